@@ -1,0 +1,74 @@
+# The verbs. Each works from a bare clone: it makes .venv, installs what it needs and compiles the hot modules; the
+# second time there is nothing to do. All they need is one Python of 3.11-3.13 with its headers, a C compiler and, for
+# `make check`, node.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+PY := .venv/bin/python
+CODE := $(wildcard src tests bench tools examples setup.py)
+
+# The first Python that runs, can make environments and has headers. `make PYTHON=/path/to/python ...` overrides it.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 \
+	$(wildcard $(HOME)/.pyenv/versions/3.11.*/bin/python) \
+	$(wildcard $(HOME)/.pyenv/versions/3.12.*/bin/python) \
+	$(wildcard $(HOME)/.pyenv/versions/3.13.*/bin/python); do \
+	"$$p" -c 'import ensurepip, os, sys, sysconfig, venv; \
+	sys.exit(not ((3, 11) <= sys.version_info[:2] <= (3, 13) and \
+	os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))))' \
+	>/dev/null 2>&1 && { echo "$$p"; break; }; done)
+
+.PHONY: help ready run test check bench docs spec soak clean
+
+help: ## say what each verb does
+	@echo "bandstand: supervised actors for Python"
+	@echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' Makefile
+
+ready:
+	@test -n "$(PYTHON)" || { echo "No usable Python found: bandstand needs 3.11, 3.12 or 3.13 with venv and headers" \
+		"(on Debian: apt-get install python3.11-venv python3.11-dev)." >&2; exit 1; }
+	@$(PYTHON) tools/environment.py
+
+run: ready ## see it work: what is installed, then a small demo
+	@.venv/bin/bandstand doctor
+	@echo
+	@$(PY) examples/raw_loop.py
+
+test: ready ## run the whole suite: compiled and interpreted, uvloop and asyncio, every Python found
+	@$(PY) tools/lanes.py
+
+check: ready ## format, lint, floors, types
+	@echo "-- ruff format"
+	@.venv/bin/ruff format --check --quiet $(CODE) || { echo "Not formatted: run .venv/bin/ruff format ." >&2; exit 1; }
+	@echo "-- ruff check"
+	@.venv/bin/ruff check --quiet $(CODE)
+	@echo "-- import-linter"
+	@mkdir -p build
+	@.venv/bin/lint-imports --no-cache >build/floors.txt 2>&1 || { cat build/floors.txt; exit 1; }
+	@echo "-- mypy"
+	@.venv/bin/mypy --no-error-summary $(CODE)
+	@echo "-- pyright"
+	@command -v node >/dev/null || { echo "pyright needs node: install nodejs, then run make check again" >&2; exit 1; }
+	@PYRIGHT_PYTHON_IGNORE_WARNINGS=1 .venv/bin/pyright --warnings
+	@echo "check: all clean"
+
+bench: ready ## measure, side by side in one run
+	@$(PY) -m bench
+
+docs: ready ## build the documentation into site/
+	@# Not --quiet: what is not logged is not counted, and strict would let a warning pass.
+	@mkdir -p build
+	@DISABLE_MKDOCS_2_WARNING=true NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict >build/docs.txt 2>&1 \
+		|| { cat build/docs.txt; exit 1; }
+	@echo "docs: site/index.html"
+
+spec: ready ## print every requirement with the tests that prove it
+	@$(PY) tools/spec.py
+
+soak: ready ## run for long under load
+	@$(PY) -m tests.soak
+
+clean: ## remove everything the verbs made
+	rm -rf .venv .venvs build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf src/*.egg-info src/bandstand/core/hot/*.so src/bandstand/core/hot/_stamp.json
+	find src tests tools bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

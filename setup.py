@@ -1,0 +1,144 @@
+"""Compile the hot modules; everything else about the package is said in pyproject.toml.
+
+The environment variable BANDSTAND_BUILD says how much compiling matters:
+
+    need   a missing Cython, a missing compiler or a failed compile fails the build
+    skip   nothing is compiled: a pure wheel
+    auto   (or unset) try; if it fails say so, and go on with the interpreted twins: all of them, never a mixture
+"""
+
+import ast
+import importlib
+import importlib.util
+import json
+import os
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from typing import Any
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).resolve().parent
+PACKAGE = "bandstand.core.hot"
+HOT = Path("src", *PACKAGE.split("."))
+GENERATED = Path("build", "cython")
+FLAGS = ["-O3", "-g0"]
+DIRECTIVES = {
+    "language_level": 3,
+    "annotation_typing": False,
+    "binding": True,
+    "boundscheck": False,
+    "cdivision": True,
+    "initializedcheck": False,
+    "nonecheck": False,
+    "wraparound": False,
+}
+
+
+def switch() -> str:
+    value = os.environ.get("BANDSTAND_BUILD") or "auto"
+    if value not in {"need", "skip", "auto"}:
+        raise SystemExit(f"BANDSTAND_BUILD is {value!r}: it must be need, skip or auto (or not set at all)")
+    return value
+
+
+def hot_modules() -> tuple[str, ...]:
+    """Read MODULES from the hot package without importing it."""
+    tree = ast.parse((ROOT / HOT / "__init__.py").read_text("utf-8"))
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["MODULES"]:
+            return tuple(ast.literal_eval(node.value))
+    raise SystemExit(f"{HOT / '__init__.py'} assigns no MODULES: nothing says what to compile")
+
+
+def digest(name: str, cython_version: str) -> str:
+    """Compute the stamp's digest with the function that will check it, loaded apart from the package."""
+    spec = importlib.util.spec_from_file_location("_mode", ROOT / "src" / "bandstand" / "mode.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return str(module.digest(str(ROOT / HOT), name, cython_version))
+
+
+class BuildHot(build_ext):
+    """Translate, compile and stamp the hot modules: all of them or none."""
+
+    def run(self) -> None:
+        if not self.extensions:
+            return
+        try:
+            self._compile()
+        except (Exception, SystemExit) as error:
+            # SystemExit too: distutils raises it for a compiler that is not there.
+            if switch() == "need":
+                raise SystemExit(
+                    f"BANDSTAND_BUILD=need, but compiling the hot modules failed: {error}"
+                ) from error
+            self._withdraw()
+            print(
+                f"bandstand: compiling the hot modules failed ({type(error).__name__}: {error}). "
+                "The interpreted twins will be used: same behaviour, several times slower. "
+                "Set BANDSTAND_BUILD=need to make this an error, or skip not to try.",
+                file=sys.stderr,
+            )
+
+    def get_outputs(self) -> list[str]:
+        return [path for path in super().get_outputs() if Path(path).exists()]
+
+    def _compile(self) -> None:
+        try:
+            cython: Any = importlib.import_module("Cython")
+            cython_build: Any = importlib.import_module("Cython.Build")
+        except ImportError as error:
+            raise RuntimeError("Cython is not installed") from error
+        cython_version = str(cython.__version__)
+        # Before compiling: a source edited meanwhile must show as stale afterwards.
+        digests = {name: digest(name, cython_version) for name in self._names()}
+        settings = repr((sorted(DIRECTIVES.items()), FLAGS, cython_version))
+        note = ROOT / GENERATED / "settings"
+        changed = not note.exists() or note.read_text("utf-8") != settings
+        translated = cython_build.cythonize(
+            [Extension(ext.name, list(ext.sources)) for ext in self.extensions],
+            build_dir=str(GENERATED),
+            compiler_directives=DIRECTIVES,
+            force=changed or bool(self.force),
+            quiet=True,
+        )
+        generated: dict[str, list[str]] = {ext.name: ext.sources for ext in translated}
+        for ext in self.extensions:
+            ext.sources = generated[ext.name]
+        self.force = bool(self.force) or changed
+        self.parallel = self.parallel or os.cpu_count()
+        super().run()
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(settings, "utf-8")
+        self._stamp({"cython": cython_version, "modules": digests})
+
+    def _folder(self) -> Path:
+        return ROOT / HOT if self.inplace else Path(self.build_lib, *PACKAGE.split("."))
+
+    def _names(self) -> list[str]:
+        return [str(ext.name).rpartition(".")[2] for ext in self.extensions]
+
+    def _stamp(self, stamp: dict[str, Any]) -> None:
+        path = self._folder() / "_stamp.json"
+        stamps: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        stamps[EXTENSION_SUFFIXES[0]] = stamp
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(stamps, indent=1) + "\n", "utf-8")
+
+    def _withdraw(self) -> None:
+        """Remove what an earlier or a half-finished build left: it would pass for the sources of today."""
+        for folder in {self._folder(), Path(self.build_lib, *PACKAGE.split("."))}:
+            for name in self._names():
+                (folder / f"{name}{EXTENSION_SUFFIXES[0]}").unlink(missing_ok=True)
+
+
+extensions = [
+    Extension(f"{PACKAGE}.{name}", [str(HOT / f"{name}.py")], extra_compile_args=FLAGS)
+    for name in hot_modules()
+]
+setup(ext_modules=[] if switch() == "skip" else extensions, cmdclass={"build_ext": BuildHot})

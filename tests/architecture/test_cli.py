@@ -1,0 +1,107 @@
+"""The command: what it prints, and what its exit code means."""
+
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import bandstand
+from bandstand import app, mode
+from bandstand.__main__ import main
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "bandstand", *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=50,
+    )
+
+
+def test_version_as_a_process() -> None:
+    done = run("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"bandstand {bandstand.__version__}\n", "")
+
+
+def test_the_installed_command_is_the_module() -> None:
+    script = os.path.join(os.path.dirname(sys.executable), "bandstand")
+    done = subprocess.run([script, "--version"], capture_output=True, text=True, check=False, timeout=50)
+    assert done.stdout == run("--version").stdout
+
+
+def test_doctor_as_a_process_reports_the_mode_the_environment_asks_for() -> None:
+    done = run("doctor", "--json", BANDSTAND_PURE="1")
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["ok"], report["mode"], report["stale"]) == (0, True, "interpreted", [])
+
+
+def test_a_bad_command_is_a_sentence_and_two() -> None:
+    done = run("sing")
+    assert done.returncode == 2
+    assert "invalid choice: 'sing'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["doctor", "--help"]], ids=" ".join)
+def test_help_shows_examples(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 0
+    assert "examples:\n  bandstand " in capsys.readouterr().out
+
+
+def test_doctor_reports_all_it_should(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor"]) == 0
+    shown = capsys.readouterr().out
+    for label in (
+        "bandstand",
+        "mode",
+        "compiled",
+        "interpreted",
+        "event loop",
+        "python",
+        "platform",
+        "[fast]",
+    ):
+        assert f"\n{label}" in f"\n{shown}"
+    assert "All is well." in shown
+
+
+def test_doctor_json_is_the_same_report(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["version"] == bandstand.__version__
+    assert set(report["compiled"]) == mode.compiled_modules()
+    assert set(report["interpreted"]) == mode.hot_modules() - mode.compiled_modules()
+
+
+def test_doctor_without_the_fast_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing_installed(distribution: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(distribution)
+
+    monkeypatch.setattr(app, "version", nothing_installed)
+    seen = app.diagnose()
+    assert seen.event_loop == "asyncio"
+    assert "uvloop not installed" in app.render(seen)
+
+
+def test_doctor_fails_on_a_mixture(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(mode, "mode", lambda: "mixed")
+    assert main(["doctor"]) == 1
+    assert "Build them again" in capsys.readouterr().out
+
+
+def test_doctor_fails_on_a_stale_module(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(mode, "stale_modules", lambda: frozenset({"bandstand.core.hot.ring"}))
+    assert main(["doctor"]) == 1
+    assert "wrong: ring: compiled from other sources" in capsys.readouterr().out

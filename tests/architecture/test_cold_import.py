@@ -1,0 +1,26 @@
+"""`import bandstand` is cheap: it drags in nothing a user did not ask for."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = (
+    "importlib.metadata",
+    "argparse",
+    "hypothesis",
+    "uvloop",
+    "json",
+    "hashlib",
+    "bandstand.testing",
+    "bandstand.app",
+)
+
+
+@pytest.mark.parametrize("module", ["bandstand", "bandstand.core"])
+def test_import_drags_in_nothing_heavy(module: str) -> None:
+    script = f"import sys, {module}; print(*sorted(sys.modules), sep='\\n')"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=50
+    )
+    assert sorted(set(HEAVY) & set(done.stdout.splitlines())) == []

@@ -1,0 +1,73 @@
+"""Front doors: what a room exports is what it says, and every public name has one home."""
+
+import ast
+from collections import Counter
+from importlib import import_module
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from tests.architecture import house
+
+ROOMS = sorted(
+    path.stem if path.suffix == ".py" else path.name
+    for path in house.PACKAGE.iterdir()
+    if (path.suffix == ".py" and path.stem != "__init__") or (path / "__init__.py").exists()
+)
+
+
+def file_of(room: str) -> Path:
+    folder = house.PACKAGE / room
+    return folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
+
+
+def visible(path: Path) -> set[str]:
+    """Return the public names a file offers: what it defines, and what a door passes on from inside the house."""
+    names: set[str] = set()
+    for node in ast.parse(path.read_text("utf-8")).body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                names.add(name)
+            case ast.Assign(targets=targets):
+                names |= {target.id for target in targets if isinstance(target, ast.Name)}
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                names.add(name)
+            case ast.ImportFrom(module=str(module), names=aliases) if path.stem == "__init__":
+                names |= {alias.asname or alias.name for alias in aliases if module.startswith("bandstand")}
+            case _:
+                pass
+    return {name for name in names if not name.startswith("_")}
+
+
+def exports(module: str) -> tuple[str, ...]:
+    exported: object = import_module(module).__all__
+    assert isinstance(exported, tuple), "not a list: nobody adds to it"
+    return tuple(map(str, cast("tuple[object, ...]", exported)))
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_exports_a_tuple_of_exactly_what_is_visible(room: str) -> None:
+    exported = exports(f"bandstand.{room}")
+    assert set(exported) == visible(file_of(room))
+    assert len(set(exported)) == len(exported)
+
+
+def test_every_public_name_has_exactly_one_home() -> None:
+    homes = Counter(name for room in ROOMS for name in exports(f"bandstand.{room}"))
+    assert [name for name, count in homes.items() if count > 1] == []
+
+
+def test_the_house_itself_only_passes_on_what_a_room_exports() -> None:
+    house_door = import_module("bandstand")
+    passed_on = set(exports("bandstand")) - {"__version__"}
+    homes = {name: room for room in ROOMS for name in exports(f"bandstand.{room}")}
+    for name in passed_on:
+        assert getattr(house_door, name) is getattr(import_module(f"bandstand.{homes[name]}"), name)
+    assert passed_on == visible(house.PACKAGE / "__init__.py")
+
+
+def test_the_map_names_every_room() -> None:
+    text = import_module("bandstand").__doc__ or ""
+    drawn = {line.split()[0] for line in text.splitlines() if line.startswith("    ") and line.split()}
+    assert drawn == set(ROOMS)

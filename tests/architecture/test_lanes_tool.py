@@ -1,0 +1,69 @@
+"""The lanes' tool: which lanes there are, how it reads pytest, and what it sums up."""
+
+from collections import Counter
+
+import pytest
+
+from tools import lanes
+from tools.environment import Interpreter
+
+OTHER = Interpreter("3.12", "3.12.1", "/somewhere/python3.12")
+
+
+def test_four_lanes_here_and_two_of_each_further_python() -> None:
+    assert [lane.name for lane in lanes.plan([OTHER])] == [
+        "compiled-uvloop",
+        "compiled-asyncio",
+        "interpreted-asyncio",
+        "interpreted-uvloop",
+        "3.12-compiled-uvloop",
+        "3.12-interpreted-asyncio",
+    ]
+
+
+def test_a_lane_demands_its_mode_and_loop() -> None:
+    demanded = [lane.environment() for lane in lanes.plan([])]
+    assert [
+        (env["BANDSTAND_PURE"], env["BANDSTAND_TEST_MODE"], env["BANDSTAND_TEST_LOOP"]) for env in demanded
+    ] == [
+        ("0", "compiled", "uvloop"),
+        ("0", "compiled", "asyncio"),
+        ("1", "interpreted", "asyncio"),
+        ("1", "interpreted", "uvloop"),
+    ]
+
+
+def test_exactly_one_lane_measures_coverage_and_one_runs_what_runs_once() -> None:
+    commands = [lane.command("python", []) for lane in lanes.plan([OTHER])]
+    assert [command for command in commands if "coverage" in command] == [commands[2]]
+    assert [command for command in commands if "not once" not in command] == [commands[0]]
+
+
+@pytest.mark.parametrize(
+    ("line", "tally"),
+    [
+        ("===== 3 passed in 0.10s =====", {"passed": 3}),
+        (
+            "\x1b[31m= \x1b[1m1 failed\x1b[0m, 2 passed, 1 skipped, 2 errors in 63.10s (0:01:03) =\x1b[0m",
+            {"failed": 1, "passed": 2, "skipped": 1, "error": 2},
+        ),
+        ("1 passed, 4 deselected in 0.01s", {"passed": 1, "deselected": 4}),
+        ("no tests ran in 0.01s", {}),
+    ],
+)
+def test_it_reads_the_closing_line(line: str, tally: dict[str, int]) -> None:
+    closing, counted = lanes.read_closing(f"noise 7 passed\n{line}\nFile  Stmts  Miss\n")
+    assert counted == Counter(tally)
+    assert " in " in closing
+
+
+def test_a_lane_that_died_counts_nothing() -> None:
+    assert lanes.read_closing("Segmentation fault\n") == ("ended before pytest could count", Counter())
+
+
+def test_the_last_line_sums_up() -> None:
+    first, second, *_ = lanes.plan([])
+    good = lanes.Outcome(first, is_good=True, closing="", tally=Counter(passed=3), seconds=1)
+    bad = lanes.Outcome(second, is_good=False, closing="", tally=Counter(passed=2, failed=1), seconds=2)
+    assert lanes.closing_line([good, good]) == "6 passed, 0 failed in 2s over 2 lanes"
+    assert lanes.closing_line([good, bad]) == "5 passed, 1 failed in 3s over 2 lanes, 1 of them bad"

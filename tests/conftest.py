@@ -1,0 +1,127 @@
+"""What holds for every test: the mode its lane demands, the event loop, and no real sleeping.
+
+A lane says by environment what it must find: BANDSTAND_TEST_MODE (compiled or interpreted) and BANDSTAND_TEST_LOOP
+(uvloop or asyncio). The run refuses to start if the hot modules run otherwise, or if one of them is stale.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from bandstand import mode
+from bandstand.core.hot import MODULES
+
+pytest_plugins = ("pytester",)
+
+# A shared machine is slow at times: an example's deadline would only measure that. A failure prints how to repeat it.
+settings.register_profile(
+    "suite", deadline=None, print_blob=True, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("thorough", settings.get_profile("suite"), max_examples=1000)
+settings.load_profile(os.environ.get("BANDSTAND_TEST_PROFILE", "suite"))
+
+
+# --- the lane ---------------------------------------------------------------------------------------------------------
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    demanded = os.environ.get("BANDSTAND_TEST_MODE")
+    if demanded not in {None, "compiled", "interpreted"}:
+        raise pytest.UsageError(f"BANDSTAND_TEST_MODE is {demanded!r}: it must be compiled or interpreted")
+    if loop_name() not in {"uvloop", "asyncio"}:
+        raise pytest.UsageError(f"BANDSTAND_TEST_LOOP is {loop_name()!r}: it must be uvloop or asyncio")
+    if demanded and demanded != mode.mode():
+        raise pytest.UsageError(
+            f"this lane demands {demanded} hot modules, but they run {mode.mode()} "
+            f"(compiled: {', '.join(sorted(mode.compiled_modules())) or 'none'})"
+        )
+    if stale := mode.stale_modules():
+        raise pytest.UsageError(
+            f"compiled from other sources than those here: {', '.join(sorted(stale))}; build again"
+        )
+
+
+def pytest_report_header() -> str:
+    return f"bandstand: {len(MODULES)} hot modules, {mode.mode()}; {loop_name()} event loop"
+
+
+def loop_name() -> str:
+    return os.environ.get("BANDSTAND_TEST_LOOP", "asyncio")
+
+
+@pytest.fixture(scope="session")
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """The event loop of this lane, for `asyncio.Runner(loop_factory=...)` and whatever else takes one."""
+    if loop_name() == "uvloop":
+        import uvloop
+
+        return uvloop.new_event_loop
+    return asyncio.new_event_loop
+
+
+# --- no real sleeping -------------------------------------------------------------------------------------------------
+
+
+class RealSleepError(AssertionError):
+    """A test slept for real."""
+
+
+@pytest.fixture(autouse=True)
+def no_real_sleep(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fail a test that calls `time.sleep`, or `asyncio.sleep` on a loop that keeps real time.
+
+    Waiting for a real fd, thread or process with a deadline is allowed, so the standard library may sleep on its own
+    behalf (`Popen.wait` does). The call raises where it happens, and the test fails even if that exception was caught:
+    a supervisor's business is to catch exceptions.
+    """
+    marker = request.node.get_closest_marker("real_time")
+    if marker is not None:
+        if not marker.kwargs.get("reason"):
+            pytest.fail('real_time needs a reason: @pytest.mark.real_time(reason="...")', pytrace=False)
+        yield
+        return
+    sleep, asyncio_sleep = time.sleep, asyncio.sleep
+    caught: list[str] = []
+
+    def refuse(what: str) -> None:
+        sentence = (
+            f"{what} really sleeps: use virtual time, wait for the event itself, or mark the test real_time"
+        )
+        caught.append(sentence)
+        raise RealSleepError(sentence)
+
+    def guarded(seconds: float) -> None:
+        if not _called_by_standard_library():
+            refuse(f"time.sleep({seconds!r})")
+        sleep(seconds)
+
+    def guarded_asyncio(delay: float, result: Any = None) -> Coroutine[Any, Any, Any]:
+        if delay > 0 and not _called_by_standard_library():
+            running = asyncio.get_running_loop()
+            if not getattr(running, "virtual_time", False):
+                refuse(f"asyncio.sleep({delay!r})")
+        return asyncio_sleep(delay, result)
+
+    monkeypatch.setattr(time, "sleep", guarded)
+    monkeypatch.setattr(asyncio, "sleep", guarded_asyncio)
+    monkeypatch.setattr(asyncio.tasks, "sleep", guarded_asyncio)
+    yield
+    if caught:
+        pytest.fail(caught[0], pytrace=False)
+
+
+def _called_by_standard_library() -> bool:
+    frame = inspect.currentframe()
+    for _ in range(2):
+        frame = frame.f_back if frame else None
+    name = str(frame.f_globals.get("__name__", "")) if frame else ""
+    return name.partition(".")[0] in sys.stdlib_module_names

@@ -1,0 +1,186 @@
+"""Make the virtual environments the verbs run in, and keep them current.
+
+    python tools/environment.py            the main one, .venv, with everything
+    python tools/environment.py --find     which interpreters of 3.11-3.13 are on this machine
+
+Three steps, each taken only if the content it depends on has changed since (digests, not file times, so a fresh
+checkout of the same commit has nothing to do): the tools (requirements/*.txt), the package (pyproject.toml), the hot
+modules (their sources and setup.py). Standard library only: it runs before anything is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+HOT = ROOT / "src" / "bandstand" / "core" / "hot"
+VERSIONS = ("3.11", "3.12", "3.13")
+
+_PROBE = """
+import ensurepip, os, sys, sysconfig, venv
+assert sys.implementation.name == "cpython"
+assert os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")), "no Python.h"
+print("%d.%d" % sys.version_info[:2], "%d.%d.%d" % sys.version_info[:3])
+"""
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A Python that runs, can make environments, and has the headers that extensions need."""
+
+    version: str
+    release: str
+    path: str
+
+    @property
+    def folder(self) -> Path:
+        """Where its environment lies when it is not the main one."""
+        return ROOT / ".venvs" / self.version
+
+
+def find_interpreters() -> dict[str, Interpreter]:
+    """Return the usable interpreters by version, the first found of each.
+
+    A name on the PATH is not enough: a version manager's shim may stand for nothing.
+    """
+    found: dict[str, Interpreter] = {}
+    candidates = [f"python{version}" for version in VERSIONS] + ["python3"]
+    for version in VERSIONS:
+        candidates += sorted(
+            glob.glob(os.path.expanduser(f"~/.pyenv/versions/{version}.*/bin/python")), reverse=True
+        )
+    for name in candidates:
+        path = shutil.which(name)
+        if path is None:
+            continue
+        probe = subprocess.run([path, "-c", _PROBE], capture_output=True, text=True, check=False)
+        version, _, release = probe.stdout.strip().partition(" ")
+        if probe.returncode == 0 and version in VERSIONS and version not in found:
+            found[version] = Interpreter(version, release, path)
+    return dict(sorted(found.items()))
+
+
+def prepare(python: str, folder: Path, requirements: str) -> Path:
+    """Bring one environment up to date and return its Python."""
+    started = time.monotonic()
+    notes = folder / ".prepared.json"
+    done: dict[str, str] = json.loads(notes.read_text("utf-8")) if notes.exists() else {}
+    inside = folder / "bin" / "python"
+    if not done or not inside.exists():
+        done = {}
+        _say(f"{folder.name}: making the environment with {python}")
+        _run([python, "-m", "venv", "--clear", str(folder)])
+
+    steps = (
+        ("tools", _tools_digest(requirements), _install_tools),
+        ("package", _package_digest(), _install_package),
+        ("hot", _hot_digest(), _build_hot),
+    )
+    for name, wanted, step in steps:
+        if done.get(name) == wanted and (name != "hot" or _is_built(inside)):
+            continue
+        done.pop(name, None)
+        step(inside, folder, requirements)
+        done[name] = wanted
+        notes.write_text(json.dumps(done, indent=1), "utf-8")
+    took = time.monotonic() - started
+    if took > 1:
+        _say(f"{folder.name}: ready after {took:.0f} s")
+    return inside
+
+
+def _install_tools(inside: Path, folder: Path, requirements: str) -> None:
+    _say(f"{folder.name}: installing requirements/{requirements}.txt (a minute or so the first time)")
+    _pip(inside, "--requirement", str(ROOT / "requirements" / f"{requirements}.txt"))
+
+
+def _install_package(inside: Path, folder: Path, _requirements: str) -> None:
+    _say(f"{folder.name}: installing bandstand")
+    # The extensions are built by the next step, in place and incrementally; building them here too would be twice.
+    _pip(inside, "--no-deps", "--no-build-isolation", "--editable", str(ROOT), BANDSTAND_BUILD="skip")
+
+
+def _build_hot(inside: Path, folder: Path, _requirements: str) -> None:
+    _say(f"{folder.name}: compiling the hot modules")
+    _run([str(inside), "setup.py", "--quiet", "build_ext", "--inplace"], BANDSTAND_BUILD="need")
+
+
+def _tools_digest(requirements: str) -> str:
+    texts: list[str] = []
+    pending = [f"{requirements}.txt"]
+    for name in pending:
+        text = (ROOT / "requirements" / name).read_text("utf-8")
+        texts.append(text)
+        pending += [line.split()[1] for line in text.splitlines() if line.startswith("-r ")]
+    return _digest(*texts)
+
+
+def _package_digest() -> str:
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    return _digest(json.dumps([config["build-system"], config["project"], config["tool"]["setuptools"]]))
+
+
+def _hot_digest() -> str:
+    sources = sorted([*HOT.glob("*.py"), *HOT.glob("*.pxd"), ROOT / "setup.py"])
+    return _digest(*(f"{path.name}\n{path.read_text('utf-8')}" for path in sources))
+
+
+def _is_built(inside: Path) -> bool:
+    """Say whether every hot module has its extension for this interpreter: a deleted one is built again."""
+    ask = [str(inside), "-c", "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))"]
+    suffix = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
+    return all((HOT / f"{path.stem}{suffix}").exists() for path in HOT.glob("*.pxd"))
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+
+
+def _pip(inside: Path, *arguments: str, **environment: str) -> None:
+    # -qq: errors only. pip's remarks on mirrors and on its own age are not news to somebody who typed `make test`.
+    pip = [str(inside), "-m", "pip", "install", "-qq", "--disable-pip-version-check", *arguments]
+    _run(pip, **environment)
+
+
+def _run(command: list[str], **environment: str) -> None:
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"This step failed (exit code {done.returncode}): {' '.join(command)}")
+
+
+def _say(text: str) -> None:
+    print(f"-- {text}", file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description="Make the virtual environment .venv, or bring it up to date."
+    )
+    parser.add_argument("--find", action="store_true", help="print the usable interpreters and stop")
+    if parser.parse_args().find:
+        found = find_interpreters()
+        for version in VERSIONS:
+            known = found.get(version)
+            print(f"{version}  {known.release}  {known.path}" if known else f"{version}  not found")
+        return
+    prepare(sys.executable, ROOT / ".venv", "dev")
+
+
+if __name__ == "__main__":
+    main()

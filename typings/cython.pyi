@@ -1,0 +1,5 @@
+"""What type checkers know of `cython`: the checked source is the interpreted one."""
+
+from typing import Literal
+
+compiled: Literal[False]
