@@ -1,0 +1,74 @@
+"""How a loop is set up: frozen, and checked before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bandstand.core.numbers import MAX_INDEX
+from bandstand.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+__all__ = ("LoopConfig",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopConfig:
+    """The limits of a loop. Every field has the specification's default.
+
+    Raises:
+        InvalidArgument: a value, or a combination of two, can never work. The message names the fields.
+    """
+
+    max_actors: int = 65_536
+    """How many actors may live at one time; the next spawn is `MaxActors`."""
+    default_mailbox_cap: int = 1024
+    """Slots of a mailbox whose spawn gives no cap, the system's reserve included."""
+    sys_reserved: int = 4
+    """Slots of every mailbox that are the system's alone."""
+    max_msgs_per_actor: int = 64
+    """How many messages one actor may handle before the next one has its turn."""
+    max_actors_per_tick: int = 1024
+    """How many visits a tick makes before timers and I/O are looked at again."""
+    max_tick_ms: float = 5.0
+    """How long a tick may run before timers and I/O are looked at again, give or take 64 messages."""
+    stop_timeout_ms: float = 5000.0
+    """How long stopping waits for async behaviors that are in flight, before it ends their actors without them."""
+    stall_ms: float | None = None
+    """Report a behavior that blocks the thread for longer than this; None is no watchdog, and costs nothing."""
+    fd_sweep_ms: int = 1000
+    """How often watched descriptors are looked at, a slice at a time, for having been closed behind our back."""
+    loop_factory: Callable[[], AbstractEventLoop] | None = None
+    """Makes the event loop that `run()` rides; None means uvloop where it is installed, else asyncio's own."""
+
+    def __post_init__(self) -> None:
+        self._check("max_actors", self.max_actors, 1, MAX_INDEX)
+        self._check("sys_reserved", self.sys_reserved, 1, 1 << 30)
+        self._check("default_mailbox_cap", self.default_mailbox_cap, 1, 1 << 30)
+        self._check("max_msgs_per_actor", self.max_msgs_per_actor, 1, 1 << 30)
+        self._check("max_actors_per_tick", self.max_actors_per_tick, 1, 1 << 30)
+        self._check("fd_sweep_ms", self.fd_sweep_ms, 1, 1 << 30)
+        self._check_ms("max_tick_ms", self.max_tick_ms, 60_000)
+        self._check_ms("stop_timeout_ms", self.stop_timeout_ms, 86_400_000)
+        if self.stall_ms is not None:
+            self._check_ms("stall_ms", self.stall_ms, 86_400_000)
+        if self.default_mailbox_cap <= self.sys_reserved:
+            raise InvalidArgument(
+                f"default_mailbox_cap is {self.default_mailbox_cap} and sys_reserved is {self.sys_reserved}: "
+                f"the cap must be above the reserve, or no user message ever fits"
+            )
+        if self.loop_factory is not None and not callable(self.loop_factory):
+            raise InvalidArgument(f"loop_factory is {self.loop_factory!r}: pass a function that makes an event loop")
+
+    @staticmethod
+    def _check(field: str, value: object, least: int, most: int) -> None:
+        if type(value) is not int or not least <= value <= most:
+            raise InvalidArgument(f"{field} is {value!r}: pass an int from {least} to {most}")
+
+    @staticmethod
+    def _check_ms(field: str, value: object, most: int) -> None:
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value <= most:
+            raise InvalidArgument(f"{field} is {value!r}: pass a number of milliseconds above 0, up to {most}")

@@ -1,0 +1,158 @@
+"""The host: the asyncio event loop that a loop rides.
+
+A loop needs a few things of an event loop: to be called soon, to be called at a time, to be called from another thread
+or when a descriptor is ready, and, when it owns the thread, to be run and stopped. `Host` offers just those over any
+asyncio loop, its own or somebody else's. At most one timer is armed in the host at any time, for the next deadline of
+the wheel, and at most one call is under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+from bandstand.errors import LoopBusy
+
+__all__ = ("Host", "default_factory")
+
+
+def default_factory() -> asyncio.AbstractEventLoop:
+    """Make uvloop's event loop where it is installed, else asyncio's own. Never by policy, never at import."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+@final
+class Host:
+    """An asyncio event loop, and the callback it runs for us.
+
+    `owned` hosts are made for `run()`; they run and stop the event loop and close it at the end. A borrowed host is
+    somebody's running loop: it is left as it was found.
+    """
+
+    __slots__ = ("_callback", "_has_cancelled", "_soon", "_task", "_timer", "loop", "owned", "wakeups")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None], *, owned: bool) -> None:
+        self.loop = loop
+        self._callback = callback
+        self._soon: asyncio.Handle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._has_cancelled = False
+        self.owned = owned
+        self.wakeups = 0
+
+    @classmethod
+    def own(cls, factory: Callable[[], asyncio.AbstractEventLoop], callback: Callable[[], None]) -> Host:
+        """Make an event loop to run."""
+        return cls(factory(), callback, owned=True)
+
+    @classmethod
+    def borrow(cls, callback: Callable[[], None]) -> Host:
+        """Ride the running event loop, on behalf of the current task."""
+        host = cls(asyncio.get_running_loop(), callback, owned=False)
+        host._task = asyncio.current_task()
+        return host
+
+    @staticmethod
+    def is_any_running() -> bool:
+        """Whether this thread is running an event loop."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return False
+        return True
+
+    @classmethod
+    def refuse_running(cls) -> None:
+        """Raise `LoopBusy` if this thread is running an event loop."""
+        if cls.is_any_running():
+            raise LoopBusy(
+                "an event loop is running in this thread, and this call would block it: use `async with loop:` there"
+            )
+
+    def call_soon(self) -> None:
+        """Have the callback run once, before long. Loop thread only."""
+        self._soon = self.loop.call_soon(self._wake)
+
+    def call_soon_threadsafe(self) -> None:
+        """The same, from any thread; wakes the host through its own descriptor. Nothing happens if it is closed."""
+        try:
+            self.loop.call_soon_threadsafe(self._wake)
+        except RuntimeError:
+            # The event loop was closed between the caller's look and this call: there is nobody left to wake.
+            if not self.loop.is_closed():
+                raise
+
+    def arm(self, delay: float | None) -> None:
+        """Have the callback run in `delay` seconds, instead of when it was armed for before. None disarms."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if delay is not None:
+            self._timer = self.loop.call_later(delay, self._wake)
+
+    def add_reader(self, fd: int) -> None:
+        """Have the callback run while `fd` is readable."""
+        self.loop.add_reader(fd, self._wake)
+
+    def remove_reader(self, fd: int) -> None:
+        """Look at `fd` no more."""
+        self.loop.remove_reader(fd)
+
+    def let_go(self) -> None:
+        """Withdraw everything of ours that is under way."""
+        self.arm(None)
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None
+
+    def run(self) -> None:
+        """Run the event loop until `stop`."""
+        self.loop.run_forever()
+
+    def run_pass(self) -> None:
+        """Run what is ready, the callback included, and return."""
+        self.call_soon()
+        self.loop.call_soon(self.loop.stop)
+        self.loop.run_forever()
+
+    def stop(self) -> None:
+        """Have `run` return once the present round of callbacks is done."""
+        self.loop.stop()
+
+    async def wait(self, tasks: Sequence[asyncio.Task[Any]], timeout: float) -> None:
+        """Wait until the tasks are done, or `timeout` seconds have passed."""
+        if tasks:
+            await asyncio.wait(tasks, timeout=timeout)
+
+    def run_wait(self, tasks: Sequence[asyncio.Task[Any]], timeout: float) -> None:
+        """The same, for an owned event loop that is not running."""
+        if tasks:
+            self.loop.run_until_complete(self.wait(tasks, timeout))
+
+    def close(self) -> None:
+        """Withdraw what is ours, and close the event loop if it is ours."""
+        self.let_go()
+        if self.owned and not self.loop.is_closed():
+            self.loop.close()
+
+    def cancel_body(self) -> None:
+        """Cancel the task on whose behalf we ride, so that it hears of a failure before its time."""
+        if self._task is not None and not self._task.done():
+            self._has_cancelled = True
+            self._task.cancel()
+
+    def forgive_body(self) -> None:
+        """Take back our own cancellation, now that the failure is being raised in its place."""
+        if self._has_cancelled and self._task is not None:
+            self._has_cancelled = False
+            self._task.uncancel()
+
+    def _wake(self) -> None:
+        self.wakeups += 1
+        self._callback()

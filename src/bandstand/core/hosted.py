@@ -1,0 +1,401 @@
+"""A kernel with a host: being driven, stopped and destroyed.
+
+A loop is *open* until `request_stop()`, then *closed*; `destroy()` releases what it holds. It is driven in one of three
+ways, never two at a time: `run()` owns the thread and blocks, `async with loop:` rides somebody's running event loop, and
+`poll_once()` runs a single tick for whoever wants to drive it by hand.
+
+Stopping is the same in all of them. The message at hand is finished and no other begun. Every actor is ended, the
+youngest first; one whose coroutine is in flight has it cancelled and is waited for, all together for at most
+`stop_timeout_ms`. Those that have not ended by then are ended without it, loudly. Then whatever other threads have sent
+too late becomes dead letters, and nothing of the loop is left in the host.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Coroutine
+from contextvars import copy_context
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from bandstand.core.driver import Drivers
+from bandstand.core.gossip import Gossip
+from bandstand.core.host import Host, default_factory
+from bandstand.core.hot.kernel import Kernel
+from bandstand.core.interrupts import Interrupts
+from bandstand.core.watchdog import Watchdog
+from bandstand.errors import BandstandError, InternalError, LoopBusy, LoopClosed
+
+if TYPE_CHECKING:
+    from contextvars import Context
+
+    from bandstand.core.clock import Clock
+    from bandstand.core.config import LoopConfig
+    from bandstand.core.hot.cell import Cell
+
+__all__ = ("Hosted",)
+
+logger = logging.getLogger("bandstand.core")
+
+
+class Hosted(Kernel):
+    """The kernel's life. `Loop` is what to use."""
+
+    def __init__(self, loop_tag: int, config: LoopConfig, clock: Clock) -> None:
+        super().__init__(
+            loop_tag,
+            config.max_actors,
+            config.sys_reserved,
+            config.max_msgs_per_actor,
+            config.max_actors_per_tick,
+            int(config.max_tick_ms * 1_000_000),
+            clock.now_ns,
+        )
+        self.config = config
+        self._owner_thread = threading.current_thread()
+        # What async behaviors start from if their actor did not bring a context of its own.
+        self._home_context = copy_context()
+        self._host: Host | None = None
+        self._own_host: Host | None = None
+        self._guest_host: Host | None = None
+        self._drivers: Drivers | None = None
+        self._watchdog: Watchdog | None = None
+        self._past_wakeups = 0
+        self._ticking = False
+        self._until_idle = False
+        self._is_destroyed = False
+        self._broken: BandstandError | None = None
+        self._gossip = Gossip(logger, clock)
+
+    # -- being driven --------------------------------------------------------------------------------------------------
+
+    def run(self, *, until_idle: bool = False, handle_signals: bool = False) -> None:
+        """Run actors on this thread until `request_stop()`; then every actor is ended, the youngest first.
+
+        With `until_idle` it returns as soon as nothing is ready, no timer is pending, no async behavior is in flight
+        and no descriptor is watched. It leaves the actors alive, and may be called again.
+
+        With `handle_signals`, which needs the main thread, the first SIGINT or SIGTERM asks the loop to stop, and a
+        second SIGINT raises KeyboardInterrupt at once, wherever the program is. Otherwise signals are left alone.
+
+        Raises:
+            LoopClosed: the loop was stopped or destroyed.
+            LoopBusy: it is running already, or this thread is running another event loop.
+            InvalidArgument: signals cannot be handled on this thread.
+            InternalError: the runtime itself, or the clock it was given, is broken.
+            KeyboardInterrupt, SystemExit: a behavior raised it, or the user pressed Ctrl-C. The actors were ended.
+        """
+        self._refuse_closed("run")
+        self._refuse_driven("run()")
+        Host.refuse_running()
+        host = self._owned()
+        self._take_thread()
+        with Interrupts(self.request_stop, is_on=handle_signals):
+            self._attach(host)
+            self._until_idle = until_idle
+            try:
+                host.call_soon()
+                host.run()
+            except BaseException:
+                # Ctrl-C in the host itself: no behavior is running, so the actors can be ended as in any stop.
+                self._closed = True
+                self._halted = True
+                raise
+            finally:
+                self._detach()
+                if self._closed:
+                    self._shut_down()
+                    host.close()
+        self._raise_failure()
+
+    def request_stop(self) -> None:
+        """Ask the loop to stop. Safe from any thread and from a behavior; asking again changes nothing.
+
+        From now on running, sending and spawning are `LoopClosed`. The message at hand is finished, no other is begun,
+        and whoever drives the loop ends every actor; if nobody does, `destroy()` will.
+        """
+        self._halted = True
+        self._closed = True
+        host = self._host
+        if host is not None:
+            host.call_soon_threadsafe()
+
+    def poll_once(self) -> int:
+        """Run one tick, without waiting for anything; how many messages were handled.
+
+        Async behaviors that are in flight are given a chance to go on.
+
+        Raises:
+            LoopClosed: the loop was stopped or destroyed.
+            LoopBusy: called from a behavior or a hook, or while `run()` is running.
+            WrongThread: called off the loop's thread.
+        """
+        self._check_thread()
+        self._refuse_closed("be polled")
+        if self._ticking or self._telling or self._is_running():
+            raise LoopBusy("poll_once() cannot be called from a behavior or a hook, nor while run() is running")
+        before = self._handled
+        if self._host is not None:
+            self._pump()
+        elif self._drivers is None:
+            self._guarded(self._tick_and_gossip)
+        else:
+            Host.refuse_running()
+            host = self._owned()
+            self._attach(host)
+            try:
+                host.run_pass()
+            finally:
+                self._detach()
+        if self._host is None:
+            if self._closed:
+                self._shut_down()
+            self._raise_failure()
+        return self._handled - before
+
+    async def __aenter__(self) -> Self:
+        """Ride the running event loop until the block ends. The thread becomes the owner."""
+        self._refuse_closed("run")
+        self._refuse_driven("async with")
+        self._take_thread()
+        host = self._guest_host = Host.borrow(self._pump)
+        self._attach(host)
+        host.call_soon()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End every actor, leave the event loop as it was found, and destroy the loop."""
+        host = self._guest_host
+        self._closed = True
+        self._halted = True
+        self._detach()
+        try:
+            if host is not None and not self._down and self._drivers is not None:
+                self._end_actors()
+                await host.wait(self._drivers.busy(), self.config.stop_timeout_ms / 1000)
+                await host.wait(self._end_drivers(), 1.0)
+        finally:
+            self.destroy()
+        if self._broken is not None and host is not None:
+            host.forgive_body()
+        self._raise_failure()
+
+    def __enter__(self) -> Self:
+        """Enter a block at whose end the loop is destroyed; it is driven by `run()` or `poll_once()` inside."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Destroy the loop."""
+        self.destroy()
+
+    def destroy(self) -> None:
+        """End every actor and release what the loop holds. No callback runs after it; a second time changes nothing.
+
+        Raises:
+            LoopBusy: called from a behavior or a hook, or while `run()` is running.
+            WrongThread: called off the owner's thread, unless that thread has ended.
+        """
+        if self._is_destroyed:
+            return
+        if not self._owner_thread.is_alive():
+            self._take_thread()
+        self._check_thread()
+        if self._ticking or self._telling or self._is_running():
+            raise LoopBusy("destroy() cannot be called from a behavior or a hook, nor while run() is running")
+        self._closed = True
+        self._halted = True
+        self._detach()
+        self._shut_down()
+        if self._own_host is not None:
+            self._own_host.close()
+        self._is_destroyed = True
+
+    # -- the way in and out of a host ----------------------------------------------------------------------------------
+
+    def _owned(self) -> Host:
+        if self._own_host is None:
+            self._own_host = Host.own(self.config.loop_factory or default_factory, self._pump)
+        return self._own_host
+
+    def _attach(self, host: Host) -> None:
+        self._host = host
+        self._until_idle = False
+        self._awake = True
+        if self._drivers is not None and self._drivers.host is not host.loop:
+            raise LoopBusy("async behaviors of this loop are in flight on another event loop")
+        if self.config.stall_ms is not None:
+            self._watchdog = Watchdog(self, self.config.stall_ms, logger)
+
+    def _detach(self) -> None:
+        """Leave the host: nothing of ours stays under way there."""
+        host = self._host
+        if host is not None:
+            host.let_go()
+            self._past_wakeups += host.wakeups
+            host.wakeups = 0
+            self._host = None
+        if self._watchdog is not None:
+            self._watchdog.stop()
+            self._watchdog = None
+        self._awake = True
+
+    def _is_running(self) -> bool:
+        return self._host is not None and self._host.owned
+
+    def _refuse_closed(self, what: str) -> None:
+        if self._leaving is not None:
+            # A hook raised KeyboardInterrupt or SystemExit while nobody drove the loop: this is its way out.
+            self._shut_down()
+            self._raise_failure()
+        if self._closed:
+            raise LoopClosed(f"the loop is closed: it was asked to stop, or was destroyed, and cannot {what} again")
+
+    def _refuse_driven(self, what: str) -> None:
+        if self._ticking or self._telling or self._host is not None:
+            raise LoopBusy(f"the loop is being run already: {what} cannot be used in a behavior or a hook, nor twice")
+
+    def _take_thread(self) -> None:
+        self._claim()
+        self._owner_thread = threading.current_thread()
+
+    # -- stopping ------------------------------------------------------------------------------------------------------
+
+    def _shut_down(self) -> None:
+        """End every actor, once, waiting for those in flight where we can. The text above says how."""
+        if self._down:
+            return
+        try:
+            self._end_actors()
+            host = self._own_host
+            if self._drivers is not None and host is not None and self._drivers.host is host.loop:
+                host.run_wait(self._drivers.busy(), self.config.stop_timeout_ms / 1000)
+                host.run_wait(self._end_drivers(), 1.0)
+        finally:
+            self._end_drivers()
+            self._down = True
+            self._drain()
+            self._gossip.speak(self._dead, self._dropped, is_last=True)
+            self._release()
+
+    def _end_actors(self) -> None:
+        self._ticking = True
+        try:
+            self._end_all()
+        finally:
+            self._ticking = False
+
+    def _end_drivers(self) -> list[Any]:
+        """End without their coroutines what has not ended in time; the tasks that are still to be waited for."""
+        stragglers = self._abandon()
+        if stragglers:
+            logger.error(
+                "%d actors were ended although their async behavior had not ended %g ms after it was cancelled",
+                stragglers,
+                self.config.stop_timeout_ms,
+            )
+        drivers, self._drivers = self._drivers, None
+        return [] if drivers is None else drivers.close()
+
+    def _release(self) -> None:
+        """Give back what the rest of the loop holds. The storeys above add to it."""
+        self._set_hooks(None, None, None, None, None)
+
+    def _raise_failure(self) -> None:
+        """Raise what the loop must end with, once."""
+        if self._leaving is not None:
+            leaving, self._leaving = self._leaving, None
+            raise leaving
+        if self._broken is not None:
+            broken, self._broken = self._broken, None
+            raise broken
+
+    # -- a tick and what comes after it --------------------------------------------------------------------------------
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        """Do a piece of the runtime's own work. What it raises is no actor's failure, and ends the loop."""
+        self._ticking = True
+        try:
+            work()
+        except (KeyboardInterrupt, SystemExit) as error:
+            self._leave(error)
+        except BaseException as error:  # noqa: BLE001  # whatever it is, the loop cannot go on
+            self._broken = InternalError(f"the loop cannot go on: {error!r} came out of a tick")
+            self._broken.__cause__ = error
+            self._closed = True
+        finally:
+            self._ticking = False
+
+    def _tick_and_gossip(self) -> None:
+        self._tick()
+        self._gossip.speak(self._dead, self._dropped)
+
+    def _pump(self) -> None:
+        """What the host calls: a tick, and then whatever is needed to be called again."""
+        host = self._host
+        if host is None or self._ticking:
+            # A call that was under way when we left the host.
+            return
+        self._awake = True
+        if not self._closed:
+            self._guarded(self._tick_and_gossip)
+        if not self._closed:
+            self._guarded(self._sleep_or_go_on)
+        if self._closed:
+            self._end_ride(host)
+
+    def _sleep_or_go_on(self) -> None:
+        """Be called again at once, or go to sleep until the next deadline."""
+        host = self._host
+        assert host is not None
+        if self._has_ready():
+            host.call_soon()
+            return
+        self._awake = False
+        self._rearm()
+        if self._until_idle and self._is_idle():
+            host.stop()
+
+    def _end_ride(self, host: Host) -> None:
+        """The loop is closed: have `run` return, or leave somebody's event loop on the spot."""
+        if host.owned:
+            host.stop()
+            return
+        if self._drivers is not None and not self._down:
+            # Coroutines are cancelled now and waited for when the block ends.
+            self._end_actors()
+        else:
+            self._shut_down()
+        self._detach()
+        if self._leaving is not None:
+            # As from any callback of the event loop: it is the event loop's to pass on.
+            self._raise_failure()
+        if self._broken is not None:
+            host.cancel_body()
+
+    def _rouse(self) -> None:
+        if self._host is not None:
+            self._host.call_soon()
+
+    def _wake_from_afar(self) -> None:
+        host = self._host
+        if host is not None:
+            host.call_soon_threadsafe()
+
+    def _rearm(self) -> None:
+        if self._host is not None:
+            # Whole milliseconds, rounded up: a host that rounds down would wake us early, over and over, until the
+            # deadline has really come.
+            wait = self._wake_in()
+            self._host.arm(None if wait < 0 else -(-wait // 1_000_000) / 1000)
+
+    def _perform(self, cell: Cell, coroutine: Coroutine[Any, Any, Any], context: Context | None) -> object:
+        drivers = self._drivers
+        if drivers is None:
+            host = self._host or self._owned()
+            drivers = self._drivers = Drivers(self, host.loop, self._home_context)
+        return drivers.perform(cell, coroutine, context, is_running=self._host is not None)

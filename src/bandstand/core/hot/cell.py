@@ -1,0 +1,121 @@
+"""A cell: the inside of one actor. A mailbox with a behavior, and what the scheduler must know about it.
+
+Actors are cells, not tasks: an idle one is this object and its id, a few hundred bytes, and a message to it costs a
+push, a pop and a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from bandstand.core.hot.mailbox import Mailbox
+from bandstand.core.numbers import INIT
+
+if TYPE_CHECKING:
+    from contextvars import Context
+
+    from bandstand.core.hot.turn import Turn
+    from bandstand.core.hot.ids import ActorId
+    from bandstand.core.hot.life import Life, Monitor
+    from bandstand.core.hot.wheel import Queue, Timer
+    from bandstand.core.vocabulary import Overflow
+
+StatusNumber: TypeAlias = int
+ReasonNumber: TypeAlias = int
+
+
+class Driver(Protocol):
+    """What a cell knows of whoever drives its coroutine."""
+
+    def cancel(self) -> None:
+        """Have the coroutine cancelled, as a task is."""
+        ...
+
+
+class Cell(Mailbox):
+    """One actor from the inside. Only the kernel touches it."""
+
+    __slots__ = (
+        "actor",
+        "behavior",
+        "birth",
+        "cause",
+        "context",
+        "driver",
+        "fds",
+        "kernel",
+        "name",
+        "next_ready",
+        "overdue",
+        "overflow",
+        "queued",
+        "reason",
+        "state",
+        "status",
+        "supervisor",
+        "timers",
+        "turn",
+        "watch",
+        "watchers",
+        "watching",
+    )
+
+    def __init__(self) -> None:
+        self.set_cap(0, 0)
+        self.kernel: Life | None = None
+        self.actor: ActorId | None = None
+        self.behavior: Callable[..., Any] | None = None
+        self.state: object = None
+        # The how-manieth actor of its loop this is: the order in which they end is the reverse of it.
+        self.birth: ReasonNumber = 0
+        self.name: str | None = None
+        self.turn: Turn | None = None
+        # What a coroutine's context variables start from, for an async behavior.
+        self.context: Context | None = None
+        # Who drives the coroutine that is in flight; None while there is none.
+        self.driver: Driver | None = None
+        self.supervisor: Cell | None = None
+        # In the run queue, or being visited: a send need not queue it.
+        self.queued = False
+        self.next_ready: Cell | None = None
+        self.status: StatusNumber = INIT
+        # How it is to end, once its behavior has returned.
+        self.reason: ReasonNumber = 0
+        self.cause: BaseException | None = None
+        # None is `Overflow.REJECT`.
+        self.overflow: Overflow | None = None
+        self.timers: Timer | None = None
+        # Due timers that met a full lane, a queue for each lane; None for nearly every actor.
+        self.overdue: list[Queue | None] | None = None
+        # How many descriptors it has watched.
+        self.fds: ReasonNumber = 0
+        # The descriptor whose event is being handled, to be watched again afterwards.
+        self.watch: object = None
+        # Who watches this actor, and whom it watches; None for nearly every actor. Dicts as ordered sets.
+        self.watchers: dict[Monitor, None] | None = None
+        self.watching: dict[Monitor, None] | None = None
+
+    def adopt_timer(self, timer: Timer) -> None:
+        """Link a timer whose target this actor is; it goes when the actor goes."""
+        first = self.timers
+        timer.cell = self
+        timer.previous_of_cell = None
+        timer.next_of_cell = first
+        if first is not None:
+            first.previous_of_cell = timer
+        self.timers = timer
+
+    def disown_timer(self, timer: Timer) -> None:
+        """Unlink a timer that has fired or was cancelled."""
+        before = timer.previous_of_cell
+        after = timer.next_of_cell
+        if before is None:
+            self.timers = after
+        else:
+            before.next_of_cell = after
+        if after is not None:
+            after.previous_of_cell = before
+        timer.previous_of_cell = None
+        timer.next_of_cell = None
+        timer.cell = None

@@ -1,0 +1,84 @@
+cimport cython
+from libc.stdint cimport int64_t
+from bandstand.core.hot.cell cimport Cell
+from bandstand.core.hot.turn cimport Turn
+from bandstand.core.hot.ids cimport ActorId
+from bandstand.core.hot.runqueue cimport RunQueue
+from bandstand.core.hot.arrivals cimport Arrivals
+
+cdef int ACCEPTED
+cdef int DATA
+cdef int FAIL_REASON
+cdef int IO_TAG
+cdef int64_t MILLISECOND
+cdef int64_t NEVER
+cdef int NORMAL
+cdef int PANIC
+cdef int RUNNING
+cdef int STOPPED
+cdef int STOPPING
+cdef int SYSTEM
+cdef Py_ssize_t MAX_PACE
+cdef object DATA_LANE
+cdef object ZERO
+cdef int64_t SLOW
+cdef object OK_VERDICT
+cdef object STOP_VERDICT
+cdef object FAIL_VERDICT
+
+cdef class Kernel(Arrivals):
+    cdef Py_ssize_t _max_msgs
+    cdef Py_ssize_t _max_actors
+    cdef int64_t _max_tick
+    cdef int64_t _ticks
+    cdef public bint _halted
+    cdef public object _leaving
+    cdef readonly Py_ssize_t _in_flight
+    cdef public Py_ssize_t _watched_fds
+    cdef public bint _watching
+    cdef object _message
+    cdef int64_t _messages
+    cdef public object _shuffle
+
+    cpdef object _perform(self, Cell cell, object coroutine, object context)
+    cpdef object _poll_io(self)
+    cpdef object _rearm_io(self, object watch)
+    cpdef bint _is_watched(self, object watch) except -1
+    cpdef object _suspend(self, Cell cell, object driver)
+    cpdef object _resume(self, Cell cell, object verdict, object error, bint was_cancelled)
+    @cython.locals(cell=Cell, count=Py_ssize_t)
+    cpdef Py_ssize_t _abandon(self) except -1
+    @cython.final
+    @cython.locals(queue=RunQueue, skip=Py_ssize_t)
+    cdef Cell _pick(self)
+    @cython.locals(cell=Cell)
+    cpdef object _begin_watch(self, object owner)
+    cpdef ActorId _actor_of(self, Cell cell)
+    @cython.locals(cell=Cell)
+    cpdef object _end_watch(self, ActorId actor)
+    @cython.locals(cell=Cell)
+    cpdef object _send_io(self, ActorId actor, object event, object watch)
+    @cython.locals(cell=Cell)
+    cpdef tuple _at_hand(self)
+    @cython.final
+    cdef object _settle(self, Cell cell)
+    @cython.final
+    cdef object _panic(self, Cell cell, object error)
+
+    cdef object _leave(self, object error)
+    cpdef bint _has_ready(self)
+    cpdef bint _is_idle(self)
+    @cython.locals(soonest=int64_t)
+    cpdef int64_t _wake_in(self) except? -2
+    @cython.locals(cell=Cell)
+    cpdef object _end_all(self)
+    @cython.locals(start=int64_t, end=int64_t, before=int64_t, overfull=bint)
+    cpdef int64_t _tick(self) except -1
+    @cython.final
+    @cython.locals(visits=Py_ssize_t, end=int64_t, queue=RunQueue, look=int64_t, pace=Py_ssize_t, since=Py_ssize_t, now=int64_t)
+    cdef object _run(self, int64_t start, bint overfull)
+    @cython.final
+    @cython.locals(turn=Turn, budget=Py_ssize_t, handled=Py_ssize_t)
+    cdef Py_ssize_t _visit(self, Cell cell) except -1
+    @cython.final
+    cdef object _judge(self, Cell cell, object verdict, bint may_perform)

@@ -1,0 +1,450 @@
+"""Who runs: sending, and the tick that lets ready actors handle what was sent.
+
+A tick is one call by the host, so the event loop below is entered once for many messages. Its order is fixed: what
+other threads have sent comes in, descriptors are polled, due timers become messages, then ready actors run. Two budgets hold it: an actor handles at most `max_msgs` messages a
+visit, and at most `max_actors` visits are made. A third bound is time: a tick ends when it has run for `max_tick`, and
+as soon as the next deadline is due, so that a flood delays neither I/O nor timers for long.
+
+Reading the clock costs about half a message, so it is not read for every one. `pace` says after how many messages to
+look again: it starts at one, doubles while messages are quick, up to `max_pace`, and falls back to one when a look
+shows that they are slow. A tick that empties the queue before its first look never reads it again.
+
+A behavior may also be a coroutine function. Calling it gives a coroutine, which is handed upstairs to be performed
+(`_perform`): most finish at once and are judged like any other verdict. One that suspends is *in flight*: its cell keeps
+its place outside the run queue, so no other message of that actor is begun, and comes back through `_resume`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from bandstand.core.hot.arrivals import Arrivals
+from bandstand.core.hot.cell import Cell, Driver
+from bandstand.core.hot.turn import Turn
+from bandstand.core.numbers import (
+    ACCEPTED,
+    DATA,
+    FAIL_REASON,
+    IO_TAG,
+    MILLISECOND,
+    NEVER,
+    NORMAL,
+    PANIC,
+    RUNNING,
+    STOPPED,
+    STOPPING,
+    SYSTEM,
+)
+from bandstand.core.vocabulary import Lane, Verdict
+from bandstand.errors import BadVerdict
+
+if TYPE_CHECKING:
+    from contextvars import Context
+
+    from bandstand.core.hot.ids import ActorId
+
+Count: TypeAlias = int
+Nanoseconds: TypeAlias = int
+
+MAX_PACE: Count = 64
+SLOW: Nanoseconds = 100_000
+
+DATA_LANE = Lane.DATA
+ZERO = 0
+# What performing a coroutine answers when it has suspended.
+PENDING = object()
+OK_VERDICT = Verdict.OK
+STOP_VERDICT = Verdict.STOP
+FAIL_VERDICT = Verdict.FAIL
+
+
+class Kernel(Arrivals):
+    """The loop without its host: everything that needs no event loop, no logging and no thread but its own."""
+
+    __slots__ = (
+        "_halted",
+        "_in_flight",
+        "_leaving",
+        "_max_actors",
+        "_max_msgs",
+        "_max_tick",
+        "_message",
+        "_messages",
+        "_shuffle",
+        "_ticks",
+        "_watched_fds",
+        "_watching",
+    )
+
+    def __init__(
+        self,
+        loop_tag: Count,
+        max_actors: Count,
+        reserve: Count,
+        max_msgs_per_actor: Count,
+        max_actors_per_tick: Count,
+        max_tick: Nanoseconds,
+        now: Callable[[], int],
+    ) -> None:
+        super().__init__(loop_tag, max_actors, reserve, now)
+        self._max_msgs: Count = max_msgs_per_actor
+        self._max_actors: Count = max_actors_per_tick
+        self._max_tick: Nanoseconds = max_tick
+        self._ticks: Count = 0
+        # Set while a tick must not start one more message: the loop was asked to stop.
+        self._halted = False
+        # The KeyboardInterrupt or SystemExit with which run() must end.
+        self._leaving: BaseException | None = None
+        # Actors whose coroutine is suspended.
+        self._in_flight: Count = 0
+        # How many descriptors are watched: polling is skipped while there are none.
+        self._watched_fds: Count = 0
+        # For the watchdog, if there is one: the message at hand, and how many there have been.
+        self._watching = False
+        self._message: object = None
+        self._messages: Count = 0
+        # For tests: picks which ready actor runs next; None is first come, first served.
+        self._shuffle: Callable[[int], int] | None = None
+
+    def _perform(self, cell: Cell, coroutine: Coroutine[Any, Any, Any], context: Context | None) -> object:
+        """Begin a coroutine: what it returned, or PENDING if it has suspended. The loop above overrides it."""
+        return PENDING
+
+    def _poll_io(self) -> None:
+        """Turn ready descriptors into messages. The loop above overrides it."""
+
+    def _rearm_io(self, watch: object) -> None:
+        """Watch a descriptor again, now that its event has been handled. The loop above overrides it."""
+
+    def _is_watched(self, watch: object) -> bool:
+        """Whether an event that was taken from a mailbox is still wanted. The loop above overrides it."""
+        return True
+
+    def send(
+        self, target: object, data: object, *, tag: int = 0, lane: Lane = Lane.DATA, sender: object = 0
+    ) -> None:
+        """Send `data` to an actor.
+
+        Either the message is enqueued, and the behavior then sees it exactly once unless its actor ends first (then it
+        is a counted dead letter), or this raises and nothing was enqueued. References are passed, nothing is copied.
+        Messages of one lane are seen in the order of these calls.
+
+        Raises:
+            MailboxFull: the target's lane has no room; the error says how many wait and how many may.
+            NoSuchActor, ActorNotLocal: the target has ended, never was, or lives on another loop.
+            InvalidArgument: `tag` or `lane` is the system's, or `target` is no id.
+            LoopClosed: the loop was asked to stop.
+            WrongThread: called off the loop's thread; `send_async` is made for that.
+        """
+        cell = self._reach(target)
+        if cell is None:
+            self._checked(tag, lane)
+            raise self._unreachable(target)
+        number = DATA if lane is DATA_LANE and tag is ZERO else self._checked(tag, lane)
+        if self._enqueue(cell, number, data, tag, sender) != ACCEPTED:
+            raise self._full(cell, number)
+
+    def try_send(
+        self, target: object, data: object, *, tag: int = 0, lane: Lane = Lane.DATA, sender: object = 0
+    ) -> bool:
+        """Send as `send` does, but answer False where there is no room, no such actor, or no open loop.
+
+        What can never work still raises: `InvalidArgument`, `WrongThread`.
+        """
+        cell = self._reach(target)
+        if cell is None:
+            self._checked(tag, lane)
+            self._refused += 1
+            return False
+        number = DATA if lane is DATA_LANE and tag is ZERO else self._checked(tag, lane)
+        return self._enqueue(cell, number, data, tag, sender) == ACCEPTED
+
+    def _leave(self, error: BaseException) -> None:
+        """End the whole loop with `error`: the first one counts."""
+        if self._leaving is None:
+            self._leaving = error
+        self._closed = True
+        self._halted = True
+
+    def _has_ready(self) -> bool:
+        """Whether an actor could run now, or something waits that the last tick had no time for."""
+        return self._queue.count > 0 or self._wheel.due.first is not None or len(self._inbox) > 0
+
+    def _is_idle(self) -> bool:
+        """Whether nothing is ready, no timer is pending, no behavior in flight and no descriptor watched."""
+        return (
+            not self._has_ready() and self._pending_timers() == 0 and self._in_flight == 0 and self._watched_fds == 0
+        )
+
+    def _wake_in(self) -> Nanoseconds:
+        """Nanoseconds until the wheel must be turned next, 0 if now, -1 if never. Notes that the host is armed for it."""
+        soonest = self._wheel.soonest
+        self._armed = soonest
+        if soonest == NEVER:
+            return -1
+        return max(0, soonest * MILLISECOND - self._elapsed())
+
+    def _end_all(self) -> None:
+        """End every living actor, the youngest first."""
+        for cell in self._table.living():
+            self._end(cell, NORMAL, None)
+
+    def _books(self) -> dict[str, int]:
+        """The counters, by the names of `Statistics`."""
+        return {
+            "sent": self._accepted + self._refused,
+            "handled": self._handled,
+            "refused": self._refused,
+            "dead": self._dead,
+            "dropped": self._dropped,
+            "waiting": self._accepted - self._handled - self._dead - self._dropped,
+            "alive": self._table.alive,
+            "spawned": self._spawned,
+            "ended_normal": self._stopped[NORMAL],
+            "ended_fail": self._stopped[FAIL_REASON],
+            "ended_panic": self._stopped[PANIC],
+            "ready": self._queue.count,
+            "in_flight": self._in_flight,
+            "fds": self._watched_fds,
+            "timers_set": self._timers_set,
+            "timers_fired": self._timers_fired,
+            "timers_cancelled": self._timers_cancelled,
+            "timers_released": self._timers_released,
+            "timers_pending": self._pending_timers(),
+            "ticks": self._ticks,
+        }
+
+    def _tick(self) -> Count:
+        """Run one tick; how many messages were handled. Never nested: the caller sees to that."""
+        self._ticks += 1
+        start = self._elapsed()
+        end = start + self._max_tick
+        before = self._handled
+        overfull = False
+        if len(self._inbox) > 0:
+            self._drain()
+        if self._watched_fds > 0:
+            self._poll_io()
+        if self._wheel.soonest * MILLISECOND <= start:
+            overfull = self._fire(start, end)
+        if self._queue.count > 0:
+            self._run(start, overfull)
+        return self._handled - before
+
+    def _run(self, start: Nanoseconds, overfull: bool) -> None:
+        """Let ready actors run, within both budgets and the time."""
+        visits = self._max_actors
+        end = start + self._max_tick
+        if overfull:
+            # More timers are due than one tick may fire. Actors get a share of their own, or they would starve.
+            end += self._max_tick
+        queue = self._queue
+        look = start
+        pace = 1
+        since = 0
+        while visits > 0 and queue.count > 0 and not self._halted:
+            visits -= 1
+            since += self._visit(queue.pop() if self._shuffle is None else self._pick())
+            if since >= pace and queue.count > 0:
+                now = self._elapsed()
+                if now >= end:
+                    return
+                if not overfull and now >= self._wheel.soonest * MILLISECOND:
+                    return
+                pace = min(2 * pace, MAX_PACE) if now - look < SLOW else 1
+                look = now
+                since = 0
+
+    def _visit(self, cell: Cell) -> Count:
+        """Let one actor handle what waits for it, up to its budget; how many messages it saw."""
+        if cell.status >= STOPPING:
+            # It ended while it stood in the queue.
+            return 0
+        turn = cell.turn
+        if turn is None:
+            turn = Turn.__new__(Turn)
+            turn.self_id = cell.actor
+            turn.loop = self
+            turn.state = cell.state
+            cell.turn = turn
+            cell.state = None
+        behavior = cell.behavior
+        budget = self._max_msgs
+        handled = 0
+        watch: object = None
+        self._current = cell
+        try:
+            while handled < budget and cell.waiting() > 0 and not self._halted:
+                data = cell.take(turn)
+                handled += 1
+                self._handled += 1
+                if cell.overdue is not None:
+                    # The slot that this message has left belongs to a timer that is due, before anybody else's message.
+                    self._land_overdue(cell)
+                if turn.lane_number == SYSTEM and turn.tag == IO_TAG:
+                    watch, turn.sender = turn.sender, 0
+                    if not self._is_watched(watch):
+                        # The descriptor was unwatched while its event waited here.
+                        self._handled -= 1
+                        self._dropped += 1
+                        watch = None
+                        continue
+                if self._watching:
+                    self._message = data
+                    self._messages += 1
+                verdict = behavior(turn, data)  # type: ignore[misc]  # a living cell has a behavior
+                if verdict is not None and verdict is not OK_VERDICT:
+                    self._judge(cell, verdict, True)
+                if watch is not None:
+                    cell.watch = watch
+                    watch = None
+                    # Polling comes once a tick: there is no use in re-arming sooner than at the end of the visit.
+                    break
+                if cell.status != RUNNING or cell.driver is not None:
+                    break
+        except (KeyboardInterrupt, SystemExit) as error:
+            self._leave(error)
+        except BaseException as error:  # noqa: BLE001  # a panic is whatever a behavior raises
+            self._panic(cell, error)
+        self._current = None
+        self._message = None
+        if cell.driver is None:
+            self._settle(cell)
+        elif cell.status >= STOPPING:
+            # It wished to end and then suspended.
+            cell.driver.cancel()
+        return handled
+
+    def _settle(self, cell: Cell) -> None:
+        """After a behavior has ended: end the actor, or queue it again, or let it rest."""
+        if cell.status >= STOPPING:
+            self._exit(cell, cell.reason, cell.cause)
+            return
+        if cell.watch is not None:
+            watch, cell.watch = cell.watch, None
+            self._rearm_io(watch)
+        if cell.overdue is not None:
+            self._land_overdue(cell)
+        if cell.waiting() > 0:
+            self._queue.push(cell)
+            if not self._awake:
+                self._awake = True
+                self._rouse()
+        else:
+            cell.queued = False
+            if cell.data is not None:
+                cell.data.rest()
+
+    def _panic(self, cell: Cell, error: BaseException) -> None:
+        """Note that a behavior has raised."""
+        self._mark_stopping(cell)
+        cell.reason = PANIC
+        cell.cause = error
+
+    def _judge(self, cell: Cell, verdict: object, may_perform: bool) -> None:
+        """Apply what a behavior returned, if it is not OK. An earlier wish to end stands."""
+        if may_perform and (type(verdict) is CoroutineType or isinstance(verdict, Coroutine)):
+            if cell.status >= STOPPING:
+                verdict.close()
+                return
+            verdict = self._perform(cell, verdict, cell.context)
+            if verdict is None or verdict is OK_VERDICT or verdict is PENDING:
+                return
+        if cell.status >= STOPPING:
+            return
+        self._mark_stopping(cell)
+        if verdict is STOP_VERDICT:
+            cell.reason = NORMAL
+        elif verdict is FAIL_VERDICT:
+            cell.reason = FAIL_REASON
+        else:
+            cell.reason = PANIC
+            cell.cause = BadVerdict(
+                f"the behavior of {cell.actor!r} {cell.name or ''} returned {verdict!r}: "
+                f"a behavior returns None, OK, STOP or FAIL"
+            )
+
+    def _suspend(self, cell: Cell, driver: Driver) -> None:
+        """Note that a cell's coroutine has suspended, and who drives it."""
+        cell.driver = driver
+        self._in_flight += 1
+
+    def _resume(self, cell: Cell, verdict: object, error: BaseException | None, was_cancelled: bool) -> None:
+        """Take a cell back whose coroutine has ended: with a verdict, or with an error that may be a cancellation."""
+        cell.driver = None
+        self._in_flight -= 1
+        if cell.status >= STOPPED:
+            # The loop could not wait for it any longer and has ended the actor without it.
+            return
+        if error is None:
+            if verdict is not None and verdict is not OK_VERDICT:
+                self._judge(cell, verdict, False)
+        elif isinstance(error, (KeyboardInterrupt, SystemExit)):
+            self._leave(error)
+        elif cell.status < STOPPING:
+            self._panic(cell, error)
+        elif not was_cancelled:
+            self._complain(f"the behavior of {cell.actor!r} {cell.name or ''} raised while it was being stopped", error)
+        self._settle(cell)
+        if self._leaving is not None and not self._awake:
+            self._awake = True
+            self._rouse()
+
+    def _abandon(self) -> Count:
+        """End the actors whose coroutine has not ended in time, without it; how many there were."""
+        count = 0
+        for cell in self._table.living():
+            if cell.driver is not None:
+                count += 1
+                self._exit(cell, cell.reason, cell.cause)
+        return count
+
+    def _begin_watch(self, owner: object) -> ActorId:
+        """Note that an actor watches one descriptor more; its id."""
+        cell = self._reach(owner)
+        if cell is None:
+            raise self._missing(owner)
+        cell.fds += 1
+        self._watched_fds += 1
+        assert cell.actor is not None
+        return cell.actor
+
+    def _actor_of(self, cell: Cell) -> ActorId:
+        """The id of a cell, for those who do not look into cells."""
+        assert cell.actor is not None
+        return cell.actor
+
+    def _end_watch(self, actor: ActorId) -> None:
+        """Note that an actor, if it lives, watches one descriptor less."""
+        cell = actor.cell
+        if cell is not None:
+            cell.fds -= 1
+
+    def _send_io(self, actor: ActorId, event: object, watch: object) -> None:
+        """Put an I/O event into the slot that its descriptor has in its owner's mailbox."""
+        cell = actor.cell
+        if cell is None:
+            return
+        cell.offer_reserved(event, IO_TAG, watch)
+        self._accepted += 1
+        if not cell.queued:
+            self._ready(cell)
+
+    def _pick(self) -> Cell:
+        """Take a cell out of the middle of the run queue, wherever the shuffle points."""
+        queue = self._queue
+        assert self._shuffle is not None
+        skip = self._shuffle(queue.count)
+        while skip > 0:
+            skip -= 1
+            queue.push(queue.pop())
+        return queue.pop()
+
+    def _at_hand(self) -> tuple[Count, ActorId | None, str | None, object]:
+        """For the watchdog, from its own thread: how many messages there have been, whose is being handled, and which."""
+        cell = self._current
+        if cell is None:
+            return (self._messages, None, None, None)
+        return (self._messages, cell.actor, cell.name, self._message)

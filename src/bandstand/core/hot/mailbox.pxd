@@ -1,0 +1,68 @@
+cimport cython
+from bandstand.core.hot.turn cimport Turn
+from bandstand.core.hot.ring cimport Ring
+
+cdef int SYSTEM
+cdef int CONTROL
+cdef int MANAGEMENT
+cdef int DATA
+cdef int IO_TAG
+
+cdef class Mailbox:
+    cdef Py_ssize_t cap
+    cdef Py_ssize_t reserve
+    cdef Py_ssize_t limit
+    cdef Py_ssize_t plain
+    cdef Py_ssize_t urgent
+    cdef Py_ssize_t coming_data
+    cdef Py_ssize_t coming_management
+    cdef Py_ssize_t coming_control
+    cdef Ring data
+    cdef Ring management
+    cdef Ring control
+    cdef Ring system
+
+    @cython.final
+    cdef object set_cap(self, Py_ssize_t cap, Py_ssize_t reserve)
+    @cython.final
+    @cython.locals(ring=Ring)
+    cdef bint offer(self, int lane, object data, object tag, object sender) except -1
+    @cython.final
+    cdef bint promise(self, int lane)
+    @cython.final
+    @cython.locals(ring=Ring)
+    cdef object arrive(self, int lane, object data, object tag, object sender)
+    @cython.final
+    cdef Py_ssize_t coming(self, int lane)
+    @cython.final
+    cdef object add_coming(self, int lane, Py_ssize_t change)
+    @cython.final
+    @cython.locals(ring=Ring)
+    cdef bint offer_system(self, object data, int tag, object sender) except -1
+    @cython.final
+    @cython.locals(ring=Ring)
+    cdef object offer_reserved(self, object data, int tag, object sender)
+    @cython.final
+    @cython.locals(ring=Ring)
+    cdef object take(self, Turn turn)
+    @cython.final
+    @cython.locals(ring=Ring)
+    cdef object take_urgent(self, Turn turn)
+    @cython.final
+    cdef object took_system(self, int tag)
+    @cython.final
+    @cython.locals(ring=Ring)
+    cdef Ring lane(self, int lane)
+    @cython.final
+    @cython.locals(ring=Ring)
+    cdef Py_ssize_t depth(self, int lane)
+    @cython.final
+    cdef bint has_room(self, int lane)
+    @cython.final
+    @cython.locals(ring=Ring)
+    cdef Py_ssize_t waiting(self)
+    @cython.final
+    @cython.locals(most=Py_ssize_t)
+    cdef Py_ssize_t fullest(self)
+    @cython.final
+    cdef object reckon(self)

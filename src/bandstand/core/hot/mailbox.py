@@ -1,0 +1,221 @@
+"""A mailbox: four lanes, strict priority between them, and the arithmetic of who may still come in.
+
+Room. A mailbox has `cap` slots. User messages stop at cap minus the system's reserve, in each user lane by itself, so a
+full DATA lane never refuses a CONTROL message. A system message takes any free slot; the last of them are its alone.
+"Free" is reckoned against the fullest user lane, which makes a program that uses one lane see exactly the
+specification's single mailbox.
+
+Reservations. A child, a monitor and a watched descriptor each have one system slot of their own, on top of the cap. What
+they will say one day (an exit, a down, an I/O event) therefore never meets a full mailbox. There are as many such slots
+as there are children, monitors and descriptors, each says one thing at a time, and rings grow, so nothing needs to be
+counted: the tags of those messages tell that they lie outside the cap. Only the other system messages, counted in
+`plain`, can find the mailbox full.
+
+Lanes that nobody used cost nothing: a ring is made by the first message of its lane.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from bandstand.core.hot.ring import Ring
+from bandstand.core.numbers import CONTROL, DATA, IO_TAG, MANAGEMENT, SYSTEM
+
+if TYPE_CHECKING:
+    from bandstand.core.hot.turn import Turn
+
+Count: TypeAlias = int
+LaneNumber: TypeAlias = int
+TagNumber: TypeAlias = int
+
+
+class Mailbox:
+    """Bounded, with four lanes. Knows rooms and counts; what to do about a full lane is its caller's business."""
+
+    __slots__ = (
+        "cap",
+        "coming_control",
+        "coming_data",
+        "coming_management",
+        "control",
+        "data",
+        "limit",
+        "management",
+        "plain",
+        "reserve",
+        "system",
+        "urgent",
+    )
+
+    def __init__(self, cap: Count, reserve: Count) -> None:
+        self.set_cap(cap, reserve)
+
+    def set_cap(self, cap: Count, reserve: Count) -> None:
+        """Make it an empty mailbox of `cap` slots, `reserve` of them the system's alone."""
+        self.cap: Count = cap
+        self.reserve: Count = reserve
+        # What a user lane may hold at present: `limit` is kept, not computed, so that a send compares two numbers.
+        self.limit: Count = cap - reserve
+        self.plain: Count = 0
+        # Slots promised to messages from other threads that have not come in yet.
+        self.coming_data: Count = 0
+        self.coming_management: Count = 0
+        self.coming_control: Count = 0
+        # How many messages wait in the three lanes above DATA.
+        self.urgent: Count = 0
+        self.data: Ring | None = None
+        self.management: Ring | None = None
+        self.control: Ring | None = None
+        self.system: Ring | None = None
+
+    def offer(self, lane: LaneNumber, data: object, tag: object, sender: object) -> bool:
+        """Enqueue a user message; False if its lane is full."""
+        if lane == DATA:
+            ring = self.data
+            if ring is None:
+                ring = self.data = Ring()
+            if ring.count + self.coming_data >= self.limit:
+                return False
+            ring.push(data, tag, sender)
+            return True
+        ring = self.lane(lane)
+        if ring.count + self.coming(lane) >= self.limit:
+            return False
+        ring.push(data, tag, sender)
+        self.urgent += 1
+        return True
+
+    def promise(self, lane: LaneNumber) -> bool:
+        """Set a slot of a user lane aside for a message from another thread; False if the lane is full.
+
+        Compiled, this is a handful of C statements under the interpreter's lock, and so is atomic.
+        """
+        if self.depth(lane) + self.coming(lane) >= self.limit:
+            return False
+        self.add_coming(lane, 1)
+        return True
+
+    def arrive(self, lane: LaneNumber, data: object, tag: object, sender: object) -> None:
+        """Enqueue a message from another thread in the slot that was promised to it."""
+        self.add_coming(lane, -1)
+        ring = self.lane(lane)
+        ring.push(data, tag, sender)
+        if lane != DATA:
+            self.urgent += 1
+
+    def coming(self, lane: LaneNumber) -> Count:
+        """How many slots of a user lane are promised to messages from other threads."""
+        if lane == DATA:
+            return self.coming_data
+        if lane == CONTROL:
+            return self.coming_control
+        return self.coming_management
+
+    def add_coming(self, lane: LaneNumber, change: Count) -> None:
+        """Change how many slots of a user lane are promised."""
+        if lane == DATA:
+            self.coming_data += change
+        elif lane == CONTROL:
+            self.coming_control += change
+        else:
+            self.coming_management += change
+
+    def offer_system(self, data: object, tag: TagNumber, sender: object) -> bool:
+        """Enqueue a system message in any free slot; False if there is none to the last."""
+        if self.plain + self.fullest() >= self.cap:
+            return False
+        ring = self.lane(SYSTEM)
+        ring.push(data, tag, sender)
+        self.urgent += 1
+        self.plain += 1
+        self.reckon()
+        return True
+
+    def offer_reserved(self, data: object, tag: TagNumber, sender: object) -> None:
+        """Enqueue a system message in a slot of its own, outside the cap. Always succeeds."""
+        ring = self.lane(SYSTEM)
+        ring.push(data, tag, sender)
+        self.urgent += 1
+
+    def take(self, turn: Turn) -> object:
+        """Take the next message by priority into `turn`; its data. Never call it empty."""
+        if self.urgent == 0:
+            ring = self.data
+            turn.lane_number = DATA
+            return ring.pop(turn)  # type: ignore[union-attr]  # never called empty; a check would cost every message
+        return self.take_urgent(turn)
+
+    def take_urgent(self, turn: Turn) -> object:
+        """Take the next message of the lanes above DATA."""
+        self.urgent -= 1
+        ring = self.system
+        if ring is not None and ring.count > 0:
+            turn.lane_number = SYSTEM
+            data = ring.pop(turn)
+            self.took_system(turn.tag)
+            return data
+        ring = self.control
+        if ring is not None and ring.count > 0:
+            turn.lane_number = CONTROL
+            return ring.pop(turn)
+        ring = self.management
+        assert ring is not None
+        turn.lane_number = MANAGEMENT
+        return ring.pop(turn)
+
+    def took_system(self, tag: TagNumber) -> None:
+        """Account for a system message that has left, if it was in a slot of the cap."""
+        if tag < IO_TAG:
+            self.plain -= 1
+            self.reckon()
+
+    def lane(self, lane: LaneNumber) -> Ring:
+        """The ring of one lane, made now if this is its first message."""
+        if lane == DATA:
+            ring = self.data
+            if ring is None:
+                ring = self.data = Ring()
+        elif lane == CONTROL:
+            ring = self.control
+            if ring is None:
+                ring = self.control = Ring()
+        elif lane == MANAGEMENT:
+            ring = self.management
+            if ring is None:
+                ring = self.management = Ring()
+        else:
+            ring = self.system
+            if ring is None:
+                ring = self.system = Ring()
+        return ring
+
+    def depth(self, lane: LaneNumber) -> Count:
+        """How many messages wait in one lane."""
+        if lane == DATA:
+            ring = self.data
+        elif lane == CONTROL:
+            ring = self.control
+        elif lane == MANAGEMENT:
+            ring = self.management
+        else:
+            ring = self.system
+        return 0 if ring is None else ring.count
+
+    def has_room(self, lane: LaneNumber) -> bool:
+        """Whether a user lane would take one message more."""
+        return self.depth(lane) + self.coming(lane) < self.limit
+
+    def waiting(self) -> Count:
+        """How many messages wait, all lanes together."""
+        ring = self.data
+        return self.urgent if ring is None else self.urgent + ring.count
+
+    def fullest(self) -> Count:
+        """How many messages wait in the fullest user lane."""
+        most = self.depth(DATA)
+        most = max(most, self.depth(CONTROL))
+        return max(most, self.depth(MANAGEMENT))
+
+    def reckon(self) -> None:
+        """Work out anew what a user lane may hold: what the system took beyond its reserve is gone for users."""
+        self.limit = self.cap - max(self.reserve, self.plain)

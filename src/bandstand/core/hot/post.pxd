@@ -1,0 +1,44 @@
+cimport cython
+from libc.stdint cimport int64_t
+from bandstand.core.hot.cell cimport Cell
+from bandstand.core.hot.ids cimport ActorId
+from bandstand.core.hot.ring cimport Ring
+from bandstand.core.hot.runqueue cimport RunQueue
+
+cdef int ACCEPTED
+cdef int FULL
+cdef int DATA
+
+cdef class Post:
+    cdef RunQueue _queue
+    cdef int64_t _accepted
+    cdef readonly int64_t _handled
+    cdef int64_t _refused
+    cdef readonly int64_t _dead
+    cdef readonly int64_t _dropped
+    cdef public bint _awake
+    cdef readonly Py_ssize_t _telling
+    cdef object _on_full
+    cdef object _on_dead_letter
+    cdef object _on_dropped
+
+    cpdef object _rouse(self)
+    cpdef object _complain(self, str what, object error)
+    @cython.final
+    cdef int _enqueue(self, Cell cell, int lane, object data, object tag, object sender) except -1
+    @cython.final
+    cdef object _ready(self, Cell cell)
+    @cython.final
+    @cython.locals(ring=Ring)
+    cdef int _overflow(self, Cell cell, int lane, object data, object tag, object sender) except -1
+    @cython.final
+    @cython.locals(actor=ActorId)
+    cdef object _full(self, Cell cell, int lane)
+    @cython.final
+    cdef object _bury_one(self, Cell cell, int lane, object data, object tag, object sender)
+    @cython.final
+    @cython.locals(count=Py_ssize_t, lane=int, ring=Ring)
+    cdef Py_ssize_t _bury(self, Cell cell) except -1
+    @cython.final
+    cdef object _tell(self, object hook, tuple arguments)
+    cdef object _leave(self, object error)

@@ -1,0 +1,152 @@
+"""Getting a message into a mailbox, and keeping the books of what became of it.
+
+Every message that anybody tries to send has exactly one fate, and each fate is a counter:
+
+    sent  =  handled + refused + dead + dropped          (+ what still waits in a mailbox)
+
+`Post` is the lowest of the four storeys of the kernel (post, life, timers, kernel). They are one object: splitting them
+into separate ones would put a pointer between a send and its mailbox. Each storey is a class that adds one concern.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from bandstand.core.hot.runqueue import RunQueue
+from bandstand.core.numbers import ACCEPTED, DATA, FULL
+from bandstand.core.vocabulary import Lane, Overflow
+from bandstand.errors import BandstandError, MailboxFull
+
+if TYPE_CHECKING:
+    from bandstand.core.hot.cell import Cell
+
+Count: TypeAlias = int
+LaneNumber: TypeAlias = int
+FateNumber: TypeAlias = int
+Hook: TypeAlias = Callable[..., Any]
+
+LANES = tuple(Lane)
+
+
+class Post:
+    """The run queue, the books, and the way into a mailbox."""
+
+    __slots__ = (
+        "_accepted",
+        "_awake",
+        "_dead",
+        "_dropped",
+        "_handled",
+        "_on_dead_letter",
+        "_on_dropped",
+        "_on_full",
+        "_queue",
+        "_refused",
+        "_telling",
+    )
+
+    def __init__(self) -> None:
+        self._queue = RunQueue()
+        self._accepted: Count = 0
+        self._handled: Count = 0
+        self._refused: Count = 0
+        self._dead: Count = 0
+        self._dropped: Count = 0
+        # True while somebody is going to look at the run queue anyway: a tick runs or is scheduled, or there is no
+        # host to be woken. Then making an actor ready costs no call.
+        self._awake = True
+        # How many hooks are being called at this moment.
+        self._telling: Count = 0
+        self._on_full: Hook | None = None
+        self._on_dead_letter: Hook | None = None
+        self._on_dropped: Hook | None = None
+
+    def _rouse(self) -> None:
+        """Have the host call for a tick. The loop above overrides it."""
+
+    def _complain(self, what: str, error: BaseException) -> None:
+        """Report that somebody's hook has raised. The loop above overrides it."""
+
+    def _enqueue(self, cell: Cell, lane: LaneNumber, data: object, tag: object, sender: object) -> FateNumber:
+        """Put a user message into a living cell's lane and make the cell ready."""
+        if not cell.offer(lane, data, tag, sender):
+            return self._overflow(cell, lane, data, tag, sender)
+        self._accepted += 1
+        if not cell.queued:
+            self._ready(cell)
+        return ACCEPTED
+
+    def _ready(self, cell: Cell) -> None:
+        """Put a cell that is not queued into the run queue, and see that somebody comes to run it."""
+        cell.queued = True
+        self._queue.push(cell)
+        if not self._awake:
+            self._awake = True
+            self._rouse()
+
+    def _overflow(self, cell: Cell, lane: LaneNumber, data: object, tag: object, sender: object) -> FateNumber:
+        """Decide about a message that met a full lane, by the policy its target was spawned with."""
+        policy = cell.overflow
+        if policy is None:
+            self._refused += 1
+            if self._on_full is not None:
+                self._tell(self._on_full, (cell.actor,))
+            return FULL
+        ring = cell.lane(lane)
+        self._accepted += 1
+        self._dropped += 1
+        if policy is Overflow.DROP_NEWEST or ring.count == 0:
+            # An empty lane can only be full while the system holds every slot: there is nothing older to give up.
+            letter = (data, tag, sender)
+        else:
+            letter = ring.shift() if policy is Overflow.DROP_OLDEST else ring.pop_newest()
+            ring.push(data, tag, sender)
+        if self._on_dropped is not None:
+            self._tell(self._on_dropped, (cell.actor, LANES[lane], *letter))
+        return ACCEPTED
+
+    def _full(self, cell: Cell, lane: Count) -> BandstandError:
+        """The error for a lane without room."""
+        actor = cell.actor
+        assert actor is not None
+        return MailboxFull.of(actor, actor.number, cell.name, LANES[lane].name, cell.depth(lane), cell.cap)
+
+    def _bury_one(self, cell: Cell, lane: LaneNumber, data: object, tag: object, sender: object) -> None:
+        """Turn one accepted message into a dead letter."""
+        self._dead += 1
+        if self._on_dead_letter is not None:
+            self._tell(self._on_dead_letter, (cell.actor, LANES[lane], data, tag, sender))
+
+    def _bury(self, cell: Cell) -> Count:
+        """Turn every unread message of a cell into a dead letter; how many there were."""
+        count = cell.waiting()
+        if count == 0:
+            return 0
+        self._dead += count
+        lane = 0
+        while lane <= DATA:
+            if cell.depth(lane) > 0:
+                ring = cell.lane(lane)
+                while ring.count > 0:
+                    letter = ring.shift()
+                    if self._on_dead_letter is not None:
+                        self._tell(self._on_dead_letter, (cell.actor, LANES[lane], *letter))
+            lane += 1
+        cell.urgent = 0
+        return count
+
+    def _tell(self, hook: Hook, arguments: tuple[object, ...]) -> None:
+        """Call somebody's hook. What it raises is reported and goes no further."""
+        self._telling += 1
+        try:
+            hook(*arguments)
+        except (KeyboardInterrupt, SystemExit) as error:
+            self._leave(error)
+        except BaseException as error:
+            self._complain(f"the hook {getattr(hook, '__qualname__', hook)!r} raised", error)
+        finally:
+            self._telling -= 1
+
+    def _leave(self, error: BaseException) -> None:
+        """Note that the whole loop must end with `error`. The kernel above overrides it."""

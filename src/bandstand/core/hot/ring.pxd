@@ -1,0 +1,21 @@
+cimport cython
+from bandstand.core.hot.turn cimport Turn
+
+@cython.final
+cdef class Ring:
+    cdef list entries
+    cdef Py_ssize_t room
+    cdef Py_ssize_t head
+    cdef readonly Py_ssize_t count
+
+    @cython.locals(at=Py_ssize_t, entries=list)
+    cpdef Py_ssize_t push(self, object data, object tag, object sender) except -1
+    @cython.locals(at=Py_ssize_t, entries=list)
+    cpdef object pop(self, Turn turn)
+    @cython.locals(at=Py_ssize_t, entries=list)
+    cpdef tuple shift(self)
+    @cython.locals(at=Py_ssize_t, entries=list)
+    cpdef tuple pop_newest(self)
+    @cython.locals(cut=Py_ssize_t, entries=list)
+    cdef object grow(self)
+    cdef object rest(self)

@@ -1,0 +1,91 @@
+"""A growing ring of messages: one lane of one mailbox.
+
+A message is three neighbouring entries of one list (data, tag, sender), not an object of its own: pushing and popping
+allocate nothing. The ring starts with four places and doubles as needed; how many it may hold is the mailbox's
+business, not the ring's. A ring that has run empty after a burst gives its memory back (see `rest`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from bandstand.core.hot.turn import Turn
+
+Count: TypeAlias = int
+
+FIRST_ROOM = 4
+REST_ROOM = 256
+
+
+class Ring:
+    """First in, first out. `count` messages, room for `room` before it grows; `room` is a power of two."""
+
+    __slots__ = ("count", "entries", "head", "room")
+
+    def __init__(self) -> None:
+        self.entries: list[object] = [None] * (3 * FIRST_ROOM)
+        self.room: Count = FIRST_ROOM
+        self.head: Count = 0
+        self.count: Count = 0
+
+    def push(self, data: object, tag: object, sender: object) -> Count:
+        """Append a message; the new count."""
+        if self.count == self.room:
+            self.grow()
+        at = 3 * ((self.head + self.count) & (self.room - 1))
+        entries = self.entries
+        entries[at] = data
+        entries[at + 1] = tag
+        entries[at + 2] = sender
+        self.count += 1
+        return self.count
+
+    def pop(self, turn: Turn) -> object:
+        """Take the oldest message: its data is returned, its tag and sender go into `turn`. Never call it empty."""
+        entries = self.entries
+        at = 3 * self.head
+        data = entries[at]
+        entries[at] = None
+        turn.tag = entries[at + 1]
+        turn.sender = entries[at + 2]
+        entries[at + 2] = None
+        self.head = (self.head + 1) & (self.room - 1)
+        self.count -= 1
+        return data
+
+    def shift(self) -> tuple[object, object, object]:
+        """Take the oldest message as (data, tag, sender): the way out for dead letters and dropped messages."""
+        entries = self.entries
+        at = 3 * self.head
+        letter = (entries[at], entries[at + 1], entries[at + 2])
+        entries[at] = None
+        entries[at + 2] = None
+        self.head = (self.head + 1) & (self.room - 1)
+        self.count -= 1
+        return letter
+
+    def pop_newest(self) -> tuple[object, object, object]:
+        """Take the newest message as (data, tag, sender): what a conflated lane gives up."""
+        entries = self.entries
+        at = 3 * ((self.head + self.count - 1) & (self.room - 1))
+        letter = (entries[at], entries[at + 1], entries[at + 2])
+        entries[at] = None
+        entries[at + 2] = None
+        self.count -= 1
+        return letter
+
+    def grow(self) -> None:
+        """Double the room, unrolling the ring so that the oldest message comes first again."""
+        cut = 3 * self.head
+        entries = self.entries
+        self.entries = entries[cut:] + entries[:cut] + [None] * len(entries)
+        self.head = 0
+        self.room *= 2
+
+    def rest(self) -> None:
+        """Give back the memory of a past burst. Called when the ring is empty; small rings keep what they have."""
+        if self.room > REST_ROOM:
+            self.entries = [None] * (3 * FIRST_ROOM)
+            self.room = FIRST_ROOM
+            self.head = 0

@@ -1,0 +1,46 @@
+"""The run queue: actors with something to do, in the order in which they came to have it.
+
+Linked through the cells themselves, so that making an actor ready allocates nothing. A cell is in the queue at most
+once; its `queued` flag, kept by the kernel, sees to that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from bandstand.core.hot.cell import Cell
+
+Count: TypeAlias = int
+
+
+class RunQueue:
+    """First in, first out."""
+
+    __slots__ = ("count", "first", "last")
+
+    def __init__(self) -> None:
+        self.first: Cell | None = None
+        self.last: Cell | None = None
+        self.count: Count = 0
+
+    def push(self, cell: Cell) -> None:
+        """Append a cell that is not in the queue."""
+        last = self.last
+        if last is None:
+            self.first = cell
+        else:
+            last.next_ready = cell
+        self.last = cell
+        self.count += 1
+
+    def pop(self) -> Cell:
+        """Take the cell that has waited longest. Never call it empty."""
+        cell = self.first
+        assert cell is not None
+        self.first = cell.next_ready
+        if self.first is None:
+            self.last = None
+        cell.next_ready = None
+        self.count -= 1
+        return cell

@@ -1,0 +1,85 @@
+"""The actor table: which cell sits at which index, and how often the index has been given out.
+
+An index is used again with the next generation, so an old number never finds the new tenant. When an index has used up
+its generations it is retired for good rather than wrapped around.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from bandstand.core.hot.ids import ActorId
+from bandstand.core.numbers import INDEX_SHIFT, LOOP_SHIFT, MAX_GENERATION, MAX_INDEX
+
+if TYPE_CHECKING:
+    from bandstand.core.hot.cell import Cell
+
+Count: TypeAlias = int
+Number: TypeAlias = int
+
+
+class Table:
+    """At most `capacity` cells of the loop with tag `loop_tag`; `alive` are in it."""
+
+    __slots__ = ("alive", "capacity", "cells", "free", "generations", "last_generation", "loop_tag", "used")
+
+    def __init__(self, loop_tag: Count, capacity: Count, last_generation: Count = MAX_GENERATION) -> None:
+        self.loop_tag: Count = loop_tag
+        self.capacity: Count = capacity
+        self.last_generation: Count = last_generation
+        self.alive: Count = 0
+        # Index 0 is nobody's: a number of 0 is never an actor.
+        self.cells: list[Cell | None] = [None]
+        self.generations: list[Count] = [0]
+        self.used: Count = 1
+        self.free: list[Count] = []
+
+    def admit(self, cell: Cell) -> ActorId | None:
+        """Seat a cell and give it its id; None if the table is full, retired indexes counted."""
+        if self.alive >= self.capacity:
+            return None
+        if self.free:
+            index = self.free.pop()
+        else:
+            index = self.used
+            if index > MAX_INDEX:
+                return None
+            self.cells.append(None)
+            self.generations.append(0)
+            self.used += 1
+        generation = self.generations[index] + 1
+        self.generations[index] = generation
+        self.cells[index] = cell
+        self.alive += 1
+        actor = ActorId.__new__(ActorId)
+        actor.number = (self.loop_tag << LOOP_SHIFT) | (index << INDEX_SHIFT) | generation
+        actor.cell = cell
+        actor.home = cell.kernel
+        actor.fate = 0
+        actor.reason = 0
+        return actor
+
+    def release(self, number: Number) -> None:
+        """Empty the seat of an actor that has ended. Its number will never be given out again."""
+        index = (number >> INDEX_SHIFT) & MAX_INDEX
+        self.cells[index] = None
+        self.alive -= 1
+        if self.generations[index] < self.last_generation:
+            self.free.append(index)
+
+    def living(self) -> list[Cell]:
+        """All cells, the youngest first."""
+        by_birth: dict[Number, Cell] = {}
+        for cell in self.cells:
+            if cell is not None:
+                by_birth[cell.birth] = cell
+        return [by_birth[birth] for birth in sorted(by_birth, reverse=True)]
+
+    def find(self, number: Number) -> Cell | None:
+        """The living cell with this number, of this loop."""
+        index = (number >> INDEX_SHIFT) & MAX_INDEX
+        if index >= self.used:
+            return None
+        if self.generations[index] != number & MAX_GENERATION:
+            return None
+        return self.cells[index]

@@ -1,0 +1,67 @@
+cimport cython
+from libc.stdint cimport int64_t
+from bandstand.core.hot.cell cimport Cell
+from bandstand.core.hot.life cimport Life
+from bandstand.core.hot.wheel cimport Queue, Timer, Wheel
+
+cdef int DATA
+cdef int64_t FAR
+cdef int GONE
+cdef int64_t MILLISECOND
+cdef int64_t NEVER
+cdef int OVERDUE
+cdef int SYSTEM
+cdef object ZERO
+cdef object DATA_LANE
+
+cdef class Timers(Life):
+    cdef object _now
+    cdef int64_t _epoch
+    cdef Wheel _wheel
+    cdef public int64_t _armed
+    cdef int64_t _timers_set
+    cdef int64_t _timers_fired
+    cdef int64_t _timers_cancelled
+    cdef int64_t _timers_released
+
+    cpdef object _rearm(self)
+    @cython.final
+    cdef int64_t _elapsed(self) except? -1
+    @cython.final
+    @cython.locals(cell=Cell)
+    cdef Timer _set_timer(self, object target, object ms, object data, object tag, object lane, object sender)
+    @cython.final
+    cdef int _checked(self, object tag, object lane) except -1
+    @cython.final
+    cdef int64_t _checked_delay(self, object ms) except -1
+    @cython.final
+    @cython.locals(timer=Timer, deadline=int64_t)
+    cdef Timer _start_timer(self, Cell cell, int64_t ms, int lane, object data, object tag, object sender)
+    @cython.final
+    @cython.locals(elapsed=int64_t, deadline=int64_t)
+    cdef int64_t _deadline(self, int64_t ms) except -1
+    @cython.locals(timer=Timer, deadline=int64_t)
+    cpdef Timer _call_after(self, int64_t ms, object callback)
+    cpdef object _cancel_call(self, Timer timer)
+    @cython.final
+    @cython.locals(cell=Cell, known=Timer)
+    cdef bint _cancel(self, object timer) except -1
+    @cython.final
+    @cython.locals(queue=Queue)
+    cdef object _withdraw(self, Cell cell, Timer timer)
+    @cython.locals(timer=Timer, following=Timer)
+    cdef object _release_timers(self, Cell cell)
+    @cython.final
+    cdef int64_t _pending_timers(self)
+    @cython.final
+    @cython.locals(wheel=Wheel, timer=Timer, count=Py_ssize_t)
+    cdef bint _fire(self, int64_t elapsed, int64_t until) except -1
+    @cython.final
+    @cython.locals(cell=Cell, lane=int, queue=Queue, queues=list)
+    cdef object _deliver(self, Timer timer)
+    @cython.final
+    @cython.locals(landed=bint)
+    cdef bint _land(self, Cell cell, Timer timer) except -1
+    @cython.final
+    @cython.locals(queues=list, queue=Queue, timer=Timer, following=Timer, left=Py_ssize_t)
+    cdef object _land_overdue(self, Cell cell)

@@ -1,0 +1,70 @@
+cimport cython
+from libc.stdint cimport int64_t, uint64_t
+
+cdef uint64_t ONE
+cdef int GONE
+cdef int DUE
+cdef int LEVELS
+cdef int64_t NEVER
+
+cdef int lowest_bit(uint64_t word)
+
+@cython.final
+@cython.freelist(64)
+cdef class Timer:
+    cdef int64_t deadline
+    cdef int place
+    cdef int lane
+    cdef Timer before
+    cdef Timer after
+    # A Cell; an object because cells know timers, and cimports must not go in circles.
+    cdef object cell
+    cdef Timer previous_of_cell
+    cdef Timer next_of_cell
+    cdef object data
+    cdef object tag
+    cdef object sender
+
+@cython.final
+cdef class Queue:
+    cdef Timer first
+    cdef Timer last
+    @cython.locals(last=Timer)
+    cdef object append(self, Timer timer)
+    @cython.locals(before=Timer, after=Timer)
+    cdef object remove(self, Timer timer)
+
+@cython.final
+cdef class Level:
+    cdef uint64_t occupied
+    cdef list slots
+    @cython.locals(first=Timer, last=Timer)
+    cdef object insert(self, Timer timer, int slot)
+    @cython.locals(before=Timer, after=Timer)
+    cdef object remove(self, Timer timer, int slot)
+
+@cython.final
+cdef class Wheel:
+    cdef readonly int64_t time
+    cdef readonly int64_t soonest
+    cdef readonly int64_t pending
+    cdef Queue due
+    cdef list levels
+
+    cpdef object schedule(self, Timer timer, int64_t deadline)
+    @cython.locals(place=int, level=Level)
+    cpdef object cancel(self, Timer timer)
+    @cython.locals(place=int, start=int64_t)
+    cpdef object expire(self, int64_t now)
+    @cython.locals(timer=Timer)
+    cpdef Timer take(self)
+    @cython.locals(deadline=int64_t, difference=int64_t, number=int, shift=int, slot=int, level=Level)
+    cdef object settle(self, Timer timer)
+    @cython.locals(level=Level, slot=int, timer=Timer, last=Timer, following=Timer)
+    cdef object spill(self, int place)
+    @cython.locals(number=int, level=Level)
+    cdef int next_place(self) except -2
+    @cython.locals(shift=int)
+    cdef int64_t start_of(self, int place)
+    @cython.locals(place=int)
+    cdef int64_t next_turn(self) except -1

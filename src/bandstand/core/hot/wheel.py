@@ -1,0 +1,301 @@
+"""The hierarchical timing wheel: every deadline of a loop, O(1) to set and O(1) to cancel.
+
+The problem. A runtime sets far more deadlines than ever fire (every ask has one), so setting and cancelling must cost
+the same with ten pending timers as with a million, and a cancelled timer must leave nothing behind: at a million asks
+a second, five seconds of tombstones would be five million objects.
+
+The choice. Seven levels of 64 slots, 1 ms at the bottom, 2^42 ms (139 years) in all. A slot is a ring of timers linked
+through the timers themselves, so cancelling is unlinking. A timer stands on the level of the highest group of six bits
+in which its deadline differs from the wheel's time. That makes its place a pure function of (time, deadline): two
+timers with one deadline always share a slot, whenever they were set, and since slots are appended to and cascaded in
+order, equal deadlines fire in the order of registration. All timers of a lower level come before all of a higher one,
+and an occupancy word for each level finds the next slot without a walk.
+
+Refused: a heap (O(log n), cancelled entries linger), a sorted list (O(n)), one slot list for each deadline in a dict
+(no next deadline). The cost: a far timer is moved at most six times before it fires.
+
+The wheel knows milliseconds and nothing else: what time it is, and what a timer means, is its caller's business.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from bandstand.core.numbers import DUE, GONE, LEVELS, NEVER
+
+if TYPE_CHECKING:
+    from bandstand.core.hot.cell import Cell
+
+Ticks: TypeAlias = int
+Place: TypeAlias = int
+Word: TypeAlias = int
+
+# Not a bare 1: in C this is a 64-bit word, and 1 << 63 would not be.
+ONE: Word = 1
+
+
+def lowest_bit(word: Word) -> Place:
+    """The position of the lowest set bit of a non-zero 64-bit word: six halvings, the same in C and in Python."""
+    position = 0
+    if word & 0xFFFFFFFF == 0:
+        word >>= 32
+        position += 32
+    if word & 0xFFFF == 0:
+        word >>= 16
+        position += 16
+    if word & 0xFF == 0:
+        word >>= 8
+        position += 8
+    if word & 0xF == 0:
+        word >>= 4
+        position += 4
+    if word & 0x3 == 0:
+        word >>= 2
+        position += 2
+    if word & 0x1 == 0:
+        position += 1
+    return position
+
+
+class Timer:
+    """One pending deadline and the message it carries. Its identity is the public `TimerId`.
+
+    `place` says where it is: in slot (place & 63) of level (place >> 6), or, below 0, due, overdue or gone.
+    """
+
+    __slots__ = (
+        "after",
+        "before",
+        "cell",
+        "data",
+        "deadline",
+        "lane",
+        "next_of_cell",
+        "place",
+        "previous_of_cell",
+        "sender",
+        "tag",
+    )
+
+    def __init__(self) -> None:
+        self.deadline: Ticks = 0
+        self.place: Place = GONE
+        self.before: Timer | None = None
+        self.after: Timer | None = None
+        self.cell: Cell | None = None
+        self.previous_of_cell: Timer | None = None
+        self.next_of_cell: Timer | None = None
+        self.data: object = None
+        self.tag: object = 0
+        self.sender: object = 0
+        self.lane: Place = 3
+
+    @property
+    def pending(self) -> bool:
+        """Whether it has neither fired nor been cancelled."""
+        return self.place != GONE
+
+    def __repr__(self) -> str:
+        return f"<TimerId {'pending' if self.place != GONE else 'done'} at {hex(id(self))}>"
+
+
+class Queue:
+    """A doubly linked list through `before` and `after`: timers that are due, or that wait for room."""
+
+    __slots__ = ("first", "last")
+
+    def __init__(self) -> None:
+        self.first: Timer | None = None
+        self.last: Timer | None = None
+
+    def append(self, timer: Timer) -> None:
+        """Put `timer` at the end."""
+        last = self.last
+        timer.before = last
+        timer.after = None
+        if last is None:
+            self.first = timer
+        else:
+            last.after = timer
+        self.last = timer
+
+    def remove(self, timer: Timer) -> None:
+        """Take `timer` out, wherever it stands."""
+        before = timer.before
+        after = timer.after
+        if before is None:
+            self.first = after
+        else:
+            before.after = after
+        if after is None:
+            self.last = before
+        else:
+            after.before = before
+        timer.before = None
+        timer.after = None
+
+
+class Level:
+    """Sixty-four slots of one width, and the word that says which of them hold a timer."""
+
+    __slots__ = ("occupied", "slots")
+
+    def __init__(self) -> None:
+        self.occupied: Word = 0
+        self.slots: list[Timer | None] = [None] * 64
+
+    def insert(self, timer: Timer, slot: Place) -> None:
+        """Put `timer` behind all others of its slot. A slot is a ring; its entry is the oldest."""
+        first = self.slots[slot]
+        if first is None:
+            timer.before = timer
+            timer.after = timer
+            self.slots[slot] = timer
+            self.occupied |= ONE << slot
+            return
+        last = first.before
+        assert last is not None
+        timer.before = last
+        timer.after = first
+        last.after = timer
+        first.before = timer
+
+    def remove(self, timer: Timer, slot: Place) -> None:
+        """Unlink `timer` from its slot."""
+        after = timer.after
+        before = timer.before
+        assert after is not None
+        assert before is not None
+        if after is timer:
+            self.slots[slot] = None
+            self.occupied &= ~(ONE << slot)
+        else:
+            before.after = after
+            after.before = before
+            if self.slots[slot] is timer:
+                self.slots[slot] = after
+        timer.before = None
+        timer.after = None
+
+
+class Wheel:
+    """All pending timers of one loop.
+
+    `time` is how far the wheel has turned. `soonest` is when it must be turned next, `NEVER` if nothing is pending: a
+    lower bound, never later than the next deadline. `pending` counts what has been scheduled and not taken or cancelled.
+    """
+
+    __slots__ = ("due", "levels", "pending", "soonest", "time")
+
+    def __init__(self, time: Ticks) -> None:
+        self.time: Ticks = time
+        self.soonest: Ticks = NEVER
+        self.pending: Ticks = 0
+        self.due = Queue()
+        self.levels = [Level() for _ in range(LEVELS)]
+
+    def schedule(self, timer: Timer, deadline: Ticks) -> None:
+        """Register `timer` for a deadline below 2^42. One that the wheel has reached already is due at the next `expire`."""
+        timer.deadline = deadline
+        self.pending += 1
+        if deadline < self.soonest:
+            self.soonest = deadline
+        self.settle(timer)
+
+    def cancel(self, timer: Timer) -> None:
+        """Take a pending timer out: it will not fire."""
+        place = timer.place
+        if place == DUE:
+            self.due.remove(timer)
+        else:
+            level = self.levels[place >> 6]
+            level.remove(timer, place & 63)
+        timer.place = GONE
+        self.pending -= 1
+        if self.pending == 0:
+            self.soonest = NEVER
+
+    def expire(self, now: Ticks) -> None:
+        """Turn the wheel to `now`. What has become due is in `due`, by deadline, then by registration."""
+        if now > self.time:
+            while True:
+                place = self.next_place()
+                if place < 0:
+                    break
+                start = self.start_of(place)
+                if start > now:
+                    break
+                self.time = start
+                self.spill(place)
+            self.time = now
+        self.soonest = self.next_turn()
+
+    def take(self) -> Timer | None:
+        """The next due timer, out of the wheel for good; None if there is none left."""
+        timer = self.due.first
+        if timer is None:
+            self.soonest = self.next_turn()
+            return None
+        self.due.remove(timer)
+        timer.place = GONE
+        self.pending -= 1
+        return timer
+
+    def settle(self, timer: Timer) -> None:
+        """Put a timer where its deadline belongs at the wheel's present time."""
+        deadline = timer.deadline
+        if deadline <= self.time:
+            timer.place = DUE
+            self.due.append(timer)
+            return
+        difference = (deadline ^ self.time) >> 6
+        number = 0
+        shift = 0
+        while difference != 0:
+            difference >>= 6
+            number += 1
+            shift += 6
+        slot = (deadline >> shift) & 63
+        timer.place = (number << 6) | slot
+        level = self.levels[number]
+        level.insert(timer, slot)
+
+    def spill(self, place: Place) -> None:
+        """Empty a slot that the wheel has reached: its timers move down, or become due, in their order."""
+        level = self.levels[place >> 6]
+        slot = place & 63
+        timer = level.slots[slot]
+        level.slots[slot] = None
+        level.occupied &= ~(ONE << slot)
+        assert timer is not None
+        last = timer.before
+        assert last is not None
+        last.after = None
+        while timer is not None:
+            following = timer.after
+            self.settle(timer)
+            timer = following
+
+    def next_place(self) -> Place:
+        """The slot that the wheel reaches next, -1 if every slot is empty."""
+        number = 0
+        while number < LEVELS:
+            level = self.levels[number]
+            if level.occupied != 0:
+                return (number << 6) | lowest_bit(level.occupied)
+            number += 1
+        return -1
+
+    def start_of(self, place: Place) -> Ticks:
+        """When the wheel reaches a slot: a deadline on level 0, the beginning of a span above."""
+        shift = 6 * (place >> 6)
+        return (((self.time >> (shift + 6)) << 6) | (place & 63)) << shift
+
+    def next_turn(self) -> Ticks:
+        """When the wheel must be turned next: now for what is due, else when it reaches the next slot."""
+        if self.due.first is not None:
+            return self.time
+        place = self.next_place()
+        if place < 0:
+            return NEVER
+        return self.start_of(place)

@@ -1,0 +1,3 @@
+"""What the hot modules ask of the name `cython` where Cython is not installed: only whether they are compiled."""
+
+compiled = False

@@ -1,0 +1,179 @@
+"""The loop: actors, spawned and watched, and a voice to report in.
+
+What is hot lives at the bottom, in the compiled kernel; how a loop is driven and stopped is in `hosted`, descriptors are
+in `watching`. Here is the top: spawning with all its checks, the observer, the statistics, and the words in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from contextvars import copy_context
+from inspect import iscoroutinefunction
+from itertools import count
+from typing import TYPE_CHECKING, TypeVar
+
+from bandstand.core.clock import Clock, MonotonicClock
+from bandstand.core.config import LoopConfig
+from bandstand.core.hot.ids import ActorId
+from bandstand.core.numbers import MAX_LOOP_TAG
+from bandstand.core.observer import hooks_of
+from bandstand.core.statistics import Statistics
+from bandstand.core.vocabulary import ExitReason, Overflow
+from bandstand.core.watching import Watching
+from bandstand.errors import InvalidArgument, LoopClosed, MaxActors, NoMemory
+
+if TYPE_CHECKING:
+    from bandstand.core.behavior import Behavior
+
+__all__ = ("Loop",)
+
+State = TypeVar("State")
+
+logger = logging.getLogger("bandstand.core")
+
+_loops = count()
+
+
+class Loop(Watching):
+    """A single-threaded loop of actors.
+
+    One thread owns it: the one that made it, until it is run, then the one that runs it. Every call but `send_async` and
+    `request_stop` belongs on that thread and raises `WrongThread` elsewhere.
+
+    Args:
+        config: its limits; None for the defaults.
+        clock: where its time comes from; None for the machine's monotonic clock.
+    """
+
+    def __init__(self, config: LoopConfig | None = None, *, clock: Clock | None = None) -> None:
+        config = LoopConfig() if config is None else config
+        if not isinstance(config, LoopConfig):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
+            raise InvalidArgument(f"config is {config!r}: pass a LoopConfig")
+        clock = MonotonicClock() if clock is None else clock
+        now = getattr(clock, "now_ns", None)
+        if not callable(now) or type(now()) is not int:
+            raise InvalidArgument(f"clock is {clock!r}: pass an object whose now_ns() gives nanoseconds as an int")
+        # Tags are given out in turn. An id object knows its loop itself; only bare numbers could ever be taken for
+        # those of a loop made 65,535 loops later.
+        super().__init__(next(_loops) % MAX_LOOP_TAG + 1, config, clock)
+
+    # -- actors --------------------------------------------------------------------------------------------------------
+
+    def spawn(
+        self,
+        behavior: Behavior[State],
+        state: State = None,  # type: ignore[assignment]  # without a state, State is None
+        *,
+        name: str | None = None,
+        mailbox_cap: int | None = None,
+        supervisor: ActorId | None = None,
+        overflow: Overflow = Overflow.REJECT,
+    ) -> ActorId:
+        """Make an actor. It runs `behavior(ctx, data)` once for each message, one at a time.
+
+        The behavior is a function or a coroutine function. It returns None or `OK` to go on, `STOP` to end, `FAIL` to
+        fail; an exception is a panic. `state` is `ctx.state`. An async one runs in a real asyncio task, one message at
+        a time, while other actors go on; each message starts from a copy of the context variables at this call.
+
+        Args:
+            behavior: what the actor does.
+            state: what it remembers.
+            name: for people: logs, errors, the observer. Need not be unique.
+            mailbox_cap: slots of its mailbox, the system's reserve included; None or 0 for the loop's default.
+            supervisor: who gets a `ChildExit` when it ends. Reserves the slot for that now.
+            overflow: what a full lane does with one message more.
+
+        Raises:
+            InvalidArgument: the behavior cannot be called, the cap is not above the reserve, or an argument has no sense.
+            MaxActors: as many live as the config allows.
+            NoMemory: there is no memory for one more.
+            NoSuchActor, ActorNotLocal: the supervisor is not there.
+            LoopClosed: the loop was asked to stop.
+            WrongThread: called off the loop's thread.
+        """
+        self._check_thread()
+        if self._closed:
+            raise LoopClosed("the loop is closed: it was asked to stop, or was destroyed, and spawns nothing any more")
+        if not callable(behavior):
+            raise InvalidArgument(f"behavior is {behavior!r}: pass a function of (ctx, data)")
+        cap = self._cap(mailbox_cap)
+        policy = None if overflow is Overflow.REJECT else overflow
+        if not isinstance(overflow, Overflow):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
+            raise InvalidArgument(f"overflow is {overflow!r}: pass a member of Overflow")
+        if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # same
+            raise InvalidArgument(f"name is {name!r}: pass a string")
+        try:
+            context = copy_context() if iscoroutinefunction(behavior) else None
+            actor = self._create(behavior, state, name, cap, policy, supervisor, context)
+        except MemoryError as error:
+            raise NoMemory("there is no memory for one more actor") from error
+        if actor is None:
+            raise MaxActors(
+                f"{self.config.max_actors} actors live, as many as max_actors allows: end some, or raise "
+                f"LoopConfig.max_actors"
+            )
+        return actor
+
+    def _cap(self, mailbox_cap: int | None) -> int:
+        if mailbox_cap is None or mailbox_cap == 0:
+            return self.config.default_mailbox_cap
+        if type(mailbox_cap) is not int or mailbox_cap > 1 << 30:
+            raise InvalidArgument(f"mailbox_cap is {mailbox_cap!r}: pass an int, or None for the default")
+        if mailbox_cap <= self.config.sys_reserved:
+            raise InvalidArgument(
+                f"mailbox_cap is {mailbox_cap} and sys_reserved is {self.config.sys_reserved}: the cap must be above the "
+                f"reserve, or no user message ever fits"
+            )
+        return mailbox_cap
+
+    def set_observer(self, observer: object | None) -> None:
+        """Have `observer` hear of what happens; None for nobody. See `Observer` for the hooks.
+
+        Raises:
+            InvalidArgument: it has no hook, or one of an unknown name.
+            WrongThread: called off the loop's thread.
+        """
+        self._check_thread()
+        hooks = {} if observer is None else hooks_of(observer)
+        self._set_hooks(
+            hooks.get("on_actor_start"),
+            hooks.get("on_actor_stop"),
+            hooks.get("on_mailbox_full"),
+            hooks.get("on_dead_letter"),
+            hooks.get("on_dropped"),
+        )
+
+    def statistics(self) -> Statistics:
+        """A frozen snapshot of the books. Loop thread only."""
+        self._check_thread()
+        books = self._books()
+        wakeups = self._past_wakeups + (0 if self._host is None else self._host.wakeups)
+        return Statistics(**books, wakeups=wakeups)
+
+    # -- what it says -------------------------------------------------------------------------------------------------
+
+    def _complain(self, what: str, error: BaseException) -> None:
+        logger.error("%s; the loop goes on", what, exc_info=error)
+
+    def _report_exit(
+        self, actor: ActorId, name: str | None, reason: int, cause: BaseException | None, dead: int
+    ) -> None:
+        logger.error(
+            "actor %r %s ended with reason %s and no supervisor hears of it; %d of its messages became dead letters",
+            actor,
+            name or "(unnamed)",
+            ExitReason(reason).name,
+            dead,
+            exc_info=cause,
+        )
+
+    def _wrong_thread(self) -> str:
+        return (
+            f"this call belongs on the loop's own thread {self._owner_thread.name!r}, not on "
+            f"{threading.current_thread().name!r}; from other threads only send_async() and request_stop() may be called"
+        )
+
+    def __repr__(self) -> str:
+        state = "destroyed" if self._is_destroyed else "closed" if self._closed else "open"
+        return f"<Loop {state} at {hex(id(self))}>"

@@ -1,0 +1,192 @@
+"""Watching descriptors: a private epoll, one-shot, under the host's own.
+
+The problem. Handing a user's descriptors to the host loop one by one ties us to what each host does when a descriptor
+is closed behind its back; one of them aborts the process. And a level-triggered host reports the same readiness over
+and over until somebody has read.
+
+The choice. One epoll of our own, whose descriptor is the only one the host ever sees. Every watch is one-shot: after
+its event it is silent until it is armed again, which happens when the owner has handled the event. Arming a closed
+descriptor is a plain EBADF or ENOENT. A slow sweep finds those that were closed while armed: the kernel drops a closed
+descriptor from an epoll without a word.
+
+A number that was closed and given out again belongs to somebody else. Each watch remembers the identity (device, inode,
+type) of what it watched; before an event is delivered, and in the sweep, it is compared. All eventfds of a system share
+one inode, so for those alone reuse of the number cannot be seen.
+
+Only Linux has epoll. Elsewhere watching raises `IoRegistrationFailed`; everything else works.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+from typing import TYPE_CHECKING, TypeAlias, final
+
+from bandstand.core.vocabulary import Interest, Readiness
+from bandstand.errors import IoRegistrationFailed
+
+if TYPE_CHECKING:
+    from bandstand.core.hot.ids import ActorId
+
+__all__ = ("Poller", "Watch")
+
+Identity: TypeAlias = tuple[int, int, int]
+
+MOST_EVENTS = 1024
+SWEPT_AT_ONCE = 256
+
+
+@final
+class Watch:
+    """One descriptor, watched for one actor."""
+
+    __slots__ = ("actor", "fd", "identity", "is_broken", "is_wanted", "mask")
+
+    def __init__(self, actor: ActorId, fd: int, identity: Identity, mask: int) -> None:
+        self.actor = actor
+        self.fd = fd
+        self.identity = identity
+        self.mask = mask
+        # Found closed: it says so once and is silent from then on.
+        self.is_broken = False
+        # Not unwatched: what waits in the owner's mailbox is to be delivered.
+        self.is_wanted = True
+
+    def is_same(self) -> bool:
+        """Whether the number still means what it meant when the watch was made."""
+        return identify(self.fd) == self.identity
+
+
+def identify(fd: int) -> Identity | None:
+    """What a number means at present; None if it is not open."""
+    try:
+        found = os.fstat(fd)
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino, stat.S_IFMT(found.st_mode))
+
+
+@final
+class Poller:
+    """All watched descriptors of one loop."""
+
+    __slots__ = ("_by_actor", "_epoll", "_unswept", "_watches")
+
+    def __init__(self) -> None:
+        if not hasattr(select, "epoll"):
+            raise IoRegistrationFailed("watching descriptors needs epoll, which this platform has not")
+        self._epoll = select.epoll()
+        self._watches: dict[int, Watch] = {}
+        self._by_actor: dict[ActorId, dict[int, Watch]] = {}
+        self._unswept: list[Watch] = []
+
+    def fileno(self) -> int:
+        """The one descriptor for the host to watch: readable while an event waits."""
+        return self._epoll.fileno()
+
+    def find(self, fd: int) -> Watch | None:
+        """The watch of a descriptor, broken ones included."""
+        return self._watches.get(fd)
+
+    def add(self, fd: int, actor: ActorId, interest: Interest) -> Watch:
+        """Watch a descriptor that is not being watched.
+
+        Raises:
+            IoRegistrationFailed: it is not open, or is of a kind that cannot be waited for (a regular file).
+        """
+        mask = select.EPOLLONESHOT
+        if Interest.READ in interest:
+            mask |= select.EPOLLIN
+        if Interest.WRITE in interest:
+            mask |= select.EPOLLOUT
+        identity = identify(fd)
+        if identity is None:
+            raise IoRegistrationFailed(f"descriptor {fd} cannot be watched: it is not open")
+        try:
+            self._epoll.register(fd, mask)
+        except FileExistsError:
+            # Left over from a watch whose descriptor was closed here while a duplicate kept the file open.
+            self._epoll.modify(fd, mask)
+        except OSError as error:
+            raise IoRegistrationFailed(
+                f"descriptor {fd} cannot be watched: {os.strerror(error.errno or 0)}; pipes, sockets, terminals and "
+                f"eventfds can, regular files cannot"
+            ) from error
+        watch = self._watches[fd] = Watch(actor, fd, identity, mask)
+        self._by_actor.setdefault(actor, {})[fd] = watch
+        return watch
+
+    def remove(self, watch: Watch) -> None:
+        """Stop a watch. What waits of it in a mailbox is not wanted any more."""
+        watch.is_wanted = False
+        self.forget(watch)
+        if not watch.is_broken and watch.is_same():
+            try:
+                self._epoll.unregister(watch.fd)
+            except OSError:
+                # It was closed since we looked: then the kernel has forgotten it already.
+                return
+
+    def forget(self, watch: Watch) -> None:
+        """Take a watch out of the books; what waits of it in a mailbox is still wanted."""
+        del self._watches[watch.fd]
+        siblings = self._by_actor[watch.actor]
+        del siblings[watch.fd]
+        if not siblings:
+            del self._by_actor[watch.actor]
+
+    def of(self, actor: ActorId) -> list[Watch]:
+        """All watches of one actor."""
+        return list(self._by_actor.get(actor, {}).values())
+
+    def poll(self) -> list[tuple[Watch, Readiness | None]]:
+        """What is ready now, without waiting; each of it is silent until it is armed again.
+
+        None instead of a readiness: the descriptor was closed behind our back.
+        """
+        ready: list[tuple[Watch, Readiness | None]] = []
+        for fd, mask in self._epoll.poll(0, MOST_EVENTS):
+            watch = self._watches.get(fd)
+            if watch is None or watch.is_broken:
+                continue
+            ready.append((watch, readiness_of(mask, watch.mask) if watch.is_same() else None))
+        return ready
+
+    def arm(self, watch: Watch) -> bool:
+        """Have the next readiness of a watch reported; False if its descriptor was closed meanwhile."""
+        if not watch.is_same():
+            return False
+        try:
+            self._epoll.modify(watch.fd, watch.mask)
+        except OSError:
+            return False
+        return True
+
+    def sweep(self) -> list[Watch]:
+        """Find watches whose descriptor was closed behind our back.
+
+        Each call looks at a slice, the next one further on, so that ten thousand connections do not stall the loop.
+        """
+        if not self._unswept:
+            self._unswept = list(self._watches.values())
+        slice_, self._unswept = self._unswept[-SWEPT_AT_ONCE:], self._unswept[:-SWEPT_AT_ONCE]
+        return [watch for watch in slice_ if watch.is_wanted and not watch.is_broken and not watch.is_same()]
+
+    def close(self) -> None:
+        """Release the epoll. The watched descriptors are their owners'."""
+        self._epoll.close()
+
+
+def readiness_of(mask: int, wanted: int) -> Readiness:
+    """Translate an epoll's answer. A hang-up is readable (or writable) to whoever watches: the next call will tell."""
+    readiness = Readiness(0)
+    if mask & select.EPOLLIN:
+        readiness |= Readiness.READ
+    if mask & select.EPOLLOUT:
+        readiness |= Readiness.WRITE
+    if mask & select.EPOLLHUP:
+        readiness |= Readiness.READ if wanted & select.EPOLLIN else Readiness.WRITE
+    if mask & select.EPOLLERR:
+        readiness |= Readiness.ERROR
+    return readiness
