@@ -100,6 +100,10 @@ class BuildHot(build_ext):
         settings = repr((sorted(DIRECTIVES.items()), FLAGS, cython_version))
         note = ROOT / GENERATED / "settings"
         changed = not note.exists() or note.read_text("utf-8") != settings
+        # A warning is an error: the last one let through was a negative index that read before the list.
+        from Cython.Compiler import Options
+
+        Options.warning_errors = True
         translated = cython_build.cythonize(
             [Extension(ext.name, list(ext.sources)) for ext in self.extensions],
             build_dir=str(GENERATED),

@@ -105,7 +105,9 @@ class MailboxFull(BandstandError):
     """The mailbox's cap, the system's reserve included."""
 
     @classmethod
-    def of(cls, actor: object, number: int, name: str | None, lane: str, depth: int, cap: int) -> "MailboxFull":
+    def of(
+        cls, actor: object, number: int, name: str | None, lane: str, depth: int, cap: int
+    ) -> "MailboxFull":
         """Build the error for one mailbox."""
         who = f"{actor!r} {name!r}" if name else f"{actor!r}"
         error = cls(

@@ -20,6 +20,7 @@ compiled kernel; `vocabulary` has the closed sets of words, `numbers` their numb
 from bandstand.core.behavior import Behavior as Behavior
 from bandstand.core.behavior import Context as Context
 from bandstand.core.clock import Clock as Clock
+from bandstand.core.clock import IdleClock as IdleClock
 from bandstand.core.clock import MonotonicClock as MonotonicClock
 from bandstand.core.config import LoopConfig as LoopConfig
 from bandstand.core.hot.ids import ActorId as ActorId
@@ -55,6 +56,7 @@ __all__ = (
     "Context",
     "Down",
     "ExitReason",
+    "IdleClock",
     "Interest",
     "IoEvent",
     "Lane",

@@ -61,7 +61,9 @@ class LoopConfig:
                 f"the cap must be above the reserve, or no user message ever fits"
             )
         if self.loop_factory is not None and not callable(self.loop_factory):
-            raise InvalidArgument(f"loop_factory is {self.loop_factory!r}: pass a function that makes an event loop")
+            raise InvalidArgument(
+                f"loop_factory is {self.loop_factory!r}: pass a function that makes an event loop"
+            )
 
     @staticmethod
     def _check(field: str, value: object, least: int, most: int) -> None:
@@ -71,4 +73,6 @@ class LoopConfig:
     @staticmethod
     def _check_ms(field: str, value: object, most: int) -> None:
         if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value <= most:
-            raise InvalidArgument(f"{field} is {value!r}: pass a number of milliseconds above 0, up to {most}")
+            raise InvalidArgument(
+                f"{field} is {value!r}: pass a number of milliseconds above 0, up to {most}"
+            )

@@ -24,7 +24,9 @@ they are still a task a message).
 from __future__ import annotations
 
 import asyncio
-from asyncio import _enter_task, _leave_task  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
+
+# Documented by asyncio, underscore and all, for those who write tasks of their own.
+from asyncio import _enter_task, _leave_task  # pyright: ignore[reportPrivateUsage]
 from collections.abc import Coroutine, Generator
 from contextvars import Context
 from types import coroutine
@@ -41,12 +43,18 @@ __all__ = ("Driver", "Drivers")
 MOST_PARKED = 256
 
 
-class Stage(Protocol):
-    """What the drivers need of the loop."""
+class Suspend(Protocol):
+    """Called when a cell's coroutine has suspended, with whoever drives it."""
 
-    def _suspend(self, cell: Cell, driver: Driver) -> None: ...
+    def __call__(self, cell: Cell, driver: Driver) -> None: ...
 
-    def _resume(self, cell: Cell, verdict: object, error: BaseException | None, was_cancelled: bool) -> None: ...
+
+class Resume(Protocol):
+    """Called when a coroutine that had suspended has ended: with a verdict, or with an error."""
+
+    def __call__(
+        self, cell: Cell, verdict: object, error: BaseException | None, was_cancelled: bool
+    ) -> None: ...
 
 
 @final
@@ -102,7 +110,7 @@ class Driver:
                 try:
                     await self._park
                 except asyncio.CancelledError as error:
-                    if self._coroutine is None:
+                    if not self.is_busy:
                         self._drivers.leave(self)
                         return
                     # Cancelled between the first step, which was made for us, and our taking over.
@@ -125,10 +133,12 @@ class Driver:
         self._coroutine = None
         self._yielded = None
         self._context = self._drivers.context
-        self._drivers.stage._resume(cell, verdict, failure, isinstance(failure, asyncio.CancelledError))  # noqa: SLF001
+        self._drivers.resume(cell, verdict, failure, isinstance(failure, asyncio.CancelledError))
 
     @coroutine
-    def _steps(self, job: Coroutine[Any, Any, Any], stray: BaseException | None) -> Generator[Any, Any, object]:
+    def _steps(
+        self, job: Coroutine[Any, Any, Any], stray: BaseException | None
+    ) -> Generator[Any, Any, object]:
         """Step `job` to its end inside its own context, passing through what it waits for."""
         run = self._context.run
         yielded = self._yielded
@@ -151,25 +161,28 @@ class Driver:
         except StopIteration as stop:
             return stop.value
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, _task: asyncio.Task[None]) -> None:
         """The task is over. If it was cancelled before its very first step, nobody has answered for its coroutine."""
         job, cell = self._coroutine, self._cell
         if job is None or cell is None:
             return
         self._coroutine = None
         job.close()
-        self._drivers.stage._resume(cell, None, asyncio.CancelledError(), was_cancelled=True)  # noqa: SLF001
+        self._drivers.resume(cell, None, asyncio.CancelledError(), was_cancelled=True)
 
 
 @final
 class Drivers:
     """The pool of drivers of one loop on one host."""
 
-    __slots__ = ("_all", "_parked", "context", "host", "stage")
+    __slots__ = ("_all", "_parked", "context", "host", "resume", "suspend")
 
-    def __init__(self, stage: Stage, host: asyncio.AbstractEventLoop, context: Context) -> None:
-        self.stage = stage
+    def __init__(
+        self, host: asyncio.AbstractEventLoop, context: Context, suspend: Suspend, resume: Resume
+    ) -> None:
         self.host = host
+        self.suspend = suspend
+        self.resume = resume
         self.context = context
         self._parked: list[Driver] = []
         self._all: set[Driver] = set()
@@ -187,7 +200,7 @@ class Drivers:
             driver = Driver(self)
             self._all.add(driver)
             driver.take(cell, job, fresh, is_begun=False, yielded=None)
-            self.stage._suspend(cell, driver)  # noqa: SLF001
+            self.suspend(cell, driver)
             return PENDING
         host, task = self.host, driver.task
         _enter_task(host, task)
@@ -202,7 +215,7 @@ class Drivers:
         finally:
             _leave_task(host, task)
         driver.take(cell, job, fresh, is_begun=True, yielded=yielded)
-        self.stage._suspend(cell, driver)  # noqa: SLF001
+        self.suspend(cell, driver)
         return PENDING
 
     def park(self, driver: Driver) -> bool:
@@ -230,5 +243,3 @@ class Drivers:
             task.cancel()
         self._parked.clear()
         return tasks
-
-

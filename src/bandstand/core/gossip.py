@@ -38,14 +38,18 @@ class Gossip:
         """
         if dead == self._dead and dropped == self._dropped:
             return
-        now = self._clock.now_ns()
+        now = 0 if is_last else self._clock.now_ns()
         if dead > self._dead and (is_last or now >= self._next_dead):
-            self._logger.warning("%d dead letters (%d in all): their actors ended first", dead - self._dead, dead)
+            self._logger.warning(
+                "%d dead letters (%d in all): their actors ended first", dead - self._dead, dead
+            )
             self._dead = dead
             self._next_dead = now + PAUSE_NS
         if dropped > self._dropped and (is_last or now >= self._next_dropped):
             self._logger.warning(
-                "%d messages dropped (%d in all) by the overflow policy of a full mailbox", dropped - self._dropped, dropped
+                "%d messages dropped (%d in all) by the overflow policy of a full mailbox",
+                dropped - self._dropped,
+                dropped,
             )
             self._dropped = dropped
             self._next_dropped = now + PAUSE_NS

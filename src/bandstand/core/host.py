@@ -34,7 +34,17 @@ class Host:
     somebody's running loop: it is left as it was found.
     """
 
-    __slots__ = ("_callback", "_has_cancelled", "_soon", "_task", "_timer", "loop", "owned", "wakeups")
+    __slots__ = (
+        "_callback",
+        "_has_cancelled",
+        "_is_stopping",
+        "_soon",
+        "_task",
+        "_timer",
+        "loop",
+        "owned",
+        "wakeups",
+    )
 
     def __init__(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None], *, owned: bool) -> None:
         self.loop = loop
@@ -43,6 +53,7 @@ class Host:
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[Any] | None = None
         self._has_cancelled = False
+        self._is_stopping = False
         self.owned = owned
         self.wakeups = 0
 
@@ -77,7 +88,8 @@ class Host:
 
     def call_soon(self) -> None:
         """Have the callback run once, before long. Loop thread only."""
-        self._soon = self.loop.call_soon(self._wake)
+        if self._soon is None:
+            self._soon = self.loop.call_soon(self._wake_soon)
 
     def call_soon_threadsafe(self) -> None:
         """The same, from any thread; wakes the host through its own descriptor. Nothing happens if it is closed."""
@@ -113,27 +125,31 @@ class Host:
 
     def run(self) -> None:
         """Run the event loop until `stop`."""
+        self._is_stopping = False
         self.loop.run_forever()
 
     def run_pass(self) -> None:
         """Run what is ready, the callback included, and return."""
         self.call_soon()
-        self.loop.call_soon(self.loop.stop)
-        self.loop.run_forever()
+        self.loop.call_soon(self.stop)
+        self.run()
 
     def stop(self) -> None:
         """Have `run` return once the present round of callbacks is done."""
-        self.loop.stop()
+        # Once: a second one would be kept by some hosts for the next run.
+        if not self._is_stopping:
+            self._is_stopping = True
+            self.loop.stop()
 
-    async def wait(self, tasks: Sequence[asyncio.Task[Any]], timeout: float) -> None:
-        """Wait until the tasks are done, or `timeout` seconds have passed."""
+    async def wait(self, tasks: Sequence[asyncio.Task[Any]], seconds: float) -> None:
+        """Wait until the tasks are done, or `seconds` have passed."""
         if tasks:
-            await asyncio.wait(tasks, timeout=timeout)
+            await asyncio.wait(tasks, timeout=seconds)
 
-    def run_wait(self, tasks: Sequence[asyncio.Task[Any]], timeout: float) -> None:
+    def run_wait(self, tasks: Sequence[asyncio.Task[Any]], seconds: float) -> None:
         """The same, for an owned event loop that is not running."""
         if tasks:
-            self.loop.run_until_complete(self.wait(tasks, timeout))
+            self.loop.run_until_complete(self.wait(tasks, seconds))
 
     def close(self) -> None:
         """Withdraw what is ours, and close the event loop if it is ours."""
@@ -152,6 +168,10 @@ class Host:
         if self._has_cancelled and self._task is not None:
             self._has_cancelled = False
             self._task.uncancel()
+
+    def _wake_soon(self) -> None:
+        self._soon = None
+        self._wake()
 
     def _wake(self) -> None:
         self.wakeups += 1

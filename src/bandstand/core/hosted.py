@@ -52,7 +52,7 @@ class Hosted(Kernel):
             int(config.max_tick_ms * 1_000_000),
             clock.now_ns,
         )
-        self.config = config
+        self._config = config
         self._owner_thread = threading.current_thread()
         # What async behaviors start from if their actor did not bring a context of its own.
         self._home_context = copy_context()
@@ -66,7 +66,13 @@ class Hosted(Kernel):
         self._until_idle = False
         self._is_destroyed = False
         self._broken: BandstandError | None = None
+        self._on_idle: Callable[[int], bool] | None = getattr(clock, "on_idle", None)
         self._gossip = Gossip(logger, clock)
+
+    @property
+    def config(self) -> LoopConfig:
+        """The limits it was made with."""
+        return self._config
 
     # -- being driven --------------------------------------------------------------------------------------------------
 
@@ -134,7 +140,9 @@ class Hosted(Kernel):
         self._check_thread()
         self._refuse_closed("be polled")
         if self._ticking or self._telling or self._is_running():
-            raise LoopBusy("poll_once() cannot be called from a behavior or a hook, nor while run() is running")
+            raise LoopBusy(
+                "poll_once() cannot be called from a behavior or a hook, nor while run() is running"
+            )
         before = self._handled
         if self._host is not None:
             self._pump()
@@ -229,7 +237,8 @@ class Hosted(Kernel):
         if self._drivers is not None and self._drivers.host is not host.loop:
             raise LoopBusy("async behaviors of this loop are in flight on another event loop")
         if self.config.stall_ms is not None:
-            self._watchdog = Watchdog(self, self.config.stall_ms, logger)
+            self._watching = True
+            self._watchdog = Watchdog(self._at_hand, self.config.stall_ms, logger)
 
     def _detach(self) -> None:
         """Leave the host: nothing of ours stays under way there."""
@@ -240,6 +249,7 @@ class Hosted(Kernel):
             host.wakeups = 0
             self._host = None
         if self._watchdog is not None:
+            self._watching = False
             self._watchdog.stop()
             self._watchdog = None
         self._awake = True
@@ -253,11 +263,15 @@ class Hosted(Kernel):
             self._shut_down()
             self._raise_failure()
         if self._closed:
-            raise LoopClosed(f"the loop is closed: it was asked to stop, or was destroyed, and cannot {what} again")
+            raise LoopClosed(
+                f"the loop is closed: it was asked to stop, or was destroyed, and cannot {what} again"
+            )
 
     def _refuse_driven(self, what: str) -> None:
         if self._ticking or self._telling or self._host is not None:
-            raise LoopBusy(f"the loop is being run already: {what} cannot be used in a behavior or a hook, nor twice")
+            raise LoopBusy(
+                f"the loop is being run already: {what} cannot be used in a behavior or a hook, nor twice"
+            )
 
     def _take_thread(self) -> None:
         self._claim()
@@ -355,6 +369,11 @@ class Hosted(Kernel):
         if self._has_ready():
             host.call_soon()
             return
+        if self._on_idle is not None and self._in_flight == 0 and self._watched_fds == 0:
+            wait = self._wake_in()
+            if wait > 0 and self._on_idle(wait):
+                host.call_soon()
+                return
         self._awake = False
         self._rearm()
         if self._until_idle and self._is_idle():
@@ -393,9 +412,16 @@ class Hosted(Kernel):
             wait = self._wake_in()
             self._host.arm(None if wait < 0 else -(-wait // 1_000_000) / 1000)
 
+    def _resume(self, cell: Cell, verdict: object, error: BaseException | None, was_cancelled: bool) -> None:
+        super()._resume(cell, verdict, error, was_cancelled)
+        if self._until_idle and not self._awake:
+            # That may have been the last thing to wait for: have a look.
+            self._awake = True
+            self._rouse()
+
     def _perform(self, cell: Cell, coroutine: Coroutine[Any, Any, Any], context: Context | None) -> object:
         drivers = self._drivers
         if drivers is None:
             host = self._host or self._owned()
-            drivers = self._drivers = Drivers(self, host.loop, self._home_context)
+            drivers = self._drivers = Drivers(host.loop, self._home_context, self._suspend, self._resume)
         return drivers.perform(cell, coroutine, context, is_running=self._host is not None)

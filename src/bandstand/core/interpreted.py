@@ -1,3 +1,5 @@
 """What the hot modules ask of the name `cython` where Cython is not installed: only whether they are compiled."""
 
-compiled = False
+from typing import Final
+
+compiled: Final = False

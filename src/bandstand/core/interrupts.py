@@ -36,7 +36,9 @@ class Interrupts:
             try:
                 self._before[number] = signal.signal(number, self._handle)
             except ValueError as error:
-                raise InvalidArgument("handle_signals needs the main thread: Python delivers signals nowhere else") from error
+                raise InvalidArgument(
+                    "handle_signals needs the main thread: Python delivers signals nowhere else"
+                ) from error
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -45,7 +47,7 @@ class Interrupts:
             signal.signal(number, handler)
         self._before.clear()
 
-    def _handle(self, number: int, frame: FrameType | None) -> None:
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
         if self._has_asked and number == signal.SIGINT:
             raise KeyboardInterrupt
         self._has_asked = True

@@ -52,8 +52,11 @@ class Loop(Watching):
             raise InvalidArgument(f"config is {config!r}: pass a LoopConfig")
         clock = MonotonicClock() if clock is None else clock
         now = getattr(clock, "now_ns", None)
-        if not callable(now) or type(now()) is not int:
-            raise InvalidArgument(f"clock is {clock!r}: pass an object whose now_ns() gives nanoseconds as an int")
+        reading = now() if callable(now) else None
+        if type(reading) is not int or abs(reading) >= 1 << 62:
+            raise InvalidArgument(
+                f"clock is {clock!r}: pass an object whose now_ns() gives nanoseconds as a 64-bit int"
+            )
         # Tags are given out in turn. An id object knows its loop itself; only bare numbers could ever be taken for
         # those of a loop made 65,535 loops later.
         super().__init__(next(_loops) % MAX_LOOP_TAG + 1, config, clock)
@@ -94,7 +97,9 @@ class Loop(Watching):
         """
         self._check_thread()
         if self._closed:
-            raise LoopClosed("the loop is closed: it was asked to stop, or was destroyed, and spawns nothing any more")
+            raise LoopClosed(
+                "the loop is closed: it was asked to stop, or was destroyed, and spawns nothing any more"
+            )
         if not callable(behavior):
             raise InvalidArgument(f"behavior is {behavior!r}: pass a function of (ctx, data)")
         cap = self._cap(mailbox_cap)

@@ -23,10 +23,7 @@ NORMAL: Final[int] = ExitReason.NORMAL.value
 FAIL_REASON: Final[int] = ExitReason.FAIL.value
 PANIC: Final[int] = ExitReason.PANIC.value
 
-# Tags from CHILD_EXIT down to IO travel in slots reserved for them; what lies below takes any free slot. An exit and a
-# down use their slot up; the slot of a watched descriptor stays with it.
-CHILD_EXIT_TAG: Final[int] = SystemTag.CHILD_EXIT.value
-DOWN_TAG: Final[int] = SystemTag.DOWN.value
+# Tags from CHILD_EXIT down to IO travel in slots of their own, outside the cap; those below take any free slot.
 IO_TAG: Final[int] = SystemTag.IO.value
 
 # What became of a send.

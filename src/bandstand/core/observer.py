@@ -36,7 +36,9 @@ class Observer:
     def on_mailbox_full(self, target: ActorId) -> None:
         """A message was refused because the target's lane, or for a system message its whole mailbox, is full."""
 
-    def on_dead_letter(self, target: ActorId, lane: Lane, data: object, tag: int, sender: ActorId | int) -> None:
+    def on_dead_letter(
+        self, target: ActorId, lane: Lane, data: object, tag: int, sender: ActorId | int
+    ) -> None:
         """An accepted message was not handled because its actor ended first."""
 
     def on_dropped(self, target: ActorId, lane: Lane, data: object, tag: int, sender: ActorId | int) -> None:

@@ -9,7 +9,7 @@ __all__ = ("Statistics",)
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """A snapshot of a loop's books. They balance at any moment:
+    """A snapshot of a loop's books, which balance at any moment.
 
     `sent == handled + refused + dead + dropped + waiting`, and
     `timers_set == timers_fired + timers_cancelled + timers_released + timers_pending`.

@@ -10,8 +10,9 @@ from __future__ import annotations
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from logging import Logger
-from typing import TYPE_CHECKING, Protocol, final
+from typing import TYPE_CHECKING, TypeAlias, final
 
 if TYPE_CHECKING:
     from bandstand.core.hot.ids import ActorId
@@ -20,34 +21,27 @@ __all__ = ("Watchdog",)
 
 LOOKS = 4
 
-
-class Stage(Protocol):
-    """What the watchdog needs of the loop."""
-
-    _watching: bool
-
-    def _at_hand(self) -> tuple[int, ActorId | None, str | None, object]: ...
+# How many messages there have been, whose is at hand, under which name, and which.
+AtHand: TypeAlias = "Callable[[], tuple[int, ActorId | None, str | None, object]]"
 
 
 @final
 class Watchdog:
     """Watches the thread that makes it, until `stop`."""
 
-    __slots__ = ("_ident", "_logger", "_over", "_stage", "_stall_ms", "_thread")
+    __slots__ = ("_at_hand", "_ident", "_logger", "_over", "_stall_ms", "_thread")
 
-    def __init__(self, stage: Stage, stall_ms: float, logger: Logger) -> None:
-        self._stage = stage
+    def __init__(self, at_hand: AtHand, stall_ms: float, logger: Logger) -> None:
+        self._at_hand = at_hand
         self._stall_ms = stall_ms
         self._logger = logger
         self._ident = threading.get_ident()
         self._over = threading.Event()
-        stage._watching = True  # noqa: SLF001
         self._thread = threading.Thread(target=self._watch, name="bandstand watchdog", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """End the watch and its thread."""
-        self._stage._watching = False  # noqa: SLF001
         self._over.set()
         self._thread.join()
 
@@ -56,7 +50,7 @@ class Watchdog:
         last = -1
         looks = 0
         while not self._over.wait(pause):
-            number, actor, name, message = self._stage._at_hand()  # noqa: SLF001
+            number, actor, name, message = self._at_hand()
             if actor is None or number != last:
                 last, looks = number, 0
                 continue
@@ -65,7 +59,8 @@ class Watchdog:
                 self._report(actor, name, message)
 
     def _report(self, actor: ActorId, name: str | None, message: object) -> None:
-        frame = sys._current_frames().get(self._ident)  # noqa: SLF001  # the documented way to another thread's stack
+        # Documented, underscore and all, as the way to another thread's stack.
+        frame = sys._current_frames().get(self._ident)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         where = "" if frame is None else "".join(traceback.format_stack(frame))
         self._logger.warning(
             "actor %r %s has blocked the loop for %g ms with a message of type %s; it stands at\n%s",

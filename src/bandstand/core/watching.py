@@ -45,10 +45,12 @@ class Watching(Hosted):
         """
         self._check_thread()
         self._check_fd(fd)
-        if not isinstance(interest, Interest) or not interest:  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
+        if not interest or not isinstance(interest, Interest):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
             raise InvalidArgument(f"interest is {interest!r}: pass Interest.READ, Interest.WRITE or both")
         if self._closed:
-            raise LoopClosed("the loop is closed: it was asked to stop, or was destroyed, and watches nothing any more")
+            raise LoopClosed(
+                "the loop is closed: it was asked to stop, or was destroyed, and watches nothing any more"
+            )
         actor = self._begin_watch(owner)
         try:
             poller = self._make_poller()

@@ -2,7 +2,6 @@ cimport cython
 from bandstand.core.hot.cell cimport Cell
 from bandstand.core.hot.timers cimport Timers
 
-cdef int DATA
 cdef int STOPPED
 
 cdef class Arrivals(Timers):

@@ -19,17 +19,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from bandstand.core.hot.timers import Timers
-from bandstand.core.numbers import DATA, STOPPED
+from bandstand.core.numbers import STOPPED
 from bandstand.core.vocabulary import Lane
 from bandstand.errors import BandstandError
 
 try:
     import cython
 except ModuleNotFoundError:  # interpreted, where Cython is not installed
-    from bandstand.core import interpreted as cython
+    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
 
 if TYPE_CHECKING:
     from bandstand.core.hot.cell import Cell
+    from bandstand.core.hot.ids import ActorId
 
 Count: TypeAlias = int
 LaneNumber: TypeAlias = int
@@ -54,7 +55,13 @@ class Arrivals(Timers):
         """Wake the host from whatever thread this is. The loop above overrides it."""
 
     def send_async(
-        self, target: object, data: object, *, tag: int = 0, lane: Lane = Lane.DATA, sender: object = 0
+        self,
+        target: ActorId | int,
+        data: object,
+        *,
+        tag: int = 0,
+        lane: Lane = Lane.DATA,
+        sender: ActorId | int = 0,
     ) -> None:
         """Send as `send` does, from any thread.
 
@@ -81,10 +88,10 @@ class Arrivals(Timers):
             self._drain()
 
     def _promise(self, cell: Cell, lane: LaneNumber) -> bool:
-        if cython.compiled:
-            return cell.promise(lane)
-        with self._lock:
-            return cell.promise(lane)
+        if not cython.compiled:
+            with self._lock:
+                return cell.promise(lane)
+        return cell.promise(lane)  # type: ignore[unreachable]  # for the checkers the source is never compiled
 
     def _refused_afar(self, target: object) -> BandstandError:
         with self._lock:

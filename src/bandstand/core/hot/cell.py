@@ -15,9 +15,9 @@ from bandstand.core.numbers import INIT
 if TYPE_CHECKING:
     from contextvars import Context
 
-    from bandstand.core.hot.turn import Turn
     from bandstand.core.hot.ids import ActorId
     from bandstand.core.hot.life import Life, Monitor
+    from bandstand.core.hot.turn import Turn
     from bandstand.core.hot.wheel import Queue, Timer
     from bandstand.core.vocabulary import Overflow
 

@@ -9,7 +9,6 @@ from bandstand.core.hot.arrivals cimport Arrivals
 cdef int ACCEPTED
 cdef int DATA
 cdef int FAIL_REASON
-cdef int IO_TAG
 cdef int64_t MILLISECOND
 cdef int64_t NEVER
 cdef int NORMAL
@@ -20,11 +19,14 @@ cdef int STOPPING
 cdef int SYSTEM
 cdef Py_ssize_t MAX_PACE
 cdef object DATA_LANE
+cdef object IO
 cdef object ZERO
 cdef int64_t SLOW
 cdef object OK_VERDICT
 cdef object STOP_VERDICT
 cdef object FAIL_VERDICT
+
+cdef bint is_coroutine(object value) except -1
 
 cdef class Kernel(Arrivals):
     cdef Py_ssize_t _max_msgs
@@ -65,7 +67,7 @@ cdef class Kernel(Arrivals):
     @cython.final
     cdef object _panic(self, Cell cell, object error)
 
-    cdef object _leave(self, object error)
+    cpdef object _leave(self, object error)
     cpdef bint _has_ready(self)
     cpdef bint _is_idle(self)
     @cython.locals(soonest=int64_t)

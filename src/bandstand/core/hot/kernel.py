@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from bandstand.core.hot.arrivals import Arrivals
 from bandstand.core.hot.cell import Cell, Driver
@@ -27,7 +27,6 @@ from bandstand.core.numbers import (
     ACCEPTED,
     DATA,
     FAIL_REASON,
-    IO_TAG,
     MILLISECOND,
     NEVER,
     NORMAL,
@@ -37,7 +36,7 @@ from bandstand.core.numbers import (
     STOPPING,
     SYSTEM,
 )
-from bandstand.core.vocabulary import Lane, Verdict
+from bandstand.core.vocabulary import Lane, SystemTag, Verdict
 from bandstand.errors import BadVerdict
 
 if TYPE_CHECKING:
@@ -52,12 +51,21 @@ MAX_PACE: Count = 64
 SLOW: Nanoseconds = 100_000
 
 DATA_LANE = Lane.DATA
+IO = SystemTag.IO
 ZERO = 0
+# Whether a coroutine that is given as a verdict is to be performed. One that a coroutine returned is not.
+MAY_PERFORM = True
+FINAL = False
 # What performing a coroutine answers when it has suspended.
 PENDING = object()
 OK_VERDICT = Verdict.OK
 STOP_VERDICT = Verdict.STOP
 FAIL_VERDICT = Verdict.FAIL
+
+
+def is_coroutine(value: object) -> TypeGuard[Coroutine[Any, Any, Any]]:
+    """Whether a behavior has returned a coroutine, of Python's own kind or of another compiler's."""
+    return type(value) is CoroutineType or isinstance(value, Coroutine)
 
 
 class Kernel(Arrivals):
@@ -123,7 +131,13 @@ class Kernel(Arrivals):
         return True
 
     def send(
-        self, target: object, data: object, *, tag: int = 0, lane: Lane = Lane.DATA, sender: object = 0
+        self,
+        target: ActorId | int,
+        data: object,
+        *,
+        tag: int = 0,
+        lane: Lane = Lane.DATA,
+        sender: ActorId | int = 0,
     ) -> None:
         """Send `data` to an actor.
 
@@ -147,7 +161,13 @@ class Kernel(Arrivals):
             raise self._full(cell, number)
 
     def try_send(
-        self, target: object, data: object, *, tag: int = 0, lane: Lane = Lane.DATA, sender: object = 0
+        self,
+        target: ActorId | int,
+        data: object,
+        *,
+        tag: int = 0,
+        lane: Lane = Lane.DATA,
+        sender: ActorId | int = 0,
     ) -> bool:
         """Send as `send` does, but answer False where there is no room, no such actor, or no open loop.
 
@@ -175,7 +195,10 @@ class Kernel(Arrivals):
     def _is_idle(self) -> bool:
         """Whether nothing is ready, no timer is pending, no behavior in flight and no descriptor watched."""
         return (
-            not self._has_ready() and self._pending_timers() == 0 and self._in_flight == 0 and self._watched_fds == 0
+            not self._has_ready()
+            and self._pending_timers() == 0
+            and self._in_flight == 0
+            and self._watched_fds == 0
         )
 
     def _wake_in(self) -> Nanoseconds:
@@ -187,9 +210,12 @@ class Kernel(Arrivals):
         return max(0, soonest * MILLISECOND - self._elapsed())
 
     def _end_all(self) -> None:
-        """End every living actor, the youngest first."""
+        """End every living actor, the youngest first. Supervisors and monitors, ending as well, are not told."""
+        self._ending = True
         for cell in self._table.living():
             self._end(cell, NORMAL, None)
+        while self._queue.count > 0:
+            self._queue.pop()
 
     def _books(self) -> dict[str, int]:
         """The counters, by the names of `Statistics`."""
@@ -265,7 +291,7 @@ class Kernel(Arrivals):
         turn = cell.turn
         if turn is None:
             turn = Turn.__new__(Turn)
-            turn.self_id = cell.actor
+            turn.self_id = cell.actor  # type: ignore[assignment]  # a living cell has an id
             turn.loop = self
             turn.state = cell.state
             cell.turn = turn
@@ -283,7 +309,7 @@ class Kernel(Arrivals):
                 if cell.overdue is not None:
                     # The slot that this message has left belongs to a timer that is due, before anybody else's message.
                     self._land_overdue(cell)
-                if turn.lane_number == SYSTEM and turn.tag == IO_TAG:
+                if turn.lane_number == SYSTEM and turn.tag is IO:
                     watch, turn.sender = turn.sender, 0
                     if not self._is_watched(watch):
                         # The descriptor was unwatched while its event waited here.
@@ -296,7 +322,7 @@ class Kernel(Arrivals):
                     self._messages += 1
                 verdict = behavior(turn, data)  # type: ignore[misc]  # a living cell has a behavior
                 if verdict is not None and verdict is not OK_VERDICT:
-                    self._judge(cell, verdict, True)
+                    self._judge(cell, verdict, MAY_PERFORM)
                 if watch is not None:
                     cell.watch = watch
                     watch = None
@@ -345,7 +371,7 @@ class Kernel(Arrivals):
 
     def _judge(self, cell: Cell, verdict: object, may_perform: bool) -> None:
         """Apply what a behavior returned, if it is not OK. An earlier wish to end stands."""
-        if may_perform and (type(verdict) is CoroutineType or isinstance(verdict, Coroutine)):
+        if may_perform and is_coroutine(verdict):
             if cell.status >= STOPPING:
                 verdict.close()
                 return
@@ -380,13 +406,15 @@ class Kernel(Arrivals):
             return
         if error is None:
             if verdict is not None and verdict is not OK_VERDICT:
-                self._judge(cell, verdict, False)
+                self._judge(cell, verdict, FINAL)
         elif isinstance(error, (KeyboardInterrupt, SystemExit)):
             self._leave(error)
         elif cell.status < STOPPING:
             self._panic(cell, error)
         elif not was_cancelled:
-            self._complain(f"the behavior of {cell.actor!r} {cell.name or ''} raised while it was being stopped", error)
+            self._complain(
+                f"the behavior of {cell.actor!r} {cell.name or ''} raised while it was being stopped", error
+            )
         self._settle(cell)
         if self._leaving is not None and not self._awake:
             self._awake = True
@@ -427,7 +455,7 @@ class Kernel(Arrivals):
         cell = actor.cell
         if cell is None:
             return
-        cell.offer_reserved(event, IO_TAG, watch)
+        cell.offer_reserved(event, IO, watch)
         self._accepted += 1
         if not cell.queued:
             self._ready(cell)

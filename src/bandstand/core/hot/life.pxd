@@ -8,8 +8,6 @@ from bandstand.core.hot.table cimport Table
 cdef extern from "pythread.h":
     unsigned long PyThread_get_thread_ident() noexcept
 
-cdef int CHILD_EXIT_TAG
-cdef int DOWN_TAG
 cdef int FAIL_REASON
 cdef int FAILED
 cdef int INIT
@@ -28,6 +26,7 @@ cdef class Life(Post):
     cdef Table _table
     cdef readonly unsigned long _owner
     cdef public bint _closed
+    cdef bint _ending
     cdef Py_ssize_t _reserve
     cdef Cell _current
     cdef int64_t _spawned
@@ -88,4 +87,4 @@ cdef class Life(Post):
     @cython.final
     cdef object _send_down(self, Cell watcher, object down)
     @cython.final
-    cdef bint _send_system(self, Cell cell, object data, int tag) except -1
+    cdef bint _send_system(self, Cell cell, object data, object tag) except -1

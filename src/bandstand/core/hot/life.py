@@ -14,6 +14,9 @@ function runs, `_exit`, and does the same things in the same order:
 Step 6 and 7 come for the supervisor first, then for the monitors.
 """
 
+# PyThread_get_thread_ident comes from one of two places, of which the checker sees one.
+# pyright: reportPossiblyUnboundVariable=false
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -24,8 +27,6 @@ from bandstand.core.hot.ids import ActorId
 from bandstand.core.hot.post import Hook, Post
 from bandstand.core.hot.table import Table
 from bandstand.core.numbers import (
-    CHILD_EXIT_TAG,
-    DOWN_TAG,
     FAIL_REASON,
     FAILED,
     INIT,
@@ -36,7 +37,7 @@ from bandstand.core.numbers import (
     STOPPING,
 )
 from bandstand.core.signals import ChildExit, Down
-from bandstand.core.vocabulary import ActorStatus, ExitReason
+from bandstand.core.vocabulary import ActorStatus, ExitReason, SystemTag
 from bandstand.errors import (
     ActorFailed,
     ActorNotLocal,
@@ -51,7 +52,7 @@ from bandstand.errors import (
 try:
     import cython
 except ModuleNotFoundError:  # interpreted, where Cython is not installed
-    from bandstand.core import interpreted as cython
+    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
 
 if not cython.compiled:
     # Compiled, this is C's function, declared in the .pxd: the check is made by every send and must cost nothing.
@@ -65,8 +66,9 @@ if TYPE_CHECKING:
 Count: TypeAlias = int
 Number: TypeAlias = int
 ReasonNumber: TypeAlias = int
-TagNumber: TypeAlias = int
 
+CHILD_EXIT = SystemTag.CHILD_EXIT
+DOWN = SystemTag.DOWN
 REASONS = tuple(ExitReason)
 STATUSES = tuple(ActorStatus)
 
@@ -85,7 +87,18 @@ class Monitor:
 class Life(Post):
     """The table of actors, their births and their ends."""
 
-    __slots__ = ("_closed", "_current", "_on_start", "_on_stop", "_owner", "_reserve", "_spawned", "_stopped", "_table")
+    __slots__ = (
+        "_closed",
+        "_current",
+        "_ending",
+        "_on_start",
+        "_on_stop",
+        "_owner",
+        "_reserve",
+        "_spawned",
+        "_stopped",
+        "_table",
+    )
 
     def __init__(self, loop_tag: Count, max_actors: Count, reserve: Count) -> None:
         super().__init__()
@@ -93,6 +106,8 @@ class Life(Post):
         self._owner: Number = PyThread_get_thread_ident()
         # From the request to stop on: nothing is sent, spawned or run any more.
         self._closed = False
+        # While all actors are being ended together: nobody need be told of an end who is about to end himself.
+        self._ending = False
         self._reserve: Count = reserve
         self._current: Cell | None = None
         self._spawned: Count = 0
@@ -177,7 +192,7 @@ class Life(Post):
         self._refused += 1
         return self._missing(target)
 
-    def stop_actor(self, target: object) -> None:
+    def stop_actor(self, target: ActorId | int) -> None:
         """End an actor with reason `NORMAL`. Nothing is drained: what it has not handled becomes dead letters.
 
         It ends inside this call; if it is the one that is calling, as soon as its behavior has returned.
@@ -192,7 +207,7 @@ class Life(Post):
             raise self._missing(target)
         self._end(cell, NORMAL, None)
 
-    def fail_actor(self, target: object, reason: BaseException | str | None = None) -> None:
+    def fail_actor(self, target: ActorId | int, reason: BaseException | str | None = None) -> None:
         """End an actor with reason `FAIL`, as if its behavior had said so. `reason` becomes the cause that is reported.
 
         Raises what `stop_actor` raises.
@@ -204,7 +219,7 @@ class Life(Post):
             reason = ActorFailed(str(reason))
         self._end(cell, FAIL_REASON, reason)
 
-    def status(self, target: object) -> ActorStatus:
+    def status(self, target: ActorId | int) -> ActorStatus:
         """Where an actor stands in its life. An `ActorId` remembers how its actor ended; a bare number does not.
 
         Raises:
@@ -218,7 +233,7 @@ class Life(Post):
             raise self._missing(target)
         return STATUSES[actor.fate]
 
-    def monitor(self, watcher: object, target: object) -> Monitor:
+    def monitor(self, watcher: ActorId | int, target: ActorId | int) -> Monitor:
         """Have `watcher` told of the end of `target`: one `Down` on its SYSTEM lane, whatever else fills its mailbox.
 
         A target that has ended already is reported at once. Each call is a monitor
@@ -254,7 +269,9 @@ class Life(Post):
         if self._closed:
             return LoopClosed("the loop is closed: it was asked to stop, or was destroyed")
         if self._is_foreign(target):
-            return ActorNotLocal(f"actor {target!r} belongs to another loop: an id is good only on the loop it came from")
+            return ActorNotLocal(
+                f"actor {target!r} belongs to another loop: an id is good only on the loop it came from"
+            )
         return NoSuchActor(f"there is no actor {target!r}: it has ended, or never was")
 
     def _create(
@@ -377,8 +394,10 @@ class Life(Post):
         cell.supervisor = None
         if cell.watching is not None:
             self._stop_watching(cell)
+        if self._ending:
+            return
         if supervisor is not None and supervisor.status < STOPPING:
-            supervisor.offer_reserved(ChildExit(actor, REASONS[reason], cause), CHILD_EXIT_TAG, 0)
+            supervisor.offer_reserved(ChildExit(actor, REASONS[reason], cause), CHILD_EXIT, 0)
             self._accepted += 1
             if not supervisor.queued:
                 self._ready(supervisor)
@@ -444,7 +463,9 @@ class Life(Post):
     def _tell_watchers(self, cell: Cell, reason: ReasonNumber, cause: BaseException | None) -> None:
         """Give every watcher its `Down`, in the slot it reserved."""
         watchers = cell.watchers
+        actor = cell.actor
         assert watchers is not None
+        assert actor is not None
         cell.watchers = None
         for monitor in watchers:
             watcher = monitor.watcher
@@ -453,23 +474,23 @@ class Life(Post):
             del watcher.watching[monitor]
             monitor.watcher = None
             monitor.target = None
-            self._send_down(watcher, Down(cell.actor, REASONS[reason], cause))
+            self._send_down(watcher, Down(actor, REASONS[reason], cause))
 
     def _send_down(self, watcher: Cell, down: Down) -> None:
         """Put a `Down` into the slot that its monitor has reserved."""
-        watcher.offer_reserved(down, DOWN_TAG, 0)
+        watcher.offer_reserved(down, DOWN, 0)
         self._accepted += 1
         if not watcher.queued:
             self._ready(watcher)
 
-    def _post_system(self, target: object, data: object, tag: TagNumber) -> bool:
+    def _post_system(self, target: ActorId | int, data: object, tag: SystemTag) -> bool:
         """Send an unreserved system message to an actor; False, and the actor fails, if there is no free slot."""
         cell = self._reach(target)
         if cell is None:
             raise self._unreachable(target)
         return self._send_system(cell, data, tag)
 
-    def _send_system(self, cell: Cell, data: object, tag: TagNumber) -> bool:
+    def _send_system(self, cell: Cell, data: object, tag: SystemTag) -> bool:
         """Send an unreserved system message. If there is not one free slot, the target fails and False is returned."""
         if cell.offer_system(data, tag, 0):
             self._accepted += 1

@@ -38,10 +38,10 @@ cdef class Mailbox:
     cdef object add_coming(self, int lane, Py_ssize_t change)
     @cython.final
     @cython.locals(ring=Ring)
-    cdef bint offer_system(self, object data, int tag, object sender) except -1
+    cdef bint offer_system(self, object data, object tag, object sender) except -1
     @cython.final
     @cython.locals(ring=Ring)
-    cdef object offer_reserved(self, object data, int tag, object sender)
+    cdef object offer_reserved(self, object data, object tag, object sender)
     @cython.final
     @cython.locals(ring=Ring)
     cdef object take(self, Turn turn)

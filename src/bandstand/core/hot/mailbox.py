@@ -120,7 +120,7 @@ class Mailbox:
         else:
             self.coming_management += change
 
-    def offer_system(self, data: object, tag: TagNumber, sender: object) -> bool:
+    def offer_system(self, data: object, tag: object, sender: object) -> bool:
         """Enqueue a system message in any free slot; False if there is none to the last."""
         if self.plain + self.fullest() >= self.cap:
             return False
@@ -131,7 +131,7 @@ class Mailbox:
         self.reckon()
         return True
 
-    def offer_reserved(self, data: object, tag: TagNumber, sender: object) -> None:
+    def offer_reserved(self, data: object, tag: object, sender: object) -> None:
         """Enqueue a system message in a slot of its own, outside the cap. Always succeeds."""
         ring = self.lane(SYSTEM)
         ring.push(data, tag, sender)

@@ -41,4 +41,4 @@ cdef class Post:
     cdef Py_ssize_t _bury(self, Cell cell) except -1
     @cython.final
     cdef object _tell(self, object hook, tuple arguments)
-    cdef object _leave(self, object error)
+    cpdef object _leave(self, object error)

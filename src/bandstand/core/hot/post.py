@@ -85,7 +85,9 @@ class Post:
             self._awake = True
             self._rouse()
 
-    def _overflow(self, cell: Cell, lane: LaneNumber, data: object, tag: object, sender: object) -> FateNumber:
+    def _overflow(
+        self, cell: Cell, lane: LaneNumber, data: object, tag: object, sender: object
+    ) -> FateNumber:
         """Decide about a message that met a full lane, by the policy its target was spawned with."""
         policy = cell.overflow
         if policy is None:
@@ -143,7 +145,7 @@ class Post:
             hook(*arguments)
         except (KeyboardInterrupt, SystemExit) as error:
             self._leave(error)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001  # whatever somebody's hook raises
             self._complain(f"the hook {getattr(hook, '__qualname__', hook)!r} raised", error)
         finally:
             self._telling -= 1

@@ -14,16 +14,16 @@ cdef class Table:
     cdef readonly uint64_t alive
     cdef uint64_t capacity
     cdef uint64_t last_generation
-    cdef uint64_t used
+    cdef Py_ssize_t used
     cdef list cells
     cdef list generations
     cdef list free
 
-    @cython.locals(index=uint64_t, generation=uint64_t, actor=ActorId)
+    @cython.locals(spare=Py_ssize_t, index=uint64_t, generation=uint64_t, actor=ActorId)
     cpdef ActorId admit(self, Cell cell)
     @cython.locals(index=uint64_t)
     cpdef object release(self, uint64_t number)
     @cython.locals(cell=Cell, by_birth=dict)
     cpdef list living(self)
-    @cython.locals(index=uint64_t)
+    @cython.locals(index=Py_ssize_t)
     cpdef Cell find(self, uint64_t number)

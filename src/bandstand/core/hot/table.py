@@ -38,25 +38,31 @@ class Table:
         """Seat a cell and give it its id; None if the table is full, retired indexes counted."""
         if self.alive >= self.capacity:
             return None
-        if self.free:
-            index = self.free.pop()
-        else:
-            index = self.used
-            if index > MAX_INDEX:
-                return None
-            self.cells.append(None)
-            self.generations.append(0)
-            self.used += 1
+        spare = len(self.free)
+        index = self.free[spare - 1] if spare > 0 else self.used
+        if index > MAX_INDEX:
+            return None
+        # All that needs memory comes first: if there is none, nothing has changed.
+        if spare == 0:
+            # One of the two may be longer by what a failed attempt has left there.
+            if len(self.cells) == self.used:
+                self.cells.append(None)
+            if len(self.generations) == self.used:
+                self.generations.append(0)
         generation = self.generations[index] + 1
-        self.generations[index] = generation
-        self.cells[index] = cell
-        self.alive += 1
         actor = ActorId.__new__(ActorId)
         actor.number = (self.loop_tag << LOOP_SHIFT) | (index << INDEX_SHIFT) | generation
         actor.cell = cell
         actor.home = cell.kernel
         actor.fate = 0
         actor.reason = 0
+        self.generations[index] = generation
+        self.alive += 1
+        if spare == 0:
+            self.used += 1
+        else:
+            self.free.pop()
+        self.cells[index] = cell
         return actor
 
     def release(self, number: Number) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import ceil, isfinite
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from bandstand.core.hot.cell import Cell
 from bandstand.core.hot.life import Life
@@ -21,6 +21,9 @@ from bandstand.core.hot.wheel import Queue, Timer, Wheel
 from bandstand.core.numbers import DATA, FAR, GONE, MILLISECOND, NEVER, OVERDUE, SYSTEM
 from bandstand.core.vocabulary import Lane
 from bandstand.errors import InvalidArgument, NoMemory, TimerInvalid
+
+if TYPE_CHECKING:
+    from bandstand.core.hot.ids import ActorId
 
 Count: TypeAlias = int
 LaneNumber: TypeAlias = int
@@ -37,7 +40,16 @@ LAST_USER_TAG = (1 << 32) - 1
 class Timers(Life):
     """The wheel of a loop, and the timers it carries."""
 
-    __slots__ = ("_armed", "_epoch", "_now", "_timers_cancelled", "_timers_fired", "_timers_released", "_timers_set", "_wheel")
+    __slots__ = (
+        "_armed",
+        "_epoch",
+        "_now",
+        "_timers_cancelled",
+        "_timers_fired",
+        "_timers_released",
+        "_timers_set",
+        "_wheel",
+    )
 
     def __init__(self, loop_tag: Count, max_actors: Count, reserve: Count, now: Callable[[], int]) -> None:
         super().__init__(loop_tag, max_actors, reserve)
@@ -60,13 +72,13 @@ class Timers(Life):
 
     def send_after(
         self,
-        target: object,
+        target: ActorId | int,
         ms: float,
         data: object,
         *,
         tag: int = 0,
         lane: Lane = Lane.DATA,
-        sender: object = 0,
+        sender: ActorId | int = 0,
     ) -> Timer:
         """Send `data` to `target` in `ms` milliseconds, never earlier.
 
@@ -95,9 +107,13 @@ class Timers(Life):
         """
         self._check_thread()
         if not self._cancel(timer):
-            raise TimerInvalid("the timer has fired, was cancelled, went with its actor, or belongs to another loop")
+            raise TimerInvalid(
+                "the timer has fired, was cancelled, went with its actor, or belongs to another loop"
+            )
 
-    def _set_timer(self, target: object, ms: object, data: object, tag: object, lane: object, sender: object) -> Timer:
+    def _set_timer(
+        self, target: object, ms: object, data: object, tag: object, lane: object, sender: object
+    ) -> Timer:
         lane_number = self._checked(tag, lane)
         whole = self._checked_delay(ms)
         cell = self._reach(target)
@@ -142,6 +158,7 @@ class Timers(Life):
         timer.tag = tag
         timer.sender = sender
         timer.lane = lane
+        timer.place = GONE
         timer.before = None
         timer.after = None
         cell.adopt_timer(timer)
@@ -167,6 +184,7 @@ class Timers(Life):
         timer.tag = 0
         timer.sender = 0
         timer.lane = SYSTEM
+        timer.place = GONE
         timer.before = None
         timer.after = None
         timer.cell = None

@@ -6,7 +6,7 @@ a time, so nothing is ever overwritten that somebody still reads, and no message
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bandstand.core.vocabulary import Lane
 
@@ -32,7 +32,7 @@ class Turn:
         self.self_id = self_id
         self.loop = loop
         self.state = state
-        self.tag: object = 0
+        self.tag: Any = 0
         self.sender: object = 0
         self.lane_number: LaneNumber = 3
 

@@ -19,7 +19,7 @@ The wheel knows milliseconds and nothing else: what time it is, and what a timer
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bandstand.core.numbers import DUE, GONE, LEVELS, NEVER
 
@@ -86,7 +86,7 @@ class Timer:
         self.previous_of_cell: Timer | None = None
         self.next_of_cell: Timer | None = None
         self.data: object = None
-        self.tag: object = 0
+        self.tag: Any = 0
         self.sender: object = 0
         self.lane: Place = 3
 
@@ -234,11 +234,12 @@ class Wheel:
         """The next due timer, out of the wheel for good; None if there is none left."""
         timer = self.due.first
         if timer is None:
-            self.soonest = self.next_turn()
             return None
         self.due.remove(timer)
         timer.place = GONE
         self.pending -= 1
+        if self.due.first is None:
+            self.soonest = self.next_turn()
         return timer
 
     def settle(self, timer: Timer) -> None:

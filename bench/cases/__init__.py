@@ -1,0 +1,46 @@
+"""The cases, in the order of the table. A new one is a file here and a line in this list."""
+
+from __future__ import annotations
+
+from bench.case import Case
+from bench.cases import (
+    big,
+    bounded,
+    counting,
+    create,
+    fanin,
+    flood,
+    forkjoin,
+    memory,
+    pingpong,
+    ring,
+    timer_churn,
+    timer_fired,
+)
+
+CASES: tuple[Case, ...] = (
+    counting.CASE,
+    bounded.CASE,
+    pingpong.CASE,
+    ring.CASE,
+    fanin.CASE,
+    forkjoin.CASE,
+    big.CASE,
+    create.CASE,
+    *timer_churn.CASES,
+    timer_fired.CASE,
+    *memory.CASES,
+    *flood.CASES,
+)
+
+
+def by_name(name: str) -> Case:
+    """Find a case.
+
+    Raises:
+        LookupError: there is none of that name.
+    """
+    for case in CASES:
+        if case.name == name:
+            return case
+    raise LookupError(f"no case {name!r}; the cases are {', '.join(case.name for case in CASES)}")

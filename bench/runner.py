@@ -1,0 +1,112 @@
+"""Running cells: each in a child process, systems side by side, in rounds; the best reading is kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from bench.case import Case
+from bench.system import SYSTEMS, System
+
+ROOT = Path(__file__).resolve().parent.parent
+DEADLINE = 300
+"""Seconds after which a child is given up."""
+
+
+@dataclass
+class Cell:
+    """What the rounds have found so far about one case on one system."""
+
+    readings: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    failure: str | None = None
+
+    @property
+    def best(self) -> dict[str, Any] | None:
+        """The best reading; None if there is none, or if a single one was wrong."""
+        if self.failure is not None or not self.readings:
+            return None
+        return min(self.readings, key=lambda reading: reading["value"])
+
+    @property
+    def value(self) -> float | None:
+        return None if self.best is None else float(self.best["value"])
+
+
+Cells: TypeAlias = dict[tuple[str, str], Cell]
+"""By the names of case and system. A cell that cannot be measured is not there."""
+Tell: TypeAlias = Callable[[int, Case, System, Cell], None]
+
+
+def probe(systems: Sequence[System] = SYSTEMS) -> dict[str, str]:
+    """Ask a child for each system whether it can be measured here; the reasons why not, by name."""
+    refusals: dict[str, str] = {}
+    for system in systems:
+        answer, failure = _child(system, ["--probe", system.name])
+        refusal = failure if answer is None else answer["refusal"]
+        if refusal:
+            refusals[system.name] = refusal
+    return refusals
+
+
+def run(
+    cases: Sequence[Case], systems: Sequence[System], *, rounds: int, is_quick: bool, tell: Tell
+) -> Cells:
+    """Measure every case on every system in so many rounds, telling of each cell as it comes."""
+    cells: Cells = {
+        (case.name, system.name): Cell()
+        for case in cases
+        for system in systems
+        if system.measure(case) is not None
+    }
+    for turn in range(rounds):
+        for case in cases:
+            if turn >= case.most_rounds:
+                continue
+            for system in systems:
+                cell = cells.get((case.name, system.name))
+                if cell is not None and cell.failure is None:
+                    _measure(cell, case, system, is_quick=is_quick)
+                    tell(turn, case, system, cell)
+    return cells
+
+
+def _measure(cell: Cell, case: Case, system: System, *, is_quick: bool) -> None:
+    size = system.size(case, is_quick=is_quick)
+    repeats = 1 if is_quick or system.is_slow else case.repeats
+    arguments = [case.name, system.name, str(size), str(repeats), *(["--quick"] if is_quick else [])]
+    reading, failure = _child(system, arguments)
+    if reading is None:
+        cell.failure = failure
+    elif reading["handled"] != reading["sent"]:
+        cell.failure = f"{reading['sent']} were sent and {reading['handled']} handled"
+    else:
+        cell.readings.append(reading)
+
+
+def _child(system: System, arguments: list[str]) -> tuple[dict[str, Any] | None, str]:
+    """Run a child and read its line; None and a sentence if there is none."""
+    try:
+        child = subprocess.run(
+            [sys.executable, "-m", "bench.child", *arguments],
+            cwd=ROOT,
+            env={**os.environ, **system.environment},
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return None, f"gave no figure within {DEADLINE} s"
+    if child.returncode:
+        said = child.stderr.strip().splitlines()
+        return None, (said[-1] if said else f"ended with code {child.returncode}").removeprefix(
+            "bench.child: "
+        )
+    answer: dict[str, Any] = json.loads(child.stdout)
+    return answer, ""

@@ -1,0 +1,95 @@
+"""What a column is: a system under measurement, and the environment its child process needs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from bench.case import Case, Kind, Measure
+
+
+@dataclass(frozen=True)
+class System:
+    """One column of the table."""
+
+    name: str
+    kind: Kind
+    what: str
+    mode: str | None = None
+    """The mode in which the hot modules must run; None where bandstand is not used."""
+    loop: str = "asyncio"
+    """The event loop of the queues."""
+    is_slow: bool = False
+    environment: dict[str, str] = field(default_factory=dict[str, str])
+
+    def measure(self, case: Case) -> Measure | None:
+        return case.measures.get(self.kind)
+
+    def size(self, case: Case, *, is_quick: bool) -> int:
+        if is_quick:
+            return case.size.quick
+        return case.size.slow if self.is_slow else case.size.full
+
+    def refusal(self) -> str | None:
+        """Say why this process cannot measure the system; None if it can."""
+        if self.loop == "uvloop":
+            try:
+                import uvloop  # noqa: F401  # pyright: ignore[reportUnusedImport]  # is it there?
+            except ImportError:
+                return "uvloop is not installed"
+        if self.mode is not None:
+            return _mode_refusal(self.mode)
+        return None
+
+    def loop_factory(self) -> Callable[[], asyncio.AbstractEventLoop]:
+        if self.loop == "uvloop":
+            import uvloop
+
+            return uvloop.new_event_loop
+        return asyncio.new_event_loop
+
+
+def _mode_refusal(wanted: str) -> str | None:
+    import bandstand.core  # noqa: F401  # pyright: ignore[reportUnusedImport]  # announces its hot modules
+    from bandstand import mode
+
+    if (found := mode.mode()) != wanted:
+        hint = "; `make ready` compiles them" if wanted == "compiled" else ""
+        return f"the hot modules run {found}, not {wanted}{hint}"
+    if stale := mode.stale_modules():
+        return f"{len(stale)} hot modules are compiled from other sources than those here; `make ready` compiles them"
+    return None
+
+
+# The peers never touch the kernel; interpreted, it is at least sure to be importable.
+APART = {"BANDSTAND_PURE": "1"}
+
+SYSTEMS = (
+    System("limit", "limit", "a plain Python loop over a deque", environment=APART),
+    System("compiled", "raw", "bandstand, raw loop", mode="compiled", environment={"BANDSTAND_PURE": "0"}),
+    System(
+        "interpreted",
+        "raw",
+        "the same, interpreted",
+        mode="interpreted",
+        is_slow=True,
+        environment={"BANDSTAND_PURE": "1"},
+    ),
+    System(
+        "asyncio", "queues", "a task with an asyncio.Queue for each actor", is_slow=True, environment=APART
+    ),
+    System("uvloop", "queues", "the same on uvloop", loop="uvloop", is_slow=True, environment=APART),
+)
+
+
+def by_name(name: str) -> System:
+    """Find a system.
+
+    Raises:
+        LookupError: there is none of that name.
+    """
+    for system in SYSTEMS:
+        if system.name == name:
+            return system
+    raise LookupError(f"no system {name!r}; the systems are {', '.join(system.name for system in SYSTEMS)}")

@@ -1,0 +1,93 @@
+"""The report as text for people: a caption, one table, and what stands behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bench.case import Case
+from bench.report import BASE, Report
+from bench.system import SYSTEMS
+
+HEADINGS = {
+    "limit": "limit",
+    "compiled": "bandstand",
+    "interpreted": "interpreted",
+    "asyncio": "asyncio",
+    "uvloop": "uvloop",
+}
+
+
+def render(report: Report) -> str:
+    """Lay a report out in lines."""
+    return "\n".join([*_caption(report), "", *_grid(_rows(report)), "", *_legend(report)])
+
+
+def _caption(report: Report) -> Iterator[str]:
+    machine = report.machine
+    yield "bandstand: raw loop, side by side in one run; nanoseconds an operation unless the row says otherwise"
+    yield f"{machine['machine']}; load {machine['load']} before the run"
+    yield (
+        f"{machine['python']}, bandstand {machine['bandstand']}, Cython {machine['cython']}, uvloop {machine['uvloop']}; "
+        f"bandstand rides {machine['host']}"
+    )
+    rounds = (
+        "1 round"
+        if report.is_quick or report.rounds == 1
+        else f"best of {report.rounds} rounds (fewer where a row is long)"
+    )
+    yield f"{rounds}, each cell in a process of its own" + (
+        "; --quick: tiny sizes, the figures mean nothing" if report.is_quick else ""
+    )
+
+
+def _rows(report: Report) -> list[list[str]]:
+    header = ["case", "unit"]
+    for system in SYSTEMS:
+        header.append(HEADINGS[system.name])
+        if system.kind == "raw":
+            header.append("× limit")
+    rows = [[*header, "target", ""]]
+    for case in report.cases:
+        row = [case.title, case.unit]
+        for system in SYSTEMS:
+            row.append(_figure(report, case, system.name))
+            if system.kind == "raw":
+                ratio = report.ratio(case, system.name)
+                row.append("" if ratio is None else f"{ratio:.2f}" if ratio < 10 else f"{ratio:.1f}")
+        target = report.target(case)
+        rows.append([*row, target.reads() if target else "", report.verdict(case) or ""])
+    return rows
+
+
+def _figure(report: Report, case: Case, system: str) -> str:
+    cell = report.cell(case, system)
+    if cell is None:
+        return "–"
+    if cell.value is None:
+        return "FAILED"
+    return f"{cell.value:.2f}" if case.unit == "ms" else f"{cell.value:,.0f}"
+
+
+def _grid(rows: list[list[str]]) -> Iterator[str]:
+    """Align the columns: words to the left, figures to the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    words = {0, 1, len(widths) - 2, len(widths) - 1}
+    for number, row in enumerate(rows):
+        texts = [
+            text.ljust(width) if column in words else text.rjust(width)
+            for column, (text, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield "  ".join(texts).rstrip()
+        if number == 0:
+            yield "-" * (sum(widths) + 2 * (len(widths) - 1))
+
+
+def _legend(report: Report) -> Iterator[str]:
+    yield f"{BASE}: a plain Python loop over a deque, the same handlers. bandstand: compiled; interpreted: BANDSTAND_PURE=1."
+    yield "asyncio, uvloop: a task with an asyncio.Queue for each actor. What is comparable and what is not: bench/__init__.py"
+    if not report.failures:
+        yield "Every figure was checked: all that was sent was handled."
+    for system, refusal in report.refusals.items():
+        yield f"Not measured: {system} ({refusal})."
+    for (case, system), failure in report.failures.items():
+        yield f"FAILED: {case} on {system}: {failure}"

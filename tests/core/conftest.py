@@ -1,0 +1,46 @@
+"""Loops that are destroyed at the end of their test, in virtual time, on the event loop of the lane."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from bandstand.core import Clock, Loop, LoopConfig
+from bandstand.testing import VirtualClock
+from tests.core.stage import Diary, HostFactory, LoopMaker
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def make_loop(clock: VirtualClock, loop_factory: HostFactory) -> Iterator[LoopMaker]:
+    """Make loops with config fields as keywords; `clock=` for another clock than the virtual one."""
+    loops: list[Loop] = []
+
+    def make(clock: Clock = clock, **fields: Any) -> Loop:
+        fields.setdefault("loop_factory", loop_factory)
+        loop = Loop(LoopConfig(**fields), clock=clock)
+        loops.append(loop)
+        return loop
+
+    yield make
+    for loop in loops:
+        loop.destroy()
+
+
+@pytest.fixture
+def loop(make_loop: LoopMaker) -> Loop:
+    return make_loop()
+
+
+@pytest.fixture
+def diary(loop: Loop) -> Diary:
+    """An observer that writes everything down, already set."""
+    diary = Diary()
+    loop.set_observer(diary)
+    return diary

@@ -1,0 +1,171 @@
+"""What the tests of the core play with: actors that write down what they see, clocks that tick or break, host loops
+that remember what they were asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from bandstand.core import ActorId, ChildExit, Context, Down, ExitReason, Lane, Loop, Verdict
+from bandstand.testing import VirtualClock
+
+LoopMaker = Callable[..., Loop]
+HostFactory = Callable[[], asyncio.AbstractEventLoop]
+
+USER_LANES = (Lane.CONTROL, Lane.MANAGEMENT, Lane.DATA)
+
+
+def idle(ctx: Context[Any], data: object) -> None:
+    """Handle a message by doing nothing."""
+
+
+def stopper(ctx: Context[Any], data: object) -> Verdict:
+    return Verdict.STOP
+
+
+def failer(ctx: Context[Any], data: object) -> Verdict:
+    return Verdict.FAIL
+
+
+class Boom(Exception):  # noqa: N818 -- it goes boom
+    """What a panicking behavior raises."""
+
+
+def panicker(ctx: Context[Any], data: object) -> None:
+    raise Boom(data)
+
+
+def collect(ctx: Context[list[Any]], data: object) -> None:
+    """Append each message's data to the state."""
+    ctx.state.append(data)
+
+
+class Seen(NamedTuple):
+    """One message as a behavior saw it."""
+
+    data: Any
+    tag: int
+    sender: ActorId | int
+    lane: Lane
+
+
+def record(ctx: Context[list[Seen]], data: object) -> None:
+    """Append each message, with all that came with it, to the state."""
+    ctx.state.append(Seen(data, ctx.tag, ctx.sender, ctx.lane))
+
+
+def obey(ctx: Context[Any], data: Callable[[Context[Any]], Verdict | None]) -> Verdict | None:
+    """Do what the message says: the behavior for tests that need to act from inside."""
+    return data(ctx)
+
+
+def tell(loop: Loop, actor: ActorId, deed: Callable[[Context[Any]], object]) -> None:
+    """Have an actor whose behavior is `obey` do something."""
+    loop.send(actor, deed)
+
+
+class Diary:
+    """An observer that writes everything down."""
+
+    def __init__(self) -> None:
+        self.started: list[tuple[ActorId, str | None]] = []
+        self.stopped: list[tuple[ActorId, ExitReason]] = []
+        self.full: list[ActorId] = []
+        self.dead: list[tuple[ActorId, Lane, object, int, ActorId | int]] = []
+        self.dropped: list[tuple[ActorId, Lane, object, int, ActorId | int]] = []
+        self.entries: list[str] = []
+
+    def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
+        self.started.append((id, name))
+        self.entries.append("start")
+
+    def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
+        self.stopped.append((id, reason))
+        self.entries.append("stop")
+
+    def on_mailbox_full(self, target: ActorId) -> None:
+        self.full.append(target)
+        self.entries.append("full")
+
+    def on_dead_letter(
+        self, target: ActorId, lane: Lane, data: object, tag: int, sender: ActorId | int
+    ) -> None:
+        self.dead.append((target, lane, data, tag, sender))
+        self.entries.append("dead")
+
+    def on_dropped(self, target: ActorId, lane: Lane, data: object, tag: int, sender: ActorId | int) -> None:
+        self.dropped.append((target, lane, data, tag, sender))
+        self.entries.append("dropped")
+
+
+class Breakable:
+    """A virtual clock that can be broken: it then raises what it was told to."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.error: BaseException | None = None
+        self.good_calls = 0
+
+    def now_ns(self) -> int:
+        if self.error is not None:
+            if self.good_calls == 0:
+                raise self.error
+            self.good_calls -= 1
+        return self.clock.now_ns()
+
+    def break_with(self, error: BaseException, after: int = 0) -> None:
+        """Raise `error` at every call from the `after`-th on."""
+        self.error = error
+        self.good_calls = after
+
+
+def settle(loop: Loop) -> int:
+    """Tick until no actor is ready and no timer is due; how many messages were handled."""
+    total = 0
+    while True:
+        handled = loop.poll_once()
+        total += handled
+        if handled == 0 and loop.statistics().ready == 0:
+            return total
+
+
+def fill(loop: Loop, actor: ActorId, lane: Lane = Lane.DATA, data: object = "filler") -> int:
+    """Send until the lane refuses; how many went in."""
+    count = 0
+    while loop.try_send(actor, data, lane=lane):
+        count += 1
+    return count
+
+
+def check_books(loop: Loop) -> None:
+    """Assert that every message has exactly one fate, and every timer too."""
+    books = loop.statistics()
+    assert books.sent == books.handled + books.refused + books.dead + books.dropped + books.waiting
+    assert (
+        books.timers_set
+        == books.timers_fired + books.timers_cancelled + books.timers_released + books.timers_pending
+    )
+    assert books.spawned == books.alive + books.ended_normal + books.ended_fail + books.ended_panic
+    assert min(books.waiting, books.timers_pending, books.alive, books.ready) >= 0
+
+
+def exits(seen: list[Seen]) -> list[ChildExit]:
+    return [message.data for message in seen if isinstance(message.data, ChildExit)]
+
+
+def downs(seen: list[Seen]) -> list[Down]:
+    return [message.data for message in seen if isinstance(message.data, Down)]
+
+
+def python(program: str, *, timeout: float = 50) -> subprocess.CompletedProcess[str]:
+    """Run a program in a process of its own, in the mode of this one; for what could take the process down."""
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=timeout,
+    )

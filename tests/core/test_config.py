@@ -1,0 +1,107 @@
+"""A loop's limits are checked before anything starts."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import pytest
+
+from bandstand.core import Loop, LoopConfig
+from bandstand.errors import InvalidArgument
+from bandstand.testing import VirtualClock
+
+
+@pytest.mark.spec("J1", "J5", "J8", "J10")
+def test_the_defaults_are_the_specifications() -> None:
+    config = LoopConfig()
+    assert dataclasses.asdict(config) == {
+        "max_actors": 65_536,
+        "default_mailbox_cap": 1024,
+        "sys_reserved": 4,
+        "max_msgs_per_actor": 64,
+        "max_actors_per_tick": 1024,
+        "max_tick_ms": 5.0,
+        "stop_timeout_ms": 5000.0,
+        "stall_ms": None,
+        "fd_sweep_ms": 1000,
+        "loop_factory": None,
+    }
+
+
+@pytest.mark.spec("J1")
+@pytest.mark.parametrize(
+    "field",
+    [
+        "max_actors",
+        "default_mailbox_cap",
+        "sys_reserved",
+        "max_msgs_per_actor",
+        "max_actors_per_tick",
+        "fd_sweep_ms",
+    ],
+)
+@pytest.mark.parametrize("value", [0, -1, 2.5, "7", None, True, 1 << 63, 1 << 64], ids=repr)
+def test_a_limit_that_can_never_work_is_refused_by_name(field: str, value: Any) -> None:
+    with pytest.raises(InvalidArgument, match=field):
+        LoopConfig(**{field: value})
+
+
+@pytest.mark.spec("J1")
+@pytest.mark.parametrize("field", ["max_tick_ms", "stop_timeout_ms", "stall_ms"])
+@pytest.mark.parametrize("value", [0, -1, math.nan, math.inf, "5", 86_400_001], ids=repr)
+def test_a_time_that_can_never_work_is_refused(field: str, value: Any) -> None:
+    with pytest.raises(InvalidArgument, match=field):
+        LoopConfig(**{field: value})
+
+
+@pytest.mark.spec("J1", "J5")
+@pytest.mark.parametrize(("cap", "reserve"), [(4, 4), (3, 4), (10, 11), (1, 1)])
+def test_a_cap_not_above_the_reserve_names_both(cap: int, reserve: int) -> None:
+    with pytest.raises(InvalidArgument, match=rf"default_mailbox_cap is {cap} and sys_reserved is {reserve}"):
+        LoopConfig(default_mailbox_cap=cap, sys_reserved=reserve)
+
+
+@pytest.mark.parametrize("value", [0, "asyncio", object()], ids=repr)
+def test_a_factory_that_cannot_be_called_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidArgument, match="loop_factory"):
+        LoopConfig(loop_factory=value)
+
+
+def test_a_config_is_frozen_and_takes_keywords_only() -> None:
+    config = LoopConfig(max_actors=5)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.max_actors = 6  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]  # on purpose
+    with pytest.raises(TypeError):
+        LoopConfig(5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]  # on purpose
+
+
+def test_a_loop_shows_its_config() -> None:
+    config = LoopConfig(max_actors=5)
+    with Loop(config) as loop:
+        assert loop.config is config
+
+
+@pytest.mark.parametrize("config", [{}, {"max_actors": 5}, 5, "default", LoopConfig], ids=repr)
+def test_what_is_no_config_is_an_invalid_argument(config: Any) -> None:
+    with pytest.raises(InvalidArgument, match="config"):
+        Loop(config)
+
+
+@pytest.mark.parametrize("name", [5, b"name", object()], ids=repr)
+def test_a_name_is_a_string(name: Any) -> None:
+    with Loop() as loop, pytest.raises(InvalidArgument, match="name"):
+        loop.spawn(lambda ctx, data: None, name=name)
+
+
+@pytest.mark.parametrize("ms", [-1, -0.001, math.nan], ids=repr)
+def test_virtual_time_goes_forward_only(ms: float) -> None:
+    clock = VirtualClock()
+    with pytest.raises(InvalidArgument):
+        clock.advance(ms)
+    before = clock.now_ns()
+    clock.advance(0)
+    clock.advance(1.5)
+    assert clock.now_ns() == before + 1_500_000
+    assert str(clock.now_ns()) in repr(clock)

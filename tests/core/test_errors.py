@@ -1,0 +1,514 @@
+"""Every (function, error) pair of the specification, the numbers of the errors, and what their messages say."""
+
+from __future__ import annotations
+
+import ast
+import pickle
+import socket
+import tempfile
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from bandstand import errors
+from bandstand.core import ActorId, Interest, Lane, Loop, LoopConfig, TimerId
+from bandstand.errors import (
+    ActorNotLocal,
+    BandstandError,
+    InternalError,
+    InvalidArgument,
+    IoNotWatched,
+    IoRegistrationFailed,
+    LoopClosed,
+    MailboxFull,
+    MaxActors,
+    NoMemory,
+    NoSuchActor,
+    TimerInvalid,
+)
+from tests.core.stage import Breakable, Diary, LoopMaker, fill, idle, python, settle
+
+
+class Row(NamedTuple):
+    """One failure of one function: `provoke` makes the loop it needs and raises."""
+
+    function: str
+    error: type[BandstandError]
+    code: int
+    provoke: Callable[[LoopMaker], object]
+
+
+Call = Callable[[Loop], object]
+
+
+def closed(call: Call) -> Callable[[LoopMaker], object]:
+    """After request_stop()."""
+
+    def provoke(make_loop: LoopMaker) -> object:
+        loop = make_loop()
+        loop.spawn(idle)
+        loop.request_stop()
+        return call(loop)
+
+    return provoke
+
+
+def destroyed(call: Call) -> Callable[[LoopMaker], object]:
+    """After destroy()."""
+
+    def provoke(make_loop: LoopMaker) -> object:
+        loop = make_loop()
+        loop.spawn(idle)
+        loop.destroy()
+        return call(loop)
+
+    return provoke
+
+
+def open_(call: Call) -> Callable[[LoopMaker], object]:
+    return lambda make_loop: call(make_loop())
+
+
+def stale(call: Callable[[Loop, Any], object]) -> Callable[[LoopMaker], object]:
+    """For an actor that has ended and whose seat is taken again: the generation does not match."""
+
+    def provoke(make_loop: LoopMaker) -> object:
+        loop = make_loop()
+        actor = loop.spawn(idle)
+        loop.stop_actor(actor)
+        loop.spawn(idle)
+        return call(loop, actor)
+
+    return provoke
+
+
+def unknown(call: Callable[[Loop, Any], object]) -> Callable[[LoopMaker], object]:
+    """For a number that never was an actor's."""
+    return lambda make_loop: call(make_loop(), 12345)
+
+
+def foreign(call: Callable[[Loop, Any], object]) -> Callable[[LoopMaker], object]:
+    """For an id of another loop."""
+    return lambda make_loop: call(make_loop(), make_loop().spawn(idle))
+
+
+def created(**fields: Any) -> Callable[[LoopMaker], object]:
+    """With a config, or a clock, that can never work."""
+    return lambda make_loop: make_loop(**fields)
+
+
+def without_config(make_loop: LoopMaker) -> Loop:
+    return Loop(config=object())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # on purpose
+
+
+def max_actors(make_loop: LoopMaker) -> None:
+    loop = make_loop(max_actors=2)
+    loop.spawn(idle)
+    loop.spawn(idle)
+    loop.spawn(idle)
+
+
+def mailbox_full(make_loop: LoopMaker) -> None:
+    loop = make_loop()
+    actor = loop.spawn(idle, mailbox_cap=5)
+    loop.send(actor, 1)
+    loop.send(actor, 2)
+
+
+def fired(make_loop: LoopMaker) -> None:
+    loop = make_loop()
+    timer = loop.send_after(loop.spawn(idle), 0, "x")
+    settle(loop)
+    loop.cancel_timer(timer)
+
+
+def cancelled(make_loop: LoopMaker) -> None:
+    loop = make_loop()
+    timer = loop.send_after(loop.spawn(idle), 10, "x")
+    loop.cancel_timer(timer)
+    loop.cancel_timer(timer)
+
+
+def released(make_loop: LoopMaker) -> None:
+    loop = make_loop()
+    actor = loop.spawn(idle)
+    timer = loop.send_after(actor, 10, "x")
+    loop.stop_actor(actor)
+    loop.cancel_timer(timer)
+
+
+def another_loops_timer(make_loop: LoopMaker) -> None:
+    loop, other = make_loop(), make_loop()
+    other_timer = other.send_after(other.spawn(idle), 10, "x")
+    loop.cancel_timer(other_timer)
+
+
+def never_a_timer(make_loop: LoopMaker) -> None:
+    make_loop().cancel_timer(TimerId())
+
+
+def broken_clock(make_loop: LoopMaker) -> None:
+    clock = Breakable()
+    loop = make_loop(clock=clock)
+    clock.break_with(ValueError("the clock has stopped"))
+    loop.run()
+
+
+def watched(make_loop: LoopMaker) -> tuple[Loop, ActorId, int]:
+    """A loop, an actor of it, and a descriptor that it watches; both ends of the pipe go with the loop."""
+    loop = make_loop()
+    actor = loop.spawn(idle)
+    one, two = socket.socketpair()
+    weakref.finalize(loop, one.close)
+    weakref.finalize(loop, two.close)
+    loop.watch_fd(one.fileno(), actor, Interest.READ)
+    return loop, actor, one.fileno()
+
+
+def watched_twice(make_loop: LoopMaker) -> None:
+    loop, actor, fd = watched(make_loop)
+    loop.watch_fd(fd, actor, Interest.READ)
+
+
+def a_plain_file(make_loop: LoopMaker) -> None:
+    loop = make_loop()
+    with tempfile.TemporaryFile() as file:
+        loop.watch_fd(file.fileno(), loop.spawn(idle), Interest.READ)
+
+
+def not_open(make_loop: LoopMaker) -> None:
+    loop = make_loop()
+    loop.watch_fd(987_654, loop.spawn(idle), Interest.READ)
+
+
+def unwatched_twice(make_loop: LoopMaker) -> None:
+    loop, _, fd = watched(make_loop)
+    loop.unwatch_fd(fd)
+    loop.unwatch_fd(fd)
+
+
+def mailbox_full_async(make_loop: LoopMaker) -> None:
+    loop = make_loop()
+    actor = loop.spawn(idle, mailbox_cap=5)
+    loop.send_async(actor, 1)
+    loop.send_async(actor, 2)
+
+
+# A row for each line of 000 §1.2, in its order; NO_MEMORY has a test of its own below: it needs a process of its own.
+ROWS = (
+    Row("loop_create", InvalidArgument, -3, created(max_actors=0)),
+    Row("loop_create", InvalidArgument, -3, without_config),
+    Row("loop_create", InvalidArgument, -3, created(default_mailbox_cap=4, sys_reserved=4)),
+    Row("loop_create", InvalidArgument, -3, created(clock=object())),
+    Row("run after request_stop", LoopClosed, -4, closed(lambda loop: loop.run())),
+    Row("run after destroy", LoopClosed, -4, destroyed(lambda loop: loop.run())),
+    Row("run", InternalError, -1, broken_clock),
+    Row("poll_once after request_stop", LoopClosed, -4, closed(lambda loop: loop.poll_once())),
+    Row("poll_once after destroy", LoopClosed, -4, destroyed(lambda loop: loop.poll_once())),
+    Row("spawn after request_stop", LoopClosed, -4, closed(lambda loop: loop.spawn(idle))),
+    Row("spawn after destroy", LoopClosed, -4, destroyed(lambda loop: loop.spawn(idle))),
+    Row("spawn", MaxActors, -11, max_actors),
+    Row("spawn", InvalidArgument, -3, open_(lambda loop: loop.spawn(None))),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # on purpose
+    Row("spawn with a cap of 4", InvalidArgument, -3, open_(lambda loop: loop.spawn(idle, mailbox_cap=4))),
+    Row("spawn under a stale id", NoSuchActor, -5, stale(lambda loop, id_: loop.spawn(idle, supervisor=id_))),
+    Row(
+        "spawn under a foreign id",
+        ActorNotLocal,
+        -6,
+        foreign(lambda loop, id_: loop.spawn(idle, supervisor=id_)),
+    ),
+    Row("send after request_stop", LoopClosed, -4, closed(lambda loop: loop.send(1, "x"))),
+    Row("send after destroy", LoopClosed, -4, destroyed(lambda loop: loop.send(1, "x"))),
+    Row("send to a stale id", NoSuchActor, -5, stale(lambda loop, id_: loop.send(id_, "x"))),
+    Row("send to a stale number", NoSuchActor, -5, stale(lambda loop, id_: loop.send(int(id_), "x"))),
+    Row("send to an unknown id", NoSuchActor, -5, unknown(lambda loop, id_: loop.send(id_, "x"))),
+    Row("send to a foreign id", ActorNotLocal, -6, foreign(lambda loop, id_: loop.send(id_, "x"))),
+    Row("send", MailboxFull, -7, mailbox_full),
+    Row("stop_actor of a stale id", NoSuchActor, -5, stale(lambda loop, id_: loop.stop_actor(id_))),
+    Row("stop_actor of an unknown id", NoSuchActor, -5, unknown(lambda loop, id_: loop.stop_actor(id_))),
+    Row("stop_actor of a foreign id", ActorNotLocal, -6, foreign(lambda loop, id_: loop.stop_actor(id_))),
+    Row("stop_actor after request_stop", LoopClosed, -4, closed(lambda loop: loop.stop_actor(1))),
+    Row("stop_actor after destroy", LoopClosed, -4, destroyed(lambda loop: loop.stop_actor(1))),
+    Row("fail_actor of a stale id", NoSuchActor, -5, stale(lambda loop, id_: loop.fail_actor(id_))),
+    Row("fail_actor of an unknown id", NoSuchActor, -5, unknown(lambda loop, id_: loop.fail_actor(id_))),
+    Row("fail_actor of a foreign id", ActorNotLocal, -6, foreign(lambda loop, id_: loop.fail_actor(id_))),
+    Row("fail_actor after request_stop", LoopClosed, -4, closed(lambda loop: loop.fail_actor(1))),
+    Row("fail_actor after destroy", LoopClosed, -4, destroyed(lambda loop: loop.fail_actor(1))),
+    Row("send_after to a stale id", NoSuchActor, -5, stale(lambda loop, id_: loop.send_after(id_, 1, "x"))),
+    Row(
+        "send_after to an unknown id",
+        NoSuchActor,
+        -5,
+        unknown(lambda loop, id_: loop.send_after(id_, 1, "x")),
+    ),
+    Row(
+        "send_after to a foreign id",
+        ActorNotLocal,
+        -6,
+        foreign(lambda loop, id_: loop.send_after(id_, 1, "x")),
+    ),
+    Row("send_after after request_stop", LoopClosed, -4, closed(lambda loop: loop.send_after(1, 1, "x"))),
+    Row("send_after after destroy", LoopClosed, -4, destroyed(lambda loop: loop.send_after(1, 1, "x"))),
+    Row("cancel_timer, fired", TimerInvalid, -8, fired),
+    Row("cancel_timer, cancelled", TimerInvalid, -8, cancelled),
+    Row("cancel_timer, gone with its actor", TimerInvalid, -8, released),
+    Row("cancel_timer, another loop's", TimerInvalid, -8, another_loops_timer),
+    Row("cancel_timer, never set", TimerInvalid, -8, never_a_timer),
+    Row("send_async after request_stop", LoopClosed, -4, closed(lambda loop: loop.send_async(1, "x"))),
+    Row("send_async after destroy", LoopClosed, -4, destroyed(lambda loop: loop.send_async(1, "x"))),
+    Row("send_async to a stale id", NoSuchActor, -5, stale(lambda loop, id_: loop.send_async(id_, "x"))),
+    Row("send_async to an unknown id", NoSuchActor, -5, unknown(lambda loop, id_: loop.send_async(id_, "x"))),
+    Row(
+        "send_async to a foreign id", ActorNotLocal, -6, foreign(lambda loop, id_: loop.send_async(id_, "x"))
+    ),
+    Row("send_async", MailboxFull, -7, mailbox_full_async),
+    Row("watch_fd, watched", IoRegistrationFailed, -9, watched_twice),
+    Row("watch_fd, a plain file", IoRegistrationFailed, -9, a_plain_file),
+    Row("watch_fd, not open", IoRegistrationFailed, -9, not_open),
+    Row(
+        "watch_fd for a stale id",
+        NoSuchActor,
+        -5,
+        stale(lambda loop, id_: loop.watch_fd(0, id_, Interest.READ)),
+    ),
+    Row(
+        "watch_fd after request_stop", LoopClosed, -4, closed(lambda loop: loop.watch_fd(0, 1, Interest.READ))
+    ),
+    Row(
+        "watch_fd, no descriptor",
+        InvalidArgument,
+        -3,
+        open_(lambda loop: loop.watch_fd(-1, 1, Interest.READ)),
+    ),
+    Row("unwatch_fd, twice", IoNotWatched, -10, unwatched_twice),
+    Row("unwatch_fd, never watched", IoNotWatched, -10, open_(lambda loop: loop.unwatch_fd(5))),
+    Row("cancel_timer, no timer", TimerInvalid, -8, open_(lambda loop: loop.cancel_timer(7))),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # on purpose
+)
+
+
+@pytest.mark.spec("J12", "J1", "J10")
+@pytest.mark.guarantee("G26", "G16")
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.function}-{row.error.__name__}")
+def test_each_function_fails_as_specified(make_loop: LoopMaker, row: Row) -> None:
+    with pytest.raises(BandstandError) as caught:
+        row.provoke(make_loop)
+    assert type(caught.value) is row.error
+    assert caught.value.code == row.code
+    assert len(str(caught.value)) > 20, "an error says in a sentence what happened"
+
+
+NO_MEMORY = """
+import gc, sys
+import _testcapi
+from bandstand.core import Loop
+from bandstand.errors import NoMemory
+
+def idle(ctx, data): pass
+
+def attempt(act, nth):
+    # Exactly the nth allocation from here on fails; a free list may serve some of what is asked for.
+    try:
+        _testcapi.set_nomemory(nth, nth + 1)
+        try:
+            act()
+        finally:
+            _testcapi.remove_mem_hooks()
+    except NoMemory as error:
+        assert error.code == -2, error.code
+        return "told"
+    except MemoryError:
+        # Before the call had begun its work: interpreted, even asking for the thread's number allocates.
+        return "early"
+    return ""
+
+def shape(loop):
+    books = loop.statistics()
+    return books.alive, books.spawned, books.timers_set, books.timers_pending, books.waiting
+
+gc.disable()
+failed = {"spawn": 0, "child": 0, "send_after": 0}
+keep = []
+kept = [None]
+for nth in range(60):
+    loop = Loop()
+    boss = loop.spawn(idle)
+    keep.append([loop.spawn(idle) for _ in range(nth % 7)])
+
+    # What is returned goes into a place that is there already: keeping it needs no memory.
+    def spawn(): kept[0] = loop.spawn(idle)
+    def child(): kept[0] = loop.spawn(idle, supervisor=boss)
+    def send_after(): kept[0] = loop.send_after(boss, 5, "x")
+
+    for what, act in (("spawn", spawn), ("child", child), ("send_after", send_after)):
+        before = shape(loop)
+        outcome = attempt(act, nth)
+        failed[what] += outcome == "told"
+        if outcome:
+            assert shape(loop) == before, (what, nth, before, shape(loop))
+    # Nothing is broken: it still spawns, sends, fires and ends everybody.
+    seen = []
+    last = loop.spawn(lambda ctx, data: seen.append(data))
+    loop.send(last, 1)
+    loop.poll_once()
+    assert seen == [1]
+    alive = loop.statistics().alive
+    loop.destroy()
+    books = loop.statistics()
+    assert books.alive == 0 and books.ended_normal == books.spawned, books
+print(failed)
+"""
+
+
+@pytest.mark.spec("J12")
+def test_no_memory_is_an_error_and_changes_nothing() -> None:
+    """NO_MEMORY of spawn and send_after: single allocations really fail, one after the other."""
+    pytest.importorskip("_testcapi", reason="this Python has no _testcapi to make an allocation fail")
+    done = python(NO_MEMORY)
+    assert done.returncode == 0, done.stderr[-2000:]
+    failed: dict[str, int] = ast.literal_eval(done.stdout)
+    assert min(failed.values()) > 0, f"no allocation of these ever failed: {failed}"
+
+
+# --- the tree ---------------------------------------------------------------------------------------------------------
+
+CODES = {
+    "InternalError": -1,
+    "NoMemory": -2,
+    "InvalidArgument": -3,
+    "LoopClosed": -4,
+    "NoSuchActor": -5,
+    "ActorNotLocal": -6,
+    "MailboxFull": -7,
+    "TimerInvalid": -8,
+    "IoRegistrationFailed": -9,
+    "IoNotWatched": -10,
+    "MaxActors": -11,
+}
+
+
+def kinds() -> dict[str, type[BandstandError]]:
+    return {
+        name: kind
+        for name, kind in vars(errors).items()
+        if isinstance(kind, type) and issubclass(kind, BandstandError) and kind is not BandstandError
+    }
+
+
+@pytest.mark.spec("J12")
+def test_the_specifications_numbers_each_on_its_own_type() -> None:
+    found = {name: kind.code for name, kind in kinds().items() if kind.code > -100}
+    assert found == CODES
+
+
+@pytest.mark.spec("J12")
+def test_our_own_numbers_are_past_the_specifications_and_no_two_share_one() -> None:
+    codes = [kind.code for kind in kinds().values()]
+    assert len(set(codes)) == len(codes)
+    assert all(code <= -100 for name, code in ((n, k.code) for n, k in kinds().items()) if name not in CODES)
+
+
+def test_the_drawing_at_the_top_of_the_file_is_the_tree() -> None:
+    text = ast.get_docstring(ast.parse(Path(errors.__file__).read_text("utf-8"))) or ""
+    drawn = {
+        line.split()[1]: int(line.split()[2])
+        for line in text.splitlines()
+        if line.lstrip()[:3] in {"├──", "└──"}
+    }
+    assert drawn == {name: kind.code for name, kind in kinds().items()}
+
+
+def test_errors_are_also_what_python_calls_them() -> None:
+    assert issubclass(NoMemory, MemoryError)
+    assert issubclass(InvalidArgument, ValueError)
+    assert issubclass(NoSuchActor, LookupError)
+    assert issubclass(ActorNotLocal, LookupError)
+    assert issubclass(errors.IoRegistrationFailed, OSError)
+
+
+@pytest.mark.parametrize("name", sorted(kinds()))
+def test_errors_survive_pickling(name: str) -> None:
+    error = kinds()[name]("what happened")
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert again.args == error.args
+    assert str(again) == str(error)
+    assert again.code == error.code
+
+
+# --- what they say ----------------------------------------------------------------------------------------------------
+
+
+def test_mailbox_full_says_who_how_deep_and_what_to_do(loop: Loop) -> None:
+    actor = loop.spawn(idle, name="ingest", mailbox_cap=7)
+    depth = fill(loop, actor, Lane.CONTROL)
+    with pytest.raises(MailboxFull) as caught:
+        loop.send(actor, "x", lane=Lane.CONTROL)
+    for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
+        assert (error.actor, error.name, error.lane, error.depth, error.cap) == (
+            int(actor),
+            "ingest",
+            "CONTROL",
+            depth,
+            7,
+        )
+        for part in (repr(actor), "'ingest'", "CONTROL", "3 messages", "cap 7", "try_send", "mailbox_cap"):
+            assert part in str(error)
+
+
+def test_mailbox_full_of_a_nameless_actor(loop: Loop) -> None:
+    actor = loop.spawn(idle, mailbox_cap=5)
+    fill(loop, actor)
+    with pytest.raises(MailboxFull) as caught:
+        loop.send(actor, "x")
+    assert caught.value.name is None
+    assert repr(actor) in str(caught.value)
+    assert "None" not in str(caught.value)
+
+
+def test_no_such_actor_names_the_id(loop: Loop) -> None:
+    actor = loop.spawn(idle, name="gone")
+    loop.stop_actor(actor)
+    with pytest.raises(NoSuchActor) as caught:
+        loop.send(actor, "x")
+    assert repr(actor) in str(caught.value)
+
+
+def test_max_actors_names_the_limit_and_the_option(make_loop: LoopMaker) -> None:
+    loop = make_loop(max_actors=3)
+    for _ in range(3):
+        loop.spawn(idle)
+    with pytest.raises(MaxActors, match=r"3 actors live.*LoopConfig\.max_actors"):
+        loop.spawn(idle)
+
+
+@pytest.mark.spec("J10")
+def test_an_ended_actor_makes_room_for_another(make_loop: LoopMaker) -> None:
+    loop = make_loop(max_actors=1)
+    for _ in range(5):
+        actor = loop.spawn(idle)
+        with pytest.raises(MaxActors):
+            loop.spawn(idle)
+        loop.stop_actor(actor)
+    assert loop.statistics().alive == 0
+
+
+@pytest.mark.spec("J10")
+def test_max_actors_is_65536_by_default() -> None:
+    assert LoopConfig().max_actors == 65_536
+
+
+def test_a_refused_spawn_leaves_no_trace(make_loop: LoopMaker) -> None:
+    loop = make_loop(max_actors=1)
+    diary = Diary()
+    loop.set_observer(diary)
+    loop.spawn(idle)
+    before = loop.statistics()
+    with pytest.raises(MaxActors):
+        loop.spawn(idle)
+    with pytest.raises(InvalidArgument):
+        loop.spawn("no function")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # on purpose
+    assert loop.statistics() == before
+    assert diary.entries == ["start"]

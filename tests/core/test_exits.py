@@ -1,0 +1,387 @@
+"""How an actor ends: verdicts, panics, wishes; one path for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from typing import Any
+
+import pytest
+
+from bandstand.core import (
+    FAIL,
+    OK,
+    STOP,
+    ActorId,
+    ActorStatus,
+    ChildExit,
+    Context,
+    ExitReason,
+    Lane,
+    Loop,
+    Verdict,
+)
+from bandstand.errors import ActorFailed, BadVerdict, NoSuchActor
+from bandstand.testing import VirtualClock
+from tests.core.stage import (
+    Boom,
+    Breakable,
+    Diary,
+    LoopMaker,
+    Seen,
+    check_books,
+    downs,
+    exits,
+    failer,
+    idle,
+    obey,
+    panicker,
+    record,
+    settle,
+    stopper,
+    tell,
+)
+
+
+def end_of(loop: Loop, act: Any) -> tuple[ChildExit, ActorStatus]:
+    """Have a supervised actor do something that ends it; what its supervisor hears, and its status."""
+    seen: list[Seen] = []
+    boss = loop.spawn(record, seen)
+    child = loop.spawn(obey, supervisor=boss, name="child")
+    loop.send(child, act)
+    settle(loop)
+    (note,) = exits(seen)
+    assert note.child is child
+    return note, loop.status(child)
+
+
+def returning(verdict: Any) -> Any:
+    def act(ctx: Context[Any]) -> Any:
+        return verdict
+
+    return act
+
+
+def raising(error: BaseException) -> Any:
+    def act(ctx: Context[Any]) -> None:
+        raise error
+
+    return act
+
+
+@pytest.mark.spec("J11", "J3")
+@pytest.mark.guarantee("G22", "G3")
+def test_the_numbers_of_the_reasons_are_the_specifications() -> None:
+    assert (ExitReason.NORMAL, ExitReason.FAIL, ExitReason.PANIC) == (0, 1, 2)
+
+
+@pytest.mark.spec("J11", "J3")
+@pytest.mark.guarantee("G22", "G3")
+@pytest.mark.parametrize("verdict", [None, OK, Verdict.OK])
+def test_none_and_ok_go_on(loop: Loop, verdict: Verdict | None) -> None:
+    actor = loop.spawn(lambda ctx, data: verdict)
+    for _ in range(3):
+        loop.send(actor, "x")
+    assert settle(loop) == 3
+    assert loop.status(actor) is ActorStatus.RUNNING
+
+
+@pytest.mark.spec("J11", "J3")
+@pytest.mark.guarantee("G22", "G3")
+def test_stop_is_normal(loop: Loop) -> None:
+    note, status = end_of(loop, returning(STOP))
+    assert (note.reason, note.cause, status) == (ExitReason.NORMAL, None, ActorStatus.STOPPED)
+
+
+@pytest.mark.spec("J11", "J3")
+@pytest.mark.guarantee("G22", "G3")
+def test_fail_is_fail(loop: Loop) -> None:
+    note, status = end_of(loop, returning(FAIL))
+    assert (note.reason, note.cause, status) == (ExitReason.FAIL, None, ActorStatus.FAILED)
+
+
+@pytest.mark.spec("J11", "J3")
+@pytest.mark.guarantee("G22", "G3")
+@pytest.mark.parametrize(
+    "error",
+    [Boom("x"), asyncio.CancelledError(), GeneratorExit(), BaseException("bare"), StopIteration()],
+    ids=repr,
+)
+def test_an_exception_is_a_panic_and_a_cancelled_error_too(loop: Loop, error: BaseException) -> None:
+    note, status = end_of(loop, raising(error))
+    assert (note.reason, status) == (ExitReason.PANIC, ActorStatus.FAILED)
+    assert note.cause is error
+    assert error.__traceback__ is not None
+
+
+@pytest.mark.spec("J11")
+@pytest.mark.guarantee("G22")
+@pytest.mark.parametrize(
+    "verdict", [0, 1, True, False, "ok", "stop", object(), ExitReason.NORMAL, Verdict], ids=repr
+)
+def test_a_verdict_that_is_none_is_a_panic(loop: Loop, verdict: object) -> None:
+    note, status = end_of(loop, returning(verdict))
+    assert (note.reason, status) == (ExitReason.PANIC, ActorStatus.FAILED)
+    assert isinstance(note.cause, BadVerdict)
+    for part in (repr(note.child), "child", repr(verdict), "STOP"):
+        assert part in str(note.cause)
+
+
+@pytest.mark.spec("J11")
+@pytest.mark.guarantee("G22", "G25")
+def test_stop_actor_from_outside_is_normal_and_at_once(loop: Loop, diary: Diary) -> None:
+    actor = loop.spawn(idle)
+    loop.send(actor, "unread")
+    loop.stop_actor(actor)
+    assert loop.status(actor) is ActorStatus.STOPPED
+    assert diary.stopped == [(actor, ExitReason.NORMAL)]
+    assert diary.dead == [(actor, Lane.DATA, "unread", 0, 0)]
+    with pytest.raises(NoSuchActor):
+        loop.stop_actor(actor)
+
+
+@pytest.mark.spec("J11")
+@pytest.mark.guarantee("G22")
+@pytest.mark.parametrize("reason", [None, "in words", Boom("as an error")], ids=repr)
+def test_fail_actor_is_fail_with_the_reason_as_cause(loop: Loop, reason: Any) -> None:
+    seen: list[Seen] = []
+    boss = loop.spawn(record, seen)
+    child = loop.spawn(idle, supervisor=boss)
+    loop.fail_actor(child, reason)
+    assert loop.status(child) is ActorStatus.FAILED
+    settle(loop)
+    (note,) = exits(seen)
+    assert note.reason is ExitReason.FAIL
+    if isinstance(reason, str):
+        assert isinstance(note.cause, ActorFailed)
+        assert str(note.cause) == reason
+    else:
+        assert note.cause is reason
+
+
+@pytest.mark.spec("J3")
+@pytest.mark.guarantee("G3", "G25")
+def test_an_actor_that_stops_itself_ends_when_its_behavior_has_returned(loop: Loop, diary: Diary) -> None:
+    during: list[Any] = []
+
+    def act(ctx: Context[Any]) -> None:
+        ctx.loop.stop_actor(ctx.self_id)
+        during.append(ctx.loop.status(ctx.self_id))
+        during.append(ctx.loop.try_send(ctx.self_id, "too late"))
+        with pytest.raises(NoSuchActor):
+            ctx.loop.stop_actor(ctx.self_id)
+        during.append(list(diary.stopped))
+
+    actor = loop.spawn(obey)
+    loop.send(actor, act)
+    loop.send(actor, "never handled")
+    assert settle(loop) == 1
+    assert during == [ActorStatus.STOPPING, False, []]
+    assert diary.stopped == [(actor, ExitReason.NORMAL)]
+    assert [data for _, _, data, *_ in diary.dead] == ["never handled"]
+
+
+@pytest.mark.guarantee("G22")
+def test_the_first_wish_to_end_stands_against_a_verdict(loop: Loop) -> None:
+    def act(ctx: Context[Any]) -> Verdict:
+        ctx.loop.fail_actor(ctx.self_id, "first")
+        return STOP
+
+    note, _ = end_of(loop, act)
+    assert (note.reason, str(note.cause)) == (ExitReason.FAIL, "first")
+
+
+@pytest.mark.spec("J11")
+@pytest.mark.guarantee("G22")
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], ids=repr)
+@pytest.mark.parametrize("driver", ["run", "poll_once"])
+def test_keyboard_interrupt_and_system_exit_are_no_panic_they_leave(
+    loop: Loop, diary: Diary, error: BaseException, driver: str
+) -> None:
+    culprit, bystander = loop.spawn(obey), loop.spawn(obey)
+    handled: list[str] = []
+    loop.send(culprit, raising(error))
+    tell(loop, culprit, lambda ctx: handled.append("culprit"))
+    tell(loop, bystander, lambda ctx: handled.append("bystander"))
+    with pytest.raises(type(error)) as caught:
+        getattr(loop, driver)()
+    assert caught.value is error
+    assert handled == [], "no other message is begun"
+    assert dict(diary.stopped) == {bystander: ExitReason.NORMAL, culprit: ExitReason.NORMAL}
+    assert loop.statistics().dead == 2
+    check_books(loop)
+
+
+@pytest.mark.spec("J11")
+@pytest.mark.guarantee("G22")
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], ids=repr)
+def test_an_interrupt_that_arrives_in_the_kernels_own_code_leaves_too(
+    make_loop: LoopMaker, error: BaseException
+) -> None:
+    """Ctrl-C comes between any two bytecodes; the clock stands for the runtime's own."""
+    clock = Breakable()
+    loop = make_loop(clock=clock)
+    clock.break_with(error)
+    with pytest.raises(type(error)):
+        loop.run()
+
+
+@pytest.mark.spec("J11")
+@pytest.mark.guarantee("G22")
+def test_an_interrupt_in_a_hook_is_not_lost(loop: Loop) -> None:
+    class Interrupting:
+        def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
+            raise KeyboardInterrupt
+
+    loop.set_observer(Interrupting())
+
+    def spawn_and_run() -> None:
+        loop.spawn(idle)
+        loop.run(until_idle=True)
+
+    with pytest.raises(KeyboardInterrupt):
+        spawn_and_run()
+
+
+@pytest.mark.spec("J16")
+@pytest.mark.guarantee("G21")
+def test_one_exit_path_in_this_order(loop: Loop, clock: VirtualClock) -> None:
+    """Stale id, timers, dead letters, seat, observer, supervisor and monitors."""
+    facts: list[tuple[str, object]] = []
+    notes: list[Seen] = []
+    boss = loop.spawn(record, notes)
+    child = loop.spawn(idle, supervisor=boss, name="child")
+    loop.monitor(boss, child)
+    timer = loop.send_after(child, 5, "timer")
+    loop.send(child, "unread")
+
+    class Order:
+        """Only notes what it finds: an assertion in here would be contained."""
+
+        def on_dead_letter(
+            self, target: ActorId, lane: Lane, data: object, tag: int, sender: ActorId | int
+        ) -> None:
+            facts.append(("dead letter; stale", not loop.try_send(child, "x")))
+            facts.append(("status", loop.status(child)))
+            facts.append(("timer pending", timer.pending))
+
+        def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
+            books = loop.statistics()
+            facts.append(("stop; dead letters", books.dead))
+            facts.append(("alive", books.alive))
+            facts.append(("ready", books.ready))
+
+    loop.set_observer(Order())
+    loop.fail_actor(child, Boom("x"))
+    loop.set_observer(None)
+    assert facts == [
+        ("dead letter; stale", True),
+        ("status", ActorStatus.FAILED),
+        ("timer pending", False),
+        ("stop; dead letters", 1),
+        ("alive", 1),
+        # The child's own place in the queue: nobody who watches was told yet.
+        ("ready", 1),
+    ]
+    settle(loop)
+    assert [type(message.data).__name__ for message in notes] == ["ChildExit", "Down"]
+    assert [downs(notes)[0].actor, exits(notes)[0].child] == [child, child]
+
+
+@pytest.mark.spec("J4")
+@pytest.mark.guarantee("G21", "G4", "G25")
+def test_all_unread_messages_become_dead_letters_in_the_order_they_would_have_been_handled(
+    loop: Loop, diary: Diary
+) -> None:
+    boss = loop.spawn(idle)
+    child = loop.spawn(idle, supervisor=boss)
+    loop.send(boss, "data", tag=7, sender=child)
+    loop.send(boss, "control", lane=Lane.CONTROL)
+    loop.send(boss, "management", lane=Lane.MANAGEMENT)
+    loop.stop_actor(child)
+    loop.stop_actor(boss)
+    assert [(lane, tag) for _, lane, _, tag, _ in diary.dead] == [
+        (Lane.SYSTEM, -1),
+        (Lane.CONTROL, 0),
+        (Lane.MANAGEMENT, 0),
+        (Lane.DATA, 7),
+    ]
+    assert loop.statistics().dead == 4
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G21")
+def test_what_the_user_gave_is_let_go_at_the_end_not_with_the_id(loop: Loop) -> None:
+    class State:
+        pass
+
+    state = State()
+    trace = weakref.ref(state)
+    actor = loop.spawn(idle, state)
+    loop.send(actor, "x")
+    settle(loop)
+    del state
+    loop.stop_actor(actor)
+    gc.collect()
+    assert trace() is None
+    assert loop.status(actor) is ActorStatus.STOPPED
+
+
+@pytest.mark.spec("J3")
+@pytest.mark.guarantee("G3")
+def test_an_id_remembers_how_its_actor_ended(loop: Loop) -> None:
+    ends = {stopper: ActorStatus.STOPPED, failer: ActorStatus.FAILED, panicker: ActorStatus.FAILED}
+    actors = {loop.spawn(behavior): status for behavior, status in ends.items()}
+    for actor in actors:
+        assert loop.status(actor) is ActorStatus.RUNNING
+        loop.send(actor, "x")
+    settle(loop)
+    for _ in range(5):
+        loop.spawn(idle)
+    assert {actor: loop.status(actor) for actor in actors} == actors
+    books = loop.statistics()
+    assert (books.ended_normal, books.ended_fail, books.ended_panic) == (1, 1, 1)
+
+
+@pytest.mark.spec("J3", "J16")
+@pytest.mark.guarantee("G3")
+def test_an_actor_is_init_while_its_start_is_told(loop: Loop) -> None:
+    during: list[ActorStatus] = []
+
+    class Curious:
+        def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
+            during.append(loop.status(id))
+
+    loop.set_observer(Curious())
+    actor = loop.spawn(idle)
+    assert during == [ActorStatus.INIT]
+    assert loop.status(actor) is ActorStatus.RUNNING
+    assert list(ActorStatus) == sorted(ActorStatus)
+    assert [status.name for status in ActorStatus] == ["INIT", "RUNNING", "STOPPING", "STOPPED", "FAILED"]
+
+
+@pytest.mark.guarantee("G15", "G21")
+def test_an_actor_ended_by_another_while_it_stood_in_the_queue_handles_nothing(loop: Loop) -> None:
+    victim_saw: list[object] = []
+    killer = loop.spawn(obey)
+    victim = loop.spawn(lambda ctx, data: victim_saw.append(data))
+    tell(loop, killer, lambda ctx: ctx.loop.stop_actor(victim))
+    loop.send(victim, "x")
+    settle(loop)
+    assert victim_saw == []
+    assert loop.statistics().dead == 1
+
+
+@pytest.mark.guarantee("G21")
+def test_an_ended_actor_in_the_queue_does_not_use_up_anothers_turn(make_loop: LoopMaker) -> None:
+    loop = make_loop()
+    seen: list[object] = []
+    for _ in range(10):
+        ended = loop.spawn(idle)
+        loop.send(ended, "x")
+        loop.stop_actor(ended)
+        heir = loop.spawn(lambda ctx, data: seen.append(data))
+        loop.send(heir, "x")
+    settle(loop)
+    assert seen == ["x"] * 10

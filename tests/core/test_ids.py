@@ -1,0 +1,214 @@
+"""Identity: an id is for one incarnation, and good on its own loop."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from itertools import count
+from typing import Any
+
+import pytest
+
+import bandstand.core.loop
+from bandstand.core import ActorId, ActorStatus, Loop
+from bandstand.errors import ActorNotLocal, InvalidArgument, NoSuchActor
+from tests.core.stage import LoopMaker, Seen, collect, idle, record, settle
+
+INDEX = (1 << 24) - 1
+
+
+def parts(actor: ActorId) -> tuple[int, int, int]:
+    number = int(actor)
+    return number >> 48, (number >> 24) & INDEX, number & INDEX
+
+
+@pytest.mark.spec("J2")
+@pytest.mark.guarantee("G1")
+def test_an_id_is_64_bits_of_loop_tag_index_and_generation(loop: Loop) -> None:
+    first, second = loop.spawn(idle), loop.spawn(idle)
+    assert 0 < int(first) < 1 << 64
+    assert parts(first)[0] == parts(second)[0] != 0
+    assert parts(first)[1] != parts(second)[1]
+    assert parts(first)[1] != 0
+    assert parts(first)[2] == parts(second)[2] == 1
+
+
+@pytest.mark.spec("J2")
+@pytest.mark.guarantee("G1")
+def test_a_reused_slot_has_the_next_generation(loop: Loop) -> None:
+    old = loop.spawn(idle)
+    loop.stop_actor(old)
+    new = loop.spawn(idle)
+    assert parts(new)[:2] == parts(old)[:2], "the slot was to be used again: the test shows nothing otherwise"
+    assert parts(new)[2] == parts(old)[2] + 1
+
+
+@pytest.mark.spec("J2")
+@pytest.mark.guarantee("G1")
+@pytest.mark.parametrize("as_number", [False, True], ids=["object", "number"])
+def test_a_stale_id_never_reaches_the_new_tenant(loop: Loop, as_number: bool) -> None:
+    seen: list[Any] = []
+    old = loop.spawn(idle)
+    stale = int(old) if as_number else old
+    for _ in range(10):
+        loop.stop_actor(old)
+        old_again = loop.spawn(collect, seen)
+        with pytest.raises(NoSuchActor):
+            loop.send(stale, "for the dead")
+        with pytest.raises(NoSuchActor):
+            loop.send_after(stale, 0, "for the dead")
+        with pytest.raises(NoSuchActor):
+            loop.stop_actor(stale)
+        assert not loop.try_send(stale, "for the dead")
+        old = old_again
+    settle(loop)
+    assert seen == []
+    assert loop.status(old) is ActorStatus.RUNNING
+
+
+@pytest.mark.spec("J2")
+@pytest.mark.guarantee("G1")
+def test_zero_is_never_an_actor(loop: Loop) -> None:
+    loop.spawn(idle)
+    for nobody in (0, -1, False):
+        with pytest.raises(NoSuchActor):
+            loop.send(nobody, "x")
+
+
+@pytest.mark.spec("J2")
+@pytest.mark.guarantee("G2")
+@pytest.mark.parametrize("as_number", [False, True], ids=["object", "number"])
+def test_another_loops_id_is_not_local(make_loop: LoopMaker, as_number: bool) -> None:
+    here, there = make_loop(), make_loop()
+    local, actor = here.spawn(idle), there.spawn(idle)
+    foreign = int(actor) if as_number else actor
+    for refused in (
+        lambda: here.send(foreign, "x"),
+        lambda: here.send_after(foreign, 1, "x"),
+        lambda: here.stop_actor(foreign),
+        lambda: here.fail_actor(foreign),
+        lambda: here.status(foreign),
+        lambda: here.monitor(foreign, local),
+        lambda: here.monitor(local, foreign),
+    ):
+        with pytest.raises(ActorNotLocal) as caught:
+            refused()
+        assert caught.value.code == -6
+    assert not here.try_send(foreign, "x")
+    assert there.status(actor) is ActorStatus.RUNNING
+
+
+@pytest.mark.spec("J2")
+@pytest.mark.guarantee("G2")
+def test_a_stale_id_of_another_loop_is_not_local_either(make_loop: LoopMaker) -> None:
+    here, there = make_loop(), make_loop()
+    actor = there.spawn(idle)
+    there.stop_actor(actor)
+    with pytest.raises(ActorNotLocal):
+        here.send(actor, "x")
+
+
+@pytest.mark.spec("J2")
+@pytest.mark.guarantee("G2")
+def test_id_objects_are_not_confused_when_two_loops_have_one_tag(
+    make_loop: LoopMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tags are 16 bits: the 65,536th loop of a process has the first one's. Its id objects must not."""
+    monkeypatch.setattr(bandstand.core.loop, "_loops", count(500))
+    first = make_loop()
+    monkeypatch.setattr(bandstand.core.loop, "_loops", count(500))
+    later = make_loop()
+    actor, watcher = first.spawn(idle), later.spawn(idle)
+    assert parts(actor)[0] == parts(watcher)[0]
+    for refused in (
+        lambda: later.send(actor, "x"),
+        lambda: later.stop_actor(actor),
+        lambda: later.status(actor),
+        lambda: later.monitor(watcher, actor),
+    ):
+        with pytest.raises((ActorNotLocal, NoSuchActor)):
+            refused()
+
+
+@pytest.mark.guarantee("G2")
+def test_numbers_do_what_ids_do(loop: Loop) -> None:
+    seen: list[Seen] = []
+    actor = loop.spawn(record, seen)
+    loop.send(int(actor), "by number", sender=int(actor))
+    loop.send_after(int(actor), 0, "later")
+    settle(loop)
+    assert [message.data for message in seen] == ["by number", "later"]
+    assert seen[0].sender == actor
+    assert loop.status(int(actor)) is ActorStatus.RUNNING
+    loop.stop_actor(int(actor))
+    assert loop.status(actor) is ActorStatus.STOPPED
+    with pytest.raises(NoSuchActor):
+        loop.status(int(actor))
+
+
+@pytest.mark.guarantee("G2")
+@pytest.mark.parametrize("number", [1 << 64, (1 << 64) + 1, 1 << 70, -(1 << 70)])
+def test_a_number_past_64_bits_is_nobodys(loop: Loop, number: int) -> None:
+    loop.spawn(idle)
+    with pytest.raises(NoSuchActor):
+        loop.send(number, "x")
+    assert not loop.try_send(number, "x")
+
+
+@pytest.mark.guarantee("G2")
+def test_an_unused_index_and_an_unused_generation_are_nobodys(loop: Loop) -> None:
+    number = int(loop.spawn(idle))
+    for nobody in (number + 1, number - 1, number + (1 << 24), number | (INDEX << 24), number | INDEX):
+        with pytest.raises(NoSuchActor):
+            loop.send(nobody, "x")
+
+
+@pytest.mark.parametrize("target", [None, "1", 2.5, object(), b"\x01"], ids=repr)
+def test_what_cannot_be_an_id_is_an_invalid_argument(loop: Loop, target: Any) -> None:
+    actor = loop.spawn(idle)
+    for refused in (
+        lambda: loop.send(target, "x"),
+        lambda: loop.try_send(target, "x"),
+        lambda: loop.send_after(target, 1, "x"),
+        lambda: loop.stop_actor(target),
+        lambda: loop.fail_actor(target),
+        lambda: loop.status(target),
+        lambda: loop.monitor(target, actor),
+        lambda: loop.monitor(actor, target),
+    ):
+        with pytest.raises(InvalidArgument):
+            refused()
+    books = loop.statistics()
+    assert (books.sent, books.refused) == (0, 0), "a call that can never work is no send"
+
+
+def test_ids_compare_hash_and_sort_as_their_numbers(loop: Loop) -> None:
+    a, b, c = (loop.spawn(idle) for _ in range(3))
+    assert a == int(a)
+    assert a != b
+    assert hash(a) == hash(int(a))
+    assert dict[object, str]({a: "entry"})[int(a)] == "entry"
+    assert sorted([c, a, b]) == [a, b, c]
+    assert a < b < c
+    assert c > b > a
+    assert a <= int(a) <= b
+    assert b >= int(b) >= a
+    assert a < int(b)
+    assert bool(a)
+    assert a != "a"
+    assert a is not None
+    with pytest.raises(TypeError):
+        _ = a < "a"  # pyright: ignore[reportOperatorIssue]  # on purpose
+
+
+def test_ids_show_their_three_parts(loop: Loop) -> None:
+    actor = loop.spawn(idle)
+    tag, index, generation = parts(actor)
+    assert repr(actor) == f"<ActorId {tag}.{index}.{generation}>"
+
+
+def test_ids_cannot_be_pickled_or_copied(loop: Loop) -> None:
+    actor = loop.spawn(idle)
+    for refused in (lambda: pickle.dumps(actor), lambda: copy.copy(actor), lambda: copy.deepcopy(actor)):
+        with pytest.raises(TypeError, match="belongs to its loop"):
+            refused()

@@ -1,0 +1,158 @@
+"""What the loop says in the log: failures once with their traceback, losses with a rate limit, nothing for a clean end."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from bandstand.core import Loop, Overflow
+from bandstand.errors import ActorFailed, BadVerdict
+from bandstand.testing import VirtualClock
+from tests.core.stage import Boom, LoopMaker, failer, idle, panicker, settle, stopper
+
+
+@pytest.fixture(autouse=True)
+def level(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    with caplog.at_level(logging.DEBUG, logger="bandstand"):
+        yield
+
+
+def errors(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    return [entry for entry in caplog.records if entry.levelno >= logging.ERROR]
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [entry.getMessage() for entry in caplog.records if entry.levelno == logging.WARNING]
+
+
+@pytest.mark.guarantee("G23")
+def test_an_unsupervised_panic_is_logged_once_with_its_traceback(
+    loop: Loop, caplog: pytest.LogCaptureFixture
+) -> None:
+    actor = loop.spawn(panicker, name="lonely")
+    for number in range(3):
+        loop.send(actor, number)
+    settle(loop)
+    (entry,) = errors(caplog)
+    for part in (repr(actor), "lonely", "PANIC", "2 of its messages became dead letters"):
+        assert part in entry.getMessage()
+    assert entry.exc_info
+    assert isinstance(entry.exc_info[1], Boom)
+    assert "panicker" in caplog.text, "the traceback shows the behavior"
+    assert entry.name == "bandstand.core"
+
+
+@pytest.mark.guarantee("G23")
+@pytest.mark.parametrize("reason", [None, "because"])
+def test_an_unsupervised_failure_is_logged_once(
+    loop: Loop, caplog: pytest.LogCaptureFixture, reason: str | None
+) -> None:
+    actor = loop.spawn(idle)
+    loop.fail_actor(actor, reason)
+    (entry,) = errors(caplog)
+    assert "FAIL" in entry.getMessage()
+    assert "(unnamed)" in entry.getMessage()
+    if reason is not None:
+        assert entry.exc_info
+        assert isinstance(entry.exc_info[1], ActorFailed)
+        assert "because" in caplog.text
+
+
+@pytest.mark.guarantee("G23", "G22")
+def test_a_bad_verdict_is_logged(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    def confused(ctx: object, data: object) -> Any:
+        return "no verdict"
+
+    loop.send(loop.spawn(confused), "x")
+    settle(loop)
+    (entry,) = errors(caplog)
+    assert entry.exc_info
+    assert isinstance(entry.exc_info[1], BadVerdict)
+
+
+@pytest.mark.guarantee("G23")
+def test_what_a_supervisor_hears_is_not_logged(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    boss = loop.spawn(idle)
+    for behavior in (panicker, failer, stopper):
+        loop.send(loop.spawn(behavior, supervisor=boss), "x")
+    settle(loop)
+    assert caplog.records == []
+
+
+@pytest.mark.guarantee("G23")
+def test_a_monitor_is_no_supervisor(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    watcher, target = loop.spawn(idle), loop.spawn(failer)
+    loop.monitor(watcher, target)
+    loop.send(target, "x")
+    settle(loop)
+    assert len(errors(caplog)) == 1
+
+
+@pytest.mark.guarantee("G23")
+def test_a_failure_whose_supervisor_is_dead_is_logged(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    boss = loop.spawn(idle)
+    child = loop.spawn(failer, supervisor=boss)
+    loop.stop_actor(boss)
+    loop.send(child, "x")
+    settle(loop)
+    assert len(errors(caplog)) == 1
+
+
+def test_a_clean_life_says_nothing(make_loop: LoopMaker, caplog: pytest.LogCaptureFixture) -> None:
+    loop = make_loop()
+    boss = loop.spawn(idle)
+    for _ in range(3):
+        loop.spawn(idle, supervisor=boss)
+    loop.send(loop.spawn(stopper), "x")
+    loop.send(boss, "x")
+    loop.run(until_idle=True)
+    loop.destroy()
+    assert caplog.records == []
+
+
+def numbers(lines: list[str], word: str) -> list[tuple[int, int]]:
+    """(since the last line, in all) of each line that speaks of `word`."""
+    found = [re.search(r"(\d+)\D+\((\d+) in all\)", line) for line in lines if word in line]
+    return [(int(match[1]), int(match[2])) for match in found if match]
+
+
+@pytest.mark.guarantee("G9")
+@pytest.mark.parametrize("word", ["dead letters", "dropped"])
+def test_losses_are_logged_with_a_rate_limit_and_none_goes_unmentioned(
+    loop: Loop, clock: VirtualClock, caplog: pytest.LogCaptureFixture, word: str
+) -> None:
+    def lose(count: int) -> None:
+        if word == "dropped":
+            for number in range(count + 1):
+                loop.send(dropping, number)
+        else:
+            actor = loop.spawn(idle)
+            for number in range(count):
+                loop.send(actor, number)
+            loop.stop_actor(actor)
+        settle(loop)
+
+    dropping = loop.spawn(idle, mailbox_cap=5, overflow=Overflow.DROP_OLDEST)
+    lose(3)
+    assert numbers(warnings(caplog), word) == [(3, 3)]
+    for _ in range(10):
+        lose(2)
+        clock.advance(99)
+    assert numbers(warnings(caplog), word) == [(3, 3)], "less than a second ago"
+    clock.advance(10)
+    lose(1)
+    assert numbers(warnings(caplog), word) == [(3, 3), (21, 24)]
+    lose(5)
+    loop.destroy()
+    lines = numbers(warnings(caplog), word)
+    assert sum(count for count, _ in lines) == 29, "the last second's are mentioned at the end"
+    assert lines[-1][1] == 29
+
+
+def test_the_loop_configures_no_logging_of_its_own() -> None:
+    assert logging.getLogger("bandstand.core").handlers == []
+    assert logging.getLogger("bandstand.core").level == logging.NOTSET

@@ -1,0 +1,368 @@
+"""How much goes into a mailbox: caps, the system's reserve, reservations. All by real sends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bandstand.core import ActorId, ActorStatus, ExitReason, Lane, Loop, LoopConfig, SystemTag
+from bandstand.core.lowlevel import send_system
+from bandstand.errors import InvalidArgument, MailboxFull, MailboxOverrun
+from tests.core.stage import (
+    USER_LANES,
+    Diary,
+    LoopMaker,
+    Seen,
+    check_books,
+    downs,
+    exits,
+    fill,
+    idle,
+    record,
+    settle,
+)
+
+
+@pytest.mark.spec("J5")
+@pytest.mark.guarantee("G7")
+def test_the_default_cap_is_1024_and_users_get_1020_of_it(loop: Loop) -> None:
+    assert (LoopConfig().default_mailbox_cap, LoopConfig().sys_reserved) == (1024, 4)
+    assert fill(loop, loop.spawn(idle)) == 1020
+
+
+@pytest.mark.spec("J5")
+@pytest.mark.guarantee("G7")
+@pytest.mark.parametrize("cap", [None, 0])
+def test_no_cap_and_zero_are_the_default(make_loop: LoopMaker, cap: int | None) -> None:
+    loop = make_loop(default_mailbox_cap=10)
+    assert fill(loop, loop.spawn(idle, mailbox_cap=cap)) == 6
+
+
+@pytest.mark.spec("J5")
+@pytest.mark.guarantee("G7")
+@pytest.mark.parametrize("lane", USER_LANES)
+@pytest.mark.parametrize(("cap", "reserve"), [(5, 4), (6, 4), (100, 4), (2, 1), (300, 7), (5000, 4)])
+def test_user_sends_stop_at_cap_minus_reserve(
+    make_loop: LoopMaker, lane: Lane, cap: int, reserve: int
+) -> None:
+    loop = make_loop(sys_reserved=reserve, default_mailbox_cap=reserve + 1)
+    actor = loop.spawn(idle, mailbox_cap=cap)
+    for _ in range(cap - reserve):
+        loop.send(actor, "x", lane=lane)
+    with pytest.raises(MailboxFull):
+        loop.send(actor, "x", lane=lane)
+    assert not loop.try_send(actor, "x", lane=lane)
+    assert loop.statistics().waiting == cap - reserve
+
+
+@pytest.mark.spec("J5", "S4")
+@pytest.mark.guarantee("G7")
+def test_each_user_lane_has_its_own_room(loop: Loop) -> None:
+    actor = loop.spawn(idle, mailbox_cap=10)
+    for lane in USER_LANES:
+        assert fill(loop, actor, lane) == 6
+    assert loop.statistics().waiting == 18
+
+
+@pytest.mark.spec("J5")
+@pytest.mark.guarantee("G7")
+@pytest.mark.parametrize("cap", [1, 2, 3, 4, -1, -1024, 2.5, "7", True, (1 << 30) + 1, 1 << 70], ids=repr)
+def test_a_cap_that_can_never_work_is_an_invalid_argument(loop: Loop, cap: Any) -> None:
+    with pytest.raises(InvalidArgument, match="mailbox_cap"):
+        loop.spawn(idle, mailbox_cap=cap)
+    assert loop.statistics().spawned == 0
+
+
+@pytest.mark.guarantee("G7")
+def test_the_largest_cap_is_taken_and_costs_nothing_while_empty(loop: Loop) -> None:
+    actor = loop.spawn(idle, mailbox_cap=1 << 30)
+    assert loop.try_send(actor, "x")
+
+
+@pytest.mark.spec("J5")
+@pytest.mark.guarantee("G7")
+def test_the_sender_survives_a_full_mailbox_and_room_comes_back(loop: Loop) -> None:
+    seen: list[Seen] = []
+    actor = loop.spawn(record, seen, mailbox_cap=6)
+    assert fill(loop, actor, data="first") == 2
+    with pytest.raises(MailboxFull):
+        loop.send(actor, "refused")
+    settle(loop)
+    assert fill(loop, actor, data="second") == 2
+    settle(loop)
+    assert [message.data for message in seen] == ["first", "first", "second", "second"]
+    check_books(loop)
+
+
+@pytest.mark.spec("J6")
+@pytest.mark.guarantee("G8")
+def test_exits_and_downs_arrive_whatever_fills_the_mailbox(loop: Loop) -> None:
+    seen: list[Seen] = []
+    boss = loop.spawn(record, seen, mailbox_cap=5)
+    children = [loop.spawn(idle, supervisor=boss) for _ in range(40)]
+    strangers = [loop.spawn(idle) for _ in range(40)]
+    for stranger in strangers:
+        loop.monitor(boss, stranger)
+    for lane in USER_LANES:
+        assert fill(loop, boss, lane) == 1
+    for actor in children + strangers:
+        loop.stop_actor(actor)
+    settle(loop)
+    assert [note.child for note in exits(seen)] == children
+    assert [note.actor for note in downs(seen)] == strangers
+    assert len(seen) == 83
+    check_books(loop)
+
+
+@pytest.mark.spec("J6")
+@pytest.mark.guarantee("G8")
+def test_reserved_slots_are_on_top_of_the_cap(loop: Loop) -> None:
+    """What waits in reserved slots takes nothing away from the users' room, before or after."""
+    boss = loop.spawn(idle, mailbox_cap=8)
+    children = [loop.spawn(idle, supervisor=boss) for _ in range(20)]
+    assert fill(loop, boss) == 4
+    for child in children:
+        loop.stop_actor(child)
+    assert fill(loop, boss) == 0
+    assert fill(loop, boss, Lane.CONTROL) == 4
+    settle(loop)
+    assert fill(loop, boss) == 4
+
+
+@pytest.mark.spec("J6")
+@pytest.mark.guarantee("G8")
+def test_no_user_send_can_use_a_reserved_slot(loop: Loop) -> None:
+    boss = loop.spawn(idle, mailbox_cap=8)
+    for _ in range(20):
+        loop.spawn(idle, supervisor=boss)
+    for lane in USER_LANES:
+        assert fill(loop, boss, lane) == 4
+
+
+@pytest.mark.spec("J6")
+@pytest.mark.guarantee("G8")
+def test_a_monitor_taken_back_gives_its_slot_back(loop: Loop) -> None:
+    seen: list[Seen] = []
+    boss, other = loop.spawn(record, seen, mailbox_cap=5), loop.spawn(idle)
+    for _ in range(100):
+        assert loop.demonitor(loop.monitor(boss, other))
+    kept = loop.monitor(boss, other)
+    loop.stop_actor(other)
+    assert not loop.demonitor(kept)
+    settle(loop)
+    assert [note.reason for note in downs(seen)] == [ExitReason.NORMAL]
+
+
+@pytest.mark.spec("J25")
+@pytest.mark.guarantee("G11")
+@pytest.mark.parametrize(
+    "tag", [-1, -2, -5, 1 << 32, 1 << 70, 2.5, None, "tag", SystemTag.CHILD_EXIT], ids=repr
+)
+def test_a_system_tag_cannot_be_forged(loop: Loop, tag: Any) -> None:
+    actor = loop.spawn(idle)
+    for refused in (
+        lambda: loop.send(actor, "x", tag=tag),
+        lambda: loop.try_send(actor, "x", tag=tag),
+        lambda: loop.send_after(actor, 1, "x", tag=tag),
+    ):
+        with pytest.raises(InvalidArgument, match="tag"):
+            refused()
+    assert loop.statistics().sent == 0
+    assert loop.statistics().timers_set == 0
+
+
+@pytest.mark.spec("J25")
+@pytest.mark.guarantee("G11")
+@pytest.mark.parametrize("lane", [Lane.SYSTEM, 0, 3, -1, None, "DATA", 2.5], ids=repr)
+def test_the_system_lane_is_not_a_users(loop: Loop, lane: Any) -> None:
+    actor = loop.spawn(idle)
+    for refused in (
+        lambda: loop.send(actor, "x", lane=lane),
+        lambda: loop.try_send(actor, "x", lane=lane),
+        lambda: loop.send_after(actor, 1, "x", lane=lane),
+    ):
+        with pytest.raises(InvalidArgument, match="lane"):
+            refused()
+    assert loop.statistics().sent == 0
+
+
+@pytest.mark.guarantee("G11")
+def test_what_can_never_work_raises_even_where_nobody_listens(loop: Loop) -> None:
+    actor = loop.spawn(idle)
+    loop.stop_actor(actor)
+    with pytest.raises(InvalidArgument):
+        loop.try_send(actor, "x", lane=Lane.SYSTEM)
+    with pytest.raises(InvalidArgument):
+        loop.try_send(actor, "x", tag=-1)
+    assert loop.statistics().sent == 0
+
+
+@pytest.mark.spec("J25")
+@pytest.mark.guarantee("G11")
+@pytest.mark.parametrize("tag", [0, 1, 255, (1 << 31), (1 << 32) - 1])
+def test_a_message_carries_its_tag_and_its_sender(loop: Loop, tag: int) -> None:
+    seen: list[Seen] = []
+    actor, sender = loop.spawn(record, seen), loop.spawn(idle)
+    loop.send(actor, "plain")
+    for lane in USER_LANES:
+        loop.send(actor, "with all", tag=tag, lane=lane, sender=sender)
+    loop.send_after(actor, 0, "later", tag=tag, sender=sender)
+    settle(loop)
+    assert seen == [
+        Seen("with all", tag, sender, Lane.CONTROL),
+        Seen("with all", tag, sender, Lane.MANAGEMENT),
+        Seen("plain", 0, 0, Lane.DATA),
+        Seen("with all", tag, sender, Lane.DATA),
+        Seen("later", tag, sender, Lane.DATA),
+    ]
+
+
+@pytest.mark.spec("J25")
+@pytest.mark.guarantee("G11")
+def test_the_systems_own_messages_carry_its_tags_and_come_from_nobody(loop: Loop) -> None:
+    seen: list[Seen] = []
+    boss = loop.spawn(record, seen)
+    child = loop.spawn(idle, supervisor=boss)
+    loop.monitor(boss, child)
+    loop.stop_actor(child)
+    settle(loop)
+    assert {message.tag for message in seen} == {SystemTag.CHILD_EXIT, SystemTag.DOWN}
+    assert all(message.sender == 0 and message.lane is Lane.SYSTEM and message.tag < 0 for message in seen)
+
+
+@pytest.mark.spec("J5", "J16")
+def test_the_observer_hears_of_each_refusal(loop: Loop, diary: Diary) -> None:
+    actor = loop.spawn(idle, mailbox_cap=5)
+    loop.send(actor, 1)
+    assert diary.full == []
+    with pytest.raises(MailboxFull):
+        loop.send(actor, 2)
+    assert not loop.try_send(actor, 3)
+    assert diary.full == [actor, actor]
+
+
+@pytest.mark.spec("J4")
+@pytest.mark.guarantee("G4")
+def test_references_are_passed_nothing_is_copied(loop: Loop) -> None:
+    seen: list[Seen] = []
+    actor = loop.spawn(record, seen)
+    data: list[int] = []
+    loop.send(actor, data)
+    data.append(1)
+    settle(loop)
+    assert seen[0].data is data
+
+
+@pytest.mark.spec("J4")
+@pytest.mark.guarantee("G4")
+@pytest.mark.parametrize("count", [1, 3, 4, 5, 64, 65, 257, 1020])
+def test_a_burst_of_any_size_arrives_once_and_in_order(loop: Loop, count: int) -> None:
+    """Rings grow, wrap and give their memory back on the way: 4, 256 and the cap are their corners."""
+    seen: list[Seen] = []
+    actor = loop.spawn(record, seen)
+    for round_ in range(3):
+        for number in range(count):
+            loop.send(actor, (round_, number))
+        settle(loop)
+    assert [message.data for message in seen] == [(r, n) for r in range(3) for n in range(count)]
+
+
+def test_a_handled_message_is_let_go(loop: Loop) -> None:
+    import gc
+    import weakref
+
+    class Load:
+        pass
+
+    actor = loop.spawn(idle)
+    load = Load()
+    trace = weakref.ref(load)
+    loop.send(actor, load, sender=actor)
+    del load
+    settle(loop)
+    gc.collect()
+    assert trace() is None
+
+
+# --- unreserved system messages: what a supervisor will say to itself ---------------------------------------------------
+
+
+def speak(loop: Loop, actor: ActorId) -> bool:
+    return send_system(loop, actor, "system", SystemTag.CHILD_START)
+
+
+@pytest.mark.spec("J5")
+@pytest.mark.guarantee("G8")
+@pytest.mark.parametrize("lane", USER_LANES)
+def test_the_last_slots_are_the_systems_alone(loop: Loop, lane: Lane) -> None:
+    actor = loop.spawn(idle, mailbox_cap=10)
+    assert fill(loop, actor, lane) == 6
+    for _ in range(4):
+        assert speak(loop, actor)
+    assert loop.status(actor) is ActorStatus.RUNNING
+    assert settle(loop) == 10
+    assert fill(loop, actor, lane) == 6, "all room is back"
+
+
+@pytest.mark.spec("J5")
+@pytest.mark.guarantee("G7", "G8")
+def test_the_system_takes_any_free_slot_and_what_it_holds_beyond_its_reserve_is_taken_off_the_users_room(
+    loop: Loop,
+) -> None:
+    actor = loop.spawn(idle, mailbox_cap=10)
+    for _ in range(7):
+        assert speak(loop, actor)
+    for lane in USER_LANES:
+        assert fill(loop, actor, lane) == 3
+    assert not loop.try_send(actor, "x")
+    settle(loop)
+    assert fill(loop, actor) == 6
+
+
+@pytest.mark.spec("J6", "J16")
+@pytest.mark.guarantee("G8")
+def test_a_system_message_that_meets_a_mailbox_full_to_the_last_slot_is_fatal_and_told_upward(
+    loop: Loop, diary: Diary
+) -> None:
+    seen: list[Seen] = []
+    boss = loop.spawn(record, seen, mailbox_cap=5)
+    fill(loop, boss)
+    diary.full.clear()
+    actor = loop.spawn(idle, mailbox_cap=10, supervisor=boss, name="overrun")
+    assert fill(loop, actor) == 6
+    diary.full.clear()
+    for _ in range(4):
+        assert speak(loop, actor)
+    assert not speak(loop, actor)
+    assert diary.full == [actor]
+    assert loop.status(actor) is ActorStatus.FAILED
+    assert diary.stopped == [(actor, ExitReason.FAIL)]
+    assert len(diary.dead) == 10
+    settle(loop)
+    (note,) = exits(seen)
+    assert (note.child, note.reason) == (actor, ExitReason.FAIL)
+    assert isinstance(note.cause, MailboxOverrun)
+    for part in (repr(actor), "overrun", "10"):
+        assert part in str(note.cause)
+    assert loop.status(boss) is ActorStatus.RUNNING
+    check_books(loop)
+
+
+@pytest.mark.spec("J6")
+@pytest.mark.guarantee("G8")
+def test_reserved_messages_take_nothing_from_the_unreserved(loop: Loop) -> None:
+    boss = loop.spawn(idle, mailbox_cap=10)
+    for child in [loop.spawn(idle, supervisor=boss) for _ in range(30)]:
+        loop.stop_actor(child)
+    for _ in range(10):
+        assert speak(loop, boss)
+    assert not speak(loop, boss)
+
+
+@pytest.mark.spec("J25")
+@pytest.mark.guarantee("G11")
+@pytest.mark.parametrize("tag", [SystemTag.CHILD_EXIT, SystemTag.DOWN, SystemTag.IO, -4, 0], ids=repr)
+def test_not_even_the_lowlevel_door_forges_an_exit(loop: Loop, tag: Any) -> None:
+    with pytest.raises(InvalidArgument, match="tag"):
+        send_system(loop, loop.spawn(idle), "x", tag)

@@ -1,0 +1,243 @@
+"""Exits are heard: one ChildExit for each child, one Down for each monitor, whatever fills the mailbox."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from bandstand.core import ActorStatus, Context, ExitReason, Lane, Loop
+from bandstand.errors import InvalidArgument, NoSuchActor
+from tests.core.stage import (
+    Boom,
+    LoopMaker,
+    Seen,
+    check_books,
+    downs,
+    exits,
+    failer,
+    fill,
+    idle,
+    obey,
+    panicker,
+    record,
+    settle,
+    stopper,
+)
+
+MANY = 20_000
+
+
+@pytest.mark.spec("J6", "J18")
+@pytest.mark.guarantee("G8", "G23")
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["killed by one message", "each by its own verdict"])
+def test_20000_children_die_in_one_tick_and_the_supervisor_sees_each(make_loop: LoopMaker, how: str) -> None:
+    loop = make_loop(max_actors_per_tick=MANY + 10, max_tick_ms=60_000)
+    seen: list[Seen] = []
+    boss = loop.spawn(record, seen, mailbox_cap=5)
+    children = [loop.spawn(failer, supervisor=boss) for _ in range(MANY)]
+    killer = loop.spawn(obey)
+
+    def kill(ctx: Context[Any]) -> None:
+        for child in children:
+            ctx.loop.fail_actor(child)
+
+    if how == "killed by one message":
+        loop.send(killer, kill)
+    else:
+        for child in children:
+            loop.send(child, "die")
+    assert fill(loop, boss, Lane.CONTROL) == 1
+    assert fill(loop, boss) == 1
+    before = loop.statistics().ticks
+    loop.poll_once()
+    assert loop.statistics().ended_fail == MANY
+    assert loop.statistics().ticks == before + 1
+    settle(loop)
+    assert loop.status(boss) is ActorStatus.RUNNING
+    assert [note.child for note in exits(seen)] == children
+    assert {note.reason for note in exits(seen)} == {ExitReason.FAIL}
+    assert len(seen) == MANY + 2
+    assert fill(loop, boss) == 1, "the mailbox is as it was"
+    check_books(loop)
+
+
+@pytest.mark.spec("J6")
+@pytest.mark.guarantee("G8", "G23")
+@pytest.mark.slow
+def test_20000_monitored_actors_die_in_one_tick_and_the_watcher_sees_each(make_loop: LoopMaker) -> None:
+    loop = make_loop(max_actors_per_tick=MANY + 10, max_tick_ms=60_000)
+    seen: list[Seen] = []
+    watcher = loop.spawn(record, seen, mailbox_cap=5)
+    targets = [loop.spawn(stopper) for _ in range(MANY)]
+    for target in targets:
+        loop.monitor(watcher, target)
+        loop.send(target, "die")
+    assert fill(loop, watcher) == 1
+    loop.poll_once()
+    assert loop.statistics().ended_normal == MANY
+    settle(loop)
+    assert [note.actor for note in downs(seen)] == targets
+    assert loop.status(watcher) is ActorStatus.RUNNING
+    check_books(loop)
+
+
+@pytest.mark.spec("J18")
+@pytest.mark.guarantee("G23")
+def test_a_supervisor_gets_one_child_exit_for_each_end_with_reason_and_cause(loop: Loop) -> None:
+    seen: list[Seen] = []
+    boss = loop.spawn(record, seen)
+    children = [loop.spawn(behavior, supervisor=boss) for behavior in (stopper, failer, panicker)]
+    for child in children:
+        loop.send(child, "now")
+    settle(loop)
+    notes = exits(seen)
+    assert [note.child for note in notes] == children
+    assert [note.reason for note in notes] == [ExitReason.NORMAL, ExitReason.FAIL, ExitReason.PANIC]
+    assert [type(note.cause) for note in notes] == [type(None), type(None), Boom]
+
+
+@pytest.mark.guarantee("G23")
+def test_each_monitor_hears_once(loop: Loop) -> None:
+    seen: list[Seen] = []
+    target = loop.spawn(panicker)
+    watchers = [loop.spawn(record, seen) for _ in range(3)]
+    for watcher in watchers:
+        loop.monitor(watcher, target)
+    loop.monitor(watchers[0], target)
+    loop.send(target, "x")
+    settle(loop)
+    assert len(downs(seen)) == 4
+    assert {(note.actor, note.reason, type(note.cause)) for note in downs(seen)} == {
+        (target, ExitReason.PANIC, Boom)
+    }
+
+
+@pytest.mark.guarantee("G23")
+@pytest.mark.parametrize(
+    ("behavior", "reason"),
+    [(stopper, ExitReason.NORMAL), (failer, ExitReason.FAIL), (panicker, ExitReason.PANIC)],
+)
+def test_a_monitor_of_an_actor_that_has_ended_hears_at_once_and_the_true_reason(
+    loop: Loop, behavior: Any, reason: ExitReason
+) -> None:
+    seen: list[Seen] = []
+    watcher, target = loop.spawn(record, seen, mailbox_cap=5), loop.spawn(behavior)
+    loop.send(target, "x")
+    settle(loop)
+    fill(loop, watcher)
+    late = loop.monitor(watcher, target)
+    assert not loop.demonitor(late)
+    settle(loop)
+    assert [(note.actor, note.reason) for note in downs(seen)] == [(target, reason)]
+
+
+@pytest.mark.guarantee("G23")
+def test_demonitor_takes_it_back_once(loop: Loop) -> None:
+    seen: list[Seen] = []
+    watcher, target = loop.spawn(record, seen), loop.spawn(idle)
+    taken, kept = loop.monitor(watcher, target), loop.monitor(watcher, target)
+    assert loop.demonitor(taken)
+    assert not loop.demonitor(taken)
+    loop.stop_actor(target)
+    assert not loop.demonitor(kept)
+    settle(loop)
+    assert len(downs(seen)) == 1
+
+
+@pytest.mark.guarantee("G23")
+def test_a_watcher_that_has_ended_watches_no_more(loop: Loop) -> None:
+    watcher, target = loop.spawn(idle), loop.spawn(idle)
+    monitor = loop.monitor(watcher, target)
+    loop.stop_actor(watcher)
+    assert not loop.demonitor(monitor)
+    loop.stop_actor(target)
+    assert loop.statistics().sent == 0
+
+
+@pytest.mark.guarantee("G23")
+def test_who_watches_itself_hears_nothing_and_harms_nothing(loop: Loop) -> None:
+    actor = loop.spawn(stopper)
+    loop.monitor(actor, actor)
+    loop.send(actor, "x")
+    settle(loop)
+    assert loop.status(actor) is ActorStatus.STOPPED
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G23")
+def test_two_that_watch_each_other(loop: Loop) -> None:
+    seen: list[Seen] = []
+    one, two = loop.spawn(record, seen), loop.spawn(record, seen)
+    loop.monitor(one, two)
+    loop.monitor(two, one)
+    loop.stop_actor(one)
+    loop.stop_actor(two)
+    settle(loop)
+    assert seen == []
+    assert loop.statistics().dead == 1, "the Down of the first, unread by the second"
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G23")
+def test_a_stopping_watcher_leaves_the_books_balanced(loop: Loop) -> None:
+    """A Down that comes while its watcher is already on its way out becomes a dead letter, not a ghost."""
+    target = loop.spawn(idle)
+
+    def act(ctx: Context[Any]) -> None:
+        ctx.loop.stop_actor(ctx.self_id)
+        ctx.loop.stop_actor(target)
+
+    watcher = loop.spawn(obey)
+    loop.monitor(watcher, target)
+    loop.send(watcher, act)
+    settle(loop)
+    check_books(loop)
+    assert loop.statistics().waiting == 0
+
+
+@pytest.mark.spec("J18")
+@pytest.mark.guarantee("G23")
+def test_the_children_of_a_dead_supervisor_live_on_and_end_unheard(loop: Loop) -> None:
+    boss = loop.spawn(idle)
+    child = loop.spawn(idle, supervisor=boss)
+    loop.stop_actor(boss)
+    assert loop.status(child) is ActorStatus.RUNNING
+    sent = loop.statistics().sent
+    loop.stop_actor(child)
+    assert loop.statistics().sent == sent
+
+
+@pytest.mark.guarantee("G23")
+def test_a_child_cannot_be_given_to_a_supervisor_on_its_way_out(loop: Loop) -> None:
+    refused: list[bool] = []
+
+    def act(ctx: Context[Any]) -> None:
+        ctx.loop.stop_actor(ctx.self_id)
+        with pytest.raises(NoSuchActor):
+            ctx.loop.spawn(idle, supervisor=ctx.self_id)
+        refused.append(True)
+
+    loop.send(loop.spawn(obey), act)
+    settle(loop)
+    assert refused == [True]
+
+
+@pytest.mark.parametrize("monitor", [None, 7, object()], ids=repr)
+def test_what_is_no_monitor_is_an_invalid_argument(loop: Loop, monitor: Any) -> None:
+    with pytest.raises(InvalidArgument):
+        loop.demonitor(monitor)
+
+
+def test_another_loops_monitor_is_not_ours_to_take_back(make_loop: LoopMaker) -> None:
+    here, there = make_loop(), make_loop()
+    seen: list[Seen] = []
+    watcher, target = there.spawn(record, seen), there.spawn(idle)
+    monitor = there.monitor(watcher, target)
+    with suppress(InvalidArgument):
+        assert not here.demonitor(monitor)
+    there.stop_actor(target)
+    settle(there)
+    assert len(downs(seen)) == 1

@@ -1,0 +1,215 @@
+"""Watching a loop: every hook at its moment, on the loop's thread, and harmless."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+import pytest
+
+from bandstand.core import ActorId, ActorStatus, ExitReason, Loop, Observer
+from bandstand.errors import InvalidArgument, MailboxFull
+from tests.core.stage import (
+    Boom,
+    Diary,
+    LoopMaker,
+    Seen,
+    check_books,
+    exits,
+    failer,
+    idle,
+    panicker,
+    record,
+    settle,
+    stopper,
+)
+
+HOOKS = (
+    "on_actor_start",
+    "on_actor_stop",
+    "on_actor_restart",
+    "on_supervisor_escalate",
+    "on_mailbox_full",
+    "on_dead_letter",
+    "on_dropped",
+)
+
+
+@pytest.mark.spec("J16")
+def test_starts_and_stops_are_told_with_name_and_reason(loop: Loop, diary: Diary) -> None:
+    named, nameless, failing, raising = (
+        loop.spawn(stopper, name="named"),
+        loop.spawn(idle),
+        loop.spawn(failer),
+        loop.spawn(panicker),
+    )
+    assert diary.started == [(named, "named"), (nameless, None), (failing, None), (raising, None)]
+    for actor in (named, failing, raising):
+        loop.send(actor, "x")
+    settle(loop)
+    loop.stop_actor(nameless)
+    assert diary.stopped == [
+        (named, ExitReason.NORMAL),
+        (failing, ExitReason.FAIL),
+        (raising, ExitReason.PANIC),
+        (nameless, ExitReason.NORMAL),
+    ]
+
+
+@pytest.mark.spec("J16")
+def test_the_observer_knows_the_specifications_hooks() -> None:
+    assert tuple(name for name in vars(Observer) if name.startswith("on_")) == HOOKS
+    quiet = Observer()
+    actor: Any = None
+    quiet.on_actor_start(actor, None)
+    quiet.on_actor_stop(actor, ExitReason.NORMAL)
+    quiet.on_actor_restart(actor, actor, 1)
+    quiet.on_supervisor_escalate(actor)
+    quiet.on_mailbox_full(actor)
+
+
+@pytest.mark.spec("J16")
+@pytest.mark.guarantee("G24")
+@pytest.mark.parametrize(
+    "hook", ["on_actor_start", "on_actor_stop", "on_mailbox_full", "on_dead_letter", "on_dropped"]
+)
+def test_a_hook_that_raises_is_logged_and_contained(
+    loop: Loop, hook: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    from bandstand.core import Overflow
+
+    calls: list[str] = []
+
+    def bad(*arguments: object) -> None:
+        calls.append(hook)
+        raise Boom(hook)
+
+    loop.set_observer(type("Bad", (), {hook: staticmethod(bad)})())
+    notes: list[Seen] = []
+    boss = loop.spawn(record, notes)
+    dropping = loop.spawn(idle, mailbox_cap=5, overflow=Overflow.DROP_OLDEST)
+    child = loop.spawn(idle, supervisor=boss, mailbox_cap=5)
+    for number in range(2):
+        loop.send(dropping, number)
+    loop.send(child, 1)
+    with pytest.raises(MailboxFull):
+        loop.send(child, 2)
+    loop.stop_actor(child)
+    settle(loop)
+    assert calls
+    assert [note.child for note in exits(notes)] == [child]
+    assert loop.status(dropping) is ActorStatus.RUNNING
+    check_books(loop)
+    contained = [entry for entry in caplog.records if entry.levelno == logging.ERROR]
+    assert len(contained) == len(calls)
+    assert all(entry.exc_info and isinstance(entry.exc_info[1], Boom) for entry in contained)
+    assert all("bad" in entry.getMessage() for entry in contained)
+    loop.set_observer(None)
+
+
+@pytest.mark.spec("J16")
+@pytest.mark.guarantee("G24")
+def test_hooks_run_on_the_loops_thread(make_loop: LoopMaker) -> None:
+    loop = make_loop()
+    threads: list[str] = []
+
+    class Where(Observer):
+        def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
+            threads.append(threading.current_thread().name)
+
+        def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
+            threads.append(threading.current_thread().name)
+
+    loop.set_observer(Where())
+    loop.send(loop.spawn(stopper), "x")
+    thread = threading.Thread(target=lambda: loop.run(until_idle=True), name="runner")
+    thread.start()
+    thread.join(30)
+    assert threads == [threading.current_thread().name, "runner"]
+
+
+@pytest.mark.spec("J16")
+def test_an_observer_may_have_only_some_of_the_hooks_and_may_be_taken_away(loop: Loop) -> None:
+    class Partial(Observer):
+        def __init__(self) -> None:
+            self.stopped: list[ActorId] = []
+
+        def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
+            self.stopped.append(id)
+
+    partial = Partial()
+    loop.set_observer(partial)
+    first, second = loop.spawn(idle), loop.spawn(idle)
+    loop.stop_actor(first)
+    loop.set_observer(None)
+    loop.stop_actor(second)
+    assert partial.stopped == [first]
+
+
+@pytest.mark.spec("J16")
+def test_the_latest_observer_is_the_one(loop: Loop) -> None:
+    first, second = Diary(), Diary()
+    loop.set_observer(first)
+    loop.spawn(idle)
+    loop.set_observer(second)
+    loop.spawn(idle)
+    assert (len(first.started), len(second.started)) == (1, 1)
+
+
+class Misspelt:
+    def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
+        """Fine."""
+
+    def on_actor_stopped(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
+        """Never called by anybody."""
+
+
+class Attribute:
+    on_actor_start = "not a method"
+
+
+@pytest.mark.spec("J16")
+@pytest.mark.parametrize(
+    ("observer", "words"),
+    [
+        (Misspelt(), "on_actor_stopped"),
+        (object(), "is no observer"),
+        (7, "is no observer"),
+        (Attribute(), "on_actor_start"),
+    ],
+    ids=["misspelt", "none", "number", "attribute"],
+)
+def test_a_misspelt_or_empty_observer_is_refused_and_the_old_one_stays(
+    loop: Loop, diary: Diary, observer: object, words: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=words):
+        loop.set_observer(observer)
+    loop.spawn(idle)
+    assert len(diary.started) == 1
+
+
+@pytest.mark.guarantee("G24")
+def test_an_observer_may_act_on_the_loop(loop: Loop) -> None:
+    """It may send, spawn and stop from a hook: an actor stopped while it starts is simply gone."""
+    seen: list[Seen] = []
+    journal = loop.spawn(record, seen)
+
+    class Active(Observer):
+        def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
+            loop.send(journal, ("start", name))
+            if name == "unwanted":
+                loop.stop_actor(id)
+
+        def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
+            loop.send(journal, ("stop", int(reason)))
+
+    loop.set_observer(Active())
+    unwanted = loop.spawn(idle, name="unwanted")
+    wanted = loop.spawn(idle, name="wanted")
+    settle(loop)
+    loop.set_observer(None)
+    assert loop.status(unwanted) is ActorStatus.STOPPED
+    assert loop.status(wanted) is ActorStatus.RUNNING
+    assert [message.data for message in seen] == [("start", "unwanted"), ("stop", 0), ("start", "wanted")]
+    assert loop.statistics().alive == 2

@@ -1,0 +1,134 @@
+"""Overflow policies: what a full lane gives up, and that it is always counted and told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bandstand.core import Lane, Loop, Overflow
+from bandstand.errors import InvalidArgument, MailboxFull
+from bandstand.testing import VirtualClock
+from tests.core.stage import (
+    USER_LANES,
+    Diary,
+    Seen,
+    check_books,
+    exits,
+    idle,
+    record,
+    settle,
+)
+
+CAP = 7  # three user messages a lane
+
+# Six numbered messages into a lane of three: what arrives, and what was given up in which order.
+OUTCOMES = {
+    Overflow.DROP_NEWEST: ([0, 1, 2], [3, 4, 5]),
+    Overflow.DROP_OLDEST: ([3, 4, 5], [0, 1, 2]),
+    Overflow.CONFLATE: ([0, 1, 5], [2, 3, 4]),
+}
+DROPPING = tuple(OUTCOMES)
+
+
+@pytest.mark.guarantee("G9")
+@pytest.mark.parametrize("lane", USER_LANES)
+@pytest.mark.parametrize("policy", DROPPING)
+def test_a_full_lane_gives_up_what_its_policy_says(
+    loop: Loop, diary: Diary, policy: Overflow, lane: Lane
+) -> None:
+    seen: list[Seen] = []
+    actor = loop.spawn(record, seen, mailbox_cap=CAP, overflow=policy)
+    for number in range(6):
+        if number % 2:
+            loop.send(actor, number, lane=lane, tag=number + 10, sender=number + 1)
+        else:
+            assert loop.try_send(actor, number, lane=lane, tag=number + 10, sender=number + 1)
+    arrives, given_up = OUTCOMES[policy]
+    assert diary.dropped == [(actor, lane, number, number + 10, number + 1) for number in given_up]
+    assert diary.full == []
+    books = loop.statistics()
+    assert (books.sent, books.dropped, books.waiting, books.refused) == (6, 3, 3, 0)
+    settle(loop)
+    assert seen == [Seen(number, number + 10, number + 1, lane) for number in arrives]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G9")
+@pytest.mark.parametrize("policy", DROPPING)
+def test_only_the_full_lane_gives_something_up(loop: Loop, diary: Diary, policy: Overflow) -> None:
+    seen: list[Seen] = []
+    actor = loop.spawn(record, seen, mailbox_cap=CAP, overflow=policy)
+    loop.send(actor, "control", lane=Lane.CONTROL)
+    loop.send(actor, "management", lane=Lane.MANAGEMENT)
+    for number in range(20):
+        loop.send(actor, number)
+    settle(loop)
+    assert [message.data for message in seen][:2] == ["control", "management"]
+    assert {lane for _, lane, *_ in diary.dropped} == {Lane.DATA}
+
+
+@pytest.mark.guarantee("G9")
+@pytest.mark.parametrize("policy", DROPPING)
+def test_no_policy_touches_the_system_lane(loop: Loop, diary: Diary, policy: Overflow) -> None:
+    seen: list[Seen] = []
+    boss = loop.spawn(record, seen, mailbox_cap=5, overflow=policy)
+    children = [loop.spawn(idle, supervisor=boss) for _ in range(30)]
+    for child in children:
+        loop.stop_actor(child)
+    for number in range(30):
+        loop.send(boss, number)
+    settle(loop)
+    assert [note.child for note in exits(seen)] == children
+    assert all(lane is Lane.DATA for _, lane, *_ in diary.dropped)
+
+
+@pytest.mark.spec("J13")
+@pytest.mark.guarantee("G9", "G20")
+@pytest.mark.parametrize("policy", [*DROPPING, Overflow.REJECT])
+def test_a_due_timer_drops_nothing_and_displaces_nothing(
+    loop: Loop, clock: VirtualClock, diary: Diary, policy: Overflow
+) -> None:
+    seen: list[Seen] = []
+    # Two user slots; the actor before it in the queue keeps the tick from reaching it before the timer is due.
+    actor = loop.spawn(record, seen, mailbox_cap=6, overflow=policy)
+    for number in range(3):
+        loop.send_after(actor, 5, f"timer {number}")
+    loop.send(actor, "first")
+    loop.send(actor, "second")
+    clock.advance(5)
+    loop.poll_once()
+    settle(loop)
+    assert [message.data for message in seen] == ["first", "second", "timer 0", "timer 1", "timer 2"]
+    assert diary.dropped == []
+    assert diary.full == []
+
+
+@pytest.mark.guarantee("G9")
+def test_reject_is_the_default(loop: Loop) -> None:
+    actor = loop.spawn(idle, mailbox_cap=5)
+    loop.send(actor, 1)
+    with pytest.raises(MailboxFull):
+        loop.send(actor, 2)
+    rejecting = loop.spawn(idle, mailbox_cap=5, overflow=Overflow.REJECT)
+    loop.send(rejecting, 1)
+    with pytest.raises(MailboxFull):
+        loop.send(rejecting, 2)
+
+
+@pytest.mark.parametrize("policy", ["drop_oldest", None, 1, True], ids=repr)
+def test_what_is_no_policy_is_an_invalid_argument(loop: Loop, policy: Any) -> None:
+    with pytest.raises(InvalidArgument, match="overflow"):
+        loop.spawn(idle, overflow=policy)
+
+
+@pytest.mark.guarantee("G9")
+def test_dropped_messages_are_not_dead_letters(loop: Loop, diary: Diary) -> None:
+    actor = loop.spawn(idle, mailbox_cap=5, overflow=Overflow.DROP_OLDEST)
+    for number in range(4):
+        loop.send(actor, number)
+    loop.stop_actor(actor)
+    assert [data for _, _, data, *_ in diary.dropped] == [0, 1, 2]
+    assert [data for _, _, data, *_ in diary.dead] == [3]
+    books = loop.statistics()
+    assert (books.dropped, books.dead) == (3, 1)

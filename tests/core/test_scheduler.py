@@ -1,0 +1,304 @@
+"""Who runs when: fairness, the order and the bounds of a tick. In virtual time that passes only inside handlers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bandstand.core import Context, Loop, LoopConfig
+from bandstand.errors import BandstandError, LoopBusy
+from bandstand.testing import VirtualClock
+from tests.core.stage import LoopMaker, check_books, collect, fill, idle, obey, settle
+
+MS = 1_000_000
+# With the default limits: the clock is looked at after 64 messages, give or take the visit in which the 64th falls.
+BOUND = 128
+
+
+@pytest.mark.spec("J8")
+@pytest.mark.guarantee("G12")
+def test_the_specifications_defaults_hold() -> None:
+    config = LoopConfig()
+    assert (config.max_msgs_per_actor, config.max_actors_per_tick, config.max_tick_ms) == (64, 1024, 5.0)
+
+
+@pytest.mark.spec("J8")
+@pytest.mark.guarantee("G12")
+def test_a_visit_handles_64_messages_then_the_next_actor_has_its_turn(loop: Loop) -> None:
+    seen: list[str] = []
+    busy, modest = loop.spawn(collect, seen), loop.spawn(collect, seen)
+    for _ in range(150):
+        loop.send(busy, "busy")
+    loop.send(modest, "modest")
+    settle(loop)
+    assert seen == ["busy"] * 64 + ["modest"] + ["busy"] * 86
+
+
+@pytest.mark.spec("J8")
+@pytest.mark.guarantee("G12")
+@pytest.mark.parametrize("budget", [1, 2, 7])
+def test_the_budget_of_a_visit_is_configurable(make_loop: LoopMaker, budget: int) -> None:
+    loop = make_loop(max_msgs_per_actor=budget)
+    seen: list[int] = []
+    actors = [loop.spawn(collect, seen) for _ in range(3)]
+    for which, actor in enumerate(actors):
+        for _ in range(2 * budget):
+            loop.send(actor, which)
+    settle(loop)
+    round_ = [which for which in range(3) for _ in range(budget)]
+    assert seen == round_ * 2
+
+
+@pytest.mark.spec("J8")
+@pytest.mark.guarantee("G12")
+def test_an_actor_that_feeds_itself_cannot_monopolise(loop: Loop) -> None:
+    def greedy(ctx: Context[Any], data: object) -> None:
+        for _ in range(2):
+            ctx.loop.try_send(ctx.self_id, data)
+
+    seen: list[int] = []
+    hog = loop.spawn(greedy)
+    loop.send(hog, "x")
+    loop.poll_once()
+    others = [loop.spawn(collect, seen) for _ in range(50)]
+    for number, other in enumerate(others):
+        loop.send(other, number)
+    loop.poll_once()
+    assert seen == list(range(50))
+
+
+@pytest.mark.spec("J8")
+@pytest.mark.guarantee("G14")
+@pytest.mark.parametrize("limit", [1, 3, 10])
+def test_a_tick_makes_so_many_visits_and_no_more(make_loop: LoopMaker, limit: int) -> None:
+    loop = make_loop(max_actors_per_tick=limit)
+    seen: list[int] = []
+    for number in range(25):
+        loop.send(loop.spawn(collect, seen), number)
+    done = 0
+    while done < 25:
+        handled = loop.poll_once()
+        assert handled == min(limit, 25 - done)
+        done += handled
+        assert seen == list(range(done))
+
+
+@pytest.mark.spec("J8")
+@pytest.mark.guarantee("G12")
+def test_an_actor_with_messages_is_in_the_run_queue_exactly_once(make_loop: LoopMaker) -> None:
+    loop = make_loop(max_actors_per_tick=1, max_msgs_per_actor=1)
+    actors = [loop.spawn(idle) for _ in range(4)]
+    for actor in actors:
+        for _ in range(3):
+            loop.send(actor, "x")
+            assert loop.statistics().ready <= 4
+    assert loop.statistics().ready == 4
+    for left in range(11, -1, -1):
+        loop.poll_once()
+        books = loop.statistics()
+        assert books.waiting == left
+        assert books.ready == min(4, left)
+
+
+@pytest.mark.spec("J9")
+@pytest.mark.guarantee("G13")
+def test_actors_run_in_the_order_in_which_they_became_ready(loop: Loop) -> None:
+    seen: list[int] = []
+    actors = [loop.spawn(collect, seen) for _ in range(6)]
+    for number in (3, 1, 5, 0, 1, 3, 2, 4):
+        loop.send(actors[number], number)
+    settle(loop)
+    assert seen == [3, 3, 1, 1, 5, 0, 2, 4]
+
+
+@pytest.mark.spec("J9")
+@pytest.mark.guarantee("G13")
+def test_due_timers_become_messages_before_actors_run(loop: Loop, clock: VirtualClock) -> None:
+    seen: list[str] = []
+    actor, late = loop.spawn(collect, seen), loop.spawn(collect, seen)
+    loop.send_after(late, 3, "timer of an actor with nothing else to do")
+    loop.send_after(actor, 2, "timer")
+    loop.send(actor, "sent")
+    clock.advance(3)
+    loop.poll_once()
+    assert seen == ["sent", "timer", "timer of an actor with nothing else to do"]
+
+
+@pytest.mark.spec("J8")
+@pytest.mark.guarantee("G14")
+@pytest.mark.parametrize("cap_ms", [1, 5, 20])
+def test_a_tick_ends_when_its_time_is_up(make_loop: LoopMaker, clock: VirtualClock, cap_ms: int) -> None:
+    loop = make_loop(max_tick_ms=cap_ms)
+
+    def slow(ctx: Context[Any], data: object) -> None:
+        clock.advance(1)
+
+    for _ in range(60):
+        loop.send(loop.spawn(slow), "x")
+    assert loop.poll_once() == cap_ms
+    assert loop.poll_once() == cap_ms
+
+
+@pytest.mark.spec("J8")
+@pytest.mark.guarantee("G14")
+def test_a_tick_ends_as_soon_as_a_deadline_has_passed(loop: Loop, clock: VirtualClock) -> None:
+    order: list[str] = []
+
+    def slow(ctx: Context[Any], data: object) -> None:
+        order.append("slow")
+        clock.advance(1)
+
+    timed = loop.spawn(collect, order)
+    loop.send_after(timed, 2, "timer")
+    for _ in range(10):
+        loop.send(loop.spawn(slow), "x")
+    assert loop.poll_once() == 2
+    # The timer's message is the first thing of the next tick; its actor is behind those who were ready before it.
+    loop.poll_once()
+    assert loop.statistics().timers_fired == 1
+
+
+class Flood:
+    """Actors that keep the loop busy: each message takes `h` nanoseconds; between ticks they are filled up again."""
+
+    def __init__(self, loop: Loop, clock: VirtualClock, sizes: list[int], h: int) -> None:
+        self.loop, self.clock, self.h = loop, clock, h
+        self.deadline = 1 << 62
+        self.late = 0
+        self.actors = [loop.spawn(self.handle, mailbox_cap=size + 4) for size in sizes]
+
+    def handle(self, ctx: Context[Any], data: object) -> None:
+        # Only asked while the deadline has passed and its tick goes on: the next tick begins by firing it.
+        if self.clock.now_ns() >= self.deadline:
+            self.late += 1
+        self.clock.advance(self.h / MS)
+
+    def tick(self) -> None:
+        for actor in self.actors:
+            fill(self.loop, actor)
+        self.loop.poll_once()
+
+
+MIXES = {
+    "one busy actor": [1000],
+    "many small ones": [1] * 200,
+    "visits of 63 and 64": [63, 64] * 10,
+    "visits of 33": [33] * 30,
+    "one large among small": [1] * 63 + [1000],
+}
+HANDLERS = [500, 1_000, 10_000, 99_000, 1_000_000]
+
+
+@pytest.mark.spec("J8")
+@pytest.mark.guarantee("G14")
+@pytest.mark.parametrize("h", HANDLERS)
+@pytest.mark.parametrize("mix", MIXES)
+def test_a_due_timer_waits_for_a_stated_number_of_messages(
+    loop: Loop, clock: VirtualClock, mix: str, h: int
+) -> None:
+    """The bound that docs/semantics.md states, then one poll of the host."""
+    start = clock.now_ns()
+    flood = Flood(loop, clock, MIXES[mix], h)
+    target = loop.spawn(idle)
+    flood.tick()
+    for fired in range(1, 6):
+        loop.send_after(target, 1, "timer")
+        # The wheel counts whole milliseconds from the loop's beginning: a deadline is rounded up to the next one.
+        flood.deadline = clock.now_ns() + MS + -(clock.now_ns() - start) % MS
+        flood.late = 0
+        while loop.statistics().timers_fired < fired:
+            assert flood.late <= BOUND
+            was_due = clock.now_ns() >= flood.deadline
+            if was_due:
+                flood.deadline = 1 << 62
+            flood.tick()
+            if was_due:
+                assert loop.statistics().timers_fired == fired, (
+                    "due when the tick began: it is the first thing done"
+                )
+
+
+@pytest.mark.spec("J8")
+@pytest.mark.guarantee("G14")
+@pytest.mark.parametrize("h", HANDLERS)
+@pytest.mark.parametrize("mix", MIXES)
+def test_io_is_polled_after_at_most_the_time_cap_and_the_same_number(
+    loop: Loop, clock: VirtualClock, mix: str, h: int
+) -> None:
+    flood = Flood(loop, clock, MIXES[mix], h)
+    for _ in range(5):
+        before = clock.now_ns()
+        flood.tick()
+        assert clock.now_ns() - before <= 5 * MS + BOUND * h
+
+
+class Costly:
+    """A clock that moves on by a millisecond each time somebody looks at it: looking stands for working."""
+
+    def __init__(self) -> None:
+        self.now = 0
+
+    def now_ns(self) -> int:
+        self.now += MS
+        return self.now
+
+
+@pytest.mark.spec("J8")
+@pytest.mark.guarantee("G14")
+def test_timers_that_are_due_faster_than_delivered_do_not_starve_actors(make_loop: LoopMaker) -> None:
+    loop = make_loop(clock=Costly())
+    seen: list[str] = []
+    timed = loop.spawn(idle, mailbox_cap=1 << 20)
+    other = loop.spawn(collect, seen)
+    for _ in range(10_000):
+        loop.send_after(timed, 0, "timer")
+    for _ in range(3):
+        loop.send(other, "sent")
+        before = len(seen)
+        loop.poll_once()
+        assert loop.statistics().timers_pending > 0, "the tick had time for all: the test shows nothing"
+        assert len(seen) > before
+    fired = loop.statistics().timers_fired
+    loop.poll_once()
+    assert loop.statistics().timers_fired > fired
+
+
+@pytest.mark.guarantee("G15")
+def test_a_send_inside_a_behavior_is_handled_after_it_has_returned(loop: Loop) -> None:
+    log: list[str] = []
+
+    def outer(ctx: Context[Any], data: str) -> None:
+        log.append(f"{data} in")
+        if data == "first":
+            ctx.loop.send(ctx.self_id, "second")
+            ctx.loop.send(other, "other")
+        log.append(f"{data} out")
+
+    actor = loop.spawn(outer)
+    other = loop.spawn(outer)
+    loop.send(actor, "first")
+    settle(loop)
+    assert log == ["first in", "first out", "second in", "second out", "other in", "other out"]
+
+
+@pytest.mark.spec("J1")
+@pytest.mark.guarantee("G15", "G26")
+@pytest.mark.parametrize("call", ["poll_once", "run", "destroy"])
+def test_nothing_drives_or_destroys_the_loop_from_inside_a_behavior(loop: Loop, call: str) -> None:
+    caught: list[BandstandError] = []
+
+    def act(ctx: Context[Any]) -> None:
+        try:
+            getattr(ctx.loop, call)()
+        except BandstandError as error:
+            caught.append(error)
+
+    actor = loop.spawn(obey)
+    loop.send(actor, act)
+    settle(loop)
+    assert [type(error) for error in caught] == [LoopBusy]
+    loop.send(actor, act)
+    loop.run(until_idle=True)
+    assert [type(error) for error in caught] == [LoopBusy, LoopBusy]
+    check_books(loop)

@@ -1,0 +1,142 @@
+"""The books: every message and every timer has exactly one fate, and the snapshot says how many have which."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from bandstand.core import Context, Lane, Loop, Overflow, Statistics
+from bandstand.errors import BandstandError, InvalidArgument, LoopClosed
+from bandstand.testing import VirtualClock
+from tests.core.stage import check_books, failer, fill, idle, obey, panicker, settle, stopper, tell
+
+
+def test_a_snapshot_is_frozen_and_starts_at_zero(loop: Loop) -> None:
+    books = loop.statistics()
+    assert set(dataclasses.asdict(books).values()) == {0}
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        books.sent = 1  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]  # on purpose
+    loop.spawn(idle)
+    assert books.spawned == 0
+
+
+@pytest.mark.guarantee("G10")
+def test_each_fate_is_counted_once(loop: Loop, clock: VirtualClock) -> None:  # noqa: PLR0915 -- one life, step by step
+    before = dataclasses.asdict(loop.statistics())
+
+    def step(**expected: int) -> None:
+        nonlocal before
+        check_books(loop)
+        now = dataclasses.asdict(loop.statistics())
+        changed = {key: now[key] - before[key] for key in now if now[key] != before[key] and key != "ticks"}
+        assert changed == expected
+        before = now
+
+    actor = loop.spawn(idle, mailbox_cap=6)
+    step(spawned=1, alive=1)
+    loop.send(actor, 1)
+    step(sent=1, waiting=1, ready=1)
+    loop.try_send(actor, 2, lane=Lane.CONTROL)
+    step(sent=1, waiting=1)
+    settle(loop)
+    step(handled=2, waiting=-2, ready=-1)
+    fill(loop, actor)
+    step(sent=3, waiting=2, refused=1, ready=1)
+    timer = loop.send_after(actor, 5, "x")
+    loop.send_after(actor, 5, "x")
+    step(timers_set=2, timers_pending=2)
+    loop.cancel_timer(timer)
+    step(timers_cancelled=1, timers_pending=-1)
+    clock.advance(5)
+    settle(loop)
+    step(sent=1, handled=3, waiting=-2, ready=-1, timers_fired=1, timers_pending=-1)
+    loop.send(actor, "unread")
+    loop.send_after(actor, 5, "x")
+    loop.stop_actor(actor)
+    # The ended actor still stands in the queue, until the queue is looked at.
+    settle(loop)
+    step(sent=1, dead=1, alive=-1, ended_normal=1, timers_set=1, timers_released=1)
+    assert not loop.try_send(actor, "x")
+    with pytest.raises(BandstandError):
+        loop.send(actor, "x")
+    step(sent=2, refused=2)
+    dropping = loop.spawn(idle, mailbox_cap=5, overflow=Overflow.CONFLATE)
+    for number in range(3):
+        loop.send(dropping, number)
+    step(spawned=1, alive=1, sent=3, dropped=2, waiting=1, ready=1)
+    settle(loop)
+    step(handled=1, waiting=-1, ready=-1)
+    child = loop.spawn(idle, supervisor=dropping)
+    loop.monitor(dropping, child)
+    step(spawned=1, alive=1)
+    loop.fail_actor(child)
+    step(alive=-1, ended_fail=1, sent=2, waiting=2, ready=1)
+    settle(loop)
+    step(handled=2, waiting=-2, ready=-1)
+    loop.send(loop.spawn(panicker), "x")
+    settle(loop)
+    step(spawned=1, ended_panic=1, sent=1, handled=1)
+    for refused in (
+        lambda: loop.send(dropping, "x", tag=-1),
+        lambda: loop.send(dropping, "x", lane=Lane.SYSTEM),
+        lambda: loop.send_after(dropping, -1, "x"),
+        lambda: loop.send("nobody", "x"),
+    ):
+        with pytest.raises(InvalidArgument):
+            refused()
+    step()
+    loop.request_stop()
+    with pytest.raises(LoopClosed):
+        loop.send(dropping, "x")
+    now = loop.statistics()
+    assert (now.sent, now.refused) == (before["sent"] + 1, before["refused"] + 1)
+    loop.destroy()
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G10")
+def test_the_books_are_right_inside_a_behavior_too(loop: Loop) -> None:
+    """`waiting` is what is in mailboxes now; the message at hand has been seen, so it counts as handled."""
+    seen: list[tuple[int, int, int]] = []
+
+    def look(ctx: Context[Any], data: object) -> None:
+        books = ctx.loop.statistics()
+        seen.append((books.sent, books.handled, books.waiting))
+
+    actor, other = loop.spawn(look), loop.spawn(idle)
+    for _ in range(3):
+        loop.send(actor, "x")
+    loop.send(other, "x")
+    settle(loop)
+    assert seen == [(4, 1, 3), (4, 2, 2), (4, 3, 1)]
+
+
+@pytest.mark.guarantee("G10")
+def test_nothing_is_waiting_and_nobody_ready_when_all_is_over(loop: Loop) -> None:
+    boss = loop.spawn(idle)
+    for behavior in (stopper, failer, panicker, idle):
+        actor = loop.spawn(behavior, supervisor=boss)
+        loop.send(actor, "x")
+        loop.send(actor, "y")
+    loop.destroy()
+    books = loop.statistics()
+    assert (books.waiting, books.ready, books.alive, books.timers_pending) == (0, 0, 0, 0)
+    check_books(loop)
+
+
+def test_ticks_and_wakeups_are_counted(loop: Loop) -> None:
+    loop.poll_once()
+    loop.poll_once()
+    assert (loop.statistics().ticks, loop.statistics().wakeups) == (2, 0)
+    tell(loop, loop.spawn(obey), lambda ctx: None)
+    loop.run(until_idle=True)
+    books = loop.statistics()
+    assert books.ticks == 2 + books.wakeups
+    assert books.wakeups >= 1
+
+
+def test_a_snapshot_has_a_word_for_every_number() -> None:
+    source = Statistics.__doc__ or ""
+    assert "sent == handled + refused + dead + dropped + waiting" in source

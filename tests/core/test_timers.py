@@ -1,0 +1,427 @@
+"""send_after and cancel_timer: once or never, never early, in order, and due until there is room."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from bandstand.core import Context, Lane, Loop, TimerId
+from bandstand.core.hot.wheel import Timer, Wheel
+from bandstand.errors import InvalidArgument, NoSuchActor, TimerInvalid
+from bandstand.testing import VirtualClock
+from tests.core.stage import (
+    Breakable,
+    LoopMaker,
+    Seen,
+    check_books,
+    collect,
+    fill,
+    idle,
+    obey,
+    python,
+    record,
+    settle,
+)
+
+YEAR = 366 * 24 * 3600 * 1000
+
+
+def is_pending(timer: TimerId) -> bool:
+    """Asked anew each time: a checker takes an attribute for what it was."""
+    return timer.pending
+
+
+@pytest.mark.spec("J13")
+@pytest.mark.guarantee("G16", "G17")
+@pytest.mark.parametrize(
+    "ms", [1, 2, 63, 64, 65, 1000, 4095, 4096, 4097, 262_144, 86_400_000, YEAR, 99 * YEAR]
+)
+def test_a_timer_is_delivered_once_and_never_early(loop: Loop, clock: VirtualClock, ms: int) -> None:
+    seen: list[Any] = []
+    actor = loop.spawn(collect, seen)
+    timer = loop.send_after(actor, ms, "tick")
+    assert is_pending(timer)
+    clock.advance(ms - 1)
+    settle(loop)
+    clock.advance(0.999_999)
+    settle(loop)
+    assert seen == []
+    clock.advance(0.000_001)
+    settle(loop)
+    assert seen == ["tick"]
+    assert not is_pending(timer)
+    clock.advance(min(2 * ms, 150 * YEAR))
+    settle(loop)
+    assert seen == ["tick"]
+
+
+@pytest.mark.spec("J13")
+@pytest.mark.guarantee("G17")
+@pytest.mark.parametrize("offset", [0.1, 0.5, 0.999])
+def test_never_early_when_set_between_two_milliseconds(
+    loop: Loop, clock: VirtualClock, offset: float
+) -> None:
+    seen: list[Any] = []
+    actor = loop.spawn(collect, seen)
+    clock.advance(offset)
+    loop.send_after(actor, 10, "tick")
+    clock.advance(9.9999)
+    settle(loop)
+    assert seen == []
+    clock.advance(1)
+    settle(loop)
+    assert seen == ["tick"]
+
+
+@pytest.mark.spec("J13")
+@pytest.mark.guarantee("G17")
+@pytest.mark.parametrize("ms", [0.0001, 0.5, 0.999, 1.0])
+def test_fractions_round_up(loop: Loop, clock: VirtualClock, ms: float) -> None:
+    seen: list[Any] = []
+    loop.send_after(loop.spawn(collect, seen), ms, "tick")
+    clock.advance(0.999)
+    settle(loop)
+    assert seen == []
+    clock.advance(0.001)
+    settle(loop)
+    assert seen == ["tick"]
+
+
+@pytest.mark.spec("J13")
+@pytest.mark.guarantee("G17")
+@pytest.mark.parametrize("ms", [0, 0.0, -0.0, False])
+def test_zero_is_a_later_tick_never_inside_the_call(loop: Loop, ms: float) -> None:
+    ticks: list[int] = []
+
+    def behavior(ctx: Context[Any], data: int) -> None:
+        ticks.append(ctx.loop.statistics().ticks)
+        if data > 0:
+            ctx.loop.send_after(ctx.self_id, ms, data - 1)
+
+    loop.send(loop.spawn(behavior), 3)
+    settle(loop)
+    assert len(ticks) == 4
+    assert ticks == sorted(set(ticks)), "each in a tick of its own"
+
+
+@pytest.mark.spec("J13")
+@pytest.mark.guarantee("G17")
+@pytest.mark.parametrize(
+    "ms",
+    [-1, -0.1, -1e300, math.nan, math.inf, -math.inf, 101 * YEAR, 1 << 63, 1 << 64, 1e300, None, "5", 1j],
+    ids=repr,
+)
+def test_a_delay_that_makes_no_sense_is_an_invalid_argument(loop: Loop, ms: Any) -> None:
+    actor = loop.spawn(idle)
+    with pytest.raises(InvalidArgument, match="ms"):
+        loop.send_after(actor, ms, "x")
+    assert loop.statistics().timers_set == 0
+    check_books(loop)
+
+
+@pytest.mark.spec("J13", "C6")
+@pytest.mark.guarantee("G18")
+def test_deadlines_are_kept_in_order_equal_ones_as_they_were_set(loop: Loop, clock: VirtualClock) -> None:
+    seen: list[Any] = []
+    actors = [loop.spawn(collect, seen) for _ in range(1)]
+    expected: list[tuple[int, int]] = []
+    for number, ms in enumerate([50, 3, 3, 50, 0, 200, 3, 64, 0, 50, 65, 5000, 64]):
+        loop.send_after(actors[0], ms, (ms, number))
+        expected.append((ms, number))
+    clock.advance(5000)
+    settle(loop)
+    assert seen == sorted(expected)
+
+
+@pytest.mark.spec("J13", "C6")
+@pytest.mark.guarantee("G18")
+def test_equal_deadlines_set_at_different_times_fire_as_they_were_set(
+    loop: Loop, clock: VirtualClock
+) -> None:
+    """The first sits on a high level of the wheel, the last on the lowest; they meet in one slot."""
+    seen: list[Any] = []
+    actor = loop.spawn(collect, seen)
+    for number, ms in enumerate((5000, 1000, 500, 60, 6, 1)):
+        clock.advance(5000 - ms - (clock.now_ns() - 1_234_567_890_123) / 1e6)
+        settle(loop)
+        loop.send_after(actor, ms, number)
+    clock.advance(1)
+    settle(loop)
+    assert seen == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.spec("J13")
+@pytest.mark.guarantee("G16")
+def test_a_cancelled_timer_is_never_delivered(loop: Loop, clock: VirtualClock) -> None:
+    seen: list[Any] = []
+    actor = loop.spawn(collect, seen)
+    timers = [loop.send_after(actor, 1 + number % 7, number) for number in range(100)]
+    for timer in timers[::2]:
+        loop.cancel_timer(timer)
+        assert not timer.pending
+    clock.advance(100)
+    settle(loop)
+    assert sorted(seen) == list(range(1, 100, 2))
+    for timer in timers:
+        with pytest.raises(TimerInvalid):
+            loop.cancel_timer(timer)
+    books = loop.statistics()
+    assert (books.timers_set, books.timers_fired, books.timers_cancelled, books.timers_pending) == (
+        100,
+        50,
+        50,
+        0,
+    )
+
+
+@pytest.mark.spec("J13")
+@pytest.mark.guarantee("G16")
+def test_a_due_timer_can_still_be_cancelled_before_its_tick(loop: Loop, clock: VirtualClock) -> None:
+    seen: list[Any] = []
+    timer = loop.send_after(loop.spawn(collect, seen), 5, "x")
+    clock.advance(50)
+    loop.cancel_timer(timer)
+    settle(loop)
+    assert seen == []
+
+
+@pytest.mark.spec("J13")
+@pytest.mark.guarantee("G19")
+def test_a_timer_belongs_to_its_target_not_to_who_set_it(loop: Loop, clock: VirtualClock) -> None:
+    seen: list[Any] = []
+    target = loop.spawn(collect, seen)
+    setter = loop.spawn(obey)
+
+    def act(ctx: Context[Any]) -> None:
+        ctx.loop.send_after(target, 10, "from the dead", sender=ctx.self_id)
+        ctx.loop.stop_actor(ctx.self_id)
+
+    loop.send(setter, act)
+    settle(loop)
+    with pytest.raises(NoSuchActor):
+        loop.send(setter, act)
+    clock.advance(10)
+    settle(loop)
+    assert seen == ["from the dead"]
+
+
+@pytest.mark.spec("J13")
+@pytest.mark.guarantee("G19", "G21")
+def test_timers_go_with_their_target(loop: Loop, clock: VirtualClock) -> None:
+    actor = loop.spawn(idle)
+    timers = [loop.send_after(actor, ms, "x") for ms in (0, 1, 100, 100_000)]
+    loop.stop_actor(actor)
+    seen: list[Any] = []
+    heir = loop.spawn(collect, seen)
+    assert int(heir) >> 24 == int(actor) >> 24, "the same seat"
+    clock.advance(200_000)
+    settle(loop)
+    assert seen == []
+    assert not any(timer.pending for timer in timers)
+    books = loop.statistics()
+    assert (books.timers_released, books.timers_pending) == (4, 0)
+    check_books(loop)
+
+
+@pytest.mark.spec("J13")
+@pytest.mark.guarantee("G20")
+def test_a_due_timer_waits_for_room_in_order_and_wakes_nobody(
+    make_loop: LoopMaker, clock: VirtualClock
+) -> None:
+    loop = make_loop(max_msgs_per_actor=1, max_actors_per_tick=1)
+    seen: list[Seen] = []
+    actor = loop.spawn(record, seen, mailbox_cap=6)
+    timers = [loop.send_after(actor, 1 + number // 2, f"timer {number}") for number in range(4)]
+    fill(loop, actor)
+    clock.advance(10)
+    loop.poll_once()
+    assert loop.statistics().timers_fired == 1
+    assert [timer.pending for timer in timers] == [False, True, True, True]
+    loop.cancel_timer(timers[2])
+    settle(loop)
+    assert [message.data for message in seen] == ["filler", "filler", "timer 0", "timer 1", "timer 3"]
+    books = loop.statistics()
+    assert (books.timers_fired, books.timers_cancelled, books.timers_pending) == (3, 1, 0)
+    assert books.refused == 1, "only fill()'s own last try"
+    check_books(loop)
+
+
+@pytest.mark.spec("J13")
+@pytest.mark.guarantee("G20")
+def test_a_full_lane_holds_back_only_its_own_timers(loop: Loop, clock: VirtualClock) -> None:
+    seen: list[Seen] = []
+    actor = loop.spawn(record, seen, mailbox_cap=5)
+    loop.send_after(actor, 1, "data timer")
+    loop.send_after(actor, 1, "control timer", lane=Lane.CONTROL)
+    loop.send(actor, "data")
+    clock.advance(1)
+    settle(loop)
+    assert [message.data for message in seen] == ["control timer", "data", "data timer"]
+
+
+@pytest.mark.spec("J13")
+@pytest.mark.guarantee("G20", "G21")
+def test_a_timer_that_waits_for_room_goes_with_its_target(make_loop: LoopMaker, clock: VirtualClock) -> None:
+    loop = make_loop(max_actors_per_tick=1)
+    # The first actor uses up the tick's one visit, so the second one's lane stays full.
+    loop.send(loop.spawn(idle), "x")
+    actor = loop.spawn(idle, mailbox_cap=5)
+    loop.send(actor, "filler")
+    timer = loop.send_after(actor, 1, "overdue")
+    clock.advance(1)
+    loop.poll_once()
+    assert is_pending(timer)
+    assert loop.statistics().timers_fired == 0
+    loop.stop_actor(actor)
+    assert not is_pending(timer)
+    books = loop.statistics()
+    assert (books.timers_released, books.timers_pending, books.dead) == (1, 0, 1)
+
+
+@pytest.mark.spec("J13")
+@pytest.mark.guarantee("G16", "G20")
+def test_an_actor_that_keeps_its_own_lane_full_still_gets_its_timer(
+    make_loop: LoopMaker, clock: VirtualClock
+) -> None:
+    loop = make_loop(max_actors_per_tick=4)
+    seen: list[Any] = []
+
+    def again(ctx: Context[Any], data: str) -> None:
+        seen.append(data)
+        if data == "again":
+            ctx.loop.try_send(ctx.self_id, data)
+
+    actor = loop.spawn(again, mailbox_cap=5)
+    loop.send(actor, "again")
+    loop.send_after(actor, 1, "timer")
+    clock.advance(1)
+    for _ in range(50):
+        loop.poll_once()
+    assert "timer" in seen
+
+
+@pytest.mark.guarantee("G16")
+def test_a_clock_that_breaks_in_send_after_leaves_no_half_timer(make_loop: LoopMaker) -> None:
+    clock = Breakable()
+    loop = make_loop(clock=clock)
+    actor = loop.spawn(idle)
+    clock.break_with(ValueError("the clock has stopped"))
+    with pytest.raises(ValueError, match="the clock has stopped"):
+        loop.send_after(actor, 5, "x")
+    clock.error = None
+    assert loop.statistics().timers_set == 0
+    loop.stop_actor(actor)
+    check_books(loop)
+
+
+FAR = """
+from bandstand.core import Loop
+from bandstand.errors import InvalidArgument
+from bandstand.testing import VirtualClock
+
+YEAR = 366 * 24 * 3600 * 1000
+seen = []
+for years in (0, 30, 39, 45, 60, 100, 138, 139, 140, 200, 280):
+    clock = VirtualClock()
+    loop = Loop(clock=clock)
+    actor = loop.spawn(lambda ctx, data: seen.append(data))
+    clock.advance(years * YEAR)
+    loop.poll_once()
+    for ms in (0, 1, 1000, YEAR, 50 * YEAR, 100 * YEAR - 1):
+        try:
+            loop.send_after(actor, ms, (years, ms))
+        except InvalidArgument:
+            assert years + ms / YEAR > 138, (years, ms)
+            continue
+        if ms <= 1000:
+            # Near enough to see it fire, and never early.
+            before = len(seen)
+            clock.advance(ms + 1)
+            loop.poll_once()
+            loop.poll_once()
+            assert seen[before:] == [(years, ms)], (years, ms, seen)
+    loop.destroy()
+print("fine")
+"""
+
+
+@pytest.mark.spec("C6")
+@pytest.mark.guarantee("G17")
+def test_the_reach_of_the_wheel_is_refused_or_kept_never_overrun() -> None:
+    """139 years of wheel, 100 years of timer: past the sum a compiled wheel would read beyond its last level."""
+    done = python(FAR)
+    assert (done.returncode, done.stdout.strip()) == (0, "fine"), done.stderr[-2000:]
+
+
+# --- the wheel alone: what C6 asks for ----------------------------------------------------------------------------------
+
+
+def drain(wheel: Wheel) -> list[Timer]:
+    taken: list[Timer] = []
+    while (timer := wheel.take()) is not None:
+        taken.append(timer)
+    return taken
+
+
+@pytest.mark.spec("C6")
+def test_the_wheel_schedules_cancels_and_knows_when_to_turn_next() -> None:
+    wheel = Wheel(100)
+    never = wheel.soonest
+    near, far = Timer(), Timer()
+    wheel.schedule(far, 100_000)
+    wheel.schedule(near, 107)
+    assert wheel.pending == 2
+    assert wheel.soonest <= 107
+    wheel.expire(106)
+    assert drain(wheel) == []
+    wheel.expire(107)
+    assert drain(wheel) == [near]
+    wheel.cancel(far)
+    assert wheel.pending == 0
+    assert wheel.soonest == never
+    wheel.expire(200_000)
+    assert drain(wheel) == []
+
+
+@pytest.mark.spec("C6")
+def test_the_wheel_is_turned_few_times_for_a_far_deadline() -> None:
+    """One timer a hundred years away wakes the wheel six times at most, once a level, not once a millisecond."""
+    wheel = Wheel(12_345)
+    timer = Timer()
+    deadline = 100 * YEAR + 777
+    wheel.schedule(timer, deadline)
+    turns = 0
+    while wheel.soonest < deadline:
+        wheel.expire(wheel.soonest)
+        assert drain(wheel) == []
+        turns += 1
+    assert turns <= 7
+    wheel.expire(deadline)
+    assert drain(wheel) == [timer]
+
+
+@pytest.mark.spec("C6")
+@pytest.mark.slow
+def test_a_hundred_thousand_pending_timers_fire_in_order() -> None:
+    from random import Random
+
+    random = Random(4711)
+    wheel = Wheel(0)
+    model: list[tuple[int, int, Timer]] = []
+    for number in range(100_000):
+        timer, deadline = Timer(), random.randrange(1, 1 << random.randrange(1, 40))
+        wheel.schedule(timer, deadline)
+        model.append((deadline, number, timer))
+    model.sort(key=lambda entry: entry[:2])
+    wheel.expire(1 << 40)
+    assert drain(wheel) == [timer for _, _, timer in model]
+
+
+def test_a_timer_says_whether_it_is_pending(loop: Loop) -> None:
+    timer = loop.send_after(loop.spawn(idle), 0, "x")
+    assert isinstance(timer, TimerId)
+    assert "pending" in repr(timer)
+    settle(loop)
+    assert "pending" not in repr(timer)

@@ -1,0 +1,64 @@
+"""The example that `make run` shows: it ends well, in few lines, and its books balance."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def output() -> str:
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "examples/raw_loop.py"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    return run.stdout
+
+
+pytestmark = pytest.mark.slow
+
+
+def test_it_fits_a_screen(output: str) -> None:
+    lines = output.splitlines()
+    assert 15 <= len(lines) <= 25
+    assert max(map(len, lines)) <= 120
+
+
+def test_the_band_plays_on_after_a_failure(output: str) -> None:
+    assert [int(beat) for beat in re.findall(r"beat (\d)", output)] == list(range(1, 9))
+    assert "beat 4: violin, drum\n" in output
+    assert "beat 5: violin, drum, horn\n" in output
+    assert "PANIC: a valve is stuck" in output
+    assert re.search(r"critic +I heard it too: .* went down, PANIC", output)
+    assert re.search(r"observer +on_actor_stop\(.*, PANIC\)", output)
+
+
+def test_lanes_overtake(output: str) -> None:
+    assert "handled four (CONTROL), three (MANAGEMENT), one (DATA), two (DATA)" in output
+
+
+def test_full_is_a_clear_error(output: str) -> None:
+    assert "4 accepted, then MailboxFull" in output
+    assert "'slow' is full: 4 messages wait in its DATA lane" in output
+    assert "try_send says True" in output
+
+
+def test_the_books_balance_and_the_speed_is_told(output: str) -> None:
+    books = re.search(
+        r"sent (\d+) = handled (\d+) \+ refused (\d+) \+ dead (\d+) \+ dropped (\d+) \+ waiting (\d+)", output
+    )
+    assert books is not None
+    sent, *fates = map(int, books.groups())
+    assert sent == sum(fates) > 0
+    assert re.search(r"200,000 ping-pong messages in [\d.]+ s: [\d.]+ million a second\n$", output)

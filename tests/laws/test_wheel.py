@@ -1,0 +1,164 @@
+"""The timing wheel against a sorted list, in virtual time."""
+
+from __future__ import annotations
+
+from bisect import insort
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from bandstand.core.hot.wheel import Timer, Wheel
+from bandstand.core.numbers import NEVER
+
+YEAR = 366 * 24 * 3600 * 1000
+
+
+# Delays that sit on the seams of the levels (64 ms, 4 s, 4 min, 4 h, 12 d, 2 y), and anything between 0 and years.
+def seam(level: int, slots: int, off: int) -> int:
+    return max(0, (slots << (6 * level)) + off)
+
+
+seams = st.builds(
+    seam,
+    st.integers(0, 6),
+    st.integers(0, 64),
+    st.integers(-2, 2),
+)
+delays = st.one_of(st.integers(0, 200), seams, st.integers(0, 3 * YEAR)).map(lambda ms: min(ms, 40 * YEAR))
+
+
+class WheelAgainstList(RuleBasedStateMachine):
+    """The model is a list of (deadline, number, timer), kept sorted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wheel = Wheel(0)
+        self.now = 0
+        self.count = 0
+        self.model: list[tuple[int, int]] = []
+        self.timers: dict[int, Timer] = {}
+
+    @rule(delay=delays, copies=st.integers(1, 4))
+    def schedule(self, delay: int, copies: int) -> None:
+        """Copies share their deadline: they must keep their order."""
+        for _ in range(copies):
+            if self.now + delay >= 1 << 42:
+                return
+            timer = Timer()
+            self.wheel.schedule(timer, self.now + delay)
+            insort(self.model, (self.now + delay, self.count))
+            self.timers[self.count] = timer
+            self.count += 1
+            assert timer.pending
+
+    @rule(data=st.data())
+    @precondition(lambda self: bool(self.model))
+    def schedule_with_a_pending_deadline(self, data: st.DataObject) -> None:
+        deadline, _ = data.draw(st.sampled_from(self.model))
+        if deadline >= self.now:
+            self.schedule(deadline - self.now, 1)
+
+    @rule(data=st.data())
+    @precondition(lambda self: bool(self.model))
+    def cancel(self, data: st.DataObject) -> None:
+        entry = data.draw(st.sampled_from(self.model))
+        self.model.remove(entry)
+        timer = self.timers.pop(entry[1])
+        self.wheel.cancel(timer)
+        assert not timer.pending
+
+    @rule(jump=delays, limit=st.none() | st.integers(0, 3))
+    def advance(self, jump: int, limit: int | None) -> None:
+        """Turn the wheel and take what is due: all of it, or, as a tick without time does, only some."""
+        if self.now + jump >= 1 << 42:
+            return
+        self.now += jump
+        self.wheel.expire(self.now)
+        assert self.wheel.time == self.now
+        taken = 0
+        while limit is None or taken < limit:
+            timer = self.wheel.take()
+            if timer is None:
+                assert not self.model or self.model[0][0] > self.now
+                break
+            deadline, number = self.model.pop(0)
+            assert timer is self.timers.pop(number), "by deadline, then by registration"
+            assert deadline <= self.now, "never early"
+            assert not timer.pending
+            taken += 1
+
+    @rule()
+    def turn_when_the_wheel_asks_for_it(self) -> None:
+        """As the host does: sleep until `soonest`, turn, take. It must lead to the next deadline in a few steps."""
+        if not self.model:
+            self.advance(0, None)
+            assert self.wheel.soonest == NEVER
+            return
+        for _ in range(8):
+            if self.wheel.soonest > max(self.model[0][0], self.now):
+                break
+            self.advance(max(0, self.wheel.soonest - self.now), 0)
+            if self.now >= self.model[0][0]:
+                self.advance(0, None)
+                return
+        raise AssertionError("the wheel did not reach its next deadline")
+
+    @invariant()
+    def pending_is_counted(self) -> None:
+        assert self.wheel.pending == len(self.model)
+
+    @invariant()
+    def soonest_is_never_later_than_the_next_deadline(self) -> None:
+        if self.model:
+            assert self.wheel.soonest <= max(self.model[0][0], self.wheel.time)
+
+
+TestWheelAgainstList = pytest.mark.spec("C6", "J13")(
+    pytest.mark.guarantee("G16", "G17", "G18")(WheelAgainstList.TestCase)
+)
+
+
+@pytest.mark.spec("C6")
+@given(count=st.integers(1, 5), taking=st.booleans())
+def test_an_empty_wheel_never_asks_to_be_turned(count: int, taking: bool) -> None:
+    """Whether its last timer was taken or cancelled."""
+    wheel = Wheel(0)
+    timers = [Timer() for _ in range(count)]
+    for timer in timers:
+        wheel.schedule(timer, 5)
+    if taking:
+        wheel.expire(5)
+        assert [wheel.take() for _ in timers] == timers
+    else:
+        for timer in timers:
+            wheel.cancel(timer)
+    assert wheel.pending == 0
+    assert wheel.soonest == NEVER
+
+
+@pytest.mark.spec("C6")
+@pytest.mark.guarantee("G17", "G18")
+@given(
+    start=st.integers(0, 40 * YEAR), delays=st.lists(delays, min_size=1, max_size=30), jumps=st.lists(delays)
+)
+def test_whatever_the_jumps_the_order_is_that_of_the_deadlines(
+    start: int, delays: list[int], jumps: list[int]
+) -> None:
+    wheel = Wheel(start)
+    entries = [(start + delay, number, Timer()) for number, delay in enumerate(delays)]
+    for deadline, _, timer in entries:
+        wheel.schedule(timer, deadline)
+    entries.sort(key=lambda entry: entry[:2])
+    now, taken = start, 0
+    for jump in [*jumps, 41 * YEAR]:
+        now += jump
+        if now >= 1 << 42:
+            break
+        wheel.expire(now)
+        while (due := wheel.take()) is not None:
+            assert due is entries[taken][2]
+            assert entries[taken][0] <= now
+            taken += 1
+        assert all(deadline > now for deadline, _, _ in entries[taken:])

@@ -1,0 +1,194 @@
+"""Ring, wheel, table and ids: the same operations on both twins give the same transcript."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.parity.twins import Twin, both
+
+YEAR = 366 * 24 * 3600 * 1000
+
+
+def same(play: Callable[[Twin], Any]) -> Any:
+    """Play on both twins and compare; the transcript."""
+    interpreted, compiled = both()
+    with interpreted.entered():
+        expected = play(interpreted)
+    with compiled.entered():
+        actual = play(compiled)
+    assert actual == expected
+    return expected
+
+
+def outcome(call: Callable[..., Any], *arguments: Any) -> str:
+    """What a call gives, or how it fails, in words that can be compared."""
+    try:
+        return repr(call(*arguments))
+    except Exception as error:  # noqa: BLE001 -- the kind of the failure is what is compared
+        return type(error).__name__
+
+
+@given(st.lists(st.sampled_from(["push", "push", "push", "pop", "shift", "pop_newest"]), max_size=200))
+def test_ring(steps: list[str]) -> None:
+    def play(twin: Twin) -> list[Any]:
+        ring, turn = twin.ring.Ring(), twin.turn.Turn(None, None, None)
+        log: list[Any] = []
+        for number, step in enumerate(steps):
+            if step == "push":
+                log.append(ring.push(number, number % 5, -number))
+            elif ring.count == 0:
+                continue
+            elif step == "pop":
+                log.append((ring.pop(turn), turn.tag, turn.sender))
+            else:
+                log.append(getattr(ring, step)())
+            log.append(ring.count)
+        return log
+
+    same(play)
+
+
+def seam(level: int, slot: int, off: int) -> int:
+    return max(0, (slot << 6 * level) + off)
+
+
+deadlines = st.one_of(
+    st.integers(0, 200),
+    st.builds(
+        seam,
+        st.integers(0, 6),
+        st.integers(0, 63),
+        st.integers(-1, 1),
+    ),
+    st.integers(0, 40 * YEAR),
+)
+
+
+@given(
+    st.integers(0, 40 * YEAR),
+    st.lists(
+        st.tuples(st.sampled_from(["schedule", "cancel", "expire", "take", "drain"]), deadlines), max_size=80
+    ),
+)
+def test_wheel(start: int, steps: list[tuple[str, int]]) -> None:
+    def play(twin: Twin) -> list[Any]:
+        wheel = twin.wheel.Wheel(start)
+        timers: list[Any] = []
+        number_of: dict[int, int] = {}
+        log: list[Any] = []
+        for step, value in steps:
+            if step == "schedule":
+                timer = twin.wheel.Timer()
+                number_of[id(timer)] = len(timers)
+                timers.append(timer)
+                wheel.schedule(timer, min(wheel.time + value, (1 << 42) - 1))
+            elif step == "cancel":
+                pending = [timer for timer in timers if timer.pending]
+                if pending:
+                    wheel.cancel(pending[value % len(pending)])
+            elif step == "expire":
+                wheel.expire(min(wheel.time + value, (1 << 42) - 1))
+            else:
+                while (timer := wheel.take()) is not None:
+                    log.append(number_of[id(timer)])
+                    if step == "take":
+                        break
+            log.append((wheel.time, wheel.soonest, wheel.pending, [timer.pending for timer in timers]))
+        return log
+
+    same(play)
+
+
+@given(
+    st.integers(1, 0xFFFF),
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.lists(
+        st.tuples(st.sampled_from(["admit", "release", "find"]), st.integers(0, (1 << 64) - 1)), max_size=60
+    ),
+)
+def test_table(tag: int, capacity: int, last: int, steps: list[tuple[str, int]]) -> None:
+    def play(twin: Twin) -> list[Any]:
+        table = twin.table.Table(tag, capacity, last)
+        living: list[Any] = []
+        cells: list[Any] = []
+        log: list[Any] = []
+        for step, value in steps:
+            if step == "admit":
+                cell = twin.cell.Cell()
+                actor = table.admit(cell)
+                log.append(repr(actor))
+                if actor is not None:
+                    living.append(actor)
+                    cells.append(cell)
+            elif step == "release" and living:
+                which = value % len(living)
+                table.release(int(living.pop(which)))
+                cells.pop(which)
+            else:
+                log.append(table.find(value) is None)
+                log.append(
+                    [table.find(int(actor)) is cell for actor, cell in zip(living, cells, strict=True)]
+                )
+            log.append(table.alive)
+        return log
+
+    same(play)
+
+
+REFUSED: tuple[Callable[[Any], Any], ...] = (pickle.dumps, copy.copy, copy.deepcopy, weakref.ref)
+OTHERS: tuple[Any, ...] = (0, 1, -1, 2.5, None, "x", True, 1 << 63, 1 << 64, 1 << 70, -(1 << 70), b"", object)
+
+
+def test_ids_compare_hash_show_and_refuse_alike() -> None:
+    def play(twin: Twin) -> list[str]:
+        table = twin.table.Table(0xFFFF, 1 << 20)
+        ids: list[Any] = [table.admit(twin.cell.Cell()) for _ in range(3)]
+        log: list[str] = []
+        for actor in ids:
+            log += [repr(actor), repr(int(actor)), repr(hash(actor) == hash(int(actor))), repr(bool(actor))]
+            log += [repr([0, 1][:actor])]
+            for other in (*ids, *map(int, ids), *(float(int(each)) for each in ids), *OTHERS):
+                for sign in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
+                    log.append(outcome(getattr(actor, sign), other))
+            log += [outcome(refused, actor) for refused in REFUSED]
+            log.append(outcome(setattr, actor, "anything", 1))
+        log.append(repr(sorted(ids, reverse=True)))
+        return log
+
+    assert "TypeError" in same(play)
+
+
+def test_timers_and_monitors_are_as_closed_in_both() -> None:
+    def play(twin: Twin) -> list[str]:
+        log: list[str] = []
+        for made in (twin.wheel.Timer(), twin.core.MonitorId()):
+            log.append(outcome(setattr, made, "anything", 1))
+            log.append(outcome(weakref.ref, made))
+            log.append(repr(made == made))  # noqa: PLR0124 -- identity is their equality
+            log.append(repr(hash(made) == hash(made)))
+        return log
+
+    same(play)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["send", "try_send", "send_after", "send_async", "stop_actor", "fail_actor", "monitor", "spawn", "run"],
+)
+def test_signatures_are_the_same(name: str) -> None:
+    import inspect
+
+    def play(twin: Twin) -> list[Any]:
+        parameters = inspect.signature(getattr(twin.core.Loop, name)).parameters.values()
+        return [(each.name, each.kind, repr(each.default)) for each in parameters]
+
+    assert len(same(play)) > 1

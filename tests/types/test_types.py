@@ -1,0 +1,110 @@
+"""Types are tests: right uses are clean and infer what they say, each wrong use is an error in mypy and in pyright."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.timeout(300)]
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+BESIDE = Path(sys.executable).parent
+
+
+def tool(name: str) -> str:
+    found = shutil.which(name, path=f"{BESIDE}{os.pathsep}{os.environ.get('PATH', '')}")
+    if found is None:
+        pytest.skip(f"{name} is not installed here; make check runs it")
+    return found
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1", "MYPY_FORCE_COLOR": "0"}
+    environment.pop("PYTHONPATH", None)
+    return subprocess.run(
+        command, capture_output=True, check=False, text=True, cwd=ROOT, env=environment, timeout=280
+    )
+
+
+def mypy(path: Path) -> dict[int, str]:
+    """The first error of each line."""
+    done = run(tool("mypy"), "--no-error-summary", "--no-pretty", "--show-error-codes", str(path))
+    assert done.returncode in {0, 1}, done.stdout + done.stderr
+    errors: dict[int, str] = {}
+    for line in done.stdout.splitlines():
+        match = re.match(r"(.+?):(\d+): error: (.*)", line)
+        if match and Path(ROOT, match[1]).resolve() == path:
+            errors.setdefault(int(match[2]), match[3])
+        else:
+            assert ": note: " in line, f"an error elsewhere: {line}"
+    return errors
+
+
+def pyright(path: Path) -> dict[int, str]:
+    tool("node")
+    done = run(tool("pyright"), "--outputjson", "--project", str(project()), str(path))
+    report: dict[str, Any] = json.loads(done.stdout)
+    errors: dict[int, str] = {}
+    for entry in report["generalDiagnostics"]:
+        if entry["severity"] == "error":
+            assert Path(entry["file"]) == path, entry
+            errors.setdefault(entry["range"]["start"]["line"] + 1, entry["message"])
+    return errors
+
+
+def project() -> Path:
+    """The project's own settings, without its excludes: pyright does not look at a file that is excluded."""
+    path = ROOT / "build" / "pyright-types.json"
+    import tomllib
+
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["pyright"]
+    for key in ("include", "exclude", "ignore"):
+        settings.pop(key, None)
+    for key in ("extraPaths",):
+        settings[key] = [str((ROOT / entry).resolve()) for entry in settings[key]]
+    settings["stubPath"] = str(ROOT / settings["stubPath"])
+    settings["venvPath"] = str(ROOT)
+    settings["include"] = [str(HERE)]
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(settings), "utf-8")
+    return path
+
+
+CHECKERS = {"mypy": mypy, "pyright": pyright}
+
+
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_right_uses_are_clean(checker: str) -> None:
+    assert CHECKERS[checker](HERE / "right_uses.py") == {}
+
+
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_each_wrong_use_is_an_error_and_nothing_else_is(checker: str) -> None:
+    path = HERE / "wrong_uses.py"
+    lines = path.read_text("utf-8").splitlines()
+    marked = {number for number, line in enumerate(lines, 1) if line.endswith("# E:")}
+    found = CHECKERS[checker](path)
+    accepted = {number: lines[number - 1].strip() for number in sorted(marked - set(found))}
+    unmarked = {
+        number: f"{lines[number - 1].strip()}: {found[number]}" for number in sorted(set(found) - marked)
+    }
+    assert not accepted, "\n".join(
+        ["wrong, and accepted:", *(f"{at}: {line}" for at, line in accepted.items())]
+    )
+    assert not unmarked, "\n".join(["unexpected:", *(f"{at}: {line}" for at, line in unmarked.items())])
+
+
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_the_checkers_really_check(checker: str) -> None:
+    """A gate that cannot fail is none."""
+    path = HERE / "wrong_uses.py"
+    assert len(CHECKERS[checker](path)) > 40
