@@ -152,9 +152,16 @@ class Host:
             self.loop.run_until_complete(self.wait(tasks, seconds))
 
     def close(self) -> None:
-        """Withdraw what is ours, and close the event loop if it is ours."""
+        """Withdraw what is ours, and close the event loop if it is ours, its threads and generators included."""
         self.let_go()
-        if self.owned and not self.loop.is_closed():
+        if not self.owned or self.loop.is_closed():
+            return
+        try:
+            self._is_stopping = True
+            if not self.is_any_running():
+                self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+                self.loop.run_until_complete(self.loop.shutdown_default_executor())
+        finally:
             self.loop.close()
 
     def cancel_body(self) -> None:

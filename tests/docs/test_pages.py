@@ -1,0 +1,48 @@
+"""The Python on every page really runs: all blocks of a page, in order, as one program."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+# Its blocks are test files, run by pytest: tests/testing does that.
+ELSEWHERE = {"docs/howto/testing.md"}
+
+
+def pages() -> list[str]:
+    found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    names = [page.relative_to(ROOT).as_posix() for page in found if BLOCK.search(page.read_text("utf-8"))]
+    return [name for name in names if name not in ELSEWHERE]
+
+
+@pytest.mark.parametrize("page", pages())
+def test_page(page: str, tmp_path: Path) -> None:
+    program = tmp_path / "page.py"
+    program.write_text("\n".join(BLOCK.findall((ROOT / page).read_text("utf-8"))), "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(program)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, f"{page} does not run:\n{done.stderr}"
+
+
+@pytest.mark.once
+@pytest.mark.slow
+def test_pages_type_check(tmp_path: Path) -> None:
+    """What a reader copies passes the strictest checker they may have."""
+    for page in pages():
+        name = re.sub(r"\W", "_", page)
+        (tmp_path / f"{name}.py").write_text("\n".join(BLOCK.findall((ROOT / page).read_text("utf-8"))), "utf-8")
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", str(ROOT / "pyproject.toml"), str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_there_are_pages_to_run() -> None:
+    assert {"README.md", "docs/tutorial.md", "docs/howto/overload.md"} <= set(pages())
