@@ -9,7 +9,7 @@ import pytest
 
 from bandstand.core import Clock, Loop, LoopConfig
 from bandstand.testing import VirtualClock
-from tests.core.stage import Diary, HostFactory, LoopMaker
+from tests.core.stage import Diary, HostFactory, LoopMaker, guarded
 
 
 @pytest.fixture
@@ -21,9 +21,11 @@ def clock() -> VirtualClock:
 def make_loop(clock: VirtualClock, loop_factory: HostFactory) -> Iterator[LoopMaker]:
     """Make loops with config fields as keywords; `clock=` for another clock than the virtual one."""
     loops: list[Loop] = []
+    escaped: list[dict[str, Any]] = []
+    factory = guarded(loop_factory, escaped)
 
     def make(clock: Clock = clock, **fields: Any) -> Loop:
-        fields.setdefault("loop_factory", loop_factory)
+        fields.setdefault("loop_factory", factory)
         loop = Loop(LoopConfig(**fields), clock=clock)
         loops.append(loop)
         return loop
@@ -31,6 +33,7 @@ def make_loop(clock: VirtualClock, loop_factory: HostFactory) -> Iterator[LoopMa
     yield make
     for loop in loops:
         loop.destroy()
+    assert escaped == [], "an exception escaped into the event loop"
 
 
 @pytest.fixture

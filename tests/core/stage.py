@@ -122,6 +122,25 @@ class Breakable:
         self.good_calls = after
 
 
+def guarded(factory: HostFactory, escaped: list[dict[str, Any]]) -> HostFactory:
+    """Event loops that stop when an exception escapes into them: the test fails then, where it would hang otherwise.
+
+    (An event loop logs such an exception and goes on; `run()` would wait for ever, on uvloop past any alarm.)
+    """
+
+    def make() -> asyncio.AbstractEventLoop:
+        host = factory()
+
+        def give_up(host: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+            escaped.append(context)
+            host.stop()
+
+        host.set_exception_handler(give_up)
+        return host
+
+    return make
+
+
 def settle(loop: Loop) -> int:
     """Tick until no actor is ready and no timer is due; how many messages were handled."""
     total = 0

@@ -33,6 +33,7 @@ from tests.core.stage import (
     LoopMaker,
     check_books,
     collect,
+    guarded,
     idle,
     obey,
     settle,
@@ -304,18 +305,8 @@ def test_a_clock_that_breaks_anywhere_ends_run_with_an_internal_error(
     """Also outside the tick proper, where the next wake-up is reckoned: run() must not hang."""
     escaped: list[dict[str, Any]] = []
 
-    def guarded() -> asyncio.AbstractEventLoop:
-        host = loop_factory()
-
-        def give_up(host: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-            escaped.append(context)
-            host.stop()
-
-        host.set_exception_handler(give_up)
-        return host
-
     clock = Breakable()
-    with Loop(LoopConfig(loop_factory=guarded), clock=clock) as loop:
+    with Loop(LoopConfig(loop_factory=guarded(loop_factory, escaped)), clock=clock) as loop:
         actor = loop.spawn(stopper)
         keeper = loop.spawn(idle)
         loop.send_after(keeper, 50_000, "x")

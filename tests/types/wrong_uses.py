@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bandstand.core import ActorId, Context, Lane, Loop, LoopConfig, Observer, Overflow, Verdict
+from bandstand.core import ActorId, Context, Lane, Loop, LoopConfig, Observer, Verdict
 
 
 class Counter:
@@ -83,7 +83,6 @@ def use(loop: Loop, actor: ActorId) -> None:
     Loop(clock=Clockless())  # E:
     Loop(LoopConfig(), Clockless())  # E:
     loop.statistics().sent = 5  # E:
-    loop.spawn(count, Counter(), overflow=Overflow.CONFLATE).number  # E:
     value: str = loop.poll_once()  # E:
     other: bool = loop.send(actor, 1)  # E:
     with loop as inner:

@@ -151,14 +151,21 @@ class Host:
         if tasks:
             self.loop.run_until_complete(self.wait(tasks, seconds))
 
-    def close(self) -> None:
-        """Withdraw what is ours, and close the event loop if it is ours, its threads and generators included."""
+    def close(self, seconds: float) -> None:
+        """Withdraw what is ours, and close the event loop if it is ours, with what behaviors have started on it.
+
+        Tasks are cancelled and given `seconds` to end; generators and threads of the executor are ended too.
+        """
         self.let_go()
         if not self.owned or self.loop.is_closed():
             return
         try:
             self._is_stopping = True
             if not self.is_any_running():
+                tasks = asyncio.all_tasks(self.loop)
+                for task in tasks:
+                    task.cancel()
+                self.run_wait(list(tasks), seconds)
                 self.loop.run_until_complete(self.loop.shutdown_asyncgens())
                 self.loop.run_until_complete(self.loop.shutdown_default_executor())
         finally:

@@ -64,6 +64,8 @@ class Hosted(Kernel):
         self._past_wakeups = 0
         self._ticking = False
         self._until_idle = False
+        # Driven tick by tick: then time, too, is moved by hand only.
+        self._is_by_hand = False
         self._is_destroyed = False
         self._broken: BandstandError | None = None
         self._on_idle: Callable[[int], bool] | None = getattr(clock, "on_idle", None)
@@ -96,8 +98,8 @@ class Hosted(Kernel):
         self._refuse_driven("run()")
         Host.refuse_running()
         host = self._owned()
-        self._take_thread()
         with Interrupts(self.request_stop, is_on=handle_signals):
+            self._take_thread()
             self._attach(host)
             self._until_idle = until_idle
             try:
@@ -112,7 +114,7 @@ class Hosted(Kernel):
                 self._detach()
                 if self._closed:
                     self._shut_down()
-                    host.close()
+                    host.close(self.config.stop_timeout_ms / 1000)
         self._raise_failure()
 
     def request_stop(self) -> None:
@@ -152,9 +154,11 @@ class Hosted(Kernel):
             Host.refuse_running()
             host = self._owned()
             self._attach(host)
+            self._is_by_hand = True
             try:
                 host.run_pass()
             finally:
+                self._is_by_hand = False
                 self._detach()
         if self._host is None:
             if self._closed:
@@ -184,7 +188,7 @@ class Hosted(Kernel):
             if host is not None and not self._down and self._drivers is not None:
                 self._end_actors()
                 await host.wait(self._drivers.busy(), self.config.stop_timeout_ms / 1000)
-                await host.wait(self._end_drivers(), 1.0)
+                await host.wait(self._end_drivers(has_waited=True), 1.0)
         finally:
             self.destroy()
         if self._broken is not None and host is not None:
@@ -220,7 +224,7 @@ class Hosted(Kernel):
         self._detach()
         self._shut_down()
         if self._own_host is not None:
-            self._own_host.close()
+            self._own_host.close(self.config.stop_timeout_ms / 1000)
         self._is_destroyed = True
 
     # -- the way in and out of a host ----------------------------------------------------------------------------------
@@ -288,9 +292,9 @@ class Hosted(Kernel):
             host = self._own_host
             if self._drivers is not None and host is not None and self._drivers.host is host.loop:
                 host.run_wait(self._drivers.busy(), self.config.stop_timeout_ms / 1000)
-                host.run_wait(self._end_drivers(), 1.0)
+                host.run_wait(self._end_drivers(has_waited=True), 1.0)
         finally:
-            self._end_drivers()
+            self._end_drivers(has_waited=False)
             self._down = True
             self._drain()
             self._gossip.speak(self._dead, self._dropped, is_last=True)
@@ -303,14 +307,20 @@ class Hosted(Kernel):
         finally:
             self._ticking = False
 
-    def _end_drivers(self) -> list[Any]:
+    def _end_drivers(self, *, has_waited: bool) -> list[Any]:
         """End without their coroutines what has not ended in time; the tasks that are still to be waited for."""
         stragglers = self._abandon()
-        if stragglers:
+        if stragglers and has_waited:
             logger.error(
                 "%d actors were ended although their async behavior had not ended %g ms after it was cancelled",
                 stragglers,
                 self.config.stop_timeout_ms,
+            )
+        elif stragglers:
+            logger.warning(
+                "%d actors were ended without waiting for their async behavior, which was cancelled: a loop that rides "
+                "an event loop can only wait at the end of its `async with` block",
+                stragglers,
             )
         drivers, self._drivers = self._drivers, None
         return [] if drivers is None else drivers.close()
@@ -369,7 +379,12 @@ class Hosted(Kernel):
         if self._has_ready():
             host.call_soon()
             return
-        if self._on_idle is not None and self._in_flight == 0 and self._watched_fds == 0:
+        if (
+            self._on_idle is not None
+            and not self._is_by_hand
+            and self._in_flight == 0
+            and self._watched_fds == 0
+        ):
             wait = self._wake_in()
             if wait > 0 and self._on_idle(wait):
                 host.call_soon()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import threading
 from contextvars import copy_context
-from inspect import iscoroutinefunction
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
@@ -109,8 +108,7 @@ class Loop(Watching):
         if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # same
             raise InvalidArgument(f"name is {name!r}: pass a string")
         try:
-            context = copy_context() if iscoroutinefunction(behavior) else None
-            actor = self._create(behavior, state, name, cap, policy, supervisor, context)
+            actor = self._create(behavior, state, name, cap, policy, supervisor, copy_context())
         except MemoryError as error:
             raise NoMemory("there is no memory for one more actor") from error
         if actor is None:

@@ -2,7 +2,8 @@
 
 `VirtualClock` is time as an argument, `Probe` keeps what an actor received, `shuffle` runs ready actors in another order
 for every seed, `Leaks` and `leaks_of` find what a test has left behind. The pytest plugin offers all of it as fixtures:
-`bandstand_loop`, `bandstand_clock`, `bandstand_probe`, `bandstand_seed`, `bandstand_shuffled`, `bandstand_loops`.
+`bandstand_loop`, `bandstand_loops`, `bandstand_clock`, `bandstand_probe`, `bandstand_seed`, `bandstand_shuffled`,
+`bandstand_leak_check`.
 """
 
 from bandstand.testing.clock import VirtualClock as VirtualClock

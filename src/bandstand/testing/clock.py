@@ -13,6 +13,9 @@ __all__ = ("VirtualClock",)
 
 Result = TypeVar("Result")
 
+# 146 years: what a loop accepts as a reading.
+END_OF_TIME = 1 << 62
+
 
 @final
 class VirtualClock:
@@ -27,14 +30,22 @@ class VirtualClock:
 
     Sockets, pipes and other threads are real and live in real time; a jump does not wait for them, except for what
     `asyncio.to_thread` and `run_in_executor` have been given.
+
+    Args:
+        start_ns: what it reads at first.
+        autojump: whether it jumps by itself; False for a clock that only `advance` moves.
+
+    Raises:
+        InvalidArgument: `start_ns` is no int from 0 to 2⁶² - 1.
     """
 
-    __slots__ = ("_has_event_loop", "_is_jumping", "_now")
+    __slots__ = ("_is_jumping", "_now")
 
     def __init__(self, start_ns: int = 1_234_567_890_123, *, autojump: bool = True) -> None:
+        if type(start_ns) is not int or not 0 <= start_ns < END_OF_TIME:
+            raise InvalidArgument(f"start_ns is {start_ns!r}: pass an int from 0 to 2**62 - 1")
         self._now = start_ns
         self._is_jumping = autojump
-        self._has_event_loop = False
 
     def now_ns(self) -> int:
         """The virtual time, in nanoseconds."""
@@ -44,33 +55,41 @@ class VirtualClock:
         """Let `ms` milliseconds pass.
 
         Raises:
-            InvalidArgument: `ms` is negative or no number. Time does not go back.
+            InvalidArgument: `ms` is negative or no number, or leads past the end of time, 146 years from 0.
         """
-        if not 0 <= ms < float("inf"):
+        is_number = isinstance(ms, (int, float))  # callers without types
+        if not is_number or not 0 <= ms < float("inf"):
             raise InvalidArgument(f"ms is {ms!r}: time goes forward only, by a finite number of milliseconds")
-        self._now += round(ms * 1_000_000)
+        self._move(round(ms * 1_000_000))
 
     def on_idle(self, wait_ns: int) -> bool:
-        """Jump to the next deadline, if this clock jumps and no event loop of its own will do it."""
-        if not self._is_jumping or self._has_event_loop:
-            return False
-        self._now += wait_ns
-        return True
+        """Jump to a loop's next deadline, unless this clock's own event loop runs: that one sees to it itself."""
+        try:
+            running = asyncio.get_running_loop()
+        except RuntimeError:
+            return self.jump(wait_ns)
+        is_ours = isinstance(running, VirtualEventLoop) and running.clock is self
+        return not is_ours and self.jump(wait_ns)
+
+    def jump(self, ns: int) -> bool:
+        """Move on by `ns` nanoseconds if this clock jumps by itself; whether it does. For event loops."""
+        if self._is_jumping:
+            self._move(ns)
+        return self._is_jumping
 
     def new_event_loop(self) -> asyncio.AbstractEventLoop:
         """Make an event loop that lives in this clock's time, for `loop_factory`."""
-        self._has_event_loop = True
-        return VirtualEventLoop(self.now_ns, self._jump)
+        return VirtualEventLoop(self)
 
     def run(self, main: Coroutine[Any, Any, Result]) -> Result:
         """Run a coroutine in virtual time, as `asyncio.run` does in real time."""
         with asyncio.Runner(loop_factory=self.new_event_loop) as runner:
             return runner.run(main)
 
-    def _jump(self, ns: int) -> bool:
-        if self._is_jumping:
-            self._now += ns
-        return self._is_jumping
+    def _move(self, ns: int) -> None:
+        if self._now + ns >= END_OF_TIME:
+            raise InvalidArgument(f"{ns} ns from {self._now} ns is past the end of virtual time, 2**62 ns")
+        self._now += ns
 
     def __repr__(self) -> str:
         return f"<VirtualClock at {self._now} ns>"

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import threading
 from dataclasses import dataclass
+from time import monotonic
+from typing import TYPE_CHECKING
 
-from bandstand.core import Loop
+if TYPE_CHECKING:
+    from bandstand.core import Loop
 
-__all__ = ("Leaks", "leaks_of")
+__all__ = ("Leaks", "leaks_of", "pending_tasks")
+
+# Workers that wait for the end of somebody's event loop, which has yet to come. Our own loops end theirs.
+WORKERS = ("asyncio_", "AnyIO worker thread")
+# What a loop calls the tasks in which it runs async behaviors.
+DRIVER = "bandstand driver"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +33,33 @@ class Leaks:
         """Look at the process as it is."""
         return cls(frozenset(threading.enumerate()), _open_fds())
 
-    def since(self) -> list[str]:
-        """Say, in words, which threads and descriptors have come since the snapshot."""
+    def since(self, *, patience: float = 1.0) -> list[str]:
+        """Say, in words, which threads and descriptors have come since the snapshot and do not go.
+
+        Garbage is collected first, and what is just ending is given `patience` seconds. Workers of asyncio's default
+        executors and of anyio end with their event loop, and are not counted.
+        """
+        found = self._found()
+        if found:
+            gc.collect()
+        end = monotonic() + patience
+        while (found := self._found()) and monotonic() < end:
+            threading.Event().wait(0.005)
+        return found
+
+    def allowing(self, before: Leaks, after: Leaks) -> Leaks:
+        """This snapshot, but what came between two others is not held against anybody."""
+        return Leaks(
+            self.threads | (after.threads - before.threads),
+            self.fds | (after.fds - before.fds),
+        )
+
+    def _found(self) -> list[str]:
         now = Leaks.now()
         threads = [
-            f"thread {thread.name!r} still runs" for thread in now.threads - self.threads if thread.is_alive()
+            f"thread {thread.name!r} still runs"
+            for thread in sorted(now.threads - self.threads, key=lambda thread: thread.name)
+            if thread.is_alive() and not thread.name.startswith(WORKERS)
         ]
         fds = [f"descriptor {fd} is still open ({_name(fd)})" for fd in sorted(now.fds - self.fds)]
         return threads + fds
@@ -47,11 +78,13 @@ def leaks_of(loop: Loop) -> list[str]:
     return [f"{count} {what}" for count, what in held if count]
 
 
-def pending_tasks(event_loop: asyncio.AbstractEventLoop) -> list[str]:
-    """Say, in words, which tasks of an event loop have not ended."""
-    return [
-        f"task {task.get_name()!r} has not ended" for task in asyncio.all_tasks(event_loop) if not task.done()
-    ]
+def pending_tasks(event_loop: asyncio.AbstractEventLoop, *, drivers: bool = True) -> list[str]:
+    """Say, in words, which tasks of an event loop have not ended.
+
+    Without `drivers`, the tasks do not count that a `Loop` keeps for its async behaviors, idle ones included.
+    """
+    names = sorted(task.get_name() for task in asyncio.all_tasks(event_loop) if not task.done())
+    return [f"task {name!r} has not ended" for name in names if drivers or name != DRIVER]
 
 
 def _open_fds() -> frozenset[int]:

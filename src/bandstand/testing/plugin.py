@@ -1,23 +1,35 @@
 """The pytest plugin: fixtures for time, loops, probes, seeds and leaks. Loaded by its entry point.
 
-It works beside pytest-asyncio and anyio's plugin: it takes no test over and touches no event loop of theirs. Everything
-is imported when a fixture is used, so a test suite that uses none pays nothing.
+It works beside pytest-asyncio and anyio's plugin: it takes no test over and touches no event loop of theirs. The runtime
+is imported when a fixture is used, so a test suite that uses none does not pay for it.
+
+Leaks are looked for when all of a test's fixtures have been torn down: what other plugins and fixtures hold for the
+length of a test is given back by then. What a fixture of a wider scope opens is that fixture's, whenever it is set up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from random import SystemRandom
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    import asyncio
+
     from bandstand.core import Loop, LoopConfig
     from bandstand.testing.clock import VirtualClock
+    from bandstand.testing.leaks import Leaks
     from bandstand.testing.probe import Probe
 
-SEED = pytest.StashKey[int]()
+SEED: pytest.StashKey[int] = pytest.StashKey()
+BEFORE: pytest.StashKey[Leaks] = pytest.StashKey()
+FOUND: pytest.StashKey[list[str]] = pytest.StashKey()
+
+
+# -- hooks -------------------------------------------------------------------------------------------------------------
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,10 +50,45 @@ def pytest_runtest_makereport(
     """Print the seed of a test that failed."""
     report = yield
     if report.failed and SEED in item.stash:
-        report.sections.append(
-            ("bandstand", f"to see this again: pytest --bandstand-seed={item.stash[SEED]}")
-        )
+        sentence = f"to see this again: pytest '{item.nodeid}' --bandstand-seed={item.stash[SEED]}"
+        report.sections.append(("bandstand", sentence))
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """Hold nothing against a test that a fixture of a wider scope has opened meanwhile."""
+    stash = request.config.stash
+    if fixturedef.scope == "function" or BEFORE not in stash:
+        return (yield)
+    from bandstand.testing.leaks import Leaks
+
+    before = Leaks.now()
+    try:
+        return (yield)
+    finally:
+        stash[BEFORE] = stash[BEFORE].allowing(before, Leaks.now())
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
+    """Fail a test that has left something behind, once everything has been torn down."""
+    stash = item.config.stash
+    try:
+        yield
+        found = item.stash.setdefault(FOUND, [])
+        if BEFORE in stash:
+            found += stash[BEFORE].since()
+    finally:
+        if BEFORE in stash:
+            del stash[BEFORE]
+    if found:
+        pytest.fail("the test has left something behind: " + "; ".join(found), pytrace=False)
+
+
+# -- fixtures ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -53,38 +100,65 @@ def bandstand_clock() -> VirtualClock:
 
 
 @pytest.fixture
-def bandstand_loops(bandstand_clock: VirtualClock) -> Iterator[Callable[..., Loop]]:
-    """Make loops, `bandstand_loops(config=None)`, on the virtual clock; they are destroyed and checked for leaks."""
-    from bandstand.core import Loop
-    from bandstand.testing.leaks import Leaks, leaks_of
+def bandstand_leak_check(request: pytest.FixtureRequest) -> None:
+    """Fail the test if threads or descriptors are left of it at its end. Every loop fixture includes it.
 
-    before = Leaks.now()
-    made: list[Loop] = []
+    Override it with a fixture that does nothing to switch it off.
+    """
+    from bandstand.testing.leaks import Leaks
 
-    def make(config: LoopConfig | None = None) -> Loop:
-        loop = Loop(config, clock=bandstand_clock)
-        made.append(loop)
-        return loop
-
-    yield make
-    found: list[str] = []
-    for loop in made:
-        loop.destroy()
-        found += leaks_of(loop)
-    found += before.since()
-    if found:
-        pytest.fail("the test has left something behind: " + "; ".join(found), pytrace=False)
+    request.config.stash[BEFORE] = Leaks.now()
 
 
 @pytest.fixture
-def bandstand_loop(bandstand_loops: Callable[..., Loop], bandstand_clock: VirtualClock) -> Loop:
+def bandstand_loops(
+    request: pytest.FixtureRequest,
+    bandstand_clock: VirtualClock,
+    bandstand_leak_check: None,  # noqa: ARG001  # for its effect
+) -> Iterator[Callable[..., Loop]]:
+    """Make loops in virtual time: `bandstand_loops()`, `bandstand_loops(LoopConfig(...))`.
+
+    They ride the clock's own event loop unless the config has another `loop_factory`. They are destroyed at the end;
+    tasks of theirs that have not ended by then fail the test.
+    """
+    from bandstand.core import Loop, LoopConfig
+    from bandstand.testing.leaks import leaks_of, pending_tasks
+
+    loops: list[Loop] = []
+    hosts: dict[Loop, asyncio.AbstractEventLoop] = {}
+
+    def make(config: LoopConfig | None = None) -> Loop:
+        config = LoopConfig() if config is None else config
+        new_host = config.loop_factory or bandstand_clock.new_event_loop
+
+        def remembered() -> asyncio.AbstractEventLoop:
+            host = hosts[loop] = new_host()
+            return host
+
+        loop = Loop(replace(config, loop_factory=remembered), clock=bandstand_clock)
+        loops.append(loop)
+        return loop
+
+    yield make
+    found = request.node.stash.setdefault(FOUND, [])
+    for loop in loops:
+        host = hosts.get(loop)
+        if host is not None and loop.statistics().in_flight == 0:
+            # Nothing is in flight that they could work for: somebody has started them and forgotten.
+            found += pending_tasks(host, drivers=False)
+        loop.destroy()
+        found += leaks_of(loop)
+        if host is not None:
+            found += [task for task in pending_tasks(host) if task not in found]
+
+
+@pytest.fixture
+def bandstand_loop(bandstand_loops: Callable[..., Loop]) -> Loop:
     """A loop in virtual time: `run()` jumps from deadline to deadline, `poll_once()` runs one tick.
 
-    It is destroyed at the end; actors, timers, descriptors, tasks and threads that are left then fail the test.
+    It is destroyed at the end; tasks, threads and descriptors that are left then fail the test.
     """
-    from bandstand.core import LoopConfig
-
-    return bandstand_loops(LoopConfig(loop_factory=bandstand_clock.new_event_loop))
+    return bandstand_loops()
 
 
 @pytest.fixture

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
-from bandstand.core import ActorId, Context, Lane, Loop, Verdict
+if TYPE_CHECKING:
+    from bandstand.core import ActorId, Context, Lane, Loop, Verdict
 
 __all__ = ("Probe", "Received")
 

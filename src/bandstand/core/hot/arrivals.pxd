@@ -14,6 +14,8 @@ cdef class Arrivals(Timers):
     @cython.final
     cdef bint _promise(self, Cell cell, int lane) except -1
     @cython.final
+    cdef bint _add_surplus(self, Cell cell) except -1
+    @cython.final
     cdef object _refused_afar(self, object target)
     @cython.final
     cdef object _full_afar(self, Cell cell, int lane)

@@ -77,8 +77,11 @@ class Arrivals(Timers):
             raise self._refused_afar(target)
         number = self._checked(tag, lane)
         promised = self._promise(cell, number)
-        if not promised and cell.overflow is None:
-            raise self._full_afar(cell, number)
+        if not promised:
+            if cell.overflow is None:
+                raise self._full_afar(cell, number)
+            if not self._add_surplus(cell):
+                return
         self._inbox.append((cell, number, promised, data, tag, sender))
         if not self._armed_inbox:
             self._armed_inbox = True
@@ -92,6 +95,19 @@ class Arrivals(Timers):
             with self._lock:
                 return cell.promise(lane)
         return cell.promise(lane)  # type: ignore[unreachable]  # for the checkers the source is never compiled
+
+    def _add_surplus(self, cell: Cell) -> bool:
+        """Let a message without a promise into the inbox; False if a whole mailbox of them waits there already.
+
+        Then this one is given up here: a loop that does not come to empty its inbox must not fill the memory.
+        """
+        with self._lock:
+            if cell.surplus < cell.cap:
+                cell.surplus += 1
+                return True
+            self._accepted += 1
+            self._dropped += 1
+            return False
 
     def _refused_afar(self, target: object) -> BandstandError:
         with self._lock:
@@ -129,4 +145,6 @@ class Arrivals(Timers):
                 self._ready(cell)
         else:
             # Its lane was full and its policy is to give something up: that is decided now, here.
+            with self._lock:
+                cell.surplus -= 1
             self._enqueue(cell, lane, data, tag, sender)

@@ -3,9 +3,14 @@ from libc.stdint cimport int64_t
 from bandstand.core.hot.cell cimport Cell
 from bandstand.core.hot.turn cimport Turn
 from bandstand.core.hot.ids cimport ActorId
+from bandstand.core.hot.ring cimport Ring
 from bandstand.core.hot.runqueue cimport RunQueue
 from bandstand.core.hot.arrivals cimport Arrivals
 
+cdef extern from "pythread.h":
+    unsigned long PyThread_get_thread_ident() noexcept
+
+cdef Py_ssize_t REST_ROOM
 cdef int ACCEPTED
 cdef int DATA
 cdef int FAIL_REASON
@@ -50,9 +55,6 @@ cdef class Kernel(Arrivals):
     cpdef object _resume(self, Cell cell, object verdict, object error, bint was_cancelled)
     @cython.locals(cell=Cell, count=Py_ssize_t)
     cpdef Py_ssize_t _abandon(self) except -1
-    @cython.final
-    @cython.locals(queue=RunQueue, skip=Py_ssize_t)
-    cdef Cell _pick(self)
     @cython.locals(cell=Cell)
     cpdef object _begin_watch(self, object owner)
     cpdef ActorId _actor_of(self, Cell cell)
@@ -63,7 +65,13 @@ cdef class Kernel(Arrivals):
     @cython.locals(cell=Cell)
     cpdef tuple _at_hand(self)
     @cython.final
+    cdef bint _took_io(self, Cell cell, Turn turn) except -1
+    @cython.final
+    @cython.locals(ring=Ring)
     cdef object _settle(self, Cell cell)
+    @cython.final
+    @cython.locals(actor=ActorId, cell=Cell, ring=Ring)
+    cdef bint _post_fast(self, object target, object data, object tag, object lane, object sender) except -1
     @cython.final
     cdef object _panic(self, Cell cell, object error)
 
@@ -80,7 +88,7 @@ cdef class Kernel(Arrivals):
     @cython.locals(visits=Py_ssize_t, end=int64_t, queue=RunQueue, look=int64_t, pace=Py_ssize_t, since=Py_ssize_t, now=int64_t)
     cdef object _run(self, int64_t start, bint overfull)
     @cython.final
-    @cython.locals(turn=Turn, budget=Py_ssize_t, handled=Py_ssize_t)
+    @cython.locals(turn=Turn, ring=Ring, budget=Py_ssize_t, handled=Py_ssize_t)
     cdef Py_ssize_t _visit(self, Cell cell) except -1
     @cython.final
     cdef object _judge(self, Cell cell, object verdict, bint may_perform)

@@ -17,6 +17,7 @@ cdef class Mailbox:
     cdef Py_ssize_t coming_data
     cdef Py_ssize_t coming_management
     cdef Py_ssize_t coming_control
+    cdef Py_ssize_t surplus
     cdef Ring data
     cdef Ring management
     cdef Ring control
@@ -42,9 +43,6 @@ cdef class Mailbox:
     @cython.final
     @cython.locals(ring=Ring)
     cdef object offer_reserved(self, object data, object tag, object sender)
-    @cython.final
-    @cython.locals(ring=Ring)
-    cdef object take(self, Turn turn)
     @cython.final
     @cython.locals(ring=Ring)
     cdef object take_urgent(self, Turn turn)

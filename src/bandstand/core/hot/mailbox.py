@@ -43,6 +43,7 @@ class Mailbox:
         "management",
         "plain",
         "reserve",
+        "surplus",
         "system",
         "urgent",
     )
@@ -61,6 +62,8 @@ class Mailbox:
         self.coming_data: Count = 0
         self.coming_management: Count = 0
         self.coming_control: Count = 0
+        # Messages from other threads that came without a promise, for the overflow policy to decide about.
+        self.surplus: Count = 0
         # How many messages wait in the three lanes above DATA.
         self.urgent: Count = 0
         self.data: Ring | None = None
@@ -137,16 +140,11 @@ class Mailbox:
         ring.push(data, tag, sender)
         self.urgent += 1
 
-    def take(self, turn: Turn) -> object:
-        """Take the next message by priority into `turn`; its data. Never call it empty."""
-        if self.urgent == 0:
-            ring = self.data
-            turn.lane_number = DATA
-            return ring.pop(turn)  # type: ignore[union-attr]  # never called empty; a check would cost every message
-        return self.take_urgent(turn)
-
     def take_urgent(self, turn: Turn) -> object:
-        """Take the next message of the lanes above DATA."""
+        """Take the next message of the lanes above DATA, by priority. Only if `urgent` says there is one.
+
+        Messages of DATA the kernel takes from the ring itself: that is the hottest line of all.
+        """
         self.urgent -= 1
         ring = self.system
         if ring is not None and ring.count > 0:

@@ -11,3 +11,5 @@ cdef class RunQueue:
     cdef object push(self, Cell cell)
     @cython.locals(cell=Cell)
     cdef Cell pop(self)
+    @cython.locals(before=Cell, cell=Cell)
+    cdef Cell pick(self, Py_ssize_t position)

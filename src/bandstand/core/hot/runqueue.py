@@ -44,3 +44,22 @@ class RunQueue:
         cell.next_ready = None
         self.count -= 1
         return cell
+
+    def pick(self, position: Count) -> Cell:
+        """Take the cell at a position, counted from the one that has waited longest. For shuffled orders; O(n)."""
+        if position == 0:
+            return self.pop()
+        before = self.first
+        assert before is not None
+        while position > 1:
+            position -= 1
+            before = before.next_ready
+            assert before is not None
+        cell = before.next_ready
+        assert cell is not None
+        before.next_ready = cell.next_ready
+        if before.next_ready is None:
+            self.last = before
+        cell.next_ready = None
+        self.count -= 1
+        return cell

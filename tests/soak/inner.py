@@ -1,0 +1,106 @@
+"""Whole loops inside a world: made, driven a little, and ended in the middle of things."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from random import Random
+
+from bandstand.core import Context, Loop, LoopConfig, Statistics
+from bandstand.errors import LoopClosed, MailboxFull, NoSuchActor
+from bandstand.testing import leaks_of
+from tests.soak.books import Fail
+from tests.soak.plan import LoopFactory
+
+
+class Chatter:
+    """A handful of actors that keep each other busy."""
+
+    def __init__(self, loop: Loop, random: Random, *, with_coroutines: bool) -> None:
+        self.loop = loop
+        self.random = random
+        self.handled = 0
+        behaviors = [self.talk, self.talk_on] if with_coroutines else [self.talk]
+        self.actors = [loop.spawn(random.choice(behaviors), mailbox_cap=9) for _ in range(6)]
+        for actor in self.actors[1:]:
+            loop.monitor(self.actors[0], actor)
+        for _ in range(20):
+            self.say()
+
+    def say(self) -> None:
+        target = self.random.choice(self.actors)
+        try:
+            if self.random.random() < 0.3:
+                self.loop.send_after(target, self.random.choice((0, 1, 500)), None)
+            else:
+                self.loop.send(target, None)
+        except (MailboxFull, NoSuchActor, LoopClosed):
+            return
+
+    def talk(self, ctx: Context[None], data: object) -> None:
+        self.handled += 1
+        if self.random.random() < 0.02:
+            self.loop.stop_actor(ctx.self_id)
+        for _ in range(self.random.randrange(3)):
+            self.say()
+
+    async def talk_on(self, ctx: Context[None], data: object) -> None:
+        self.talk(ctx, data)
+        await asyncio.sleep(self.random.choice((0, 0.001)))
+
+
+def check(loop: Loop, fail: Fail) -> Statistics:
+    """Check the books of a loop that was destroyed."""
+    stats = loop.statistics()
+    if stats.sent != stats.handled + stats.refused + stats.dead + stats.dropped + stats.waiting:
+        fail(f"the books of an inner loop do not balance: {stats}")
+    if left := leaks_of(loop):
+        fail(f"an inner loop was destroyed, and still {left}")
+    return stats
+
+
+def perform(seed: str, fail: Fail) -> None:
+    """Make a loop, poll it a few times inside somebody's behavior, end it; functions only, since nobody runs a host."""
+    random = Random(seed)
+    loop = Loop(LoopConfig(max_msgs_per_actor=random.choice((1, 64)), max_tick_ms=1.0))
+    chatter = Chatter(loop, random, with_coroutines=False)
+    for _ in range(random.randrange(20)):
+        loop.poll_once()
+    if random.random() < 0.5:
+        loop.request_stop()
+        try:
+            loop.poll_once()
+        except LoopClosed:
+            pass
+        else:
+            fail("a loop that was asked to stop could be polled")
+    loop.destroy()
+    loop.destroy()
+    stats = check(loop, fail)
+    if stats.handled != chatter.handled:
+        fail(f"an inner loop handled {chatter.handled} messages and counts {stats.handled}")
+
+
+class Inner(threading.Thread):
+    """A loop that runs in a thread of its own until somebody stops it."""
+
+    def __init__(self, seed: str, loop_factory: LoopFactory, fail: Fail) -> None:
+        super().__init__(name="inner loop", daemon=True)
+        self._random = Random(seed)
+        self._loop = Loop(LoopConfig(loop_factory=loop_factory))
+        self._fail = fail
+
+    def run(self) -> None:
+        loop = self._loop
+        loop.run(until_idle=False) if self._prepare() else None
+        loop.destroy()
+        check(loop, self._fail)
+
+    def _prepare(self) -> bool:
+        # run() makes this thread the owner; until then the loop belongs to the one that made it.
+        self._loop = Loop(self._loop.config) if self._random.random() < 0.5 else self._loop
+        return True
+
+    def request_stop(self) -> None:
+        """Stop it, from any thread."""
+        self._loop.request_stop()
