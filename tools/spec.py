@@ -1,10 +1,13 @@
-"""Print every requirement with the tests that prove it, and fail where the ledger and the tests disagree.
+"""Print every requirement and every promise with its tests, and fail where the pages and the tests disagree.
 
     python tools/spec.py            the ledger, as `make spec` prints it
     python tools/spec.py --brief    only the sums and what is wrong
 
 The ids come from docs/requirements.md, the tests from pytest's own collection: what pytest would not run, or expects to
 fail, proves nothing. It is an error if a line is listed as done and has no test, or if a test names an unknown id.
+
+The promises are those of docs/semantics.md (`**G7 — …**`), the tests those marked `guarantee("G7")`. A promise that no
+test holds is an error, and so is a test of a promise that nobody made.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 STATUSES = ("done", "partly", "planned")
 
 _LINE = re.compile(r"^- \*\*([A-Z]\d+)\*\* · (\w+) — (.+)$")
+_PROMISE = re.compile(r"^\*\*(G\d+) — (.+?)\*\*", re.MULTILINE)
 _LOOKS_LIKE_ONE = re.compile(r"^- \*\*[A-Z]\d+")
 
 
@@ -37,16 +41,17 @@ class Requirement:
 
 
 class Collector:
-    """A pytest plugin that notes which test carries which requirement ids."""
+    """A pytest plugin that notes which test carries which ids in a marker of a given name."""
 
-    def __init__(self) -> None:
+    def __init__(self, marker: str) -> None:
+        self.marker = marker
         self.tests: dict[str, set[str]] = {}
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
             proves_nothing = any(True for name in ("skip", "xfail") for _ in item.iter_markers(name))
             name = item.nodeid.partition("[")[0]
-            for marker in item.iter_markers("spec"):
+            for marker in item.iter_markers(self.marker):
                 for spec_id in marker.args:
                     proofs = self.tests.setdefault(str(spec_id), set())
                     if not proves_nothing:
@@ -96,15 +101,30 @@ def disagreements(requirements: list[Requirement], tests: dict[str, set[str]]) -
     return problems
 
 
-def collect(folder: Path) -> dict[str, set[str]]:
-    """Let pytest collect the suite and return the tests of each id."""
-    collector = Collector()
+def broken_promises(text: str, tests: dict[str, set[str]]) -> list[str]:
+    """Return the promises that no test holds, and the tests of promises that were never made."""
+    made = [number for number, _ in _PROMISE.findall(text)]
+    problems = [f"{number} is promised twice" for number, times in Counter(made).items() if times > 1]
+    problems += [f"{number} is promised, and no test holds it" for number in made if not tests.get(number)]
+    problems += [
+        f"{number} is no promise of docs/semantics.md, but {', '.join(sorted(tests[number])) or 'a skipped test'} names it"
+        for number in sorted(tests)
+        if number not in made
+    ]
+    return problems
+
+
+def collect(folder: Path) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """Let pytest collect the suite; the tests of each requirement, and of each promise."""
+    specs, guarantees = Collector("spec"), Collector("guarantee")
     output = io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-        code = pytest.main(["--collect-only", "-q", "-p", "no:randomly", str(folder)], plugins=[collector])
+        code = pytest.main(
+            ["--collect-only", "-q", "-p", "no:randomly", str(folder)], plugins=[specs, guarantees]
+        )
     if code not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
         raise SystemExit(f"{output.getvalue()}\nspec: pytest could not collect the tests")
-    return collector.tests
+    return specs.tests, guarantees.tests
 
 
 def render(requirements: list[Requirement], tests: dict[str, set[str]]) -> str:
@@ -124,13 +144,21 @@ def main() -> int:
     parser.add_argument("--brief", action="store_true", help="only the sums and what is wrong")
     options = parser.parse_args()
     requirements, problems = read_ledger((ROOT / "docs" / "requirements.md").read_text("utf-8"))
-    tests = collect(ROOT / "tests")
+    tests, held = collect(ROOT / "tests")
+    semantics = (ROOT / "docs" / "semantics.md").read_text("utf-8")
+    promises = _PROMISE.findall(semantics)
     problems += disagreements(requirements, tests)
+    problems += broken_promises(semantics, held)
     if not options.brief:
         print(render(requirements, tests))
+        print()
+        for number, title in promises:
+            print(f"{number:<4} {title.rstrip('.')}: {len(held.get(number, ()))} tests")
     count = Counter(requirement.status for requirement in requirements)
     sums = ", ".join(f"{count[status]} {status}" for status in STATUSES)
-    print(f"\nspec: {len(requirements)} requirements: {sums}; {len(problems)} problems")
+    print(
+        f"\nspec: {len(requirements)} requirements: {sums}; {len(promises)} promises; {len(problems)} problems"
+    )
     for problem in problems:
         print(f"spec: {problem}", file=sys.stderr)
     return 1 if problems else 0

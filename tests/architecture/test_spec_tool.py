@@ -53,7 +53,7 @@ def test_it_shows_each_line_with_its_tests() -> None:
 
 def test_collection_sees_what_pytest_would_run(pytester: pytest.Pytester) -> None:
     pytester.makeini(
-        "[pytest]\nasyncio_default_fixture_loop_scope = function\nmarkers =\n    spec(*ids): x\n"
+        "[pytest]\nasyncio_default_fixture_loop_scope = function\nmarkers =\n    spec(*ids): x\n    guarantee(*ids): x\n"
     )
     pytester.makepyfile(
         """
@@ -64,6 +64,7 @@ def test_collection_sees_what_pytest_would_run(pytester: pytest.Pytester) -> Non
         def test_many(x): ...
 
         @pytest.mark.spec("J4")
+        @pytest.mark.guarantee("G1")
         class TestClass:
             def test_inside(self): ...
 
@@ -73,13 +74,24 @@ def test_collection_sees_what_pytest_would_run(pytester: pytest.Pytester) -> Non
         """
     )
     name = "test_collection_sees_what_pytest_would_run.py"
-    assert spec.collect(pytester.path) == {
+    specs, guarantees = spec.collect(pytester.path)
+    assert guarantees == {"G1": {f"{name}::TestClass::test_inside"}}
+    assert specs == {
         "J1": {f"{name}::test_many"},
         "J2": {f"{name}::test_many"},
         "J3": {f"{name}::test_many"},
         "J4": {f"{name}::TestClass::test_inside"},
         "J5": set(),
     }
+
+
+def test_a_promise_needs_a_test_and_a_test_a_promise() -> None:
+    text = "**G1 — Kept.** So it is.\n\n**G2 — Broken.** Alas.\n\n**G3 — Twice.** Once.\n\n**G3 — Twice.** Twice.\n"
+    assert spec.broken_promises(text, {"G1": {"test_a"}, "G3": {"test_b"}, "G9": {"test_c"}}) == [
+        "G3 is promised twice",
+        "G2 is promised, and no test holds it",
+        "G9 is no promise of docs/semantics.md, but test_c names it",
+    ]
 
 
 def test_the_ledger_holds_every_line() -> None:
