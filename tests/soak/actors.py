@@ -39,6 +39,8 @@ class Player:
     kind: Kind
     overflow: Overflow
     supervisor: Player | None = None
+    is_staff: bool = False
+    """Does no deeds of its own accord and never ends before its world does."""
     maybe_actor: ActorId | None = None
     is_busy: bool = False
     is_over: bool = False
@@ -137,7 +139,7 @@ class Behaviors:
 
     def _respond(self, player: Player) -> Any:
         world, chance = self._world, self._world.random.random()
-        if world.is_quiet or player is world.doorman:
+        if world.is_quiet or player.is_staff:
             return None
         if chance < 0.05:
             world.do_deed()

@@ -19,7 +19,6 @@ from bandstand.errors import (
     NoSuchActor,
 )
 from tests.soak.actors import Kind, Player
-from tests.soak.books import Note
 from tests.soak.flood import USER_LANES
 from tests.soak.inner import Inner, perform
 from tests.soak.timers import DELAYS
@@ -214,8 +213,8 @@ def inner_loop(world: World) -> None:
 def stop_inner(world: World) -> None:
     """Stop a loop that runs in another thread."""
     if world.inners:
-        world.inners[0].request_stop()
-        world.inners = [inner for inner in world.inners if inner.is_alive()]
+        world.inners.pop(0).finish()
+        world.inner_loops += 1
 
 
 DEEDS: tuple[tuple[int, Callable[[World], None]], ...] = (
@@ -241,5 +240,3 @@ DEEDS: tuple[tuple[int, Callable[[World], None]], ...] = (
 )
 CHOICES = [deed for _, deed in DEEDS]
 WEIGHTS = list(accumulate(weight for weight, _ in DEEDS))
-
-__all__ = ("CHOICES", "WEIGHTS", "Note")

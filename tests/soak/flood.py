@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from bandstand.core import Lane, Overflow
 from bandstand.errors import LoopClosed, MailboxFull, NoSuchActor, WrongThread
-from tests.soak.books import Tally
+from tests.soak.books import Note, Tally
 
 if TYPE_CHECKING:
     from tests.soak.actors import Player
@@ -78,10 +78,7 @@ class Flooder(threading.Thread):
             return False
         return True
 
-    def _refused(self, note: object) -> None:
-        from tests.soak.books import Note
-
-        assert isinstance(note, Note)
+    def _refused(self, note: Note) -> None:
         self._world.books.refuse(self._tally, note)
         if note.bell is not None:
             note.bell.set()

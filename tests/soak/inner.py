@@ -13,6 +13,10 @@ from tests.soak.books import Fail
 from tests.soak.plan import LoopFactory
 
 
+PATIENCE = 20.0
+"""Seconds within which a loop must have stopped, on the busiest machine."""
+
+
 class Chatter:
     """A handful of actors that keep each other busy."""
 
@@ -86,21 +90,29 @@ class Inner(threading.Thread):
 
     def __init__(self, seed: str, loop_factory: LoopFactory, fail: Fail) -> None:
         super().__init__(name="inner loop", daemon=True)
-        self._random = Random(seed)
         self._loop = Loop(LoopConfig(loop_factory=loop_factory))
         self._fail = fail
+        # Until it is run, it belongs to the thread that made it.
+        Chatter(self._loop, Random(seed), with_coroutines=True)
 
     def run(self) -> None:
-        loop = self._loop
-        loop.run(until_idle=False) if self._prepare() else None
-        loop.destroy()
-        check(loop, self._fail)
-
-    def _prepare(self) -> bool:
-        # run() makes this thread the owner; until then the loop belongs to the one that made it.
-        self._loop = Loop(self._loop.config) if self._random.random() < 0.5 else self._loop
-        return True
+        try:
+            self._loop.run()
+        except LoopClosed:
+            # Stopped before it began: still its maker's.
+            return
+        self._loop.destroy()
+        check(self._loop, self._fail)
 
     def request_stop(self) -> None:
         """Stop it, from any thread."""
         self._loop.request_stop()
+
+    def finish(self) -> None:
+        """Stop it, wait for its thread, and destroy what that has left. For the thread that made it."""
+        self._loop.request_stop()
+        self.join(PATIENCE)
+        if self.is_alive():
+            self._fail(f"an inner loop did not stop within {PATIENCE} s")
+            return
+        self._loop.destroy()

@@ -24,7 +24,7 @@ from bandstand.core.clock import IdleClock as IdleClock
 from bandstand.core.clock import MonotonicClock as MonotonicClock
 from bandstand.core.config import LoopConfig as LoopConfig
 from bandstand.core.hot.ids import ActorId as ActorId
-from bandstand.core.hot.life import Monitor as MonitorId
+from bandstand.core.hot.monitors import Monitor as MonitorId
 from bandstand.core.hot.wheel import Timer as TimerId
 from bandstand.core.loop import Loop as Loop
 from bandstand.core.observer import Observer as Observer

@@ -7,6 +7,7 @@ import gc
 import os
 import threading
 from dataclasses import dataclass
+from functools import cache
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ class Leaks:
     @classmethod
     def now(cls) -> Leaks:
         """Look at the process as it is."""
+        _open_what_stays()
         return cls(frozenset(threading.enumerate()), _open_fds())
 
     def since(self, *, patience: float = 1.0) -> list[str]:
@@ -85,6 +87,16 @@ def pending_tasks(event_loop: asyncio.AbstractEventLoop, *, drivers: bool = True
     """
     names = sorted(task.get_name() for task in asyncio.all_tasks(event_loop) if not task.done())
     return [f"task {name!r} has not ended" for name in names if drivers or name != DRIVER]
+
+
+@cache
+def _open_what_stays() -> None:
+    """Have uvloop open what it opens once for the whole process, with its first event loop, before anybody counts."""
+    try:
+        import uvloop
+    except ImportError:
+        return
+    uvloop.new_event_loop().close()
 
 
 def _open_fds() -> frozenset[int]:

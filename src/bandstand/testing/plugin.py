@@ -10,6 +10,7 @@ length of a test is given back by then. What a fixture of a wider scope opens is
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from random import SystemRandom
 from typing import TYPE_CHECKING, Any
@@ -122,6 +123,7 @@ def bandstand_loops(
     tasks of theirs that have not ended by then fail the test.
     """
     from bandstand.core import Loop, LoopConfig
+    from bandstand.errors import WrongThread
     from bandstand.testing.leaks import leaks_of, pending_tasks
 
     loops: list[Loop] = []
@@ -143,11 +145,14 @@ def bandstand_loops(
     found = request.node.stash.setdefault(FOUND, [])
     for loop in loops:
         host = hosts.get(loop)
-        if host is not None and loop.statistics().in_flight == 0:
-            # Nothing is in flight that they could work for: somebody has started them and forgotten.
-            found += pending_tasks(host, drivers=False)
+        # A loop that another thread has run is that thread's, until it is destroyed here.
+        with suppress(WrongThread):
+            if host is not None and loop.statistics().in_flight == 0:
+                # Nothing is in flight that they could work for: somebody has started them and forgotten.
+                found += pending_tasks(host, drivers=False)
         loop.destroy()
-        found += leaks_of(loop)
+        with suppress(WrongThread):
+            found += leaks_of(loop)
         if host is not None:
             found += [task for task in pending_tasks(host) if task not in found]
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from contextvars import Context
 
     from bandstand.core.hot.ids import ActorId
-    from bandstand.core.hot.life import Life, Monitor
+    from bandstand.core.hot.monitors import Monitor
+    from bandstand.core.hot.reach import Reach
     from bandstand.core.hot.turn import Turn
     from bandstand.core.hot.wheel import Queue, Timer
     from bandstand.core.vocabulary import Overflow
@@ -63,7 +64,7 @@ class Cell(Mailbox):
 
     def __init__(self) -> None:
         self.set_cap(0, 0)
-        self.kernel: Life | None = None
+        self.kernel: Reach | None = None
         self.actor: ActorId | None = None
         self.behavior: Callable[..., Any] | None = None
         self.state: object = None

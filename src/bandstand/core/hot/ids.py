@@ -17,7 +17,7 @@ from bandstand.core.numbers import INDEX_SHIFT, LOOP_SHIFT, MAX_GENERATION, MAX_
 
 if TYPE_CHECKING:
     from bandstand.core.hot.cell import Cell
-    from bandstand.core.hot.life import Life
+    from bandstand.core.hot.reach import Reach
 
 Number: TypeAlias = int
 StatusNumber: TypeAlias = int
@@ -32,7 +32,7 @@ class ActorId:
 
     __slots__ = ("cell", "fate", "home", "number", "reason")
 
-    def __init__(self, number: Number, cell: Cell | None, home: Life | None) -> None:
+    def __init__(self, number: Number, cell: Cell | None, home: Reach | None) -> None:
         self.number = number
         # The living actor; None once it has ended.
         self.cell = cell

@@ -51,19 +51,6 @@ cdef class Kernel(Arrivals):
     cpdef object _poll_io(self)
     cpdef object _rearm_io(self, object watch)
     cpdef bint _is_watched(self, object watch) except -1
-    cpdef object _suspend(self, Cell cell, object driver)
-    cpdef object _resume(self, Cell cell, object verdict, object error, bint was_cancelled)
-    @cython.locals(cell=Cell, count=Py_ssize_t)
-    cpdef Py_ssize_t _abandon(self) except -1
-    @cython.locals(cell=Cell)
-    cpdef object _begin_watch(self, object owner)
-    cpdef ActorId _actor_of(self, Cell cell)
-    @cython.locals(cell=Cell)
-    cpdef object _end_watch(self, ActorId actor)
-    @cython.locals(cell=Cell)
-    cpdef object _send_io(self, ActorId actor, object event, object watch)
-    @cython.locals(cell=Cell)
-    cpdef tuple _at_hand(self)
     @cython.final
     cdef bint _took_io(self, Cell cell, Turn turn) except -1
     @cython.final
@@ -76,12 +63,6 @@ cdef class Kernel(Arrivals):
     cdef object _panic(self, Cell cell, object error)
 
     cpdef object _leave(self, object error)
-    cpdef bint _has_ready(self)
-    cpdef bint _is_idle(self)
-    @cython.locals(soonest=int64_t)
-    cpdef int64_t _wake_in(self) except? -2
-    @cython.locals(cell=Cell)
-    cpdef object _end_all(self)
     @cython.locals(start=int64_t, end=int64_t, before=int64_t, overfull=bint)
     cpdef int64_t _tick(self) except -1
     @cython.final

@@ -14,102 +14,44 @@ function runs, `_exit`, and does the same things in the same order:
 Step 6 and 7 come for the supervisor first, then for the monitors.
 """
 
-# PyThread_get_thread_ident comes from one of two places, of which the checker sees one.
-# pyright: reportPossiblyUnboundVariable=false
-
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bandstand.core.hot.cell import Cell
-from bandstand.core.hot.ids import ActorId
-from bandstand.core.hot.post import Hook, Post
-from bandstand.core.hot.table import Table
-from bandstand.core.numbers import (
-    FAIL_REASON,
-    FAILED,
-    INIT,
-    LOOP_SHIFT,
-    NORMAL,
-    RUNNING,
-    STOPPED,
-    STOPPING,
-)
-from bandstand.core.signals import ChildExit, Down
-from bandstand.core.vocabulary import ActorStatus, ExitReason, SystemTag
-from bandstand.errors import (
-    ActorFailed,
-    ActorNotLocal,
-    BandstandError,
-    InvalidArgument,
-    LoopClosed,
-    MailboxOverrun,
-    NoSuchActor,
-    WrongThread,
-)
-
-try:
-    import cython
-except ModuleNotFoundError:  # interpreted, where Cython is not installed
-    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
-
-if not cython.compiled:
-    # Compiled, this is C's function, declared in the .pxd: the check is made by every send and must cost nothing.
-    from threading import get_ident as PyThread_get_thread_ident
+from bandstand.core.hot.post import Hook
+from bandstand.core.hot.reach import Reach
+from bandstand.core.numbers import FAIL_REASON, FAILED, INIT, NORMAL, RUNNING, STOPPED, STOPPING
+from bandstand.core.signals import ChildExit
+from bandstand.core.vocabulary import ExitReason, SystemTag
+from bandstand.errors import ActorFailed, MailboxOverrun
 
 if TYPE_CHECKING:
     from contextvars import Context
 
+    from bandstand.core.hot.ids import ActorId
     from bandstand.core.vocabulary import Overflow
 
 Count: TypeAlias = int
-Number: TypeAlias = int
 ReasonNumber: TypeAlias = int
 
 CHILD_EXIT = SystemTag.CHILD_EXIT
-DOWN = SystemTag.DOWN
 REASONS = tuple(ExitReason)
-STATUSES = tuple(ActorStatus)
 
 
-class Monitor:
-    """One actor's wish to hear of another's end. Its identity is the public `MonitorId`."""
+class Life(Reach):
+    """Births and ends."""
 
-    __slots__ = ("target", "watcher")
-
-    def __init__(self) -> None:
-        # Both are None once the monitor has spoken or was taken back.
-        self.watcher: Cell | None = None
-        self.target: Cell | None = None
-
-
-class Life(Post):
-    """The table of actors, their births and their ends."""
-
-    __slots__ = (
-        "_closed",
-        "_current",
-        "_ending",
-        "_on_start",
-        "_on_stop",
-        "_owner",
-        "_reserve",
-        "_spawned",
-        "_stopped",
-        "_table",
-    )
+    __slots__ = ("_current", "_ending", "_on_start", "_on_stop", "_reserve", "_spawned", "_stopped")
 
     def __init__(self, loop_tag: Count, max_actors: Count, reserve: Count) -> None:
-        super().__init__()
-        self._table = Table(loop_tag, max_actors)
-        self._owner: Number = PyThread_get_thread_ident()
-        # From the request to stop on: nothing is sent, spawned or run any more.
-        self._closed = False
+        super().__init__(loop_tag, max_actors)
+        self._reserve: Count = reserve
+        # The actor whose behavior is being called.
+        self._current: Cell | None = None
         # While all actors are being ended together: nobody need be told of an end who is about to end himself.
         self._ending = False
-        self._reserve: Count = reserve
-        self._current: Cell | None = None
         self._spawned: Count = 0
         # How many have ended, by reason.
         self._stopped = [0, 0, 0]
@@ -120,6 +62,12 @@ class Life(Post):
         self, actor: ActorId, name: str | None, reason: ReasonNumber, cause: BaseException | None, dead: Count
     ) -> None:
         """Report an abnormal end that no supervisor hears of. The loop above overrides it."""
+
+    def _stop_watching(self, cell: Cell) -> None:
+        """Take back every monitor of an actor that has ended. The monitors' storey above overrides it."""
+
+    def _tell_watchers(self, cell: Cell, reason: ReasonNumber, cause: BaseException | None) -> None:
+        """Tell everyone who monitors an actor that has ended. The monitors' storey above overrides it."""
 
     def _release_timers(self, cell: Cell) -> None:
         """Release every timer of a cell. The timers' storey above overrides it."""
@@ -141,56 +89,6 @@ class Life(Post):
 
     def _release_fds(self, cell: Cell) -> None:
         """Stop watching every descriptor of an actor that has ended. The loop above overrides it."""
-
-    def _claim(self) -> None:
-        """Make the calling thread the owner."""
-        self._owner = PyThread_get_thread_ident()
-
-    def _check_thread(self) -> None:
-        """Raise `WrongThread` unless the calling thread is the owner."""
-        if PyThread_get_thread_ident() != self._owner:
-            raise WrongThread(self._wrong_thread())
-
-    def _wrong_thread(self) -> str:
-        """The sentence that names both threads. The loop above overrides it."""
-        return "this call belongs on the loop's own thread"
-
-    def _reach(self, target: object) -> Cell | None:
-        """The living cell that `target` names on this loop, None if a send to it must be refused.
-
-        Raises `WrongThread` off the owner's thread and `InvalidArgument` for what cannot be an id at all.
-        """
-        if PyThread_get_thread_ident() != self._owner:
-            raise WrongThread(self._wrong_thread())
-        return self._find(target)
-
-    def _find(self, target: object) -> Cell | None:
-        """The same, from any thread: it only reads."""
-        if self._closed:
-            return None
-        if type(target) is ActorId:
-            actor = target
-            cell = actor.cell
-            if cell is None or cell.status >= STOPPING or actor.home is not self:
-                return None
-            return cell
-        if isinstance(target, int):
-            return self._reach_number(target)
-        raise InvalidArgument(f"{target!r} is no actor id: pass what spawn() returned, or its number")
-
-    def _reach_number(self, number: Number) -> Cell | None:
-        """The same, for a bare number: the slow way, through the table."""
-        if not 0 < number < 1 << 64 or number >> LOOP_SHIFT != self._table.loop_tag:
-            return None
-        cell = self._table.find(number)
-        if cell is None or cell.status >= STOPPING:
-            return None
-        return cell
-
-    def _unreachable(self, target: object) -> BandstandError:
-        """Say why `_reach` found nobody for a message, and count the refusal."""
-        self._refused += 1
-        return self._missing(target)
 
     def stop_actor(self, target: ActorId | int) -> None:
         """End an actor with reason `NORMAL`. Nothing is drained: what it has not handled becomes dead letters.
@@ -219,61 +117,6 @@ class Life(Post):
             reason = ActorFailed(str(reason))
         self._end(cell, FAIL_REASON, reason)
 
-    def status(self, target: ActorId | int) -> ActorStatus:
-        """Where an actor stands in its life. An `ActorId` remembers how its actor ended; a bare number does not.
-
-        Raises:
-            NoSuchActor: a number that names nobody any more.
-            ActorNotLocal: the id is another loop's.
-            WrongThread: called off the loop's thread.
-        """
-        self._check_thread()
-        actor = self._local_id(target)
-        if actor is None:
-            raise self._missing(target)
-        return STATUSES[actor.fate]
-
-    def monitor(self, watcher: ActorId | int, target: ActorId | int) -> Monitor:
-        """Have `watcher` told of the end of `target`: one `Down` on its SYSTEM lane, whatever else fills its mailbox.
-
-        A target that has ended already is reported at once. Each call is a monitor
-        of its own; the one that is returned can be given to `demonitor`.
-
-        Raises:
-            NoSuchActor, ActorNotLocal: the watcher is not there, or the target was never an actor of this loop.
-            LoopClosed: the loop was asked to stop.
-            WrongThread: called off the loop's thread.
-        """
-        watching = self._reach(watcher)
-        if watching is None:
-            raise self._missing(watcher)
-        watched = self._local_id(target)
-        if watched is None:
-            raise self._missing(target)
-        return self._watch(watching, watched)
-
-    def demonitor(self, monitor: Monitor) -> bool:
-        """Take a monitor back. False if its `Down` has been sent already, or its watcher has ended.
-
-        Raises:
-            InvalidArgument: it is no monitor, or another loop's.
-            WrongThread: called off the loop's thread.
-        """
-        self._check_thread()
-        if type(monitor) is not Monitor or not self._owns(monitor):
-            raise InvalidArgument(f"monitor is {monitor!r}: pass what monitor() of this loop returned")
-        return self._unwatch(monitor)
-
-    def _missing(self, target: object) -> BandstandError:
-        """Say why `_reach` found nobody, for a call that is no send."""
-        if self._closed:
-            return LoopClosed("the loop is closed: it was asked to stop, or was destroyed")
-        if self._is_foreign(target):
-            return ActorNotLocal(
-                f"actor {target!r} belongs to another loop: an id is good only on the loop it came from"
-            )
-        return NoSuchActor(f"there is no actor {target!r}: it has ended, or never was")
-
     def _create(
         self,
         behavior: Callable[..., Any],
@@ -291,14 +134,6 @@ class Life(Post):
             if parent is None:
                 raise self._missing(supervisor)
         return self._admit(behavior, state, name, cap, overflow, parent, context)
-
-    def _is_foreign(self, target: object) -> bool:
-        """Whether an id, or a number that could be one, is another loop's."""
-        if type(target) is ActorId:
-            actor = target
-            return actor.home is not self
-        number = int(target)  # type: ignore[call-overload]  # _find has seen to it that it is an id or an int
-        return 0 < number < 1 << 64 and number >> LOOP_SHIFT not in {0, self._table.loop_tag}
 
     def _admit(
         self,
@@ -405,83 +240,6 @@ class Life(Post):
             self._report_exit(actor, name, reason, cause, dead)
         if cell.watchers is not None:
             self._tell_watchers(cell, reason, cause)
-
-    def _local_id(self, target: object) -> ActorId | None:
-        """The id that `target` is or names, of this loop; an id may be stale, a number may not."""
-        if type(target) is ActorId:
-            actor = target
-            return actor if actor.home is self else None
-        if not isinstance(target, int):
-            raise InvalidArgument(f"{target!r} is no actor id: pass what spawn() returned, or its number")
-        cell = self._reach_number(target)
-        return None if cell is None else cell.actor
-
-    def _watch(self, watcher: Cell, actor: ActorId) -> Monitor:
-        """Have `watcher` told, once, of the end of `actor`; at once, if it has ended."""
-        monitor = Monitor.__new__(Monitor)
-        monitor.watcher = None
-        monitor.target = None
-        target = actor.cell
-        if target is None:
-            self._send_down(watcher, Down(actor, REASONS[actor.reason], None))
-            return monitor
-        monitor.watcher = watcher
-        monitor.target = target
-        if target.watchers is None:
-            target.watchers = {}
-        target.watchers[monitor] = None
-        if watcher.watching is None:
-            watcher.watching = {}
-        watcher.watching[monitor] = None
-        return monitor
-
-    def _owns(self, monitor: Monitor) -> bool:
-        """Whether a monitor is this loop's, or is spent."""
-        watcher = monitor.watcher
-        return watcher is None or watcher.kernel is self
-
-    def _unwatch(self, monitor: Monitor) -> bool:
-        """Take a monitor back; False if it has spoken already or was taken back."""
-        watcher = monitor.watcher
-        target = monitor.target
-        if watcher is None or target is None:
-            return False
-        assert watcher.watching is not None
-        assert target.watchers is not None
-        del watcher.watching[monitor]
-        del target.watchers[monitor]
-        monitor.watcher = None
-        monitor.target = None
-        return True
-
-    def _stop_watching(self, cell: Cell) -> None:
-        """Take back every monitor of an actor that has ended."""
-        assert cell.watching is not None
-        for monitor in list(cell.watching):
-            self._unwatch(monitor)
-
-    def _tell_watchers(self, cell: Cell, reason: ReasonNumber, cause: BaseException | None) -> None:
-        """Give every watcher its `Down`, in the slot it reserved."""
-        watchers = cell.watchers
-        actor = cell.actor
-        assert watchers is not None
-        assert actor is not None
-        cell.watchers = None
-        for monitor in watchers:
-            watcher = monitor.watcher
-            assert watcher is not None
-            assert watcher.watching is not None
-            del watcher.watching[monitor]
-            monitor.watcher = None
-            monitor.target = None
-            self._send_down(watcher, Down(actor, REASONS[reason], cause))
-
-    def _send_down(self, watcher: Cell, down: Down) -> None:
-        """Put a `Down` into the slot that its monitor has reserved."""
-        watcher.offer_reserved(down, DOWN, 0)
-        self._accepted += 1
-        if not watcher.queued:
-            self._ready(watcher)
 
     def _post_system(self, target: ActorId | int, data: object, tag: SystemTag) -> bool:
         """Send an unreserved system message to an actor; False, and the actor fails, if there is no free slot."""

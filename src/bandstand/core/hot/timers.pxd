@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 from bandstand.core.hot.cell cimport Cell
-from bandstand.core.hot.life cimport Life
+from bandstand.core.hot.monitors cimport Monitors
 from bandstand.core.hot.wheel cimport Queue, Timer, Wheel
 
 cdef int DATA
@@ -14,7 +14,7 @@ cdef int SYSTEM
 cdef object ZERO
 cdef object DATA_LANE
 
-cdef class Timers(Life):
+cdef class Timers(Monitors):
     cdef object _now
     cdef int64_t _epoch
     cdef Wheel _wheel

@@ -16,7 +16,7 @@ from math import ceil, isfinite
 from typing import TYPE_CHECKING, TypeAlias
 
 from bandstand.core.hot.cell import Cell
-from bandstand.core.hot.life import Life
+from bandstand.core.hot.monitors import Monitors
 from bandstand.core.hot.wheel import Queue, Timer, Wheel
 from bandstand.core.numbers import DATA, FAR, GONE, MILLISECOND, NEVER, OVERDUE, SYSTEM
 from bandstand.core.vocabulary import Lane
@@ -37,7 +37,7 @@ ZERO = 0
 LAST_USER_TAG = (1 << 32) - 1
 
 
-class Timers(Life):
+class Timers(Monitors):
     """The wheel of a loop, and the timers it carries."""
 
     __slots__ = (

@@ -1,0 +1,36 @@
+cimport cython
+from libc.stdint cimport int64_t
+from bandstand.core.hot.cell cimport Cell
+from bandstand.core.hot.ids cimport ActorId
+from bandstand.core.hot.kernel cimport Kernel
+
+cdef int FAIL_REASON
+cdef int64_t MILLISECOND
+cdef int64_t NEVER
+cdef int NORMAL
+cdef int PANIC
+cdef int STOPPED
+cdef int STOPPING
+cdef object IO
+cdef object OK_VERDICT
+
+cdef class Desk(Kernel):
+    cpdef bint _has_ready(self)
+    cpdef bint _is_idle(self)
+    @cython.locals(soonest=int64_t)
+    cpdef int64_t _wake_in(self) except? -2
+    @cython.locals(cell=Cell)
+    cpdef object _end_all(self)
+    cpdef object _suspend(self, Cell cell, object driver)
+    cpdef object _resume(self, Cell cell, object verdict, object error, bint was_cancelled)
+    @cython.locals(cell=Cell, count=Py_ssize_t)
+    cpdef Py_ssize_t _abandon(self) except -1
+    @cython.locals(cell=Cell)
+    cpdef object _begin_watch(self, object owner)
+    cpdef ActorId _actor_of(self, Cell cell)
+    @cython.locals(cell=Cell)
+    cpdef object _end_watch(self, ActorId actor)
+    @cython.locals(cell=Cell)
+    cpdef object _send_io(self, ActorId actor, object event, object watch)
+    @cython.locals(cell=Cell)
+    cpdef tuple _at_hand(self)

@@ -1,0 +1,157 @@
+"""What the storeys above ask of the kernel: how things stand, and the comings and goings of coroutines and descriptors.
+
+The top of what is compiled. Nothing here is called for every message.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from bandstand.core.hot.kernel import FINAL, Kernel
+from bandstand.core.numbers import FAIL_REASON, MILLISECOND, NEVER, NORMAL, PANIC, STOPPED, STOPPING
+from bandstand.core.vocabulary import SystemTag, Verdict
+
+if TYPE_CHECKING:
+    from bandstand.core.hot.cell import Cell, Driver
+    from bandstand.core.hot.ids import ActorId
+
+IO = SystemTag.IO
+OK_VERDICT = Verdict.OK
+
+Count: TypeAlias = int
+Nanoseconds: TypeAlias = int
+
+
+class Desk(Kernel):
+    """The kernel, for those who drive it."""
+
+    __slots__ = ()
+
+    def _has_ready(self) -> bool:
+        """Whether an actor could run now, or something waits that the last tick had no time for."""
+        return self._queue.count > 0 or self._wheel.due.first is not None or len(self._inbox) > 0
+
+    def _is_idle(self) -> bool:
+        """Whether nothing is ready, no timer is pending, no behavior in flight and no descriptor watched."""
+        return (
+            not self._has_ready()
+            and self._pending_timers() == 0
+            and self._in_flight == 0
+            and self._watched_fds == 0
+        )
+
+    def _wake_in(self) -> Nanoseconds:
+        """Nanoseconds until the wheel must be turned next, 0 if now, -1 if never. Notes that the host is armed for it."""
+        soonest = self._wheel.soonest
+        self._armed = soonest
+        if soonest == NEVER:
+            return -1
+        return max(0, soonest * MILLISECOND - self._elapsed())
+
+    def _end_all(self) -> None:
+        """End every living actor, the youngest first. Supervisors and monitors, ending as well, are not told."""
+        self._ending = True
+        for cell in self._table.living():
+            self._end(cell, NORMAL, None)
+        while self._queue.count > 0:
+            self._queue.pop()
+
+    def _books(self) -> dict[str, int]:
+        """The counters, by the names of `Statistics`."""
+        return {
+            "sent": self._accepted + self._refused,
+            "handled": self._handled,
+            "refused": self._refused,
+            "dead": self._dead,
+            "dropped": self._dropped,
+            "waiting": self._accepted - self._handled - self._dead - self._dropped,
+            "alive": self._table.alive,
+            "spawned": self._spawned,
+            "ended_normal": self._stopped[NORMAL],
+            "ended_fail": self._stopped[FAIL_REASON],
+            "ended_panic": self._stopped[PANIC],
+            "ready": self._queue.count,
+            "in_flight": self._in_flight,
+            "fds": self._watched_fds,
+            "timers_set": self._timers_set,
+            "timers_fired": self._timers_fired,
+            "timers_cancelled": self._timers_cancelled,
+            "timers_released": self._timers_released,
+            "timers_pending": self._pending_timers(),
+            "ticks": self._ticks,
+        }
+
+    def _suspend(self, cell: Cell, driver: Driver) -> None:
+        """Note that a cell's coroutine has suspended, and who drives it."""
+        cell.driver = driver
+        self._in_flight += 1
+
+    def _resume(self, cell: Cell, verdict: object, error: BaseException | None, was_cancelled: bool) -> None:
+        """Take a cell back whose coroutine has ended: with a verdict, or with an error that may be a cancellation."""
+        cell.driver = None
+        self._in_flight -= 1
+        if cell.status >= STOPPED:
+            # The loop could not wait for it any longer and has ended the actor without it.
+            return
+        if error is None:
+            if verdict is not None and verdict is not OK_VERDICT:
+                self._judge(cell, verdict, FINAL)
+        elif isinstance(error, (KeyboardInterrupt, SystemExit)):
+            self._leave(error)
+        elif cell.status < STOPPING:
+            self._panic(cell, error)
+        elif not was_cancelled:
+            self._complain(
+                f"the behavior of {cell.actor!r} {cell.name or ''} raised while it was being stopped", error
+            )
+        self._settle(cell)
+        if self._leaving is not None and not self._awake:
+            self._awake = True
+            self._rouse()
+
+    def _abandon(self) -> Count:
+        """End the actors whose coroutine has not ended in time, without it; how many there were."""
+        count = 0
+        for cell in self._table.living():
+            if cell.driver is not None:
+                count += 1
+                self._exit(cell, cell.reason, cell.cause)
+        return count
+
+    def _begin_watch(self, owner: object) -> ActorId:
+        """Note that an actor watches one descriptor more; its id."""
+        cell = self._reach(owner)
+        if cell is None:
+            raise self._missing(owner)
+        cell.fds += 1
+        self._watched_fds += 1
+        assert cell.actor is not None
+        return cell.actor
+
+    def _actor_of(self, cell: Cell) -> ActorId:
+        """The id of a cell, for those who do not look into cells."""
+        assert cell.actor is not None
+        return cell.actor
+
+    def _end_watch(self, actor: ActorId) -> None:
+        """Note that an actor, if it lives, watches one descriptor less."""
+        cell = actor.cell
+        if cell is not None:
+            cell.fds -= 1
+
+    def _send_io(self, actor: ActorId, event: object, watch: object) -> None:
+        """Put an I/O event into the slot that its descriptor has in its owner's mailbox."""
+        cell = actor.cell
+        if cell is None:
+            return
+        cell.offer_reserved(event, IO, watch)
+        self._accepted += 1
+        if not cell.queued:
+            self._ready(cell)
+
+    def _at_hand(self) -> tuple[Count, ActorId | None, str | None, object]:
+        """For the watchdog, from its own thread: how many messages there have been, whose is being handled, and which."""
+        cell = self._current
+        if cell is None:
+            return (self._messages, None, None, None)
+        return (self._messages, cell.actor, cell.name, self._message)

@@ -1,0 +1,202 @@
+"""A kernel with a pump: a tick whenever the host calls, and what it takes to be called again.
+
+The host calls the pump; the pump runs a tick. If something is left to do it asks to be called soon, else it sleeps: the
+host is armed for the next deadline of the wheel, a send rouses it, and so does another thread. What comes out of the
+runtime's own code ends the loop; what comes out of a behavior never gets here.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Coroutine
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any
+
+from bandstand.core.driver import Drivers
+from bandstand.core.gossip import Gossip
+from bandstand.core.host import Host, default_factory
+from bandstand.core.hot.desk import Desk
+from bandstand.core.watchdog import Watchdog
+from bandstand.errors import BandstandError, InternalError, LoopBusy
+
+if TYPE_CHECKING:
+    from contextvars import Context
+
+    from bandstand.core.clock import Clock
+    from bandstand.core.config import LoopConfig
+    from bandstand.core.hot.cell import Cell
+
+__all__ = ("Pumped",)
+
+logger = logging.getLogger("bandstand.core")
+
+
+class Pumped(Desk):
+    """The kernel on a host. `Loop` is what to use."""
+
+    def __init__(self, loop_tag: int, config: LoopConfig, clock: Clock) -> None:
+        super().__init__(
+            loop_tag,
+            config.max_actors,
+            config.sys_reserved,
+            config.max_msgs_per_actor,
+            config.max_actors_per_tick,
+            int(config.max_tick_ms * 1_000_000),
+            clock.now_ns,
+        )
+        self._config = config
+        self._owner_thread = threading.current_thread()
+        # What async behaviors start from if their actor did not bring a context of its own.
+        self._home_context = copy_context()
+        self._host: Host | None = None
+        self._own_host: Host | None = None
+        self._guest_host: Host | None = None
+        self._drivers: Drivers | None = None
+        self._watchdog: Watchdog | None = None
+        self._past_wakeups = 0
+        self._ticking = False
+        self._until_idle = False
+        # Driven tick by tick: then time, too, is moved by hand only.
+        self._is_by_hand = False
+        self._is_destroyed = False
+        self._broken: BandstandError | None = None
+        self._on_idle: Callable[[int], bool] | None = getattr(clock, "on_idle", None)
+        self._gossip = Gossip(logger, clock)
+
+    @property
+    def config(self) -> LoopConfig:
+        """The limits it was made with."""
+        return self._config
+
+    def _owned(self) -> Host:
+        if self._own_host is None:
+            self._own_host = Host.own(self.config.loop_factory or default_factory, self._pump)
+        return self._own_host
+
+    def _attach(self, host: Host) -> None:
+        self._host = host
+        self._until_idle = False
+        self._awake = True
+        if self._drivers is not None and self._drivers.host is not host.loop:
+            raise LoopBusy("async behaviors of this loop are in flight on another event loop")
+        if self.config.stall_ms is not None:
+            self._watching = True
+            self._watchdog = Watchdog(self._at_hand, self.config.stall_ms, logger)
+
+    def _detach(self) -> None:
+        """Leave the host: nothing of ours stays under way there."""
+        host = self._host
+        if host is not None:
+            host.let_go()
+            self._past_wakeups += host.wakeups
+            host.wakeups = 0
+            self._host = None
+        if self._watchdog is not None:
+            self._watching = False
+            self._watchdog.stop()
+            self._watchdog = None
+        self._awake = True
+
+    def _is_running(self) -> bool:
+        return self._host is not None and self._host.owned
+
+    def _take_thread(self) -> None:
+        self._claim()
+        self._owner_thread = threading.current_thread()
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        """Do a piece of the runtime's own work. What it raises is no actor's failure, and ends the loop."""
+        self._ticking = True
+        try:
+            work()
+        except (KeyboardInterrupt, SystemExit) as error:
+            self._leave(error)
+        except BaseException as error:  # noqa: BLE001  # whatever it is, the loop cannot go on
+            self._broken = InternalError(f"the loop cannot go on: {error!r} came out of a tick")
+            self._broken.__cause__ = error
+            self._closed = True
+        finally:
+            self._ticking = False
+
+    def _tick_and_gossip(self) -> None:
+        self._tick()
+        self._gossip.speak(self._dead, self._dropped)
+
+    def _pump(self) -> None:
+        """What the host calls: a tick, and then whatever is needed to be called again."""
+        host = self._host
+        if host is None or self._ticking:
+            # A call that was under way when we left the host.
+            return
+        self._awake = True
+        if not self._closed:
+            self._guarded(self._tick_and_gossip)
+        if not self._closed:
+            self._guarded(self._sleep_or_go_on)
+        if self._closed:
+            self._end_ride(host)
+
+    def _sleep_or_go_on(self) -> None:
+        """Be called again at once, or go to sleep until the next deadline."""
+        host = self._host
+        assert host is not None
+        if self._has_ready():
+            host.call_soon()
+            return
+        if (
+            self._on_idle is not None
+            and not self._is_by_hand
+            and self._in_flight == 0
+            and self._watched_fds == 0
+        ):
+            wait = self._wake_in()
+            if wait > 0 and self._on_idle(wait):
+                host.call_soon()
+                return
+        self._awake = False
+        self._rearm()
+        if self._until_idle and self._is_idle():
+            host.stop()
+
+    def _rouse(self) -> None:
+        if self._host is not None:
+            self._host.call_soon()
+
+    def _wake_from_afar(self) -> None:
+        host = self._host
+        if host is not None:
+            host.call_soon_threadsafe()
+
+    def _rearm(self) -> None:
+        if self._host is not None:
+            # Whole milliseconds, rounded up: a host that rounds down would wake us early, over and over, until the
+            # deadline has really come.
+            wait = self._wake_in()
+            self._host.arm(None if wait < 0 else -(-wait // 1_000_000) / 1000)
+
+    def _resume(self, cell: Cell, verdict: object, error: BaseException | None, was_cancelled: bool) -> None:
+        super()._resume(cell, verdict, error, was_cancelled)
+        if self._until_idle and not self._awake:
+            # That may have been the last thing to wait for: have a look.
+            self._awake = True
+            self._rouse()
+
+    def _perform(self, cell: Cell, coroutine: Coroutine[Any, Any, Any], context: Context | None) -> object:
+        drivers = self._drivers
+        if drivers is None:
+            host = self._host or self._owned()
+            drivers = self._drivers = Drivers(host.loop, self._home_context, self._suspend, self._resume)
+        return drivers.perform(cell, coroutine, context, is_running=self._host is not None)
+
+    def _raise_failure(self) -> None:
+        """Raise what the loop must end with, once."""
+        if self._leaving is not None:
+            leaving, self._leaving = self._leaving, None
+            raise leaving
+        if self._broken is not None:
+            broken, self._broken = self._broken, None
+            raise broken
+
+    def _end_ride(self, host: Host) -> None:
+        """The loop is closed: have whoever drives it know. The storey above overrides it."""

@@ -1,0 +1,138 @@
+"""World after world, each from a Random of its own that depends on the seed, until the time is over or one fails."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from bandstand import mode
+from tests.soak.alarms import listening
+from tests.soak.memory import MEBIBYTE, Memory
+from tests.soak.plan import LoopFactory, Plan
+from tests.soak.warden import Warden
+from tests.soak.world import World, play
+
+LONGEST = 3.0
+"""Seconds of the longest world."""
+WARM_UP = 0.3
+"""The share of the time after which memory must not grow any more."""
+JUDGED_FROM = 20.0
+"""Seconds of a run from which on its memory is judged: shorter ones are all warm-up."""
+MOST_FAILURES = 20
+
+
+@dataclass
+class Report:
+    """What a run has found."""
+
+    seed: int
+    mode: str = field(default_factory=mode.mode)
+    worlds: int = 0
+    seconds: float = 0.0
+    failures: list[str] = field(default_factory=list[str])
+    counts: Counter[str] = field(default_factory=Counter[str])
+    warm: Memory | None = None
+    end: Memory | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "seed": self.seed,
+            "mode": self.mode,
+            "worlds": self.worlds,
+            "seconds": round(self.seconds, 1),
+            "failures": self.failures,
+            "counts": dict(self.counts),
+            "resident_mib": [
+                None if at is None else round(at.resident / MEBIBYTE, 1) for at in (self.warm, self.end)
+            ],
+            "blocks": [None if at is None else at.blocks for at in (self.warm, self.end)],
+        }
+
+
+def factories() -> tuple[LoopFactory, ...]:
+    """Every event loop that is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return (asyncio.new_event_loop,)
+    return (asyncio.new_event_loop, uvloop.new_event_loop)
+
+
+def run(
+    seed: int,
+    seconds: float,
+    *,
+    loop_factories: tuple[LoopFactory, ...] = (),
+    first: int = 0,
+    tell: Callable[[Report, str], None] = lambda _report, _plan: None,
+    on_hang: Callable[[list[str]], None] | None = None,
+) -> Report:
+    """Play worlds for about `seconds`, from the `first` on. Ends at the first that fails."""
+    report = Report(seed)
+    begin = time.monotonic()
+    end = begin + seconds
+    number = first
+    chosen = loop_factories or factories()
+    while not report.failures and (report.worlds == 0 or time.monotonic() < end):
+        name = f"{seed}/{number}"
+        # A world's plan depends on the seed and on nothing else, so that it can be played again by itself.
+        plan = Plan.draw(Random(f"{name}/plan"), min(LONGEST, max(0.3, seconds / 4)), chosen)
+        tell(report, plan.reads())
+        _play(report, name, number, plan, on_hang)
+        number += 1
+        report.worlds += 1
+        report.seconds = time.monotonic() - begin
+        if report.warm is None and report.seconds >= seconds * WARM_UP:
+            report.warm = Memory.now()
+    report.end = Memory.now()
+    if report.warm is not None and seconds >= JUDGED_FROM:
+        report.failures += report.end.growth(report.warm)
+    return report
+
+
+def _play(
+    report: Report, name: str, number: int, plan: Plan, on_hang: Callable[[list[str]], None] | None
+) -> None:
+    where = f"world {number} ({plan.reads()})"
+
+    def fail(sentence: str) -> None:
+        if len(report.failures) < MOST_FAILURES:
+            report.failures.append(f"{where}: {sentence}")
+
+    warden = None if on_hang is None else Warden(plan.seconds, lambda: on_hang([*report.failures, f"{where}: it hangs"]))
+    try:
+        with listening(fail):
+            _count(report, play(name, plan, fail))
+    except Exception as error:  # noqa: BLE001  # whatever it is, it is a finding
+        fail(f"{error!r} came out{_line(error)}")
+    finally:
+        if warden is not None:
+            warden.dismiss()
+
+
+def _count(report: Report, world: World) -> None:
+    books = world.books
+    report.counts.update(
+        sent=books.tried,
+        handled=books.handled,
+        refused=books.refused,
+        dead=books.dead,
+        dropped=books.dropped,
+        deeds=world.deeds,
+        spawned=world.spawned,
+        knocks=world.knocks,
+        inner_loops=world.inner_loops,
+        **world.sums,
+    )
+
+
+def _line(error: BaseException) -> str:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return "" if trace is None else f" at {trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"

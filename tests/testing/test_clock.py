@@ -1,0 +1,247 @@
+"""Time by hand, and time that jumps: on the clock's own event loop, and on others, where only the wheel is virtual."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from bandstand.core import Context, Loop, LoopConfig
+from bandstand.errors import InvalidArgument
+from bandstand.testing import Probe, VirtualClock
+
+HostFactory = Callable[[], asyncio.AbstractEventLoop]
+
+pytestmark = pytest.mark.guarantee("G40")
+
+YEAR = 365 * 24 * 3600 * 1000
+
+
+class Timed:
+    """A behavior that writes down when it was called: milliseconds since the clock was looked at first."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self.clock = clock
+        self.start = clock.now_ns()
+        self.log: list[tuple[Any, float]] = []
+
+    def __call__(self, ctx: Context[Any], data: object) -> None:
+        self.log.append((data, (self.clock.now_ns() - self.start) / 1e6))
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture(params=["the clock's event loop", "the lane's event loop"])
+def loop(request: pytest.FixtureRequest, clock: VirtualClock, loop_factory: HostFactory) -> Iterator[Loop]:
+    factory = clock.new_event_loop if request.param.startswith("the clock") else loop_factory
+    with Loop(LoopConfig(loop_factory=factory), clock=clock) as loop:
+        yield loop
+
+
+# --- by hand ----------------------------------------------------------------------------------------------------------
+
+
+def test_it_starts_at_an_odd_moment_and_stands_still(clock: VirtualClock) -> None:
+    assert clock.now_ns() == clock.now_ns() == 1_234_567_890_123
+    assert VirtualClock(7).now_ns() == 7
+    assert repr(VirtualClock(7)) == "<VirtualClock at 7 ns>"
+
+
+@pytest.mark.parametrize(("ms", "ns"), [(0, 0), (1, 1_000_000), (0.25, 250_000), (YEAR, YEAR * 10**6)])
+def test_advance_moves_it(ms: float, ns: int) -> None:
+    clock = VirtualClock(5)
+    clock.advance(ms)
+    assert clock.now_ns() == 5 + ns
+
+
+@pytest.mark.parametrize("ms", [-1, -1e-9, float("nan"), float("inf"), float("-inf"), "5", None, 147 * YEAR])
+def test_time_goes_forward_only_and_not_for_ever(clock: VirtualClock, ms: Any) -> None:
+    before = clock.now_ns()
+    with pytest.raises(InvalidArgument):
+        clock.advance(ms)
+    assert clock.now_ns() == before
+
+
+@pytest.mark.parametrize("start", [-1, 1.5, None, "0", 1 << 62])
+def test_it_starts_within_time(start: Any) -> None:
+    with pytest.raises(InvalidArgument):
+        VirtualClock(start)
+
+
+@pytest.mark.guarantee("G17")
+def test_polling_by_hand_sees_only_what_is_due(loop: Loop, clock: VirtualClock) -> None:
+    probe = Probe()
+    loop.send_after(probe.spawn(loop), 10, "tick")
+    clock.advance(9.999)
+    assert loop.poll_once() == 0
+    clock.advance(0.001)
+    assert loop.poll_once() == 1
+    assert probe.data == ["tick"]
+
+
+def test_polling_never_jumps(loop: Loop, clock: VirtualClock) -> None:
+    loop.send_after(loop.spawn(Probe()), 10, "tick")
+    before = clock.now_ns()
+    for _ in range(10):
+        assert loop.poll_once() == 0
+    assert clock.now_ns() == before
+
+
+def test_by_hand_an_async_behavior_goes_on_when_its_time_has_come() -> None:
+    clock = VirtualClock()
+    seen: list[str] = []
+
+    async def slow(ctx: Context[Any], data: object) -> None:
+        seen.append("begun")
+        await asyncio.sleep(60)
+        seen.append("done")
+
+    with Loop(LoopConfig(loop_factory=clock.new_event_loop), clock=clock) as loop:
+        loop.send(loop.spawn(slow), None)
+        for _ in range(5):
+            loop.poll_once()
+        clock.advance(59_999)
+        for _ in range(5):
+            loop.poll_once()
+        assert seen == ["begun"]
+        clock.advance(1)
+        for _ in range(5):
+            loop.poll_once()
+        assert seen == ["begun", "done"]
+
+
+# --- jumping ----------------------------------------------------------------------------------------------------------
+
+
+def test_ten_years_pass_in_an_instant(loop: Loop, clock: VirtualClock) -> None:
+    timed = Timed(clock)
+    loop.send_after(loop.spawn(timed), 10 * YEAR, "at last")
+    loop.run(until_idle=True)
+    assert timed.log == [("at last", 10 * YEAR)]
+
+
+@pytest.mark.guarantee("G18")
+def test_it_jumps_from_deadline_to_deadline(loop: Loop, clock: VirtualClock) -> None:
+    timed = Timed(clock)
+    actor = loop.spawn(timed)
+    for ms in (5000, 1, 0, 3_600_000, 5000.5, 2):
+        loop.send_after(actor, ms, ms)
+    loop.run(until_idle=True)
+    assert timed.log == [(0, 0), (1, 1), (2, 2), (5000, 5000), (5000.5, 5001), (3_600_000, 3_600_000)]
+
+
+def test_time_does_not_pass_while_somebody_is_ready(loop: Loop, clock: VirtualClock) -> None:
+    timed = Timed(clock)
+    first = loop.spawn(timed)
+
+    def busy(ctx: Context[Any], rest: int) -> None:
+        if rest:
+            ctx.loop.send(ctx.self_id, rest - 1)
+        else:
+            ctx.loop.send(first, "ready")
+
+    loop.send_after(first, 1, "timer")
+    loop.send(loop.spawn(busy), 5000)
+    loop.run(until_idle=True)
+    assert timed.log == [("ready", 0), ("timer", 1)]
+
+
+def test_a_timer_set_on_the_way_is_met_on_the_way(loop: Loop, clock: VirtualClock) -> None:
+    timed = Timed(clock)
+
+    def ticker(ctx: Context[Any], rest: int) -> None:
+        timed(ctx, rest)
+        if rest:
+            ctx.loop.send_after(ctx.self_id, 1000, rest - 1)
+
+    loop.send(loop.spawn(ticker), 3)
+    loop.run(until_idle=True)
+    assert timed.log == [(3, 0), (2, 1000), (1, 2000), (0, 3000)]
+
+
+def test_only_the_clocks_own_event_loop_has_its_time(clock: VirtualClock, loop_factory: HostFactory) -> None:
+    times: dict[str, float] = {}
+
+    async def look(ctx: Context[Any], name: str) -> None:
+        times[name] = asyncio.get_running_loop().time()
+
+    for kind, factory in (("own", clock.new_event_loop), ("other", loop_factory)):
+        with Loop(LoopConfig(loop_factory=factory), clock=clock) as loop:
+            actor = loop.spawn(look)
+            loop.send(actor, f"{kind} before")
+            loop.send_after(actor, 24 * 3600 * 1000, f"{kind} after")
+            loop.run(until_idle=True)
+    assert times["own after"] - times["own before"] == pytest.approx(24 * 3600)
+    assert times["other after"] - times["other before"] < 3600
+
+
+def test_it_jumps_for_a_guest_of_another_event_loop(clock: VirtualClock, loop_factory: HostFactory) -> None:
+    # One that was made once, elsewhere, does not keep the clock from jumping here.
+    clock.new_event_loop().close()
+
+    async def main() -> list[tuple[Any, float]]:
+        timed, done = Timed(clock), asyncio.Event()
+
+        def last(ctx: Context[Any], data: object) -> None:
+            timed(ctx, data)
+            done.set()
+
+        async with Loop(clock=clock) as loop:
+            loop.send_after(loop.spawn(last), YEAR, "last")
+            loop.send_after(loop.spawn(timed), 5, "first")
+            await done.wait()
+        return timed.log
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        assert runner.run(main()) == [("first", 5), ("last", YEAR)]
+
+
+# --- not jumping ------------------------------------------------------------------------------------------------------
+
+
+def test_without_autojump_nobody_but_you_moves_it() -> None:
+    clock = VirtualClock(autojump=False)
+    assert not clock.jump(1)
+    assert not clock.on_idle(1)
+    assert clock.now_ns() == 1_234_567_890_123
+
+
+def test_without_autojump_a_running_loop_waits_until_another_thread_moves_the_clock() -> None:
+    clock = VirtualClock(autojump=False)
+    timed = Timed(clock)
+    with Loop(LoopConfig(loop_factory=clock.new_event_loop), clock=clock) as loop:
+        loop.send_after(loop.spawn(timed), 10_000, "late")
+        loop.send(loop.spawn(lambda ctx, data: idle.set()), None)
+        idle = threading.Event()
+
+        def conduct() -> None:
+            idle.wait(30)
+            clock.advance(4_000)
+            clock.advance(6_000)
+
+        conductor = threading.Thread(target=conduct)
+        conductor.start()
+        loop.run(until_idle=True)
+        conductor.join(30)
+    assert timed.log == [("late", 10_000)]
+
+
+def test_on_idle_jumps_where_no_event_loop_runs(clock: VirtualClock) -> None:
+    assert clock.on_idle(5)
+    assert clock.now_ns() == 1_234_567_890_128
+
+
+def test_jumping_past_the_end_of_time_is_an_error() -> None:
+    clock = VirtualClock((1 << 62) - 10)
+
+    async def main() -> None:
+        await asyncio.sleep(5)
+
+    with pytest.raises(InvalidArgument, match="end of virtual time"):
+        clock.run(main())

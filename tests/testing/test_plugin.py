@@ -1,0 +1,372 @@
+"""The pytest plugin, as a user's suite sees it: loaded by its entry point, in a process of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+class Outcome(NamedTuple):
+    """What an inner pytest said."""
+
+    counts: dict[str, int]
+    text: str
+
+
+Suite = Callable[..., Outcome]
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester) -> Suite:
+    """Run a test file with options; `ini` and `conftest` are other files of the suite."""
+
+    def run(body: str, *options: str, ini: str = "", conftest: str = "") -> Outcome:
+        pytester.makeini(f"[pytest]\nfilterwarnings = error\n{ini}")
+        if conftest:
+            pytester.makeconftest(conftest)
+        pytester.makepyfile(test_it="import asyncio, os, threading\nimport pytest\n" + body)
+        result = pytester.runpytest_subprocess("-p", "no:randomly", "-q", *options, timeout=50)
+        return Outcome(result.parseoutcomes(), "\n".join(result.outlines))
+
+    return run
+
+
+# --- fixtures ---------------------------------------------------------------------------------------------------------
+
+ALL_FIXTURES = """
+from bandstand.core import Loop, LoopConfig
+from bandstand.testing import Probe, VirtualClock
+
+def test_loop(bandstand_loop, bandstand_clock, bandstand_probe):
+    assert isinstance(bandstand_clock, VirtualClock)
+    probe = bandstand_probe()
+    start = bandstand_clock.now_ns()
+    bandstand_loop.send_after(probe.spawn(bandstand_loop), 3_600_000, "an hour later")
+    bandstand_loop.run(until_idle=True)
+    assert probe.data == ["an hour later"]
+    assert bandstand_clock.now_ns() - start == 3600 * 10**9
+
+def test_async_behavior(bandstand_loop):
+    done = []
+    async def slow(ctx, data):
+        await asyncio.sleep(3600)
+        done.append(data)
+    bandstand_loop.send(bandstand_loop.spawn(slow), 1)
+    bandstand_loop.run(until_idle=True)
+    assert done == [1]
+
+def test_loops(bandstand_loops, bandstand_loop, bandstand_clock, bandstand_probe):
+    import uvloop
+    one, small, fast = (bandstand_loops(), bandstand_loops(LoopConfig(max_actors=1)),
+        bandstand_loops(LoopConfig(loop_factory=uvloop.new_event_loop)))
+    assert len({one, small, fast, bandstand_loop}) == 4
+    assert small.config.max_actors == 1
+    for loop in (one, small, fast):
+        probe = bandstand_probe()
+        loop.send_after(probe.spawn(loop), 1000, "later")
+        loop.run(until_idle=True)
+        assert probe.data == ["later"]
+
+def test_shuffled(bandstand_shuffled, bandstand_loop, bandstand_seed):
+    assert bandstand_shuffled is bandstand_loop
+    assert isinstance(bandstand_seed, int)
+
+def test_in_another_thread(bandstand_loops, bandstand_probe):
+    destroyed, left = bandstand_loops(), bandstand_loops()
+    def run():
+        for loop in (destroyed, left):
+            loop.run(until_idle=True)
+        destroyed.destroy()
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(30)
+"""
+
+
+def test_every_fixture_works(suite: Suite) -> None:
+    outcome = suite(ALL_FIXTURES)
+    assert outcome.counts == {"passed": 5}, outcome.text
+
+
+@pytest.mark.once
+def test_fixtures_are_listed_with_what_they_do(suite: Suite) -> None:
+    listed = re.findall(r"^(bandstand_\w+) -- ", suite("", "--fixtures").text, re.MULTILINE)
+    assert sorted(listed) == [
+        "bandstand_clock",
+        "bandstand_leak_check",
+        "bandstand_loop",
+        "bandstand_loops",
+        "bandstand_probe",
+        "bandstand_seed",
+        "bandstand_shuffled",
+    ]
+
+
+@pytest.mark.once
+def test_a_suite_that_uses_no_fixture_does_not_load_the_runtime(suite: Suite) -> None:
+    body = (
+        "import sys\n"
+        "def test_it(pytestconfig):\n"
+        "    assert pytestconfig.pluginmanager.has_plugin('bandstand')\n"
+        "    assert 'bandstand.testing.plugin' in sys.modules\n"
+        "    assert not [name for name in sys.modules if name.startswith('bandstand.core')]\n"
+        "    assert 'uvloop' not in sys.modules\n"
+    )
+    outcome = suite(body)
+    assert outcome.counts == {"passed": 1}, outcome.text
+
+
+@pytest.mark.once
+def test_a_fixture_can_be_overridden(suite: Suite) -> None:
+    conftest = (
+        "import pytest\nfrom bandstand.testing import VirtualClock\n"
+        "@pytest.fixture\ndef bandstand_clock():\n    return VirtualClock(0, autojump=False)\n"
+    )
+    body = "def test_it(bandstand_loop, bandstand_clock):\n    assert bandstand_clock.now_ns() == 0\n"
+    outcome = suite(body, conftest=conftest)
+    assert outcome.counts == {"passed": 1}, outcome.text
+
+
+# --- seeds ------------------------------------------------------------------------------------------------------------
+
+RACE = """
+def test_race(bandstand_shuffled):
+    order = []
+    for name in "abcdefghijklmnop":
+        bandstand_shuffled.send(bandstand_shuffled.spawn(lambda ctx, data: order.append(data)), name)
+    bandstand_shuffled.poll_once()
+    pytest.fail("order: " + "".join(order))
+
+def test_calm(bandstand_seed):
+    pass
+"""
+
+
+@pytest.mark.guarantee("G41")
+def test_a_failing_test_prints_its_seed_and_the_seed_brings_it_back(suite: Suite) -> None:
+    first = suite(RACE)
+    seeds = re.findall(r"pytest '(\S+)' --bandstand-seed=(\d+)", first.text)
+    assert first.counts == {"failed": 1, "passed": 1}
+    assert len(seeds) == 1, "the failing test's seed, and only that"
+    test, seed = seeds[0]
+    assert test.endswith("test_it.py::test_race")
+    again = suite(RACE, f"--bandstand-seed={seed}")
+    order = re.compile(r"order: [a-p]{16}")
+    assert order.findall(again.text) == order.findall(first.text)
+    assert f"--bandstand-seed={seed}" in again.text
+    other = suite(RACE, f"--bandstand-seed={int(seed) + 1}")
+    assert order.findall(other.text) != order.findall(first.text)
+
+
+# --- leaks ------------------------------------------------------------------------------------------------------------
+
+LEAKS = {
+    "thread": (
+        "    threading.Thread(target=threading.Event().wait, args=(8,), name='grinder', daemon=True).start()\n",
+        "thread 'grinder' still runs",
+    ),
+    "descriptor": ("    os.pipe()\n", r"descriptor \d+ is still open \(pipe:\[\d+\]\)"),
+    "task": (
+        "    async def forget(ctx, data):\n"
+        "        global kept\n"
+        "        kept = asyncio.create_task(asyncio.sleep(8), name='humming')\n"
+        "        await asyncio.sleep(0)\n"
+        "    bandstand_loop.send(bandstand_loop.spawn(forget), 1)\n"
+        "    for _ in range(9):\n"
+        "        bandstand_loop.poll_once()\n",
+        "task 'humming' has not ended",
+    ),
+}
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("kind", LEAKS)
+def test_a_leaking_test_fails_and_says_what_it_left(suite: Suite, kind: str) -> None:
+    body, words = LEAKS[kind]
+    outcome = suite(f"def test_it(bandstand_loop):\n{body}\ndef test_next(bandstand_loop):\n    pass\n")
+    assert outcome.counts == {"passed": 2, "errors": 1}, outcome.text
+    assert re.search(f"the test has left something behind: {words}[;\n]", outcome.text), outcome.text
+
+
+def test_what_is_in_flight_at_the_end_is_no_leak(suite: Suite) -> None:
+    body = """
+from bandstand.core import Interest
+
+async def hang(ctx, data):
+    async with asyncio.TaskGroup() as group:
+        group.create_task(asyncio.sleep(3600))
+        await asyncio.to_thread(lambda: None)
+
+def test_it(bandstand_loop, bandstand_clock, bandstand_probe):
+    read, write = os.pipe()
+    idler = bandstand_probe().spawn(bandstand_loop)
+    bandstand_loop.watch_fd(read, idler, Interest.READ)
+    bandstand_loop.send(bandstand_loop.spawn(hang), 1)
+    for _ in range(9):
+        bandstand_loop.poll_once()
+    bandstand_loop.send_after(idler, 3_600_000, "never")
+    os.close(write)
+    os.close(read)
+"""
+    outcome = suite(body)
+    assert outcome.counts == {"passed": 1}, outcome.text
+
+
+@pytest.mark.once
+def test_the_check_can_be_had_alone_and_switched_off(suite: Suite) -> None:
+    alone = "@pytest.mark.usefixtures('bandstand_leak_check')\ndef test_it():\n    os.pipe()\n"
+    assert suite(alone).counts == {"passed": 1, "errors": 1}
+    off = (
+        "@pytest.fixture\ndef bandstand_leak_check():\n    pass\n"
+        "def test_it(bandstand_loop):\n    os.pipe()\n"
+    )
+    outcome = suite(off)
+    assert outcome.counts == {"passed": 1}, outcome.text
+
+
+@pytest.mark.once
+def test_what_fixtures_hold_is_no_leak_of_the_test(suite: Suite) -> None:
+    body = """
+def opened():
+    read, write = os.pipe()
+    yield read
+    os.close(read)
+    os.close(write)
+
+of_session, of_module = pytest.fixture(scope="session")(opened), pytest.fixture(scope="module")(opened)
+of_test = pytest.fixture(opened)
+
+@pytest.fixture
+def works(bandstand_loop):
+    release = threading.Event()
+    thread = threading.Thread(target=release.wait)
+    thread.start()
+    yield
+    release.set()
+
+def test_before(of_test, bandstand_loop):
+    pass
+
+def test_after(bandstand_loop, of_test, works):
+    pass
+
+def test_asked_for_inside(bandstand_loop, request):
+    request.getfixturevalue("of_session")
+    request.getfixturevalue("of_module")
+    request.getfixturevalue("of_test")
+
+def test_still_sees_a_leak(bandstand_loop, request):
+    os.pipe()
+"""
+    outcome = suite(body)
+    assert outcome.counts == {"passed": 4, "errors": 1}, outcome.text
+
+
+# --- beside others ----------------------------------------------------------------------------------------------------
+
+BESIDE = """
+import anyio
+from bandstand.core import Loop, LoopConfig
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+async def rehearse(loop, clock, probe):
+    done = asyncio.Event()
+    async def last(ctx, data):
+        await asyncio.sleep(0)
+        done.set()
+    start = clock.now_ns()
+    async with loop:
+        actor = probe.spawn(loop)
+        loop.send_after(actor, 60_000, "timer")
+        loop.send_after(loop.spawn(last), 60_001, None)
+        await done.wait()
+        await asyncio.to_thread(lambda: None)
+        await anyio.to_thread.run_sync(lambda: None)
+    assert probe.data == ["timer"]
+    assert clock.now_ns() - start == 60_001 * 10**6
+
+MARK
+async def test_pytest_asyncio(bandstand_loop, bandstand_clock, bandstand_probe):
+    await rehearse(bandstand_loop, bandstand_clock, bandstand_probe())
+
+MARK
+async def test_pytest_asyncio_again(bandstand_shuffled, bandstand_clock, bandstand_probe):
+    await rehearse(bandstand_shuffled, bandstand_clock, bandstand_probe())
+
+def test_plain(bandstand_loop, bandstand_clock, bandstand_probe):
+    probe = bandstand_probe()
+    bandstand_loop.send_after(probe.spawn(bandstand_loop), 1000, "timer")
+    bandstand_loop.run(until_idle=True)
+    assert probe.data == ["timer"]
+
+def test_run(bandstand_clock, bandstand_probe):
+    bandstand_clock.run(rehearse(Loop(clock=bandstand_clock), bandstand_clock, bandstand_probe()))
+"""
+
+ANYIO = """
+@pytest.mark.anyio
+async def test_anyio(bandstand_loop, bandstand_clock, bandstand_probe):
+    await rehearse(bandstand_loop, bandstand_clock, bandstand_probe())
+
+@pytest.mark.anyio
+async def test_anyio_again(bandstand_loops, bandstand_clock, bandstand_probe):
+    await rehearse(bandstand_loops(), bandstand_clock, bandstand_probe())
+"""
+
+
+@pytest.mark.parametrize("scope", ["function", "module", "session"])
+def test_beside_pytest_asyncio_and_anyio_in_one_file(suite: Suite, scope: str) -> None:
+    body = BESIDE.replace("MARK", "@pytest.mark.asyncio") + ANYIO
+    outcome = suite(body, ini=f"asyncio_mode = strict\nasyncio_default_test_loop_scope = {scope}\n")
+    assert outcome.counts == {"passed": 6}, outcome.text
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("scope", ["function", "session"])
+def test_beside_pytest_asyncio_in_auto_mode(suite: Suite, scope: str) -> None:
+    # In auto mode pytest-asyncio takes every coroutine, also those marked for anyio.
+    body = BESIDE.replace("MARK", "") + ANYIO
+    outcome = suite(body, ini=f"asyncio_mode = auto\nasyncio_default_test_loop_scope = {scope}\n")
+    assert outcome.counts == {"passed": 6}, outcome.text
+
+
+@pytest.mark.once
+def test_beside_anyio_alone_with_a_runner_that_lives_on(suite: Suite) -> None:
+    body = BESIDE.replace("MARK", "@pytest.mark.anyio").replace(
+        "@pytest.fixture\ndef anyio_backend", "@pytest.fixture(scope='module')\ndef anyio_backend"
+    )
+    body += (
+        "@pytest.fixture(scope='module')\nasync def server(anyio_backend):\n"
+        "    await anyio.to_thread.run_sync(lambda: None)\n    yield\n"
+        "@pytest.mark.anyio\nasync def test_first(bandstand_loop, bandstand_clock, bandstand_probe, server):\n"
+        "    await rehearse(bandstand_loop, bandstand_clock, bandstand_probe())\n"
+    )
+    outcome = suite(body, "-p", "no:asyncio")
+    assert outcome.counts == {"passed": 5}, outcome.text
+
+
+@pytest.mark.once
+@pytest.mark.guarantee("G40")
+def test_anyios_plugin_can_run_in_virtual_time(suite: Suite) -> None:
+    body = (
+        "import anyio\n"
+        "@pytest.fixture\ndef anyio_backend(bandstand_clock):\n"
+        "    return 'asyncio', {'loop_factory': bandstand_clock.new_event_loop}\n"
+        "@pytest.mark.anyio\nasync def test_it(bandstand_loop, bandstand_clock, bandstand_probe):\n"
+        "    probe, start = bandstand_probe(), bandstand_clock.now_ns()\n"
+        "    async with bandstand_loop as loop:\n"
+        "        loop.send_after(probe.spawn(loop), 59_000, 'timer')\n"
+        "        await anyio.sleep(60)\n"
+        "    assert probe.data == ['timer']\n"
+        "    assert bandstand_clock.now_ns() - start == 60 * 10**9\n"
+    )
+    outcome = suite(body)
+    assert outcome.counts == {"passed": 1}, outcome.text

@@ -1,0 +1,117 @@
+"""Probes: what an actor received, around any behavior."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+
+from bandstand.core import STOP, ActorStatus, ChildExit, Context, Lane, Loop, SystemTag, Verdict
+from bandstand.testing import Probe, Received, VirtualClock
+
+
+def test_it_keeps_data_tag_sender_and_lane(bandstand_loop: Loop) -> None:
+    probe = Probe()
+    actor, friend = probe.spawn(bandstand_loop, name="probed"), bandstand_loop.spawn(Probe())
+    bandstand_loop.send(actor, "plain")
+    bandstand_loop.send(actor, "rich", tag=7, sender=friend, lane=Lane.CONTROL)
+    bandstand_loop.poll_once()
+    assert probe.received == [
+        Received("rich", 7, friend, Lane.CONTROL),
+        Received("plain", 0, 0, Lane.DATA),
+    ]
+    assert probe.data == ["rich", "plain"]
+    probe.clear()
+    assert probe.received == probe.data == []
+
+
+def test_it_hears_the_system_too(bandstand_loop: Loop) -> None:
+    probe = Probe()
+    boss = probe.spawn(bandstand_loop)
+    child = bandstand_loop.spawn(Probe(lambda ctx, data: STOP), supervisor=boss)
+    bandstand_loop.send(child, "end")
+    bandstand_loop.run(until_idle=True)
+    (exit_,) = probe.received
+    assert isinstance(exit_.data, ChildExit)
+    assert exit_.data.child == child
+    assert (exit_.tag, exit_.lane) == (SystemTag.CHILD_EXIT, Lane.SYSTEM)
+
+
+def test_the_probed_behavior_does_what_it_does(bandstand_loop: Loop) -> None:
+    other = Probe()
+
+    def count(ctx: Context[int], data: str) -> Verdict | None:
+        ctx.state += 1
+        ctx.loop.send(friend, (ctx.state, data, ctx.self_id, ctx.tag))
+        return STOP if data == "stop" else None
+
+    probe = Probe(count)
+    friend, actor = other.spawn(bandstand_loop), probe.spawn(bandstand_loop, 10)
+    bandstand_loop.send(actor, "go", tag=3)
+    bandstand_loop.send(actor, "stop")
+    bandstand_loop.run(until_idle=True)
+    assert probe.data == ["go", "stop"]
+    assert other.data == [(11, "go", actor, 3), (12, "stop", actor, 0)]
+    assert bandstand_loop.status(actor) is ActorStatus.STOPPED
+
+
+def test_what_the_probed_behavior_raises_is_its_actors_panic(
+    bandstand_loop: Loop, caplog: pytest.LogCaptureFixture
+) -> None:
+    def burst(ctx: Context[Any], data: object) -> None:
+        raise ValueError(data)
+
+    probe = Probe(burst)
+    actor = probe.spawn(bandstand_loop)
+    bandstand_loop.send(actor, "boom")
+    bandstand_loop.poll_once()
+    assert bandstand_loop.status(actor) is ActorStatus.FAILED
+    assert probe.data == ["boom"]
+    assert "ValueError: boom" in caplog.text
+
+
+@pytest.mark.guarantee("G31")
+def test_an_async_behavior_is_probed_too(bandstand_loop: Loop, bandstand_clock: VirtualClock) -> None:
+    async def slow(ctx: Context[list[str]], data: str) -> Verdict | None:
+        assert asyncio.current_task() is not None
+        await asyncio.sleep(60)
+        ctx.state.append(data)
+        return STOP if data == "last" else None
+
+    probe, done = Probe(slow), list[str]()
+    actor = probe.spawn(bandstand_loop, done)
+    bandstand_loop.send(actor, "first")
+    bandstand_loop.send(actor, "last")
+    before = bandstand_clock.now_ns()
+    bandstand_loop.run(until_idle=True)
+    assert probe.data == done == ["first", "last"]
+    assert bandstand_clock.now_ns() - before == 120 * 10**9
+    assert bandstand_loop.status(actor) is ActorStatus.STOPPED
+
+
+@pytest.mark.guarantee("G33")
+def test_a_probed_async_behavior_starts_from_the_context_it_was_spawned_in(bandstand_loop: Loop) -> None:
+    piece: ContextVar[str] = ContextVar("piece", default="nothing")
+    played: list[str] = []
+
+    async def play(ctx: Context[Any], data: object) -> None:
+        played.append(piece.get())
+
+    token = piece.set("a waltz")
+    actor = bandstand_loop.spawn(Probe(play))
+    piece.reset(token)
+    bandstand_loop.send(actor, None)
+    bandstand_loop.run(until_idle=True)
+    assert played == ["a waltz"]
+
+
+def test_the_fixture_makes_probes(bandstand_probe: Callable[..., Probe], bandstand_loop: Loop) -> None:
+    one, other = bandstand_probe(), bandstand_probe(lambda ctx, data: STOP)
+    for probe in (one, other):
+        bandstand_loop.send(probe.spawn(bandstand_loop), "hello")
+    bandstand_loop.poll_once()
+    assert one.data == other.data == ["hello"]
+    assert bandstand_loop.statistics().alive == 1

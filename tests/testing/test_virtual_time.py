@@ -1,0 +1,339 @@
+"""asyncio, the wheel and the outside world in one virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bandstand.core import Context, Interest, IoEvent, Loop, LoopConfig
+from bandstand.testing import Probe, VirtualClock, VirtualEventLoop
+
+pytestmark = pytest.mark.guarantee("G40")
+
+HOUR = 3600
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+def virtual(clock: VirtualClock) -> Loop:
+    return Loop(LoopConfig(loop_factory=clock.new_event_loop), clock=clock)
+
+
+def since(clock: VirtualClock, start: int) -> float:
+    """Virtual milliseconds since `start`."""
+    return (clock.now_ns() - start) / 1e6
+
+
+# --- asyncio alone ----------------------------------------------------------------------------------------------------
+
+
+def test_run_runs_a_coroutine_and_gives_its_result(clock: VirtualClock) -> None:
+    async def main() -> str:
+        running = asyncio.get_running_loop()
+        assert isinstance(running, VirtualEventLoop)
+        assert running.clock is clock
+        assert running.virtual_time
+        await asyncio.sleep(HOUR)
+        return "slept"
+
+    start = clock.now_ns()
+    assert clock.run(main()) == "slept"
+    assert since(clock, start) == HOUR * 1000
+
+
+@pytest.mark.parametrize("seconds", [0.1, 0.001, 1 / 3, 7.7])
+def test_sleeping_again_and_again_does_not_drift(clock: VirtualClock, seconds: float) -> None:
+    async def main() -> None:
+        for _ in range(1000):
+            await asyncio.sleep(seconds)
+
+    start = clock.now_ns()
+    clock.run(main())
+    assert since(clock, start) == pytest.approx(seconds * 1_000_000, abs=0.001)
+    if seconds != 1 / 3:
+        assert (clock.now_ns() - start) % 1_000_000 == 0
+
+
+def test_ten_years_are_exact_although_floats_are_not(clock: VirtualClock) -> None:
+    async def main() -> None:
+        await asyncio.sleep(10 * 365 * 24 * HOUR)
+        for _ in range(100):
+            await asyncio.sleep(0.1)
+
+    start = clock.now_ns()
+    clock.run(main())
+    assert clock.now_ns() - start == (10 * 365 * 24 * HOUR + 10) * 10**9
+
+
+def test_a_timeout_times_out_in_virtual_time(clock: VirtualClock) -> None:
+    async def main() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(HOUR):
+                await asyncio.Event().wait()
+        async with asyncio.timeout(HOUR):
+            await asyncio.sleep(HOUR - 1)
+
+    start = clock.now_ns()
+    clock.run(main())
+    assert since(clock, start) == (2 * HOUR - 1) * 1000
+
+
+@pytest.mark.parametrize("forever", [lambda: asyncio.sleep(math.inf), anyio.sleep_forever])
+def test_what_sleeps_for_ever_does_not_end_time(clock: VirtualClock, forever: Any) -> None:
+    async def main() -> None:
+        sleeper = asyncio.ensure_future(forever())
+        await asyncio.sleep(5)
+        assert not sleeper.done()
+        sleeper.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sleeper
+
+    start = clock.now_ns()
+    clock.run(main())
+    assert since(clock, start) == 5000
+
+
+# --- asyncio and the wheel --------------------------------------------------------------------------------------------
+
+
+def test_an_async_behavior_sleeps_while_others_go_on(clock: VirtualClock) -> None:
+    log: list[tuple[str, float]] = []
+    start = clock.now_ns()
+
+    def note(ctx: Context[Any], what: str) -> None:
+        log.append((what, since(clock, start)))
+
+    async def sleeper(ctx: Context[Any], seconds: float) -> None:
+        note(ctx, "sleeps")
+        await asyncio.sleep(seconds)
+        note(ctx, "wakes")
+        ctx.loop.send_after(noter, 500, "timer of the sleeper")
+
+    with virtual(clock) as loop:
+        noter = loop.spawn(note)
+        loop.send(loop.spawn(sleeper), HOUR)
+        loop.send_after(noter, HOUR * 1000 - 1, "before")
+        loop.send_after(noter, HOUR * 1000 + 1, "after")
+        loop.run(until_idle=True)
+    assert log == [
+        ("sleeps", 0),
+        ("before", HOUR * 1000 - 1),
+        ("wakes", HOUR * 1000),
+        ("after", HOUR * 1000 + 1),
+        ("timer of the sleeper", HOUR * 1000 + 500),
+    ]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["wheel", "sleep", "timeout"]), st.integers(0, 5000)), max_size=20))
+@pytest.mark.guarantee("G18")
+def test_mixed_deadlines_come_in_order_and_to_the_nanosecond(deadlines: list[tuple[str, int]]) -> None:
+    clock = VirtualClock()
+    log: list[tuple[int, int]] = []
+    start = clock.now_ns()
+
+    def note(ctx: Context[Any], ms: int) -> None:
+        log.append((ms, clock.now_ns() - start))
+
+    async def sleep(ctx: Context[Any], ms: int) -> None:
+        await asyncio.sleep(ms / 1000)
+        note(ctx, ms)
+
+    async def time_out(ctx: Context[Any], ms: int) -> None:
+        try:
+            async with asyncio.timeout(ms / 1000):
+                await asyncio.Event().wait()
+        except TimeoutError:
+            note(ctx, ms)
+
+    with virtual(clock) as loop:
+        noter = loop.spawn(note)
+        for kind, ms in deadlines:
+            if kind == "wheel":
+                loop.send_after(noter, ms, ms)
+            else:
+                loop.send(loop.spawn(sleep if kind == "sleep" else time_out), ms)
+        loop.run(until_idle=True)
+    assert log == [(ms, ms * 1_000_000) for ms in sorted(ms for _, ms in deadlines)]
+
+
+def test_a_guest_shares_the_time_of_the_body(clock: VirtualClock) -> None:
+    probe = Probe()
+
+    def ticker(ctx: Context[Any], data: object) -> None:
+        ctx.loop.send_after(ctx.self_id, 1000, "tick")
+
+    async def main() -> int:
+        async with Loop(clock=clock) as loop:
+            loop.send(loop.spawn(Probe(ticker)), "start")
+            loop.send(Probe(ticker).spawn(loop), "start")
+            loop.send_after(probe.spawn(loop), 9_999, "just before")
+            loop.send_after(probe.spawn(loop), 10_001, "just after")
+            await asyncio.sleep(10)
+            return loop.statistics().timers_fired
+
+    start = clock.now_ns()
+    fired = clock.run(main())
+    assert since(clock, start) == 10_000
+    assert probe.data == ["just before"]
+    # Nine or ten each: which comes first at the very same moment is not promised.
+    assert 2 * 9 + 1 <= fired <= 2 * 10 + 1
+
+
+def test_stopping_gives_up_on_a_stubborn_behavior_in_virtual_time(
+    clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def stubborn(ctx: Context[Any], data: object) -> None:
+        while True:
+            try:
+                await asyncio.sleep(HOUR)
+            except asyncio.CancelledError:
+                continue
+
+    with virtual(clock) as loop:
+        loop.send(loop.spawn(stubborn), None)
+        loop.send_after(loop.spawn(lambda ctx, data: ctx.loop.request_stop()), 1000, None)
+        loop.run()
+        assert loop.statistics().alive == 0
+    assert "although their async behavior had not ended" in caplog.text
+
+
+# --- the outside world ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("own_executor", [False, True])
+def test_time_waits_for_what_a_thread_was_given(clock: VirtualClock, own_executor: bool) -> None:
+    log: list[str] = []
+    start = clock.now_ns()
+
+    def work() -> float:
+        # Longer than one look of the selector.
+        threading.Event().wait(0.03)
+        log.append("worked")
+        return since(clock, start)
+
+    async def hand_over(ctx: Context[Any], data: object) -> None:
+        async with asyncio.timeout(1):
+            if own_executor:
+                with ThreadPoolExecutor() as pool:
+                    ended = await asyncio.get_running_loop().run_in_executor(pool, work)
+            else:
+                ended = await asyncio.to_thread(work)
+        assert ended == 0
+        log.append("handed back")
+
+    with virtual(clock) as loop:
+        loop.send_after(loop.spawn(lambda ctx, data: log.append(data)), 1, "timer")
+        loop.send(loop.spawn(hand_over), None)
+        loop.run(until_idle=True)
+        assert loop.statistics().ended_panic == 0
+    assert log == ["worked", "handed back", "timer"]
+    assert since(clock, start) == 1
+
+
+def test_the_end_of_run_waits_for_threads_in_real_time(clock: VirtualClock) -> None:
+    released = threading.Event()
+
+    async def main() -> None:
+        with pytest.raises(TimeoutError):
+            # The thread is given up on at once, and goes on; asyncio's own limit for its end is 300 (virtual) seconds.
+            async with asyncio.timeout(0):
+                await asyncio.to_thread(released.wait, 30)
+        threading.Timer(0.03, released.set).start()
+
+    before = set(threading.enumerate())
+    clock.run(main())
+    assert released.is_set()
+    assert [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("asyncio")] == []
+
+
+def test_sockets_work_in_virtual_time(clock: VirtualClock) -> None:
+    async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            await asyncio.sleep(HOUR)
+            writer.write(line.upper())
+        writer.close()
+        await writer.wait_closed()
+
+    async def main() -> list[bytes]:
+        server = await asyncio.start_server(shout, "127.0.0.1", 0)
+        async with server:
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
+            heard: list[bytes] = []
+            for word in (b"one\n", b"two\n"):
+                writer.write(word)
+                async with asyncio.timeout(HOUR + 1):
+                    heard.append(await reader.readline())
+            writer.close()
+            await writer.wait_closed()
+        return heard
+
+    start = clock.now_ns()
+    assert clock.run(main()) == [b"ONE\n", b"TWO\n"]
+    assert since(clock, start) == 2 * HOUR * 1000
+
+
+def test_an_actor_watches_a_pipe_in_virtual_time(clock: VirtualClock) -> None:
+    read, write = os.pipe()
+    heard: list[tuple[bytes, float]] = []
+    start = clock.now_ns()
+
+    def listen(ctx: Context[Any], event: IoEvent) -> None:
+        heard.append((os.read(event.fd, 100), since(clock, start)))
+        if len(heard) == 3:
+            ctx.loop.unwatch_fd(event.fd)
+
+    try:
+        with virtual(clock) as loop:
+            loop.watch_fd(read, loop.spawn(listen), Interest.READ)
+            writer = loop.spawn(lambda ctx, data: os.write(write, data) and None)
+            for ms in (0, 300, 90_000):
+                loop.send_after(writer, ms, str(ms).encode())
+            loop.run(until_idle=True)
+    finally:
+        os.close(read)
+        os.close(write)
+    assert heard == [(b"0", 0), (b"300", 300), (b"90000", 90_000)]
+
+
+def test_another_thread_is_heard_in_virtual_time(clock: VirtualClock) -> None:
+    with virtual(clock) as loop:
+        probe = Probe(lambda ctx, data: ctx.loop.request_stop())
+        actor = probe.spawn(loop)
+        started = threading.Event()
+        loop.send(loop.spawn(lambda ctx, data: started.set()), None)
+
+        def call() -> None:
+            started.wait(30)
+            loop.send_async(actor, "from afar")
+
+        caller = threading.Thread(target=call)
+        caller.start()
+        loop.run()
+        caller.join(30)
+    assert probe.data == ["from afar"]
+
+
+def test_anyio_lives_in_virtual_time(clock: VirtualClock) -> None:
+    async def main() -> None:
+        with anyio.move_on_after(HOUR) as scope:
+            await anyio.sleep(2 * HOUR)
+        assert scope.cancelled_caught
+        async with anyio.create_task_group() as group:
+            group.start_soon(anyio.sleep, 10)
+            group.start_soon(anyio.to_thread.run_sync, lambda: None)
+
+    start = clock.now_ns()
+    clock.run(main())
+    assert since(clock, start) == (HOUR + 10) * 1000
