@@ -4,8 +4,9 @@ Every message that anybody tries to send has exactly one fate, and each fate is 
 
     sent  =  handled + refused + dead + dropped          (+ what still waits in a mailbox)
 
-`Post` is the lowest of the four storeys of the kernel (post, life, timers, kernel). They are one object: splitting them
-into separate ones would put a pointer between a send and its mailbox. Each storey is a class that adds one concern.
+`Post` is the lowest storey of the kernel: post, reach, life, monitors, timers, arrivals, kernel, desk. They are one
+object, because separate ones would put a pointer between a send and its mailbox; each storey is a class that adds one
+concern.
 """
 
 from __future__ import annotations

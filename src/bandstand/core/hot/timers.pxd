@@ -4,6 +4,19 @@ from bandstand.core.hot.cell cimport Cell
 from bandstand.core.hot.monitors cimport Monitors
 from bandstand.core.hot.wheel cimport Queue, Timer, Wheel
 
+cdef extern from "<time.h>" nogil:
+    ctypedef long time_t
+    cdef struct timespec:
+        time_t tv_sec
+        long tv_nsec
+    int clock_gettime(int, timespec*)
+    int CLOCK_MONOTONIC
+
+cdef inline int64_t monotonic_now() noexcept:
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return now.tv_sec * 1000000000 + now.tv_nsec
+
 cdef int DATA
 cdef int64_t FAR
 cdef int GONE
@@ -16,6 +29,7 @@ cdef object DATA_LANE
 
 cdef class Timers(Monitors):
     cdef object _now
+    cdef bint _is_real
     cdef int64_t _epoch
     cdef Wheel _wheel
     cdef public int64_t _armed
