@@ -6,8 +6,10 @@ from bench.case import Case
 from bench.cases import (
     big,
     bounded,
+    coroutines,
     counting,
     create,
+    cross_thread,
     fanin,
     flood,
     forkjoin,
@@ -29,6 +31,8 @@ CASES: tuple[Case, ...] = (
     create.CASE,
     *timer_churn.CASES,
     timer_fired.CASE,
+    *cross_thread.CASES,
+    *coroutines.CASES,
     *memory.CASES,
     *flood.CASES,
 )

@@ -15,7 +15,7 @@ from collections import deque
 from contextlib import suppress
 from functools import partial
 
-from bandstand.core import Context, LoopConfig
+from bandstand.core import ActorId, Context, LoopConfig
 from bench import limit, queues, raw
 from bench.case import Case, Outcome, Setting, Size
 from bench.target import at_most
@@ -58,10 +58,8 @@ def bandstand(messages: int, setting: Setting) -> Outcome:
         total += one
 
     loop = raw.make(LoopConfig(max_actors=n))
-    actors: list[object] = [None] * n
     before = resident()
-    for i in range(n):
-        actors[i] = loop.spawn(handle)
+    actors: list[ActorId] = [loop.spawn(handle) for _ in range(n)]
     for _ in range(messages):
         for actor in actors:
             loop.send(actor, 1)

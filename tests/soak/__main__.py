@@ -12,6 +12,8 @@ Decisions come from the seed; real threads and a real clock decide the rest, so 
 show again. Ends with 0; with 1 if something is wrong, a sentence and the seed; with 2 for a wrong option.
 """
 
+# ruff: noqa: T201  # a program that speaks to a terminal
+
 from __future__ import annotations
 
 import json
@@ -29,7 +31,9 @@ def parse(arguments: list[str] | None) -> Namespace:
         prog="python -m tests.soak", description=__doc__, formatter_class=RawDescriptionHelpFormatter
     )
     parser.add_argument("--seconds", metavar="N", type=float, default=120.0, help="how long (default 120)")
-    parser.add_argument("--seed", metavar="N", type=int, help="repeat the decisions of a run (default: a new one)")
+    parser.add_argument(
+        "--seed", metavar="N", type=int, help="repeat the decisions of a run (default: a new one)"
+    )
     parser.add_argument("--world", metavar="N", type=int, default=0, help="begin with this world (default 0)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     options = parser.parse_args(arguments)
@@ -82,8 +86,8 @@ def show(report: Report) -> None:
     )
     if report.warm is not None and report.end is not None:
         print(
-            f"memory: {report.warm.resident / MEBIBYTE:.1f} MiB after the warm-up, {report.end.resident / MEBIBYTE:.1f} "
-            f"at the end; {report.warm.blocks:,} and {report.end.blocks:,} blocks"
+            f"memory: {report.warm.resident / MEBIBYTE:.1f} MiB at most in the warm-up, {report.end.resident / MEBIBYTE:.1f} "
+            f"at least at the end; {report.warm.blocks:,} and {report.end.blocks:,} blocks"
         )
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -20,10 +19,11 @@ from bandstand.core import (
     Lane,
     Overflow,
     SystemTag,
-    Verdict,
 )
+from bandstand.errors import LoopClosed, NoSuchActor
 from tests.soak.alarms import Mishap
 from tests.soak.books import FIRST_DELAY, Note
+from tests.soak.pauses import pause
 
 if TYPE_CHECKING:
     from tests.soak.world import World
@@ -73,14 +73,14 @@ class Behaviors:
         self._world = world
         self.of: dict[Kind, Any] = {"plain": self.plain, "coroutine": self.coroutine, "both": self.both}
 
-    def plain(self, ctx: Context[Player], data: object) -> Verdict | None:
+    def plain(self, ctx: Context[Player], data: object) -> Any:
         self._enter(ctx, data)
         try:
             return self._respond(ctx.state)
         finally:
             ctx.state.is_busy = False
 
-    async def coroutine(self, ctx: Context[Player], data: object) -> Verdict | None:
+    async def coroutine(self, ctx: Context[Player], data: object) -> Any:
         self._enter(ctx, data)
         return await self._go_on(ctx, data)
 
@@ -151,10 +151,13 @@ class Behaviors:
             raise Mishap("a panic, on purpose")
         elif chance < 0.072:
             return "no verdict"
-        elif chance < 0.075:
-            world.loop.stop_actor(player.actor)
         elif chance < 0.077:
-            world.loop.fail_actor(player.actor, "it asked for it")
+            # Somebody else may have ended it, or a thread the whole loop, while it was in flight.
+            with suppress(NoSuchActor, LoopClosed):
+                if chance < 0.075:
+                    world.loop.stop_actor(player.actor)
+                else:
+                    world.loop.fail_actor(player.actor, "it asked for it")
         elif chance < 0.1:
             return OK
         return None
@@ -163,43 +166,9 @@ class Behaviors:
         player = ctx.state
         tag, lane = ctx.tag, ctx.lane
         try:
-            await self._suspend()
+            await pause(self._world.random, is_quiet=self._world.is_quiet)
             if ctx.tag != tag or ctx.lane is not lane:
                 self._world.fail(f"the context of {player} has changed under {data!r}")
             return self._respond(player)
         finally:
             player.is_busy = False
-
-    async def _suspend(self) -> None:
-        world = self._world
-        chance = world.random.random()
-        if chance < 0.5:
-            return
-        if chance < 0.8:
-            await asyncio.sleep(0)
-        elif chance < 0.9:
-            await asyncio.sleep(world.random.choice((0.0005, 0.002, 0.006)))
-        elif chance < 0.93:
-            try:
-                async with asyncio.timeout(0.001):
-                    await asyncio.sleep(1)
-            except TimeoutError:
-                pass
-        elif chance < 0.96:
-            # Takes its time when it is cancelled.
-            try:
-                await asyncio.sleep(0.004)
-            except asyncio.CancelledError:
-                await asyncio.sleep(0.003)
-                raise
-        elif chance < 0.97:
-            await asyncio.to_thread(time.sleep, 0.001)
-        elif chance < 0.975:
-            await asyncio.gather(asyncio.sleep(0), asyncio.sleep(0.001))
-        elif chance < 0.98 and not world.is_quiet:
-            raise asyncio.CancelledError
-        elif chance < 0.985 and not world.is_quiet:
-            task = asyncio.current_task()
-            assert task is not None
-            task.cancel()
-            await asyncio.sleep(0)

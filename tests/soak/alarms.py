@@ -7,7 +7,7 @@ import logging
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
@@ -44,7 +44,7 @@ class _Ear(logging.Handler):
 
 
 @contextmanager
-def listening(fail: Fail) -> Iterator[None]:
+def listening(fail: Fail) -> Generator[None]:
     """Turn whatever goes wrong off stage into failures, for the length of the block."""
     ear = _Ear(fail)
     loggers = [logging.getLogger("bandstand"), logging.getLogger("asyncio")]

@@ -29,7 +29,7 @@ class Auditor(Observer):
         self._world.kin.admit(id, player)
         if self._world.loop.status(id) is not ActorStatus.INIT:
             self._world.fail(f"{player} starts, but is {self._world.loop.status(id)!r}")
-        if self._depth == 0 and self._world.random.random() < self._mischief and player.serial > 1:
+        if not player.is_staff and self._depth == 0 and self._world.random.random() < self._mischief:
             self._world.loop.stop_actor(id)
         self._nag()
 
@@ -93,7 +93,7 @@ class Auditor(Observer):
     def _nag(self) -> None:
         """Now and then do from inside a hook what one should not, but may."""
         world = self._world
-        if self._depth > 0 or world.is_quiet or world.random.random() >= self._mischief:
+        if self._depth > 0 or not world.is_begun or world.is_quiet or world.random.random() >= self._mischief:
             return
         self._depth += 1
         try:

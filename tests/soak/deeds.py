@@ -100,7 +100,8 @@ def cancel_timer(world: World) -> None:
     if pending:
         # The newest and the oldest are at hand without walking through all of them.
         number = next(reversed(pending)) if world.random.random() < 0.7 else next(iter(pending))
-        world.timers.cancel(number)
+        if pending[number][1].player is not world.conductor:
+            world.timers.cancel(number)
 
 
 def stop(world: World) -> None:
@@ -115,6 +116,8 @@ def fail(world: World) -> None:
 
 def _end(world: World, end: Callable[[Any], None]) -> None:
     player = world.pick()
+    if player.is_staff:
+        return
     try:
         end(player.actor)
     except (NoSuchActor, LoopClosed):
@@ -156,6 +159,8 @@ def demonitor(world: World) -> None:
 def system(world: World) -> None:
     """Speak for the system, which takes any free slot; if there is none, the player fails."""
     player = world.pick()
+    if player.is_staff:
+        return
     try:
         has_room = send_system(world.loop, player.actor, None, SystemTag.CHILD_START)
     except (NoSuchActor, LoopClosed):
@@ -174,6 +179,26 @@ def open_pipe(world: World) -> None:
     world.pipes.open(world.pick())
 
 
+def write_pipe(world: World) -> None:
+    """Write into a pipe."""
+    world.pipes.write()
+
+
+def hang_up(world: World) -> None:
+    """Close the writing end of a pipe."""
+    world.pipes.hang_up()
+
+
+def close_behind(world: World) -> None:
+    """Close a watched descriptor without a word."""
+    world.pipes.close_behind()
+
+
+def unwatch(world: World) -> None:
+    """Watch a descriptor no more."""
+    world.pipes.unwatch()
+
+
 def wrong(world: World) -> None:
     """Do what can never work: it raises and counts as no send."""
     loop, actor = world.loop, world.pick().actor
@@ -181,12 +206,12 @@ def wrong(world: World) -> None:
         (lambda: loop.send(actor, 1, tag=-1), InvalidArgument),
         (lambda: loop.send(actor, 1, lane=Lane.SYSTEM), InvalidArgument),
         (lambda: loop.send_after(actor, -1, 1), InvalidArgument),
-        (lambda: loop.spawn(world.behaviors.plain, None, mailbox_cap=1), InvalidArgument),
-        (loop.destroy, LoopBusy),
+        (lambda: loop.spawn(world.behaviors.plain, world.doorman, mailbox_cap=1), InvalidArgument),
         (loop.run, LoopBusy),
-        (loop.poll_once, LoopBusy),
         (lambda: loop.stop_actor(world.stranger), ActorNotLocal),
     ]
+    if world.plan.drive != "ride":
+        calls += [(loop.destroy, LoopBusy), (loop.poll_once, LoopBusy)]
     call, error = world.random.choice(calls)
     try:
         call()
@@ -230,10 +255,10 @@ DEEDS: tuple[tuple[int, Callable[[World], None]], ...] = (
     (20, demonitor),
     (12, system),
     (20, open_pipe),
-    (60, lambda world: world.pipes.write()),
-    (6, lambda world: world.pipes.hang_up()),
-    (6, lambda world: world.pipes.close_behind()),
-    (10, lambda world: world.pipes.unwatch()),
+    (60, write_pipe),
+    (6, hang_up),
+    (6, close_behind),
+    (10, unwatch),
     (10, wrong),
     (1, inner_loop),
     (1, stop_inner),

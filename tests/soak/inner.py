@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
 from random import Random
+from typing import Any
 
 from bandstand.core import Context, Loop, LoopConfig, Statistics
 from bandstand.errors import LoopClosed, MailboxFull, NoSuchActor
 from bandstand.testing import leaks_of
 from tests.soak.books import Fail
 from tests.soak.plan import LoopFactory
-
 
 PATIENCE = 20.0
 """Seconds within which a loop must have stopped, on the busiest machine."""
@@ -24,7 +25,7 @@ class Chatter:
         self.loop = loop
         self.random = random
         self.handled = 0
-        behaviors = [self.talk, self.talk_on] if with_coroutines else [self.talk]
+        behaviors: list[Any] = [self.talk, self.talk_on] if with_coroutines else [self.talk]
         self.actors = [loop.spawn(random.choice(behaviors), mailbox_cap=9) for _ in range(6)]
         for actor in self.actors[1:]:
             loop.monitor(self.actors[0], actor)
@@ -44,7 +45,9 @@ class Chatter:
     def talk(self, ctx: Context[None], data: object) -> None:
         self.handled += 1
         if self.random.random() < 0.02:
-            self.loop.stop_actor(ctx.self_id)
+            # Another thread may have stopped the loop meanwhile.
+            with suppress(LoopClosed):
+                self.loop.stop_actor(ctx.self_id)
         for _ in range(self.random.randrange(3)):
             self.say()
 

@@ -19,8 +19,10 @@ from tests.soak.world import World, play
 
 LONGEST = 3.0
 """Seconds of the longest world."""
-WARM_UP = 0.3
+WARM_UP = 0.5
 """The share of the time after which memory must not grow any more."""
+LAST = 5
+"""How many of the last worlds are looked at."""
 JUDGED_FROM = 20.0
 """Seconds of a run from which on its memory is judged: shorter ones are all warm-up."""
 MOST_FAILURES = 20
@@ -76,6 +78,8 @@ def run(
     report = Report(seed)
     begin = time.monotonic()
     end = begin + seconds
+    warm: list[Memory] = []
+    late: list[Memory] = []
     number = first
     chosen = loop_factories or factories()
     while not report.failures and (report.worlds == 0 or time.monotonic() < end):
@@ -87,11 +91,11 @@ def run(
         number += 1
         report.worlds += 1
         report.seconds = time.monotonic() - begin
-        if report.warm is None and report.seconds >= seconds * WARM_UP:
-            report.warm = Memory.now()
-    report.end = Memory.now()
-    if report.warm is not None and seconds >= JUDGED_FROM:
-        report.failures += report.end.growth(report.warm)
+        (warm if report.seconds < seconds * WARM_UP else late).append(Memory.now())
+    if warm and late:
+        report.warm, report.end = Memory.most(warm), Memory.least(late[-LAST:])
+        if seconds >= JUDGED_FROM:
+            report.failures += report.end.growth(report.warm)
     return report
 
 
@@ -104,7 +108,11 @@ def _play(
         if len(report.failures) < MOST_FAILURES:
             report.failures.append(f"{where}: {sentence}")
 
-    warden = None if on_hang is None else Warden(plan.seconds, lambda: on_hang([*report.failures, f"{where}: it hangs"]))
+    warden = (
+        None
+        if on_hang is None
+        else Warden(plan.seconds, lambda: on_hang([*report.failures, f"{where}: it hangs"]))
+    )
     try:
         with listening(fail):
             _count(report, play(name, plan, fail))

@@ -1,10 +1,17 @@
-"""Whether memory is flat: the process's resident pages and Python's own blocks, after the warm-up and at the end."""
+"""Whether memory is flat: the process's resident pages and Python's own blocks, in the warm-up and at the end.
+
+Worlds differ in size, and an allocator keeps what the largest needed. So the most that was held after a world of the
+warm-up is compared with the least that was held after one of the last worlds: a leak grows past that, a large world
+does not.
+"""
 
 from __future__ import annotations
 
 import gc
 import os
 import sys
+from collections.abc import Sequence
+from ctypes import CDLL
 from dataclasses import dataclass
 
 MEBIBYTE = 1 << 20
@@ -23,10 +30,24 @@ class Memory:
 
     @classmethod
     def now(cls) -> Memory:
+        """Look at the process, once what is free has been given back to the system where that is possible."""
         gc.collect()
+        trim = getattr(CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
         with open("/proc/self/statm", encoding="ascii") as file:
             pages = int(file.read().split()[1])
         return cls(pages * os.sysconf("SC_PAGE_SIZE"), sys.getallocatedblocks())
+
+    @classmethod
+    def most(cls, readings: Sequence[Memory]) -> Memory:
+        """The most of each."""
+        return cls(max(one.resident for one in readings), max(one.blocks for one in readings))
+
+    @classmethod
+    def least(cls, readings: Sequence[Memory]) -> Memory:
+        """The least of each."""
+        return cls(min(one.resident for one in readings), min(one.blocks for one in readings))
 
     def growth(self, then: Memory) -> list[str]:
         """Say in words what has grown since `then` beyond its tolerance."""
@@ -38,5 +59,7 @@ class Memory:
                 f"{RESIDENT_TOLERANCE / MEBIBYTE:.0f} would pass"
             )
         if blocks > BLOCKS_TOLERANCE:
-            grown.append(f"{blocks} more blocks are allocated than after the warm-up; {BLOCKS_TOLERANCE} would pass")
+            grown.append(
+                f"{blocks} more blocks are allocated than after the warm-up; {BLOCKS_TOLERANCE} would pass"
+            )
         return grown

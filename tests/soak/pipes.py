@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MOST = 40
 CHUNK = b"la" * 16
 
+KEEPS_DUPLICATES = False
+"""Whether a duplicate sometimes keeps the file of a descriptor open that is closed behind the loop's back."""
+
 
 @dataclass(slots=True, eq=False)
 class Pipe:
@@ -91,7 +94,7 @@ class Pipes:
         pipe = self._any()
         if pipe is None:
             return
-        if self._random.random() < 0.2:
+        if self._random.random() < 0.2 and KEEPS_DUPLICATES:
             self._spares.append(os.dup(pipe.reader))
         if pipe.is_watched and self._is_alive(pipe.owner):
             self._lost.append(pipe)
@@ -125,8 +128,10 @@ class Pipes:
             return
         pipe = self._open.get(event.fd)
         if pipe is None or pipe.owner is not player or not pipe.is_watched:
-            # It may have been on its way when the descriptor was closed behind its back.
-            if not any(lost.owner is player and lost.number == event.fd for lost in self._lost):
+            # It may have been on its way when the descriptor was closed behind its back; and a coroutine may have been
+            # called with it, but not have begun, when the descriptor was unwatched.
+            was_lost = any(lost.owner is player and lost.number == event.fd for lost in self._lost)
+            if not was_lost and not player.is_coroutine:
                 self._books.fail(f"{player} was given {event} of a descriptor that it does not watch")
             return
         try:
@@ -145,10 +150,13 @@ class Pipes:
                 del self._lost[index]
                 break
         else:
-            self._books.fail(f"{player} was given {event}, but that descriptor was not closed behind its back")
+            self._books.fail(
+                f"{player} was given {event}, but that descriptor was not closed behind its back"
+            )
             return
-        if event.fd not in self._open and self._random.random() < 0.5:
-            # Either it is forgotten already, since its number was used again, or this forgets it.
+        is_used = event.fd in self._open or any(lost.number == event.fd for lost in self._lost)
+        if not is_used and self._random.random() < 0.5:
+            # Its number was not used again, so this forgets it.
             with suppress(IoNotWatched):
                 self._loop.unwatch_fd(event.fd)
                 self._books.unwatched += 1

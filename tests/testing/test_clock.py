@@ -202,6 +202,29 @@ def test_it_jumps_for_a_guest_of_another_event_loop(clock: VirtualClock, loop_fa
         assert runner.run(main()) == [("first", 5), ("last", YEAR)]
 
 
+def test_it_jumps_again_when_nothing_is_in_flight_any_more(
+    clock: VirtualClock, loop_factory: HostFactory
+) -> None:
+    timed = Timed(clock)
+
+    async def works(ctx: Context[Any], data: object) -> None:
+        await asyncio.to_thread(lambda: None)
+
+    def last(ctx: Context[Any], data: object) -> None:
+        timed(ctx, data)
+        ctx.loop.request_stop()
+
+    with Loop(LoopConfig(loop_factory=loop_factory), clock=clock) as loop:
+        loop.send(loop.spawn(works), None)
+        loop.send_after(loop.spawn(last), 3_600_000, "last")
+        rescue = threading.Timer(2, loop.request_stop)
+        rescue.start()
+        loop.run()
+        rescue.cancel()
+        rescue.join(30)
+    assert timed.log == [("last", 3_600_000)]
+
+
 # --- not jumping ------------------------------------------------------------------------------------------------------
 
 
@@ -217,8 +240,8 @@ def test_without_autojump_a_running_loop_waits_until_another_thread_moves_the_cl
     timed = Timed(clock)
     with Loop(LoopConfig(loop_factory=clock.new_event_loop), clock=clock) as loop:
         loop.send_after(loop.spawn(timed), 10_000, "late")
-        loop.send(loop.spawn(lambda ctx, data: idle.set()), None)
         idle = threading.Event()
+        loop.send(loop.spawn(lambda ctx, data: idle.set()), None)
 
         def conduct() -> None:
             idle.wait(30)

@@ -26,6 +26,8 @@ def suite(pytester: pytest.Pytester) -> Suite:
     """Run a test file with options; `ini` and `conftest` are other files of the suite."""
 
     def run(body: str, *options: str, ini: str = "", conftest: str = "") -> Outcome:
+        if "no:asyncio" not in options:
+            ini += "asyncio_default_fixture_loop_scope = function\n"
         pytester.makeini(f"[pytest]\nfilterwarnings = error\n{ini}")
         if conftest:
             pytester.makeconftest(conftest)
@@ -172,13 +174,15 @@ LEAKS = {
     ),
     "descriptor": ("    os.pipe()\n", r"descriptor \d+ is still open \(pipe:\[\d+\]\)"),
     "task": (
-        "    async def forget(ctx, data):\n"
-        "        global kept\n"
-        "        kept = asyncio.create_task(asyncio.sleep(8), name='humming')\n"
-        "        await asyncio.sleep(0)\n"
-        "    bandstand_loop.send(bandstand_loop.spawn(forget), 1)\n"
-        "    for _ in range(9):\n"
-        "        bandstand_loop.poll_once()\n",
+        (
+            "    async def forget(ctx, data):\n"
+            "        global kept\n"
+            "        kept = asyncio.create_task(asyncio.sleep(8), name='humming')\n"
+            "        await asyncio.sleep(0)\n"
+            "    bandstand_loop.send(bandstand_loop.spawn(forget), 1)\n"
+            "    for _ in range(9):\n"
+            "        bandstand_loop.poll_once()\n"
+        ),
         "task 'humming' has not ended",
     ),
 }

@@ -109,7 +109,10 @@ def test_a_probed_async_behavior_starts_from_the_context_it_was_spawned_in(bands
 
 
 def test_the_fixture_makes_probes(bandstand_probe: Callable[..., Probe], bandstand_loop: Loop) -> None:
-    one, other = bandstand_probe(), bandstand_probe(lambda ctx, data: STOP)
+    def leave(ctx: Context[Any], data: object) -> Verdict:
+        return STOP
+
+    one, other = bandstand_probe(), bandstand_probe(leave)
     for probe in (one, other):
         bandstand_loop.send(probe.spawn(bandstand_loop), "hello")
     bandstand_loop.poll_once()

@@ -9,7 +9,7 @@ the name of a parked driver: that task is made the current one for the length of
 documents for those who write their own tasks. If the coroutine ends there, which is the common case, the driver goes
 back to the pool, and the host never heard of it. If it suspends, the driver is handed the coroutine together with the
 future it waits for, and goes on with it as any task would; so within one message the task is always the same one. When
-the pool is empty a new driver is started and runs the coroutine from its beginning, one hop later.
+the pool is empty a new driver is made; a task that has not started yet will do for the first step as well.
 
 Context variables. Each message starts from a copy of the context in which its actor was spawned, as a task does: what
 one message sets, the next does not see, and no other actor ever.
@@ -18,7 +18,8 @@ Cancellation. Stopping an actor cancels the task that drives it. A task that som
 it back (`uncancel`) is not used again: the pool must not hand one message's cancellation to the next.
 
 Refused: one driver for each actor (a parked task for every idle actor), and eager tasks (3.12 has them, 3.11 has not, and
-they are still a task a message).
+they are still a task a message). The cost: a driver that is cancelled from outside before its own first step cannot
+take that cancellation; another one is made that can, and for the rest of that message the task is that one.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ import asyncio
 
 # Documented by asyncio, underscore and all, for those who write tasks of their own.
 from asyncio import _enter_task, _leave_task  # pyright: ignore[reportPrivateUsage]
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
 from types import coroutine
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 from bandstand.core.hot.kernel import PENDING
+from bandstand.core.hot.step import Step
 
 if TYPE_CHECKING:
     from bandstand.core.hot.cell import Cell
@@ -57,25 +59,61 @@ class Resume(Protocol):
     ) -> None: ...
 
 
+class BeginStep(Protocol):
+    """Called before every step of a coroutine that had suspended, with its cell."""
+
+    def __call__(self, cell: Cell) -> None: ...
+
+
+class EndStep(Protocol):
+    """Called after every such step."""
+
+    def __call__(self) -> None: ...
+
+
 @final
 class Driver:
     """One task that drives one coroutine after the other, and waits, parked, in between."""
 
-    __slots__ = ("_cell", "_context", "_coroutine", "_drivers", "_is_begun", "_park", "_yielded", "task")
+    __slots__ = (
+        "_cell",
+        "_context",
+        "_coroutine",
+        "_drivers",
+        "_has_started",
+        "_is_begun",
+        "_park",
+        "_stray",
+        "_yielded",
+        "is_listed",
+        "task",
+    )
 
     def __init__(self, drivers: Drivers) -> None:
         self._drivers = drivers
         self._cell: Cell | None = None
         self._coroutine: Coroutine[Any, Any, Any] | None = None
         self._context = drivers.context
+        self._has_started = False
         self._is_begun = False
         self._yielded: Any = None
         self._park: asyncio.Future[None] | None = None
-        self.task = drivers.host.create_task(self._live(), name="bandstand driver")
-        self.task.add_done_callback(self._ended)
+        # A cancellation that came when the task could not take it: before its own first step.
+        self._stray: BaseException | None = None
+        # Whether it is among those that may be given something to do.
+        self.is_listed = False
+        self.task = drivers.host.create_task(self._live(), name="bandstand driver", context=drivers.context)
+        self.task.add_done_callback(self._ended, context=drivers.context)
 
     def take(
-        self, cell: Cell, job: Coroutine[Any, Any, Any], context: Context, *, is_begun: bool, yielded: object
+        self,
+        cell: Cell,
+        job: Coroutine[Any, Any, Any],
+        context: Context,
+        *,
+        is_begun: bool,
+        yielded: object,
+        stray: BaseException | None = None,
     ) -> None:
         """Go on with a coroutine: from its beginning, or from where it waits for `yielded`."""
         self._cell = cell
@@ -83,50 +121,56 @@ class Driver:
         self._context = context
         self._is_begun = is_begun
         self._yielded = yielded
+        self._stray = stray
         if self._park is not None and not self._park.done():
             self._park.set_result(None)
 
     def cancel(self) -> None:
         """Cancel the coroutine at hand, as a task is cancelled."""
-        self.task.cancel()
+        if self._has_started:
+            self.task.cancel()
+        else:
+            self._stray = asyncio.CancelledError()
 
     @property
-    def is_parked(self) -> bool:
-        """Whether the task waits for something to do, with no cancellation left over from what it did."""
-        return self._park is not None and not self._park.done() and self.task.cancelling() == 0
+    def is_free(self) -> bool:
+        """Whether it can be given something to do: it is parked, or has not even started, and was not cancelled."""
+        if not self._has_started:
+            # A cancellation that was taken back still meets a task that has not started: that one cannot be used.
+            return not getattr(self.task, "_must_cancel", True)
+        return self._park is not None and not self._park.done()
 
-    @property
     def is_busy(self) -> bool:
         """Whether it has a coroutine to drive."""
         return self._coroutine is not None
 
     async def _live(self) -> None:
+        self._has_started = True
         while True:
-            stray: BaseException | None = None
-            if self._coroutine is None:
+            if not self.is_busy():
                 self._park = self._drivers.host.create_future()
                 if not self._drivers.park(self):
                     return
                 try:
                     await self._park
                 except asyncio.CancelledError as error:
-                    if not self.is_busy:
-                        self._drivers.leave(self)
+                    if not self.is_busy():
                         return
                     # Cancelled between the first step, which was made for us, and our taking over.
-                    stray = error
+                    self._stray = error
                 finally:
                     self._park = None
-            await self._drive(stray)
+            await self._drive()
 
-    async def _drive(self, stray: BaseException | None) -> None:
+    async def _drive(self) -> None:
         cell, job = self._cell, self._coroutine
         assert cell is not None
         assert job is not None
+        stray, self._stray = self._stray, None
         verdict: object = None
         failure: BaseException | None = None
         try:
-            verdict = await self._steps(job, stray)
+            verdict = await self._steps(cell, job, stray)
         except BaseException as error:  # noqa: BLE001  # whatever a behavior raises goes to its actor, not to the host
             failure = error
         self._cell = None
@@ -137,16 +181,16 @@ class Driver:
 
     @coroutine
     def _steps(
-        self, job: Coroutine[Any, Any, Any], stray: BaseException | None
+        self, cell: Cell, job: Coroutine[Any, Any, Any], stray: BaseException | None
     ) -> Generator[Any, Any, object]:
         """Step `job` to its end inside its own context, passing through what it waits for."""
-        run = self._context.run
         yielded = self._yielded
         try:
-            if not self._is_begun:
-                yielded = run(job.send, None)
-            elif stray is not None and not (yielded is not None and yielded.cancel()):
-                yielded = run(job.throw, stray)
+            if not self._is_begun or (yielded is None and stray is None):
+                # From its beginning; or it asked for one turn of the host, and our taking over was one.
+                yielded = self._step(cell, job.send, None)
+            if stray is not None and (yielded is None or not yielded.cancel()):
+                yielded = self._step(cell, job.throw, stray)
             while True:
                 try:
                     sent = yield yielded
@@ -155,91 +199,128 @@ class Driver:
                     job.close()
                     raise
                 except BaseException as error:  # noqa: BLE001  # a cancellation, or what the future failed with
-                    yielded = run(job.throw, error)
+                    yielded = self._step(cell, job.throw, error)
                 else:
-                    yielded = run(job.send, sent)
+                    yielded = self._step(cell, job.send, sent)
         except StopIteration as stop:
             return stop.value
 
+    def _step(self, cell: Cell, step: Callable[[Any], Any], value: object) -> Any:
+        self._drivers.begin_step(cell)
+        try:
+            return self._context.run(step, value)
+        finally:
+            self._drivers.end_step()
+
     def _ended(self, _task: asyncio.Task[None]) -> None:
-        """The task is over. If it was cancelled before its very first step, nobody has answered for its coroutine."""
+        """The task is over. If somebody cancelled it before its very first step, its coroutine needs another driver."""
+        self._drivers.forget(self)
         job, cell = self._coroutine, self._cell
-        if job is None or cell is None:
-            return
-        self._coroutine = None
-        job.close()
-        self._drivers.resume(cell, None, asyncio.CancelledError(), was_cancelled=True)
+        if job is not None and cell is not None:
+            self._coroutine = None
+            self._drivers.hand_over(cell, job, self._context, is_begun=self._is_begun, yielded=self._yielded)
 
 
 @final
 class Drivers:
     """The pool of drivers of one loop on one host."""
 
-    __slots__ = ("_all", "_parked", "context", "host", "resume", "suspend")
+    __slots__ = ("_all", "_free", "_step", "begin_step", "context", "end_step", "host", "resume", "suspend")
 
     def __init__(
-        self, host: asyncio.AbstractEventLoop, context: Context, suspend: Suspend, resume: Resume
+        self,
+        host: asyncio.AbstractEventLoop,
+        context: Context,
+        suspend: Suspend,
+        resume: Resume,
+        begin_step: BeginStep,
+        end_step: EndStep,
     ) -> None:
         self.host = host
+        self.context = context
         self.suspend = suspend
         self.resume = resume
-        self.context = context
-        self._parked: list[Driver] = []
+        self.begin_step = begin_step
+        self.end_step = end_step
+        self._step = Step()
+        self._free: list[Driver] = []
         self._all: set[Driver] = set()
 
     def perform(
-        self, cell: Cell, job: Coroutine[Any, Any, Any], context: Context | None, *, is_running: bool
+        self, cell: Cell, job: Coroutine[Any, Any, Any], context: Context | None, *, may_step: bool
     ) -> object:
         """Begin a coroutine: what it returned, or PENDING if it has suspended; what it raises comes out.
 
-        While the host is not running, which is when somebody polls by hand, nothing can be stepped: it begins later.
+        Nothing can be stepped here while the host is not running, or while another task is: then it begins later.
         """
         fresh = (self.context if context is None else context).copy()
-        driver = self._parked.pop() if self._parked and is_running else None
-        if driver is None or not driver.is_parked:
-            driver = Driver(self)
-            self._all.add(driver)
+        driver = self._free_driver()
+        if not may_step:
             driver.take(cell, job, fresh, is_begun=False, yielded=None)
             self.suspend(cell, driver)
             return PENDING
-        host, task = self.host, driver.task
+        host, task, step = self.host, driver.task, self._step
         _enter_task(host, task)
         try:
-            yielded = fresh.run(job.send, None)
-        except StopIteration as stop:
-            self._parked.append(driver)
-            return stop.value
+            value = step.begin(job, fresh)
         except BaseException:
-            self._parked.append(driver)
+            self.offer(driver)
             raise
         finally:
             _leave_task(host, task)
-        driver.take(cell, job, fresh, is_begun=True, yielded=yielded)
+        if step.is_done:
+            self.offer(driver)
+            return value
+        driver.take(cell, job, fresh, is_begun=True, yielded=value)
         self.suspend(cell, driver)
         return PENDING
 
+    def _free_driver(self) -> Driver:
+        while self._free:
+            driver = self._free.pop()
+            driver.is_listed = False
+            if driver.is_free:
+                return driver
+        driver = Driver(self)
+        self._all.add(driver)
+        return driver
+
+    def hand_over(
+        self, cell: Cell, job: Coroutine[Any, Any, Any], context: Context, *, is_begun: bool, yielded: object
+    ) -> None:
+        """Have another driver take a coroutine over, and tell it of the cancellation that ended the first one."""
+        driver = Driver(self)
+        self._all.add(driver)
+        driver.take(cell, job, context, is_begun=is_begun, yielded=yielded, stray=asyncio.CancelledError())
+
+    def offer(self, driver: Driver) -> None:
+        """Note that a driver may be given something to do."""
+        if not driver.is_listed:
+            driver.is_listed = True
+            self._free.append(driver)
+
     def park(self, driver: Driver) -> bool:
-        """Take a driver back; False if it should end instead."""
-        if driver.task.cancelling() or len(self._parked) >= MOST_PARKED:
-            self._all.discard(driver)
+        """Take a driver back; False if it should end instead: it was cancelled, or there are enough."""
+        if driver.task.cancelling() or (len(self._free) >= MOST_PARKED and not driver.is_listed):
             return False
-        self._parked.append(driver)
+        self.offer(driver)
         return True
 
-    def leave(self, driver: Driver) -> None:
-        """Forget a driver that was cancelled while it was parked."""
+    def forget(self, driver: Driver) -> None:
+        """Take a driver whose task is over out of the books."""
         self._all.discard(driver)
-        if driver in self._parked:
-            self._parked.remove(driver)
+        if driver.is_listed:
+            driver.is_listed = False
+            self._free.remove(driver)
 
     def busy(self) -> list[asyncio.Task[None]]:
         """The tasks whose coroutine has not ended yet."""
-        return [driver.task for driver in self._all if driver.is_busy and not driver.task.done()]
+        return [driver.task for driver in self._all if driver.is_busy() and not driver.task.done()]
 
     def close(self) -> list[asyncio.Task[None]]:
-        """Cancel all that is left; the tasks that must still be given time to end."""
+        """Cancel all that is left; the tasks that will end at once, which are the parked ones."""
         tasks = [driver.task for driver in self._all if not driver.task.done()]
+        parked = [driver.task for driver in self._all if not driver.is_busy() and not driver.task.done()]
         for task in tasks:
             task.cancel()
-        self._parked.clear()
-        return tasks
+        return parked

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from typing import Any, final
 
 from bandstand.errors import LoopBusy
@@ -36,6 +37,7 @@ class Host:
 
     __slots__ = (
         "_callback",
+        "_context",
         "_has_cancelled",
         "_is_stopping",
         "_soon",
@@ -49,6 +51,9 @@ class Host:
     def __init__(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None], *, owned: bool) -> None:
         self.loop = loop
         self._callback = callback
+        # Where the callback runs, whoever asked for it: a send from inside a coroutine must not carry that
+        # coroutine's context variables to all the actors of the next tick. It is the context of whoever drives.
+        self._context = copy_context()
         self._soon: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[Any] | None = None
@@ -86,15 +91,19 @@ class Host:
                 "an event loop is running in this thread, and this call would block it: use `async with loop:` there"
             )
 
+    def enter(self) -> None:
+        """Take the present context for the callbacks to come: somebody begins to drive."""
+        self._context = copy_context()
+
     def call_soon(self) -> None:
         """Have the callback run once, before long. Loop thread only."""
         if self._soon is None:
-            self._soon = self.loop.call_soon(self._wake_soon)
+            self._soon = self.loop.call_soon(self._wake_soon, context=self._context)
 
     def call_soon_threadsafe(self) -> None:
         """The same, from any thread; wakes the host through its own descriptor. Nothing happens if it is closed."""
         try:
-            self.loop.call_soon_threadsafe(self._wake)
+            self.loop.call_soon_threadsafe(self._wake, context=self._context)
         except RuntimeError:
             # The event loop was closed between the caller's look and this call: there is nobody left to wake.
             if not self.loop.is_closed():
@@ -106,11 +115,12 @@ class Host:
             self._timer.cancel()
             self._timer = None
         if delay is not None:
-            self._timer = self.loop.call_later(delay, self._wake)
+            self._timer = self.loop.call_later(delay, self._wake, context=self._context)
 
     def add_reader(self, fd: int) -> None:
         """Have the callback run while `fd` is readable."""
-        self.loop.add_reader(fd, self._wake)
+        # In a copy: it may be the very context we are in, and a context cannot be entered twice.
+        self._context.copy().run(self.loop.add_reader, fd, self._wake)
 
     def remove_reader(self, fd: int) -> None:
         """Look at `fd` no more."""
@@ -165,7 +175,8 @@ class Host:
                 tasks = asyncio.all_tasks(self.loop)
                 for task in tasks:
                     task.cancel()
-                self.run_wait(list(tasks), seconds)
+                # At least one turn, for those that end at once.
+                self.run_wait(list(tasks), max(seconds, 0.001))
                 self.loop.run_until_complete(self.loop.shutdown_asyncgens())
                 self.loop.run_until_complete(self.loop.shutdown_default_executor())
         finally:

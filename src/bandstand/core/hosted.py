@@ -53,6 +53,7 @@ class Hosted(Pumped):
             self._take_thread()
             self._attach(host)
             self._until_idle = until_idle
+            self._looking = self._looking or until_idle
             try:
                 host.call_soon()
                 host.run()
@@ -65,7 +66,7 @@ class Hosted(Pumped):
                 self._detach()
                 if self._closed:
                     self._shut_down()
-                    host.close(self.config.stop_timeout_ms / 1000)
+                    host.close(self._time_left(host))
         self._raise_failure()
 
     def request_stop(self) -> None:
@@ -92,13 +93,18 @@ class Hosted(Pumped):
         """
         self._check_thread()
         self._refuse_closed("be polled")
-        if self._ticking or self._telling or self._is_running():
+        if self._is_inside() or self._is_running():
             raise LoopBusy(
                 "poll_once() cannot be called from a behavior or a hook, nor while run() is running"
             )
         before = self._handled
         if self._host is not None:
-            self._pump()
+            # Somebody's task is the current one: nothing of ours may be stepped in its place.
+            self._is_by_hand = True
+            try:
+                self._pump()
+            finally:
+                self._is_by_hand = False
         elif self._drivers is None:
             self._guarded(self._tick_and_gossip)
         else:
@@ -138,8 +144,11 @@ class Hosted(Pumped):
         try:
             if host is not None and not self._down and self._drivers is not None:
                 self._end_actors()
-                await host.wait(self._drivers.busy(), self.config.stop_timeout_ms / 1000)
-                await host.wait(self._end_drivers(has_waited=True), 1.0)
+                await host.wait(self._drivers.busy(), self._time_left(host))
+                self._leftover += self._end_drivers(has_waited=True)
+            if host is not None:
+                # Parked drivers, which end at once; after a destroy() inside the block also those it did not wait for.
+                await host.wait(self._leftover, self._time_left(host))
         finally:
             self.destroy()
         if self._broken is not None and host is not None:
@@ -168,14 +177,14 @@ class Hosted(Pumped):
         if not self._owner_thread.is_alive():
             self._take_thread()
         self._check_thread()
-        if self._ticking or self._telling or self._is_running():
+        if self._is_inside() or self._is_running():
             raise LoopBusy("destroy() cannot be called from a behavior or a hook, nor while run() is running")
         self._closed = True
         self._halted = True
         self._detach()
         self._shut_down()
         if self._own_host is not None:
-            self._own_host.close(self.config.stop_timeout_ms / 1000)
+            self._own_host.close(self._time_left(self._own_host))
         self._is_destroyed = True
 
     def _refuse_closed(self, what: str) -> None:
@@ -188,8 +197,12 @@ class Hosted(Pumped):
                 f"the loop is closed: it was asked to stop, or was destroyed, and cannot {what} again"
             )
 
+    def _is_inside(self) -> bool:
+        """Whether the caller is a behavior, a coroutine of one, or a hook."""
+        return self._ticking or self._telling > 0 or self._is_stepping()
+
     def _refuse_driven(self, what: str) -> None:
-        if self._ticking or self._telling or self._host is not None:
+        if self._is_inside() or self._host is not None:
             raise LoopBusy(
                 f"the loop is being run already: {what} cannot be used in a behavior or a hook, nor twice"
             )
@@ -202,14 +215,25 @@ class Hosted(Pumped):
             self._end_actors()
             host = self._own_host
             if self._drivers is not None and host is not None and self._drivers.host is host.loop:
-                host.run_wait(self._drivers.busy(), self.config.stop_timeout_ms / 1000)
-                host.run_wait(self._end_drivers(has_waited=True), 1.0)
+                host.run_wait(self._drivers.busy(), self._time_left(host))
+                host.run_wait(self._end_drivers(has_waited=True), max(self._time_left(host), 0.001))
         finally:
-            self._end_drivers(has_waited=False)
+            self._leftover += self._end_drivers(has_waited=False)
+            self._drain()
+            # The hooks go before the loop is down: from then on other threads may be burying what came too late, and
+            # hooks are called on the loop's thread only.
+            self._set_hooks(None, None, None, None, None)
             self._down = True
             self._drain()
             self._gossip.speak(self._dead, self._dropped, is_last=True)
             self._release()
+
+    def _time_left(self, host: Host) -> float:
+        """Seconds until the stop must be over, on the host's clock, counted from the first time somebody asks."""
+        now = host.loop.time()
+        if self._stop_by is None:
+            self._stop_by = now + self.config.stop_timeout_ms / 1000
+        return max(0.0, self._stop_by - now)
 
     def _end_actors(self) -> None:
         self._ticking = True
@@ -237,20 +261,19 @@ class Hosted(Pumped):
         return [] if drivers is None else drivers.close()
 
     def _release(self) -> None:
-        """Give back what the rest of the loop holds. The storeys above add to it."""
-        self._set_hooks(None, None, None, None, None)
+        """Give back what the rest of the loop holds. The storeys above override it."""
 
     def _end_ride(self, host: Host) -> None:
         """The loop is closed: have `run` return, or leave somebody's event loop on the spot."""
         if host.owned:
             host.stop()
             return
+        self._detach()
         if self._drivers is not None and not self._down:
             # Coroutines are cancelled now and waited for when the block ends.
             self._end_actors()
         else:
             self._shut_down()
-        self._detach()
         if self._leaving is not None:
             # As from any callback of the event loop: it is the event loop's to pass on.
             self._raise_failure()

@@ -34,7 +34,10 @@ class Observer:
         """A supervisor has given up."""
 
     def on_mailbox_full(self, target: ActorId) -> None:
-        """A message was refused because the target's lane, or for a system message its whole mailbox, is full."""
+        """A message was refused because the target's lane, or for a system message its whole mailbox, is full.
+
+        Not told of a `send_async` that was refused: that is between it and its own thread.
+        """
 
     def on_dead_letter(
         self, target: ActorId, lane: Lane, data: object, tag: int, sender: ActorId | int

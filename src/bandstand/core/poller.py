@@ -10,8 +10,9 @@ descriptor is a plain EBADF or ENOENT. A slow sweep finds those that were closed
 descriptor from an epoll without a word.
 
 A number that was closed and given out again belongs to somebody else. Each watch remembers the identity (device, inode,
-type) of what it watched; before an event is delivered, and in the sweep, it is compared. All eventfds of a system share
-one inode, so for those alone reuse of the number cannot be seen.
+type) of what it watched; before an event is delivered, and in the sweep, it is compared. Eventfds, terminals and others
+share an inode or get it again; for those the sweep finds that the epoll has forgotten the number, but an event that is
+already on its way cannot be told from the new one's.
 
 Only Linux has epoll. Elsewhere watching raises `IoRegistrationFailed`; everything else works.
 """
@@ -41,13 +42,15 @@ SWEPT_AT_ONCE = 256
 class Watch:
     """One descriptor, watched for one actor."""
 
-    __slots__ = ("actor", "fd", "identity", "is_broken", "is_wanted", "mask")
+    __slots__ = ("actor", "fd", "identity", "is_armed", "is_broken", "is_wanted", "mask")
 
     def __init__(self, actor: ActorId, fd: int, identity: Identity, mask: int) -> None:
         self.actor = actor
         self.fd = fd
         self.identity = identity
         self.mask = mask
+        # Waiting for a readiness; not so while one is being handled.
+        self.is_armed = True
         # Found closed: it says so once and is silent from then on.
         self.is_broken = False
         # Not unwatched: what waits in the owner's mailbox is to be delivered.
@@ -62,7 +65,7 @@ def identify(fd: int) -> Identity | None:
     """What a number means at present; None if it is not open."""
     try:
         found = os.fstat(fd)
-    except OSError:
+    except (OSError, OverflowError):
         return None
     return (found.st_dev, found.st_ino, stat.S_IFMT(found.st_mode))
 
@@ -76,7 +79,7 @@ class Poller:
     def __init__(self) -> None:
         if not hasattr(select, "epoll"):
             raise IoRegistrationFailed("watching descriptors needs epoll, which this platform has not")
-        self._epoll = select.epoll()
+        self._epoll = make_epoll()
         self._watches: dict[int, Watch] = {}
         self._by_actor: dict[ActorId, dict[int, Watch]] = {}
         self._unswept: list[Watch] = []
@@ -148,8 +151,9 @@ class Poller:
         ready: list[tuple[Watch, Readiness | None]] = []
         for fd, mask in self._epoll.poll(0, MOST_EVENTS):
             watch = self._watches.get(fd)
-            if watch is None or watch.is_broken:
+            if watch is None or watch.is_broken or not watch.is_armed:
                 continue
+            watch.is_armed = False
             ready.append((watch, readiness_of(mask, watch.mask) if watch.is_same() else None))
         return ready
 
@@ -161,6 +165,7 @@ class Poller:
             self._epoll.modify(watch.fd, watch.mask)
         except OSError:
             return False
+        watch.is_armed = True
         return True
 
     def sweep(self) -> list[Watch]:
@@ -171,7 +176,27 @@ class Poller:
         if not self._unswept:
             self._unswept = list(self._watches.values())
         slice_, self._unswept = self._unswept[-SWEPT_AT_ONCE:], self._unswept[:-SWEPT_AT_ONCE]
-        return [watch for watch in slice_ if watch.is_wanted and not watch.is_broken and not watch.is_same()]
+        live = [watch for watch in slice_ if watch.is_wanted and not watch.is_broken]
+        # Arming an armed watch anew changes nothing, but finds out whether the epoll still has it: that also tells
+        # numbers that were opened again on the very same file, where identities are equal.
+        return [watch for watch in live if not (self.arm(watch) if watch.is_armed else watch.is_same())]
+
+    def rebuild(self) -> None:
+        """Start over with a fresh epoll, for the living watches only.
+
+        A number that was closed while a duplicate keeps its file open stays in an epoll, under that number, and cannot
+        be told to go: whoever has the number next would get its events. Closing by mistake is rare; this is the way out.
+        """
+        fresh = make_epoll()
+        for watch in self._watches.values():
+            if not watch.is_broken:
+                try:
+                    fresh.register(watch.fd, watch.mask if watch.is_armed else select.EPOLLONESHOT)
+                except OSError:
+                    # Closed as well: arming or the sweep will find it.
+                    continue
+        self._epoll.close()
+        self._epoll = fresh
 
     def close(self) -> None:
         """Release the epoll. The watched descriptors are their owners'."""
@@ -185,8 +210,19 @@ def readiness_of(mask: int, wanted: int) -> Readiness:
         readiness |= Readiness.READ
     if mask & select.EPOLLOUT:
         readiness |= Readiness.WRITE
-    if mask & select.EPOLLHUP:
-        readiness |= Readiness.READ if wanted & select.EPOLLIN else Readiness.WRITE
+    if mask & (select.EPOLLHUP | select.EPOLLERR):
+        if wanted & select.EPOLLIN:
+            readiness |= Readiness.READ
+        if wanted & select.EPOLLOUT:
+            readiness |= Readiness.WRITE
     if mask & select.EPOLLERR:
         readiness |= Readiness.ERROR
     return readiness
+
+
+def make_epoll() -> select.epoll:
+    """Make an epoll, or say why there is none."""
+    try:
+        return select.epoll()
+    except OSError as error:
+        raise IoRegistrationFailed(f"nothing can be watched: {error.strerror}") from error

@@ -61,6 +61,10 @@ class Pumped(Desk):
         self._is_by_hand = False
         self._is_destroyed = False
         self._broken: BandstandError | None = None
+        # When a stop that has begun must be over, on the host's clock.
+        self._stop_by: float | None = None
+        # Driver tasks of somebody's event loop that nobody has waited for yet.
+        self._leftover: list[Any] = []
         self._on_idle: Callable[[int], bool] | None = getattr(clock, "on_idle", None)
         self._gossip = Gossip(logger, clock)
 
@@ -75,11 +79,19 @@ class Pumped(Desk):
         return self._own_host
 
     def _attach(self, host: Host) -> None:
+        if self._drivers is not None and self._drivers.host is not host.loop:
+            if self._in_flight:
+                raise LoopBusy(
+                    "async behaviors of this loop are in flight on another event loop: finish them there"
+                )
+            # Only parked ones are left there; they end with that event loop.
+            self._drivers.close()
+            self._drivers = None
+        host.enter()
         self._host = host
         self._until_idle = False
+        self._looking = self._on_idle is not None
         self._awake = True
-        if self._drivers is not None and self._drivers.host is not host.loop:
-            raise LoopBusy("async behaviors of this loop are in flight on another event loop")
         if self.config.stall_ms is not None:
             self._watching = True
             self._watchdog = Watchdog(self._at_hand, self.config.stall_ms, logger)
@@ -92,6 +104,7 @@ class Pumped(Desk):
             self._past_wakeups += host.wakeups
             host.wakeups = 0
             self._host = None
+        self._looking = False
         if self._watchdog is not None:
             self._watching = False
             self._watchdog.stop()
@@ -177,17 +190,18 @@ class Pumped(Desk):
 
     def _resume(self, cell: Cell, verdict: object, error: BaseException | None, was_cancelled: bool) -> None:
         super()._resume(cell, verdict, error, was_cancelled)
-        if self._until_idle and not self._awake:
-            # That may have been the last thing to wait for: have a look.
-            self._awake = True
-            self._rouse()
+        # That may have been the last thing to wait for.
+        self._look()
 
     def _perform(self, cell: Cell, coroutine: Coroutine[Any, Any, Any], context: Context | None) -> object:
         drivers = self._drivers
         if drivers is None:
             host = self._host or self._owned()
-            drivers = self._drivers = Drivers(host.loop, self._home_context, self._suspend, self._resume)
-        return drivers.perform(cell, coroutine, context, is_running=self._host is not None)
+            drivers = self._drivers = Drivers(
+                host.loop, self._home_context, self._suspend, self._resume, self._begin_step, self._end_step
+            )
+        may_step = self._host is not None and not self._is_by_hand
+        return drivers.perform(cell, coroutine, context, may_step=may_step)
 
     def _raise_failure(self) -> None:
         """Raise what the loop must end with, once."""

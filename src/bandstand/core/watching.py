@@ -112,9 +112,20 @@ class Watching(Hosted):
 
     def _break_off(self, watch: Watch) -> None:
         """A descriptor was closed behind our back: tell its owner, once."""
+        if not watch.is_broken:
+            self._give_up(watch)
+            self._send_io(watch.actor, IoEvent(watch.fd, Readiness.ERROR), watch)
+
+    def _give_up(self, watch: Watch) -> None:
+        """Watch a descriptor no more that is not what it was, and make sure that its number speaks for nobody else."""
+        assert self._poller is not None
         watch.is_broken = True
         self._watched_fds -= 1
-        self._send_io(watch.actor, IoEvent(watch.fd, Readiness.ERROR), watch)
+        if self._host is not None:
+            self._host.remove_reader(self._poller.fileno())
+        self._poller.rebuild()
+        if self._host is not None:
+            self._host.add_reader(self._poller.fileno())
         self._rest()
 
     def _rest(self) -> None:
@@ -147,9 +158,15 @@ class Watching(Hosted):
         if watch.is_wanted and not watch.is_broken and not self._poller.arm(watch):
             self._break_off(watch)
 
-    def _is_watched(self, watch: object) -> bool:
+    def _check_io(self, watch: object, event: object) -> object:
         assert isinstance(watch, Watch)
-        return watch.is_wanted
+        if not watch.is_wanted:
+            return None
+        if watch.is_broken or watch.is_same():
+            return event
+        # It was closed while its event waited. Its number may be somebody else's by now: say so, and nothing more.
+        self._give_up(watch)
+        return IoEvent(watch.fd, Readiness.ERROR)
 
     def _release_fds(self, cell: Cell) -> None:
         assert self._poller is not None
@@ -170,7 +187,6 @@ class Watching(Hosted):
         super()._detach()
 
     def _release(self) -> None:
-        super()._release()
         if self._poller is not None:
             self._poller.close()
             self._poller = None

@@ -41,9 +41,9 @@ class Leaks:
         Garbage is collected first, and what is just ending is given `patience` seconds. Workers of asyncio's default
         executors and of anyio end with their event loop, and are not counted.
         """
-        found = self._found()
-        if found:
-            gc.collect()
+        if not self._found():
+            return []
+        gc.collect()
         end = monotonic() + patience
         while (found := self._found()) and monotonic() < end:
             threading.Event().wait(0.005)

@@ -23,6 +23,7 @@ MODULES = (
     "reach",
     "ring",
     "runqueue",
+    "step",
     "table",
     "timers",
     "turn",

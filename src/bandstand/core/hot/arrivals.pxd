@@ -2,24 +2,31 @@ cimport cython
 from bandstand.core.hot.cell cimport Cell
 from bandstand.core.hot.timers cimport Timers
 
+cdef int DATA
 cdef int STOPPED
+cdef int UNPROMISED
+cdef object CONFLATE
+cdef object DROP_NEWEST
 
 cdef class Arrivals(Timers):
-    cdef object _inbox
+    cdef list _inbox
     cdef bint _armed_inbox
     cdef public bint _down
     cdef object _lock
 
     cpdef object _wake_from_afar(self)
     @cython.final
-    cdef bint _promise(self, Cell cell, int lane) except -1
+    @cython.locals(mark=int, inbox=list)
+    cdef bint _take_in(self, Cell cell, int lane, object data, object tag, object sender) except -1
     @cython.final
-    cdef bint _add_surplus(self, Cell cell) except -1
+    @cython.locals(inbox=list, held=list, read=Py_ssize_t, write=Py_ssize_t, give_up=Py_ssize_t, kept=Py_ssize_t, newest=bint, is_over=bint)
+    cdef object _thin_out(self, Cell cell)
     @cython.final
     cdef object _refused_afar(self, object target)
     @cython.final
     cdef object _full_afar(self, Cell cell, int lane)
+    @cython.locals(fresh=list, batch=list, at=Py_ssize_t, end=Py_ssize_t)
     cpdef object _drain(self)
     @cython.final
-    @cython.locals(cell=Cell, lane=int, promised=bint)
-    cdef object _arrive(self, tuple arrival)
+    @cython.locals(lane=int)
+    cdef object _arrive(self, Cell cell, int mark, object data, object tag, object sender)

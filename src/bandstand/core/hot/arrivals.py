@@ -5,22 +5,22 @@ has its room; the message itself waits in the inbox until the next tick puts it 
 once: the first message arms the inbox, and the tick disarms it *before* it empties it, so a message that came too late
 to be seen finds the inbox disarmed and wakes the loop again.
 
-Compiled, promising a slot is a few C statements under the interpreter's lock and needs no lock of ours. Interpreted,
-another thread may come in between any two bytecodes, so a lock is held; the loop's own sends do not take it, and may
-fill the last slot a moment before a promise is seen. A lane may then exceed its cap by one message for each thread that
-is sending at that instant.
+A message is five neighbouring entries of the inbox, not an object of its own, as in a mailbox's ring. Compiled, promising
+a slot and appending them is one run of C under the interpreter's lock: nobody comes in between, and no lock of ours is
+needed. Interpreted, another thread may come in between any two bytecodes, so a lock is held; the loop's own sends do not
+take it, and may fill the last slot a moment before a promise is seen. A lane may then exceed its cap by one message for
+each thread that is sending at that instant.
 """
 
 from __future__ import annotations
 
-from _thread import allocate_lock
-from collections import deque
+from _thread import RLock
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bandstand.core.hot.timers import Timers
-from bandstand.core.numbers import STOPPED
-from bandstand.core.vocabulary import Lane
+from bandstand.core.numbers import DATA, STOPPED
+from bandstand.core.vocabulary import Lane, Overflow
 from bandstand.errors import BandstandError
 
 try:
@@ -34,7 +34,11 @@ if TYPE_CHECKING:
 
 Count: TypeAlias = int
 LaneNumber: TypeAlias = int
-Arrival: TypeAlias = "tuple[Cell, int, bool, object, object, object]"
+
+# Added to the lane of a message that came without a promise.
+UNPROMISED = 8
+CONFLATE = Overflow.CONFLATE
+DROP_NEWEST = Overflow.DROP_NEWEST
 
 
 class Arrivals(Timers):
@@ -44,12 +48,13 @@ class Arrivals(Timers):
 
     def __init__(self, loop_tag: Count, max_actors: Count, reserve: Count, now: Callable[[], int]) -> None:
         super().__init__(loop_tag, max_actors, reserve, now)
-        self._inbox: deque[Arrival] = deque()
+        self._inbox: list[Any] = []
         # Whether the loop knows, or has been told, that the inbox is not empty.
         self._armed_inbox = False
         # Set once every actor has ended: what comes in now can only be a dead letter.
         self._down = False
-        self._lock = allocate_lock()
+        # Reentrant: a signal handler or a finalizer may send while its own thread is sending.
+        self._lock = RLock()
 
     def _wake_from_afar(self) -> None:
         """Wake the host from whatever thread this is. The loop above overrides it."""
@@ -72,17 +77,17 @@ class Arrivals(Timers):
             MailboxFull, NoSuchActor, ActorNotLocal, LoopClosed: at once, in the calling thread.
             InvalidArgument: `tag` or `lane` is the system's, or `target` is no id.
         """
+        number = self._checked(tag, lane)
         cell = self._find(target)
         if cell is None:
             raise self._refused_afar(target)
-        number = self._checked(tag, lane)
-        promised = self._promise(cell, number)
-        if not promised:
-            if cell.overflow is None:
-                raise self._full_afar(cell, number)
-            if not self._add_surplus(cell):
-                return
-        self._inbox.append((cell, number, promised, data, tag, sender))
+        if not cython.compiled:
+            with self._lock:
+                is_in = self._take_in(cell, number, data, tag, sender)
+        else:
+            is_in = self._take_in(cell, number, data, tag, sender)  # type: ignore[unreachable]  # to the checkers
+        if not is_in:
+            raise self._full_afar(cell, number)
         if not self._armed_inbox:
             self._armed_inbox = True
             self._wake_from_afar()
@@ -90,24 +95,61 @@ class Arrivals(Timers):
             # The loop ended between the look and the append: nobody but us will empty the inbox.
             self._drain()
 
-    def _promise(self, cell: Cell, lane: LaneNumber) -> bool:
-        if not cython.compiled:
-            with self._lock:
-                return cell.promise(lane)
-        return cell.promise(lane)  # type: ignore[unreachable]  # for the checkers the source is never compiled
+    def _take_in(self, cell: Cell, lane: LaneNumber, data: object, tag: object, sender: object) -> bool:
+        """Promise a slot and put the message into the inbox; False if the lane is full and the policy is to refuse."""
+        mark = lane
+        if not cell.promise(lane):
+            if cell.overflow is None:
+                return False
+            if cell.surplus >= 2 * cell.cap:
+                self._thin_out(cell)
+            cell.surplus += 1
+            mark = lane | UNPROMISED
+        inbox = self._inbox
+        inbox.append(cell)
+        inbox.append(mark)
+        inbox.append(data)
+        inbox.append(tag)
+        inbox.append(sender)
+        return True
 
-    def _add_surplus(self, cell: Cell) -> bool:
-        """Let a message without a promise into the inbox; False if a whole mailbox of them waits there already.
+    def _thin_out(self, cell: Cell) -> None:
+        """Give up messages without a promise, of one actor, by its policy: the inbox must not fill the memory.
 
-        Then this one is given up here: a loop that does not come to empty its inbox must not fill the memory.
+        A mailbox of them is kept, or under CONFLATE none but the one that comes; they are counted as dropped, and
+        nobody is told one by one. What is given up is held until the end, so that nothing is finalized, and no other
+        thread let in, while entries are being moved.
         """
-        with self._lock:
-            if cell.surplus < cell.cap:
-                cell.surplus += 1
-                return True
-            self._accepted += 1
-            self._dropped += 1
-            return False
+        policy = cell.overflow
+        give_up = cell.surplus if policy is CONFLATE else cell.surplus - cell.cap
+        newest = policy is DROP_NEWEST
+        kept = cell.surplus - give_up
+        inbox = self._inbox
+        held: list[Any] = []
+        read = 0
+        write = 0
+        while read < len(inbox):
+            if inbox[read] is cell and inbox[read + 1] >= UNPROMISED:
+                is_over = kept <= 0 if newest else give_up > 0
+                kept -= 1
+                give_up -= 1
+                if is_over:
+                    held.append(inbox[read + 2])
+                    held.append(inbox[read + 4])
+                    self._accepted += 1
+                    self._dropped += 1
+                    cell.surplus -= 1
+                    read += 5
+                    continue
+            if write != read:
+                inbox[write] = inbox[read]
+                inbox[write + 1] = inbox[read + 1]
+                inbox[write + 2] = inbox[read + 2]
+                inbox[write + 3] = inbox[read + 3]
+                inbox[write + 4] = inbox[read + 4]
+            read += 5
+            write += 5
+        del inbox[write:]
 
     def _refused_afar(self, target: object) -> BandstandError:
         with self._lock:
@@ -119,26 +161,27 @@ class Arrivals(Timers):
         return self._full(cell, lane)
 
     def _drain(self) -> None:
-        """Put what has come in into the mailboxes: as many as are there now, so that a flood cannot hold the tick."""
+        """Put what has come in into the mailboxes: what is there now, so that a flood cannot hold the tick."""
         self._armed_inbox = False
-        inbox = self._inbox
-        left = len(inbox)
-        while left > 0:
-            left -= 1
-            try:
-                arrival = inbox.popleft()
-            except IndexError:
-                # Two threads are emptying the inbox of a loop that has ended.
-                return
-            self._arrive(arrival)
+        fresh: list[Any] = []
+        if not cython.compiled:
+            with self._lock:
+                batch, self._inbox = self._inbox, fresh
+        else:
+            batch, self._inbox = self._inbox, fresh  # type: ignore[unreachable]  # to the checkers
+        at = 0
+        end = len(batch)
+        while at < end:
+            self._arrive(batch[at], batch[at + 1], batch[at + 2], batch[at + 3], batch[at + 4])
+            at += 5
 
-    def _arrive(self, arrival: Arrival) -> None:
+    def _arrive(self, cell: Cell, mark: LaneNumber, data: object, tag: object, sender: object) -> None:
         """Let one message in: into the mailbox, or to the dead letters if its actor has ended."""
-        cell, lane, promised, data, tag, sender = arrival
+        lane = mark & DATA
         if cell.status >= STOPPED:
             self._accepted += 1
             self._bury_one(cell, lane, data, tag, sender)
-        elif promised:
+        elif mark == lane:
             self._accepted += 1
             cell.arrive(lane, data, tag, sender)
             if not cell.queued:

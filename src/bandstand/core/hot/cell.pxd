@@ -18,6 +18,7 @@ cdef class Cell(Mailbox):
     cdef Turn turn
     cdef object context
     cdef object driver
+    cdef object message
     cdef Cell supervisor
     cdef bint queued
     cdef Cell next_ready

@@ -46,6 +46,7 @@ class Cell(Mailbox):
         "driver",
         "fds",
         "kernel",
+        "message",
         "name",
         "next_ready",
         "overdue",
@@ -74,6 +75,8 @@ class Cell(Mailbox):
         self.turn: Turn | None = None
         # What a coroutine's context variables start from, for an async behavior.
         self.context: Context | None = None
+        # The message whose coroutine is in flight, while a watchdog wants to know.
+        self.message: object = None
         # Who drives the coroutine that is in flight; None while there is none.
         self.driver: Driver | None = None
         self.supervisor: Cell | None = None

@@ -22,6 +22,9 @@ cdef class Desk(Kernel):
     @cython.locals(cell=Cell)
     cpdef object _end_all(self)
     cpdef object _suspend(self, Cell cell, object driver)
+    cpdef object _begin_step(self, Cell cell)
+    cpdef object _end_step(self)
+    cpdef bint _is_stepping(self)
     cpdef object _resume(self, Cell cell, object verdict, object error, bint was_cancelled)
     @cython.locals(cell=Cell, count=Py_ssize_t)
     cpdef Py_ssize_t _abandon(self) except -1

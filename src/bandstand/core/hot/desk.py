@@ -84,11 +84,30 @@ class Desk(Kernel):
     def _suspend(self, cell: Cell, driver: Driver) -> None:
         """Note that a cell's coroutine has suspended, and who drives it."""
         cell.driver = driver
+        cell.message = self._message
         self._in_flight += 1
+
+    def _begin_step(self, cell: Cell) -> None:
+        """A driver steps the cell's coroutine: until it ends, the actor is the one that is running."""
+        self._current = cell
+        if self._watching:
+            self._message = cell.message
+            self._messages += 1
+
+    def _end_step(self) -> None:
+        """The step has ended."""
+        self._current = None
+        if self._watching:
+            self._message = None
+
+    def _is_stepping(self) -> bool:
+        """Whether a behavior is being called or a coroutine stepped at this moment."""
+        return self._current is not None
 
     def _resume(self, cell: Cell, verdict: object, error: BaseException | None, was_cancelled: bool) -> None:
         """Take a cell back whose coroutine has ended: with a verdict, or with an error that may be a cancellation."""
         cell.driver = None
+        cell.message = None
         self._in_flight -= 1
         if cell.status >= STOPPED:
             # The loop could not wait for it any longer and has ended the actor without it.
@@ -138,6 +157,7 @@ class Desk(Kernel):
         cell = actor.cell
         if cell is not None:
             cell.fds -= 1
+        self._look()
 
     def _send_io(self, actor: ActorId, event: object, watch: object) -> None:
         """Put an I/O event into the slot that its descriptor has in its owner's mailbox."""

@@ -50,9 +50,9 @@ cdef class Kernel(Arrivals):
     cpdef object _perform(self, Cell cell, object coroutine, object context)
     cpdef object _poll_io(self)
     cpdef object _rearm_io(self, object watch)
-    cpdef bint _is_watched(self, object watch) except -1
+    cpdef object _check_io(self, object watch, object event)
     @cython.final
-    cdef bint _took_io(self, Cell cell, Turn turn) except -1
+    cdef object _took_io(self, Cell cell, Turn turn, object event)
     @cython.final
     @cython.locals(ring=Ring)
     cdef object _settle(self, Cell cell)

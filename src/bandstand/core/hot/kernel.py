@@ -136,9 +136,9 @@ class Kernel(Arrivals):
     def _rearm_io(self, watch: object) -> None:
         """Watch a descriptor again, now that its event has been handled. The loop above overrides it."""
 
-    def _is_watched(self, watch: object) -> bool:
-        """Whether an event that was taken from a mailbox is still wanted. The loop above overrides it."""
-        return True
+    def _check_io(self, watch: object, event: object) -> object:
+        """What to deliver of an event that was taken from a mailbox; None for nothing. The loop above overrides it."""
+        return event
 
     def send(
         self,
@@ -233,7 +233,7 @@ class Kernel(Arrivals):
         end = start + self._max_tick
         before = self._handled
         overfull = False
-        if len(self._inbox) > 0:
+        if self._armed_inbox or len(self._inbox) > 0:
             self._drain()
         if self._watched_fds > 0:
             self._poll_io()
@@ -302,8 +302,10 @@ class Kernel(Arrivals):
                 if cell.overdue is not None:
                     # The slot that this message has left belongs to a timer that is due, before anybody else's message.
                     self._land_overdue(cell)
-                if turn.lane_number == SYSTEM and turn.tag is IO and not self._took_io(cell, turn):
-                    continue
+                if turn.lane_number == SYSTEM and turn.tag is IO:
+                    data = self._took_io(cell, turn, data)
+                    if data is None:
+                        continue
                 if self._watching:
                     self._message = data
                     self._messages += 1
@@ -326,18 +328,19 @@ class Kernel(Arrivals):
             cell.driver.cancel()
         return handled
 
-    def _took_io(self, cell: Cell, turn: Turn) -> bool:
-        """Look at an I/O event that was taken: False if its descriptor was unwatched while the event waited.
+    def _took_io(self, cell: Cell, turn: Turn, event: object) -> object:
+        """Look at an I/O event that was taken: None if its descriptor was unwatched while the event waited.
 
         Else the descriptor is armed again when the visit ends, which is soon enough: polling comes once a tick.
         """
         watch, turn.sender = turn.sender, 0
-        if self._is_watched(watch):
+        event = self._check_io(watch, event)
+        if event is None:
+            self._handled -= 1
+            self._dropped += 1
+        else:
             cell.watch = watch
-            return True
-        self._handled -= 1
-        self._dropped += 1
-        return False
+        return event
 
     def _settle(self, cell: Cell) -> None:
         """After a behavior has ended: end the actor, or queue it again, or let it rest."""

@@ -155,6 +155,7 @@ class Life(Reach):
         cell.turn = None
         cell.context = context
         cell.driver = None
+        cell.message = None
         cell.supervisor = supervisor
         cell.queued = False
         cell.next_ready = None
@@ -220,6 +221,7 @@ class Life(Reach):
         self._table.release(actor.number)
         self._stopped[reason] += 1
         # What the user gave goes now, not when the last id goes.
+        self._look()
         cell.behavior = None
         cell.state = None
         cell.turn = None

@@ -7,6 +7,7 @@ from bandstand.core.hot.runqueue cimport RunQueue
 
 cdef int ACCEPTED
 cdef int FULL
+cdef int SYSTEM
 cdef int DATA
 
 cdef class Post:
@@ -17,6 +18,7 @@ cdef class Post:
     cdef readonly int64_t _dead
     cdef readonly int64_t _dropped
     cdef public bint _awake
+    cdef public bint _looking
     cdef readonly Py_ssize_t _telling
     cdef object _on_full
     cdef object _on_dead_letter
@@ -28,6 +30,7 @@ cdef class Post:
     cdef int _enqueue(self, Cell cell, int lane, object data, object tag, object sender) except -1
     @cython.final
     cdef object _ready(self, Cell cell)
+    cpdef object _look(self)
     @cython.final
     @cython.locals(ring=Ring)
     cdef int _overflow(self, Cell cell, int lane, object data, object tag, object sender) except -1

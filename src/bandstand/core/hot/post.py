@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bandstand.core.hot.runqueue import RunQueue
-from bandstand.core.numbers import ACCEPTED, DATA, FULL
+from bandstand.core.numbers import ACCEPTED, DATA, FULL, SYSTEM
 from bandstand.core.vocabulary import Lane, Overflow
 from bandstand.errors import BandstandError, MailboxFull
 
@@ -39,6 +39,7 @@ class Post:
         "_dead",
         "_dropped",
         "_handled",
+        "_looking",
         "_on_dead_letter",
         "_on_dropped",
         "_on_full",
@@ -57,6 +58,8 @@ class Post:
         # True while somebody is going to look at the run queue anyway: a tick runs or is scheduled, or there is no
         # host to be woken. Then making an actor ready costs no call.
         self._awake = True
+        # Whether somebody wants to know as soon as there is nothing left to do: then every end is a reason to look.
+        self._looking = False
         # How many hooks are being called at this moment.
         self._telling: Count = 0
         self._on_full: Hook | None = None
@@ -83,6 +86,12 @@ class Post:
         cell.queued = True
         self._queue.push(cell)
         if not self._awake:
+            self._awake = True
+            self._rouse()
+
+    def _look(self) -> None:
+        """Something has ended outside a tick. If somebody waits for that, have a tick find out whether all has."""
+        if self._looking and not self._awake:
             self._awake = True
             self._rouse()
 
@@ -113,7 +122,9 @@ class Post:
         """The error for a lane without room."""
         actor = cell.actor
         assert actor is not None
-        return MailboxFull.of(actor, actor.number, cell.name, LANES[lane].name, cell.depth(lane), cell.cap)
+        return MailboxFull.of(
+            actor, actor.number, cell.name, LANES[lane].name, cell.depth(lane) + cell.coming(lane), cell.cap
+        )
 
     def _bury_one(self, cell: Cell, lane: LaneNumber, data: object, tag: object, sender: object) -> None:
         """Turn one accepted message into a dead letter."""
@@ -133,6 +144,9 @@ class Post:
                 ring = cell.lane(lane)
                 while ring.count > 0:
                     letter = ring.shift()
+                    if lane == SYSTEM:
+                        # What stands in the sender's place there is the runtime's own business.
+                        letter = (letter[0], letter[1], 0)
                     if self._on_dead_letter is not None:
                         self._tell(self._on_dead_letter, (cell.actor, LANES[lane], *letter))
             lane += 1

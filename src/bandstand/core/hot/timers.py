@@ -128,6 +128,7 @@ class Timers(Monitors):
             raise TimerInvalid(
                 "the timer has fired, was cancelled, went with its actor, or belongs to another loop"
             )
+        self._look()
 
     def _set_timer(
         self, target: object, ms: object, data: object, tag: object, lane: object, sender: object

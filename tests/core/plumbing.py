@@ -1,0 +1,134 @@
+"""Real descriptors for tests: pipes, sockets, terminals and eventfds that can be made ready and unready at will."""
+
+from __future__ import annotations
+
+import os
+import pty
+import socket
+import tty
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic
+from typing import NamedTuple, Self
+
+from bandstand.core import Interest, Loop
+
+PATIENCE = 30  # seconds to wait for what must come
+EVENTFD_FULL = 2**64 - 2
+
+
+class Plumbing:
+    """Opens non-blocking descriptors, and closes at the end what nobody else has closed."""
+
+    def __init__(self) -> None:
+        self.open: set[int] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for fd in self.open:
+            with suppress(OSError):
+                os.close(fd)
+        self.open.clear()
+
+    def keep(self, *fds: int) -> None:
+        for fd in fds:
+            os.set_blocking(fd, False)
+            self.open.add(fd)
+
+    def close(self, *fds: int) -> None:
+        for fd in fds:
+            self.open.discard(fd)
+            os.close(fd)
+
+    def pipe(self) -> tuple[int, int]:
+        read, write = os.pipe()
+        self.keep(read, write)
+        return read, write
+
+    def sockets(self) -> tuple[int, int]:
+        one, other = socket.socketpair()
+        pair = one.detach(), other.detach()
+        self.keep(*pair)
+        return pair
+
+    def terminal(self) -> tuple[int, int]:
+        """The master and the slave of a new terminal, raw: what goes in comes out."""
+        master, slave = pty.openpty()
+        tty.setraw(slave)
+        self.keep(master, slave)
+        return master, slave
+
+    def eventfd(self, value: int = 0) -> int:
+        fd = os.eventfd(value, os.EFD_NONBLOCK | os.EFD_SEMAPHORE)
+        self.keep(fd)
+        return fd
+
+
+class Subject(NamedTuple):
+    """A descriptor that is not ready for `interest`, and how to change that."""
+
+    fd: int
+    interest: Interest
+    ready: Callable[[], object]
+    """Make it ready. For READ: by one unit."""
+    take: Callable[[], object]
+    """Use readiness up. For READ: one unit of it."""
+
+
+def fill_up(fd: int) -> None:
+    """Write until the descriptor takes no more."""
+    for size in (65536, 1):
+        with suppress(BlockingIOError):
+            while True:
+                os.write(fd, b"x" * size)
+
+
+def empty_out(fd: int) -> bytes:
+    """Read until there is nothing left."""
+    parts: list[bytes] = []
+    with suppress(BlockingIOError):
+        while part := os.read(fd, 65536):
+            parts.append(part)
+    return b"".join(parts)
+
+
+def _readable(fd: int, peer: int) -> Subject:
+    return Subject(fd, Interest.READ, lambda: os.write(peer, b"x"), lambda: os.read(fd, 1))
+
+
+def _writable(fd: int, peer: int) -> Subject:
+    fill_up(fd)
+    return Subject(fd, Interest.WRITE, lambda: empty_out(peer), lambda: fill_up(fd))
+
+
+def _readable_eventfd(plumbing: Plumbing) -> Subject:
+    fd = plumbing.eventfd()
+    return Subject(fd, Interest.READ, lambda: os.eventfd_write(fd, 1), lambda: os.eventfd_read(fd))
+
+
+def _writable_eventfd(plumbing: Plumbing) -> Subject:
+    fd = plumbing.eventfd(0)
+    os.eventfd_write(fd, EVENTFD_FULL)
+    return Subject(fd, Interest.WRITE, lambda: os.eventfd_read(fd), lambda: os.eventfd_write(fd, 1))
+
+
+SUBJECTS: dict[str, Callable[[Plumbing], Subject]] = {
+    "pipe to read": lambda plumbing: _readable(*plumbing.pipe()),
+    "pipe to write": lambda plumbing: _writable(*plumbing.pipe()[::-1]),
+    "socket to read": lambda plumbing: _readable(*plumbing.sockets()),
+    "socket to write": lambda plumbing: _writable(*plumbing.sockets()),
+    "master to read": lambda plumbing: _readable(*plumbing.terminal()),
+    "slave to read": lambda plumbing: _readable(*plumbing.terminal()[::-1]),
+    "eventfd to read": _readable_eventfd,
+    "eventfd to write": _writable_eventfd,
+}
+
+
+def poll_until(loop: Loop, happened: Callable[[], bool]) -> None:
+    """Tick by hand until it has happened: the kernel hands a terminal's bytes over in its own time."""
+    end = monotonic() + PATIENCE
+    while not happened():
+        loop.poll_once()
+        assert monotonic() < end, "it never happened"

@@ -1,0 +1,1966 @@
+"""Async behaviors: real tasks, one message at a time, verdicts, cancellation, context variables.
+
+Most tests are driven in three ways: by `run()`, tick by tick with `poll_once()`, and inside somebody's event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import gc
+import threading
+import weakref
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from time import monotonic
+from typing import Any, cast
+
+import anyio
+import anyio.to_thread
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bandstand.core import (
+    FAIL,
+    OK,
+    STOP,
+    ActorId,
+    ActorStatus,
+    ChildExit,
+    Context,
+    ExitReason,
+    Lane,
+    Loop,
+    LoopConfig,
+    Verdict,
+)
+from bandstand.errors import BadVerdict, LoopBusy, NoSuchActor
+from bandstand.testing import VirtualClock, shuffle
+from tests.core.stage import (
+    USER_LANES,
+    Boom,
+    Diary,
+    HostFactory,
+    LoopMaker,
+    Seen,
+    check_books,
+    downs,
+    exits,
+    fill,
+    guarded,
+    idle,
+    obey,
+    record,
+    tell,
+)
+
+PATIENCE = 30  # seconds to wait for what must come
+
+Drive = Callable[[Loop], None]
+Deed = Callable[[Context[Any]], Coroutine[Any, Any, Any]]
+
+
+# --- how a loop is driven -----------------------------------------------------------------------------------------------
+
+
+def is_quiet(loop: Loop) -> bool:
+    books = loop.statistics()
+    return books.in_flight == 0 and books.ready == 0
+
+
+def by_run(loop: Loop) -> None:
+    loop.run(until_idle=True)
+
+
+def by_hand(loop: Loop) -> None:
+    deadline = monotonic() + PATIENCE
+    loop.poll_once()
+    while not is_quiet(loop):
+        loop.poll_once()
+        assert monotonic() < deadline, loop.statistics()
+
+
+@pytest.fixture(params=["run", "poll_once", "async with"])
+def drive(request: pytest.FixtureRequest, loop_factory: HostFactory) -> Iterator[Drive]:
+    """Drive a loop until nothing is ready and nothing in flight; may be called again."""
+    if request.param != "async with":
+        yield by_run if request.param == "run" else by_hand
+        return
+    escaped: list[dict[str, Any]] = []
+    guests: list[Loop] = []
+
+    async def quiet(loop: Loop) -> None:
+        if loop not in guests:
+            guests.append(loop)
+            await loop.__aenter__()
+        await until(lambda: is_quiet(loop))
+
+    with asyncio.Runner(loop_factory=guarded(loop_factory, escaped)) as runner:
+        yield lambda loop: runner.run(quiet(loop))
+        for loop in guests:
+            runner.run(loop.__aexit__(None, None, None))
+    assert escaped == [], "an exception escaped into the event loop"
+
+
+# --- the cast -----------------------------------------------------------------------------------------------------------
+
+
+async def aidle(ctx: Context[Any], data: object) -> None:
+    """Handle a message by doing nothing, without a suspension."""
+
+
+async def acollect(ctx: Context[list[Any]], data: object) -> None:
+    """Append each message's data to the state, after a suspension."""
+    await asyncio.sleep(0)
+    ctx.state.append(data)
+
+
+async def aobey(ctx: Context[Any], data: Deed) -> Any:
+    """Do what the message says."""
+    return await data(ctx)
+
+
+async def forever() -> None:
+    await asyncio.Event().wait()
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Give the host turns until something holds; what never comes true is ended by the test's timeout."""
+    while not condition():  # noqa: ASYNC110 -- any condition, most have no event
+        await asyncio.sleep(0)
+
+
+def order(loop: Loop, actor: ActorId, deed: Deed) -> None:
+    """Have an actor whose behavior is `aobey` do something."""
+    loop.send(actor, deed)
+
+
+def warm(loop: Loop, drive: Drive) -> None:
+    """Have a driver parked, so that the next coroutine takes its first step inside the tick."""
+    actor = loop.spawn(aidle)
+    loop.send(actor, None)
+    drive(loop)
+    loop.stop_actor(actor)
+
+
+def this_task() -> asyncio.Task[Any]:
+    task = asyncio.current_task()
+    assert task is not None
+    return task
+
+
+FRESH, INLINE, LATER = "begun by a new task", "inside the tick", "after a suspension"
+
+
+class Moment:
+    """When something happens in a coroutine's life."""
+
+    def __init__(self, name: str, drive: Drive) -> None:
+        self.name = name
+        self._drive = drive
+
+    def prepare(self, loop: Loop) -> None:
+        if self.name != FRESH:
+            warm(loop, self._drive)
+
+    async def come(self) -> None:
+        if self.name == LATER:
+            await asyncio.sleep(0)
+
+
+@pytest.fixture(params=[FRESH, INLINE, LATER])
+def moment(request: pytest.FixtureRequest, drive: Drive) -> Moment:
+    return Moment(cast("str", request.param), drive)
+
+
+class Play:
+    """An actor in flight, waiting, and all that is needed to look at its end."""
+
+    def __init__(self, loop: Loop, drive: Drive, *, name: str | None = None) -> None:
+        self.loop = loop
+        self.drive = drive
+        self.seen: list[Seen] = []
+        self.log: list[str] = []
+        self.gate = asyncio.Event()
+        self.raising: BaseException | None = None
+        self.error: BaseException | None = None
+        self.boss = loop.spawn(record, self.seen)
+        self.watcher = loop.spawn(record, self.seen)
+        self.actor = loop.spawn(self._wait, supervisor=self.boss, name=name)
+        loop.monitor(self.watcher, self.actor)
+        self.hand = loop.spawn(aobey)
+        loop.send(self.actor, "first")
+
+    async def _wait(self, ctx: Context[Any], data: object) -> None:
+        self.log.append(f"begin {data}")
+        try:
+            await self.gate.wait()
+            self.log.append(f"finish {data}")
+        finally:
+            # A clean-up may take its time.
+            await asyncio.sleep(0)
+            self.log.append(f"finally {data}")
+            if self.raising is not None:
+                raise self.raising
+
+    def act(self, deed: Callable[[], object]) -> None:
+        """Have the loop itself call `deed` once the actor has begun to wait; drive it until all is quiet."""
+
+        async def when(ctx: Context[Any]) -> None:
+            await until(lambda: self.log)
+            try:
+                deed()
+            except BaseException as error:  # noqa: BLE001 -- raised below, where it is the test's
+                self.error = error
+                self.gate.set()
+
+        order(self.loop, self.hand, when)
+        self.drive(self.loop)
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.fixture
+def play(loop: Loop, drive: Drive) -> Play:
+    return Play(loop, drive)
+
+
+# --- one at a time ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J7")
+@pytest.mark.guarantee("G15", "G5", "G31")
+def test_one_message_at_a_time_in_the_order_of_the_sends(loop: Loop, drive: Drive) -> None:
+    inside: Counter[int] = Counter()
+    most = 0
+    seen: dict[int, list[int]] = {}
+
+    async def behavior(ctx: Context[int], data: int) -> None:
+        nonlocal most
+        inside[ctx.state] += 1
+        most = max(most, sum(1 for count in inside.values() if count))
+        assert inside[ctx.state] == 1, "entered while another call had not ended"
+        for _ in range((data * 7 + ctx.state) % 4):
+            await asyncio.sleep(0)
+        seen.setdefault(ctx.state, []).append(data)
+        inside[ctx.state] -= 1
+
+    actors = [loop.spawn(behavior, number) for number in range(8)]
+    for data in range(30):
+        for actor in actors:
+            loop.send(actor, data)
+    drive(loop)
+    assert seen == {number: list(range(30)) for number in range(8)}
+    assert most > 1, "others must go on while one waits"
+    assert loop.statistics().ended_panic == 0
+    check_books(loop)
+
+
+@pytest.mark.spec("J7")
+@pytest.mark.guarantee("G15", "G31")
+def test_others_go_on_while_one_waits(loop: Loop, drive: Drive) -> None:
+    gate = asyncio.Event()
+    log: list[str] = []
+
+    async def waiting(ctx: Context[Any], data: str) -> None:
+        log.append(f"begin {data}")
+        await gate.wait()
+        log.append(f"end {data}")
+
+    async def busy(ctx: Context[Any], data: int) -> None:
+        await asyncio.sleep(0)
+        assert loop.statistics().in_flight == 2
+        log.append(f"other {data}")
+        if data == 2:
+            gate.set()
+
+    actor, other = loop.spawn(waiting), loop.spawn(busy)
+    for data in ("a", "b"):
+        loop.send(actor, data)
+    for number in range(3):
+        loop.send(other, number)
+    drive(loop)
+    assert log == ["begin a", "other 0", "other 1", "other 2", "end a", "begin b", "end b"]
+
+
+@pytest.mark.guarantee("G6", "G15", "G31")
+def test_tag_sender_lane_and_state_hold_while_more_urgent_messages_arrive(loop: Loop, drive: Drive) -> None:
+    gate = asyncio.Event()
+    seen: list[tuple[Seen, Seen]] = []
+
+    async def behavior(ctx: Context[int], data: str) -> None:
+        before = Seen(data, ctx.tag, ctx.sender, ctx.lane)
+        assert ctx.state == len(seen)
+        if data == "slow":
+            for lane in USER_LANES:
+                loop.send(ctx.self_id, lane.name, tag=100 + lane, lane=lane, sender=other)
+            tell(loop, other, lambda ctx: gate.set())
+            await gate.wait()
+        seen.append((before, Seen(data, ctx.tag, ctx.sender, ctx.lane)))
+        ctx.state += 1
+
+    actor, other = loop.spawn(behavior, 0), loop.spawn(obey)
+    loop.send(actor, "slow", tag=7, lane=Lane.MANAGEMENT, sender=actor)
+    drive(loop)
+    assert [before for before, _ in seen] == [after for _, after in seen]
+    assert seen[0][0] == Seen("slow", 7, actor, Lane.MANAGEMENT)
+    assert [before for before, _ in seen[1:]] == [
+        Seen(lane.name, 100 + lane, other, lane) for lane in USER_LANES
+    ], "most urgent first"
+
+
+@pytest.mark.guarantee("G8", "G31")
+def test_what_the_system_says_waits_for_the_coroutine_and_comes_first_then(loop: Loop, drive: Drive) -> None:
+    gate = asyncio.Event()
+    seen: list[Any] = []
+
+    async def behavior(ctx: Context[Any], data: object) -> None:
+        if data == "wait":
+            await gate.wait()
+        seen.append(type(data) if isinstance(data, ChildExit) else data)
+
+    def end_the_child(ctx: Context[Any]) -> None:
+        loop.stop_actor(child)
+        gate.set()
+
+    boss = loop.spawn(behavior, mailbox_cap=8)
+    child = loop.spawn(idle, supervisor=boss)
+    hand = loop.spawn(obey)
+    loop.send(boss, "wait")
+    loop.send(boss, "data")
+    tell(loop, hand, end_the_child)
+    drive(loop)
+    assert seen == ["wait", ChildExit, "data"]
+
+
+# --- a real task ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G31")
+def test_the_task_is_the_same_before_and_after_every_suspension(
+    loop: Loop, moment: Moment, drive: Drive
+) -> None:
+    tasks: list[list[asyncio.Task[Any]]] = []
+
+    async def deed(ctx: Context[Any]) -> None:
+        await moment.come()
+        mine = [this_task()]
+        for _ in range(3):
+            await asyncio.sleep(0)
+            mine.append(this_task())
+        async with asyncio.timeout(None):
+            await asyncio.sleep(0)
+            mine.append(this_task())
+        tasks.append(mine)
+        assert mine[0] in asyncio.all_tasks()
+        assert asyncio.get_running_loop() is mine[0].get_loop()
+
+    moment.prepare(loop)
+    for _ in range(3):
+        order(loop, loop.spawn(aobey), deed)
+    drive(loop)
+    assert [len(set(mine)) for mine in tasks] == [1, 1, 1]
+    assert len({mine[0] for mine in tasks}) == 3, "three in flight at one time are three tasks"
+
+
+@pytest.mark.guarantee("G31")
+def test_no_task_is_left_current_outside_a_coroutine(loop: Loop, drive: Drive) -> None:
+    found: list[asyncio.Task[Any] | None] = []
+
+    async def fails(ctx: Context[Any], data: object) -> None:
+        raise Boom
+
+    def look(ctx: Context[Any], data: object) -> None:
+        found.append(asyncio.current_task())
+
+    warm(loop, drive)
+    for behavior in (aidle, fails, acollect):
+        loop.send(loop.spawn(behavior, []), None)
+        loop.send(loop.spawn(look), None)
+    drive(loop)
+    assert found == [None] * 3
+
+
+@pytest.mark.guarantee("G31")
+@pytest.mark.parametrize(
+    "how", ["asyncio.timeout", "asyncio.wait_for", "anyio.move_on_after", "anyio.fail_after"]
+)
+def test_timeouts_that_have_run_out_interrupt_the_coroutine_and_nothing_else(
+    loop: Loop, moment: Moment, drive: Drive, how: str
+) -> None:
+    log: list[str] = []
+
+    async def deed(ctx: Context[Any]) -> None:
+        await moment.come()
+        if how == "anyio.move_on_after":
+            with anyio.move_on_after(0) as scope:
+                await forever()
+            assert scope.cancelled_caught
+            log.append("timed out")
+            return
+        try:
+            if how == "asyncio.timeout":
+                async with asyncio.timeout(0):
+                    await forever()
+            elif how == "asyncio.wait_for":
+                await asyncio.wait_for(forever(), 0)
+            else:
+                with anyio.fail_after(0):
+                    await forever()
+        except TimeoutError:
+            log.append("timed out")
+        assert this_task().cancelling() == 0
+        await asyncio.sleep(0)
+        log.append("went on")
+
+    moment.prepare(loop)
+    actor = loop.spawn(aobey)
+    for _ in range(2):
+        order(loop, actor, deed)
+    order(loop, actor, lambda ctx: asyncio.sleep(0))
+    drive(loop)
+    expected = ["timed out"] if how == "anyio.move_on_after" else ["timed out", "went on"]
+    assert log == expected * 2
+    assert loop.status(actor) is ActorStatus.RUNNING
+
+
+@pytest.mark.guarantee("G31")
+def test_a_timeout_that_the_coroutine_does_not_catch_is_a_panic_with_a_timeout_error(
+    loop: Loop, moment: Moment, drive: Drive
+) -> None:
+    async def deed(ctx: Context[Any]) -> None:
+        await moment.come()
+        async with asyncio.timeout(0):
+            await forever()
+
+    moment.prepare(loop)
+    seen: list[Seen] = []
+    actor = loop.spawn(aobey, supervisor=loop.spawn(record, seen))
+    order(loop, actor, deed)
+    drive(loop)
+    (told,) = exits(seen)
+    assert told.reason is ExitReason.PANIC
+    assert isinstance(told.cause, TimeoutError)
+
+
+@pytest.mark.guarantee("G31")
+def test_a_task_group_runs_its_children_beside_other_actors(loop: Loop, moment: Moment, drive: Drive) -> None:
+    log: list[Any] = []
+    gate = asyncio.Event()
+
+    async def child(number: int) -> int:
+        await gate.wait()
+        return number
+
+    async def deed(ctx: Context[Any]) -> None:
+        await moment.come()
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(child(number)) for number in range(3)]
+            tell(loop, other, lambda ctx: gate.set())
+        log.append([task.result() for task in tasks])
+
+    moment.prepare(loop)
+    actor, other = loop.spawn(aobey), loop.spawn(obey)
+    order(loop, actor, deed)
+    drive(loop)
+    assert log == [[0, 1, 2]]
+
+
+@pytest.mark.guarantee("G31", "G32")
+@pytest.mark.parametrize("caught", [False, True])
+@pytest.mark.parametrize("kind", ["asyncio", "anyio"])
+def test_a_failing_child_of_a_task_group_cancels_the_others_and_only_those(
+    loop: Loop, moment: Moment, drive: Drive, caught: bool, kind: str
+) -> None:
+    log: list[str] = []
+
+    async def failing() -> None:
+        await asyncio.sleep(0)
+        raise Boom("child")
+
+    async def patient() -> None:
+        try:
+            await forever()
+        finally:
+            log.append("cancelled")
+
+    async def group() -> None:
+        if kind == "asyncio":
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(patient())
+                tasks.create_task(failing())
+                await patient()
+        else:
+            async with anyio.create_task_group() as scope:
+                scope.start_soon(patient)
+                scope.start_soon(failing)
+                await patient()
+
+    async def deed(ctx: Context[Any]) -> None:
+        await moment.come()
+        if not caught:
+            await group()
+        with pytest.raises(BaseExceptionGroup) as raised:
+            await group()
+        assert raised.value.subgroup(Boom) is not None
+        log.append("caught")
+        assert this_task().cancelling() == 0
+        await asyncio.sleep(0)
+
+    moment.prepare(loop)
+    seen: list[Seen] = []
+    bystander_log: list[Any] = []
+    actor, bystander = (
+        loop.spawn(aobey, supervisor=loop.spawn(record, seen)),
+        loop.spawn(acollect, bystander_log),
+    )
+    order(loop, actor, deed)
+    for number in range(5):
+        loop.send(bystander, number)
+    drive(loop)
+    assert log == ["cancelled", "cancelled", "caught"][: 3 if caught else 2]
+    assert bystander_log == [0, 1, 2, 3, 4]
+    if caught:
+        assert loop.status(actor) is ActorStatus.RUNNING
+    else:
+        (told,) = exits(seen)
+        assert isinstance(told.cause, BaseExceptionGroup)
+
+
+@pytest.mark.guarantee("G31")
+@pytest.mark.parametrize("kind", ["asyncio", "anyio"])
+def test_work_in_threads_is_waited_for_while_others_go_on(loop: Loop, drive: Drive, kind: str) -> None:
+    log: list[str] = []
+    release = threading.Event()
+    main = threading.current_thread()
+
+    def work() -> str:
+        assert threading.current_thread() is not main
+        assert release.wait(PATIENCE)
+        return "worked"
+
+    async def deed(ctx: Context[Any]) -> None:
+        loop.send(other, go_on)
+        log.append(await (asyncio.to_thread(work) if kind == "asyncio" else anyio.to_thread.run_sync(work)))
+
+    def go_on(ctx: Context[Any]) -> None:
+        log.append("other")
+        release.set()
+
+    actor, other = loop.spawn(aobey), loop.spawn(obey)
+    order(loop, actor, deed)
+    drive(loop)
+    assert log == ["other", "worked"]
+    assert loop.status(actor) is ActorStatus.RUNNING
+
+
+@pytest.mark.guarantee("G31")
+def test_async_generators_and_context_managers_work_and_are_finished(
+    loop: Loop, moment: Moment, drive: Drive
+) -> None:
+    log: list[Any] = []
+
+    @asynccontextmanager
+    async def manager() -> AsyncGenerator[str]:
+        log.append("enter")
+        await asyncio.sleep(0)
+        try:
+            yield "value"
+        finally:
+            await asyncio.sleep(0)
+            log.append("exit")
+
+    async def numbers() -> AsyncIterator[int]:
+        for number in range(3):
+            await asyncio.sleep(0)
+            yield number
+
+    async def deed(ctx: Context[Any]) -> None:
+        await moment.come()
+        async with manager() as value:
+            log.append(value)
+            log.append([number async for number in numbers()])
+
+    moment.prepare(loop)
+    order(loop, loop.spawn(aobey), deed)
+    drive(loop)
+    assert log == ["enter", "value", [0, 1, 2], "exit"]
+
+
+@pytest.mark.guarantee("G31")
+def test_a_future_that_fails_raises_in_the_coroutine(loop: Loop, moment: Moment, drive: Drive) -> None:
+    caught: list[BaseException] = []
+    future: asyncio.Future[None] | None = None
+
+    def fail_it(ctx: Context[Any]) -> None:
+        assert future is not None
+        future.set_exception(Boom("from afar"))
+
+    async def deed(ctx: Context[Any]) -> None:
+        nonlocal future
+        await moment.come()
+        future = asyncio.get_running_loop().create_future()
+        loop.send(other, fail_it)
+        try:
+            await future
+        except Boom as error:
+            caught.append(error)
+
+    moment.prepare(loop)
+    actor, other = loop.spawn(aobey), loop.spawn(obey)
+    order(loop, actor, deed)
+    drive(loop)
+    assert [str(error) for error in caught] == ["from afar"]
+
+
+class Nonsense:
+    """Waits for something that nobody can wait for."""
+
+    def __await__(self) -> Generator[Any, Any, str]:
+        try:
+            yield "nonsense"
+        except RuntimeError as error:
+            return str(error)
+        return "nobody minded"
+
+
+@pytest.mark.guarantee("G31")
+def test_waiting_for_nonsense_is_an_error_where_it_happens(loop: Loop, moment: Moment, drive: Drive) -> None:
+    log: list[str] = []
+
+    async def deed(ctx: Context[Any]) -> None:
+        await moment.come()
+        log.append(await Nonsense())
+
+    moment.prepare(loop)
+    actor = loop.spawn(aobey)
+    order(loop, actor, deed)
+    drive(loop)
+    assert len(log) == 1
+    assert "bad yield" in log[0]
+    assert loop.status(actor) is ActorStatus.RUNNING
+
+
+# --- what it costs ------------------------------------------------------------------------------------------------------
+
+
+class Counted:
+    """Event loops that count the tasks that are made on them."""
+
+    def __init__(self, factory: HostFactory) -> None:
+        self._factory = factory
+        self.tasks = 0
+
+    def __call__(self) -> asyncio.AbstractEventLoop:
+        host = self._factory()
+
+        def make(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
+            self.tasks += 1
+            return asyncio.Task(coroutine, loop=loop, **options)
+
+        host.set_task_factory(cast("Any", make))
+        return host
+
+
+@pytest.mark.guarantee("G31")
+@pytest.mark.parametrize("actors", [1, 100])
+def test_coroutines_that_never_suspend_cost_no_task(
+    make_loop: LoopMaker, loop_factory: HostFactory, actors: int
+) -> None:
+    counted = Counted(loop_factory)
+    loop = make_loop(loop_factory=counted, default_mailbox_cap=10_004)
+    seen: list[Any] = []
+    most = 0
+
+    async def behavior(ctx: Context[Any], data: object) -> None:
+        nonlocal most
+        seen.append(data)
+        most = max(most, len(asyncio.all_tasks()))
+
+    ids = [loop.spawn(behavior) for _ in range(actors)]
+    for number in range(10_000):
+        loop.send(ids[number % actors], number)
+    loop.run(until_idle=True)
+    assert len(seen) == 10_000
+    assert most <= 2
+    assert counted.tasks <= 2
+
+
+@pytest.mark.guarantee("G31")
+def test_a_coroutine_that_never_suspends_costs_no_turn_of_the_host(make_loop: LoopMaker) -> None:
+    turns: dict[str, int] = {}
+    for kind, behavior in (("sync", idle), ("async", aidle)):
+        loop = make_loop()
+        warm(loop, by_run)
+        actors = [loop.spawn(behavior) for _ in range(10)]
+        for actor in actors:
+            for _ in range(50):
+                loop.send(actor, None)
+        before = loop.statistics()
+        loop.run(until_idle=True)
+        after = loop.statistics()
+        assert after.handled - before.handled == 500
+        turns[kind] = after.wakeups - before.wakeups
+    assert turns["async"] == turns["sync"] == 1
+
+
+@pytest.mark.guarantee("G31")
+def test_idle_drivers_are_few_however_many_there_were(loop: Loop) -> None:
+    gate = asyncio.Event()
+    after: list[int] = []
+
+    async def waiting(ctx: Context[Any], data: object) -> None:
+        await gate.wait()
+
+    def open_it(ctx: Context[Any]) -> None:
+        assert loop.statistics().in_flight == 1000
+        gate.set()
+
+    async def count(ctx: Context[Any], data: object) -> None:
+        after.append(len(asyncio.all_tasks()))
+
+    for _ in range(1000):
+        loop.send(loop.spawn(waiting), None)
+    tell(loop, loop.spawn(obey), open_it)
+    loop.run(until_idle=True)
+    loop.send(loop.spawn(count), None)
+    loop.run(until_idle=True)
+    assert after[0] <= 257
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G31")
+def test_drivers_that_were_cancelled_before_they_began_are_not_kept(loop: Loop) -> None:
+    # Looks inside: nothing outside tells of a driver that is over and done with but still held.
+    ender = loop.spawn(lambda ctx, data: ctx.loop.stop_actor(data))
+    for _ in range(100):
+        actor = loop.spawn(acollect, [])
+        loop.send(actor, None)
+        loop.send(ender, actor)
+        loop.run(until_idle=True)
+    drivers = loop._drivers  # pyright: ignore[reportPrivateUsage]
+    assert drivers is not None
+    assert len(drivers._all) <= 2  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.guarantee("G31")
+def test_a_parked_driver_holds_nothing_of_what_it_drove(loop: Loop, moment: Moment, drive: Drive) -> None:
+    class Thing:
+        pass
+
+    things = [Thing(), Thing()]
+    refs = [weakref.ref(thing) for thing in things]
+    var: ContextVar[object] = ContextVar("var")
+
+    async def behavior(ctx: Context[Any], data: object) -> None:
+        var.set(ctx.state)
+        await moment.come()
+
+    moment.prepare(loop)
+    actor = loop.spawn(behavior, things.pop())
+    loop.send(actor, things.pop())
+    drive(loop)
+    loop.stop_actor(actor)
+    gc.collect()
+    assert [ref() for ref in refs] == [None, None]
+
+
+# --- verdicts -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J11")
+@pytest.mark.guarantee("G22", "G23", "G31")
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [(STOP, ExitReason.NORMAL), (FAIL, ExitReason.FAIL), (None, None), (OK, None)],
+    ids=["STOP", "FAIL", "None", "OK"],
+)
+def test_the_verdict_of_a_coroutine_is_its_actors(
+    loop: Loop, moment: Moment, drive: Drive, answer: Verdict | None, reason: ExitReason | None
+) -> None:
+    async def behavior(ctx: Context[Any], data: object) -> Verdict | None:
+        handled.append(data)
+        await moment.come()
+        return answer
+
+    handled: list[Any] = []
+    moment.prepare(loop)
+    seen: list[Seen] = []
+    actor = loop.spawn(behavior, supervisor=loop.spawn(record, seen))
+    for number in range(3):
+        loop.send(actor, number)
+    dead = loop.statistics().dead
+    drive(loop)
+    if reason is None:
+        assert handled == [0, 1, 2]
+        assert loop.status(actor) is ActorStatus.RUNNING
+    else:
+        assert handled == [0]
+        assert exits(seen) == [ChildExit(actor, reason, None)]
+        assert loop.statistics().dead - dead == 2
+    check_books(loop)
+
+
+@pytest.mark.spec("J11")
+@pytest.mark.guarantee("G22", "G31")
+@pytest.mark.parametrize("answer", [0, True, "stop", Verdict, object()], ids=repr)
+def test_a_verdict_that_is_none_is_a_panic(loop: Loop, moment: Moment, drive: Drive, answer: Any) -> None:
+    async def behavior(ctx: Context[Any], data: object) -> Any:
+        await moment.come()
+        return answer
+
+    moment.prepare(loop)
+    seen: list[Seen] = []
+    actor = loop.spawn(behavior, supervisor=loop.spawn(record, seen))
+    loop.send(actor, None)
+    drive(loop)
+    (told,) = exits(seen)
+    assert told.reason is ExitReason.PANIC
+    assert isinstance(told.cause, BadVerdict)
+    assert repr(answer) in str(told.cause)
+
+
+@pytest.mark.spec("J11")
+@pytest.mark.guarantee("G22", "G31")
+def test_a_coroutine_as_a_coroutines_verdict_is_a_panic_and_is_not_performed(
+    loop: Loop, moment: Moment, drive: Drive
+) -> None:
+    ran: list[str] = []
+
+    async def inner() -> None:
+        ran.append("inner")
+
+    second = inner()
+
+    async def behavior(ctx: Context[Any], data: object) -> Any:
+        await moment.come()
+        return second
+
+    moment.prepare(loop)
+    seen: list[Seen] = []
+    loop.send(loop.spawn(behavior, supervisor=loop.spawn(record, seen)), None)
+    drive(loop)
+    second.close()
+    assert ran == []
+    (told,) = exits(seen)
+    assert isinstance(told.cause, BadVerdict)
+
+
+@pytest.mark.spec("J11")
+@pytest.mark.guarantee("G22", "G31", "G32")
+@pytest.mark.parametrize(
+    "error",
+    [Boom("x"), asyncio.CancelledError("not ours"), GeneratorExit(), BaseException("bare"), TimeoutError()],
+    ids=repr,
+)
+def test_an_exception_is_a_panic_and_a_cancelled_error_that_is_not_ours_too(
+    loop: Loop, moment: Moment, drive: Drive, error: BaseException
+) -> None:
+    async def behavior(ctx: Context[Any], data: object) -> None:
+        await moment.come()
+        raise error
+
+    moment.prepare(loop)
+    seen: list[Seen] = []
+    actor = loop.spawn(behavior, supervisor=loop.spawn(record, seen))
+    loop.send(actor, 1)
+    loop.send(actor, 2)
+    other_log: list[Any] = []
+    other = loop.spawn(acollect, other_log)
+    loop.send(other, 1)
+    drive(loop)
+    assert exits(seen) == [ChildExit(actor, ExitReason.PANIC, error)]
+    assert loop.status(actor) is ActorStatus.FAILED
+    loop.send(other, 2)
+    drive(loop)
+    assert other_log == [1, 2]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G23", "G31")
+def test_an_unsupervised_panic_is_logged_once_with_a_traceback_that_shows_the_coroutine(
+    loop: Loop, moment: Moment, drive: Drive, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def culprit(ctx: Context[Any], data: object) -> None:
+        await moment.come()
+        raise Boom("logged")
+
+    moment.prepare(loop)
+    loop.send(loop.spawn(culprit, name="lonely"), None)
+    drive(loop)
+    (entry,) = [entry for entry in caplog.records if entry.name == "bandstand.core"]
+    assert "lonely" in entry.getMessage()
+    assert "culprit" in caplog.text
+
+
+# --- what counts as an async behavior -----------------------------------------------------------------------------------
+
+
+class Callable_:  # noqa: N801 -- an object that is called
+    async def __call__(self, ctx: Context[list[Any]], data: object) -> Verdict | None:
+        await asyncio.sleep(0)
+        ctx.state.append(data)
+        return STOP if data == "stop" else None
+
+    async def method(self, ctx: Context[list[Any]], data: object) -> Verdict | None:
+        return await self(ctx, data)
+
+    def plain(self, ctx: Context[list[Any]], data: object) -> Coroutine[Any, Any, Verdict | None]:
+        return self(ctx, data)
+
+    async def three(self, prefix: str, ctx: Context[list[Any]], data: object) -> Verdict | None:
+        return await self(ctx, data)
+
+
+class Handmade(Coroutine[Any, Any, Any]):
+    """A coroutine of another make than Python's own."""
+
+    def __init__(self, inner: Coroutine[Any, Any, Any]) -> None:
+        self._inner = inner
+
+    def send(self, value: Any, /) -> Any:
+        return self._inner.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._inner.throw(*error)
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._inner.__await__()
+
+
+it = Callable_()
+KINDS: dict[str, Callable[[Context[list[Any]], Any], Any]] = {
+    "object": it,
+    "method": it.method,
+    "plain method": it.plain,
+    "lambda": lambda ctx, data: it.three("prefix", ctx, data),
+    "partial": functools.partial(it.three, "prefix"),
+    "partial of an object": functools.partial(it),
+    "handmade": lambda ctx, data: Handmade(it(ctx, data)),
+}
+
+
+@pytest.mark.guarantee("G31", "G33")
+@pytest.mark.parametrize("kind", KINDS)
+def test_whatever_returns_a_coroutine_is_an_async_behavior(loop: Loop, drive: Drive, kind: str) -> None:
+    seen: list[Any] = []
+    actor = loop.spawn(KINDS[kind], seen)
+    for data in (1, 2, "stop", 3):
+        loop.send(actor, data)
+    drive(loop)
+    assert seen == [1, 2, "stop"]
+    assert loop.status(actor) is ActorStatus.STOPPED
+
+
+@pytest.mark.guarantee("G31")
+def test_a_behavior_may_be_sync_and_async_by_turns(loop: Loop, drive: Drive) -> None:
+    seen: list[Any] = []
+
+    def behavior(ctx: Context[list[Any]], data: int) -> Any:
+        if data % 2:
+            return acollect(ctx, data)
+        seen.append(data)
+        return None
+
+    actor = loop.spawn(behavior, seen)
+    for number in range(10):
+        loop.send(actor, number)
+    drive(loop)
+    assert seen == list(range(10))
+
+
+@pytest.mark.spec("J11")
+@pytest.mark.guarantee("G22")
+def test_an_awaitable_that_is_no_coroutine_is_no_verdict(loop: Loop, drive: Drive) -> None:
+    seen: list[Seen] = []
+
+    def behavior(ctx: Context[Any], data: object) -> Any:
+        return Nonsense()
+
+    actor = loop.spawn(behavior, supervisor=loop.spawn(record, seen))
+    loop.send(actor, None)
+    drive(loop)
+    (told,) = exits(seen)
+    assert isinstance(told.cause, BadVerdict)
+
+
+@pytest.mark.guarantee("G25", "G31")
+def test_a_function_that_stops_its_actor_and_then_returns_a_coroutine_ends_without_it(
+    loop: Loop, drive: Drive
+) -> None:
+    ran: list[object] = []
+
+    def behavior(ctx: Context[list[Any]], data: object) -> Coroutine[Any, Any, None]:
+        ctx.loop.stop_actor(ctx.self_id)
+        return acollect(ctx, data)
+
+    actor = loop.spawn(behavior, ran)
+    loop.send(actor, 1)
+    drive(loop)
+    assert loop.status(actor) is ActorStatus.STOPPED
+    assert ran == []
+    gc.collect()  # Where nobody closes it, it warns now.
+
+
+# --- cancellation between messages --------------------------------------------------------------------------------------
+
+
+async def cancels_itself_and_returns(ctx: Context[Any]) -> None:
+    this_task().cancel()
+
+
+async def cancels_itself_and_takes_it_back(ctx: Context[Any]) -> None:
+    this_task().cancel()
+    this_task().uncancel()
+
+
+async def swallows_its_own_cancellation(ctx: Context[Any]) -> None:
+    this_task().cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.sleep(0)
+
+
+async def swallows_it_and_goes_on(ctx: Context[Any]) -> None:
+    await swallows_its_own_cancellation(ctx)
+    await asyncio.sleep(0)
+
+
+async def is_cancelled_from_outside(ctx: Context[Any]) -> None:
+    await asyncio.sleep(0)
+    asyncio.get_running_loop().call_soon(this_task().cancel)
+    with pytest.raises(asyncio.CancelledError):
+        await forever()
+
+
+async def is_cancelled_twice(ctx: Context[Any]) -> None:
+    for _ in range(2):
+        await is_cancelled_from_outside(ctx)
+
+
+async def is_cancelled_while_it_is_handed_over(ctx: Context[Any]) -> None:
+    # The first step of a message may be made in the tick: the cancellation comes before the task takes over.
+    asyncio.get_running_loop().call_soon(this_task().cancel)
+    with pytest.raises(asyncio.CancelledError):
+        await forever()
+
+
+async def is_cancelled_while_it_yields(ctx: Context[Any]) -> None:
+    asyncio.get_running_loop().call_soon(this_task().cancel)
+    with pytest.raises(asyncio.CancelledError):
+        await until(lambda: False)
+
+
+async def until_both(future: asyncio.Future[None]) -> None:
+    await future
+    await asyncio.sleep(0)
+
+
+async def is_cancelled_and_its_future_comes_too(ctx: Context[Any]) -> None:
+    host = asyncio.get_running_loop()
+    future: asyncio.Future[None] = host.create_future()
+    host.call_soon(future.set_result, None)
+    host.call_soon(this_task().cancel)
+    with pytest.raises(asyncio.CancelledError):
+        await until_both(future)
+
+
+POISONS: list[Deed] = [
+    cancels_itself_and_returns,
+    cancels_itself_and_takes_it_back,
+    swallows_its_own_cancellation,
+    swallows_it_and_goes_on,
+    is_cancelled_from_outside,
+    is_cancelled_twice,
+    is_cancelled_while_it_is_handed_over,
+    is_cancelled_while_it_yields,
+    is_cancelled_and_its_future_comes_too,
+]
+
+
+@pytest.mark.guarantee("G32", "G31")
+@pytest.mark.parametrize("poison", POISONS, ids=lambda deed: deed.__name__)
+def test_a_cancellation_is_not_passed_on_to_the_next_message(
+    loop: Loop, moment: Moment, drive: Drive, poison: Deed
+) -> None:
+    log: list[Any] = []
+
+    async def poisoned(ctx: Context[Any]) -> None:
+        await moment.come()
+        await poison(ctx)
+        log.append("poisoned")
+
+    async def healthy(ctx: Context[Any]) -> None:
+        assert this_task().cancelling() == 0
+        await asyncio.sleep(0)
+        async with asyncio.timeout(None):
+            await asyncio.sleep(0)
+        assert this_task().cancelling() == 0
+        log.append(ctx.self_id)
+
+    moment.prepare(loop)
+    actor, other = loop.spawn(aobey), loop.spawn(aobey)
+    order(loop, actor, poisoned)
+    order(loop, actor, healthy)
+    drive(loop)
+    order(loop, other, healthy)
+    order(loop, actor, healthy)
+    drive(loop)
+    assert log[:2] == ["poisoned", actor]
+    assert sorted(log[2:], key=repr) == sorted([actor, other], key=repr)
+    assert loop.statistics().ended_panic == 0
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G32")
+def test_a_cancellation_that_comes_when_the_message_is_over_meets_nobody(
+    loop: Loop, moment: Moment, drive: Drive
+) -> None:
+    seen: list[Any] = []
+
+    async def late(ctx: Context[Any]) -> None:
+        await moment.come()
+        asyncio.get_running_loop().call_soon(this_task().cancel)
+
+    moment.prepare(loop)
+    actor, other = loop.spawn(aobey), loop.spawn(acollect, seen)
+    order(loop, actor, late)
+    drive(loop)
+    for number in range(3):
+        loop.send(other, number)
+        drive(loop)
+    assert seen == [0, 1, 2]
+    assert loop.status(actor) is ActorStatus.RUNNING
+
+
+@pytest.mark.spec("J11")
+@pytest.mark.guarantee("G32", "G22")
+def test_a_cancellation_from_elsewhere_is_a_panic_of_that_actor_alone(
+    loop: Loop, moment: Moment, drive: Drive
+) -> None:
+    log: list[str] = []
+    seen: list[Seen] = []
+
+    async def cancelled(ctx: Context[Any]) -> None:
+        await moment.come()
+        asyncio.get_running_loop().call_soon(this_task().cancel)
+        try:
+            await forever()
+        finally:
+            log.append("finally")
+
+    moment.prepare(loop)
+    actor = loop.spawn(aobey, supervisor=loop.spawn(record, seen))
+    others: list[Any] = []
+    other = loop.spawn(acollect, others)
+    order(loop, actor, cancelled)
+    loop.send(other, 1)
+    drive(loop)
+    loop.send(other, 2)
+    drive(loop)
+    (told,) = exits(seen)
+    assert told.reason is ExitReason.PANIC
+    assert isinstance(told.cause, asyncio.CancelledError)
+    assert log == ["finally"]
+    assert others == [1, 2]
+
+
+# --- ends while in flight -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J3", "J11")
+@pytest.mark.guarantee("G3", "G21", "G23", "G25", "G32")
+@pytest.mark.parametrize("failing", [False, True], ids=["stop_actor", "fail_actor"])
+def test_ending_an_actor_in_flight_cancels_it_and_waits_for_it(
+    play: Play, diary: Diary, failing: bool
+) -> None:
+    loop, log = play.loop, play.log
+    cause = Boom("because")
+    for data in ("second", "third"):
+        loop.send(play.actor, data)
+    timer = loop.send_after(play.actor, 1_000_000, "timer")
+
+    def end() -> None:
+        assert loop.status(play.actor) is ActorStatus.RUNNING
+        if failing:
+            loop.fail_actor(play.actor, cause)
+        else:
+            loop.stop_actor(play.actor)
+        # It has not ended, but it accepts nothing any more.
+        assert loop.status(play.actor) is ActorStatus.STOPPING
+        assert log == ["begin first"]
+        assert diary.stopped == []
+        assert timer.pending
+        for call in (loop.send, loop.send_async, loop.stop_actor, loop.fail_actor):
+            arguments = ("late",) if call in (loop.send, loop.send_async) else ()
+            with pytest.raises(NoSuchActor):
+                cast("Any", call)(play.actor, *arguments)
+        assert not loop.try_send(play.actor, "late")
+        assert loop.statistics().dead == 0
+        log.append("asked")
+
+    play.act(end)
+    reason = ExitReason.FAIL if failing else ExitReason.NORMAL
+    assert log == ["begin first", "asked", "finally first"]
+    assert loop.status(play.actor) is (ActorStatus.FAILED if failing else ActorStatus.STOPPED)
+    assert [(told.child, told.reason, told.cause) for told in exits(play.seen)] == [
+        (play.actor, reason, cause if failing else None)
+    ]
+    assert [(told.actor, told.reason) for told in downs(play.seen)] == [(play.actor, reason)]
+    assert diary.stopped == [(play.actor, reason)]
+    assert [data for _, _, data, _, _ in diary.dead] == ["second", "third"]
+    assert not timer.pending
+    assert loop.statistics().in_flight == 0
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G32", "G23")
+def test_what_a_coroutine_raises_while_it_is_stopped_is_logged_and_changes_nothing(
+    play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    play.raising = Boom("in finally")
+    play.act(lambda: play.loop.stop_actor(play.actor))
+    assert [(told.reason, told.cause) for told in exits(play.seen)] == [(ExitReason.NORMAL, None)]
+    assert [told.reason for told in downs(play.seen)] == [ExitReason.NORMAL]
+    (entry,) = [entry for entry in caplog.records if entry.name == "bandstand.core"]
+    assert repr(play.actor) in entry.getMessage()
+    assert entry.exc_info
+    assert entry.exc_info[1] is play.raising
+
+
+@pytest.mark.guarantee("G32")
+def test_a_quiet_end_of_a_cancelled_coroutine_logs_nothing(
+    play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    play.act(lambda: play.loop.stop_actor(play.actor))
+    assert play.log == ["begin first", "finally first"]
+    assert [entry for entry in caplog.records if entry.name.startswith(("bandstand", "asyncio"))] == []
+
+
+@pytest.mark.guarantee("G32", "G22")
+@pytest.mark.parametrize("answer", [FAIL, "nonsense"])
+def test_the_wish_to_end_stands_against_the_verdict_of_a_coroutine_that_swallows_its_cancellation(
+    loop: Loop, drive: Drive, answer: Any
+) -> None:
+    seen: list[Seen] = []
+    log: list[str] = []
+
+    async def behavior(ctx: Context[Any], data: object) -> Any:
+        log.append("begun")
+        try:
+            await forever()
+        except asyncio.CancelledError:
+            # It takes its time, and is not cancelled again.
+            for _ in range(5):
+                await asyncio.sleep(0)
+        log.append("done")
+        return answer
+
+    async def stop(ctx: Context[Any]) -> None:
+        await until(lambda: log)
+        loop.stop_actor(actor)
+
+    actor = loop.spawn(behavior, supervisor=loop.spawn(record, seen))
+    loop.send(actor, None)
+    order(loop, loop.spawn(aobey), stop)
+    drive(loop)
+    assert log == ["begun", "done"]
+    assert [(told.reason, told.cause) for told in exits(seen)] == [(ExitReason.NORMAL, None)]
+
+
+@pytest.mark.guarantee("G25", "G32")
+@pytest.mark.parametrize("goes_on", [False, True], ids=["returns", "awaits"])
+@pytest.mark.parametrize("failing", [False, True], ids=["stop_actor", "fail_actor"])
+def test_a_coroutine_that_ends_its_own_actor_finishes_its_step_and_is_cancelled_when_it_waits(
+    loop: Loop, moment: Moment, drive: Drive, goes_on: bool, failing: bool
+) -> None:
+    log: list[str] = []
+    seen: list[Seen] = []
+
+    async def deed(ctx: Context[Any]) -> Verdict:
+        await moment.come()
+        if failing:
+            loop.fail_actor(ctx.self_id, "myself")
+        else:
+            loop.stop_actor(ctx.self_id)
+        assert loop.status(ctx.self_id) is ActorStatus.STOPPING
+        log.append("step")
+        if goes_on:
+            try:
+                await forever()
+            finally:
+                log.append("cancelled")
+        return OK
+
+    moment.prepare(loop)
+    actor = loop.spawn(aobey, supervisor=loop.spawn(record, seen))
+    order(loop, actor, deed)
+    loop.send(actor, "behind")
+    dead = loop.statistics().dead
+    drive(loop)
+    assert log == ["step", "cancelled"][: 1 + goes_on]
+    assert [told.reason for told in exits(seen)] == [ExitReason.FAIL if failing else ExitReason.NORMAL]
+    assert loop.statistics().dead - dead == 1
+    # And whoever drives next is none the worse.
+    others: list[Any] = []
+    loop.send(loop.spawn(acollect, others), 1)
+    drive(loop)
+    assert others == [1]
+
+
+@pytest.mark.guarantee("G4", "G32")
+def test_a_message_whose_coroutine_has_not_begun_is_a_dead_letter_not_a_handled_one(
+    loop: Loop, diary: Diary, drive: Drive
+) -> None:
+    seen: list[Any] = []
+
+    async def behavior(ctx: Context[Any], data: object) -> None:
+        seen.append(data)
+
+    actor, ender = loop.spawn(behavior), loop.spawn(obey)
+    loop.send(actor, "message")
+    tell(loop, ender, lambda ctx: loop.stop_actor(actor))
+    drive(loop)
+    assert loop.status(actor) is ActorStatus.STOPPED
+    assert seen + [data for _, _, data, _, _ in diary.dead] == ["message"], "seen once, or a dead letter"
+    assert loop.statistics().handled == 1 + len(seen)
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G32", "G23")
+def test_actors_that_end_while_their_supervisor_is_in_flight_are_heard_of_afterwards(
+    loop: Loop, drive: Drive
+) -> None:
+    heard: list[Any] = []
+    gate = asyncio.Event()
+
+    async def supervise(ctx: Context[Any], data: object) -> None:
+        if data == "wait":
+            await gate.wait()
+        else:
+            heard.append(data)
+
+    async def die(ctx: Context[Any], data: object) -> None:
+        await asyncio.sleep(0)
+        raise Boom(data)
+
+    async def open_when_done(ctx: Context[Any]) -> None:
+        await until(lambda: loop.statistics().ended_panic == 5)
+        gate.set()
+
+    boss = loop.spawn(supervise)
+    children = [loop.spawn(die, supervisor=boss) for _ in range(5)]
+    loop.send(boss, "wait")
+    for number, child in enumerate(children):
+        loop.send(child, number)
+    order(loop, loop.spawn(aobey), open_when_done)
+    drive(loop)
+    assert sorted(str(told.cause) for told in heard) == ["0", "1", "2", "3", "4"]
+    assert {told.child for told in heard} == set(children)
+
+
+@pytest.mark.guarantee("G10", "G30", "G32")
+def test_the_books_balance_at_every_step_of_a_life_in_flight(loop: Loop, drive: Drive) -> None:
+    in_flight: list[int] = []
+
+    async def behavior(ctx: Context[Any], data: int) -> None:
+        check_books(loop)
+        for _ in range(data % 3):
+            await asyncio.sleep(0)
+            check_books(loop)
+            in_flight.append(loop.statistics().in_flight)
+        if data == 7 and ctx.self_id == actors[1]:
+            loop.stop_actor(actors[0])
+            check_books(loop)
+
+    actors = [loop.spawn(behavior) for _ in range(4)]
+    for number in range(12):
+        for actor in actors:
+            loop.send(actor, number)
+    drive(loop)
+    check_books(loop)
+    books = loop.statistics()
+    assert books.ended_panic == 0
+    assert (books.in_flight, books.waiting, books.ended_normal) == (0, 0, 1)
+    assert max(in_flight) > 1
+
+
+# --- context variables --------------------------------------------------------------------------------------------------
+
+
+var: ContextVar[str] = ContextVar("var", default="unset")
+
+
+@pytest.fixture
+def setting() -> Iterator[Callable[[str], None]]:
+    """Set `var` for the length of the test."""
+    token = var.set("outside")
+
+    def put(value: str) -> None:
+        var.set(value)
+
+    yield put
+    var.reset(token)
+
+
+@pytest.mark.guarantee("G33")
+def test_each_message_starts_from_the_context_of_the_spawn(
+    loop: Loop, moment: Moment, drive: Drive, setting: Callable[[str], None]
+) -> None:
+    seen: list[tuple[int, str, str, str]] = []
+
+    async def behavior(ctx: Context[int], data: str) -> None:
+        at_first = var.get()
+        var.set(f"{ctx.state} {data}")
+        await moment.come()
+        here = var.get()
+        await asyncio.sleep(0)
+        seen.append((ctx.state, at_first, here, var.get()))
+
+    moment.prepare(loop)
+    actors: list[ActorId] = []
+    for number in range(3):
+        setting(f"spawn {number}")
+        actors.append(loop.spawn(behavior, number))
+    setting("after")
+    for data in ("a", "b"):
+        for actor in actors:
+            loop.send(actor, data)
+    drive(loop)
+    assert sorted(seen) == [
+        (number, f"spawn {number}", f"{number} {data}", f"{number} {data}")
+        for number in range(3)
+        for data in "ab"
+    ]
+    assert var.get() == "after"
+
+
+@pytest.mark.guarantee("G33")
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_context_is_the_spawns_whatever_kind_of_behavior_it_is(
+    loop: Loop, drive: Drive, setting: Callable[[str], None], kind: str
+) -> None:
+    class Spying(list[Any]):
+        def append(self, item: Any) -> None:
+            super().append((item, var.get()))
+
+    seen = Spying()
+    setting("spawn")
+    actor = loop.spawn(KINDS[kind], cast("list[Any]", seen))
+    setting("after")
+    loop.send(actor, 1)
+    drive(loop)
+    assert seen == [(1, "spawn")]
+
+
+@pytest.mark.guarantee("G33")
+def test_what_a_message_sets_its_tasks_and_threads_see(
+    loop: Loop, drive: Drive, setting: Callable[[str], None]
+) -> None:
+    seen: list[str] = []
+
+    async def child() -> None:
+        seen.append(var.get())
+        var.set("child")
+
+    async def deed(ctx: Context[Any]) -> None:
+        var.set("message")
+        async with asyncio.TaskGroup() as group:
+            group.create_task(child())
+        seen.append(await asyncio.to_thread(var.get))
+        seen.append(var.get())
+
+    order(loop, loop.spawn(aobey), deed)
+    drive(loop)
+    assert seen == ["message"] * 3
+
+
+@pytest.mark.guarantee("G33")
+@pytest.mark.parametrize("by", ["send", "send_after", "send_async", "stop_actor"])
+def test_nothing_leaks_to_functions_however_the_loop_was_roused(
+    setting: Callable[[str], None], loop: Loop, clock: VirtualClock, moment: Moment, drive: Drive, by: str
+) -> None:
+    seen: list[str] = []
+    heard: list[str] = []
+
+    class Ear:
+        def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
+            if id == victim:
+                heard.append(var.get())
+
+    def look(ctx: Context[Any], data: object) -> None:
+        seen.append(var.get())
+
+    async def deed(ctx: Context[Any]) -> None:
+        await moment.come()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        var.set("secret")
+        if by == "send":
+            loop.send(onlooker, None)
+        elif by == "send_after":
+            loop.send_after(onlooker, 0, None)
+        elif by == "send_async":
+            loop.send_async(onlooker, None)
+        else:
+            loop.stop_actor(victim)
+
+    moment.prepare(loop)
+    onlooker = loop.spawn(look)
+    victim = loop.spawn(idle, supervisor=onlooker)
+    loop.set_observer(Ear())
+    actor = loop.spawn(aobey)
+    order(loop, actor, deed)
+    drive(loop)
+    clock.advance(1)
+    drive(loop)
+    assert seen == ["outside"]
+    # The hook runs inside the call: what it sees is the caller's.
+    assert heard == (["secret"] if by == "stop_actor" else [])
+    # And not to a new task either, made in the same turn.
+    loop.send(onlooker, None)
+    drive(loop)
+    assert seen == ["outside", "outside"]
+
+
+@pytest.mark.guarantee("G33")
+def test_a_message_that_fails_leaves_its_context_too(
+    setting: Callable[[str], None], loop: Loop, moment: Moment, drive: Drive
+) -> None:
+    seen: list[str] = []
+
+    async def failing(ctx: Context[Any], data: object) -> None:
+        var.set("failed")
+        await moment.come()
+        raise Boom
+
+    async def look(ctx: Context[Any], data: object) -> None:
+        seen.append(var.get())
+
+    moment.prepare(loop)
+    onlooker = loop.spawn(look)
+    loop.send(loop.spawn(failing), None)
+    drive(loop)
+    loop.send(onlooker, None)
+    loop.send(loop.spawn(lambda ctx, data: seen.append(var.get())), None)
+    drive(loop)
+    assert seen == ["outside", "outside"]
+    assert var.get() == "outside"
+
+
+# --- timers -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def virtual(clock: VirtualClock, make_loop: LoopMaker) -> Loop:
+    """A loop all of whose time is virtual: asyncio's, too."""
+    return make_loop(loop_factory=clock.new_event_loop)
+
+
+@pytest.mark.guarantee("G16", "G17", "G18", "G15")
+def test_timers_that_fall_due_while_in_flight_wait_and_come_in_order(
+    virtual: Loop, clock: VirtualClock
+) -> None:
+    start = clock.now_ns()
+    seen: list[tuple[str, float]] = []
+
+    async def behavior(ctx: Context[Any], data: str) -> None:
+        if data == "slow":
+            await asyncio.sleep(1)
+        seen.append((data, (clock.now_ns() - start) / 1e6))
+
+    actor = virtual.spawn(behavior)
+    virtual.send(actor, "slow")
+    for ms in (300, 100, 200, 1500):
+        virtual.send_after(actor, ms, f"{ms}")
+    virtual.run(until_idle=True)
+    assert [data for data, _ in seen] == ["slow", "100", "200", "300", "1500"]
+    times = [at for _, at in seen]
+    assert times[:4] == pytest.approx([1000] * 4, abs=1)
+    assert 1500 <= times[4] <= 1502
+    check_books(virtual)
+
+
+@pytest.mark.guarantee("G20", "G15")
+def test_a_due_timer_that_meets_a_full_lane_of_an_actor_in_flight_lands_when_there_is_room(
+    virtual: Loop, clock: VirtualClock
+) -> None:
+    seen: list[Any] = []
+
+    async def behavior(ctx: Context[Any], data: object) -> None:
+        if data == "slow":
+            await asyncio.sleep(1)
+        seen.append(data)
+
+    actor = virtual.spawn(behavior, mailbox_cap=8)
+    virtual.send_after(actor, 500, "timer")
+    virtual.send(actor, "slow")
+    other = virtual.spawn(obey)
+    filled: list[int] = []
+    pending: list[int] = []
+
+    def fill_it(ctx: Context[Any]) -> None:
+        filled.append(fill(virtual, actor))
+
+    def look(ctx: Context[Any]) -> None:
+        pending.append(virtual.statistics().timers_pending)
+
+    virtual.send_after(other, 100, fill_it)
+    virtual.send_after(other, 700, look)
+    virtual.run(until_idle=True)
+    assert filled == [4]
+    assert pending == [1], "the timer is due, and waits"
+    assert seen == ["slow"] + ["filler"] * 4 + ["timer"]
+    check_books(virtual)
+
+
+@pytest.mark.guarantee("G31", "G40")
+def test_sleeps_and_timeouts_take_their_time(virtual: Loop, clock: VirtualClock) -> None:
+    start = clock.now_ns()
+    took: dict[str, float] = {}
+
+    async def deed(ctx: Context[Any]) -> None:
+        await asyncio.sleep(1.5)
+        took["sleep"] = (clock.now_ns() - start) / 1e9
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(60):
+                await forever()
+        took["timeout"] = (clock.now_ns() - start) / 1e9
+        with anyio.move_on_after(3600) as scope:
+            await anyio.sleep_forever()
+        assert scope.cancelled_caught
+        took["anyio"] = (clock.now_ns() - start) / 1e9
+
+    actor = virtual.spawn(aobey)
+    order(virtual, actor, deed)
+    virtual.run(until_idle=True)
+    assert took == pytest.approx({"sleep": 1.5, "timeout": 61.5, "anyio": 3661.5})
+    assert virtual.status(actor) is ActorStatus.RUNNING
+
+
+@pytest.mark.guarantee("G27")
+def test_until_idle_waits_for_what_is_in_flight_and_for_nothing_more(
+    virtual: Loop, clock: VirtualClock
+) -> None:
+    seen: list[Any] = []
+
+    async def behavior(ctx: Context[Any], data: float) -> None:
+        await asyncio.sleep(data)
+        seen.append(data)
+
+    start = clock.now_ns()
+    for seconds in (3.0, 1.0, 2.0):
+        virtual.send(virtual.spawn(behavior), seconds)
+    virtual.run(until_idle=True)
+    assert seen == [1.0, 2.0, 3.0]
+    assert (clock.now_ns() - start) / 1e9 == pytest.approx(3.0)
+    virtual.send(virtual.spawn(behavior), 0.5)
+    virtual.run(until_idle=True)
+    assert seen[3:] == [0.5]
+
+
+@pytest.mark.guarantee("G27")
+def test_until_idle_waits_for_a_coroutine_that_only_a_thread_can_wake(loop: Loop) -> None:
+    seen: list[str] = []
+
+    async def behavior(ctx: Context[Any], data: object) -> None:
+        host = asyncio.get_running_loop()
+        future: asyncio.Future[str] = host.create_future()
+        threading.Thread(target=host.call_soon_threadsafe, args=(future.set_result, "woken")).start()
+        seen.append(await future)
+
+    loop.send(loop.spawn(behavior), None)
+    loop.run(until_idle=True)
+    assert seen == ["woken"]
+
+
+# --- by hand, and as a guest ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G31")
+def test_polling_by_hand_moves_coroutines_on_and_never_waits(loop: Loop) -> None:
+    gate = asyncio.Event()
+    log: list[str] = []
+
+    async def behavior(ctx: Context[Any], data: object) -> None:
+        log.append("begun")
+        await gate.wait()
+        log.append("done")
+
+    loop.send(loop.spawn(behavior), None)
+    assert loop.poll_once() == 1
+    for _ in range(5):
+        assert loop.poll_once() == 0
+    assert log == ["begun"]
+    assert loop.statistics().in_flight == 1
+    gate.set()
+    for _ in range(5):
+        loop.poll_once()
+    assert log == ["begun", "done"]
+    assert is_quiet(loop)
+
+
+@pytest.mark.guarantee("G27", "G31")
+def test_what_was_begun_by_hand_is_finished_by_run(loop: Loop) -> None:
+    seen: list[Any] = []
+    loop.send(loop.spawn(acollect, seen), 1)
+    loop.poll_once()
+    assert seen == []
+    loop.run(until_idle=True)
+    assert seen == [1]
+    loop.send(loop.spawn(acollect, seen), 2)
+    by_hand(loop)
+    assert seen == [1, 2]
+
+
+@pytest.mark.guarantee("G31")
+def test_polling_by_hand_from_the_body_of_async_with_performs_coroutines(
+    make_loop: LoopMaker, loop_factory: HostFactory
+) -> None:
+    loop = make_loop()
+    seen: list[tuple[int, bool]] = []
+
+    async def main() -> None:
+        body = this_task()
+
+        async def behavior(ctx: Context[Any], data: int) -> None:
+            mine = this_task()
+            if data % 2:
+                await asyncio.sleep(0)
+            assert this_task() is mine
+            seen.append((data, mine is body))
+
+        async with loop:
+            actor = loop.spawn(behavior)
+            for number in range(6):
+                loop.send(actor, number)
+                loop.poll_once()
+                assert this_task() is body
+                for _ in range(3):
+                    await asyncio.sleep(0)
+            assert loop.status(actor) is ActorStatus.RUNNING
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(main())
+    assert seen == [(number, False) for number in range(6)]
+
+
+@pytest.mark.guarantee("G28", "G31")
+def test_a_guest_leaves_no_task_behind(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
+    loop = make_loop()
+    log: list[str] = []
+
+    async def behavior(ctx: Context[Any], data: object) -> None:
+        if data == "wait":
+            try:
+                await forever()
+            finally:
+                await asyncio.sleep(0)
+                log.append("finally")
+
+    async def main() -> None:
+        before = asyncio.all_tasks()
+        async with loop:
+            for data in ("wait", "go", "go"):
+                loop.send(loop.spawn(behavior), data)
+            await until(lambda: loop.statistics().handled == 3)
+            await until(lambda: loop.statistics().in_flight == 1)
+        assert log == ["finally"]
+        assert asyncio.all_tasks() == before
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(main())
+    books = loop.statistics()
+    assert (books.alive, books.in_flight) == (0, 0)
+
+
+@pytest.mark.guarantee("G28")
+def test_a_loop_with_coroutines_in_flight_cannot_move_and_is_none_the_worse_for_the_attempt(
+    make_loop: LoopMaker, loop_factory: HostFactory
+) -> None:
+    loop = make_loop()
+    seen: list[Any] = []
+    loop.send(loop.spawn(acollect, seen), 1)
+    loop.poll_once()
+    assert loop.statistics().in_flight == 1
+
+    async def main() -> None:
+        with pytest.raises(LoopBusy, match="in flight"):
+            async with loop:
+                pytest.fail("it was let in")
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(main())
+    loop.run(until_idle=True)
+    assert seen == [1]
+
+
+@pytest.mark.guarantee("G28")
+def test_a_loop_with_nothing_in_flight_can_move_to_another_event_loop(
+    make_loop: LoopMaker, loop_factory: HostFactory
+) -> None:
+    loop = make_loop()
+    seen: list[Any] = []
+    actor = loop.spawn(acollect, seen)
+    loop.send(actor, 1)
+    loop.run(until_idle=True)
+
+    async def main() -> None:
+        async with loop:
+            loop.send(actor, 2)
+            await until(lambda: len(seen) == 2)
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(main())
+    assert seen == [1, 2]
+
+
+@pytest.mark.guarantee("G26", "G31")
+def test_a_coroutine_cannot_drive_or_destroy_its_loop(loop: Loop, moment: Moment, drive: Drive) -> None:
+    refused: list[str] = []
+
+    async def deed(ctx: Context[Any]) -> None:
+        await moment.come()
+        for name in ("run", "destroy"):
+            try:
+                getattr(loop, name)()
+            except LoopBusy:
+                refused.append(name)
+
+    moment.prepare(loop)
+    actor = loop.spawn(aobey)
+    order(loop, actor, deed)
+    drive(loop)
+    assert refused == ["run", "destroy"]
+    assert loop.status(actor) is ActorStatus.RUNNING
+
+
+# --- properties -----------------------------------------------------------------------------------------------------------
+
+STEPS = st.one_of(
+    st.just(("yield", 0)),
+    st.just(("future", 0)),
+    st.tuples(st.just("send"), st.integers(0, 5)),
+    st.tuples(st.just("send_control"), st.integers(0, 5)),
+    st.tuples(st.just("stop"), st.integers(0, 5)),
+)
+SCRIPTS = st.lists(STEPS, max_size=5)
+
+
+class Troupe:
+    """Functions and coroutines by turns, that yield, wait, send and stop each other as their messages say."""
+
+    def __init__(self, loop: Loop, kinds: list[bool]) -> None:
+        self.loop = loop
+        self.inside: set[int] = set()
+        self.sent: dict[tuple[int, Lane], list[int]] = {}
+        self.begun: dict[tuple[int, Lane], list[int]] = {}
+        self.ended: set[int] = set()
+        self.dead: list[int] = []
+        self.number = 0
+        self.opener = loop.spawn(self._open)
+        self.actors = [
+            loop.spawn(self._async if kind else self._sync, index) for index, kind in enumerate(kinds)
+        ]
+        self.is_async = kinds
+        loop.set_observer(self)
+
+    def on_dead_letter(self, target: ActorId, lane: Lane, data: Any, tag: int, sender: ActorId | int) -> None:
+        if target != self.opener:
+            self.dead.append(data[0])
+
+    def send(self, index: int, script: list[tuple[str, int]], lane: Lane = Lane.DATA) -> None:
+        index %= len(self.actors)
+        if self.loop.try_send(self.actors[index], (self.number, script), lane=lane):
+            self.sent.setdefault((index, lane), []).append(self.number)
+        self.number += 1
+
+    def _open(self, ctx: Context[Any], data: asyncio.Future[None]) -> None:
+        # Whoever was cancelled while it waited has cancelled its future.
+        if not data.done():
+            data.set_result(None)
+
+    def _begin(self, ctx: Context[int], number: int) -> None:
+        assert ctx.state not in self.inside
+        self.inside.add(ctx.state)
+        self.begun.setdefault((ctx.state, ctx.lane), []).append(number)
+        check_books(self.loop)
+
+    def _end(self, ctx: Context[int], number: int) -> None:
+        self.inside.remove(ctx.state)
+        self.ended.add(number)
+        check_books(self.loop)
+
+    def _act(self, what: str, index: int) -> None:
+        if what == "send":
+            self.send(index, [])
+        elif what == "send_control":
+            self.send(index, [("yield", 0)], Lane.CONTROL)
+        elif what == "stop":
+            actor = self.actors[index % len(self.actors)]
+            if self.loop.status(actor) < ActorStatus.STOPPING:
+                self.loop.stop_actor(actor)
+
+    def _sync(self, ctx: Context[int], data: tuple[int, list[tuple[str, int]]]) -> None:
+        self._begin(ctx, data[0])
+        for what, index in data[1]:
+            self._act(what, index)
+        self._end(ctx, data[0])
+
+    async def _async(self, ctx: Context[int], data: tuple[int, list[tuple[str, int]]]) -> None:
+        self._begin(ctx, data[0])
+        try:
+            for what, index in data[1]:
+                if what == "yield":
+                    await asyncio.sleep(0)
+                elif what == "future":
+                    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                    self.loop.send(self.opener, future)
+                    await future
+                else:
+                    self._act(what, index)
+        finally:
+            self._end(ctx, data[0])
+
+
+@pytest.mark.spec("J7", "J24")
+@pytest.mark.guarantee("G4", "G5", "G10", "G15", "G31", "G32")
+@given(
+    kinds=st.lists(st.booleans(), min_size=1, max_size=6),
+    plan=st.lists(st.tuples(st.integers(0, 5), st.sampled_from(USER_LANES), SCRIPTS), max_size=25),
+    seed=st.none() | st.integers(0, 1 << 32),
+    is_by_hand=st.booleans(),
+)
+def test_any_mix_of_functions_and_coroutines_keeps_order_and_books(
+    loop_factory: HostFactory,
+    kinds: list[bool],
+    plan: list[tuple[int, Lane, list[tuple[str, int]]]],
+    seed: int | None,
+    is_by_hand: bool,
+) -> None:
+    escaped: list[dict[str, Any]] = []
+    loop = Loop(LoopConfig(loop_factory=guarded(loop_factory, escaped)), clock=VirtualClock())
+    with loop:
+        if seed is not None:
+            shuffle(loop, seed)
+        troupe = Troupe(loop, kinds)
+        for index, lane, script in plan:
+            troupe.send(index, script, lane)
+        (by_hand if is_by_hand else by_run)(loop)
+        check_books(loop)
+        books = loop.statistics()
+        assert (books.waiting, books.in_flight, books.ended_panic, books.ended_fail) == (0, 0, 0, 0)
+        assert troupe.inside == set()
+        begun = [number for numbers in troupe.begun.values() for number in numbers]
+        assert sorted(begun + troupe.dead) == sorted(
+            number for numbers in troupe.sent.values() for number in numbers
+        ), "each was seen once, or is a dead letter"
+        assert set(begun) == troupe.ended, "what was begun has come to its end"
+        for where, numbers in troupe.begun.items():
+            assert numbers == troupe.sent[where][: len(numbers)], "in the order of the sends"
+    assert escaped == []

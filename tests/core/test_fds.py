@@ -1,0 +1,1398 @@
+"""Descriptors: one readiness, one event; who may watch what; and that a watch ends when it must."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from bandstand.core import (
+    STOP,
+    ActorId,
+    Context,
+    Interest,
+    IoEvent,
+    Lane,
+    Loop,
+    LoopConfig,
+    MonotonicClock,
+    Readiness,
+    SystemTag,
+    Verdict,
+)
+from bandstand.errors import (
+    ActorNotLocal,
+    InvalidArgument,
+    IoNotWatched,
+    IoRegistrationFailed,
+    LoopClosed,
+    NoSuchActor,
+)
+from bandstand.testing import VirtualClock
+from tests.core.plumbing import (
+    PATIENCE,
+    SUBJECTS,
+    Plumbing,
+    Subject,
+    empty_out,
+    fill_up,
+    poll_until,
+)
+from tests.core.stage import (
+    Diary,
+    HostFactory,
+    LoopMaker,
+    Seen,
+    check_books,
+    collect,
+    failer,
+    fill,
+    idle,
+    obey,
+    panicker,
+    python,
+    record,
+    settle,
+    stopper,
+    tell,
+)
+
+READ, WRITE = Interest.READ, Interest.WRITE
+
+
+@pytest.fixture
+def plumbing() -> Iterator[Plumbing]:
+    with Plumbing() as plumbing:
+        yield plumbing
+
+
+@pytest.fixture(params=SUBJECTS)
+def subject(request: pytest.FixtureRequest, plumbing: Plumbing) -> Subject:
+    """A descriptor of each kind, not ready yet."""
+    return SUBJECTS[request.param](plumbing)
+
+
+def readiness_for(interest: Interest) -> Readiness:
+    return Readiness.READ if interest is READ else Readiness.WRITE
+
+
+def ride(loop: Loop, factory: HostFactory, body: Callable[[], Any]) -> None:
+    """Run a coroutine function inside `async with loop`, on an event loop of the lane."""
+
+    async def main() -> None:
+        async with asyncio.timeout(PATIENCE), loop:
+            await body()
+
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(main())
+
+
+async def turns(count: int = 20) -> None:
+    """Let the event loop go round."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def until(happened: Callable[[], bool]) -> None:
+    """Let the event loop go round until it has happened."""
+    while not happened():  # noqa: ASYNC110 -- what happens is the kernel's doing: nobody could set an event
+        await asyncio.sleep(0)
+
+
+# --- one readiness, one event -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G34")
+def test_readiness_gives_one_event_of_the_systems_own(loop: Loop, subject: Subject) -> None:
+    seen: list[Seen] = []
+
+    def owner(ctx: Context[list[Seen]], data: object) -> None:
+        record(ctx, data)
+        subject.take()
+
+    loop.watch_fd(subject.fd, loop.spawn(owner, seen), subject.interest)
+    settle(loop)
+    assert seen == [], "it is not ready"
+    for count in (1, 2, 3):
+        subject.ready()
+        poll_until(loop, lambda count=count: len(seen) >= count)  # type: ignore[misc]
+        settle(loop)
+        assert len(seen) == count, "one readiness, one event; armed again afterwards"
+    event = IoEvent(subject.fd, readiness_for(subject.interest))
+    assert seen == [Seen(event, SystemTag.IO, 0, Lane.SYSTEM)] * 3
+    assert loop.statistics().sent == loop.statistics().handled == 3
+    check_books(loop)
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G34")
+def test_what_is_left_unread_gives_further_events(loop: Loop, subject: Subject) -> None:
+    seen: list[Any] = []
+    loop.watch_fd(subject.fd, loop.spawn(collect, seen), subject.interest)
+    subject.ready()
+    poll_until(loop, lambda: len(seen) == 1)
+    for count in (2, 3, 4):
+        assert loop.poll_once() == 1, "one event a tick while it stays ready"
+        assert len(seen) == count
+    subject.take()
+    if subject.interest is READ:
+        settle(loop)
+        assert len(seen) == 4
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G34")
+def test_each_unit_of_three_gives_its_event_when_one_is_taken_at_a_time(
+    loop: Loop, plumbing: Plumbing
+) -> None:
+    read, write = plumbing.pipe()
+    parts: list[bytes] = []
+    actor = loop.spawn(lambda ctx, data: parts.append(os.read(read, 2)))
+    loop.watch_fd(read, actor, READ)
+    os.write(write, b"aabbc")
+    settle(loop)
+    assert parts == [b"aa", b"bb", b"c"]
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G34")
+def test_no_second_event_while_a_slow_owner_has_not_handled_the_first(
+    make_loop: LoopMaker, plumbing: Plumbing
+) -> None:
+    loop = make_loop(max_actors_per_tick=1)
+    read, write = plumbing.pipe()
+    seen: list[Any] = []
+
+    def busy(ctx: Context[Any], data: object) -> None:
+        ctx.loop.send(ctx.self_id, data)
+
+    crowd = [loop.spawn(busy) for _ in range(10)]
+    for actor in crowd:
+        loop.send(actor, "work")
+    loop.watch_fd(read, loop.spawn(collect, seen), READ)
+    os.write(write, b"x")
+    for tick in range(10):
+        loop.poll_once()
+        assert seen == []
+        assert loop.statistics().waiting == len(crowd) + 1, f"a storm in tick {tick}"
+    loop.poll_once()
+    assert seen == [IoEvent(read, Readiness.READ)]
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G34", "G38")
+def test_no_storm_while_an_async_owner_is_in_flight(
+    make_loop: LoopMaker, loop_factory: HostFactory, plumbing: Plumbing
+) -> None:
+    loop = make_loop(clock=MonotonicClock())
+    read, write = plumbing.pipe()
+    seen: list[Any] = []
+    gates = [asyncio.Event(), asyncio.Event()]
+
+    async def owner(ctx: Context[Any], data: object) -> None:
+        seen.append(data)
+        if len(seen) <= len(gates):
+            await gates[len(seen) - 1].wait()
+        else:
+            ctx.loop.unwatch_fd(read)
+
+    async def body() -> None:
+        loop.watch_fd(read, loop.spawn(owner), READ)
+        os.write(write, b"xx")
+        await until(lambda: bool(seen))
+        await turns()
+        for count, gate in enumerate(gates, 1):
+            before = loop.statistics()
+            await turns(50)
+            after = loop.statistics()
+            assert (after.ticks, after.wakeups) == (before.ticks, before.wakeups), "nobody woke us for it"
+            assert len(seen) == count
+            gate.set()
+            await until(lambda count=count: len(seen) > count)  # type: ignore[misc]
+            await turns()
+        assert loop.statistics().fds == 0
+
+    ride(loop, loop_factory, body)
+    assert len(seen) == 3
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G34")
+def test_read_and_write_together(loop: Loop, plumbing: Plumbing) -> None:
+    one, other = plumbing.sockets()
+    seen: list[Any] = []
+    loop.watch_fd(one, loop.spawn(collect, seen), READ | WRITE)
+    loop.poll_once()
+    assert seen.pop() == IoEvent(one, Readiness.WRITE)
+    os.write(other, b"x")
+    loop.poll_once()
+    assert seen.pop() == IoEvent(one, Readiness.READ | Readiness.WRITE)
+    fill_up(one)
+    loop.poll_once()
+    assert seen.pop() == IoEvent(one, Readiness.READ)
+    os.read(one, 1)
+    loop.poll_once()
+    assert seen == [], "neither"
+    empty_out(other)
+    loop.poll_once()
+    assert seen == [IoEvent(one, Readiness.WRITE)]
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G34")
+@pytest.mark.parametrize("interest", [READ, WRITE])
+def test_what_was_not_asked_for_is_not_told(loop: Loop, plumbing: Plumbing, interest: Interest) -> None:
+    one, other = plumbing.sockets()
+    seen: list[Any] = []
+    os.write(other, b"x")
+    if interest is WRITE:
+        fill_up(one)
+    else:
+        os.read(one, 1)
+    loop.watch_fd(one, loop.spawn(collect, seen), interest)
+    for _ in range(3):
+        loop.poll_once()
+    assert seen == []
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G34")
+def test_a_terminal_with_room_is_writable(loop: Loop, plumbing: Plumbing) -> None:
+    master, slave = plumbing.terminal()
+    seen: list[Any] = []
+
+    def owner(ctx: Context[Any], data: IoEvent) -> None:
+        seen.append(data)
+        ctx.loop.unwatch_fd(data.fd)
+
+    for fd in (master, slave):
+        loop.watch_fd(fd, loop.spawn(owner), WRITE)
+        loop.poll_once()
+        assert seen.pop() == IoEvent(fd, Readiness.WRITE)
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G34", "G8")
+def test_an_event_never_meets_a_full_mailbox(loop: Loop, diary: Diary, plumbing: Plumbing) -> None:
+    seen: list[Seen] = []
+    actor = loop.spawn(record, seen, mailbox_cap=5)
+    pipes = [plumbing.pipe() for _ in range(20)]
+    for read, write in pipes:
+        loop.watch_fd(read, actor, READ)
+        os.write(write, b"x")
+    for lane in (Lane.DATA, Lane.CONTROL, Lane.MANAGEMENT):
+        assert fill(loop, actor, lane) == 1
+    diary.full.clear()
+    loop.poll_once()
+    assert loop.statistics().refused == 3, "the three that filled the lanes, no event"
+    # One event a visit: its descriptor is armed again before the next is begun.
+    while len(seen) < 23:
+        loop.poll_once()
+    events = [message.data for message in seen if isinstance(message.data, IoEvent)]
+    assert {event.fd for event in events} == {read for read, _ in pipes}
+    assert [message.lane for message in seen][:20] == [Lane.SYSTEM] * 20
+    assert diary.full == []
+    assert diary.stopped == []
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G34", "G7")
+def test_events_take_no_room_of_the_users(loop: Loop, plumbing: Plumbing) -> None:
+    owner = loop.spawn(collect, [], mailbox_cap=7)
+
+    def hold(ctx: Context[Any], data: object) -> None:
+        assert loop.statistics().waiting == 10
+        assert fill(loop, owner) == 3
+        assert not loop.try_send(owner, "one more")
+
+    # It is ready before the events come, and so runs before their owner.
+    loop.send(loop.spawn(hold), "now")
+    for _ in range(10):
+        read, write = plumbing.pipe()
+        loop.watch_fd(read, owner, READ)
+        os.write(write, b"x")
+    loop.poll_once()
+    assert loop.statistics().refused == 2
+    assert loop.statistics().ended_panic == 0
+
+
+# --- on a host ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G34", "G27")
+def test_run_watches_every_kind(make_loop: LoopMaker, subject: Subject) -> None:
+    loop = make_loop(clock=MonotonicClock())
+    seen: list[Any] = []
+
+    def owner(ctx: Context[Any], data: IoEvent) -> None:
+        seen.append(data)
+        subject.take()
+        if len(seen) == 3:
+            ctx.loop.unwatch_fd(data.fd)
+        else:
+            subject.ready()
+
+    loop.watch_fd(subject.fd, loop.spawn(owner), subject.interest)
+    subject.ready()
+    loop.run(until_idle=True)
+    assert seen == [IoEvent(subject.fd, readiness_for(subject.interest))] * 3
+    assert loop.statistics().fds == 0
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G34", "G28")
+def test_riding_an_event_loop_watches_every_kind(
+    make_loop: LoopMaker, loop_factory: HostFactory, subject: Subject
+) -> None:
+    loop = make_loop(clock=MonotonicClock())
+    seen: list[Any] = []
+
+    def owner(ctx: Context[Any], data: IoEvent) -> None:
+        seen.append(data)
+        subject.take()
+
+    async def body() -> None:
+        loop.watch_fd(subject.fd, loop.spawn(owner), subject.interest)
+        await turns()
+        for count in (1, 2, 3):
+            assert len(seen) == count - 1
+            subject.ready()
+            await until(lambda count=count: len(seen) >= count)  # type: ignore[misc]
+            await turns()
+
+    ride(loop, loop_factory, body)
+    assert seen == [IoEvent(subject.fd, readiness_for(subject.interest))] * 3
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G27")
+def test_until_idle_waits_while_a_descriptor_is_watched(make_loop: LoopMaker, plumbing: Plumbing) -> None:
+    loop = make_loop(clock=MonotonicClock())
+    read, write = plumbing.pipe()
+    asleep = threading.Event()
+    seen: list[Any] = []
+
+    def owner(ctx: Context[Any], data: object) -> None:
+        seen.append(data)
+        if isinstance(data, IoEvent):
+            ctx.loop.unwatch_fd(data.fd)
+        else:
+            asleep.set()
+
+    def wake() -> None:
+        assert asleep.wait(PATIENCE)
+        os.write(write, b"x")
+
+    actor = loop.spawn(owner)
+    loop.watch_fd(read, actor, READ)
+    loop.send(actor, "first")
+    thread = threading.Thread(target=wake)
+    thread.start()
+    loop.run(until_idle=True)
+    thread.join(PATIENCE)
+    assert seen == ["first", IoEvent(read, Readiness.READ)]
+    assert loop.statistics().alive == 1
+    assert loop.statistics().wakeups < 10, "it slept meanwhile"
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G34", "G27")
+def test_watches_made_before_the_first_run_and_between_runs_work(
+    make_loop: LoopMaker, plumbing: Plumbing
+) -> None:
+    loop = make_loop(clock=MonotonicClock())
+    pipes = [plumbing.pipe() for _ in range(3)]
+    seen: list[Any] = []
+
+    def owner(ctx: Context[Any], data: IoEvent) -> None:
+        seen.append((data.fd, os.read(data.fd, 10)))
+        ctx.loop.unwatch_fd(data.fd)
+
+    actor = loop.spawn(owner)
+    for read, write in pipes:
+        loop.watch_fd(read, actor, READ)
+        loop.poll_once()
+        os.write(write, b"x")
+        loop.run(until_idle=True)
+        assert seen.pop() == (read, b"x")
+        loop.watch_fd(read, actor, READ)
+        os.write(write, b"y")
+        assert loop.poll_once() == 1, "and without a host, between two runs"
+        assert seen.pop() == (read, b"y")
+    assert loop.statistics().fds == 0
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G34")
+def test_the_first_watch_may_be_made_while_the_loop_runs(make_loop: LoopMaker, plumbing: Plumbing) -> None:
+    loop = make_loop(clock=MonotonicClock())
+    read, write = plumbing.pipe()
+    seen: list[Any] = []
+
+    def owner(ctx: Context[Any], data: object) -> None:
+        if isinstance(data, IoEvent):
+            seen.append(data)
+            ctx.loop.unwatch_fd(data.fd)
+        else:
+            ctx.loop.watch_fd(read, ctx.self_id, READ)
+            os.write(write, b"x")
+
+    loop.send(loop.spawn(owner), "go")
+    loop.run(until_idle=True)
+    assert seen == [IoEvent(read, Readiness.READ)]
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G28", "G36")
+def test_a_stop_while_riding_leaves_no_reader_in_the_event_loop(loop_factory: HostFactory) -> None:
+    """In a process of its own: an event loop that polls a number which means something else now may abort."""
+    name = "uvloop" if "uvloop" in loop_factory.__module__ else "asyncio"
+    done = python(f"""
+import asyncio, os, {name}
+from bandstand.core import Interest, Loop
+
+async def main():
+    read, write = os.pipe()
+    host = asyncio.get_running_loop()
+    async with Loop() as loop:
+        actor = loop.spawn(lambda ctx, data: None)
+        loop.watch_fd(read, actor, Interest.READ)
+        await asyncio.sleep(0.01)
+        loop.request_stop()
+        await asyncio.sleep(0.01)
+        # Other pipes take the number that the loop's own descriptor had.
+        for _ in range(5):
+            one, other = os.pipe()
+            called = asyncio.Event()
+            host.add_reader(one, called.set)
+            os.write(other, b"x")
+            async with asyncio.timeout(5):
+                await called.wait()
+            host.remove_reader(one)
+    os.write(write, b"x")
+    print("read", os.read(read, 1))
+
+with asyncio.Runner(loop_factory={name}.new_event_loop) as runner:
+    runner.run(main())
+""")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "read b'x'\n", "")
+
+
+# --- the order of a tick ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J9")
+@pytest.mark.guarantee("G13")
+@pytest.mark.parametrize("watched_first", [True, False])
+def test_threads_then_descriptors_then_timers_then_actors(
+    loop: Loop, clock: VirtualClock, plumbing: Plumbing, watched_first: bool
+) -> None:
+    read, write = plumbing.pipe()
+    order: list[str] = []
+
+    def note(ctx: Context[Any], data: object) -> None:
+        order.append(ctx.state)
+
+    def prepare(what: str) -> None:
+        match what:
+            case "thread":
+                target = loop.spawn(note, what)
+                thread = threading.Thread(target=loop.send_async, args=(target, "x"))
+                thread.start()
+                thread.join(PATIENCE)
+            case "descriptor":
+                loop.watch_fd(read, loop.spawn(note, what), READ)
+                os.write(write, b"x")
+            case _:
+                loop.send_after(loop.spawn(note, what), 5, "x")
+
+    whats = ["thread", "descriptor", "timer"]
+    for what in whats if watched_first else reversed(whats):
+        prepare(what)
+    clock.advance(10)
+    assert loop.poll_once() == 3, "all in one tick"
+    assert order == ["thread", "descriptor", "timer"]
+
+
+@pytest.mark.spec("J9")
+@pytest.mark.guarantee("G13")
+def test_in_one_mailbox_arrivals_precede_timers_and_the_event_comes_by_its_lane(
+    loop: Loop, clock: VirtualClock, plumbing: Plumbing
+) -> None:
+    read, write = plumbing.pipe()
+    seen: list[Any] = []
+    actor = loop.spawn(collect, seen)
+    loop.send_after(actor, 5, "timer")
+    loop.watch_fd(read, actor, READ)
+    os.write(write, b"x")
+    loop.send(actor, "sent before")
+    loop.send_async(actor, "from afar")
+    clock.advance(10)
+    # An event ends its visit, so the rest comes in the actor's next one.
+    assert loop.poll_once() == 4
+    assert seen == [IoEvent(read, Readiness.READ), "sent before", "from afar", "timer"]
+
+
+@pytest.mark.spec("J9")
+@pytest.mark.guarantee("G13")
+def test_all_that_came_in_is_there_before_the_first_actor_runs(
+    loop: Loop, clock: VirtualClock, plumbing: Plumbing
+) -> None:
+    read, write = plumbing.pipe()
+    waiting: list[int] = []
+    first = loop.spawn(lambda ctx, data: waiting.append(ctx.loop.statistics().waiting))
+    loop.send(first, "x")
+    loop.send_async(loop.spawn(idle), "x")
+    loop.watch_fd(read, loop.spawn(idle), READ)
+    os.write(write, b"x")
+    loop.send_after(loop.spawn(idle), 5, "x")
+    clock.advance(10)
+    loop.poll_once()
+    assert waiting == [3]
+
+
+# --- refusals -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G35")
+def test_an_owner_that_is_not_there_is_refused_and_nothing_is_watched(
+    make_loop: LoopMaker, plumbing: Plumbing
+) -> None:
+    loop = make_loop()
+    read, _ = plumbing.pipe()
+    dead = loop.spawn(idle)
+    loop.stop_actor(dead)
+    foreign = make_loop().spawn(idle)
+    for owner, error in (
+        (dead, NoSuchActor),
+        (int(dead), NoSuchActor),
+        (0, NoSuchActor),
+        (foreign, ActorNotLocal),
+    ):
+        with pytest.raises(error):
+            loop.watch_fd(read, owner, READ)
+    with pytest.raises(InvalidArgument):
+        loop.watch_fd(read, "me", READ)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # on purpose
+    assert loop.statistics().fds == 0
+    loop.watch_fd(read, int(loop.spawn(idle)), READ)
+    assert loop.statistics().fds == 1
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G35")
+def test_an_owner_that_has_wished_to_end_is_not_there(loop: Loop, plumbing: Plumbing) -> None:
+    read, _ = plumbing.pipe()
+    errors: list[Exception] = []
+
+    def leave(ctx: Context[Any], data: object) -> None:
+        ctx.loop.stop_actor(ctx.self_id)
+        try:
+            ctx.loop.watch_fd(read, ctx.self_id, READ)
+        except NoSuchActor as error:
+            errors.append(error)
+
+    loop.send(loop.spawn(leave), "x")
+    settle(loop)
+    assert len(errors) == 1
+    assert loop.statistics().fds == 0
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G35")
+@pytest.mark.parametrize("again", [READ, WRITE, READ | WRITE])
+def test_a_watched_descriptor_cannot_be_watched_again(
+    loop: Loop, plumbing: Plumbing, again: Interest
+) -> None:
+    one, other = plumbing.sockets()
+    seen: list[Any] = []
+    owner = loop.spawn(collect, seen, name="first owner")
+    loop.watch_fd(one, owner, READ)
+    for actor in (owner, loop.spawn(idle)):
+        with pytest.raises(
+            IoRegistrationFailed, match=f"descriptor {one} is being watched already"
+        ) as caught:
+            loop.watch_fd(one, actor, again)
+        assert caught.value.code == -9
+        assert isinstance(caught.value, OSError)
+    assert loop.statistics().fds == 1
+    os.write(other, b"x")
+    loop.poll_once()
+    assert seen == [IoEvent(one, Readiness.READ)], "the first watch is untouched"
+    # Both failures have given their slot back: one unwatching is enough for the loop to be idle.
+    loop.unwatch_fd(one)
+    assert loop.statistics().fds == 0
+    loop.run(until_idle=True)
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G35")
+def test_what_cannot_be_waited_for_is_refused(loop: Loop, plumbing: Plumbing) -> None:
+    actor = loop.spawn(idle)
+    with tempfile.TemporaryFile() as file, pytest.raises(IoRegistrationFailed, match="regular files cannot"):
+        loop.watch_fd(file.fileno(), actor, READ)
+    folder = os.open("/", os.O_RDONLY)
+    plumbing.keep(folder)
+    with pytest.raises(IoRegistrationFailed, match=f"descriptor {folder} cannot be watched"):
+        loop.watch_fd(folder, actor, READ)
+    read, _ = plumbing.pipe()
+    plumbing.close(read)
+    with pytest.raises(IoRegistrationFailed, match="not open"):
+        loop.watch_fd(read, actor, READ)
+    assert loop.statistics().fds == 0
+    loop.run(until_idle=True)
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G35")
+@pytest.mark.parametrize("fd", [-1, -(2**40), None, True, "0", 1.0, b"x"])
+def test_what_is_no_descriptor_is_an_invalid_argument(loop: Loop, fd: Any) -> None:
+    with pytest.raises(InvalidArgument):
+        loop.watch_fd(fd, loop.spawn(idle), READ)
+    with pytest.raises(InvalidArgument):
+        loop.unwatch_fd(fd)
+    assert loop.statistics().fds == 0
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G35")
+@pytest.mark.parametrize("fd", [2**31, 2**40, 2**70])
+def test_a_number_too_large_for_a_descriptor_is_refused(loop: Loop, fd: int) -> None:
+    with pytest.raises((InvalidArgument, IoRegistrationFailed)):
+        loop.watch_fd(fd, loop.spawn(idle), READ)
+    with pytest.raises((InvalidArgument, IoNotWatched)):
+        loop.unwatch_fd(fd)
+    assert loop.statistics().fds == 0
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.parametrize("interest", [Interest(0), 0, None, 1, "READ", Readiness.READ])
+def test_interest_is_read_write_or_both(loop: Loop, plumbing: Plumbing, interest: Any) -> None:
+    read, _ = plumbing.pipe()
+    with pytest.raises(InvalidArgument, match="interest"):
+        loop.watch_fd(read, loop.spawn(idle), interest)
+    assert loop.statistics().fds == 0
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G35")
+def test_unwatching_what_is_not_watched(loop: Loop, plumbing: Plumbing) -> None:
+    read, _ = plumbing.pipe()
+    with pytest.raises(IoNotWatched, match=str(read)):
+        loop.unwatch_fd(read)
+    loop.watch_fd(read, loop.spawn(idle), READ)
+    loop.unwatch_fd(read)
+    with pytest.raises(IoNotWatched) as caught:
+        loop.unwatch_fd(read)
+    assert caught.value.code == -10
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G26")
+def test_a_closed_loop_watches_nothing(loop: Loop, plumbing: Plumbing) -> None:
+    read, _ = plumbing.pipe()
+    other, _ = plumbing.pipe()
+    actor = loop.spawn(idle)
+    loop.watch_fd(read, actor, READ)
+    loop.request_stop()
+    with pytest.raises(LoopClosed):
+        loop.watch_fd(other, actor, READ)
+    loop.destroy()
+    with pytest.raises(LoopClosed):
+        loop.watch_fd(other, actor, READ)
+    with pytest.raises(IoNotWatched):
+        loop.unwatch_fd(read)
+    assert loop.statistics().fds == 0
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G35")
+def test_a_process_without_free_descriptors_is_told_so() -> None:
+    done = python("""
+import os, resource
+from bandstand.core import Interest, Loop
+from bandstand.errors import IoRegistrationFailed
+
+loop = Loop()
+actor = loop.spawn(lambda ctx, data: None)
+read, write = os.pipe()
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (max(read, write) + 1, hard))
+try:
+    loop.watch_fd(read, actor, Interest.READ)
+except IoRegistrationFailed:
+    print("refused", loop.statistics().fds)
+resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+loop.watch_fd(read, actor, Interest.READ)
+print("watched", loop.statistics().fds)
+loop.destroy()
+""")
+    assert (done.returncode, done.stdout) == (0, "refused 0\nwatched 1\n"), done.stderr
+
+
+# --- watches end --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G35")
+def test_a_pending_event_of_an_unwatched_descriptor_is_dropped_and_counted(
+    loop: Loop, plumbing: Plumbing
+) -> None:
+    read, write = plumbing.pipe()
+    seen: list[Any] = []
+    # It is ready first, so it runs when the owner's event waits already.
+    first = loop.spawn(obey)
+    tell(loop, first, lambda ctx: ctx.loop.unwatch_fd(read))
+    loop.watch_fd(read, loop.spawn(collect, seen), READ)
+    os.write(write, b"x")
+    assert loop.poll_once() == 1
+    books = loop.statistics()
+    assert (books.sent, books.handled, books.dropped, books.waiting, books.fds) == (2, 1, 1, 0, 0)
+    settle(loop)
+    assert seen == []
+    check_books(loop)
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G35")
+def test_a_dropped_event_does_not_hold_up_what_waits_behind_it(loop: Loop, plumbing: Plumbing) -> None:
+    read, write = plumbing.pipe()
+    seen: list[Any] = []
+    owner = loop.spawn(collect, seen)
+
+    def act(ctx: Context[Any]) -> None:
+        ctx.loop.unwatch_fd(read)
+        ctx.loop.send(owner, "behind it")
+
+    tell(loop, loop.spawn(obey), act)
+    loop.watch_fd(read, owner, READ)
+    os.write(write, b"x")
+    settle(loop)
+    assert seen == ["behind it"]
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G35", "G34")
+def test_the_event_of_the_old_watch_is_dropped_when_the_same_descriptor_is_watched_anew(
+    loop: Loop, plumbing: Plumbing
+) -> None:
+    """And the new one gives an event of its own: exactly one, for the new interest."""
+    one, other = plumbing.sockets()
+    seen: list[Any] = []
+    heir_seen: list[Any] = []
+    owner, heir = loop.spawn(collect, seen), loop.spawn(collect, heir_seen)
+
+    def act(ctx: Context[Any]) -> None:
+        ctx.loop.unwatch_fd(one)
+        ctx.loop.watch_fd(one, heir, WRITE)
+
+    tell(loop, loop.spawn(obey), act)
+    loop.watch_fd(one, owner, READ)
+    os.write(other, b"x")
+    loop.poll_once()
+    assert (seen, heir_seen) == ([], [])
+    loop.poll_once()
+    assert (seen, heir_seen) == ([], [IoEvent(one, Readiness.WRITE)])
+    assert (loop.statistics().dropped, loop.statistics().fds) == (1, 1)
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G35", "G34")
+@pytest.mark.parametrize("inside", [True, False])
+def test_unwatch_and_watch_again(loop: Loop, plumbing: Plumbing, inside: bool) -> None:
+    read, write = plumbing.pipe()
+    seen: list[Any] = []
+
+    def owner(ctx: Context[Any], data: IoEvent) -> None:
+        seen.append(data)
+        if inside and len(seen) < 5:
+            ctx.loop.unwatch_fd(data.fd)
+            ctx.loop.watch_fd(data.fd, ctx.self_id, READ)
+        elif inside:
+            os.read(data.fd, 1)
+        else:
+            ctx.loop.unwatch_fd(data.fd)
+
+    actor = loop.spawn(owner)
+    loop.watch_fd(read, actor, READ)
+    os.write(write, b"x")
+    settle(loop)
+    if not inside:
+        for count in range(2, 6):
+            settle(loop)
+            assert len(seen) == count - 1, "unwatched, so silent"
+            loop.watch_fd(read, actor, READ)
+            settle(loop)
+    assert seen == [IoEvent(read, Readiness.READ)] * 5
+    assert loop.statistics().dropped == 0
+
+
+def by_verdict(verdict: Callable[..., Any]) -> Callable[[Loop, ActorId], None]:
+    """End an actor by having its behavior say so."""
+    return lambda loop, actor: loop.send(actor, verdict)
+
+
+def do_it(ctx: Context[Any], data: object) -> Verdict | None:
+    """A behavior that takes no notice of events and otherwise does what the message says."""
+    return None if isinstance(data, IoEvent) else data(ctx, None)  # type: ignore[operator]
+
+
+ENDS: dict[str, Callable[[Loop, ActorId], None]] = {
+    "stop_actor": lambda loop, actor: loop.stop_actor(actor),
+    "fail_actor": lambda loop, actor: loop.fail_actor(actor),
+    "STOP": by_verdict(stopper),
+    "FAIL": by_verdict(failer),
+    "panic": by_verdict(panicker),
+}
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G35", "G21")
+@pytest.mark.parametrize("end", ENDS)
+def test_the_owners_end_ends_its_watches(
+    loop: Loop, plumbing: Plumbing, caplog: pytest.LogCaptureFixture, end: str
+) -> None:
+    pipes = [plumbing.pipe() for _ in range(5)]
+    actor = loop.spawn(do_it)
+    seen: list[Any] = []
+    for read, _ in pipes:
+        loop.watch_fd(read, actor, READ)
+    kept, write_kept = plumbing.pipe()
+    loop.watch_fd(kept, loop.spawn(collect, seen), READ)
+    ENDS[end](loop, actor)
+    settle(loop)
+    assert loop.statistics().fds == 1
+    heir_seen: list[Any] = []
+    heir = loop.spawn(collect, heir_seen)
+    for read, write in pipes:
+        os.write(write, b"x")
+        settle(loop)
+        with pytest.raises(IoNotWatched):
+            loop.unwatch_fd(read)
+        loop.watch_fd(read, heir, READ)
+        loop.poll_once()
+        assert heir_seen.pop() == IoEvent(read, Readiness.READ)
+        assert os.read(read, 9) == b"x", "nobody has closed it, nobody has read it"
+    os.write(write_kept, b"x")
+    loop.poll_once()
+    assert seen == [IoEvent(kept, Readiness.READ)], "another owner's watch stays"
+    check_books(loop)
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G35", "G21")
+def test_the_owners_end_with_an_event_pending_makes_it_a_dead_letter(
+    loop: Loop, diary: Diary, plumbing: Plumbing
+) -> None:
+    read, write = plumbing.pipe()
+    seen: list[Any] = []
+    owner = loop.spawn(collect, seen)
+    tell(loop, loop.spawn(obey), lambda ctx: ctx.loop.stop_actor(owner))
+    loop.watch_fd(read, owner, READ)
+    os.write(write, b"x")
+    loop.poll_once()
+    settle(loop)
+    assert seen == []
+    books = loop.statistics()
+    assert (books.sent, books.handled, books.dead, books.fds) == (2, 1, 1, 0)
+    assert diary.dead == [(owner, Lane.SYSTEM, IoEvent(read, Readiness.READ), SystemTag.IO, 0)]
+    check_books(loop)
+    loop.watch_fd(read, loop.spawn(idle), READ)
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G35", "G21")
+def test_an_owner_that_ends_while_it_handles_its_event(loop: Loop, plumbing: Plumbing) -> None:
+    read, write = plumbing.pipe()
+    loop.watch_fd(read, loop.spawn(lambda ctx, data: STOP), READ)
+    os.write(write, b"x")
+    settle(loop)
+    assert loop.statistics().fds == 0
+    seen: list[Any] = []
+    loop.watch_fd(read, loop.spawn(collect, seen), READ)
+    loop.poll_once()
+    assert len(seen) == 1
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G35", "G32")
+def test_an_async_owner_that_is_cancelled_in_flight(
+    make_loop: LoopMaker, loop_factory: HostFactory, plumbing: Plumbing
+) -> None:
+    loop = make_loop(clock=MonotonicClock())
+    read, write = plumbing.pipe()
+    begun = asyncio.Event()
+
+    async def owner(ctx: Context[Any], data: object) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async def body() -> None:
+        actor = loop.spawn(owner)
+        loop.watch_fd(read, actor, READ)
+        os.write(write, b"x")
+        await begun.wait()
+        loop.stop_actor(actor)
+        with pytest.raises(NoSuchActor):
+            loop.watch_fd(write, actor, WRITE)
+        await until(lambda: loop.statistics().alive == 0)
+        assert loop.statistics().fds == 0
+        assert loop.statistics().in_flight == 0
+        seen: list[Any] = []
+        loop.watch_fd(read, loop.spawn(collect, seen), READ)
+        await until(lambda: bool(seen))
+
+    ride(loop, loop_factory, body)
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G35")
+@pytest.mark.parametrize("hosted", [True, False])
+def test_the_runtime_closes_no_descriptor_of_the_users(
+    make_loop: LoopMaker, plumbing: Plumbing, hosted: bool
+) -> None:
+    loop = make_loop(clock=MonotonicClock())
+    unwatched, orphaned, kept = (plumbing.pipe() for _ in range(3))
+    owner = loop.spawn(idle)
+    loop.watch_fd(unwatched[0], owner, READ)
+    loop.watch_fd(orphaned[0], owner, READ)
+    loop.watch_fd(kept[0], loop.spawn(idle), READ)
+    loop.unwatch_fd(unwatched[0])
+    loop.stop_actor(owner)
+    if hosted:
+        tell(loop, loop.spawn(obey), lambda ctx: ctx.loop.request_stop())
+        loop.run()
+    loop.destroy()
+    for read, write in (unwatched, orphaned, kept):
+        os.write(write, b"x")
+        assert os.read(read, 1) == b"x"
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G35")
+def test_a_destroyed_loop_holds_no_descriptor_of_its_own(
+    loop_factory: HostFactory, plumbing: Plumbing
+) -> None:
+    read, write = plumbing.pipe()
+    loop_factory().close()  # some open something once for the whole process
+    before = set(os.listdir("/proc/self/fd"))
+    for hosted in (False, True):
+        loop = Loop(LoopConfig(loop_factory=loop_factory))
+        loop.watch_fd(read, loop.spawn(stopper), READ)
+        os.write(write, b"x")
+        if hosted:
+            loop.run(until_idle=True)
+        loop.destroy()
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+# --- hang-ups -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G34")
+@pytest.mark.parametrize("kind", ["pipe", "sockets", "master"])
+def test_the_end_of_the_other_side_is_readable(loop: Loop, plumbing: Plumbing, kind: str) -> None:
+    fd, peer = {
+        "pipe": plumbing.pipe,
+        "sockets": plumbing.sockets,
+        "master": plumbing.terminal,
+    }[kind]()
+    said: list[Any] = []
+
+    def owner(ctx: Context[Any], data: IoEvent) -> None:
+        assert Readiness.READ in data.readiness
+        try:
+            part = os.read(data.fd, 100)
+        except OSError:
+            part = b""  # a terminal's way to say it
+        said.append(part)
+        if not part:
+            ctx.loop.unwatch_fd(data.fd)
+
+    loop.watch_fd(fd, loop.spawn(owner), READ)
+    os.write(peer, b"last words")
+    poll_until(loop, lambda: bool(said))
+    plumbing.close(peer)
+    poll_until(loop, lambda: said[-1] == b"")
+    settle(loop)
+    assert said == [b"last words", b""]
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G34")
+@pytest.mark.parametrize("full", [False, True])
+def test_a_pipe_whose_reader_has_gone_is_writable_with_an_error(
+    loop: Loop, plumbing: Plumbing, full: bool
+) -> None:
+    """ERROR alone would say that it was closed behind the runtime's back, which it was not."""
+    read, write = plumbing.pipe()
+    seen: list[Any] = []
+    if full:
+        fill_up(write)
+    plumbing.close(read)
+    loop.watch_fd(write, loop.spawn(collect, seen), WRITE)
+    loop.poll_once()
+    assert seen == [IoEvent(write, Readiness.WRITE | Readiness.ERROR)]
+    assert loop.statistics().fds == 1
+    with pytest.raises(BrokenPipeError):
+        os.write(write, b"x")
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G34")
+def test_a_hang_up_is_told_to_who_asked_for_writing_only(loop: Loop, plumbing: Plumbing) -> None:
+    one, other = plumbing.sockets()
+    fill_up(one)
+    seen: list[Any] = []
+    loop.watch_fd(one, loop.spawn(collect, seen), WRITE)
+    loop.poll_once()
+    assert seen == []
+    plumbing.close(other)
+    loop.poll_once()
+    assert Readiness.WRITE in seen[0].readiness
+
+
+# --- closed behind our back (in this process; what could take it down is in test_fds_closed.py) ---------------------------
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G36")
+def test_a_closed_descriptor_gives_one_error_after_the_next_sweep(
+    make_loop: LoopMaker, clock: VirtualClock, plumbing: Plumbing
+) -> None:
+    loop = make_loop(fd_sweep_ms=250)
+    read, _ = plumbing.pipe()
+    seen: list[Any] = []
+    actor = loop.spawn(collect, seen)
+    loop.watch_fd(read, actor, READ)
+    settle(loop)
+    plumbing.close(read)
+    clock.advance(249)
+    settle(loop)
+    assert seen == [], "nobody has looked yet"
+    clock.advance(1)
+    settle(loop)
+    assert seen == [IoEvent(read, Readiness.ERROR)]
+    assert loop.statistics().fds == 0
+    for _ in range(5):
+        clock.advance(250)
+        settle(loop)
+    assert len(seen) == 1, "once"
+    # As the specification asks: the owner may unwatch it now, once.
+    loop.unwatch_fd(read)
+    with pytest.raises(IoNotWatched):
+        loop.unwatch_fd(read)
+    check_books(loop)
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G36")
+def test_the_error_event_is_dropped_if_it_is_unwatched_first(
+    make_loop: LoopMaker, clock: VirtualClock, plumbing: Plumbing
+) -> None:
+    loop = make_loop(max_actors_per_tick=1)
+    read, _ = plumbing.pipe()
+    seen: list[Any] = []
+    loop.watch_fd(read, loop.spawn(collect, seen), READ)
+    plumbing.close(read)
+    tell(loop, loop.spawn(obey), idle_deed)
+    clock.advance(1000)
+    loop.poll_once()
+    assert (loop.statistics().waiting, loop.statistics().fds) == (1, 0)
+    loop.unwatch_fd(read)
+    settle(loop)
+    assert seen == []
+    assert loop.statistics().dropped == 1
+
+
+def idle_deed(ctx: Context[Any]) -> None:
+    """Do nothing."""
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G36")
+@pytest.mark.slow
+def test_a_sweep_looks_at_256_and_the_next_one_further_on(
+    make_loop: LoopMaker, clock: VirtualClock, plumbing: Plumbing
+) -> None:
+    loop = make_loop()
+    seen: list[IoEvent] = []
+    fds = [plumbing.eventfd() for _ in range(600)]
+    actor = loop.spawn(collect, seen)
+    for fd in fds:
+        loop.watch_fd(fd, actor, READ)
+    settle(loop)
+    plumbing.close(*fds)
+    found: list[int] = []
+    for _ in range(4):
+        clock.advance(1000)
+        settle(loop)
+        found.append(len(seen))
+    assert found == [256, 512, 600, 600]
+    assert sorted(event.fd for event in seen) == fds
+    assert {event.readiness for event in seen} == {Readiness.ERROR}
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G36", "G34")
+def test_a_waiting_event_of_a_number_that_was_reused_is_an_error(loop: Loop, plumbing: Plumbing) -> None:
+    """The owner would read another's data: the event was true when it was made, and is not when it is handled."""
+    read, _write = plumbing.pipe()
+    seen: list[Any] = []
+
+    def swap(ctx: Context[Any]) -> None:
+        plumbing.close(read)
+        one, other = plumbing.pipe()
+        assert one == read
+        os.write(other, b"not for you")
+
+    tell(loop, loop.spawn(obey), swap)
+    loop.watch_fd(read, loop.spawn(collect, seen), READ)
+    os.write(_write, b"x")
+    settle(loop)
+    assert seen == [IoEvent(read, Readiness.ERROR)]
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G36", "G34")
+@pytest.mark.parametrize("end", ["swept", "watched anew", "unwatched", "owner ended"])
+def test_a_duplicate_that_lives_on_does_not_speak_for_the_reused_number(
+    loop: Loop, clock: VirtualClock, plumbing: Plumbing, end: str
+) -> None:
+    """However the old watch ends: the kernel goes on reporting the old file under its number."""
+    read, write = plumbing.pipe()
+    old: list[Any] = []
+    new: list[Any] = []
+    owner = loop.spawn(collect, old)
+    loop.watch_fd(read, owner, READ)
+    settle(loop)
+    plumbing.keep(os.dup(read))
+    plumbing.close(read)
+    reused, other = plumbing.pipe()
+    assert reused == read
+    if end == "swept":
+        clock.advance(1000)
+        settle(loop)
+    elif end == "unwatched":
+        loop.unwatch_fd(read)
+    elif end == "owner ended":
+        loop.stop_actor(owner)
+    loop.watch_fd(reused, loop.spawn(collect, new), READ)
+    settle(loop)
+    assert old == ([IoEvent(read, Readiness.ERROR)] if end in {"swept", "watched anew"} else [])
+    old.clear()
+    os.write(write, b"into the old pipe")
+    for _ in range(3):
+        loop.poll_once()
+    assert (old, new) == ([], []), "the new owner's pipe is empty"
+    os.write(other, b"into the new one")
+    loop.poll_once()
+    assert new == [IoEvent(reused, Readiness.READ)]
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G36")
+def test_what_is_found_closed_does_not_hide_another_that_was_reused(
+    loop: Loop, clock: VirtualClock, plumbing: Plumbing
+) -> None:
+    """An eventfd, whose successor has the same inode; and a pipe, closed by its owner, that is found at once."""
+    first = plumbing.eventfd()
+    read, write = plumbing.pipe()
+    seen: list[Any] = []
+    others: list[Any] = []
+
+    def owner(ctx: Context[Any], data: IoEvent) -> None:
+        others.append(data.readiness)
+        if Readiness.READ in data.readiness:
+            plumbing.close(data.fd)
+
+    loop.watch_fd(first, loop.spawn(collect, seen), READ)
+    loop.watch_fd(read, loop.spawn(owner), READ)
+    settle(loop)
+    plumbing.close(first)
+    assert plumbing.eventfd(1) == first
+    os.write(write, b"x")
+    settle(loop)
+    assert others == [Readiness.READ, Readiness.ERROR]
+    clock.advance(1000)
+    settle(loop)
+    assert seen == [IoEvent(first, Readiness.ERROR)], "never the new one's readiness"
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G36")
+def test_a_process_without_free_descriptors_survives_one_that_was_closed() -> None:
+    done = python("""
+import os, resource
+from bandstand.core import Interest, Loop, LoopConfig
+
+loop = Loop(LoopConfig(fd_sweep_ms=1))
+seen = []
+read, write = os.pipe()
+spare, other = os.pipe()
+loop.watch_fd(read, loop.spawn(lambda ctx, data: seen.append(data.readiness.name)), Interest.READ)
+loop.watch_fd(spare, loop.spawn(lambda ctx, data: ctx.loop.unwatch_fd(spare)), Interest.READ)
+
+def act(ctx, data):
+    os.close(read)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (read, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    while True:
+        try:
+            os.dup(0)
+        except OSError:
+            break
+    ctx.loop.send_after(ctx.loop.spawn(lambda ctx, data: os.write(other, b"x") and None), 50, "x")
+
+loop.send(loop.spawn(act), "x")
+loop.run(until_idle=True)
+print(seen, loop.statistics().ended_panic)
+loop.destroy()
+""")
+    assert (done.returncode, done.stdout) == (0, "['ERROR'] 0\n"), done.stderr
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G36", "G34")
+def test_a_duplicate_that_lives_on_does_not_double_the_events_of_the_reused_number(
+    loop: Loop, clock: VirtualClock, plumbing: Plumbing
+) -> None:
+    read, write = plumbing.pipe()
+    new: list[Any] = []
+    loop.watch_fd(read, loop.spawn(idle), READ)
+    plumbing.keep(os.dup(read))
+    plumbing.close(read)
+    reused, other = plumbing.pipe()
+    assert reused == read
+    clock.advance(1000)
+    settle(loop)
+
+    def owner(ctx: Context[Any], data: object) -> None:
+        new.append((data, os.read(reused, 100)))
+
+    loop.watch_fd(reused, loop.spawn(owner), READ)
+    os.write(write, b"into the old pipe")
+    os.write(other, b"into the new one")
+    settle(loop)
+    assert new == [(IoEvent(reused, Readiness.READ), b"into the new one")]
+    assert loop.statistics().ended_panic == 0
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G36")
+@pytest.mark.parametrize("kind", ["fifo", "master", "slave"])
+def test_a_file_of_the_same_name_is_not_the_same(
+    loop: Loop, clock: VirtualClock, plumbing: Plumbing, tmp_path: Any, kind: str
+) -> None:
+    """A FIFO that is opened again has the same inode; so have two terminals, one after the other."""
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+
+    def open_one() -> tuple[int, int]:
+        """What is to be watched, and what to write to."""
+        if kind == "fifo":
+            fd = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+            plumbing.keep(fd)
+            return fd, fd
+        pair = plumbing.terminal()
+        return pair if kind == "master" else (pair[1], pair[0])
+
+    fds = open_one()
+    seen: list[Any] = []
+    loop.watch_fd(fds[0], loop.spawn(collect, seen), READ)
+    settle(loop)
+    plumbing.close(*set(fds))
+    assert open_one() == fds
+    os.write(fds[1], b"for another")
+    for _ in range(3):
+        clock.advance(1000)
+        settle(loop)
+    assert seen == [IoEvent(fds[0], Readiness.ERROR)]
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G27", "G36")
+def test_until_idle_does_not_wait_for_a_descriptor_that_was_closed(
+    make_loop: LoopMaker, plumbing: Plumbing
+) -> None:
+    loop = make_loop(clock=MonotonicClock(), fd_sweep_ms=1)
+    read, _ = plumbing.pipe()
+    seen: list[Any] = []
+    loop.watch_fd(read, loop.spawn(collect, seen), READ)
+    plumbing.close(read)
+    loop.run(until_idle=True)
+    assert seen == [IoEvent(read, Readiness.ERROR)]
+
+
+# --- many ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G34")
+@pytest.mark.slow
+@pytest.mark.parametrize("hosted", [False, True])
+def test_fifteen_hundred_descriptors_each_give_their_event(
+    make_loop: LoopMaker, plumbing: Plumbing, hosted: bool
+) -> None:
+    loop = make_loop(clock=MonotonicClock())
+    fds = [plumbing.eventfd() for _ in range(1500)]
+    seen: list[int] = []
+    rounds = 3
+
+    def owner(ctx: Context[Any], data: IoEvent) -> None:
+        assert data.readiness == Readiness.READ
+        seen.append(data.fd)
+        os.eventfd_read(data.fd)
+        if len(seen) == rounds * len(fds):
+            for fd in fds:
+                ctx.loop.unwatch_fd(fd)
+        elif len(seen) % len(fds) == 0:
+            for fd in fds:
+                os.eventfd_write(fd, 1)
+
+    owners = [loop.spawn(owner) for _ in range(30)]
+    for number, fd in enumerate(fds):
+        loop.watch_fd(fd, owners[number % len(owners)], READ)
+        os.eventfd_write(fd, 1)
+    if hosted:
+        loop.run(until_idle=True)
+    else:
+        poll_until(loop, lambda: loop.statistics().fds == 0)
+    for start in range(0, rounds * len(fds), len(fds)):
+        assert sorted(seen[start : start + len(fds)]) == fds, "each once a round"
+    assert loop.statistics().handled == rounds * len(fds)
+
+
+@pytest.mark.spec("J14")
+@pytest.mark.guarantee("G27")
+@pytest.mark.parametrize("last", ["descriptor", "owner", "timer"])
+def test_until_idle_returns_when_a_callback_of_the_host_ends_the_last_thing_to_wait_for(
+    make_loop: LoopMaker, plumbing: Plumbing, last: str
+) -> None:
+    loop = make_loop(clock=MonotonicClock(), fd_sweep_ms=3_600_000)
+    read, _ = plumbing.pipe()
+    host: list[asyncio.AbstractEventLoop] = []
+    owner = loop.spawn(idle)
+    if last == "timer":
+        timer = loop.send_after(owner, 3_600_000, "an hour from now")
+        end: Callable[[], None] = lambda: loop.cancel_timer(timer)  # noqa: E731 -- one of three
+    else:
+        loop.watch_fd(read, owner, READ)
+        end = lambda: loop.unwatch_fd(read) if last == "descriptor" else loop.stop_actor(owner)  # noqa: E731
+
+    def later(ctx: Context[Any]) -> None:
+        host.append(asyncio.get_running_loop())
+        host[0].call_later(0.01, end)
+        # The test's own way out, so that a failure does not hang.
+        host[0].call_later(5, loop.request_stop)
+
+    tell(loop, loop.spawn(obey), later)
+    loop.run(until_idle=True)
+    assert loop.statistics().alive > 0, "it had to be stopped"

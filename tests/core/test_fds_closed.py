@@ -1,0 +1,641 @@
+"""Descriptors that are closed behind the runtime's back, each case in a process of its own, on both event loops.
+
+What must not happen is that the process dies, spins or hangs, so each program says what its actors saw and must end with
+code 0, in silence.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.core.stage import python
+
+HOSTS = ("asyncio", "uvloop")
+
+# Each program has a loop with a sweep of 10 ms on the given event loop, an owner that notes what it is told, and a `deed`
+# actor that does what a message says. `run()` returns when nothing is watched any more.
+PRELUDE = """
+import asyncio, os, random, threading
+import {host}
+from bandstand.core import Context, Interest, IoEvent, Loop, LoopConfig, Readiness
+from bandstand.errors import BandstandError, IoNotWatched, IoRegistrationFailed
+
+READ, WRITE = Interest.READ, Interest.WRITE
+loop = Loop(LoopConfig(loop_factory={host}.new_event_loop, fd_sweep_ms=10))
+
+def words(readiness):
+    return "|".join(one.name for one in Readiness if one in readiness)
+
+def deed(ctx, data):
+    return data()
+
+def noting(log, then=lambda ctx, event: None):
+    def owner(ctx, event):
+        log.append(words(event.readiness))
+        then(ctx, event)
+    return owner
+
+def leave(ctx, event):
+    ctx.loop.unwatch_fd(event.fd)
+
+def after(ms, act):
+    loop.send_after(doer, ms, act)
+
+def pipe():
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    return read, write
+
+def finish(*what):
+    print(*what)
+    books = loop.statistics()
+    assert books.sent == books.handled + books.dead + books.dropped + books.waiting + books.refused, books
+    assert books.fds == 0, books
+    assert books.ended_panic == 0, books
+    assert books.wakeups < 2000, "it spun: %s" % (books,)
+    loop.destroy()
+
+doer = loop.spawn(deed)
+log = []
+"""
+
+
+def check(program: str, host: str, said: str) -> None:
+    if host == "uvloop":
+        pytest.importorskip("uvloop")
+    done = python(PRELUDE.format(host=host) + program)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [said], done.stderr
+    assert done.stderr == ""
+
+
+pytestmark = [
+    pytest.mark.spec("J14"),
+    pytest.mark.guarantee("G36"),
+    pytest.mark.slow,
+    pytest.mark.parametrize("host", HOSTS),
+]
+
+
+def test_closed_before_the_loop_first_runs(host: str) -> None:
+    check(
+        """
+read, write = pipe()
+loop.watch_fd(read, loop.spawn(noting(log)), READ)
+os.close(read)
+loop.run(until_idle=True)
+finish(log)
+""",
+        host,
+        "['ERROR']",
+    )
+
+
+def test_closed_before_the_loop_first_runs_with_data_waiting(host: str) -> None:
+    check(
+        """
+read, write = pipe()
+loop.watch_fd(read, loop.spawn(noting(log)), READ)
+os.write(write, b"x")
+os.close(read)
+loop.run(until_idle=True)
+finish(log)
+""",
+        host,
+        "['ERROR']",
+    )
+
+
+def test_closed_between_arming_and_polling(host: str) -> None:
+    """Armed, and ready, and closed, all inside one tick: the next poll finds nothing, the sweep finds it."""
+    check(
+        """
+read, write = pipe()
+loop.watch_fd(read, loop.spawn(noting(log)), READ)
+
+def act():
+    os.write(write, b"x")
+    os.close(read)
+
+loop.send(doer, act)
+loop.run(until_idle=True)
+finish(log)
+""",
+        host,
+        "['ERROR']",
+    )
+
+
+def test_closed_while_its_event_waits_in_the_mailbox(host: str) -> None:
+    """The doer is ready first, so it runs when the poll has put the event into the owner's mailbox."""
+    check(
+        """
+read, write = pipe()
+os.write(write, b"x")
+loop.watch_fd(read, loop.spawn(noting(log)), READ)
+loop.send(doer, lambda: os.close(read))
+loop.run(until_idle=True)
+finish(log)
+""",
+        host,
+        "['ERROR']",
+    )
+
+
+def test_closed_by_its_owner_while_it_handles_the_event(host: str) -> None:
+    check(
+        """
+read, write = pipe()
+
+def then(ctx, event):
+    if Readiness.READ in event.readiness:
+        os.close(event.fd)
+
+loop.watch_fd(read, loop.spawn(noting(log, then)), READ)
+os.write(write, b"x")
+loop.run(until_idle=True)
+finish(log)
+""",
+        host,
+        "['READ', 'ERROR']",
+    )
+
+
+def test_closed_while_its_async_owner_is_in_flight(host: str) -> None:
+    check(
+        """
+read, write = pipe()
+
+async def owner(ctx, event):
+    log.append(words(event.readiness))
+    if Readiness.READ in event.readiness:
+        after(1, lambda: os.close(read))
+        await asyncio.sleep(0.05)
+        log.append("slept")
+
+loop.watch_fd(read, loop.spawn(owner), READ)
+os.write(write, b"x")
+loop.run(until_idle=True)
+finish(log)
+""",
+        host,
+        "['READ', 'slept', 'ERROR']",
+    )
+
+
+def test_closed_by_another_thread_while_the_loop_sleeps(host: str) -> None:
+    check(
+        """
+read, write = pipe()
+asleep = threading.Event()
+loop.watch_fd(read, loop.spawn(noting(log)), READ)
+
+def close():
+    assert asleep.wait(20)
+    os.close(read)
+
+thread = threading.Thread(target=close)
+thread.start()
+loop.send(doer, asleep.set)
+loop.run(until_idle=True)
+thread.join()
+finish(log)
+""",
+        host,
+        "['ERROR']",
+    )
+
+
+def test_both_directions_and_both_ends_closed_at_once(host: str) -> None:
+    check(
+        """
+import socket
+one, other = (end.detach() for end in socket.socketpair())
+owner = loop.spawn(noting(log))
+
+def act():
+    loop.watch_fd(one, owner, READ)
+    loop.watch_fd(other, owner, READ)
+    os.close(one)
+    os.close(other)
+
+loop.send(doer, act)
+loop.run(until_idle=True)
+finish(log)
+""",
+        host,
+        "['ERROR', 'ERROR']",
+    )
+
+
+def test_a_number_that_is_reused_while_the_loop_sleeps(host: str) -> None:
+    """The new file's data never reach the old owner, and the new owner gets them all."""
+    check(
+        """
+read, write = pipe()
+new = []
+
+def then(ctx, event):
+    new.append(os.read(event.fd, 100))
+    ctx.loop.unwatch_fd(event.fd)
+
+loop.watch_fd(read, loop.spawn(noting(log)), READ)
+
+def reuse():
+    os.close(read)
+    one, other = pipe()
+    assert one == read
+    os.write(other, b"for the heir")
+    after(50, lambda: loop.watch_fd(read, loop.spawn(noting([], then)), READ))
+
+after(5, reuse)
+loop.run(until_idle=True)
+finish(log, new)
+""",
+        host,
+        "['ERROR'] [b'for the heir']",
+    )
+
+
+def test_a_number_that_is_reused_and_watched_before_anybody_could_look(host: str) -> None:
+    check(
+        """
+read, write = pipe()
+new = []
+
+def then(ctx, event):
+    new.append(os.read(event.fd, 100))
+    ctx.loop.unwatch_fd(event.fd)
+
+loop.watch_fd(read, loop.spawn(noting(log)), READ)
+
+def reuse():
+    os.write(write, b"for the old one")
+    os.close(read)
+    one, other = pipe()
+    assert one == read
+    loop.watch_fd(read, loop.spawn(noting([], then)), READ)
+    os.write(other, b"for the heir")
+
+loop.send(doer, reuse)
+loop.run(until_idle=True)
+finish(log, new)
+""",
+        host,
+        "['ERROR'] [b'for the heir']",
+    )
+
+
+def test_a_number_that_is_reused_while_its_event_waits(host: str) -> None:
+    check(
+        """
+read, write = pipe()
+os.write(write, b"x")
+loop.watch_fd(read, loop.spawn(noting(log)), READ)
+
+def reuse():
+    os.close(read)
+    one, other = pipe()
+    assert one == read
+    os.write(other, b"for nobody")
+
+loop.send(doer, reuse)
+loop.run(until_idle=True)
+finish(log, os.read(read, 100))
+""",
+        host,
+        "['ERROR'] b'for nobody'",
+    )
+
+
+def test_a_number_that_is_reused_while_its_owner_handles_the_event(host: str) -> None:
+    check(
+        """
+read, write = pipe()
+
+def then(ctx, event):
+    if Readiness.READ in event.readiness:
+        os.close(event.fd)
+        one, other = pipe()
+        assert one == event.fd
+        os.write(other, b"for nobody")
+
+os.write(write, b"x")
+loop.watch_fd(read, loop.spawn(noting(log, then)), READ)
+loop.run(until_idle=True)
+finish(log, os.read(read, 100))
+""",
+        host,
+        "['READ', 'ERROR'] b'for nobody'",
+    )
+
+
+def test_a_number_that_is_reused_by_a_plain_file(host: str) -> None:
+    """Which cannot be watched; that it was tried tells the old owner, and breaks nothing."""
+    check(
+        """
+import tempfile
+read, write = pipe()
+loop.watch_fd(read, loop.spawn(noting(log)), READ)
+
+def reuse():
+    os.close(read)
+    file = tempfile.TemporaryFile()
+    assert file.fileno() == read
+    try:
+        loop.watch_fd(read, doer, READ)
+    except IoRegistrationFailed:
+        log.append("refused")
+    file.close()
+
+loop.send(doer, reuse)
+loop.run(until_idle=True)
+finish(log)
+""",
+        host,
+        "['refused', 'ERROR']",
+    )
+
+
+def test_a_closed_descriptor_whose_duplicate_lives_on(host: str) -> None:
+    """The kernel goes on reporting the file under the closed number."""
+    check(
+        """
+read, write = pipe()
+copy = os.dup(read)
+loop.watch_fd(read, loop.spawn(noting(log)), READ)
+
+def close():
+    os.close(read)
+    os.write(write, b"x")
+    # The wake-ups that come now are counted: a storm shows in finish().
+    after(100, lambda: log.append(os.read(copy, 1)))
+
+after(5, close)
+loop.run(until_idle=True)
+finish(log)
+""",
+        host,
+        "['ERROR', b'x']",
+    )
+
+
+def test_a_closed_duplicate_does_not_hurt_the_watched_descriptor(host: str) -> None:
+    check(
+        """
+read, write = pipe()
+copy = os.dup(read)
+loop.watch_fd(read, loop.spawn(noting(log, leave)), READ)
+
+def close():
+    os.close(copy)
+    after(50, lambda: os.write(write, b"x") and None)
+
+after(5, close)
+loop.run(until_idle=True)
+finish(log)
+""",
+        host,
+        "['READ']",
+    )
+
+
+def test_a_duplicate_on_the_old_number_is_the_same_file(host: str) -> None:
+    check(
+        """
+read, write = pipe()
+copy = os.dup(read)
+loop.watch_fd(read, loop.spawn(noting(log, leave)), READ)
+
+def swap():
+    os.close(read)
+    assert os.dup(copy) == read
+    after(50, lambda: os.write(write, b"x") and None)
+
+after(5, swap)
+loop.run(until_idle=True)
+finish(set(log) <= {"READ", "ERROR"}, len(log))
+""",
+        host,
+        "True 1",
+    )
+
+
+def test_closed_twice_and_unwatched_twice(host: str) -> None:
+    check(
+        """
+read, write = pipe()
+
+def then(ctx, event):
+    try:
+        os.close(event.fd)
+    except OSError:
+        log.append("closed already")
+    ctx.loop.unwatch_fd(event.fd)
+    try:
+        ctx.loop.unwatch_fd(event.fd)
+    except IoNotWatched:
+        log.append("unwatched already")
+
+loop.watch_fd(read, loop.spawn(noting(log, then)), READ)
+loop.send(doer, lambda: os.close(read))
+loop.run(until_idle=True)
+finish(log)
+""",
+        host,
+        "['ERROR', 'closed already', 'unwatched already']",
+    )
+
+
+def test_unwatched_after_it_was_closed(host: str) -> None:
+    """Before anybody could look: then there is nobody to tell."""
+    check(
+        """
+read, write = pipe()
+loop.watch_fd(read, loop.spawn(noting(log)), READ)
+
+def act():
+    os.close(read)
+    loop.unwatch_fd(read)
+
+loop.send(doer, act)
+loop.run(until_idle=True)
+finish(log)
+""",
+        host,
+        "[]",
+    )
+
+
+def test_the_owner_ends_after_it_was_closed(host: str) -> None:
+    check(
+        """
+read, write = pipe()
+owner = loop.spawn(noting(log))
+loop.watch_fd(read, owner, READ)
+
+def act():
+    os.close(read)
+    one, other = pipe()
+    assert one == read
+    loop.stop_actor(owner)
+    os.write(other, b"untouched")
+
+loop.send(doer, act)
+loop.run(until_idle=True)
+finish(log, os.read(read, 100))
+""",
+        host,
+        "[] b'untouched'",
+    )
+
+
+def test_the_whole_loop_ends_with_closed_descriptors_watched(host: str) -> None:
+    check(
+        """
+pipes = [pipe() for _ in range(300)]
+owner = loop.spawn(noting(log))
+for read, _ in pipes:
+    loop.watch_fd(read, owner, READ)
+
+def act():
+    for read, _ in pipes:
+        os.close(read)
+    loop.request_stop()
+
+loop.send(doer, act)
+loop.run()
+finish(log)
+""",
+        host,
+        "[]",
+    )
+
+
+def test_an_eventfd_that_is_reused_by_another(host: str) -> None:
+    """Both have the same inode. The new one's count is never used up by the old owner, nor is it told of it."""
+    check(
+        """
+first = os.eventfd(0, os.EFD_NONBLOCK)
+loop.watch_fd(first, loop.spawn(noting(log)), READ)
+count = []
+
+def reuse():
+    os.close(first)
+    assert os.eventfd(5, os.EFD_NONBLOCK) == first
+    after(50, look)
+
+def look():
+    count.append(os.eventfd_read(first))
+    if loop.statistics().fds:
+        loop.unwatch_fd(first)
+
+after(5, reuse)
+loop.run(until_idle=True)
+# Whether its owner hears of it is not promised; that it hears nothing but ERROR is.
+finish(set(log) <= {"ERROR"}, len(log) <= 1, count)
+""",
+        host,
+        "True True [5]",
+    )
+
+
+def test_an_eventfd_that_is_reused_after_its_event_is_seen_when_it_is_armed_again(host: str) -> None:
+    check(
+        """
+first = os.eventfd(1, os.EFD_NONBLOCK)
+
+def then(ctx, event):
+    if Readiness.READ in event.readiness:
+        os.close(event.fd)
+        assert os.eventfd(5, os.EFD_NONBLOCK) == event.fd
+
+loop.watch_fd(first, loop.spawn(noting(log, then)), READ)
+loop.run(until_idle=True)
+finish(log, os.eventfd_read(first))
+""",
+        host,
+        "['READ', 'ERROR'] 5",
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_hundred_rounds_of_closing_and_opening(host: str, seed: int) -> None:
+    """Whatever is closed and opened again at whatever moment: each owner hears READ only of its own file, ERROR once."""
+    check(
+        f"""
+rng = random.Random({seed})
+rounds = 0
+faults = []
+told = []
+
+class Owner:
+    def __init__(self, read, write):
+        self.read, self.write, self.marks, self.errors, self.closed = read, write, 0, 0, False
+
+    def __call__(self, ctx, event):
+        if event.fd != self.read:
+            faults.append("another's number")
+        if event.readiness == Readiness.ERROR:
+            self.errors += 1
+            if not self.closed:
+                faults.append("an error for an open descriptor")
+            told.append(self)
+            return
+        if self.closed:
+            faults.append("readiness after it was closed")
+            return
+        data = os.read(event.fd, 1)
+        if data != b"%c" % (id(self) % 251):
+            faults.append("another's data")
+        self.marks += 1
+
+    def mark(self):
+        os.write(self.write, b"%c" % (id(self) % 251))
+
+owners = []
+opened = []
+
+def new_owner():
+    read, write = pipe()
+    owner = Owner(read, write)
+    loop.watch_fd(read, loop.spawn(owner), READ)
+    owners.append(owner)
+    opened.append(owner)
+    return owner
+
+def go_round():
+    global rounds
+    rounds += 1
+    for _ in range(rng.randrange(1, 4)):
+        act = rng.randrange(5)
+        if act == 0 or not opened:
+            new_owner()
+        elif act == 1:
+            rng.choice(opened).mark()
+        else:
+            owner = opened.pop(rng.randrange(len(opened)))
+            if rng.random() < 0.5:
+                owner.mark()
+            if rng.random() < 0.2:
+                os.dup(owner.read)
+            owner.closed = True
+            os.close(owner.read)
+            if rng.random() < 0.3:
+                os.close(owner.write)
+            if rng.random() < 0.7:
+                new_owner()
+    if rounds < 100:
+        after(rng.choice((0, 0, 1, 3)), go_round)
+    else:
+        for owner in opened:
+            owner.closed = True
+            os.close(owner.read)
+
+loop.send(doer, go_round)
+loop.run(until_idle=True)
+finish(rounds, faults, len(owners) > 50, {{owner.errors for owner in owners}})
+""",
+        host,
+        "100 [] True {1}",
+    )

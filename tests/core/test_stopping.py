@@ -1,0 +1,799 @@
+"""Stopping has an end: what is in flight is cancelled and waited for, but not for ever; nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Loop
+from bandstand.errors import LoopClosed, MailboxFull
+from bandstand.testing import VirtualClock
+from tests.core.stage import (
+    Boom,
+    Diary,
+    HostFactory,
+    LoopMaker,
+    check_books,
+    guarded,
+    idle,
+    obey,
+    python,
+    tell,
+)
+
+PATIENCE = 30  # seconds to wait for what must come
+
+Deed = Callable[[Context[Any]], Coroutine[Any, Any, Any]]
+
+
+async def aobey(ctx: Context[Any], data: Deed) -> Any:
+    """Do what the message says."""
+    return await data(ctx)
+
+
+async def forever() -> None:
+    await asyncio.Event().wait()
+
+
+async def turns(count: int = 5) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Give the host turns until something holds; what never comes true is ended by the test's timeout."""
+    while not condition():  # noqa: ASYNC110 -- any condition, most have no event
+        await asyncio.sleep(0)
+
+
+class Stubborn:
+    """A behavior that does not listen when it is told to stop, until it is released."""
+
+    def __init__(self, *, uncancels: bool = False) -> None:
+        self.cancellations = 0
+        self.is_released = False
+        self.has_begun = False
+        self._uncancels = uncancels
+
+    async def __call__(self, ctx: Context[Any], data: object) -> None:
+        self.has_begun = True
+        while not self.is_released:
+            try:
+                await forever()
+            except asyncio.CancelledError:
+                self.cancellations += 1
+                task = asyncio.current_task()
+                if self._uncancels and task is not None:
+                    task.uncancel()
+
+
+class Tidy:
+    """A behavior that waits, and cleans up when it is cancelled."""
+
+    def __init__(self, log: list[str], *, seconds: float = 0) -> None:
+        self.log = log
+        self._seconds = seconds
+
+    async def __call__(self, ctx: Context[Any], data: str) -> None:
+        self.log.append(f"begin {data}")
+        try:
+            await forever()
+        finally:
+            await asyncio.sleep(self._seconds)
+            self.log.append(f"finally {data}")
+
+
+def said(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
+    return [
+        entry.getMessage()
+        for entry in caplog.records
+        if entry.name == "bandstand.core" and entry.levelno == level
+    ]
+
+
+@pytest.fixture
+def virtual(clock: VirtualClock, make_loop: LoopMaker) -> Callable[..., Loop]:
+    """Make loops all of whose time is virtual: asyncio's, too."""
+    return lambda **fields: make_loop(loop_factory=clock.new_event_loop, **fields)
+
+
+# --- what is in flight is cancelled and waited for --------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J1", "J3")
+@pytest.mark.guarantee("G26", "G30", "G32")
+def test_a_stop_waits_for_clean_ups_and_no_longer(
+    virtual: Callable[..., Loop], clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop, diary, log = virtual(), Diary(), list[str]()
+    loop.set_observer(diary)
+    actors = [loop.spawn(Tidy(log, seconds=seconds)) for seconds in (0.25, 1.0, 0.5)]
+    for number, actor in enumerate(actors):
+        loop.send(actor, str(number))
+        loop.send(actor, "unread")
+    hand = loop.spawn(obey)
+    stop: Callable[[Context[Any]], None] = lambda ctx: ctx.loop.request_stop()  # noqa: E731
+    loop.send_after(hand, 10, stop)
+    start = clock.now_ns()
+    loop.run()
+    assert log == ["begin 0", "begin 1", "begin 2", "finally 0", "finally 2", "finally 1"]
+    assert (clock.now_ns() - start) / 1e9 == pytest.approx(1.01, abs=0.002), "the longest, not the sum"
+    assert diary.stopped == [(actor, ExitReason.NORMAL) for actor in (hand, actors[0], actors[2], actors[1])]
+    assert [data for _, _, data, _, _ in diary.dead] == ["unread"] * 3
+    assert [loop.status(actor) for actor in actors] == [ActorStatus.STOPPED] * 3
+    assert said(caplog, logging.ERROR) == []
+    books = loop.statistics()
+    assert (books.alive, books.in_flight, books.waiting) == (0, 0, 0)
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G30", "G28")
+@pytest.mark.parametrize("turns_before", [0, 1, 2, 5])
+@pytest.mark.parametrize("polled", [False, True])
+def test_a_stop_takes_no_time_when_everybody_listens_however_young_the_coroutine(
+    make_loop: LoopMaker, clock: VirtualClock, turns_before: int, polled: bool
+) -> None:
+    loop, log = make_loop(), list[str]()
+
+    async def main() -> None:
+        before = asyncio.all_tasks()
+        async with loop:
+            loop.send(loop.spawn(Tidy(log)), "x")
+            if polled:
+                loop.poll_once()
+            await turns(turns_before)
+        assert asyncio.all_tasks() == before
+
+    start = clock.now_ns()
+    clock.run(main())
+    assert clock.now_ns() == start
+    assert log in ([], ["begin x", "finally x"])
+    books = loop.statistics()
+    assert (books.handled, books.dead) == ((1, 0) if log else (0, 1))
+
+
+@pytest.mark.guarantee("G30", "G4")
+def test_a_stop_in_the_tick_of_the_first_message_loses_nothing(
+    virtual: Callable[..., Loop], clock: VirtualClock
+) -> None:
+    loop, log, start = virtual(), list[str](), clock.now_ns()
+    loop.send(loop.spawn(Tidy(log)), "x")
+    tell(loop, loop.spawn(obey), lambda ctx: ctx.loop.request_stop())
+    loop.run()
+    assert clock.now_ns() == start
+    assert log in ([], ["begin x", "finally x"])
+    assert loop.statistics().dead == (0 if log else 1)
+    check_books(loop)
+
+
+@pytest.mark.spec("J1")
+@pytest.mark.guarantee("G26", "G30")
+def test_coroutines_are_cancelled_youngest_first(loop: Loop, diary: Diary) -> None:
+    log: list[str] = []
+    kinds: list[ActorId] = []
+    for number in range(4):
+        kinds.append(loop.spawn(Tidy(log)))
+        loop.send(kinds[-1], str(number))
+        kinds.append(loop.spawn(idle))
+
+    async def stop(ctx: Context[Any]) -> None:
+        await until(lambda: len(log) == 4)
+        loop.request_stop()
+
+    hand = loop.spawn(aobey)
+    loop.send(hand, stop)
+    loop.run()
+    assert log[4:] == ["finally 3", "finally 2", "finally 1", "finally 0"]
+    order = [actor for actor, _ in diary.stopped]
+    assert [actor for actor in order if actor in kinds[1::2]] == kinds[1::2][::-1]
+    assert [actor for actor in order if actor in kinds[::2]] == kinds[::2][::-1]
+    assert set(order) == {*kinds, hand}
+
+
+@pytest.mark.guarantee("G26", "G30")
+def test_a_clean_up_finds_the_loop_closed_and_that_is_logged_not_told(
+    loop: Loop, diary: Diary, caplog: pytest.LogCaptureFixture
+) -> None:
+    refused: list[str] = []
+
+    async def behavior(ctx: Context[Any], data: object) -> None:
+        try:
+            await forever()
+        finally:
+            for name, call in (
+                ("send", lambda: loop.send(ctx.self_id, "x")),
+                ("send_async", lambda: loop.send_async(ctx.self_id, "x")),
+                ("send_after", lambda: loop.send_after(ctx.self_id, 0, "x")),
+                ("spawn", lambda: loop.spawn(idle)),
+            ):
+                try:
+                    call()
+                except LoopClosed:
+                    refused.append(name)
+            loop.send(ctx.self_id, "and this one comes out")
+
+    async def stop(ctx: Context[Any]) -> None:
+        await asyncio.sleep(0)
+        loop.request_stop()
+
+    actor = loop.spawn(behavior, name="untidy")
+    loop.send(actor, None)
+    loop.send(loop.spawn(aobey), stop)
+    loop.run()
+    assert refused == ["send", "send_async", "send_after", "spawn"]
+    assert (actor, ExitReason.NORMAL) in diary.stopped
+    (message,) = said(caplog, logging.ERROR)
+    assert "untidy" in message
+    check_books(loop)
+
+
+# --- but not for ever -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G30")
+@pytest.mark.parametrize("uncancels", [False, True])
+@pytest.mark.parametrize("ms", [5000, 100])
+def test_run_waits_for_the_stubborn_only_so_long(
+    virtual: Callable[..., Loop],
+    clock: VirtualClock,
+    caplog: pytest.LogCaptureFixture,
+    uncancels: bool,
+    ms: int,
+) -> None:
+    loop, diary, log = virtual(stop_timeout_ms=ms), Diary(), list[str]()
+    ended: dict[ActorId, float] = {}
+    start = clock.now_ns()
+
+    class Ear(Diary):
+        def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
+            super().on_actor_stop(id, reason)
+            ended[id] = (clock.now_ns() - start) / 1e6
+
+    diary = Ear()
+    loop.set_observer(diary)
+    stubborn = [Stubborn(uncancels=uncancels) for _ in range(3)]
+    actors = [loop.spawn(behavior) for behavior in stubborn]
+    tidy = loop.spawn(Tidy(log))
+    for actor in (*actors, tidy):
+        loop.send(actor, "message")
+    loop.send(actors[0], "unread")
+
+    async def stop(ctx: Context[Any]) -> None:
+        await until(lambda: log and all(one.has_begun for one in stubborn))
+        loop.request_stop()
+
+    loop.send(loop.spawn(aobey), stop)
+    loop.run()
+    assert all(one.cancellations > 0 for one in stubborn)
+    assert log == ["begin message", "finally message"]
+    assert ended[tidy] == 0
+    assert [ended[actor] for actor in actors] == pytest.approx([ms] * 3, abs=1), "all together"
+    assert (clock.now_ns() - start) / 1e6 == pytest.approx(ms, abs=1), "and run() returns then"
+    assert {reason for _, reason in diary.stopped} == {ExitReason.NORMAL}
+    assert [data for _, _, data, _, _ in diary.dead] == ["unread"]
+    (message,) = said(caplog, logging.ERROR)
+    assert "3 actors" in message
+    assert f"{ms} ms" in message
+    assert loop.statistics().alive == 0
+    check_books(loop)
+    with pytest.raises(LoopClosed):
+        loop.run()
+    gc.collect()
+    assert loop.statistics().in_flight == 0, "once its event loop is gone, nothing is in flight"
+
+
+@pytest.mark.guarantee("G30")
+def test_async_with_waits_for_the_stubborn_only_so_long(
+    make_loop: LoopMaker, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop, log = make_loop(stop_timeout_ms=700), list[str]()
+    stubborn = Stubborn()
+
+    async def main() -> None:
+        async with loop:
+            actor, tidy = loop.spawn(stubborn), loop.spawn(Tidy(log))
+            loop.send(actor, "x")
+            loop.send(tidy, "x")
+            await until(lambda: stubborn.has_begun and log)
+            start = clock.now_ns()
+        assert (clock.now_ns() - start) / 1e6 == pytest.approx(700, abs=1)
+        assert loop.status(actor) is ActorStatus.STOPPED
+        assert log == ["begin x", "finally x"]
+        # Nobody can end it, but it may end later, and that harms nobody.
+        (rest,) = asyncio.all_tasks() - {asyncio.current_task()}
+        stubborn.is_released = True
+        rest.cancel()
+        await asyncio.wait([rest])
+
+    clock.run(main())
+    (message,) = said(caplog, logging.ERROR)
+    assert "1 actors" in message
+    assert "700 ms" in message
+    books = loop.statistics()
+    assert (books.alive, books.in_flight) == (0, 0)
+
+
+@pytest.mark.guarantee("G30")
+@pytest.mark.real_time(reason="the lane's own event loop keeps real time; 20 ms of it")
+def test_the_stubborn_do_not_hold_a_stop_on_the_lanes_own_event_loop(
+    make_loop: LoopMaker, loop_factory: HostFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Its host reports the task that is left when it is closed; that is no error here.
+    loop = make_loop(stop_timeout_ms=20, loop_factory=loop_factory)
+    stubborn = Stubborn()
+
+    async def stop(ctx: Context[Any]) -> None:
+        await until(lambda: stubborn.has_begun)
+        loop.request_stop()
+
+    actor = loop.spawn(stubborn)
+    loop.send(actor, None)
+    loop.send(loop.spawn(aobey), stop)
+    start = monotonic()
+    loop.run()
+    assert 0.02 <= monotonic() - start < PATIENCE
+    assert loop.status(actor) is ActorStatus.STOPPED
+    assert len(said(caplog, logging.ERROR)) == 1
+
+
+@pytest.mark.guarantee("G30")
+@pytest.mark.parametrize("way", ["destroy", "with"])
+def test_destroy_waits_for_what_was_begun_by_hand(
+    virtual: Callable[..., Loop], clock: VirtualClock, way: str
+) -> None:
+    loop, log = virtual(), list[str]()
+    actor = loop.spawn(Tidy(log, seconds=2))
+    loop.send(actor, "x")
+    while not log:
+        loop.poll_once()
+    start = clock.now_ns()
+    if way == "destroy":
+        loop.destroy()
+    else:
+        with loop:
+            pass
+    assert log == ["begin x", "finally x"]
+    assert (clock.now_ns() - start) / 1e9 == pytest.approx(2)
+    assert loop.status(actor) is ActorStatus.STOPPED
+
+
+# --- what behaviors have started ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G30")
+@pytest.mark.parametrize("way", ["request_stop", "destroy"])
+def test_tasks_generators_and_threads_that_behaviors_have_started_end_with_the_event_loop(
+    loop: Loop, way: str
+) -> None:
+    log: list[str] = []
+    hosts: list[asyncio.AbstractEventLoop] = []
+    tasks: list[asyncio.Task[None]] = []
+    generators: list[Any] = []
+    release = threading.Event()
+    threads: list[threading.Thread] = []
+
+    async def left_behind() -> None:
+        try:
+            await forever()
+        finally:
+            await asyncio.sleep(0)
+            log.append("task")
+            release.set()
+
+    async def numbers() -> Any:
+        try:
+            yield 1
+        finally:
+            await asyncio.sleep(0)
+            log.append("generator")
+
+    def work() -> None:
+        threads.append(threading.current_thread())
+        assert release.wait(PATIENCE)
+        log.append("thread")
+
+    async def deed(ctx: Context[Any]) -> None:
+        hosts.append(asyncio.get_running_loop())
+        tasks.append(asyncio.create_task(left_behind()))
+        generators.append(numbers())
+        await anext(generators[0])
+        asyncio.get_running_loop().run_in_executor(None, work)
+        await until(lambda: threads)
+        if way == "request_stop":
+            loop.request_stop()
+
+    loop.send(loop.spawn(aobey), deed)
+    loop.run(until_idle=way == "destroy")
+    if way == "destroy":
+        assert log == []
+        assert not hosts[0].is_closed()
+        loop.destroy()
+    assert sorted(log) == ["generator", "task", "thread"]
+    assert tasks[0].cancelled()
+    assert hosts[0].is_closed()
+    assert not threads[0].is_alive()
+
+
+@pytest.mark.guarantee("G30")
+def test_a_stubborn_task_that_a_behavior_has_started_does_not_hold_the_stop_for_ever(
+    virtual: Callable[..., Loop], clock: VirtualClock
+) -> None:
+    loop = virtual(stop_timeout_ms=300)
+    hosts: list[asyncio.AbstractEventLoop] = []
+    keep: list[asyncio.Task[None]] = []
+    stubborn = Stubborn()
+
+    async def deed(ctx: Context[Any]) -> None:
+        hosts.append(asyncio.get_running_loop())
+        keep.append(asyncio.create_task(stubborn(ctx, None)))
+        await until(lambda: stubborn.has_begun)
+        loop.request_stop()
+
+    loop.send(loop.spawn(aobey), deed)
+    start = clock.now_ns()
+    loop.run()
+    assert hosts[0].is_closed()
+    assert stubborn.cancellations > 0
+    assert (clock.now_ns() - start) / 1e6 == pytest.approx(300, abs=1)
+
+
+@pytest.mark.guarantee("G30")
+def test_what_is_left_when_a_program_ends_warns_of_nothing_but_itself() -> None:
+    done = python(
+        "import asyncio, sys\n"
+        "from bandstand.core import Loop\n"
+        "async def wait(ctx, data):\n"
+        "    try:\n"
+        "        await asyncio.Event().wait()\n"
+        "    finally:\n"
+        "        print('finally')\n"
+        "loop = Loop()\n"
+        "loop.send(loop.spawn(wait), 1)\n"
+        "for _ in range(5): loop.poll_once()\n"
+        "loop.destroy()\n"
+        "print(loop.statistics().in_flight)\n"
+    )
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["finally", "0"], "")
+
+
+# --- who asks ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J1")
+@pytest.mark.guarantee("G26", "G30")
+@pytest.mark.parametrize("late", [False, True], ids=["before a suspension", "after a suspension"])
+def test_a_coroutine_that_asks_for_a_stop_finishes_its_step_and_is_cancelled_when_it_waits(
+    loop: Loop, late: bool
+) -> None:
+    log: list[str] = []
+
+    async def deed(ctx: Context[Any]) -> None:
+        if late:
+            await asyncio.sleep(0)
+        loop.request_stop()
+        log.append("step")
+        try:
+            await forever()
+        finally:
+            log.append("cancelled")
+
+    actor = loop.spawn(aobey)
+    loop.send(actor, deed)
+    loop.send(actor, deed)
+    loop.run()
+    assert log == ["step", "cancelled"]
+    assert loop.statistics().dead == 1
+
+
+@pytest.mark.spec("J1", "J15")
+@pytest.mark.guarantee("G26", "G30")
+@pytest.mark.parametrize("sleeping", [False, True], ids=["busy", "asleep"])
+def test_another_thread_may_ask_for_a_stop_while_coroutines_are_in_flight(loop: Loop, sleeping: bool) -> None:
+    log: list[str] = []
+    in_flight = threading.Event()
+
+    async def busy(ctx: Context[Any]) -> None:
+        await until(lambda: log)
+        in_flight.set()
+        await until(lambda: False)
+
+    async def asleep(ctx: Context[Any]) -> None:
+        await until(lambda: log)
+        in_flight.set()
+
+    def ask() -> None:
+        if in_flight.wait(PATIENCE):
+            loop.request_stop()
+
+    loop.send(loop.spawn(Tidy(log)), "x")
+    loop.send(loop.spawn(aobey), asleep if sleeping else busy)
+    thread = threading.Thread(target=ask)
+    thread.start()
+    loop.run()
+    thread.join(PATIENCE)
+    assert log == ["begin x", "finally x"]
+    assert loop.statistics().alive == 0
+
+
+@pytest.mark.guarantee("G28", "G30")
+def test_a_stop_inside_async_with_cancels_at_once_and_waits_at_the_end_of_the_block(
+    make_loop: LoopMaker, clock: VirtualClock
+) -> None:
+    loop, log = make_loop(), list[str]()
+
+    async def main() -> None:
+        before = asyncio.all_tasks()
+        async with loop:
+            actor = loop.spawn(Tidy(log, seconds=1))
+            loop.send(actor, "x")
+            await until(lambda: log)
+            loop.request_stop()
+            await turns()
+            assert loop.status(actor) is ActorStatus.STOPPING
+            log.append("body")
+        assert asyncio.all_tasks() == before
+
+    clock.run(main())
+    assert log == ["begin x", "body", "finally x"]
+
+
+@pytest.mark.guarantee("G28", "G30")
+def test_a_body_that_is_cancelled_while_it_waits_for_the_stubborn_leaves(
+    make_loop: LoopMaker, clock: VirtualClock
+) -> None:
+    loop = make_loop(stop_timeout_ms=1_000_000)
+    stubborn = Stubborn()
+
+    async def body() -> None:
+        async with loop:
+            loop.send(loop.spawn(stubborn), "x")
+            await until(lambda: stubborn.has_begun)
+
+    async def main() -> None:
+        task = asyncio.create_task(body())
+        await until(lambda: stubborn.cancellations)
+        assert not task.done()
+        start = clock.now_ns()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert clock.now_ns() - start < 10_000_000_000, "it does not wait for the rest of the time"
+        stubborn.is_released = True
+
+    clock.run(main())
+    assert loop.statistics().alive == 0
+
+
+@pytest.mark.guarantee("G26", "G28")
+def test_destroy_in_the_body_cancels_what_is_in_flight_and_the_block_leaves_nothing(
+    make_loop: LoopMaker, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop, log = make_loop(), list[str]()
+
+    async def main() -> None:
+        before = asyncio.all_tasks()
+        async with loop:
+            actor = loop.spawn(Tidy(log))
+            loop.send(actor, "x")
+            await until(lambda: log)
+            loop.destroy()
+            assert loop.status(actor) is ActorStatus.STOPPED
+        assert asyncio.all_tasks() == before
+        assert log == ["begin x", "finally x"]
+
+    clock.run(main())
+    assert len(said(caplog, logging.WARNING)) == 1
+    assert loop.statistics().in_flight == 0
+
+
+# --- who leaves -------------------------------------------------------------------------------------------------------------
+
+LEAVING = [KeyboardInterrupt(), SystemExit(3)]
+
+
+@pytest.mark.spec("J11")
+@pytest.mark.guarantee("G22", "G30")
+@pytest.mark.parametrize("error", LEAVING, ids=repr)
+@pytest.mark.parametrize("late", [False, True], ids=["before a suspension", "after a suspension"])
+@pytest.mark.parametrize("way", ["run", "poll_once"])
+def test_an_interrupt_in_a_coroutine_leaves_and_the_others_are_cancelled(
+    loop: Loop, diary: Diary, error: BaseException, late: bool, way: str
+) -> None:
+    log: list[str] = []
+
+    async def deed(ctx: Context[Any]) -> None:
+        await until(lambda: log) if late else None
+        raise error
+
+    others = [loop.spawn(Tidy(log)), loop.spawn(idle)]
+    actor = loop.spawn(aobey)
+    loop.send(others[0], "x")
+    loop.send(actor, deed)
+    with pytest.raises(type(error)) as caught:
+        if way == "run":
+            loop.run()
+        else:
+            for _ in range(100):
+                loop.poll_once()
+    assert caught.value is error
+    assert [reason for _, reason in diary.stopped] == [ExitReason.NORMAL] * 3
+    assert {who for who, _ in diary.stopped} == {actor, *others}
+    assert log in (["begin x", "finally x"], [])
+    with pytest.raises(LoopClosed):
+        loop.run()
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G22", "G30")
+@pytest.mark.parametrize("error", LEAVING, ids=repr)
+def test_an_interrupt_in_a_clean_up_leaves_run(loop: Loop, error: BaseException) -> None:
+    log: list[str] = []
+
+    async def deed(ctx: Context[Any]) -> None:
+        try:
+            await forever()
+        finally:
+            raise error
+
+    async def stop(ctx: Context[Any]) -> None:
+        await until(lambda: log)
+        loop.request_stop()
+
+    loop.send(loop.spawn(aobey), deed)
+    loop.send(loop.spawn(Tidy(log)), "x")
+    loop.send(loop.spawn(aobey), stop)
+    with pytest.raises(type(error)) as caught:
+        loop.run()
+    assert caught.value is error
+    assert log == ["begin x", "finally x"]
+    assert loop.statistics().alive == 0
+
+
+@pytest.mark.guarantee("G22", "G28")
+@pytest.mark.parametrize("late", [False, True], ids=["before a suspension", "after a suspension"])
+def test_a_system_exit_in_a_coroutine_inside_async_with_leaves_the_event_loop(
+    make_loop: LoopMaker, loop_factory: HostFactory, late: bool
+) -> None:
+    loop = make_loop()
+
+    async def deed(ctx: Context[Any]) -> None:
+        if late:
+            await turns()
+        raise SystemExit(7)
+
+    async def main() -> None:
+        async with loop:
+            loop.send(loop.spawn(aobey), deed)
+            await forever()
+
+    with pytest.raises(SystemExit) as caught, asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(main())
+    assert caught.value.code == 7
+    assert loop.statistics().alive == 0
+
+
+@pytest.mark.guarantee("G30", "G32")
+def test_what_coroutines_raise_while_the_loop_stops_is_logged_for_each(
+    loop: Loop, diary: Diary, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun: list[int] = []
+
+    async def behavior(ctx: Context[int], data: object) -> None:
+        begun.append(ctx.state)
+        try:
+            await forever()
+        finally:
+            raise Boom(ctx.state)
+
+    async def stop(ctx: Context[Any]) -> None:
+        await until(lambda: len(begun) == 3)
+        loop.request_stop()
+
+    for number in range(3):
+        loop.send(loop.spawn(behavior, number, name=f"number {number}"), None)
+    loop.send(loop.spawn(aobey), stop)
+    loop.run()
+    messages = said(caplog, logging.ERROR)
+    assert len(messages) == 3
+    assert all(any(f"number {number}" in message for message in messages) for number in range(3))
+    assert {reason for _, reason in diary.stopped} == {ExitReason.NORMAL}
+
+
+# --- other threads -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G37", "G10", "G26")
+@pytest.mark.parametrize("attempt", range(5))
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_what_threads_send_while_the_loop_stops_is_handled_dead_or_refused_never_lost(
+    make_loop: LoopMaker, attempt: int, kind: str
+) -> None:
+    loop = make_loop(default_mailbox_cap=100_000)
+    handled: list[tuple[int, int]] = []
+    accepted = [0] * 4
+    outcome: list[str] = []
+
+    def note(ctx: Context[Any], data: tuple[int, int]) -> None:
+        handled.append(data)
+        if len(handled) == 200 * (attempt + 1):
+            loop.request_stop()
+
+    async def anote(ctx: Context[Any], data: tuple[int, int]) -> None:
+        if len(handled) % 7 == 0:
+            await asyncio.sleep(0)
+        note(ctx, data)
+
+    actor = loop.spawn(note if kind == "sync" else anote)
+    begin = threading.Barrier(4)
+
+    def flood(who: int) -> None:
+        begin.wait(PATIENCE)
+        try:
+            while True:
+                with suppress(MailboxFull):
+                    loop.send_async(actor, (who, accepted[who]))
+                    accepted[who] += 1
+        except LoopClosed:
+            outcome.append("closed")
+
+    threads = [threading.Thread(target=flood, args=(who,)) for who in range(4)]
+    for thread in threads:
+        thread.start()
+    loop.run()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert outcome == ["closed"] * 4
+    books = loop.statistics()
+    assert books.handled == len(handled)
+    assert books.handled + books.dead == sum(accepted), "delivered, or a dead letter"
+    assert books.waiting == 0
+    check_books(loop)
+    for who in range(4):
+        numbers = [number for sender, number in handled if sender == who]
+        assert numbers == list(range(len(numbers))), "in the order of the calls"
+
+
+@pytest.mark.guarantee("G26", "G30")
+def test_a_stop_requested_again_and_again_from_everywhere_is_one_stop(
+    make_loop: LoopMaker, loop_factory: HostFactory
+) -> None:
+    escaped: list[dict[str, Any]] = []
+    loop, diary, log = make_loop(loop_factory=guarded(loop_factory, escaped)), Diary(), list[str]()
+    loop.set_observer(diary)
+    begun = threading.Event()
+
+    def ask() -> None:
+        assert begun.wait(PATIENCE)
+        for _ in range(1000):
+            loop.request_stop()
+
+    async def behavior(ctx: Context[Any], data: object) -> None:
+        begun.set()
+        try:
+            await forever()
+        finally:
+            loop.request_stop()
+            await asyncio.sleep(0)
+            loop.request_stop()
+            log.append("finally")
+
+    actor = loop.spawn(behavior)
+    loop.send(actor, None)
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    loop.run()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert log == ["finally"]
+    assert diary.stopped == [(actor, ExitReason.NORMAL)]
+    assert escaped == []

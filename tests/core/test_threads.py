@@ -1,0 +1,1122 @@
+"""Other threads: `send_async` and `request_stop`, hammered by real ones, and everything else refused."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from bandstand import mode
+from bandstand.core import (
+    STOP,
+    ActorId,
+    Context,
+    Interest,
+    Lane,
+    Loop,
+    MonotonicClock,
+    Overflow,
+    Statistics,
+    Verdict,
+)
+from bandstand.errors import (
+    ActorNotLocal,
+    BandstandError,
+    InvalidArgument,
+    LoopBusy,
+    LoopClosed,
+    MailboxFull,
+    NoSuchActor,
+    WrongThread,
+)
+from bandstand.testing import VirtualClock
+from tests.core.stage import (
+    USER_LANES,
+    Diary,
+    HostFactory,
+    LoopMaker,
+    Seen,
+    check_books,
+    collect,
+    idle,
+    python,
+    record,
+    settle,
+    stopper,
+)
+
+PATIENCE = 30  # seconds to wait for a thread that must come
+CAP = 7  # three user messages a lane
+COMPILED = mode.mode() == "compiled"
+
+interpreted_only = pytest.mark.skipif(
+    COMPILED, reason="looks between two bytecodes; compiled there are none there"
+)
+
+
+@pytest.fixture
+def quick_switches() -> Iterator[None]:
+    """Have threads change over as often as the interpreter can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def elsewhere(act: Callable[[], object], name: str = "elsewhere") -> Any:
+    """Do something in a thread of its own; what it returned, or raised."""
+    outcome: list[Any] = []
+
+    def body() -> None:
+        try:
+            outcome.append(act())
+        except BaseException as error:  # noqa: BLE001 -- handed to the caller
+            outcome.append(error)
+
+    thread = threading.Thread(target=body, name=name)
+    thread.start()
+    thread.join(PATIENCE)
+    assert not thread.is_alive(), "it hangs"
+    return outcome[0]
+
+
+@contextmanager
+def running(loop: Loop) -> Generator[threading.Thread]:
+    """Run a loop in a thread of its own, and stop it at the end of the block."""
+    begun = threading.Event()
+
+    def announce(ctx: Context[Any], data: object) -> Verdict:
+        begun.set()
+        return STOP
+
+    loop.send(loop.spawn(announce), "x")
+    thread = threading.Thread(target=loop.run, name="runner")
+    thread.start()
+    try:
+        assert begun.wait(PATIENCE)
+        yield thread
+    finally:
+        loop.request_stop()
+        thread.join(PATIENCE)
+        assert not thread.is_alive(), "request_stop did not wake it"
+
+
+def books_of(loop: Loop) -> Statistics:
+    """The books of a loop that has ended, whoever ran it."""
+    loop.destroy()
+    check_books(loop)
+    return loop.statistics()
+
+
+class Hammer:
+    """Threads that send numbered messages as fast as they can, and note what became of each."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        count: int,
+        messages: int,
+        *,
+        lanes: tuple[Lane, ...] = (Lane.DATA,),
+        persistent: bool = False,
+    ) -> None:
+        self.loop = loop
+        self.tries = 1_000_000 if persistent else 1
+        self.messages = messages
+        self.lanes = lanes
+        self.accepted: list[list[int]] = [[] for _ in range(count)]
+        self.errors: list[Counter[type[BandstandError]]] = [Counter() for _ in range(count)]
+        self.targets: list[ActorId] = []
+        self.start = threading.Barrier(count)
+        self.threads = [threading.Thread(target=self._send, args=(who,)) for who in range(count)]
+
+    def _send(self, who: int) -> None:
+        accepted, errors = self.accepted[who], self.errors[who]
+        self.start.wait(PATIENCE)
+        for number in range(self.messages):
+            target = self.targets[number % len(self.targets)]
+            lane = self.lanes[number % len(self.lanes)]
+            for _ in range(self.tries):
+                try:
+                    self.loop.send_async(target, (who, number), lane=lane)
+                except (MailboxFull, NoSuchActor, LoopClosed) as error:
+                    errors[type(error)] += 1
+                else:
+                    accepted.append(number)
+                    break
+
+    def go(self) -> None:
+        for thread in self.threads:
+            thread.start()
+
+    def join(self) -> None:
+        for thread in self.threads:
+            thread.join(PATIENCE)
+            assert not thread.is_alive(), "a sender hangs"
+
+    @property
+    def all_accepted(self) -> int:
+        return sum(map(len, self.accepted))
+
+    @property
+    def all_refused(self) -> int:
+        return sum(sum(errors.values()) for errors in self.errors)
+
+
+def in_order(seen: list[Any], who: int) -> list[int]:
+    return [message[1] for message in seen if message[0] == who]
+
+
+# --- the verdict falls in the calling thread ------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G37")
+def test_the_verdicts_of_another_thread(make_loop: LoopMaker) -> None:
+    loop = make_loop()
+    actor, dead = loop.spawn(idle, mailbox_cap=CAP), loop.spawn(idle)
+    loop.stop_actor(dead)
+    foreign = make_loop().spawn(idle)
+    for number in range(3):
+        assert elsewhere(lambda number=number: loop.send_async(actor, number)) is None  # type: ignore[misc]
+    assert type(elsewhere(lambda: loop.send_async(actor, "one more"))) is MailboxFull
+    assert type(elsewhere(lambda: loop.send_async(dead, "x"))) is NoSuchActor
+    assert type(elsewhere(lambda: loop.send_async(int(dead), "x"))) is NoSuchActor
+    assert type(elsewhere(lambda: loop.send_async(0, "x"))) is NoSuchActor
+    assert type(elsewhere(lambda: loop.send_async(foreign, "x"))) is ActorNotLocal
+    assert type(elsewhere(lambda: loop.send_async(int(foreign), "x"))) is ActorNotLocal
+    settle(loop)
+    books = loop.statistics()
+    assert (books.sent, books.handled, books.refused) == (9, 3, 6)
+    loop.request_stop()
+    assert type(elsewhere(lambda: loop.send_async(actor, "x"))) is LoopClosed
+    loop.destroy()
+    assert type(elsewhere(lambda: loop.send_async(actor, "x"))) is LoopClosed
+    assert loop.statistics().refused == 8
+    check_books(loop)
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G37", "G10", "G11")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"lane": Lane.SYSTEM},
+        {"lane": 3},
+        {"lane": None},
+        {"tag": -1},
+        {"tag": 2**32},
+        {"tag": "x"},
+        {"target": "me"},
+        {"target": None},
+        {"target": 1.5},
+    ],
+)
+def test_what_can_never_be_sent_is_no_send(loop: Loop, arguments: dict[str, Any]) -> None:
+    actor = loop.spawn(idle)
+    everything: dict[str, Any] = {"target": actor, "data": "x", **arguments}
+    error = elsewhere(lambda: loop.send_async(**everything))
+    assert type(error) is InvalidArgument
+    settle(loop)
+    assert loop.statistics().sent == 0
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G37")
+def test_all_that_was_passed_arrives(loop: Loop) -> None:
+    seen: list[Seen] = []
+    actor = loop.spawn(record, seen)
+    data = object()
+    for lane in reversed(USER_LANES):
+        elsewhere(lambda lane=lane: loop.send_async(actor, data, tag=2**32 - 1, lane=lane, sender=actor))  # type: ignore[misc]
+    elsewhere(lambda: loop.send_async(int(actor), None))
+    settle(loop)
+    assert seen == [
+        *(Seen(data, 2**32 - 1, actor, lane) for lane in USER_LANES),
+        Seen(None, 0, 0, Lane.DATA),
+    ]
+    assert seen[0].data is data
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G37")
+def test_a_full_mailbox_says_how_full(loop: Loop) -> None:
+    """Waiting messages and promised slots are one thing to a sender."""
+    actor = loop.spawn(idle, mailbox_cap=CAP, name="inbox")
+    loop.send(actor, "waits")
+    loop.send_async(actor, "is promised")
+    loop.send_async(actor, "is promised")
+    error = elsewhere(lambda: loop.send_async(actor, "x"))
+    assert type(error) is MailboxFull
+    assert (error.actor, error.name, error.lane, error.depth, error.cap) == (
+        int(actor),
+        "inbox",
+        "DATA",
+        3,
+        CAP,
+    )
+    with pytest.raises(MailboxFull) as caught:
+        loop.send(actor, "x")
+    assert caught.value.depth == 3
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G37")
+def test_a_lane_is_promised_by_itself(loop: Loop) -> None:
+    seen: list[Any] = []
+    actor = loop.spawn(collect, seen, mailbox_cap=CAP)
+    for lane in reversed(USER_LANES):
+        for number in range(3):
+            elsewhere(lambda lane=lane, number=number: loop.send_async(actor, (lane, number), lane=lane))  # type: ignore[misc]
+        assert type(elsewhere(lambda lane=lane: loop.send_async(actor, "x", lane=lane))) is MailboxFull  # type: ignore[misc]
+    settle(loop)
+    assert seen == [(lane, number) for lane in USER_LANES for number in range(3)]
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G37", "G7")
+def test_a_promise_is_kept_against_the_loops_own_sends(loop: Loop) -> None:
+    seen: list[Any] = []
+    actor = loop.spawn(collect, seen, mailbox_cap=CAP)
+    loop.send_async(actor, "promised")
+    assert [loop.try_send(actor, number) for number in range(4)] == [True, True, False, False]
+    settle(loop)
+    assert seen == [0, 1, "promised"]
+    # The slot was given back with the message.
+    assert [loop.try_send(actor, number) for number in range(4)] == [True, True, True, False]
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G37", "G20")
+def test_a_promise_is_kept_against_a_timer(loop: Loop, clock: VirtualClock) -> None:
+    seen: list[Any] = []
+    actor = loop.spawn(collect, seen, mailbox_cap=CAP)
+    loop.send_after(actor, 1, "timer")
+    clock.advance(5)
+    for number in range(3):
+        loop.send_async(actor, number)
+    settle(loop)
+    assert seen == [0, 1, 2, "timer"]
+    assert loop.statistics().refused == 0
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G37")
+@pytest.mark.parametrize("drive", ["by hand", "run", "ride"])
+def test_what_is_sent_before_the_first_run_is_delivered(
+    make_loop: LoopMaker, loop_factory: HostFactory, drive: str
+) -> None:
+    loop = make_loop()
+    seen: list[Any] = []
+    actor = loop.spawn(collect, seen)
+    for number in range(100):
+        elsewhere(lambda number=number: loop.send_async(actor, number))  # type: ignore[misc]
+    if drive == "by hand":
+        loop.poll_once()
+        loop.poll_once()
+    elif drive == "run":
+        loop.run(until_idle=True)
+    else:
+
+        async def main() -> None:
+            async with loop:
+                for _ in range(10):
+                    await asyncio.sleep(0)
+
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            runner.run(main())
+    assert seen == list(range(100))
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G37", "G27")
+def test_until_idle_handles_what_comes_from_afar_and_can_run_again(make_loop: LoopMaker) -> None:
+    loop = make_loop()
+    seen: list[Any] = []
+    actor = loop.spawn(collect, seen)
+    for number in range(5):
+        elsewhere(lambda number=number: loop.send_async(actor, number))  # type: ignore[misc]
+        loop.run(until_idle=True)
+        assert seen[-1] == number
+
+
+# --- real threads ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G37", "G10", "G5")
+@pytest.mark.slow
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("drive", ["run", "run in a thread", "ride"])
+def test_nothing_is_lost_nothing_comes_twice_and_each_senders_order_is_kept(
+    make_loop: LoopMaker, loop_factory: HostFactory, quick_switches: None, drive: str, persistent: bool
+) -> None:
+    """Persistent senders try again until they are let in; the others give a refused message up."""
+    loop = make_loop(clock=MonotonicClock())
+    hammer = Hammer(loop, count=6, messages=2000, persistent=persistent)
+    seen: list[Any] = []
+    over = threading.Event()
+
+    def sink(ctx: Context[Any], data: Any) -> None:
+        if data == "over":
+            over.set()
+            ctx.loop.request_stop()
+        else:
+            seen.append(data)
+
+    hammer.targets = [loop.spawn(sink, mailbox_cap=50)]
+
+    def conduct() -> None:
+        hammer.go()
+        hammer.join()
+        # After the last of theirs, in the same lane: so it is handled after them.
+        while True:
+            with suppress(MailboxFull):
+                return loop.send_async(hammer.targets[0], "over")
+
+    conductor = threading.Thread(target=conduct)
+    conductor.start()
+    if drive == "run":
+        loop.run()
+    elif drive == "ride":
+
+        async def main() -> None:
+            async with asyncio.timeout(PATIENCE), loop:
+                await asyncio.to_thread(over.wait, PATIENCE)
+
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            runner.run(main())
+    else:
+        thread = threading.Thread(target=loop.run)
+        thread.start()
+        thread.join(PATIENCE)
+    conductor.join(PATIENCE)
+    assert over.is_set()
+    for who, accepted in enumerate(hammer.accepted):
+        assert in_order(seen, who) == accepted
+        assert len(accepted) == 2000 or not persistent
+    assert len(seen) == hammer.all_accepted
+    books = books_of(loop)
+    assert books.handled == hammer.all_accepted + 1
+    # The conductor's own refusals are not in the hammer's list.
+    assert books.refused >= hammer.all_refused
+    assert books.sent == books.handled + books.refused
+    assert all(set(errors) <= {MailboxFull} for errors in hammer.errors)
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G37", "G6")
+@pytest.mark.slow
+def test_many_actors_and_all_lanes_at_once(make_loop: LoopMaker, quick_switches: None) -> None:
+    loop = make_loop(clock=MonotonicClock())
+    hammer = Hammer(loop, count=4, messages=3000, lanes=USER_LANES, persistent=True)
+    seen: list[list[Seen]] = [[] for _ in range(7)]
+    hammer.targets = [loop.spawn(record, one, mailbox_cap=30) for one in seen]
+    with running(loop):
+        hammer.go()
+        hammer.join()
+        end = monotonic() + PATIENCE
+        while sum(map(len, seen)) < hammer.all_accepted:
+            assert monotonic() < end, "something was lost"
+    assert sum(map(len, seen)) == hammer.all_accepted
+    for number, one in enumerate(seen):
+        for who, accepted in enumerate(hammer.accepted):
+            for place, lane in enumerate(USER_LANES):
+                mine = [message.data[1] for message in one if message.data[0] == who and message.lane is lane]
+                assert mine == [n for n in accepted if n % 7 == number and n % 3 == place]
+    books = books_of(loop)
+    assert books.refused == hammer.all_refused
+    assert books.handled == hammer.all_accepted + 1
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G37", "G7")
+@pytest.mark.slow
+@pytest.mark.parametrize("local", [False, True])
+def test_the_cap_holds_whoever_sends(loop: Loop, quick_switches: None, local: bool) -> None:
+    """Compiled to the message. Interpreted, by one more for each thread that sends beside the loop itself."""
+    threads = 8
+    limit = 100
+    for _ in range(20):
+        actor = loop.spawn(idle, mailbox_cap=limit + 4)
+        hammer = Hammer(loop, count=threads, messages=50)
+        hammer.targets = [actor]
+        taken = 0
+        hammer.go()
+        if local:
+            while any(thread.is_alive() for thread in hammer.threads):
+                taken += loop.try_send(actor, "local")
+        hammer.join()
+        total = hammer.all_accepted + taken
+        if COMPILED or not local:
+            assert total == limit
+        else:
+            assert limit <= total <= limit + threads
+        settle(loop)
+        assert loop.statistics().waiting == 0
+        loop.stop_actor(actor)
+    check_books(loop)
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G37", "G25")
+@pytest.mark.slow
+def test_sends_that_race_with_the_targets_end_are_handled_or_dead_letters(
+    make_loop: LoopMaker, quick_switches: None
+) -> None:
+    loop = make_loop(clock=MonotonicClock())
+    handled = Counter[int]()
+
+    def mortal(ctx: Context[int], data: Any) -> Verdict | None:
+        handled[data[0]] += 1
+        ctx.state -= 1
+        return STOP if ctx.state == 0 else None
+
+    hammer = Hammer(loop, count=4, messages=2000)
+    hammer.targets = [loop.spawn(mortal, life) for life in (1, 10, 100, 1000)]
+    with running(loop):
+        hammer.go()
+        hammer.join()
+    books = books_of(loop)
+    assert handled.total() + 1 == books.handled
+    assert books.handled - 1 + books.dead == hammer.all_accepted
+    assert books.refused == hammer.all_refused
+    assert books.ended_normal == 5
+    assert {kind for errors in hammer.errors for kind in errors} <= {NoSuchActor, MailboxFull}
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G37", "G26", "G24")
+@pytest.mark.slow
+@pytest.mark.parametrize("drive", ["run", "ride", "by hand"])
+def test_sends_that_race_with_the_loops_end_are_handled_or_dead_letters(
+    make_loop: LoopMaker, loop_factory: HostFactory, quick_switches: None, drive: str
+) -> None:
+    for turn in range(15):
+        loop = make_loop(clock=MonotonicClock())
+        count = 0
+        told: list[str] = []
+
+        def sink(ctx: Context[Any], data: object, after: int = 1 + turn * 40) -> None:
+            nonlocal count
+            count += 1
+            if count == after:
+                ctx.loop.request_stop()
+
+        class Observer:
+            def on_dead_letter(self, *letter: object, told: list[str] = told) -> None:
+                told.append(threading.current_thread().name)
+
+        loop.set_observer(Observer())
+        hammer = Hammer(loop, count=4, messages=300)
+        hammer.targets = [loop.spawn(sink)]
+        hammer.go()
+        if drive == "run":
+            loop.run()
+        elif drive == "by hand":
+            with suppress(LoopClosed):
+                while True:
+                    loop.poll_once()
+            loop.destroy()
+        else:
+
+            async def main(loop: Loop = loop) -> None:
+                async with loop:
+                    while loop.statistics().alive:  # noqa: ASYNC110 -- turns of the host are what is wanted
+                        await asyncio.sleep(0)
+
+            with asyncio.Runner(loop_factory=loop_factory) as runner:
+                runner.run(main())
+        hammer.join()
+        books = books_of(loop)
+        assert books.handled == count
+        assert books.handled + books.dead == hammer.all_accepted, "each was handled or is a dead letter"
+        assert books.refused == hammer.all_refused
+        assert books.sent == 4 * 300
+        assert set(told) <= {threading.current_thread().name}, "hooks run on the loop's thread"
+        assert len(told) <= books.dead
+
+
+class Gate:
+    """A loop's lock that makes a stranger wait: it stands for the interpreter changing threads at that very place."""
+
+    def __init__(self, loop: Any) -> None:
+        self.lock = loop._lock
+        loop._lock = self
+        self.inside = threading.Event()
+        self.go_on = threading.Event()
+
+    def __enter__(self) -> None:
+        if threading.current_thread().name == "stranger":
+            self.inside.set()
+            assert self.go_on.wait(PATIENCE)
+        self.lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.lock.release()
+
+
+@interpreted_only
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G37", "G26")
+def test_a_send_that_found_its_target_before_the_loop_ended_is_a_dead_letter(loop: Loop) -> None:
+    actor = loop.spawn(idle)
+    gate = Gate(loop)
+    outcome: list[Any] = []
+
+    def send() -> None:
+        try:
+            loop.send_async(actor, "late")
+            outcome.append("accepted")
+        except BandstandError as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=send, name="stranger")
+    thread.start()
+    assert gate.inside.wait(PATIENCE)
+    loop.destroy()
+    assert loop.statistics().sent == 0
+    gate.go_on.set()
+    thread.join(PATIENCE)
+    assert outcome == ["accepted"]
+    books = loop.statistics()
+    assert (books.sent, books.dead, books.waiting) == (1, 1, 0)
+
+
+@interpreted_only
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G24", "G37")
+def test_no_hook_runs_on_the_thread_of_a_late_sender(loop: Loop) -> None:
+    actor = loop.spawn(idle)
+    told: list[tuple[object, str]] = []
+    thread = threading.Thread(target=lambda: loop.send_async(actor, "late"), name="stranger")
+
+    class Observer:
+        def on_dead_letter(
+            self, target: ActorId, lane: Lane, data: object, tag: int, sender: ActorId | int
+        ) -> None:
+            told.append((data, threading.current_thread().name))
+            # The loop is at its end and looks into its inbox for the last time: let the stranger go on just now.
+            gate.go_on.set()
+            thread.join(PATIENCE)
+
+    loop.set_observer(Observer())
+    loop.send_async(actor, "early")
+    gate = Gate(loop)
+    thread.start()
+    assert gate.inside.wait(PATIENCE)
+    loop.destroy()
+    thread.join(PATIENCE)
+    assert {name for _, name in told} == {threading.current_thread().name}
+    books = loop.statistics()
+    assert (books.sent, books.dead, books.waiting) == (2, 2, 0)
+
+
+# --- overflow policies ----------------------------------------------------------------------------------------------------
+
+OUTCOMES = {
+    Overflow.DROP_NEWEST: ([0, 1, 2], [3, 4, 5]),
+    Overflow.DROP_OLDEST: ([3, 4, 5], [0, 1, 2]),
+    Overflow.CONFLATE: ([0, 1, 5], [2, 3, 4]),
+}
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G9", "G37")
+@pytest.mark.parametrize("lane", USER_LANES)
+@pytest.mark.parametrize("policy", OUTCOMES)
+def test_a_full_lane_gives_up_what_its_policy_says_from_afar_too(
+    loop: Loop, diary: Diary, policy: Overflow, lane: Lane
+) -> None:
+    seen: list[Any] = []
+    actor = loop.spawn(collect, seen, mailbox_cap=CAP, overflow=policy)
+    for number in range(6):
+        assert elsewhere(lambda number=number: loop.send_async(actor, number, lane=lane)) is None  # type: ignore[misc]
+    assert diary.dropped == [], "hooks run on the loop's thread, so not yet"
+    settle(loop)
+    arrives, given_up = OUTCOMES[policy]
+    assert seen == arrives
+    assert [data for _, _, data, _, _ in diary.dropped] == given_up
+    books = loop.statistics()
+    assert (books.sent, books.handled, books.dropped, books.refused) == (6, 3, 3, 0)
+    check_books(loop)
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G9", "G37")
+@pytest.mark.parametrize("policy", OUTCOMES)
+def test_a_flood_that_nobody_lets_in_fills_no_memory_and_the_policy_holds(
+    loop: Loop, policy: Overflow
+) -> None:
+    """The first, the last, or both ends of ten thousand: whatever was given up on the way."""
+    seen: list[Any] = []
+
+    class Weight:
+        living = 0
+
+        def __init__(self, number: int) -> None:
+            Weight.living += 1
+            self.number = number
+
+        def __del__(self) -> None:
+            Weight.living -= 1
+
+    def behavior(ctx: Context[Any], data: Weight) -> None:
+        seen.append(data.number)
+
+    actor = loop.spawn(behavior, mailbox_cap=CAP, overflow=policy)
+    most = 0
+    for number in range(10_000):
+        loop.send_async(actor, Weight(number))
+        most = max(most, Weight.living)
+    assert most <= 4 * CAP
+    settle(loop)
+    assert (
+        seen
+        == {
+            Overflow.DROP_NEWEST: [0, 1, 2],
+            Overflow.DROP_OLDEST: [9997, 9998, 9999],
+            Overflow.CONFLATE: [0, 1, 9999],
+        }[policy]
+    )
+    books = loop.statistics()
+    assert (books.sent, books.handled, books.dropped, books.refused) == (10_000, 3, 9_997, 0)
+    check_books(loop)
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G9", "G37", "G10")
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", OUTCOMES)
+def test_real_threads_against_each_policy(
+    make_loop: LoopMaker, quick_switches: None, policy: Overflow
+) -> None:
+    loop = make_loop(clock=MonotonicClock())
+    seen: list[Any] = []
+    told: list[str] = []
+
+    class Observer:
+        def on_dropped(self, *letter: object) -> None:
+            told.append(threading.current_thread().name)
+
+    loop.set_observer(Observer())
+    hammer = Hammer(loop, count=4, messages=3000)
+    hammer.targets = [loop.spawn(collect, seen, mailbox_cap=20, overflow=policy)]
+    with running(loop):
+        hammer.go()
+        hammer.join()
+        assert hammer.all_refused == 0
+        end = monotonic() + PATIENCE
+        last = {(who, 2999) for who in range(4)}
+        if policy is not Overflow.DROP_NEWEST:
+            while not last & set(seen[-5000:]):
+                assert monotonic() < end, "the last word never arrived"
+    for who in range(4):
+        mine = in_order(seen, who)
+        assert mine == sorted(set(mine)), "in order, and none twice"
+    books = books_of(loop)
+    assert books.sent == 4 * 3000 + 1
+    assert books.handled == len(seen) + 1
+    assert books.handled + books.dropped + books.dead == books.sent
+    assert set(told) <= {"runner"}
+
+
+# --- one wake a burst -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G38")
+@pytest.mark.parametrize("threads", [1, 4])
+def test_a_burst_wakes_a_sleeping_loop_once(
+    make_loop: LoopMaker, loop_factory: HostFactory, threads: int
+) -> None:
+    """The burst comes while the event loop is held up, so the loop cannot have woken in between."""
+    loop = make_loop(clock=MonotonicClock(), max_msgs_per_actor=10_000, max_tick_ms=10_000)
+    seen: list[Any] = []
+
+    async def main() -> None:
+        async with loop:
+            actor = loop.spawn(collect, seen, mailbox_cap=100_000)
+            for burst in (1, 2, 3):
+                for _ in range(10):
+                    await asyncio.sleep(0)
+                before = loop.statistics()
+                hammer = Hammer(loop, count=threads, messages=1000)
+                hammer.targets = [actor]
+                hammer.go()
+                hammer.join()
+                assert loop.statistics().wakeups == before.wakeups, "this thread is busy"
+                # The wake comes through a descriptor, so the event loop must have been asleep for an instant.
+                end = monotonic() + PATIENCE
+                while len(seen) < burst * threads * 1000:
+                    assert monotonic() < end, "it never woke"
+                    await asyncio.sleep(0)
+                for _ in range(10):
+                    await asyncio.sleep(0)
+                after = loop.statistics()
+                assert (after.wakeups - before.wakeups, after.ticks - before.ticks) == (1, 1)
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(main())
+    assert len(seen) == 3 * threads * 1000
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G38")
+def test_a_burst_during_a_tick_costs_at_most_two_wakes(make_loop: LoopMaker) -> None:
+    loop = make_loop(clock=MonotonicClock(), max_msgs_per_actor=10_000, max_tick_ms=10_000)
+    inside, go_on, last = threading.Event(), threading.Event(), threading.Event()
+    wakeups: list[int] = []
+
+    def busy(ctx: Context[Any], data: object) -> None:
+        wakeups.append(ctx.loop.statistics().wakeups)
+        if data == "hold":
+            inside.set()
+            assert go_on.wait(PATIENCE)
+        elif data == 999:
+            last.set()
+
+    actor = loop.spawn(busy, mailbox_cap=2000)
+    with running(loop):
+        loop.send_async(actor, "hold")
+        assert inside.wait(PATIENCE)
+        for number in range(1000):
+            loop.send_async(actor, number)
+        go_on.set()
+        assert last.wait(PATIENCE)
+    assert len(wakeups) == 1001
+    assert wakeups[-1] - wakeups[0] <= 2
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G37", "G38")
+@pytest.mark.slow
+def test_each_message_wakes_a_loop_that_has_gone_to_sleep(make_loop: LoopMaker, quick_switches: None) -> None:
+    """Ping-pong: the next message is sent when the last was handled, just when the loop goes to sleep."""
+    loop = make_loop(clock=MonotonicClock())
+    answers = [threading.Semaphore(0) for _ in range(3)]
+
+    def answer(ctx: Context[Any], who: int) -> None:
+        answers[who].release()
+
+    actor = loop.spawn(answer)
+    failed: list[int] = []
+
+    def play(who: int) -> None:
+        for number in range(1500):
+            loop.send_async(actor, who)
+            if not answers[who].acquire(timeout=10):
+                failed.append(number)
+                return
+
+    with running(loop):
+        threads = [threading.Thread(target=play, args=(who,)) for who in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(2 * PATIENCE)
+    assert failed == [], "a message was accepted and nobody was woken for it"
+
+
+@interpreted_only
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G37", "G38")
+def test_a_tick_between_the_arrival_and_its_wake_loses_no_later_wake(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stranger has put its message in and is about to wake the loop, which has just let the message in already."""
+    seen: list[Any] = []
+    actor = loop.spawn(collect, seen)
+    wakes: list[str] = []
+    monkeypatch.setattr(loop, "_wake_from_afar", lambda: wakes.append("wake"))
+
+    class Lagging(Gate):
+        def __enter__(self) -> None:
+            self.lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            self.lock.release()
+            if threading.current_thread().name == "stranger" and not self.inside.is_set():
+                self.inside.set()
+                assert self.go_on.wait(PATIENCE)
+
+    gate = Lagging(loop)
+    thread = threading.Thread(target=lambda: loop.send_async(actor, 1), name="stranger")
+    thread.start()
+    assert gate.inside.wait(PATIENCE)
+    loop.poll_once()
+    gate.go_on.set()
+    thread.join(PATIENCE)
+    loop.poll_once()
+    assert seen == [1]
+    before = len(wakes)
+    loop.send_async(actor, 2)
+    assert len(wakes) == before + 1, "the loop sleeps, and nobody wakes it for the second message"
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G37")
+def test_a_signal_handler_may_send_while_its_thread_is_sending() -> None:
+    done = python(
+        """
+import signal
+from bandstand.core import Loop
+
+loop = Loop()
+seen = []
+actor = loop.spawn(lambda ctx, data: seen.append(data), mailbox_cap=2**20)
+heard = 0
+
+def handler(*_):
+    global heard
+    heard += 1
+    loop.send_async(actor, "signal")
+    if heard < 100:
+        signal.setitimer(signal.ITIMER_REAL, 0.001)
+
+signal.signal(signal.SIGALRM, handler)
+signal.setitimer(signal.ITIMER_REAL, 0.001)
+sent = 0
+while heard < 100:
+    loop.send_async(actor, "plain")
+    sent += 1
+loop.run(until_idle=True)
+print(seen.count("signal") == 100, seen.count("plain") == sent)
+loop.destroy()
+""",
+        timeout=20,
+    )
+    assert (done.returncode, done.stdout) == (0, "True True\n"), done.stderr
+
+
+# --- from the loop's own thread -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G37", "G15")
+def test_a_behavior_may_use_it_too(make_loop: LoopMaker) -> None:
+    """The message comes in with the next tick, never inside the call."""
+    loop = make_loop()
+    order: list[Any] = []
+
+    def behavior(ctx: Context[Any], data: int) -> None:
+        order.append(("begin", data))
+        if data < 3:
+            ctx.loop.send_async(ctx.self_id, data + 1)
+        order.append(("end", data))
+
+    loop.send(loop.spawn(behavior), 0)
+    loop.run(until_idle=True)
+    assert order == [(what, number) for number in range(4) for what in ("begin", "end")]
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G37", "G12")
+def test_a_flood_from_afar_does_not_hold_the_tick(loop: Loop) -> None:
+    """An actor that feeds itself through the inbox gets one round a tick: others have their turn."""
+    rounds = 0
+
+    def feed(ctx: Context[Any], data: object) -> None:
+        nonlocal rounds
+        rounds += 1
+        ctx.loop.send_async(ctx.self_id, data)
+
+    loop.send_async(loop.spawn(feed), "x")
+    for expected in range(1, 6):
+        loop.poll_once()
+        assert rounds == expected
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G37", "G21")
+def test_what_is_in_the_inbox_when_its_target_ends_is_a_dead_letter(loop: Loop, diary: Diary) -> None:
+    actor = loop.spawn(idle)
+    for lane in USER_LANES:
+        loop.send_async(actor, lane.name, lane=lane, tag=5, sender=actor)
+    loop.stop_actor(actor)
+    assert diary.dead == []
+    settle(loop)
+    assert diary.dead == [(actor, lane, lane.name, 5, actor) for lane in USER_LANES]
+    books = loop.statistics()
+    assert (books.sent, books.dead) == (3, 3)
+    check_books(loop)
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G37", "G26")
+@pytest.mark.parametrize("end", ["destroy", "run", "ride"])
+def test_what_is_in_the_inbox_when_the_loop_ends_is_a_dead_letter(
+    make_loop: LoopMaker, loop_factory: HostFactory, end: str
+) -> None:
+    loop = make_loop()
+    actor = loop.spawn(idle)
+
+    def last(ctx: Context[Any], data: object) -> None:
+        for number in range(10):
+            ctx.loop.send_async(actor, number)
+        ctx.loop.request_stop()
+
+    if end == "destroy":
+        for number in range(10):
+            loop.send_async(actor, number)
+        loop.destroy()
+    elif end == "run":
+        loop.send(loop.spawn(last), "x")
+        loop.run()
+    else:
+
+        async def main() -> None:
+            async with loop:
+                loop.send(loop.spawn(last), "x")
+                for _ in range(5):
+                    await asyncio.sleep(0)
+
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            runner.run(main())
+    books = books_of(loop)
+    assert (books.dead, books.waiting, books.refused) == (10, 0, 0)
+
+
+# --- the other calls ------------------------------------------------------------------------------------------------------
+
+CALLS: dict[str, Callable[[Loop, ActorId], object]] = {
+    "spawn": lambda loop, actor: loop.spawn(idle),
+    "send": lambda loop, actor: loop.send(actor, "x"),
+    "try_send": lambda loop, actor: loop.try_send(actor, "x"),
+    "send_after": lambda loop, actor: loop.send_after(actor, 1, "x"),
+    "cancel_timer": lambda loop, actor: loop.cancel_timer(None),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the thread is looked at first
+    "stop_actor": lambda loop, actor: loop.stop_actor(actor),
+    "fail_actor": lambda loop, actor: loop.fail_actor(actor),
+    "status": lambda loop, actor: loop.status(actor),
+    "monitor": lambda loop, actor: loop.monitor(actor, actor),
+    "demonitor": lambda loop, actor: loop.demonitor(None),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # likewise
+    "set_observer": lambda loop, actor: loop.set_observer(None),
+    "statistics": lambda loop, actor: loop.statistics(),
+    "watch_fd": lambda loop, actor: loop.watch_fd(0, actor, Interest.READ),
+    "unwatch_fd": lambda loop, actor: loop.unwatch_fd(0),
+    "poll_once": lambda loop, actor: loop.poll_once(),
+    "destroy": lambda loop, actor: loop.destroy(),
+}
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G29")
+def test_every_call_that_belongs_on_the_loops_thread_raises_elsewhere_while_it_runs(
+    make_loop: LoopMaker,
+) -> None:
+    loop = make_loop(clock=MonotonicClock())
+    assert {name for name in dir(Loop) if not name.startswith("_")} == {
+        *CALLS,
+        *("run", "send_async", "request_stop", "config"),
+    }
+    books: list[Statistics] = []
+    noted = threading.Event()
+
+    def note(ctx: Context[Any], data: object) -> None:
+        books.append(ctx.loop.statistics())
+        noted.set()
+
+    actor = loop.spawn(note)
+    me = threading.current_thread().name
+    with running(loop):
+        for name, call in CALLS.items():
+            with pytest.raises(WrongThread) as caught:
+                call(loop, actor)
+            assert "'runner'" in str(caught.value), name
+            assert repr(me) in str(caught.value), name
+            assert caught.value.code == -100
+        with pytest.raises(LoopBusy):
+            loop.run()
+        loop.send_async(actor, "x")
+        assert noted.wait(PATIENCE)
+    assert (books[0].sent, books[0].alive, books[0].timers_set, books[0].fds) == (2, 1, 0, 0), (
+        "none of it happened"
+    )
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G29", "G26")
+def test_request_stop_wakes_a_sleeping_loop_promptly(make_loop: LoopMaker) -> None:
+    """With nothing to do, with a timer an hour away, and with a descriptor that nobody writes to."""
+    import os
+
+    read, write = os.pipe()
+    try:
+        for what in ("nothing", "timer", "descriptor"):
+            loop = make_loop(clock=MonotonicClock(), fd_sweep_ms=3_600_000)
+            actor = loop.spawn(idle)
+            if what == "timer":
+                loop.send_after(actor, 3_600_000, "x")
+            elif what == "descriptor":
+                loop.watch_fd(read, actor, Interest.READ)
+            with running(loop) as thread:
+                began = monotonic()
+                loop.request_stop()
+                thread.join(PATIENCE)
+                assert not thread.is_alive()
+                assert monotonic() - began < 5
+            assert books_of(loop).alive == 0
+    finally:
+        os.close(read)
+        os.close(write)
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G29", "G26")
+@pytest.mark.slow
+def test_many_threads_ask_for_the_stop_at_any_moment(make_loop: LoopMaker, quick_switches: None) -> None:
+    for turn in range(20):
+        loop = make_loop(clock=MonotonicClock())
+        loop.spawn(stopper)
+        begin = threading.Barrier(5)
+
+        def stop(loop: Loop = loop, begin: threading.Barrier = begin, turn: int = turn) -> None:
+            begin.wait(PATIENCE)
+            for _ in range(turn * 50):
+                loop.config  # noqa: B018 -- lets some time pass, another amount each turn
+            loop.request_stop()
+
+        threads = [threading.Thread(target=stop) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        begin.wait(PATIENCE)
+        with suppress(LoopClosed):
+            loop.run()
+        for thread in threads:
+            thread.join(PATIENCE)
+        assert books_of(loop).alive == 0
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G37", "G29")
+def test_a_loop_in_a_thread_of_its_own_answers_the_main_thread(make_loop: LoopMaker) -> None:
+    import queue
+
+    loop = make_loop(clock=MonotonicClock())
+    answers: queue.SimpleQueue[tuple[Any, str]] = queue.SimpleQueue()
+    actor = loop.spawn(lambda ctx, data: answers.put((data, threading.current_thread().name)))
+    with running(loop):
+        for number in range(200):
+            loop.send_async(actor, number)
+            assert answers.get(timeout=PATIENCE) == (number, "runner")
+    with pytest.raises(LoopClosed):
+        loop.send_async(actor, "too late")
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G37")
+def test_signals_are_left_alone_by_threads(make_loop: LoopMaker) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    loop = make_loop(clock=MonotonicClock())
+    with running(loop):
+        assert signal.getsignal(signal.SIGINT) is before
+    with pytest.raises(InvalidArgument):
+        raise elsewhere(lambda: make_loop().run(handle_signals=True))
