@@ -31,6 +31,20 @@ def turn() -> Generator[None]:
     yield
 
 
+def stepper(tasks: limit.Tasks) -> limit.Handler:
+    """Make a handler that steps a coroutine once, and queues it again if it has suspended."""
+    append = tasks.append
+
+    def step(_ctx: None, job: Coroutine[Any, Any, None]) -> None:
+        try:
+            job.send(None)
+        except StopIteration:
+            return
+        append((step, job))
+
+    return step
+
+
 def plain(setting: Setting, *, suspends: bool) -> Outcome:
     bursts, total = setting.size // BURST, 0
     n = bursts * BURST
@@ -57,16 +71,10 @@ def plain(setting: Setting, *, suspends: bool) -> Outcome:
             append((produce, last_of - 1))
 
     counter = count_later if suspends else count
+    step = stepper(tasks)
 
     def begin(ctx: None, data: int) -> None:
-        go_on(ctx, counter(ctx, data))
-
-    def go_on(_ctx: None, job: Coroutine[Any, Any, None]) -> None:
-        try:
-            job.send(None)
-        except StopIteration:
-            return
-        append((go_on, job))
+        step(ctx, counter(ctx, data))
 
     append((produce, bursts))
     elapsed = limit.drain(tasks)

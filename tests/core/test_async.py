@@ -1138,6 +1138,56 @@ def test_a_cancellation_that_comes_when_the_message_is_over_meets_nobody(
     assert loop.status(actor) is ActorStatus.RUNNING
 
 
+@pytest.mark.guarantee("G31", "G32")
+@pytest.mark.parametrize("caught", [False, True])
+def test_a_cancellation_in_the_tick_of_the_first_step_meets_the_same_task(
+    loop: Loop, moment: Moment, drive: Drive, caught: bool
+) -> None:
+    tasks: list[asyncio.Task[Any]] = []
+    log: list[str] = []
+    seen: list[Seen] = []
+
+    async def deed(ctx: Context[Any]) -> None:
+        await moment.come()
+        tasks.append(this_task())
+        try:
+            await forever()
+        except asyncio.CancelledError:
+            log.append("cancelled")
+            if not caught:
+                raise
+        assert this_task() is tasks[0]
+        this_task().uncancel()
+        # It has all the powers of a task still: it can time out, and be stopped.
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await forever()
+        log.append("timed out")
+        tell(loop, hand, lambda ctx: loop.stop_actor(actor))
+        try:
+            await forever()
+        finally:
+            log.append("stopped")
+
+    async def cancel(ctx: Context[Any]) -> None:
+        # In the tick of the first step if that was made there, else as soon as there is a task.
+        await until(lambda: tasks)
+        tasks[0].cancel()
+
+    moment.prepare(loop)
+    hand = loop.spawn(obey)
+    actor = loop.spawn(aobey, supervisor=loop.spawn(record, seen))
+    order(loop, actor, deed)
+    order(loop, loop.spawn(aobey), cancel)
+    drive(loop)
+    if caught:
+        assert log == ["cancelled", "timed out", "stopped"]
+        assert [told.reason for told in exits(seen)] == [ExitReason.NORMAL]
+    else:
+        assert log == ["cancelled"]
+        assert [told.reason for told in exits(seen)] == [ExitReason.PANIC]
+
+
 @pytest.mark.spec("J11")
 @pytest.mark.guarantee("G32", "G22")
 def test_a_cancellation_from_elsewhere_is_a_panic_of_that_actor_alone(

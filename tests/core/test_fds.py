@@ -1234,6 +1234,7 @@ def test_a_process_without_free_descriptors_survives_one_that_was_closed() -> No
 import os, resource
 from bandstand.core import Interest, Loop, LoopConfig
 
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 loop = Loop(LoopConfig(fd_sweep_ms=1))
 seen = []
 read, write = os.pipe()
@@ -1243,7 +1244,7 @@ loop.watch_fd(spare, loop.spawn(lambda ctx, data: ctx.loop.unwatch_fd(spare)), I
 
 def act(ctx, data):
     os.close(read)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (read, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (read, hard))
     while True:
         try:
             os.dup(0)
@@ -1254,6 +1255,8 @@ def act(ctx, data):
 loop.send(loop.spawn(act), "x")
 loop.run(until_idle=True)
 print(seen, loop.statistics().ended_panic)
+# To close its event loop, uvloop needs descriptors of its own.
+resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 loop.destroy()
 """)
     assert (done.returncode, done.stdout) == (0, "['ERROR'] 0\n"), done.stderr

@@ -102,7 +102,11 @@ def said(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
 @pytest.fixture
 def virtual(clock: VirtualClock, make_loop: LoopMaker) -> Callable[..., Loop]:
     """Make loops all of whose time is virtual: asyncio's, too."""
-    return lambda **fields: make_loop(loop_factory=clock.new_event_loop, **fields)
+
+    def make(**fields: Any) -> Loop:
+        return make_loop(loop_factory=clock.new_event_loop, **fields)
+
+    return make
 
 
 # --- what is in flight is cancelled and waited for --------------------------------------------------------------------------
@@ -186,6 +190,8 @@ def test_coroutines_are_cancelled_youngest_first(loop: Loop, diary: Diary) -> No
 
     async def stop(ctx: Context[Any]) -> None:
         await until(lambda: len(log) == 4)
+        # And until their tasks have taken over.
+        await turns()
         loop.request_stop()
 
     hand = loop.spawn(aobey)
@@ -379,6 +385,7 @@ def test_tasks_generators_and_threads_that_behaviors_have_started_end_with_the_e
     generators: list[Any] = []
     release = threading.Event()
     threads: list[threading.Thread] = []
+    futures: list[asyncio.Future[None]] = []
 
     async def left_behind() -> None:
         try:
@@ -405,7 +412,7 @@ def test_tasks_generators_and_threads_that_behaviors_have_started_end_with_the_e
         tasks.append(asyncio.create_task(left_behind()))
         generators.append(numbers())
         await anext(generators[0])
-        asyncio.get_running_loop().run_in_executor(None, work)
+        futures.append(asyncio.get_running_loop().run_in_executor(None, work))
         await until(lambda: threads)
         if way == "request_stop":
             loop.request_stop()
@@ -613,16 +620,16 @@ def test_an_interrupt_in_a_coroutine_leaves_and_the_others_are_cancelled(
         await until(lambda: log) if late else None
         raise error
 
+    def poll() -> None:
+        for _ in range(100):
+            loop.poll_once()
+
     others = [loop.spawn(Tidy(log)), loop.spawn(idle)]
     actor = loop.spawn(aobey)
     loop.send(others[0], "x")
     loop.send(actor, deed)
     with pytest.raises(type(error)) as caught:
-        if way == "run":
-            loop.run()
-        else:
-            for _ in range(100):
-                loop.poll_once()
+        (loop.run if way == "run" else poll)()
     assert caught.value is error
     assert [reason for _, reason in diary.stopped] == [ExitReason.NORMAL] * 3
     assert {who for who, _ in diary.stopped} == {actor, *others}
@@ -710,6 +717,15 @@ def test_what_coroutines_raise_while_the_loop_stops_is_logged_for_each(
 # --- other threads -------------------------------------------------------------------------------------------------------------
 
 
+def flood(loop: Loop, actor: ActorId, who: int, accepted: list[int]) -> None:
+    """Send until the loop is closed; count what was accepted."""
+    with suppress(LoopClosed):
+        while True:
+            with suppress(MailboxFull):
+                loop.send_async(actor, (who, accepted[who]))
+                accepted[who] += 1
+
+
 @pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37", "G10", "G26")
 @pytest.mark.parametrize("attempt", range(5))
@@ -720,7 +736,6 @@ def test_what_threads_send_while_the_loop_stops_is_handled_dead_or_refused_never
     loop = make_loop(default_mailbox_cap=100_000)
     handled: list[tuple[int, int]] = []
     accepted = [0] * 4
-    outcome: list[str] = []
 
     def note(ctx: Context[Any], data: tuple[int, int]) -> None:
         handled.append(data)
@@ -733,25 +748,13 @@ def test_what_threads_send_while_the_loop_stops_is_handled_dead_or_refused_never
         note(ctx, data)
 
     actor = loop.spawn(note if kind == "sync" else anote)
-    begin = threading.Barrier(4)
-
-    def flood(who: int) -> None:
-        begin.wait(PATIENCE)
-        try:
-            while True:
-                with suppress(MailboxFull):
-                    loop.send_async(actor, (who, accepted[who]))
-                    accepted[who] += 1
-        except LoopClosed:
-            outcome.append("closed")
-
-    threads = [threading.Thread(target=flood, args=(who,)) for who in range(4)]
+    threads = [threading.Thread(target=flood, args=(loop, actor, who, accepted)) for who in range(4)]
     for thread in threads:
         thread.start()
     loop.run()
     for thread in threads:
         thread.join(PATIENCE)
-    assert outcome == ["closed"] * 4
+    assert not any(thread.is_alive() for thread in threads)
     books = loop.statistics()
     assert books.handled == len(handled)
     assert books.handled + books.dead == sum(accepted), "delivered, or a dead letter"

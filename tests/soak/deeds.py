@@ -207,11 +207,11 @@ def wrong(world: World) -> None:
         (lambda: loop.send(actor, 1, lane=Lane.SYSTEM), InvalidArgument),
         (lambda: loop.send_after(actor, -1, 1), InvalidArgument),
         (lambda: loop.spawn(world.behaviors.plain, world.doorman, mailbox_cap=1), InvalidArgument),
+        (loop.destroy, LoopBusy),
         (loop.run, LoopBusy),
+        (loop.poll_once, LoopBusy),
         (lambda: loop.stop_actor(world.stranger), ActorNotLocal),
     ]
-    if world.plan.drive != "ride":
-        calls += [(loop.destroy, LoopBusy), (loop.poll_once, LoopBusy)]
     call, error = world.random.choice(calls)
     try:
         call()

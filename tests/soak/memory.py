@@ -15,7 +15,7 @@ from ctypes import CDLL
 from dataclasses import dataclass
 
 MEBIBYTE = 1 << 20
-RESIDENT_TOLERANCE = 24 * MEBIBYTE
+RESIDENT_TOLERANCE = 16 * MEBIBYTE
 """What may be resident beyond the warm-up: the allocator's own raggedness, whatever the length of the run."""
 BLOCKS_TOLERANCE = 20_000
 """How many more blocks Python may hold: caches of the interpreter, a few numbers. One leaked loop holds more."""

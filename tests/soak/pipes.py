@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 MOST = 40
 CHUNK = b"la" * 16
 
-KEEPS_DUPLICATES = False
-"""Whether a duplicate sometimes keeps the file of a descriptor open that is closed behind the loop's back."""
-
 
 @dataclass(slots=True, eq=False)
 class Pipe:
@@ -94,7 +91,7 @@ class Pipes:
         pipe = self._any()
         if pipe is None:
             return
-        if self._random.random() < 0.2 and KEEPS_DUPLICATES:
+        if self._random.random() < 0.2:
             self._spares.append(os.dup(pipe.reader))
         if pipe.is_watched and self._is_alive(pipe.owner):
             self._lost.append(pipe)
@@ -200,6 +197,9 @@ class Pipes:
 
     def _unwatch(self, pipe: Pipe) -> None:
         is_alive = self._is_alive(pipe.owner)
+        if not pipe.is_watched and any(lost.number == pipe.reader for lost in self._lost):
+            # The number's last owner has not been told yet that it lost it; this would take back that watch.
+            return
         try:
             self._loop.unwatch_fd(pipe.reader)
         except IoNotWatched:

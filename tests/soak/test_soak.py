@@ -153,13 +153,14 @@ class Leaky(Loop):
         Leaky.left += os.pipe()
 
 
-@pytest.mark.real_time(reason="the soak is")
+@pytest.mark.once
+@pytest.mark.real_time(reason="the soak itself needs it")
 @pytest.mark.parametrize(
     ("fault", "sentence"),
     [
         (Losing, "messages were lost|have no fate|sent by users"),
         (Doubling, "it came twice, or was never accepted"),
-        (Hasty, "ns early"),
+        (Hasty, "ns early|out of order"),
         (Forgetful, "cancelled"),
         (Deaf, "never heard of the end"),
         (Mixed, "out of order|sent by users|messages were lost"),
@@ -191,6 +192,7 @@ def _storm(_plan: type[Plan], _random: Random, _seconds: float, factories: tuple
     )
 
 
+@pytest.mark.once
 def test_memory_that_grows_is_a_sentence() -> None:
     then = Memory(0, 0)
     assert Memory(RESIDENT_TOLERANCE, BLOCKS_TOLERANCE).growth(then) == []

@@ -18,8 +18,7 @@ Cancellation. Stopping an actor cancels the task that drives it. A task that som
 it back (`uncancel`) is not used again: the pool must not hand one message's cancellation to the next.
 
 Refused: one driver for each actor (a parked task for every idle actor), and eager tasks (3.12 has them, 3.11 has not, and
-they are still a task a message). The cost: a driver that is cancelled from outside before its own first step cannot
-take that cancellation; another one is made that can, and for the rest of that message the task is that one.
+they are still a task a message).
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ class Driver:
         self._stray: BaseException | None = None
         # Whether it is among those that may be given something to do.
         self.is_listed = False
-        self.task = drivers.host.create_task(self._live(), name="bandstand driver", context=drivers.context)
+        self.task = drivers.host.create_task(Starter(self), name="bandstand driver", context=drivers.context)
         self.task.add_done_callback(self._ended, context=drivers.context)
 
     def take(
@@ -113,7 +112,6 @@ class Driver:
         *,
         is_begun: bool,
         yielded: object,
-        stray: BaseException | None = None,
     ) -> None:
         """Go on with a coroutine: from its beginning, or from where it waits for `yielded`."""
         self._cell = cell
@@ -121,16 +119,12 @@ class Driver:
         self._context = context
         self._is_begun = is_begun
         self._yielded = yielded
-        self._stray = stray
         if self._park is not None and not self._park.done():
             self._park.set_result(None)
 
     def cancel(self) -> None:
         """Cancel the coroutine at hand, as a task is cancelled."""
-        if self._has_started:
-            self.task.cancel()
-        else:
-            self._stray = asyncio.CancelledError()
+        self.task.cancel()
 
     @property
     def is_free(self) -> bool:
@@ -144,8 +138,19 @@ class Driver:
         """Whether it has a coroutine to drive."""
         return self._coroutine is not None
 
-    async def _live(self) -> None:
+    def starts_with(self, error: tuple[Any, ...]) -> bool:
+        """Whether an error that was thrown into the task is its very first step; then it is kept."""
+        if self._has_started:
+            return False
+        first = error[0]
+        self._stray = first if isinstance(first, BaseException) else asyncio.CancelledError()
+        return True
+
+    async def live(self) -> None:
+        """What the task does, for as long as it lives."""
         self._has_started = True
+        if self._stray is not None and not self.is_busy():
+            return
         while True:
             if not self.is_busy():
                 self._park = self._drivers.host.create_future()
@@ -213,12 +218,41 @@ class Driver:
             self._drivers.end_step()
 
     def _ended(self, _task: asyncio.Task[None]) -> None:
-        """The task is over. If somebody cancelled it before its very first step, its coroutine needs another driver."""
+        """The task is over."""
         self._drivers.forget(self)
-        job, cell = self._coroutine, self._cell
-        if job is not None and cell is not None:
-            self._coroutine = None
-            self._drivers.hand_over(cell, job, self._context, is_begun=self._is_begun, yielded=self._yielded)
+
+
+@final
+class Starter(Coroutine[Any, Any, None]):
+    """The coroutine of a driver's task, which starts whatever happens.
+
+    A task that is cancelled before its first step throws the cancellation into a coroutine that has not begun, and that
+    is the end of both. But the driver may have been given a coroutine already, whose first step was made in its name:
+    it must start, and pass the cancellation on.
+    """
+
+    __slots__ = ("_driver", "_inner")
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._inner = driver.live()
+
+    def send(self, value: Any) -> Any:
+        """Go on."""
+        return self._inner.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """Go on with an error; if it is the very first step, begin and keep the error for the coroutine at hand."""
+        if self._driver.starts_with(error):
+            return self._inner.send(None)
+        return self._inner.throw(*error)
+
+    def close(self) -> None:
+        """End."""
+        self._inner.close()
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self._inner.__await__()
 
 
 @final
@@ -285,14 +319,6 @@ class Drivers:
         self._all.add(driver)
         return driver
 
-    def hand_over(
-        self, cell: Cell, job: Coroutine[Any, Any, Any], context: Context, *, is_begun: bool, yielded: object
-    ) -> None:
-        """Have another driver take a coroutine over, and tell it of the cancellation that ended the first one."""
-        driver = Driver(self)
-        self._all.add(driver)
-        driver.take(cell, job, context, is_begun=is_begun, yielded=yielded, stray=asyncio.CancelledError())
-
     def offer(self, driver: Driver) -> None:
         """Note that a driver may be given something to do."""
         if not driver.is_listed:
@@ -317,10 +343,10 @@ class Drivers:
         """The tasks whose coroutine has not ended yet."""
         return [driver.task for driver in self._all if driver.is_busy() and not driver.task.done()]
 
-    def close(self) -> list[asyncio.Task[None]]:
-        """Cancel all that is left; the tasks that will end at once, which are the parked ones."""
+    def close(self, *, has_waited: bool) -> list[asyncio.Task[None]]:
+        """Cancel all that is left; the tasks to wait for, which are not those that were waited for in vain."""
+        busy = self.busy() if has_waited else []
         tasks = [driver.task for driver in self._all if not driver.task.done()]
-        parked = [driver.task for driver in self._all if not driver.is_busy() and not driver.task.done()]
         for task in tasks:
             task.cancel()
-        return parked
+        return [task for task in tasks if task not in busy]

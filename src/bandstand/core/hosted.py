@@ -258,7 +258,7 @@ class Hosted(Pumped):
                 stragglers,
             )
         drivers, self._drivers = self._drivers, None
-        return [] if drivers is None else drivers.close()
+        return [] if drivers is None else drivers.close(has_waited=has_waited)
 
     def _release(self) -> None:
         """Give back what the rest of the loop holds. The storeys above override it."""

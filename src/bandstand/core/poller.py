@@ -22,6 +22,7 @@ from __future__ import annotations
 import os
 import select
 import stat
+from fcntl import F_DUPFD_CLOEXEC, fcntl
 from typing import TYPE_CHECKING, TypeAlias, final
 
 from bandstand.core.vocabulary import Interest, Readiness
@@ -36,6 +37,7 @@ Identity: TypeAlias = tuple[int, int, int]
 
 MOST_EVENTS = 1024
 SWEPT_AT_ONCE = 256
+OUT_OF_THE_WAY = 512
 
 
 @final
@@ -120,16 +122,22 @@ class Poller:
         self._by_actor.setdefault(actor, {})[fd] = watch
         return watch
 
-    def remove(self, watch: Watch) -> None:
-        """Stop a watch. What waits of it in a mailbox is not wanted any more."""
+    def remove(self, watch: Watch) -> bool:
+        """Stop a watch. What waits of it in a mailbox is not wanted any more.
+
+        False if its descriptor was closed behind our back: then the epoll must be built anew.
+        """
         watch.is_wanted = False
         self.forget(watch)
-        if not watch.is_broken and watch.is_same():
-            try:
-                self._epoll.unregister(watch.fd)
-            except OSError:
-                # It was closed since we looked: then the kernel has forgotten it already.
-                return
+        if watch.is_broken:
+            return True
+        if not watch.is_same():
+            return False
+        try:
+            self._epoll.unregister(watch.fd)
+        except OSError:
+            return False
+        return True
 
     def forget(self, watch: Watch) -> None:
         """Take a watch out of the books; what waits of it in a mailbox is still wanted."""
@@ -181,22 +189,24 @@ class Poller:
         # numbers that were opened again on the very same file, where identities are equal.
         return [watch for watch in live if not (self.arm(watch) if watch.is_armed else watch.is_same())]
 
-    def rebuild(self) -> None:
-        """Start over with a fresh epoll, for the living watches only.
+    def rebuild(self) -> select.epoll | None:
+        """Start over with a fresh epoll, for the living watches only; the old one, for the caller to close.
 
         A number that was closed while a duplicate keeps its file open stays in an epoll, under that number, and cannot
         be told to go: whoever has the number next would get its events. Closing by mistake is rare; this is the way out.
+        None if the process has no descriptor to spare: then the old one stays, and the next time will do.
         """
-        fresh = make_epoll()
+        try:
+            fresh = make_epoll()
+        except IoRegistrationFailed:
+            return None
         for watch in self._watches.values():
-            if not watch.is_broken:
-                try:
-                    fresh.register(watch.fd, watch.mask if watch.is_armed else select.EPOLLONESHOT)
-                except OSError:
-                    # Closed as well: arming or the sweep will find it.
-                    continue
-        self._epoll.close()
-        self._epoll = fresh
+            if watch.is_broken or not (self.arm(watch) if watch.is_armed else watch.is_same()):
+                # Closed as well, and maybe opened again as something else: the sweep will find it.
+                continue
+            fresh.register(watch.fd, watch.mask if watch.is_armed else select.EPOLLONESHOT)
+        old, self._epoll = self._epoll, fresh
+        return old
 
     def close(self) -> None:
         """Release the epoll. The watched descriptors are their owners'."""
@@ -221,8 +231,19 @@ def readiness_of(mask: int, wanted: int) -> Readiness:
 
 
 def make_epoll() -> select.epoll:
-    """Make an epoll, or say why there is none."""
+    """Make an epoll, or say why there is none.
+
+    Its number is a high one where that is possible. Somebody who closes a descriptor twice by mistake closes whatever
+    has got its number meanwhile, and a host whose descriptor is closed under it may abort the process.
+    """
     try:
-        return select.epoll()
+        low = select.epoll()
     except OSError as error:
         raise IoRegistrationFailed(f"nothing can be watched: {error.strerror}") from error
+    try:
+        high = fcntl(low.fileno(), F_DUPFD_CLOEXEC, OUT_OF_THE_WAY)
+    except OSError:
+        # Numbers that high are not allowed here.
+        return low
+    low.close()
+    return select.epoll.fromfd(high)

@@ -28,6 +28,8 @@ class Watching(Hosted):
         super().__init__(loop_tag, config, clock)
         self._poller: Poller | None = None
         self._sweep_timer: Timer | None = None
+        # A descriptor was closed behind our back: before anything is polled, the poller is to be built anew.
+        self._has_ghosts = False
 
     def watch_fd(self, fd: int, owner: ActorId | int, interest: Interest) -> None:
         """Tell `owner` when a descriptor is ready, by an `IoEvent` with tag `SystemTag.IO` on its SYSTEM lane.
@@ -104,7 +106,8 @@ class Watching(Hosted):
 
     def _unwatch_one(self, watch: Watch) -> None:
         assert self._poller is not None
-        self._poller.remove(watch)
+        if not self._poller.remove(watch):
+            self._has_ghosts = True
         self._end_watch(watch.actor)
         if not watch.is_broken:
             self._watched_fds -= 1
@@ -118,15 +121,20 @@ class Watching(Hosted):
 
     def _give_up(self, watch: Watch) -> None:
         """Watch a descriptor no more that is not what it was, and make sure that its number speaks for nobody else."""
-        assert self._poller is not None
         watch.is_broken = True
         self._watched_fds -= 1
-        if self._host is not None:
-            self._host.remove_reader(self._poller.fileno())
-        self._poller.rebuild()
-        if self._host is not None:
-            self._host.add_reader(self._poller.fileno())
+        self._has_ghosts = True
         self._rest()
+
+    def _rebuild(self, poller: Poller) -> None:
+        old = poller.rebuild()
+        if old is None:
+            self._has_ghosts = True
+            return
+        if self._host is not None:
+            self._host.remove_reader(old.fileno())
+            self._host.add_reader(poller.fileno())
+        old.close()
 
     def _rest(self) -> None:
         """Sweep no more while nothing is watched."""
@@ -146,6 +154,9 @@ class Watching(Hosted):
 
     def _poll_io(self) -> None:
         assert self._poller is not None
+        if self._has_ghosts:
+            self._has_ghosts = False
+            self._rebuild(self._poller)
         for watch, readiness in self._poller.poll():
             if readiness is None:
                 self._break_off(watch)

@@ -1,0 +1,274 @@
+"""The stall watchdog: a behavior that blocks the thread is named while it still does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from bandstand.core import ActorId, Context, Loop
+from bandstand.core.watchdog import Watchdog
+from tests.core.stage import HostFactory, LoopMaker, idle
+
+PATIENCE = 30  # seconds to wait for what must come
+STALL_MS = 20
+
+pytestmark = pytest.mark.real_time(reason="a thread is blocked for real, for a few times 20 ms")
+
+
+class Listener(logging.Handler):
+    """Hears the watchdog, and lets others wait for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reports: list[str] = []
+        self.heard = threading.Semaphore(0)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "blocked the loop" in record.getMessage():
+            assert record.levelno == logging.WARNING
+            self.reports.append(record.getMessage())
+            self.heard.release()
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    listener = Listener()
+    logger = logging.getLogger("bandstand.core")
+    logger.addHandler(listener)
+    yield listener
+    logger.removeHandler(listener)
+
+
+def watchdogs() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if "watchdog" in thread.name]
+
+
+class Letter:
+    """The message that stalls; its type is named."""
+
+
+def a_function_that_blocks(listener: Listener) -> None:
+    """Block the thread until the watchdog has said so."""
+    assert listener.heard.acquire(timeout=PATIENCE), "the watchdog said nothing"
+
+
+# --- a stall is named -----------------------------------------------------------------------------------------------------
+
+
+def blocks(ctx: Context[Listener], data: object) -> None:
+    a_function_that_blocks(ctx.state)
+
+
+async def blocks_at_once(ctx: Context[Listener], data: object) -> None:
+    a_function_that_blocks(ctx.state)
+
+
+async def blocks_later(ctx: Context[Listener], data: object) -> None:
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    a_function_that_blocks(ctx.state)
+
+
+async def blocks_in_its_clean_up(ctx: Context[Listener], data: object) -> None:
+    ctx.loop.send(ctx.loop.spawn(lambda ctx, data: ctx.loop.stop_actor(data)), ctx.self_id)
+    try:
+        await asyncio.Event().wait()
+    finally:
+        a_function_that_blocks(ctx.state)
+
+
+async def does_nothing(ctx: Context[Any], data: object) -> None:
+    pass
+
+
+@pytest.fixture(params=["run", "async with"])
+def drive(request: pytest.FixtureRequest, loop_factory: HostFactory) -> Callable[[Loop], None]:
+    if request.param == "run":
+        return lambda loop: loop.run(until_idle=True)
+
+    async def main(loop: Loop) -> None:
+        async with loop:
+            while loop.statistics().ready or loop.statistics().in_flight:  # noqa: ASYNC110 -- there is no event
+                await asyncio.sleep(0)
+
+    def guest(loop: Loop) -> None:
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            runner.run(main(loop))
+
+    return guest
+
+
+@pytest.mark.guarantee("G39")
+@pytest.mark.parametrize("warmed", [False, True], ids=["first message", "later message"])
+@pytest.mark.parametrize(
+    "behavior",
+    [blocks, blocks_at_once, blocks_later, blocks_in_its_clean_up],
+    ids=lambda behavior: behavior.__name__,
+)
+def test_a_stall_is_reported_while_it_lasts_with_actor_message_and_stack(
+    make_loop: LoopMaker, drive: Callable[[Loop], None], listener: Listener, behavior: Any, warmed: bool
+) -> None:
+    loop = make_loop(stall_ms=STALL_MS)
+    if warmed:
+        for kind in (idle, does_nothing):
+            loop.send(loop.spawn(kind), None)
+    actor = loop.spawn(behavior, listener, name="sleepy")
+    loop.send(actor, Letter())
+    drive(loop)
+    assert loop.statistics().ended_panic == 0, "it waited for the report, in vain"
+    (report,) = listener.reports
+    for part in (
+        repr(actor),
+        "sleepy",
+        "Letter",
+        f"{STALL_MS} ms",
+        behavior.__name__,
+        a_function_that_blocks.__name__,
+    ):
+        assert part in report
+
+
+@pytest.mark.guarantee("G39")
+def test_each_message_that_stalls_is_reported_once(make_loop: LoopMaker, listener: Listener) -> None:
+    loop = make_loop(stall_ms=STALL_MS)
+    first, second = loop.spawn(blocks, listener, name="number one"), loop.spawn(blocks, listener)
+    for actor in (first, second, first):
+        loop.send(actor, Letter())
+    loop.run(until_idle=True)
+    assert len(listener.reports) == 3
+    assert sum("number one" in report for report in listener.reports) == 2
+    assert sum("(unnamed)" in report for report in listener.reports) == 1
+
+
+@pytest.mark.guarantee("G39")
+def test_a_coroutine_that_waits_blocks_nobody(make_loop: LoopMaker) -> None:
+    # Looks inside, at what the watchdog sees: a stall that is not reported proves little.
+    loop = make_loop(stall_ms=60_000)
+    seen: list[bool] = []
+
+    def look() -> bool:
+        deadline = monotonic() + PATIENCE
+        while loop._at_hand()[1] is not None:  # pyright: ignore[reportPrivateUsage]
+            if monotonic() > deadline:
+                return False
+        return True
+
+    async def waiting(ctx: Context[Any], data: object) -> None:
+        for _ in range(3):
+            assert loop._at_hand()[1:] == (ctx.self_id, "patient", data)  # pyright: ignore[reportPrivateUsage]
+            seen.append(await asyncio.to_thread(look))
+
+    loop.send(loop.spawn(waiting, name="patient"), Letter())
+    loop.run(until_idle=True)
+    assert seen == [True] * 3
+
+
+# --- its thread -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G39")
+def test_there_is_a_thread_while_the_loop_runs_and_none_afterwards(
+    make_loop: LoopMaker, drive: Callable[[Loop], None]
+) -> None:
+    seen: list[int] = []
+    loop = make_loop(stall_ms=1000)
+    assert watchdogs() == []
+    loop.send(loop.spawn(lambda ctx, data: seen.append(len(watchdogs()))), None)
+    drive(loop)
+    assert seen == [1]
+    assert watchdogs() == []
+
+
+@pytest.mark.guarantee("G39")
+def test_off_is_the_default_and_starts_no_thread(
+    make_loop: LoopMaker, drive: Callable[[Loop], None], listener: Listener
+) -> None:
+    before = threading.active_count()
+    seen: list[int] = []
+    blocked: list[bool] = []
+    loop = make_loop()
+
+    def look(ctx: Context[Any], data: object) -> None:
+        seen.append(threading.active_count())
+        blocked.append(listener.heard.acquire(timeout=5 * STALL_MS / 1000))
+
+    loop.send(loop.spawn(look), None)
+    drive(loop)
+    assert seen == [before]
+    assert blocked == [False]
+
+
+@pytest.mark.guarantee("G39", "G22")
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit], ids=lambda error: error.__name__)
+def test_the_thread_is_gone_however_run_ends(make_loop: LoopMaker, error: type[BaseException]) -> None:
+    loop = make_loop(stall_ms=1000)
+
+    def leave(ctx: Context[Any], data: object) -> None:
+        raise error
+
+    loop.send(loop.spawn(leave), None)
+    with pytest.raises(error):
+        loop.run()
+    assert watchdogs() == []
+
+
+# --- by itself: what it makes of what it sees -----------------------------------------------------------------------------
+
+
+class View:
+    """What a watchdog sees, look by look; the last one stays."""
+
+    def __init__(self, *looks: tuple[int, ActorId | None, str | None, object]) -> None:
+        self._looks = looks
+        self.count = 0
+        self.is_enough = threading.Event()
+
+    def __call__(self) -> tuple[int, ActorId | None, str | None, object]:
+        self.count += 1
+        if self.count == 100:
+            self.is_enough.set()
+        return self._looks[min(self.count, len(self._looks)) - 1]
+
+
+def watch(view: View) -> None:
+    """Have a watchdog look a hundred times."""
+    watchdog = Watchdog(view, 1, logging.getLogger("bandstand.core"))
+    assert view.is_enough.wait(PATIENCE)
+    watchdog.stop()
+    assert watchdogs() == []
+
+
+@pytest.mark.guarantee("G39")
+def test_a_message_that_never_ends_is_reported_once(loop: Loop, listener: Listener) -> None:
+    watch(View((1, loop.spawn(idle), "endless", Letter())))
+    assert len(listener.reports) == 1
+    assert "endless" in listener.reports[0]
+
+
+@pytest.mark.guarantee("G39")
+def test_quick_messages_are_no_stall_however_many(loop: Loop, listener: Listener) -> None:
+    actor = loop.spawn(idle)
+    watch(View(*((number, actor, "busy", Letter()) for number in range(100)), (100, None, None, None)))
+    assert listener.reports == []
+
+
+@pytest.mark.guarantee("G39")
+def test_an_idle_loop_is_no_stall(listener: Listener) -> None:
+    watch(View((7, None, None, None)))
+    assert listener.reports == []
+
+
+@pytest.mark.guarantee("G39")
+def test_a_stall_after_a_pause_counts_from_its_own_beginning(loop: Loop, listener: Listener) -> None:
+    actor = loop.spawn(idle)
+    looks: list[tuple[int, ActorId | None, str | None, object]] = []
+    for number in range(20):
+        looks += [(number, actor, "busy", Letter())] * 2 + [(number, None, None, None)] * 5
+    watch(View(*looks))
+    assert listener.reports == []

@@ -1,0 +1,308 @@
+"""Messages from other threads against a model: which are let in, which are refused, and in which order they are seen.
+
+`send_async` is the same call on the loop's own thread, so any interleaving of it with ticks, local sends, timers and
+ends can be played here without a thread. Real threads are in the last test, with scripts that are drawn.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from bandstand.core import ActorId, Context, Lane, Loop, LoopConfig, Overflow
+from bandstand.errors import LoopClosed, MailboxFull, NoSuchActor
+from bandstand.testing import VirtualClock
+from tests.core.stage import USER_LANES, check_books
+
+PATIENCE = 30
+RESERVE = 4
+lanes = st.sampled_from(USER_LANES)
+policies = st.sampled_from(Overflow)
+
+
+class Letter(NamedTuple):
+    number: int
+    lane: Lane
+
+
+class Box:
+    """The model of one mailbox: three lanes, and the slots that are promised."""
+
+    def __init__(self, actor: ActorId, cap: int, policy: Overflow) -> None:
+        self.actor = actor
+        self.room = cap - RESERVE
+        self.policy = policy
+        self.waiting: dict[Lane, deque[int]] = {lane: deque() for lane in USER_LANES}
+        self.promised: Counter[Lane] = Counter()
+
+    def is_full(self, lane: Lane) -> bool:
+        return len(self.waiting[lane]) + self.promised[lane] >= self.room
+
+    def overflow(self, letter: Letter) -> int:
+        """Give something up for a letter that met a full lane; which."""
+        queue = self.waiting[letter.lane]
+        if self.policy is Overflow.DROP_NEWEST or not queue:
+            return letter.number
+        given_up = queue.popleft() if self.policy is Overflow.DROP_OLDEST else queue.pop()
+        queue.append(letter.number)
+        return given_up
+
+
+class Arrivals(RuleBasedStateMachine):
+    """One loop, driven by hand; inboxes of few messages, so that the bound on unpromised ones is not met here."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = VirtualClock()
+        self.count = 0
+        self.boxes: list[Box] = []
+        self.ended: list[Box] = []
+        # What was let in and has not come in yet: whose, which, and whether it has its slot.
+        self.inbox: list[tuple[Box, Letter, bool]] = []
+        self.seen: dict[ActorId, list[int]] = {}
+        self.expected: dict[ActorId, list[int]] = {}
+        self.dead: list[int] = []
+        self.dead_expected: list[int] = []
+        self.dropped: list[int] = []
+        self.dropped_expected: list[int] = []
+        self.refused = 0
+        self.sent = 0
+
+    @initialize()
+    def set_up(self) -> None:
+        # A visit handles whatever waits: the model need not know about budgets.
+        self.loop = Loop(LoopConfig(max_msgs_per_actor=10_000), clock=self.clock)
+        self.loop.set_observer(self)
+
+    def teardown(self) -> None:
+        if hasattr(self, "loop"):
+            self.loop.destroy()
+            check_books(self.loop)
+
+    # What the loop tells.
+
+    def behavior(self, ctx: Context[Any], data: int) -> None:
+        self.seen[ctx.self_id].append(data)
+
+    def on_dead_letter(self, target: ActorId, lane: Lane, data: Any, tag: int, sender: ActorId | int) -> None:
+        self.dead.append(data)
+
+    def on_dropped(self, target: ActorId, lane: Lane, data: Any, tag: int, sender: ActorId | int) -> None:
+        self.dropped.append(data)
+
+    # What happens.
+
+    @rule(cap=st.integers(5, 8), policy=policies)
+    def spawn(self, cap: int, policy: Overflow) -> None:
+        if len(self.boxes) < 4:
+            actor = self.loop.spawn(self.behavior, mailbox_cap=cap, overflow=policy)
+            self.boxes.append(Box(actor, cap, policy))
+            self.seen[actor] = []
+            self.expected[actor] = []
+
+    @precondition(lambda self: bool(self.boxes))
+    @rule(data=st.data(), lane=lanes, times=st.integers(1, 4), by_number=st.booleans())
+    def send_async(self, data: st.DataObject, lane: Lane, times: int, by_number: bool) -> None:
+        box = data.draw(st.sampled_from(self.boxes))
+        if (
+            sum(1 for other, _, promised in self.inbox if other is box and not promised) + times
+            > box.room + RESERVE
+        ):
+            return
+        for _ in range(times):
+            self.count += 1
+            letter = Letter(self.count, lane)
+            target = int(box.actor) if by_number else box.actor
+            is_full = box.is_full(lane)
+            if is_full and box.policy is Overflow.REJECT:
+                with pytest.raises(MailboxFull):
+                    self.loop.send_async(target, letter.number, lane=lane)
+                self.refused += 1
+                self.sent += 1
+                continue
+            self.loop.send_async(target, letter.number, lane=lane)
+            if not is_full:
+                box.promised[lane] += 1
+            self.inbox.append((box, letter, not is_full))
+
+    @precondition(lambda self: bool(self.boxes))
+    @rule(data=st.data(), lane=lanes, times=st.integers(1, 4))
+    def send(self, data: st.DataObject, lane: Lane, times: int) -> None:
+        box = data.draw(st.sampled_from(self.boxes))
+        for _ in range(times):
+            self.count += 1
+            self.sent += 1
+            letter = Letter(self.count, lane)
+            is_full = box.is_full(lane)
+            accepted = self.loop.try_send(box.actor, letter.number, lane=lane)
+            assert accepted is not (is_full and box.policy is Overflow.REJECT)
+            if not accepted:
+                self.refused += 1
+            elif is_full:
+                self.dropped_expected.append(box.overflow(letter))
+            else:
+                box.waiting[lane].append(letter.number)
+
+    @precondition(lambda self: bool(self.boxes))
+    @rule(data=st.data())
+    def end(self, data: st.DataObject) -> None:
+        box = data.draw(st.sampled_from(self.boxes))
+        self.boxes.remove(box)
+        self.ended.append(box)
+        self.loop.stop_actor(box.actor)
+        for lane in USER_LANES:
+            self.dead_expected += box.waiting[lane]
+        with pytest.raises(NoSuchActor):
+            self.loop.send_async(box.actor, "too late")
+        self.refused += 1
+        self.sent += 1
+
+    @rule()
+    def tick(self) -> None:
+        """All that has come in goes to its mailbox, in order; then everybody handles what waits, lane by lane."""
+        for box, letter, promised in self.inbox:
+            self.sent += 1
+            if box in self.ended:
+                self.dead_expected.append(letter.number)
+                continue
+            if promised:
+                box.promised[letter.lane] -= 1
+                box.waiting[letter.lane].append(letter.number)
+            elif box.is_full(letter.lane):
+                self.dropped_expected.append(box.overflow(letter))
+            else:
+                box.waiting[letter.lane].append(letter.number)
+        self.inbox.clear()
+        for box in self.boxes:
+            for lane in USER_LANES:
+                self.expected[box.actor] += box.waiting[lane]
+                box.waiting[lane].clear()
+        self.loop.poll_once()
+        assert self.loop.statistics().ready == 0
+
+    @invariant()
+    def as_the_model_says(self) -> None:
+        assert self.seen == self.expected
+        assert self.dead == self.dead_expected
+        assert self.dropped == self.dropped_expected
+        if hasattr(self, "loop"):
+            books = self.loop.statistics()
+            assert (books.sent, books.refused) == (self.sent, self.refused)
+            assert books.dead == len(self.dead)
+            check_books(self.loop)
+
+
+TestArrivals = pytest.mark.spec("J15", "J24")(pytest.mark.guarantee("G37", "G5", "G10")(Arrivals.TestCase))
+
+
+@pytest.mark.spec("J15")
+@pytest.mark.guarantee("G37", "G9", "G10")
+@given(
+    cap=st.integers(5, 12),
+    before=st.integers(0, 12),
+    flood=st.integers(0, 200),
+    policy=st.sampled_from([Overflow.DROP_NEWEST, Overflow.DROP_OLDEST, Overflow.CONFLATE]),
+)
+def test_a_flood_leaves_what_the_policy_says(cap: int, before: int, flood: int, policy: Overflow) -> None:
+    """However many come, from afar as from the loop itself: the same are left, and all others are counted."""
+
+    def outcome(*, from_afar: bool) -> tuple[list[int], int]:
+        seen: list[int] = []
+
+        def behavior(ctx: Context[Any], data: int) -> None:
+            seen.append(data)
+
+        with Loop(clock=VirtualClock()) as loop:
+            actor = loop.spawn(behavior, mailbox_cap=cap, overflow=policy)
+            for number in range(before):
+                loop.send(actor, number)
+            for number in range(before, before + flood):
+                (loop.send_async if from_afar else loop.send)(actor, number)
+            while loop.poll_once():
+                pass
+            books = loop.statistics()
+            assert (books.sent, books.refused, books.waiting) == (before + flood, 0, 0)
+            assert books.handled + books.dropped == before + flood
+            return seen, books.dropped
+
+    assert outcome(from_afar=True) == outcome(from_afar=False)
+
+
+class Script(NamedTuple):
+    """What one thread does: how many messages to which actor, one after the other."""
+
+    sends: list[tuple[int, Lane]]
+
+
+scripts = st.lists(
+    st.builds(Script, st.lists(st.tuples(st.integers(0, 2), lanes), max_size=60)), min_size=1, max_size=4
+)
+
+
+def check_order(place: int, state: list[Any], accepted: list[list[tuple[int, int, Lane]]]) -> None:
+    """What one actor saw of each thread, lane by lane: what that thread had sent it, from the first on."""
+    for who, sends in enumerate(accepted):
+        for lane in USER_LANES:
+            mine = [data[1] for data, of in state if data[0] == who and of is lane]
+            due = [number for number, target, to in sends if target == place and to is lane]
+            assert mine == due[: len(mine)], "in order, without a gap, none twice"
+
+
+@pytest.mark.spec("J15", "J24")
+@pytest.mark.guarantee("G37", "G10", "G26")
+@settings(max_examples=30)
+@given(
+    plays=scripts,
+    caps=st.lists(st.integers(5, 40), min_size=3, max_size=3),
+    ticks=st.integers(0, 30),
+    victim=st.integers(0, 3),
+)
+def test_threads_that_play_scripts(plays: list[Script], caps: list[int], ticks: int, victim: int) -> None:
+    """Whatever real threads send while the loop ticks, an actor ends and at last the loop: one fate each, in order."""
+    with Loop(clock=VirtualClock()) as loop:
+        seen: list[list[Any]] = [[], [], []]
+        actors = [
+            loop.spawn(lambda ctx, data: ctx.state.append((data, ctx.lane)), state, mailbox_cap=cap)
+            for state, cap in zip(seen, caps, strict=True)
+        ]
+        accepted: list[list[tuple[int, int, Lane]]] = [[] for _ in plays]
+        refused = [0] * len(plays)
+        start = threading.Barrier(len(plays) + 1)
+
+        def play(who: int) -> None:
+            start.wait(PATIENCE)
+            for number, (target, lane) in enumerate(plays[who].sends):
+                try:
+                    loop.send_async(actors[target], (who, number), lane=lane)
+                except (MailboxFull, NoSuchActor, LoopClosed):
+                    refused[who] += 1
+                else:
+                    accepted[who].append((number, target, lane))
+
+        threads = [threading.Thread(target=play, args=(who,)) for who in range(len(plays))]
+        for thread in threads:
+            thread.start()
+        start.wait(PATIENCE)
+        for tick in range(ticks):
+            loop.poll_once()
+            if tick == ticks // 2 and victim < 3:
+                loop.stop_actor(actors[victim])
+        loop.destroy()
+        for thread in threads:
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
+        for place, state in enumerate(seen):
+            check_order(place, state, accepted)
+        books = loop.statistics()
+        total = sum(map(len, accepted))
+        assert books.handled == sum(map(len, seen))
+        assert books.handled + books.dead == total
+        assert books.refused == sum(refused)
+        assert books.sent == total + sum(refused)
+        check_books(loop)

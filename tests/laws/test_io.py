@@ -1,0 +1,348 @@
+"""The sixth invariant of the seed (000 §8): a descriptor that becomes ready gives its owner exactly one event for it,
+unless the owner ends or the descriptor is unwatched.
+
+The machine has a few pipes, whose bytes are numbered, and owners that read one byte, or some, or all for each event. It
+keeps no copy of the runtime; it holds it to what an owner can see: an event comes only to the present owner, only for
+what was asked for, only if there is something to read (or room to write), not twice for the same, and it does come.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from bandstand.core import STOP, ActorId, Context, Interest, IoEvent, Loop, LoopConfig, Readiness, Verdict
+from bandstand.errors import IoNotWatched, IoRegistrationFailed, NoSuchActor
+from bandstand.testing import VirtualClock
+from tests.core.plumbing import Plumbing
+from tests.core.stage import check_books
+
+SWEEP = 1000
+
+
+class Pipe:
+    """A pipe, and what the ledger says about it. `number` is its reading end's, as long as that is open."""
+
+    def __init__(self, plumbing: Plumbing) -> None:
+        self.number, self.write = plumbing.pipe()
+        self.unread = 0
+        self.is_open = True
+
+
+class Watched:
+    """One watch, from `watch_fd` to its end, and what its owner was told."""
+
+    def __init__(self, pipe: Pipe, owner: ActorId) -> None:
+        self.pipe = pipe
+        self.owner = owner
+        self.events = 0
+        self.written = pipe.unread
+        self.errors = 0
+
+
+class Io(RuleBasedStateMachine):
+    """Watching, writing, reading, closing, ending and ticking in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.plumbing = Plumbing()
+        self.clock = VirtualClock()
+        self.pipes: list[Pipe] = []
+        self.owners: list[ActorId] = []
+        self.appetite: dict[ActorId, int] = {}
+        self.mortal: set[ActorId] = set()
+        # By number: what is watched under it now, as the ledger has it. A closed pipe's stays until its owner was told.
+        self.watched: dict[int, Watched] = {}
+        # Watches that were replaced by another one of the same number: their owners have still to be told.
+        self.replaced: list[Watched] = []
+        self.faults: list[str] = []
+
+    @initialize(visits=st.integers(1, 3), budget=st.integers(1, 4), cap=st.integers(5, 9))
+    def set_up(self, visits: int, budget: int, cap: int) -> None:
+        self.loop = Loop(
+            LoopConfig(
+                max_actors_per_tick=visits,
+                max_msgs_per_actor=budget,
+                default_mailbox_cap=cap,
+                fd_sweep_ms=SWEEP,
+            ),
+            clock=self.clock,
+        )
+        for _ in range(2):
+            self.add_owner(1)
+        for _ in range(2):
+            self.pipes.append(Pipe(self.plumbing))
+
+    def teardown(self) -> None:
+        if hasattr(self, "loop"):
+            self.loop.destroy()
+        self.plumbing.__exit__()
+
+    # What owners do.
+
+    def behavior(self, ctx: Context[Any], data: object) -> Verdict | None:
+        me = ctx.self_id
+        if not isinstance(data, IoEvent):
+            return None
+        if data.readiness is Readiness.ERROR:
+            self.hear_error(me, data.fd)
+            return None
+        watched = self.watched.get(data.fd)
+        if watched is None or watched.owner is not me:
+            self.faults.append(f"{me!r} was told of {data.fd}, which is not its own")
+        elif not watched.pipe.is_open:
+            self.faults.append(f"{data.fd} was told to be ready and is closed")
+        elif data.readiness is not Readiness.READ:
+            self.faults.append(f"{data.readiness} was not asked for")
+        else:
+            self.read(me, watched)
+            if me in self.mortal:
+                self.forget(me)
+                return STOP
+        return None
+
+    def read(self, me: ActorId, watched: Watched) -> None:
+        watched.events += 1
+        try:
+            part = os.read(watched.pipe.number, self.appetite[me])
+        except BlockingIOError:
+            self.faults.append(f"{watched.pipe.number} was told to be ready and is not")
+        else:
+            watched.pipe.unread -= len(part)
+
+    def hear_error(self, me: ActorId, number: int) -> None:
+        for watched in self.replaced:
+            if watched.owner is me and watched.pipe.number == number:
+                self.replaced.remove(watched)
+                return
+        watched_now = self.watched.get(number)
+        if watched_now is None or watched_now.owner is not me or watched_now.pipe.is_open:
+            self.faults.append(f"{me!r} was told that {number} is closed, which it is not")
+        elif watched_now.errors:
+            self.faults.append(f"{me!r} was told twice that {number} is closed")
+        else:
+            watched_now.errors += 1
+
+    def forget(self, owner: ActorId) -> None:
+        """An owner ends: its watches with it."""
+        self.owners.remove(owner)
+        for number, watched in list(self.watched.items()):
+            if watched.owner is owner:
+                del self.watched[number]
+        self.replaced = [watched for watched in self.replaced if watched.owner is not owner]
+
+    # What happens.
+
+    def add_owner(self, appetite: int) -> None:
+        owner = self.loop.spawn(self.behavior)
+        self.owners.append(owner)
+        self.appetite[owner] = appetite
+
+    @rule(appetite=st.sampled_from([1, 2, 100]), mortal=st.booleans())
+    def spawn(self, appetite: int, mortal: bool) -> None:
+        self.add_owner(appetite)
+        if mortal:
+            self.mortal.add(self.owners[-1])
+
+    @rule()
+    def open(self) -> None:
+        if len(self.pipes) < 12:
+            self.pipes.append(Pipe(self.plumbing))
+
+    @precondition(lambda self: bool(self.owners))
+    @rule(data=st.data())
+    def watch(self, data: st.DataObject) -> None:
+        pipe = data.draw(st.sampled_from(self.pipes))
+        owner = data.draw(st.sampled_from(self.owners))
+        before = self.watched.get(pipe.number)
+        if not pipe.is_open:
+            # Its number may be another pipe's by now, and then that one would be watched.
+            return
+        try:
+            self.loop.watch_fd(pipe.number, owner, Interest.READ)
+        except IoRegistrationFailed:
+            assert before is not None
+            assert before.pipe is pipe
+            return
+        if before is not None:
+            assert before.pipe is not pipe, "it was watched twice"
+            if not before.errors:
+                self.replaced.append(before)
+        self.watched[pipe.number] = Watched(pipe, owner)
+
+    @rule(data=st.data(), times=st.integers(1, 3))
+    def write(self, data: st.DataObject, times: int) -> None:
+        pipe = data.draw(st.sampled_from(self.pipes))
+        if not pipe.is_open:
+            return
+        for _ in range(times):
+            os.write(pipe.write, b"x")
+            pipe.unread += 1
+            watched = self.watched.get(pipe.number)
+            if watched is not None and watched.pipe is pipe:
+                watched.written += 1
+
+    @rule(data=st.data())
+    def unwatch(self, data: st.DataObject) -> None:
+        number = data.draw(st.sampled_from(self.pipes)).number
+        try:
+            self.loop.unwatch_fd(number)
+            assert number in self.watched
+            del self.watched[number]
+        except IoNotWatched:
+            assert number not in self.watched
+
+    @rule(data=st.data(), duplicate=st.booleans(), reopen=st.booleans())
+    def close(self, data: st.DataObject, duplicate: bool, reopen: bool) -> None:
+        pipe = data.draw(st.sampled_from(self.pipes))
+        if not pipe.is_open:
+            return
+        if duplicate:
+            self.plumbing.keep(os.dup(pipe.number))
+        self.plumbing.close(pipe.number)
+        pipe.is_open = False
+        if reopen:
+            self.pipes.append(Pipe(self.plumbing))
+
+    @precondition(lambda self: bool(self.owners))
+    @rule(data=st.data(), fail=st.booleans())
+    def end(self, data: st.DataObject, fail: bool) -> None:
+        owner = data.draw(st.sampled_from(self.owners))
+        self.forget(owner)
+        (self.loop.fail_actor if fail else self.loop.stop_actor)(owner)
+        with pytest.raises(NoSuchActor):
+            self.loop.watch_fd(self.pipes[0].number, owner, Interest.READ)
+
+    @precondition(lambda self: bool(self.owners))
+    @rule(data=st.data(), times=st.integers(1, 10))
+    def crowd(self, data: st.DataObject, times: int) -> None:
+        owner = data.draw(st.sampled_from(self.owners))
+        for _ in range(times):
+            self.loop.try_send(owner, "filler")
+
+    @rule(times=st.integers(1, 3))
+    def tick(self, times: int) -> None:
+        for _ in range(times):
+            self.loop.poll_once()
+
+    @rule()
+    def settle_down(self) -> None:
+        """Let everything come that is to come, then look that it has."""
+        for _ in range(3):
+            self.clock.advance(SWEEP)
+            quiet = 0
+            while quiet < 2:
+                handled = self.loop.poll_once()
+                quiet = 0 if handled or self.loop.statistics().ready else quiet + 1
+        for number, watched in self.watched.items():
+            if watched.pipe.is_open:
+                assert watched.pipe.unread == 0, f"{number} is ready and its owner was not told"
+            else:
+                assert watched.errors == 1, f"{number} was closed and its owner was not told"
+        assert self.replaced == [], "closed, replaced, and the old owner was not told"
+
+    @invariant()
+    def nothing_untrue_was_told(self) -> None:
+        assert self.faults == []
+
+    @invariant()
+    def no_event_without_a_byte(self) -> None:
+        """Each event was good for a byte at least: so there are never more events than bytes."""
+        for watched in self.watched.values():
+            assert watched.events <= watched.written
+
+    @invariant()
+    def books_balance(self) -> None:
+        if hasattr(self, "loop"):
+            check_books(self.loop)
+
+    @invariant()
+    def nothing_was_closed(self) -> None:
+        for pipe in self.pipes:
+            if pipe.is_open:
+                os.fstat(pipe.number)
+
+
+TestIo = pytest.mark.spec("J14", "J24")(pytest.mark.guarantee("G34", "G35", "G36")(Io.TestCase))
+
+
+@pytest.mark.spec("J24", "J14")
+@pytest.mark.guarantee("G34", "G35")
+@given(
+    writes=st.lists(st.integers(0, 3), min_size=1, max_size=20),
+    appetite=st.integers(1, 4),
+    crowd=st.integers(0, 20),
+    fate=st.sampled_from(["stays", "unwatched", "owner ends"]),
+)
+def test_invariant_6_io(writes: list[int], appetite: int, crowd: int, fate: str) -> None:
+    """Exactly one event for each readiness, unless the owner ends or the descriptor is unwatched; then none."""
+    with Plumbing() as plumbing, Loop(clock=VirtualClock()) as loop:
+        read, write = plumbing.pipe()
+        reads: list[int] = []
+
+        def behavior(ctx: Context[Any], data: object) -> None:
+            if isinstance(data, IoEvent):
+                assert data == IoEvent(read, Readiness.READ)
+                reads.append(len(os.read(read, appetite)))
+
+        owner = loop.spawn(behavior, mailbox_cap=5)
+        loop.watch_fd(read, owner, Interest.READ)
+        expected = 0
+        for count in writes:
+            os.write(write, b"x" * count)
+            for _ in range(crowd):
+                loop.try_send(owner, "filler")
+            # As many events as it takes to read it all, each with something to read.
+            expected += -(-count // appetite)
+            while loop.poll_once() or loop.statistics().ready:
+                pass
+            assert len(reads) == expected
+            assert all(reads)
+        assert sum(reads) == sum(writes)
+        if fate == "unwatched":
+            loop.unwatch_fd(read)
+        elif fate == "owner ends":
+            loop.stop_actor(owner)
+        os.write(write, b"x")
+        while loop.poll_once() or loop.statistics().ready:
+            pass
+        assert len(reads) == expected + (fate == "stays")
+        assert loop.statistics().ended_panic == 0
+        check_books(loop)
+
+
+@pytest.mark.spec("J24", "J14")
+@pytest.mark.guarantee("G34")
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=40))
+def test_every_ready_descriptor_of_many_is_told_once_before_any_is_told_twice(order: list[int]) -> None:
+    """Fair between descriptors, of one owner or of several, however long they stay ready."""
+    with Plumbing() as plumbing, Loop(clock=VirtualClock()) as loop:
+        fds = [plumbing.eventfd(1) for _ in range(5)]
+        told: Counter[int] = Counter()
+
+        def behavior(ctx: Context[Any], data: IoEvent) -> None:
+            told[data.fd] += 1
+
+        owners = [loop.spawn(behavior) for _ in range(2)]
+        for number, fd in enumerate(fds):
+            loop.watch_fd(fd, owners[number % 2], Interest.READ)
+        for which in order:
+            loop.poll_once()
+            assert max(told.values()) - min(told[fd] for fd in fds if _is_ready(fd)) <= 1
+            with suppress(BlockingIOError):
+                if which < 4:
+                    os.eventfd_read(fds[which])
+                    os.eventfd_write(fds[which], 1)
+
+
+def _is_ready(fd: int) -> bool:
+    import select
+
+    return bool(select.select([fd], [], [], 0)[0])
