@@ -38,8 +38,18 @@ def test_pages_type_check(tmp_path: Path) -> None:
     """What a reader copies passes the strictest checker they may have."""
     for page in pages():
         name = re.sub(r"\W", "_", page)
-        (tmp_path / f"{name}.py").write_text("\n".join(BLOCK.findall((ROOT / page).read_text("utf-8"))), "utf-8")
-    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", str(ROOT / "pyproject.toml"), str(tmp_path)]
+        (tmp_path / f"{name}.py").write_text(
+            "\n".join(BLOCK.findall((ROOT / page).read_text("utf-8"))), "utf-8"
+        )
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--config-file",
+        str(ROOT / "pyproject.toml"),
+        str(tmp_path),
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -159,8 +159,9 @@ class Io(RuleBasedStateMachine):
     @precondition(lambda self: bool(self.owners))
     @rule(data=st.data())
     def watch(self, data: st.DataObject) -> None:
-        pipe = data.draw(st.sampled_from(self.pipes))
-        owner = data.draw(st.sampled_from(self.owners))
+        self.watch_one(data.draw(st.sampled_from(self.pipes)), data.draw(st.sampled_from(self.owners)))
+
+    def watch_one(self, pipe: Pipe, owner: ActorId) -> None:
         before = self.watched.get(pipe.number)
         if not pipe.is_open:
             # Its number may be another pipe's by now, and then that one would be watched.
@@ -180,14 +181,16 @@ class Io(RuleBasedStateMachine):
     @rule(data=st.data(), times=st.integers(1, 3))
     def write(self, data: st.DataObject, times: int) -> None:
         pipe = data.draw(st.sampled_from(self.pipes))
-        if not pipe.is_open:
-            return
-        for _ in range(times):
-            os.write(pipe.write, b"x")
-            pipe.unread += 1
-            watched = self.watched.get(pipe.number)
-            if watched is not None and watched.pipe is pipe:
-                watched.written += 1
+        if pipe.is_open:
+            for _ in range(times):
+                self.write_one(pipe)
+
+    def write_one(self, pipe: Pipe) -> None:
+        os.write(pipe.write, b"x")
+        pipe.unread += 1
+        watched = self.watched.get(pipe.number)
+        if watched is not None and watched.pipe is pipe:
+            watched.written += 1
 
     @rule(data=st.data())
     def unwatch(self, data: st.DataObject) -> None:
@@ -210,6 +213,25 @@ class Io(RuleBasedStateMachine):
         pipe.is_open = False
         if reopen:
             self.pipes.append(Pipe(self.plumbing))
+
+    @precondition(lambda self: bool(self.owners) and bool(self.watched))
+    @rule(data=st.data(), duplicate=st.booleans(), watch=st.booleans(), write=st.booleans())
+    def reuse(self, data: st.DataObject, duplicate: bool, watch: bool, write: bool) -> None:
+        """A watched pipe is closed and another one gets its number."""
+        old = data.draw(st.sampled_from([watched.pipe for watched in self.watched.values()]))
+        if not old.is_open:
+            return
+        if duplicate:
+            self.plumbing.keep(os.dup(old.number))
+        self.plumbing.close(old.number)
+        old.is_open = False
+        new = Pipe(self.plumbing)
+        self.pipes.append(new)
+        if write:
+            self.write_one(new)
+            os.write(old.write, b"x")
+        if watch:
+            self.watch_one(new, data.draw(st.sampled_from(self.owners)))
 
     @precondition(lambda self: bool(self.owners))
     @rule(data=st.data(), fail=st.booleans())

@@ -24,9 +24,6 @@ LOOP_SOURCE = 0
 FIRST_THREAD = 1
 FIRST_DELAY = 16
 
-SURPLUS_IS_SILENT = True
-"""Whether what `send_async` gives up, a whole mailbox of the like waiting already, is counted without telling the observer."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Note:
@@ -186,8 +183,8 @@ class Books:
         self.expect(lost <= unbegun, f"{lost} messages were lost; only {unbegun} were never begun")
 
     def _surplus(self) -> list[Note]:
-        """Messages of other threads, without a fate so far, to those who give up what they have no room for."""
-        if not SURPLUS_IS_SILENT or not self.others:
+        """Messages of other threads, without a fate so far, to those who give up messages: a flood's are only counted."""
+        if not self.others:
             return []
         return [
             note

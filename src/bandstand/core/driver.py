@@ -1,73 +1,21 @@
-"""Performing coroutines: `async def` behaviors in real asyncio tasks, without a task for every message.
+"""A driver: one asyncio task that drives one coroutine after the other, and waits, parked, in between.
 
-The problem. What is written in an `async def` expects to run inside a Task: `asyncio.timeout`, TaskGroup and anyio ask
-for the current one and cancel it. A Task for each message would be simple, and cost several microseconds even for the
-many coroutines that never suspend at all. Stepping a coroutine outside a Task is cheap, and breaks all of the above.
-
-The choice. A few *driver* tasks wait, parked, in a pool. A coroutine is begun inside the tick, stepped once by hand in
-the name of a parked driver: that task is made the current one for the length of the step, by the functions asyncio
-documents for those who write their own tasks. If the coroutine ends there, which is the common case, the driver goes
-back to the pool, and the host never heard of it. If it suspends, the driver is handed the coroutine together with the
-future it waits for, and goes on with it as any task would; so within one message the task is always the same one. When
-the pool is empty a new driver is made; a task that has not started yet will do for the first step as well.
-
-Context variables. Each message starts from a copy of the context in which its actor was spawned, as a task does: what
-one message sets, the next does not see, and no other actor ever.
-
-Cancellation. Stopping an actor cancels the task that drives it. A task that somebody else has cancelled without taking
-it back (`uncancel`) is not used again: the pool must not hand one message's cancellation to the next.
-
-Refused: one driver for each actor (a parked task for every idle actor), and eager tasks (3.12 has them, 3.11 has not, and
-they are still a task a message).
+Why there are such things, and how they are pooled, is told in `drivers`.
 """
 
 from __future__ import annotations
 
 import asyncio
-
-# Documented by asyncio, underscore and all, for those who write tasks of their own.
-from asyncio import _enter_task, _leave_task  # pyright: ignore[reportPrivateUsage]
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
 from types import coroutine
-from typing import TYPE_CHECKING, Any, Protocol, final
-
-from bandstand.core.hot.kernel import PENDING
-from bandstand.core.hot.step import Step
+from typing import TYPE_CHECKING, Any, final
 
 if TYPE_CHECKING:
+    from bandstand.core.drivers import Drivers
     from bandstand.core.hot.cell import Cell
 
-__all__ = ("Driver", "Drivers")
-
-# Parked tasks are small but not nothing: more than this many idle ones end themselves.
-MOST_PARKED = 256
-
-
-class Suspend(Protocol):
-    """Called when a cell's coroutine has suspended, with whoever drives it."""
-
-    def __call__(self, cell: Cell, driver: Driver) -> None: ...
-
-
-class Resume(Protocol):
-    """Called when a coroutine that had suspended has ended: with a verdict, or with an error."""
-
-    def __call__(
-        self, cell: Cell, verdict: object, error: BaseException | None, was_cancelled: bool
-    ) -> None: ...
-
-
-class BeginStep(Protocol):
-    """Called before every step of a coroutine that had suspended, with its cell."""
-
-    def __call__(self, cell: Cell) -> None: ...
-
-
-class EndStep(Protocol):
-    """Called after every such step."""
-
-    def __call__(self) -> None: ...
+__all__ = ("Driver",)
 
 
 @final
@@ -253,100 +201,3 @@ class Starter(Coroutine[Any, Any, None]):
 
     def __await__(self) -> Generator[Any, Any, None]:
         return self._inner.__await__()
-
-
-@final
-class Drivers:
-    """The pool of drivers of one loop on one host."""
-
-    __slots__ = ("_all", "_free", "_step", "begin_step", "context", "end_step", "host", "resume", "suspend")
-
-    def __init__(
-        self,
-        host: asyncio.AbstractEventLoop,
-        context: Context,
-        suspend: Suspend,
-        resume: Resume,
-        begin_step: BeginStep,
-        end_step: EndStep,
-    ) -> None:
-        self.host = host
-        self.context = context
-        self.suspend = suspend
-        self.resume = resume
-        self.begin_step = begin_step
-        self.end_step = end_step
-        self._step = Step()
-        self._free: list[Driver] = []
-        self._all: set[Driver] = set()
-
-    def perform(
-        self, cell: Cell, job: Coroutine[Any, Any, Any], context: Context | None, *, may_step: bool
-    ) -> object:
-        """Begin a coroutine: what it returned, or PENDING if it has suspended; what it raises comes out.
-
-        Nothing can be stepped here while the host is not running, or while another task is: then it begins later.
-        """
-        fresh = (self.context if context is None else context).copy()
-        driver = self._free_driver()
-        if not may_step:
-            driver.take(cell, job, fresh, is_begun=False, yielded=None)
-            self.suspend(cell, driver)
-            return PENDING
-        host, task, step = self.host, driver.task, self._step
-        _enter_task(host, task)
-        try:
-            value = step.begin(job, fresh)
-        except BaseException:
-            self.offer(driver)
-            raise
-        finally:
-            _leave_task(host, task)
-        if step.is_done:
-            self.offer(driver)
-            return value
-        driver.take(cell, job, fresh, is_begun=True, yielded=value)
-        self.suspend(cell, driver)
-        return PENDING
-
-    def _free_driver(self) -> Driver:
-        while self._free:
-            driver = self._free.pop()
-            driver.is_listed = False
-            if driver.is_free:
-                return driver
-        driver = Driver(self)
-        self._all.add(driver)
-        return driver
-
-    def offer(self, driver: Driver) -> None:
-        """Note that a driver may be given something to do."""
-        if not driver.is_listed:
-            driver.is_listed = True
-            self._free.append(driver)
-
-    def park(self, driver: Driver) -> bool:
-        """Take a driver back; False if it should end instead: it was cancelled, or there are enough."""
-        if driver.task.cancelling() or (len(self._free) >= MOST_PARKED and not driver.is_listed):
-            return False
-        self.offer(driver)
-        return True
-
-    def forget(self, driver: Driver) -> None:
-        """Take a driver whose task is over out of the books."""
-        self._all.discard(driver)
-        if driver.is_listed:
-            driver.is_listed = False
-            self._free.remove(driver)
-
-    def busy(self) -> list[asyncio.Task[None]]:
-        """The tasks whose coroutine has not ended yet."""
-        return [driver.task for driver in self._all if driver.is_busy() and not driver.task.done()]
-
-    def close(self, *, has_waited: bool) -> list[asyncio.Task[None]]:
-        """Cancel all that is left; the tasks to wait for, which are not those that were waited for in vain."""
-        busy = self.busy() if has_waited else []
-        tasks = [driver.task for driver in self._all if not driver.task.done()]
-        for task in tasks:
-            task.cancel()
-        return [task for task in tasks if task not in busy]

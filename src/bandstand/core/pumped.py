@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
-from bandstand.core.driver import Drivers
+from bandstand.core.drivers import Drivers
 from bandstand.core.gossip import Gossip
 from bandstand.core.host import Host, default_factory
 from bandstand.core.hot.desk import Desk
