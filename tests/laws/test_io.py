@@ -229,7 +229,8 @@ class Io(RuleBasedStateMachine):
         self.pipes.append(new)
         if write:
             self.write_one(new)
-            os.write(old.write, b"x")
+            if duplicate:
+                os.write(old.write, b"x")
         if watch:
             self.watch_one(new, data.draw(st.sampled_from(self.owners)))
 
