@@ -1143,22 +1143,34 @@ def test_a_sweep_looks_at_256_and_the_next_one_further_on(
 
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G36", "G34")
-def test_a_waiting_event_of_a_number_that_was_reused_is_an_error(loop: Loop, plumbing: Plumbing) -> None:
+@pytest.mark.parametrize("found", ["when it is taken", "by the sweep", "by another watch"])
+def test_a_waiting_event_of_a_number_that_was_reused_is_an_error(
+    loop: Loop, clock: VirtualClock, plumbing: Plumbing, found: str
+) -> None:
     """The owner would read another's data: the event was true when it was made, and is not when it is handled."""
-    read, _write = plumbing.pipe()
+    read, write = plumbing.pipe()
     seen: list[Any] = []
+    new: list[Any] = []
 
     def swap(ctx: Context[Any]) -> None:
         plumbing.close(read)
         one, other = plumbing.pipe()
         assert one == read
         os.write(other, b"not for you")
+        if found == "by another watch":
+            ctx.loop.watch_fd(read, ctx.loop.spawn(collect, new), READ)
+        elif found == "by the sweep":
+            # The next tick begins with it, for this one ends here.
+            clock.advance(1000)
 
     tell(loop, loop.spawn(obey), swap)
     loop.watch_fd(read, loop.spawn(collect, seen), READ)
-    os.write(_write, b"x")
-    settle(loop)
+    os.write(write, b"x")
+    for _ in range(5):
+        loop.poll_once()
     assert seen == [IoEvent(read, Readiness.ERROR)]
+    assert set(new) == ({IoEvent(read, Readiness.READ)} if found == "by another watch" else set())
+    check_books(loop)
 
 
 @pytest.mark.spec("J14")

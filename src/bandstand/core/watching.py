@@ -171,9 +171,13 @@ class Watching(Hosted):
 
     def _check_io(self, watch: object, event: object) -> object:
         assert isinstance(watch, Watch)
+        assert isinstance(event, IoEvent)
         if not watch.is_wanted:
             return None
-        if watch.is_broken or watch.is_same():
+        if watch.is_broken:
+            # All that is still to be said of it is that it was closed; what waited before that is of another time.
+            return event if event.readiness is Readiness.ERROR else None
+        if watch.is_same():
             return event
         # It was closed while its event waited. Its number may be somebody else's by now: say so, and nothing more.
         self._give_up(watch)
