@@ -500,6 +500,7 @@ def test_threads_then_descriptors_then_timers_then_actors(
 
     def note(ctx: Context[Any], data: object) -> None:
         order.append(ctx.state)
+        assert ctx.loop.statistics().ticks == 1, "all in one"
         if isinstance(data, IoEvent):
             ctx.loop.unwatch_fd(data.fd)
 
@@ -524,8 +525,8 @@ def test_threads_then_descriptors_then_timers_then_actors(
         loop.run(until_idle=True)
     else:
         loop.poll_once()
-    assert loop.statistics().ticks == 1, "all in one"
     assert order == ["thread", "descriptor", "timer"]
+    assert loop.statistics().ended_panic == 0
 
 
 @pytest.mark.spec("J9")
