@@ -25,6 +25,9 @@ __all__ = ("Hosted",)
 
 logger = logging.getLogger("bandstand.core")
 
+# Seconds for tasks that end as soon as they are given a turn, when the time for stopping has run out.
+GRACE = 1.0
+
 
 class Hosted(Pumped):
     """The kernel's life. `Loop` is what to use."""
@@ -148,7 +151,7 @@ class Hosted(Pumped):
                 self._leftover += self._end_drivers(has_waited=True)
             if host is not None:
                 # Parked drivers, which end at once; after a destroy() inside the block also those it did not wait for.
-                await host.wait(self._leftover, self._time_left(host))
+                await host.wait(self._leftover, max(self._time_left(host), GRACE))
         finally:
             self.destroy()
         if self._broken is not None and host is not None:
@@ -216,7 +219,7 @@ class Hosted(Pumped):
             host = self._own_host
             if self._drivers is not None and host is not None and self._drivers.host is host.loop:
                 host.run_wait(self._drivers.busy(), self._time_left(host))
-                host.run_wait(self._end_drivers(has_waited=True), max(self._time_left(host), 0.001))
+                host.run_wait(self._end_drivers(has_waited=True), GRACE)
         finally:
             self._leftover += self._end_drivers(has_waited=False)
             self._drain()
