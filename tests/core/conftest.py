@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from bandstand.core import Clock, Loop, LoopConfig
-from bandstand.testing import VirtualClock
+from bandstand.testing import VirtualClock, leaks_of
 from tests.core.stage import Diary, HostFactory, LoopMaker, guarded
 
 
 @pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock()
+def clock(bandstand_clock: VirtualClock) -> VirtualClock:
+    return bandstand_clock
 
 
 @pytest.fixture
@@ -33,6 +33,9 @@ def make_loop(clock: VirtualClock, loop_factory: HostFactory) -> Iterator[LoopMa
     yield make
     for loop in loops:
         loop.destroy()
+    # A coroutine that ignores its cancellation is given up, and may well be in flight still: some tests are about that.
+    leaks = [leak for loop in loops for leak in leaks_of(loop) if "in flight" not in leak]
+    assert leaks == []
     assert escaped == [], "an exception escaped into the event loop"
 
 
