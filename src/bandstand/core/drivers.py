@@ -113,6 +113,7 @@ class Drivers:
         try:
             value = step.begin(job, fresh)
         except BaseException:
+            # Whatever it raised is its actor's; the driver is as good as before.
             self.offer(driver)
             raise
         finally:

@@ -59,6 +59,7 @@ class Watching(Hosted):
             self._make_room(poller, fd)
             poller.add(fd, actor, interest)
         except BaseException:
+            # Nothing is watched: the books must not say so, whatever went wrong.
             self._end_watch(actor)
             self._watched_fds -= 1
             raise
