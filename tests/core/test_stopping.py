@@ -328,6 +328,31 @@ def test_async_with_waits_for_the_stubborn_only_so_long(
 
 
 @pytest.mark.guarantee("G30")
+def test_the_slow_to_end_are_cancelled_once_more_and_leave_nothing_behind(
+    make_loop: LoopMaker, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop, log = make_loop(stop_timeout_ms=5), list[str]()
+
+    async def reluctant(ctx: Context[Any], data: object) -> None:
+        log.append("begun")
+        try:
+            await forever()
+        finally:
+            # Through a task of its own: its cancellation takes the host several turns.
+            await asyncio.gather(asyncio.sleep(3600))
+
+    async def main() -> None:
+        async with loop:
+            loop.send(loop.spawn(reluctant), None)
+            await until(lambda: log)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    clock.run(main())
+    (message,) = said(caplog, logging.ERROR)
+    assert "1 actors" in message
+
+
+@pytest.mark.guarantee("G30")
 @pytest.mark.real_time(reason="the lane's own event loop keeps real time; 20 ms of it")
 def test_the_stubborn_do_not_hold_a_stop_on_the_lanes_own_event_loop(
     make_loop: LoopMaker, loop_factory: HostFactory, caplog: pytest.LogCaptureFixture

@@ -159,10 +159,9 @@ class Drivers:
         """The tasks whose coroutine has not ended yet."""
         return [driver.task for driver in self._all if driver.is_busy() and not driver.task.done()]
 
-    def close(self, *, has_waited: bool) -> list[asyncio.Task[None]]:
-        """Cancel all that is left; the tasks to wait for, which are not those that were waited for in vain."""
-        busy = self.busy() if has_waited else []
+    def close(self) -> list[asyncio.Task[None]]:
+        """Cancel all that is left, a second time where it was waited for in vain; the tasks that have not ended yet."""
         tasks = [driver.task for driver in self._all if not driver.task.done()]
         for task in tasks:
             task.cancel()
-        return [task for task in tasks if task not in busy]
+        return tasks

@@ -18,6 +18,10 @@ from bandstand.errors import LoopBusy
 __all__ = ("Host", "default_factory")
 
 
+# How many turns of the event loop a wait takes at least, though its time has run out.
+TURNS = 8
+
+
 def default_factory() -> asyncio.AbstractEventLoop:
     """Make uvloop's event loop where it is installed, else asyncio's own. Never by policy, never at import."""
     try:
@@ -152,8 +156,16 @@ class Host:
             self.loop.stop()
 
     async def wait(self, tasks: Sequence[asyncio.Task[Any]], seconds: float) -> None:
-        """Wait until the tasks are done, or `seconds` have passed."""
-        if tasks:
+        """Wait until the tasks are done, or `seconds` have passed.
+
+        Whatever the time, those that end as soon as they are given a turn or two do end: a parked driver that was
+        cancelled, or a coroutine that passes its cancellation on through a few tasks.
+        """
+        for _ in range(TURNS):
+            if all(task.done() for task in tasks):
+                return
+            await asyncio.sleep(0)
+        if tasks and seconds > 0:
             await asyncio.wait(tasks, timeout=seconds)
 
     def run_wait(self, tasks: Sequence[asyncio.Task[Any]], seconds: float) -> None:
@@ -175,8 +187,7 @@ class Host:
                 tasks = asyncio.all_tasks(self.loop)
                 for task in tasks:
                     task.cancel()
-                # At least one turn, for those that end at once.
-                self.run_wait(list(tasks), max(seconds, 0.001))
+                self.run_wait(list(tasks), seconds)
                 self.loop.run_until_complete(self.loop.shutdown_asyncgens())
                 self.loop.run_until_complete(self.loop.shutdown_default_executor())
         finally:

@@ -6,8 +6,9 @@ ways, never two at a time: `run()` owns the thread and blocks, `async with loop:
 
 Stopping is the same in all of them. The message at hand is finished and no other begun. Every actor is ended, the
 youngest first; one whose coroutine is in flight has it cancelled and is waited for, all together for at most
-`stop_timeout_ms`. Those that have not ended by then are ended without it, loudly. Then whatever other threads have sent
-too late becomes dead letters, and nothing of the loop is left in the host.
+`stop_timeout_ms`. Those that have not ended by then are ended without it, loudly; their coroutines are cancelled once
+more and given a few turns of the host. Then whatever other threads have sent too late becomes dead letters, and nothing
+of the loop is left in the host, save coroutines that would not end.
 """
 
 from __future__ import annotations
@@ -24,9 +25,6 @@ from bandstand.errors import LoopBusy, LoopClosed
 __all__ = ("Hosted",)
 
 logger = logging.getLogger("bandstand.core")
-
-# Seconds for tasks that end as soon as they are given a turn, when the time for stopping has run out.
-GRACE = 1.0
 
 
 class Hosted(Pumped):
@@ -150,8 +148,8 @@ class Hosted(Pumped):
                 await host.wait(self._drivers.busy(), self._time_left(host))
                 self._leftover += self._end_drivers(has_waited=True)
             if host is not None:
-                # Parked drivers, which end at once; after a destroy() inside the block also those it did not wait for.
-                await host.wait(self._leftover, max(self._time_left(host), GRACE))
+                # Those that end at once; after a destroy() inside the block also those it did not wait for.
+                await host.wait(self._leftover, self._time_left(host))
         finally:
             self.destroy()
         if self._broken is not None and host is not None:
@@ -219,7 +217,7 @@ class Hosted(Pumped):
             host = self._own_host
             if self._drivers is not None and host is not None and self._drivers.host is host.loop:
                 host.run_wait(self._drivers.busy(), self._time_left(host))
-                host.run_wait(self._end_drivers(has_waited=True), GRACE)
+                host.run_wait(self._end_drivers(has_waited=True), 0)
         finally:
             self._leftover += self._end_drivers(has_waited=False)
             self._drain()
@@ -261,7 +259,7 @@ class Hosted(Pumped):
                 stragglers,
             )
         drivers, self._drivers = self._drivers, None
-        return [] if drivers is None else drivers.close(has_waited=has_waited)
+        return [] if drivers is None else drivers.close()
 
     def _release(self) -> None:
         """Give back what the rest of the loop holds. The storeys above override it."""

@@ -85,7 +85,7 @@ class Pumped(Desk):
                     "async behaviors of this loop are in flight on another event loop: finish them there"
                 )
             # Only parked ones are left there; they end with that event loop.
-            self._drivers.close(has_waited=True)
+            self._drivers.close()
             self._drivers = None
         host.enter()
         self._host = host
