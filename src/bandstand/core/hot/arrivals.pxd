@@ -5,6 +5,8 @@ from bandstand.core.hot.timers cimport Timers
 cdef int DATA
 cdef int STOPPED
 cdef int UNPROMISED
+cdef int ADDRESSED
+cdef object ZERO
 cdef object CONFLATE
 cdef object DROP_NEWEST
 
@@ -19,13 +21,13 @@ cdef class Arrivals(Timers):
     @cython.locals(mark=int, inbox=list)
     cdef bint _take_in(self, Cell cell, int lane, object data, object tag, object sender) except -1
     @cython.final
-    @cython.locals(inbox=list, held=list, read=Py_ssize_t, write=Py_ssize_t, give_up=Py_ssize_t, kept=Py_ssize_t, newest=bint, is_over=bint)
+    @cython.locals(inbox=list, held=list, read=Py_ssize_t, write=Py_ssize_t, give_up=Py_ssize_t, kept=Py_ssize_t, newest=bint, is_over=bint, mark=int, size=Py_ssize_t)
     cdef object _thin_out(self, Cell cell)
     @cython.final
     cdef object _refused_afar(self, object target)
     @cython.final
     cdef object _full_afar(self, Cell cell, int lane)
-    @cython.locals(fresh=list, batch=list, at=Py_ssize_t, end=Py_ssize_t)
+    @cython.locals(fresh=list, batch=list, at=Py_ssize_t, end=Py_ssize_t, mark=int)
     cpdef object _drain(self)
     @cython.final
     @cython.locals(lane=int)

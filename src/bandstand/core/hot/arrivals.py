@@ -5,8 +5,10 @@ has its room; the message itself waits in the inbox until the next tick puts it 
 once: the first message arms the inbox, and the tick disarms it *before* it empties it, so a message that came too late
 to be seen finds the inbox disarmed and wakes the loop again.
 
-A message is five neighbouring entries of the inbox, not an object of its own, as in a mailbox's ring. Compiled, promising
-a slot and appending them is one run of C under the interpreter's lock: nobody comes in between, and no lock of ours is
+A message is a few neighbouring entries of the inbox, not an object of its own, as in a mailbox's ring: its mark (lane, and
+how it came), its cell and its data, and, if it has any, its tag and sender. Most have neither, and what a flood writes
+here leaves the processor's caches, so entries that say nothing are worth leaving out.
+Compiled, promising a slot and appending them is one run of C under the interpreter's lock: nobody comes in between, and no lock of ours is
 needed. Interpreted, another thread may come in between any two bytecodes, so a lock is held; the loop's own sends do not
 take it, and may fill the last slot a moment before a promise is seen. A lane may then exceed its cap by one message for
 each thread that is sending at that instant.
@@ -35,8 +37,10 @@ if TYPE_CHECKING:
 Count: TypeAlias = int
 LaneNumber: TypeAlias = int
 
-# Added to the lane of a message that came without a promise.
+# Added to the lane of a message that came without a promise, and of one that has a tag or a sender.
 UNPROMISED = 8
+ADDRESSED = 16
+ZERO = 0
 CONFLATE = Overflow.CONFLATE
 DROP_NEWEST = Overflow.DROP_NEWEST
 
@@ -106,8 +110,13 @@ class Arrivals(Timers):
             cell.surplus += 1
             mark = lane | UNPROMISED
         inbox = self._inbox
+        if tag is ZERO and sender is ZERO:
+            inbox.append(mark)
+            inbox.append(cell)
+            inbox.append(data)
+            return True
+        inbox.append(mark | ADDRESSED)
         inbox.append(cell)
-        inbox.append(mark)
         inbox.append(data)
         inbox.append(tag)
         inbox.append(sender)
@@ -129,26 +138,30 @@ class Arrivals(Timers):
         read = 0
         write = 0
         while read < len(inbox):
-            if inbox[read] is cell and inbox[read + 1] >= UNPROMISED:
+            mark = inbox[read]
+            size = 5 if mark & ADDRESSED else 3
+            if mark & UNPROMISED and inbox[read + 1] is cell:
                 is_over = kept <= 0 if newest else give_up > 0
                 kept -= 1
                 give_up -= 1
                 if is_over:
                     held.append(inbox[read + 2])
-                    held.append(inbox[read + 4])
+                    if size == 5:
+                        held.append(inbox[read + 4])
                     self._accepted += 1
                     self._dropped += 1
                     cell.surplus -= 1
-                    read += 5
+                    read += size
                     continue
-            if write != read:
+            if write == read:
+                read += size
+                write += size
+                continue
+            size += read
+            while read < size:
                 inbox[write] = inbox[read]
-                inbox[write + 1] = inbox[read + 1]
-                inbox[write + 2] = inbox[read + 2]
-                inbox[write + 3] = inbox[read + 3]
-                inbox[write + 4] = inbox[read + 4]
-            read += 5
-            write += 5
+                read += 1
+                write += 1
         del inbox[write:]
 
     def _refused_afar(self, target: object) -> BandstandError:
@@ -172,8 +185,13 @@ class Arrivals(Timers):
         at = 0
         end = len(batch)
         while at < end:
-            self._arrive(batch[at], batch[at + 1], batch[at + 2], batch[at + 3], batch[at + 4])
-            at += 5
+            mark = batch[at]
+            if mark & ADDRESSED:
+                self._arrive(batch[at + 1], mark ^ ADDRESSED, batch[at + 2], batch[at + 3], batch[at + 4])
+                at += 5
+            else:
+                self._arrive(batch[at + 1], mark, batch[at + 2], ZERO, ZERO)
+                at += 3
 
     def _arrive(self, cell: Cell, mark: LaneNumber, data: object, tag: object, sender: object) -> None:
         """Let one message in: into the mailbox, or to the dead letters if its actor has ended."""
