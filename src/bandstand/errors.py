@@ -16,7 +16,14 @@
     ├── LoopBusy              -101   the call cannot be made from where it was made: inside a behavior, or while running
     ├── BadVerdict            -102   a behavior returned something that is no verdict
     ├── MailboxOverrun        -103   a system message met a mailbox full to the last slot; the actor was failed
-    └── ActorFailed           -104   somebody failed the actor with fail_actor() and gave a reason in words
+    ├── ActorFailed           -104   somebody failed the actor with fail_actor() and gave a reason in words
+    ├── ActorKilled           -105   the actor was ended without waiting for what it was doing
+    ├── LinkBroken            -106   an actor it was linked with has ended abnormally
+    ├── StartFailed           -107   a child did not start, and what its supervisor had started was ended again
+    ├── GaveUp                -108   a supervisor has restarted too often and gave up; the last causes are its cause
+    ├── NoSuchChild           -109   (also a LookupError) the supervisor has no child of that name
+    ├── ChildState            -110   the child, or its supervisor, is in no state for what was asked
+    └── MaxChildren           -111   a dynamic supervisor has as many children as it may have
 
 Numbers down to -99 are the specification's; our own begin at -100. An error says in a sentence what happened, where,
 and what to do. Errors survive pickling: they hold numbers and names, never live objects.
@@ -26,20 +33,27 @@ from typing import ClassVar
 
 __all__ = (
     "ActorFailed",
+    "ActorKilled",
     "ActorNotLocal",
     "BadVerdict",
     "BandstandError",
+    "ChildState",
+    "GaveUp",
     "InternalError",
     "InvalidArgument",
     "IoNotWatched",
     "IoRegistrationFailed",
+    "LinkBroken",
     "LoopBusy",
     "LoopClosed",
     "MailboxFull",
     "MailboxOverrun",
     "MaxActors",
+    "MaxChildren",
     "NoMemory",
     "NoSuchActor",
+    "NoSuchChild",
+    "StartFailed",
     "TimerInvalid",
     "WrongThread",
 )
@@ -171,3 +185,48 @@ class ActorFailed(BandstandError):
     """Somebody failed the actor with `fail_actor` and gave a reason in words: this is the cause that is reported."""
 
     code = -104
+
+
+class ActorKilled(BandstandError):
+    """The actor was ended without waiting for what it was doing. It is the cause that its supervisor hears of."""
+
+    code = -105
+
+
+class LinkBroken(BandstandError):
+    """An actor that this one was linked with has ended abnormally, and took it along; `__cause__` is why it ended."""
+
+    code = -106
+
+
+class StartFailed(BandstandError):
+    """A child did not start. What its supervisor had started before it was ended again; `__cause__` is what went wrong."""
+
+    code = -107
+
+
+class GaveUp(BandstandError):
+    """A supervisor has restarted its children too often and gave up.
+
+    The message says which child, how often and in what time; `__cause__` is a group of the last causes.
+    """
+
+    code = -108
+
+
+class NoSuchChild(BandstandError, LookupError):
+    """The supervisor has no child of that name."""
+
+    code = -109
+
+
+class ChildState(BandstandError):
+    """The child, or its supervisor, is in no state for what was asked: running, stopped, or just being restarted."""
+
+    code = -110
+
+
+class MaxChildren(BandstandError):
+    """A dynamic supervisor has as many children as its spec allows."""
+
+    code = -111

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from bandstand.core import ActorId, ChildExit, Context, Down, ExitReason, Lane, Loop, Verdict
+from bandstand.core import ActorId, ChildExit, Context, Down, ExitReason, Interest, Lane, Loop, Verdict
 from bandstand.testing import VirtualClock
 
 LoopMaker = Callable[..., Loop]
@@ -188,3 +188,29 @@ def python(program: str, *, timeout: float = 50) -> subprocess.CompletedProcess[
         text=True,
         timeout=timeout,
     )
+
+
+LOOP_THREAD_CALLS: dict[str, Callable[[Loop, ActorId], object]] = {
+    "spawn": lambda loop, actor: loop.spawn(idle),
+    "send": lambda loop, actor: loop.send(actor, "x"),
+    "try_send": lambda loop, actor: loop.try_send(actor, "x"),
+    "send_after": lambda loop, actor: loop.send_after(actor, 1, "x"),
+    "cancel_timer": lambda loop, actor: loop.cancel_timer(None),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the thread is looked at first
+    "stop_actor": lambda loop, actor: loop.stop_actor(actor),
+    "fail_actor": lambda loop, actor: loop.fail_actor(actor),
+    "kill_actor": lambda loop, actor: loop.kill_actor(actor),
+    "status": lambda loop, actor: loop.status(actor),
+    "monitor": lambda loop, actor: loop.monitor(actor, actor),
+    "demonitor": lambda loop, actor: loop.demonitor(None),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # likewise
+    "link": lambda loop, actor: loop.link(actor, actor),
+    "unlink": lambda loop, actor: loop.unlink(actor, actor),
+    "trap_exits": lambda loop, actor: loop.trap_exits(actor),
+    "tree": lambda loop, actor: loop.tree(),
+    "set_observer": lambda loop, actor: loop.set_observer(None),
+    "statistics": lambda loop, actor: loop.statistics(),
+    "watch_fd": lambda loop, actor: loop.watch_fd(0, actor, Interest.READ),
+    "unwatch_fd": lambda loop, actor: loop.unwatch_fd(0),
+    "poll_once": lambda loop, actor: loop.poll_once(),
+    "destroy": lambda loop, actor: loop.destroy(),
+}
+"""Every call that belongs on the loop's own thread."""

@@ -15,11 +15,9 @@ import pytest
 
 from bandstand.core import (
     STOP,
-    ActorId,
     ActorStatus,
     Context,
     ExitReason,
-    Interest,
     Loop,
     LoopConfig,
     MonotonicClock,
@@ -27,6 +25,7 @@ from bandstand.core import (
 from bandstand.errors import InternalError, LoopBusy, LoopClosed, WrongThread
 from bandstand.testing import VirtualClock
 from tests.core.stage import (
+    LOOP_THREAD_CALLS,
     Breakable,
     Diary,
     HostFactory,
@@ -586,33 +585,14 @@ def test_a_system_exit_inside_async_with_leaves_the_event_loop(
 
 # --- threads ------------------------------------------------------------------------------------------------------------
 
-CALLS: dict[str, Callable[[Loop, ActorId], object]] = {
-    "spawn": lambda loop, actor: loop.spawn(idle),
-    "send": lambda loop, actor: loop.send(actor, "x"),
-    "try_send": lambda loop, actor: loop.try_send(actor, "x"),
-    "send_after": lambda loop, actor: loop.send_after(actor, 1, "x"),
-    "cancel_timer": lambda loop, actor: loop.cancel_timer(None),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the thread is looked at first
-    "stop_actor": lambda loop, actor: loop.stop_actor(actor),
-    "fail_actor": lambda loop, actor: loop.fail_actor(actor),
-    "status": lambda loop, actor: loop.status(actor),
-    "monitor": lambda loop, actor: loop.monitor(actor, actor),
-    "demonitor": lambda loop, actor: loop.demonitor(None),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # likewise
-    "set_observer": lambda loop, actor: loop.set_observer(None),
-    "statistics": lambda loop, actor: loop.statistics(),
-    "watch_fd": lambda loop, actor: loop.watch_fd(0, actor, Interest.READ),
-    "unwatch_fd": lambda loop, actor: loop.unwatch_fd(0),
-    "poll_once": lambda loop, actor: loop.poll_once(),
-    "destroy": lambda loop, actor: loop.destroy(),
-}
-
 
 @pytest.mark.spec("J15")
 @pytest.mark.guarantee("G29")
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("call", LOOP_THREAD_CALLS)
 def test_a_call_from_a_wrong_thread_names_both_threads(loop: Loop, call: str) -> None:
     actor = loop.spawn(idle)
     before = loop.statistics()
-    error = in_thread(lambda: CALLS[call](loop, actor), name="stranger")
+    error = in_thread(lambda: LOOP_THREAD_CALLS[call](loop, actor), name="stranger")
     assert type(error) is WrongThread
     assert error.code == -100
     assert "'stranger'" in str(error)
@@ -626,7 +606,7 @@ def test_every_public_call_is_in_the_list_above() -> None:
     """A new method needs a row, or is one of those that take the thread or may be called from any."""
     free = {"run", "request_stop", "send_async", "config"}
     public = {name for name in dir(Loop) if not name.startswith("_")}
-    assert public - free == set(CALLS)
+    assert public - free == set(LOOP_THREAD_CALLS)
 
 
 @pytest.mark.spec("J15")

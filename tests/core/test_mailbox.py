@@ -289,7 +289,7 @@ def test_a_handled_message_is_let_go(loop: Loop) -> None:
 
 
 def speak(loop: Loop, actor: ActorId) -> bool:
-    return send_system(loop, actor, "system", SystemTag.CHILD_START)
+    return send_system(loop, actor, "system", SystemTag.SHUTDOWN)
 
 
 @pytest.mark.spec("J5")

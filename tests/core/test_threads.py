@@ -39,6 +39,7 @@ from bandstand.errors import (
 )
 from bandstand.testing import VirtualClock
 from tests.core.stage import (
+    LOOP_THREAD_CALLS,
     USER_LANES,
     Diary,
     HostFactory,
@@ -987,25 +988,6 @@ def test_what_is_in_the_inbox_when_the_loop_ends_is_a_dead_letter(
 
 # --- the other calls ------------------------------------------------------------------------------------------------------
 
-CALLS: dict[str, Callable[[Loop, ActorId], object]] = {
-    "spawn": lambda loop, actor: loop.spawn(idle),
-    "send": lambda loop, actor: loop.send(actor, "x"),
-    "try_send": lambda loop, actor: loop.try_send(actor, "x"),
-    "send_after": lambda loop, actor: loop.send_after(actor, 1, "x"),
-    "cancel_timer": lambda loop, actor: loop.cancel_timer(None),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the thread is looked at first
-    "stop_actor": lambda loop, actor: loop.stop_actor(actor),
-    "fail_actor": lambda loop, actor: loop.fail_actor(actor),
-    "status": lambda loop, actor: loop.status(actor),
-    "monitor": lambda loop, actor: loop.monitor(actor, actor),
-    "demonitor": lambda loop, actor: loop.demonitor(None),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # likewise
-    "set_observer": lambda loop, actor: loop.set_observer(None),
-    "statistics": lambda loop, actor: loop.statistics(),
-    "watch_fd": lambda loop, actor: loop.watch_fd(0, actor, Interest.READ),
-    "unwatch_fd": lambda loop, actor: loop.unwatch_fd(0),
-    "poll_once": lambda loop, actor: loop.poll_once(),
-    "destroy": lambda loop, actor: loop.destroy(),
-}
-
 
 @pytest.mark.spec("J15")
 @pytest.mark.guarantee("G29")
@@ -1014,7 +996,7 @@ def test_every_call_that_belongs_on_the_loops_thread_raises_elsewhere_while_it_r
 ) -> None:
     loop = make_loop(clock=MonotonicClock())
     assert {name for name in dir(Loop) if not name.startswith("_")} == {
-        *CALLS,
+        *LOOP_THREAD_CALLS,
         *("run", "send_async", "request_stop", "config"),
     }
     books: list[Statistics] = []
@@ -1027,7 +1009,7 @@ def test_every_call_that_belongs_on_the_loops_thread_raises_elsewhere_while_it_r
     actor = loop.spawn(note)
     me = threading.current_thread().name
     with running(loop):
-        for name, call in CALLS.items():
+        for name, call in LOOP_THREAD_CALLS.items():
             with pytest.raises(WrongThread) as caught:
                 call(loop, actor)
             assert "'runner'" in str(caught.value), name

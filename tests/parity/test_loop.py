@@ -136,7 +136,7 @@ def transcript(  # noqa: C901, PLR0915 -- one branch a step
                     clock.advance(c)
                 case "system":
                     return twin.modules["bandstand.core.lowlevel"].send_system(
-                        loop, actor, "sys", core.SystemTag.CHILD_START
+                        loop, actor, "sys", core.SystemTag.SHUTDOWN
                     )
                 case _:
                     return loop.status(actor).name

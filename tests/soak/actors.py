@@ -132,7 +132,7 @@ class Behaviors:
             world.kin.hear(player, data)
         elif isinstance(data, IoEvent):
             world.pipes.hear(player, data)
-        elif ctx.tag != SystemTag.CHILD_START:
+        elif ctx.tag != SystemTag.SHUTDOWN:
             world.fail(f"{player} was given {data!r}, which nobody sent")
 
     # -- doing ---------------------------------------------------------------------------------------------------------

@@ -162,7 +162,7 @@ def system(world: World) -> None:
     if player.is_staff:
         return
     try:
-        has_room = send_system(world.loop, player.actor, None, SystemTag.CHILD_START)
+        has_room = send_system(world.loop, player.actor, None, SystemTag.SHUTDOWN)
     except (NoSuchActor, LoopClosed):
         # Refused, and counted as a send.
         world.books.system_refused += 1

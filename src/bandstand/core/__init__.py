@@ -29,9 +29,13 @@ from bandstand.core.hot.wheel import Timer as TimerId
 from bandstand.core.loop import Loop as Loop
 from bandstand.core.observer import Observer as Observer
 from bandstand.core.signals import ChildExit as ChildExit
+from bandstand.core.signals import ChildStart as ChildStart
 from bandstand.core.signals import Down as Down
+from bandstand.core.signals import Exit as Exit
 from bandstand.core.signals import IoEvent as IoEvent
 from bandstand.core.statistics import Statistics as Statistics
+from bandstand.core.tree import Tree as Tree
+from bandstand.core.tree import TreeNode as TreeNode
 from bandstand.core.vocabulary import FAIL as FAIL
 from bandstand.core.vocabulary import OK as OK
 from bandstand.core.vocabulary import STOP as STOP
@@ -52,9 +56,11 @@ __all__ = (
     "ActorStatus",
     "Behavior",
     "ChildExit",
+    "ChildStart",
     "Clock",
     "Context",
     "Down",
+    "Exit",
     "ExitReason",
     "IdleClock",
     "Interest",
@@ -70,5 +76,7 @@ __all__ = (
     "Statistics",
     "SystemTag",
     "TimerId",
+    "Tree",
+    "TreeNode",
     "Verdict",
 )

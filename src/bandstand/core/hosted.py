@@ -189,8 +189,9 @@ class Hosted(Pumped):
         self._is_destroyed = True
 
     def _refuse_closed(self, what: str) -> None:
-        if self._leaving is not None:
-            # A hook raised KeyboardInterrupt or SystemExit while nobody drove the loop: this is its way out.
+        if self._leaving is not None or self._broken is not None:
+            # A hook raised KeyboardInterrupt or SystemExit, or the last supervisor gave up, while nobody drove the
+            # loop: this is the way out.
             self._shut_down()
             self._raise_failure()
         if self._closed:
@@ -224,6 +225,7 @@ class Hosted(Pumped):
             # The hooks go before the loop is down: from then on other threads may be burying what came too late, and
             # hooks are called on the loop's thread only.
             self._set_hooks(None, None, None, None, None)
+            self._forget_hooks()
             self._down = True
             self._drain()
             self._gossip.speak(self._dead, self._dropped, is_last=True)
@@ -260,6 +262,9 @@ class Hosted(Pumped):
             )
         drivers, self._drivers = self._drivers, None
         return [] if drivers is None else drivers.close()
+
+    def _forget_hooks(self) -> None:
+        """Forget the hooks of the storeys above, which override it."""
 
     def _release(self) -> None:
         """Give back what the rest of the loop holds. The storeys above override it."""

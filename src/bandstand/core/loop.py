@@ -1,7 +1,7 @@
 """The loop: actors, spawned and watched, and a voice to report in.
 
 What is hot lives at the bottom, in the compiled kernel; how a loop is driven and stopped is in `hosted`, descriptors are
-in `watching`. Here is the top: spawning with all its checks, the observer, the statistics, and the words in the log.
+in `watching`, what supervisors need is in `parenting`. Here is the top: spawning with all its checks, the observer, the statistics, and the words in the log.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from bandstand.core.config import LoopConfig
 from bandstand.core.hot.ids import ActorId
 from bandstand.core.numbers import MAX_LOOP_TAG
 from bandstand.core.observer import hooks_of
+from bandstand.core.parenting import Parenting
 from bandstand.core.statistics import Statistics
 from bandstand.core.vocabulary import ExitReason, Overflow
-from bandstand.core.watching import Watching
-from bandstand.errors import InvalidArgument, LoopClosed, MaxActors, NoMemory
+from bandstand.errors import InvalidArgument, LoopClosed, NoMemory
 
 if TYPE_CHECKING:
     from bandstand.core.behavior import Behavior
@@ -34,7 +34,7 @@ logger = logging.getLogger("bandstand.core")
 _loops = count()
 
 
-class Loop(Watching):
+class Loop(Parenting):
     """A single-threaded loop of actors.
 
     One thread owns it: the one that made it, until it is run, then the one that runs it. Every call but `send_async` and
@@ -112,23 +112,8 @@ class Loop(Watching):
         except MemoryError as error:
             raise NoMemory("there is no memory for one more actor") from error
         if actor is None:
-            raise MaxActors(
-                f"{self.config.max_actors} actors live, as many as max_actors allows: end some, or raise "
-                f"LoopConfig.max_actors"
-            )
+            raise self._no_seat()
         return actor
-
-    def _cap(self, mailbox_cap: int | None) -> int:
-        if mailbox_cap is None or mailbox_cap == 0:
-            return self.config.default_mailbox_cap
-        if type(mailbox_cap) is not int or mailbox_cap > 1 << 30:
-            raise InvalidArgument(f"mailbox_cap is {mailbox_cap!r}: pass an int, or None for the default")
-        if mailbox_cap <= self.config.sys_reserved:
-            raise InvalidArgument(
-                f"mailbox_cap is {mailbox_cap} and sys_reserved is {self.config.sys_reserved}: the cap must be above the "
-                f"reserve, or no user message ever fits"
-            )
-        return mailbox_cap
 
     def set_observer(self, observer: object | None) -> None:
         """Have `observer` hear of what happens; None for nobody. See `Observer` for the hooks.
@@ -146,6 +131,8 @@ class Loop(Watching):
             hooks.get("on_dead_letter"),
             hooks.get("on_dropped"),
         )
+        self._on_restart = hooks.get("on_actor_restart")
+        self._on_escalate = hooks.get("on_supervisor_escalate")
 
     def statistics(self) -> Statistics:
         """A frozen snapshot of the books. Loop thread only."""
@@ -162,6 +149,9 @@ class Loop(Watching):
     def _report_exit(
         self, actor: ActorId, name: str | None, reason: int, cause: BaseException | None, dead: int
     ) -> None:
+        if cause is not None and cause is self._broken:
+            # The whole loop ends with it: it is told to whoever runs the loop.
+            return
         logger.error(
             "actor %r %s ended with reason %s and no supervisor hears of it; %d of its messages became dead letters",
             actor,

@@ -1,29 +1,59 @@
-"""For those who build runtimes and test kits on the loop: the system's voice, and the choice of who runs next.
+"""For those who build runtimes and test kits on the loop: the system's voice, children, and the choice of who runs next.
 
 Supervisors and pods need it; a program that only uses actors does not. It is a door of its own so that nobody speaks for
-the system by accident.
+the system by accident. All of it belongs on the loop's own thread.
 """
+
+# The house's own door: it alone may reach for what the loop does not show.
+# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from bandstand.core.hot.births import NOT_YET
+from bandstand.core.hot.cell import Family
+from bandstand.core.signals import Member
 from bandstand.core.vocabulary import SystemTag
 from bandstand.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextvars import Context
 
+    from bandstand.core.hot.cell import Cell
     from bandstand.core.hot.ids import ActorId
+    from bandstand.core.hot.wheel import Timer
     from bandstand.core.loop import Loop
+    from bandstand.errors import BandstandError
 
-__all__ = ("send_system", "set_scheduler")
+__all__ = (
+    "NOT_YET",
+    "Family",
+    "Member",
+    "bury_estate",
+    "checked_cap",
+    "declare_started",
+    "end_actor",
+    "fail_loop",
+    "now_ms",
+    "send_system",
+    "send_system_after",
+    "set_family",
+    "set_scheduler",
+    "spawn_child",
+    "tell_escalation",
+    "tell_restart",
+)
+
+# Those that anybody here may send; the others come from what they tell of.
+FREE_TAGS = (SystemTag.CHILD_RESTART, SystemTag.SHUTDOWN)
 
 
 def send_system(loop: Loop, target: ActorId | int, data: object, tag: SystemTag) -> bool:
     """Send a message on the SYSTEM lane. It takes any free slot of the target's mailbox, the system's reserve included.
 
-    Only `CHILD_START` and `CHILD_RESTART` can be sent so: exits, downs and I/O events come from what they tell of.
+    Only `CHILD_RESTART` and `SHUTDOWN` can be sent so: exits, starts, downs and I/O events come from what they tell of.
 
     Returns:
         False if there was not one free slot: then the target has failed with `MailboxOverrun`.
@@ -32,9 +62,106 @@ def send_system(loop: Loop, target: ActorId | int, data: object, tag: SystemTag)
         InvalidArgument: the tag is not one of the two.
         NoSuchActor, ActorNotLocal, LoopClosed, WrongThread: as for `Loop.send`.
     """
-    if tag is not SystemTag.CHILD_START and tag is not SystemTag.CHILD_RESTART:
-        raise InvalidArgument(f"tag is {tag!r}: pass SystemTag.CHILD_START or SystemTag.CHILD_RESTART")
-    return loop._post_system(target, data, tag)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # the house's own door
+    _check_tag(tag)
+    return loop._post_system(target, data, tag)  # noqa: SLF001
+
+
+def send_system_after(loop: Loop, target: ActorId, ms: int, data: object, tag: SystemTag) -> Timer | None:
+    """The same in `ms` milliseconds, as `Loop.send_after` does; None if the target has ended.
+
+    A timer that meets a mailbox full to the last slot waits for room, and fails nobody.
+    """
+    _check_tag(tag)
+    return loop._post_system_after(target, ms, data, tag)  # noqa: SLF001
+
+
+def _check_tag(tag: SystemTag) -> None:
+    if tag not in FREE_TAGS:
+        raise InvalidArgument(f"tag is {tag!r}: pass SystemTag.CHILD_RESTART or SystemTag.SHUTDOWN")
+
+
+def spawn_child(
+    loop: Loop,
+    behavior: Callable[..., Any],
+    init: Callable[[Any], Any] | None,
+    *,
+    name: str | None,
+    cap: int,
+    supervisor: ActorId | None,
+    context: Context,
+    keeps: bool = False,
+    estate: Cell | None = None,
+) -> ActorId:
+    """Make an actor and run its `init(ctx)`, which gives it its state.
+
+    Read the status to know how it went: RUNNING; INIT, if the init is a coroutine that is in flight now, or has answered
+    `NOT_YET`; or an end. The supervisor hears of the end, and of a start that took its time, by a message.
+
+    Args:
+        loop: where.
+        behavior: what it does.
+        init: what gives it its state; None for no state.
+        name: for people.
+        cap: slots of its mailbox, checked (see `checked_cap`).
+        supervisor: who is told.
+        context: where the context variables of its coroutines start from.
+        keeps: whether what it leaves unread goes to the supervisor's `Family.keep` instead of the dead letters.
+        estate: what an earlier incarnation has left; its messages come first.
+
+    Raises:
+        MaxActors, NoMemory: there is no room for it.
+        NoSuchActor, LoopClosed: the supervisor, or the loop, has ended.
+    """
+    return loop._start_child(behavior, init, name, cap, supervisor, context, keeps, estate)  # noqa: SLF001
+
+
+def declare_started(loop: Loop, actor: ActorId) -> None:
+    """Say that an actor whose init has answered `NOT_YET` has started: its supervisor gets its `ChildStart`."""
+    loop._declare_born(actor, None)  # noqa: SLF001
+
+
+def set_family(loop: Loop, actor: ActorId, family: Family) -> None:
+    """Make an actor a supervisor: `family` is asked about its children, and ends them when the actor ends."""
+    loop._set_family(actor, family)  # noqa: SLF001
+
+
+def end_actor(loop: Loop, actor: ActorId, cause: BaseException | None = None) -> None:
+    """Stop an actor, or kill it if there is a cause. Nothing happens if it has ended."""
+    loop._kill_quietly(actor, cause)  # noqa: SLF001
+
+
+def bury_estate(loop: Loop, estate: Cell) -> None:
+    """What was kept for a next incarnation becomes dead letters: there will be none."""
+    loop._bury_estate(estate)  # noqa: SLF001
+
+
+def checked_cap(loop: Loop, mailbox_cap: int | None) -> int:
+    """A mailbox cap, or the loop's own for None or 0.
+
+    Raises:
+        InvalidArgument: it is not above the loop's reserve.
+    """
+    return loop._cap(mailbox_cap)  # noqa: SLF001
+
+
+def now_ms(loop: Loop) -> float:
+    """Milliseconds since the loop was made, on its own clock."""
+    return loop._now_ms()  # noqa: SLF001
+
+
+def fail_loop(loop: Loop, error: BandstandError) -> None:
+    """End the whole loop: `error` comes out of `run()`, or out of the `async with` block, whose body is cancelled."""
+    loop._fail(error)  # noqa: SLF001
+
+
+def tell_restart(loop: Loop, supervisor: ActorId, child: ActorId, attempt: int) -> None:
+    """Tell the observer that a child was started again."""
+    loop._tell_restart(supervisor, child, attempt)  # noqa: SLF001
+
+
+def tell_escalation(loop: Loop, supervisor: ActorId) -> None:
+    """Tell the observer that a supervisor has given up."""
+    loop._tell_escalation(supervisor)  # noqa: SLF001
 
 
 def set_scheduler(loop: Loop, pick: Callable[[int], int] | None) -> None:
@@ -43,4 +170,4 @@ def set_scheduler(loop: Loop, pick: Callable[[int], int] | None) -> None:
     None is the loop's own rule, first come, first served. For tests that look for what depends on the order of actors;
     promises of order inside one actor hold under every choice.
     """
-    loop._shuffle = pick  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # the house's own door
+    loop._shuffle = pick  # noqa: SLF001

@@ -194,14 +194,18 @@ class Pumped(Desk):
         self._look()
 
     def _perform(self, cell: Cell, coroutine: Coroutine[Any, Any, Any], context: Context | None) -> object:
-        drivers = self._drivers
-        if drivers is None:
+        may_step = self._host is not None and not self._is_by_hand
+        drivers = self._drivers or self._drivers_of_host()
+        return drivers.perform(cell, coroutine, context, may_step=may_step)
+
+    def _drivers_of_host(self) -> Drivers:
+        """Who performs coroutines on the present host; made when they are first needed."""
+        if self._drivers is None:
             host = self._host or self._owned()
-            drivers = self._drivers = Drivers(
+            self._drivers = Drivers(
                 host.loop, self._home_context, self._suspend, self._resume, self._begin_step, self._end_step
             )
-        may_step = self._host is not None and not self._is_by_hand
-        return drivers.perform(cell, coroutine, context, may_step=may_step)
+        return self._drivers
 
     def _raise_failure(self) -> None:
         """Raise what the loop must end with, once."""

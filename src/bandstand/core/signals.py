@@ -1,4 +1,4 @@
-"""What the runtime itself says to an actor: the typed payloads of messages on the SYSTEM lane."""
+"""What the runtime itself says: the typed payloads of messages on the SYSTEM lane, and a supervisor's word on a child."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from bandstand.core.hot.ids import ActorId
     from bandstand.core.vocabulary import ExitReason, Readiness
 
-__all__ = ("ChildExit", "Down", "IoEvent")
+__all__ = ("ChildExit", "ChildStart", "Down", "Exit", "IoEvent", "Member")
 
 
 class ChildExit(NamedTuple):
@@ -19,8 +19,22 @@ class ChildExit(NamedTuple):
     cause: BaseException | None
 
 
+class ChildStart(NamedTuple):
+    """A child whose init took its time has started. Sent once, with tag `SystemTag.CHILD_START`, to its supervisor."""
+
+    child: ActorId
+
+
 class Down(NamedTuple):
     """A monitored actor has ended. Sent once for each monitor, with tag `SystemTag.DOWN`, to the watcher."""
+
+    actor: ActorId
+    reason: ExitReason
+    cause: BaseException | None
+
+
+class Exit(NamedTuple):
+    """A linked actor has ended. Sent once for each link, with tag `SystemTag.EXIT`, to an actor that traps exits."""
 
     actor: ActorId
     reason: ExitReason
@@ -32,3 +46,15 @@ class IoEvent(NamedTuple):
 
     fd: int
     readiness: Readiness
+
+
+class Member(NamedTuple):
+    """A child as its supervisor knows it: what the tree shows of it, though it may not be running."""
+
+    name: str
+    actor: ActorId | None
+    """The present incarnation; None while there is none."""
+    restarts: int
+    """How often it was started again."""
+    note: str
+    """In a few words, what else there is to know: that it waits for its restart, for example."""

@@ -102,5 +102,7 @@ class SystemTag(IntEnum):
     CHILD_EXIT = -1
     DOWN = -2
     IO = -3
-    CHILD_START = -4
-    CHILD_RESTART = -5
+    EXIT = -4
+    CHILD_START = -5
+    CHILD_RESTART = -6
+    SHUTDOWN = -7

@@ -12,11 +12,13 @@ from bandstand.mode import announce
 
 MODULES = (
     "arrivals",
+    "births",
     "cell",
     "desk",
     "ids",
     "kernel",
     "life",
+    "links",
     "mailbox",
     "monitors",
     "post",

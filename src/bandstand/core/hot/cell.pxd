@@ -31,6 +31,10 @@ cdef class Cell(Mailbox):
     cdef list overdue
     cdef Py_ssize_t fds
     cdef object watch
+    cdef object family
+    cdef bint keeps
+    cdef bint traps
+    cdef dict links
     cdef dict watchers
     cdef dict watching
 

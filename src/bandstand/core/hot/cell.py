@@ -6,7 +6,7 @@ push, a pop and a call.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from bandstand.core.hot.mailbox import Mailbox
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bandstand.core.hot.reach import Reach
     from bandstand.core.hot.turn import Turn
     from bandstand.core.hot.wheel import Queue, Timer
+    from bandstand.core.signals import Member
     from bandstand.core.vocabulary import Overflow
 
 StatusNumber: TypeAlias = int
@@ -34,6 +35,22 @@ class Driver(Protocol):
         ...
 
 
+class Family(Protocol):
+    """What the loop asks of a supervisor about its children."""
+
+    def disband(self) -> None:
+        """End every child, the last one first: the supervisor has ended."""
+        ...
+
+    def keep(self, actor: ActorId, estate: Cell) -> None:
+        """Take charge of what a child has left unread: it goes to the next incarnation, or to the dead letters."""
+        ...
+
+    def members(self) -> Sequence[Member]:
+        """The children in their order, with those that are not running, for the tree."""
+        ...
+
+
 class Cell(Mailbox):
     """One actor from the inside. Only the kernel touches it."""
 
@@ -44,8 +61,11 @@ class Cell(Mailbox):
         "cause",
         "context",
         "driver",
+        "family",
         "fds",
+        "keeps",
         "kernel",
+        "links",
         "message",
         "name",
         "next_ready",
@@ -57,6 +77,7 @@ class Cell(Mailbox):
         "status",
         "supervisor",
         "timers",
+        "traps",
         "turn",
         "watch",
         "watchers",
@@ -96,6 +117,13 @@ class Cell(Mailbox):
         self.fds: ReasonNumber = 0
         # The descriptor whose event is being handled, to be watched again afterwards.
         self.watch: object = None
+        # For a supervisor: its children, which end with it. See `Family`.
+        self.family: Family | None = None
+        # Whether what it leaves unread is kept for the supervisor's next child of that name.
+        self.keeps = False
+        # Whom this actor is linked with, and whether it is told of their ends instead of sharing them.
+        self.links: dict[Cell, None] | None = None
+        self.traps = False
         # Who watches this actor, and whom it watches; None for nearly every actor. Dicts as ordered sets.
         self.watchers: dict[Monitor, None] | None = None
         self.watching: dict[Monitor, None] | None = None

@@ -2,9 +2,10 @@ cimport cython
 from libc.stdint cimport int64_t
 from bandstand.core.hot.cell cimport Cell
 from bandstand.core.hot.ids cimport ActorId
-from bandstand.core.hot.kernel cimport Kernel
+from bandstand.core.hot.births cimport Births
 
 cdef int FAIL_REASON
+cdef int INIT
 cdef int64_t MILLISECOND
 cdef int64_t NEVER
 cdef int NORMAL
@@ -14,7 +15,7 @@ cdef int STOPPING
 cdef object IO
 cdef object OK_VERDICT
 
-cdef class Desk(Kernel):
+cdef class Desk(Births):
     cpdef bint _has_ready(self)
     cpdef bint _is_idle(self)
     @cython.locals(soonest=int64_t)

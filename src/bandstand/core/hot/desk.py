@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from bandstand.core.hot.kernel import FINAL, Kernel
-from bandstand.core.numbers import FAIL_REASON, MILLISECOND, NEVER, NORMAL, PANIC, STOPPED, STOPPING
+from bandstand.core.hot.births import Births
+from bandstand.core.hot.kernel import FINAL
+from bandstand.core.numbers import FAIL_REASON, INIT, MILLISECOND, NEVER, NORMAL, PANIC, STOPPED, STOPPING
 from bandstand.core.vocabulary import SystemTag, Verdict
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ Count: TypeAlias = int
 Nanoseconds: TypeAlias = int
 
 
-class Desk(Kernel):
+class Desk(Births):
     """The kernel, for those who drive it."""
 
     __slots__ = ()
@@ -49,8 +50,15 @@ class Desk(Kernel):
         return max(0, soonest * MILLISECOND - self._elapsed())
 
     def _end_all(self) -> None:
-        """End every living actor, the youngest first. Supervisors and monitors, ending as well, are not told."""
+        """End every living actor, the youngest first, and a supervisor's children in the reverse of their order.
+
+        Supervisors and monitors, ending as well, are not told.
+        """
         self._ending = True
+        for cell in self._table.living():
+            if cell.supervisor is None or cell.supervisor.family is None:
+                self._end(cell, NORMAL, None)
+        # Whoever the supervisors have left.
         for cell in self._table.living():
             self._end(cell, NORMAL, None)
         while self._queue.count > 0:
@@ -113,7 +121,9 @@ class Desk(Kernel):
             # The loop could not wait for it any longer and has ended the actor without it.
             return
         if error is None:
-            if verdict is not None and verdict is not OK_VERDICT:
+            if cell.status == INIT:
+                self._born(cell, verdict)
+            elif verdict is not None and verdict is not OK_VERDICT:
                 self._judge(cell, verdict, FINAL)
         elif isinstance(error, (KeyboardInterrupt, SystemExit)):
             self._leave(error)

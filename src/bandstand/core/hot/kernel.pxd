@@ -31,7 +31,7 @@ cdef object OK_VERDICT
 cdef object STOP_VERDICT
 cdef object FAIL_VERDICT
 
-cdef bint is_coroutine(object value) except -1
+cpdef bint is_coroutine(object value) except -1
 
 cdef class Kernel(Arrivals):
     cdef Py_ssize_t _max_msgs
@@ -51,6 +51,9 @@ cdef class Kernel(Arrivals):
     cpdef object _poll_io(self)
     cpdef object _rearm_io(self, object watch)
     cpdef object _check_io(self, object watch, object event)
+    @cython.final
+    @cython.locals(turn=Turn)
+    cdef Turn _make_turn(self, Cell cell)
     @cython.final
     cdef object _took_io(self, Cell cell, Turn turn, object event)
     @cython.final

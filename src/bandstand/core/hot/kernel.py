@@ -276,12 +276,7 @@ class Kernel(Arrivals):
             return 0
         turn = cell.turn
         if turn is None:
-            turn = Turn.__new__(Turn)
-            turn.self_id = cell.actor  # type: ignore[assignment]  # a living cell has an id
-            turn.loop = self
-            turn.state = cell.state
-            cell.turn = turn
-            cell.state = None
+            turn = self._make_turn(cell)
         behavior = cell.behavior
         budget = self._max_msgs
         handled = 0
@@ -327,6 +322,16 @@ class Kernel(Arrivals):
             # It wished to end and then suspended.
             cell.driver.cancel()
         return handled
+
+    def _make_turn(self, cell: Cell) -> Turn:
+        """Make the context with which a cell's behavior is called; from now on it holds the state."""
+        turn = Turn.__new__(Turn)
+        turn.self_id = cell.actor  # type: ignore[assignment]  # a living cell has an id
+        turn.loop = self
+        turn.state = cell.state
+        cell.turn = turn
+        cell.state = None
+        return turn
 
     def _took_io(self, cell: Cell, turn: Turn, event: object) -> object:
         """Look at an I/O event that was taken: None if its descriptor was unwatched while the event waited.

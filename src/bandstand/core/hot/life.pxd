@@ -11,11 +11,13 @@ cdef int NORMAL
 cdef int RUNNING
 cdef int STOPPED
 cdef int STOPPING
+cdef int SYSTEM
 
 cdef class Life(Reach):
     cdef bint _ending
     cdef Py_ssize_t _reserve
     cdef Cell _current
+    cdef list _outer
     cdef int64_t _spawned
     cdef list _stopped
     cdef object _on_start
@@ -23,14 +25,19 @@ cdef class Life(Reach):
 
     cdef object _stop_watching(self, Cell cell)
     cdef object _tell_watchers(self, Cell cell, int reason, object cause)
+    cdef object _sever(self, Cell cell, int reason, object cause)
     cpdef object _report_exit(self, object actor, object name, int reason, object cause, Py_ssize_t dead)
     cpdef object _release_fds(self, Cell cell)
     cdef object _release_timers(self, Cell cell)
     @cython.final
     @cython.locals(cell=Cell, actor=ActorId)
-    cdef ActorId _admit(self, object behavior, object state, object name, Py_ssize_t cap, object overflow, Cell supervisor, object context)
+    cdef ActorId _admit(self, object behavior, object state, object name, Py_ssize_t cap, object overflow, Cell supervisor, object context, bint unborn)
     @cython.final
     cdef object _end(self, Cell cell, int reason, object cause)
+    @cython.final
+    cdef bint _is_running_now(self, Cell cell) except -1
+    @cython.final
+    cdef object _kill(self, Cell cell, object cause)
     @cython.final
     @cython.locals(actor=ActorId, supervisor=Cell, dead=Py_ssize_t)
     cdef object _exit(self, Cell cell, int reason, object cause)

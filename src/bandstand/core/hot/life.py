@@ -4,14 +4,14 @@ However an actor ends (its own verdict, an exception, somebody's stop, an overru
 function runs, `_exit`, and does the same things in the same order:
 
  1. status: from here on the id is stale, and a send to it is refused;
- 2. its timers are released, with the messages they carry, and its descriptors are watched no more;
- 3. its unread messages become dead letters, counted and published;
- 4. its seat in the table is freed;
- 5. the observer is told;
- 6. whoever watches is told: the supervisor gets its `ChildExit`, each monitor its `Down`, in slots reserved beforehand;
- 7. an abnormal end that no supervisor hears of is reported, once, with its traceback.
-
-Step 6 and 7 come for the supervisor first, then for the monitors.
+ 2. if it is a supervisor, its children end, the last one first;
+ 3. its timers are released, with the messages they carry, and its descriptors are watched no more;
+ 4. its unread messages become dead letters, counted and published, or are kept for its supervisor's next child;
+ 5. its seat in the table is freed;
+ 6. the observer is told;
+ 7. whoever watches is told, in slots reserved beforehand: the supervisor gets its `ChildExit`, each monitor its `Down`,
+    and those it is linked with hear of it or share its fate. An abnormal end that no supervisor hears of is reported,
+    once, with its traceback.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from bandstand.core.hot.cell import Cell
 from bandstand.core.hot.post import Hook
 from bandstand.core.hot.reach import Reach
-from bandstand.core.numbers import FAIL_REASON, FAILED, INIT, NORMAL, RUNNING, STOPPED, STOPPING
+from bandstand.core.numbers import FAIL_REASON, FAILED, INIT, NORMAL, RUNNING, STOPPED, STOPPING, SYSTEM
 from bandstand.core.signals import ChildExit
 from bandstand.core.vocabulary import ExitReason, SystemTag
-from bandstand.errors import ActorFailed, MailboxOverrun
+from bandstand.errors import ActorFailed, ActorKilled, MailboxOverrun
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -43,13 +43,14 @@ REASONS = tuple(ExitReason)
 class Life(Reach):
     """Births and ends."""
 
-    __slots__ = ("_current", "_ending", "_on_start", "_on_stop", "_reserve", "_spawned", "_stopped")
+    __slots__ = ("_current", "_ending", "_on_start", "_on_stop", "_outer", "_reserve", "_spawned", "_stopped")
 
     def __init__(self, loop_tag: Count, max_actors: Count, reserve: Count) -> None:
         super().__init__(loop_tag, max_actors)
         self._reserve: Count = reserve
-        # The actor whose behavior is being called.
+        # The actor whose behavior is being called; and those in whose turns it was started, while its init runs.
         self._current: Cell | None = None
+        self._outer: list[Cell] = []
         # While all actors are being ended together: nobody need be told of an end who is about to end himself.
         self._ending = False
         self._spawned: Count = 0
@@ -68,6 +69,9 @@ class Life(Reach):
 
     def _tell_watchers(self, cell: Cell, reason: ReasonNumber, cause: BaseException | None) -> None:
         """Tell everyone who monitors an actor that has ended. The monitors' storey above overrides it."""
+
+    def _sever(self, cell: Cell, reason: ReasonNumber, cause: BaseException | None) -> None:
+        """Tell everyone who is linked with an actor that has ended. The links' storey above overrides it."""
 
     def _release_timers(self, cell: Cell) -> None:
         """Release every timer of a cell. The timers' storey above overrides it."""
@@ -117,6 +121,34 @@ class Life(Reach):
             reason = ActorFailed(str(reason))
         self._end(cell, FAIL_REASON, reason)
 
+    def kill_actor(self, target: ActorId | int) -> None:
+        """End an actor without waiting for anything, with reason `FAIL`.
+
+        Where `stop_actor` waits until a coroutine in flight has taken its cancellation, this does not: the coroutine is
+        cancelled, and whatever it goes on to do, its actor has ended. So it also ends an actor that is stopping
+        already. A behavior that is running at this moment, the caller's own, ends its actor when it returns.
+
+        Raises what `stop_actor` raises, but not for an actor that is stopping.
+        """
+        self._check_thread()
+        actor = None if self._closed else self._local_id(target)
+        cell = None if actor is None else actor.cell
+        if cell is None:
+            raise self._missing(target)
+        self._kill(cell, ActorKilled(f"actor {target!r} {cell.name or ''} was killed"))
+
+    def _kill(self, cell: Cell, cause: BaseException) -> None:
+        """End an actor now, whatever its coroutine does; if it is running at this moment, as soon as it returns."""
+        driver = cell.driver
+        if driver is not None:
+            driver.cancel()
+        if self._is_running_now(cell):
+            self._mark_stopping(cell)
+            cell.reason = FAIL_REASON
+            cell.cause = cause
+        else:
+            self._exit(cell, FAIL_REASON, cause)
+
     def _create(
         self,
         behavior: Callable[..., Any],
@@ -126,14 +158,18 @@ class Life(Reach):
         overflow: Overflow | None,
         supervisor: object,
         context: Context | None,
+        unborn: bool = False,
     ) -> ActorId | None:
-        """Make an actor of checked arguments; None if the table is full. `supervisor` is an id or None."""
+        """Make an actor of checked arguments; None if the table is full. `supervisor` is an id or None.
+
+        One that is made unborn stays INIT until it is told that it has started.
+        """
         parent = None
         if supervisor is not None:
             parent = self._reach(supervisor)
             if parent is None:
                 raise self._missing(supervisor)
-        return self._admit(behavior, state, name, cap, overflow, parent, context)
+        return self._admit(behavior, state, name, cap, overflow, parent, context, unborn)
 
     def _admit(
         self,
@@ -144,6 +180,7 @@ class Life(Reach):
         overflow: Overflow | None,
         supervisor: Cell | None,
         context: Context | None,
+        unborn: bool,
     ) -> ActorId | None:
         """Make an actor of checked arguments; None if the table is full."""
         cell = Cell.__new__(Cell)
@@ -168,6 +205,10 @@ class Life(Reach):
         cell.overdue = None
         cell.fds = 0
         cell.watch = None
+        cell.family = None
+        cell.keeps = False
+        cell.traps = False
+        cell.links = None
         cell.watchers = None
         cell.watching = None
         actor = self._table.admit(cell)
@@ -178,7 +219,7 @@ class Life(Reach):
         if self._on_start is not None:
             self._tell(self._on_start, (actor, name))
         # The observer may have stopped it already.
-        if cell.status == INIT:
+        if cell.status == INIT and not unborn:
             cell.status = actor.fate = RUNNING
         return actor
 
@@ -187,7 +228,7 @@ class Life(Reach):
         if cell.status >= STOPPING:
             return
         driver = cell.driver
-        if cell is not self._current and driver is None:
+        if driver is None and not self._is_running_now(cell):
             self._exit(cell, reason, cause)
             return
         self._mark_stopping(cell)
@@ -195,6 +236,10 @@ class Life(Reach):
         cell.cause = cause
         if driver is not None:
             driver.cancel()
+
+    def _is_running_now(self, cell: Cell) -> bool:
+        """Whether an actor is in the middle of its turn: it can end only when that is over."""
+        return cell is self._current or (len(self._outer) > 0 and cell in self._outer)
 
     def _mark_stopping(self, cell: Cell) -> None:
         """From here on the actor accepts nothing: it ends when its behavior has returned."""
@@ -213,11 +258,18 @@ class Life(Reach):
         actor.fate = cell.status
         actor.reason = reason
         actor.cell = None
+        if cell.family is not None:
+            family, cell.family = cell.family, None
+            self._tell(family.disband, ())
         if cell.timers is not None:
             self._release_timers(cell)
         if cell.fds > 0:
             self._release_fds(cell)
-        dead = self._bury(cell)
+        if cell.keeps and supervisor is not None and supervisor.family is not None and not self._ending:
+            dead = self._bury_lanes(cell, SYSTEM)
+            self._tell(supervisor.family.keep, (actor, cell))
+        else:
+            dead = self._bury(cell)
         self._table.release(actor.number)
         self._stopped[reason] += 1
         # What the user gave goes now, not when the last id goes.
@@ -242,6 +294,8 @@ class Life(Reach):
             self._report_exit(actor, name, reason, cause, dead)
         if cell.watchers is not None:
             self._tell_watchers(cell, reason, cause)
+        if cell.links is not None:
+            self._sever(cell, reason, cause)
 
     def _post_system(self, target: ActorId | int, data: object, tag: SystemTag) -> bool:
         """Send an unreserved system message to an actor; False, and the actor fails, if there is no free slot."""

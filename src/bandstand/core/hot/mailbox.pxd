@@ -6,7 +6,7 @@ cdef int SYSTEM
 cdef int CONTROL
 cdef int MANAGEMENT
 cdef int DATA
-cdef int IO_TAG
+cdef int LAST_RESERVED
 
 cdef class Mailbox:
     cdef Py_ssize_t cap
@@ -48,6 +48,8 @@ cdef class Mailbox:
     cdef object take_urgent(self, Turn turn)
     @cython.final
     cdef object took_system(self, int tag)
+    @cython.final
+    cdef object inherit(self, Mailbox other)
     @cython.final
     @cython.locals(ring=Ring)
     cdef Ring lane(self, int lane)

@@ -5,10 +5,9 @@ full DATA lane never refuses a CONTROL message. A system message takes any free 
 "Free" is reckoned against the fullest user lane, which makes a program that uses one lane see exactly the
 specification's single mailbox.
 
-Reservations. A child, a monitor and a watched descriptor each have one system slot of their own, on top of the cap. What
-they will say one day (an exit, a down, an I/O event) therefore never meets a full mailbox. There are as many such slots
-as there are children, monitors and descriptors, each says one thing at a time, and rings grow, so nothing needs to be
-counted: the tags of those messages tell that they lie outside the cap. Only the other system messages, counted in
+Reservations. A child, a monitor, a link and a watched descriptor each have system slots of their own, on top of the cap.
+What they will say one day (a start, an exit, a down, an I/O event) therefore never meets a full mailbox. There are as many
+such slots as there are children, monitors, links and descriptors, and rings grow, so nothing needs to be counted: the tags of those messages tell that they lie outside the cap. Only the other system messages, counted in
 `plain`, can find the mailbox full.
 
 Lanes that nobody used cost nothing: a ring is made by the first message of its lane.
@@ -19,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from bandstand.core.hot.ring import Ring
-from bandstand.core.numbers import CONTROL, DATA, IO_TAG, MANAGEMENT, SYSTEM
+from bandstand.core.numbers import CONTROL, DATA, LAST_RESERVED, MANAGEMENT, SYSTEM
 
 if TYPE_CHECKING:
     from bandstand.core.hot.turn import Turn
@@ -163,9 +162,16 @@ class Mailbox:
 
     def took_system(self, tag: TagNumber) -> None:
         """Account for a system message that has left, if it was in a slot of the cap."""
-        if tag < IO_TAG:
+        if tag < LAST_RESERVED:
             self.plain -= 1
             self.reckon()
+
+    def inherit(self, other: Mailbox) -> None:
+        """Take over the unread user messages of a mailbox that is not used any more, in their order. This one is empty."""
+        self.data, other.data = other.data, None
+        self.management, other.management = other.management, None
+        self.control, other.control = other.control, None
+        self.urgent, other.urgent = other.urgent, 0
 
     def lane(self, lane: LaneNumber) -> Ring:
         """The ring of one lane, made now if this is its first message."""

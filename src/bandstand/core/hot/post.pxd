@@ -40,8 +40,10 @@ cdef class Post:
     @cython.final
     cdef object _bury_one(self, Cell cell, int lane, object data, object tag, object sender)
     @cython.final
-    @cython.locals(count=Py_ssize_t, lane=int, ring=Ring)
     cdef Py_ssize_t _bury(self, Cell cell) except -1
+    @cython.final
+    @cython.locals(count=Py_ssize_t, lane=int, ring=Ring)
+    cdef Py_ssize_t _bury_lanes(self, Cell cell, int last) except -1
     @cython.final
     cdef object _tell(self, object hook, tuple arguments)
     cpdef object _leave(self, object error)

@@ -4,7 +4,7 @@ Every message that anybody tries to send has exactly one fate, and each fate is 
 
     sent  =  handled + refused + dead + dropped          (+ what still waits in a mailbox)
 
-`Post` is the lowest storey of the kernel: post, reach, life, monitors, timers, arrivals, kernel, desk. They are one
+`Post` is the lowest storey of the kernel: post, reach, life, monitors, links, timers, arrivals, kernel, births, desk. They are one
 object, because separate ones would put a pointer between a send and its mailbox; each storey is a class that adds one
 concern.
 """
@@ -134,14 +134,19 @@ class Post:
 
     def _bury(self, cell: Cell) -> Count:
         """Turn every unread message of a cell into a dead letter; how many there were."""
-        count = cell.waiting()
-        if count == 0:
-            return 0
-        self._dead += count
+        return 0 if cell.waiting() == 0 else self._bury_lanes(cell, DATA)
+
+    def _bury_lanes(self, cell: Cell, last: LaneNumber) -> Count:
+        """Turn the unread messages of a cell's lanes, from SYSTEM to `last`, into dead letters; how many there were."""
+        count = 0
         lane = 0
-        while lane <= DATA:
+        while lane <= last:
             if cell.depth(lane) > 0:
                 ring = cell.lane(lane)
+                count += ring.count
+                self._dead += ring.count
+                if lane != DATA:
+                    cell.urgent -= ring.count
                 while ring.count > 0:
                     letter = ring.shift()
                     if lane == SYSTEM:
@@ -150,7 +155,6 @@ class Post:
                     if self._on_dead_letter is not None:
                         self._tell(self._on_dead_letter, (cell.actor, LANES[lane], *letter))
             lane += 1
-        cell.urgent = 0
         return count
 
     def _tell(self, hook: Hook, arguments: tuple[object, ...]) -> None:

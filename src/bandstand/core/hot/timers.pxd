@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 from bandstand.core.hot.cell cimport Cell
-from bandstand.core.hot.monitors cimport Monitors
+from bandstand.core.hot.links cimport Links
 from bandstand.core.hot.wheel cimport Queue, Timer, Wheel
 
 cdef extern from "<time.h>" nogil:
@@ -27,7 +27,7 @@ cdef int SYSTEM
 cdef object ZERO
 cdef object DATA_LANE
 
-cdef class Timers(Monitors):
+cdef class Timers(Links):
     cdef object _now
     cdef bint _is_real
     cdef int64_t _epoch

@@ -20,7 +20,7 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, TypeAlias
 
 from bandstand.core.hot.cell import Cell
-from bandstand.core.hot.monitors import Monitors
+from bandstand.core.hot.links import Links
 from bandstand.core.hot.wheel import Queue, Timer, Wheel
 from bandstand.core.numbers import DATA, FAR, GONE, MILLISECOND, NEVER, OVERDUE, SYSTEM
 from bandstand.core.vocabulary import Lane
@@ -50,7 +50,7 @@ ZERO = 0
 LAST_USER_TAG = (1 << 32) - 1
 
 
-class Timers(Monitors):
+class Timers(Links):
     """The wheel of a loop, and the timers it carries."""
 
     __slots__ = (

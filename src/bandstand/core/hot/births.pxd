@@ -1,0 +1,41 @@
+cimport cython
+from libc.stdint cimport int64_t
+from bandstand.core.hot.cell cimport Cell
+from bandstand.core.hot.ids cimport ActorId
+from bandstand.core.hot.kernel cimport Kernel
+from bandstand.core.hot.turn cimport Turn
+
+cdef int INIT
+cdef int64_t MILLISECOND
+cdef int PANIC
+cdef int RUNNING
+cdef int STOPPING
+cdef int SYSTEM
+cdef object CHILD_START
+
+cdef class Births(Kernel):
+    cpdef object _perform_later(self, Cell cell, object coroutine, object context)
+    @cython.locals(actor=ActorId, cell=Cell)
+    cpdef object _spawn_child(self, object behavior, object init, object name, Py_ssize_t cap, ActorId supervisor, object context, bint keeps, Cell estate)
+    @cython.final
+    @cython.locals(turn=Turn, before=Cell)
+    cdef object _run_init(self, Cell cell, object init)
+    @cython.final
+    @cython.locals(actor=ActorId)
+    cdef object _begin(self, Cell cell)
+    @cython.final
+    @cython.locals(turn=Turn, actor=ActorId, supervisor=Cell)
+    cdef object _born(self, Cell cell, object state)
+    @cython.locals(cell=Cell)
+    cpdef object _declare_born(self, ActorId actor, object state)
+    @cython.locals(cell=Cell)
+    cpdef object _set_family(self, ActorId actor, object family)
+    cpdef object _bury_estate(self, Cell estate)
+    @cython.locals(cell=Cell)
+    cpdef object _kill_quietly(self, ActorId actor, object cause)
+    @cython.locals(cell=Cell)
+    cpdef object _post_system_after(self, ActorId actor, Py_ssize_t ms, object data, object tag)
+    cpdef double _now_ms(self) except? -1
+    cpdef object _tell_hook(self, object hook, tuple arguments)
+    @cython.locals(cell=Cell, actor=ActorId, rows=list)
+    cpdef list _rows(self)

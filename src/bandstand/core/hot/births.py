@@ -1,0 +1,189 @@
+"""Children: how a supervisor starts one, and what it is asked about those it has.
+
+A child has an *init*, a function of its context that gives it its state. It is called inside the call that starts the
+child, so most children have started, or have failed to, when that call returns. An init may also be a coroutine function.
+Then the actor stays INIT while it is in flight, messages wait, and its supervisor gets a `ChildStart` when it has ended.
+An init that raises is a panic like any other: the actor ends by the one exit path, and its supervisor hears of it once.
+
+What a child left unread can be kept: its cell is then not emptied at its end but handed to the supervisor's family (the
+*estate*), and the next incarnation inherits it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from bandstand.core.hot.kernel import Kernel, is_coroutine
+from bandstand.core.numbers import INIT, MILLISECOND, PANIC, RUNNING, STOPPING, SYSTEM
+from bandstand.core.signals import ChildStart
+from bandstand.core.vocabulary import SystemTag
+
+if TYPE_CHECKING:
+    from contextvars import Context
+
+    from bandstand.core.hot.cell import Cell, Family
+    from bandstand.core.hot.ids import ActorId
+    from bandstand.core.hot.turn import Turn
+    from bandstand.core.hot.wheel import Timer
+
+Milliseconds: TypeAlias = int
+
+CHILD_START = SystemTag.CHILD_START
+# What an init answers that goes on by messages: a supervisor's, which waits for its children.
+NOT_YET = object()
+
+
+class Births(Kernel):
+    """What supervisors ask of the kernel."""
+
+    __slots__ = ()
+
+    def _perform_later(
+        self, cell: Cell, coroutine: Coroutine[Any, Any, Any], context: Context | None
+    ) -> None:
+        """Have a coroutine begun by the host, in a task of its own. The loop above overrides it."""
+
+    def _spawn_child(
+        self,
+        behavior: Callable[..., Any],
+        init: Callable[[Turn], Any] | None,
+        name: str | None,
+        cap: Milliseconds,
+        supervisor: ActorId | None,
+        context: Context | None,
+        keeps: bool,
+        estate: Cell | None,
+    ) -> ActorId | None:
+        """Make an actor of checked arguments and run its init; None if the table is full.
+
+        Its status says how it went: RUNNING, INIT if it is still at it, or an end, which its supervisor hears of.
+        """
+        actor = self._create(behavior, None, name, cap, None, supervisor, context, True)  # noqa: FBT003  # C has no keywords
+        if actor is None:
+            return None
+        cell = actor.cell
+        if cell is None:
+            # The observer has stopped it already.
+            return actor
+        cell.keeps = keeps
+        if estate is not None:
+            cell.inherit(estate)
+        if init is None:
+            self._begin(cell)
+        else:
+            self._run_init(cell, init)
+        return actor
+
+    def _run_init(self, cell: Cell, init: Callable[[Turn], Any]) -> None:
+        """Call an actor's init. It may be called from within another actor's turn, which goes on afterwards."""
+        turn = self._make_turn(cell)
+        before = self._current
+        if before is not None:
+            self._outer.append(before)
+        self._current = cell
+        # As while its behavior runs: whatever is sent to it waits, and does not make it ready.
+        cell.queued = True
+        try:
+            state = init(turn)
+        except (KeyboardInterrupt, SystemExit) as error:
+            self._leave(error)
+            return
+        except BaseException as error:  # noqa: BLE001  # a panic is whatever an init raises
+            if cell.status < STOPPING:
+                cell.reason = PANIC
+                cell.cause = error
+            self._exit(cell, cell.reason, cell.cause)
+            return
+        finally:
+            self._current = before
+            if before is not None:
+                self._outer.pop()
+        if cell.status >= STOPPING:
+            # It wished to end, and has ended now.
+            if is_coroutine(state):
+                state.close()
+            self._exit(cell, cell.reason, cell.cause)
+        elif is_coroutine(state):
+            self._perform_later(cell, state, cell.context)
+        elif state is NOT_YET:
+            self._settle(cell)
+        else:
+            turn.state = state
+            self._begin(cell)
+
+    def _begin(self, cell: Cell) -> None:
+        """An actor has started."""
+        actor = cell.actor
+        assert actor is not None
+        cell.status = actor.fate = RUNNING
+        self._settle(cell)
+
+    def _born(self, cell: Cell, state: object) -> None:
+        """An init that took its time has ended well: the actor has started, and its supervisor is told."""
+        turn = cell.turn
+        actor = cell.actor
+        assert turn is not None
+        assert actor is not None
+        turn.state = state
+        cell.status = actor.fate = RUNNING
+        supervisor = cell.supervisor
+        if supervisor is not None and supervisor.status < STOPPING:
+            supervisor.offer_reserved(ChildStart(actor), CHILD_START, 0)
+            self._accepted += 1
+            if not supervisor.queued:
+                self._ready(supervisor)
+
+    def _declare_born(self, actor: ActorId, state: object) -> None:
+        """The same, for an actor whose init has answered NOT_YET."""
+        cell = actor.cell
+        if cell is not None and cell.status == INIT:
+            self._born(cell, state)
+
+    def _set_family(self, actor: ActorId, family: Family) -> None:
+        """Make an actor a supervisor: `family` is asked about its children from now on, and ended with it."""
+        cell = actor.cell
+        if cell is not None:
+            cell.family = family
+
+    def _bury_estate(self, estate: Cell) -> None:
+        """There is no next incarnation: what was kept for it becomes dead letters."""
+        self._bury(estate)
+
+    def _kill_quietly(self, actor: ActorId, cause: BaseException | None) -> None:
+        """End an actor, if it has not ended: killed, if there is a cause, else stopped."""
+        cell = actor.cell
+        if cell is None:
+            return
+        if cause is not None:
+            self._kill(cell, cause)
+        else:
+            self._end(cell, 0, None)
+
+    def _post_system_after(
+        self, actor: ActorId, ms: Milliseconds, data: object, tag: SystemTag
+    ) -> Timer | None:
+        """Set a timer that comes on the SYSTEM lane; None if the actor has ended."""
+        cell = actor.cell
+        if cell is None:
+            return None
+        return self._start_timer(cell, ms, SYSTEM, data, tag, 0)
+
+    def _now_ms(self) -> float:
+        """Milliseconds since the loop was made."""
+        return self._elapsed() / MILLISECOND
+
+    def _tell_hook(self, hook: Callable[..., Any], arguments: tuple[object, ...]) -> None:
+        """Call a hook of the storeys above, contained as all hooks are."""
+        self._tell(hook, arguments)
+
+    def _rows(self) -> list[tuple[ActorId, str | None, ActorId | None, int, int, Family | None]]:
+        """Every living actor, the oldest first: id, name, supervisor's id, status, messages waiting, family."""
+        rows: list[tuple[ActorId, str | None, ActorId | None, int, int, Family | None]] = []
+        for cell in self._table.living():
+            actor = cell.actor
+            assert actor is not None
+            parent = None if cell.supervisor is None else cell.supervisor.actor
+            rows.append((actor, cell.name, parent, cell.status, cell.waiting(), cell.family))
+        rows.reverse()
+        return rows

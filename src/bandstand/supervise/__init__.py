@@ -1,0 +1,77 @@
+"""Supervision: who restarts whom. Erlang/OTP's supervisors, for the actors of a loop.
+
+    tree = SupervisorSpec(
+        strategy=Strategy.REST_FOR_ONE,
+        children=[
+            ChildSpec("database", database, init=connect, backoff=Backoff()),
+            ChildSpec("cache", cache),
+            ChildSpec("workers", SupervisorSpec(children=[ChildSpec("worker", work)])),
+        ],
+    )
+    root = spawn_supervisor(loop, tree)
+    loop.send(root.child("cache"), "hello")
+    loop.run()
+
+A spec says what to run and how to go about failures; it is frozen data, checked when it is made. `spawn_supervisor` starts
+it: children start from the first to the last and stop the other way round. A child that ends is started again by its mode,
+with fresh state from its init and a new id, together with those its supervisor's strategy names. A supervisor that has
+restarted too often gives up and leaves the matter to the one above; if there is none, the loop ends and says why.
+
+How the room is laid out: `spec` is what a user writes, `vocabulary` its words; `intensity`, `backoff` and `decision` are the
+arithmetic, pure, for everybody who restarts anything; `engine` is the actor, over its `seats`; `overseer` is the face that
+all supervisors share, and `supervisor`, `dynamic` and `partition` are the kinds there are; `story` is what they say.
+"""
+
+from bandstand.supervise.backoff import Backoff as Backoff
+from bandstand.supervise.backoff import Wait as Wait
+from bandstand.supervise.dynamic import DynamicSupervisor as DynamicSupervisor
+from bandstand.supervise.intensity import History as History
+from bandstand.supervise.intensity import Intensity as Intensity
+from bandstand.supervise.intensity import Restarts as Restarts
+from bandstand.supervise.overseer import Counts as Counts
+from bandstand.supervise.overseer import Overseer as Overseer
+from bandstand.supervise.partition import PartitionSupervisor as PartitionSupervisor
+from bandstand.supervise.partition import place_of as place_of
+from bandstand.supervise.seat import ChildInfo as ChildInfo
+from bandstand.supervise.seat import Phase as Phase
+from bandstand.supervise.spawn import spawn_supervisor as spawn_supervisor
+from bandstand.supervise.spec import AnySupervisorSpec as AnySupervisorSpec
+from bandstand.supervise.spec import ChildSpec as ChildSpec
+from bandstand.supervise.spec import DynamicSpec as DynamicSpec
+from bandstand.supervise.spec import Init as Init
+from bandstand.supervise.spec import PartitionSpec as PartitionSpec
+from bandstand.supervise.spec import SupervisorSpec as SupervisorSpec
+from bandstand.supervise.supervisor import Supervisor as Supervisor
+from bandstand.supervise.vocabulary import AutoShutdown as AutoShutdown
+from bandstand.supervise.vocabulary import ChildMode as ChildMode
+from bandstand.supervise.vocabulary import Mailbox as Mailbox
+from bandstand.supervise.vocabulary import Shutdown as Shutdown
+from bandstand.supervise.vocabulary import Strategy as Strategy
+
+__all__ = (
+    "AnySupervisorSpec",
+    "AutoShutdown",
+    "Backoff",
+    "ChildInfo",
+    "ChildMode",
+    "ChildSpec",
+    "Counts",
+    "DynamicSpec",
+    "DynamicSupervisor",
+    "History",
+    "Init",
+    "Intensity",
+    "Mailbox",
+    "Overseer",
+    "PartitionSpec",
+    "PartitionSupervisor",
+    "Phase",
+    "Restarts",
+    "Shutdown",
+    "Strategy",
+    "Supervisor",
+    "SupervisorSpec",
+    "Wait",
+    "place_of",
+    "spawn_supervisor",
+)

@@ -1,0 +1,75 @@
+"""A supervisor of many children of one shape, which come and go: a connection each, a session each, a job each.
+
+All children are made from one spec; what makes each of them itself are the arguments it is started with, which its init
+gets after the context, at every restart again. They have no order and do not build on each other, so each is restarted by
+itself, and all stop together.
+"""
+
+from __future__ import annotations
+
+from contextvars import Context as ContextVars
+from contextvars import copy_context
+from itertools import count
+from typing import TYPE_CHECKING, final
+
+from bandstand.core import ActorId
+from bandstand.errors import MaxChildren, NoSuchChild
+from bandstand.supervise.overseer import Overseer
+from bandstand.supervise.seat import Seat
+
+if TYPE_CHECKING:
+    from bandstand.core import Loop
+    from bandstand.supervise.seats import Maker
+    from bandstand.supervise.spec import DynamicSpec
+
+__all__ = ("DynamicSupervisor",)
+
+
+@final
+class DynamicSupervisor(Overseer):
+    """A running supervisor of same-shaped children. `spawn_supervisor` makes one of a `DynamicSpec`.
+
+    A child that ends and is not started again is forgotten; so is one that is stopped.
+    """
+
+    keeps_ended = False
+    stops_together = True
+
+    def __init__(self, loop: Loop, spec: DynamicSpec, name: str, context: ContextVars, make: Maker) -> None:
+        super().__init__(loop, name, context, make, spec.restarts)
+        self._spec = spec
+        self._serials = count(1)
+
+    def start_child(self, *arguments: object) -> ActorId:
+        """Start one child more; `arguments` go to its init, after the context.
+
+        Its name is the spec's with a number: "session-1", "session-2" and so on; it stays the same over restarts.
+
+        Raises:
+            MaxChildren: there are as many as the spec allows.
+            StartFailed: its init failed; it was not added.
+            MaxActors, NoMemory: there is no room for it; it was not added.
+            ChildState: the supervisor is ending, or this is called from inside a child's init or a hook.
+            LoopClosed, WrongThread: as for `Loop.spawn`.
+        """
+        self._enter("start a child")
+        limit = self._spec.max_children
+        if limit is not None and len(self._seats) >= limit:
+            raise MaxChildren(
+                f"supervisor {self._name!r} has {len(self._seats)} children, as many as its max_children allows: stop some, "
+                f"or raise DynamicSpec.max_children"
+            )
+        name = f"{self._spec.child.name}-{next(self._serials)}"
+        seat = self._seats[name] = Seat(name, self._spec.child, copy_context(), arguments)
+        return self._start_on_request(seat)
+
+    def name_of(self, actor: ActorId) -> str:
+        """The name of a child, which stays the same over its restarts.
+
+        Raises:
+            NoSuchChild: the actor is no child of this supervisor, or has ended.
+        """
+        seat = self._by_actor.get(actor)
+        if seat is None:
+            raise NoSuchChild(f"{actor!r} is no child of supervisor {self._name!r}, or has ended")
+        return seat.name

@@ -1,0 +1,241 @@
+"""The engine of a supervisor: an actor that starts children, hears of their ends, and does what its spec says.
+
+How it works. Each child has a *seat*, which outlives its incarnations. Everything that happens comes as a message on the
+SYSTEM lane: a child has ended (`ChildExit`), an init that took its time has ended well (`ChildStart`), a backoff is over
+(`Restart`), a child was stopped and did not end in its time (`Deadline`), somebody wants us to end (`Shutdown`). A message
+changes what is wanted of some seats; then `_reconcile` does the next thing that can be done: stop whoever must end, from the
+last seat to the first and one at a time, then start whoever waits, from the first to the last. When the next thing needs
+time (a coroutine that is being cancelled, an init in flight, a backoff) it returns, and the message that tells of it comes
+back here. So a request to stop is never starved, not even by a child that fails as fast as it can be started: its failed
+restart is one more message, behind those that wait already.
+
+What follows from an end is decided by the pure functions of `decision`. Under ONE_FOR_ONE seats have nothing to do with each
+other once all have started, and a restart touches one seat only: no walk over the others.
+
+Refused: a queue of steps to be carried out, which must be patched whenever a child dies in the middle of it; asking by
+messages to start and stop children (a call on the loop's own thread can as well answer at once); a task for each child.
+"""
+
+from __future__ import annotations
+
+from contextvars import Context as ContextVars
+from typing import TYPE_CHECKING, Any
+
+from bandstand.core import ActorId, ChildExit, ChildStart, Context, ExitReason, Lane
+from bandstand.core.lowlevel import (
+    NOT_YET,
+    checked_cap,
+    declare_started,
+    end_actor,
+    fail_loop,
+    now_ms,
+    set_family,
+    spawn_child,
+)
+from bandstand.supervise import story
+from bandstand.supervise.intensity import Intensity
+from bandstand.supervise.judge import Judge, Restart
+from bandstand.supervise.seat import Phase, Seat
+from bandstand.supervise.seats import Deadline, Maker, Shutdown, Stage
+
+if TYPE_CHECKING:
+    from bandstand.core import Loop
+
+__all__ = ("Engine",)
+
+
+class Engine(Judge):
+    """A supervisor as an actor."""
+
+    # Whether children are stopped all at once when the supervisor ends: those of one shape do not build on each other.
+    stops_together = False
+
+    def __init__(
+        self, loop: Loop, name: str, context: ContextVars, make: Maker, intensity: Intensity
+    ) -> None:
+        super().__init__(loop, name, context, make, intensity)
+        self._is_root = False
+        # A message is being handled, or a call made.
+        self._is_busy = False
+        self._is_in_init = False
+        # Everybody was told to stop already.
+        self._is_stopping_all = False
+
+    # -- being an actor ------------------------------------------------------------------------------------------------------
+
+    def launch(self, parent: ActorId | None, *, is_root: bool) -> None:
+        """Make the actor and start the children. `spawn_supervisor` and a supervisor above call it, once."""
+        self._is_root = is_root
+        cap = checked_cap(self._loop, None)
+        self._me = spawn_child(
+            self._loop, self, self._init, name=self._name, cap=cap, supervisor=parent, context=self._context
+        )
+
+    def raise_failed_start(self) -> None:
+        """Raise what is known by now of a start that failed. Whoever started us is told so: it need not end the loop."""
+        if self._outcome is not None:
+            self._is_root = False
+            raise self._outcome
+
+    def _first_seats(self) -> list[Seat]:
+        """The children to begin with. The kinds of supervisors override it."""
+        return []
+
+    def _init(self, ctx: Context[Any]) -> object:
+        self._me = ctx.self_id
+        set_family(self._loop, self._me, self)
+        for seat in self._first_seats():
+            seat.phase = Phase.WAITING
+            self._seats[seat.name] = seat
+        self._is_busy = self._is_in_init = True
+        try:
+            self._reconcile()
+        finally:
+            self._is_busy = self._is_in_init = False
+        return None if self._stage in {Stage.RUNNING, Stage.ENDED} else NOT_YET
+
+    def __call__(self, ctx: Context[Any], data: object) -> None:
+        """Handle one message. It is the actor's behavior, and nobody else's business."""
+        if ctx.lane is not Lane.SYSTEM:
+            story.log_stray(self._name, data)
+            return
+        self._is_busy = True
+        try:
+            if type(data) is ChildExit:
+                self._on_exit(data)
+            elif type(data) is Restart:
+                self._on_restart(data)
+            elif type(data) is ChildStart:
+                self._on_start(data.child)
+            elif type(data) is Deadline:
+                self._on_deadline(data.child)
+            elif type(data) is Shutdown:
+                self._begin_end(None)
+                self._reconcile()
+        finally:
+            self._is_busy = False
+
+    # -- what happens ----------------------------------------------------------------------------------------------------------
+
+    def _on_exit(self, exit: ChildExit) -> None:  # noqa: A002  # what it is
+        seat = self._by_actor.pop(exit.child, None)
+        if seat is None:
+            # Its end was accounted for when it happened.
+            return
+        phase = self._vacate(seat)
+        if phase is Phase.STOPPING or seat.must_end or self._stage is Stage.ENDING:
+            # It was told to end, or was about to be.
+            self._left(seat)
+        elif (
+            phase is Phase.STARTING and self._stage is Stage.STARTING and exit.reason is not ExitReason.NORMAL
+        ):
+            self._start_failed(seat, exit.cause)
+        elif phase is Phase.STARTING and seat.is_new and self._stage is Stage.RUNNING:
+            story.log_end(self._name, story.Failure(seat.name, exit.reason, exit.cause), "could not start")
+            self._forget(seat)
+        else:
+            lived = now_ms(self._loop) - seat.started_at if phase is Phase.UP else 0.0
+            self._judge(seat, story.Failure(seat.name, exit.reason, exit.cause), lived)
+        self._reconcile()
+
+    def _on_start(self, child: ActorId) -> None:
+        seat = self._by_actor.get(child)
+        if seat is not None and seat.phase is Phase.STARTING:
+            self._started(seat)
+            self._reconcile()
+
+    def _on_restart(self, restart: Restart) -> None:
+        seat = restart.seat
+        if self._gate is not None and self._gate.token == restart.token:
+            self._gate = None
+            self._reconcile()
+        elif seat.token == restart.token and seat.is_gated:
+            seat.is_gated = False
+            seat.timer = None
+            if restart.error is None:
+                self._start_again(seat)
+            else:
+                failure = story.Failure(seat.name, ExitReason.FAIL, restart.error)
+                self._judge(seat, failure, 0.0)
+            self._reconcile()
+
+    def _on_deadline(self, child: ActorId) -> None:
+        seat = self._by_actor.get(child)
+        if seat is None or seat.phase is not Phase.STOPPING:
+            return
+        patience = seat.spec.patience_ms or 0.0
+        story.log_kill(self._name, seat.name, patience)
+        seat.timer = None
+        self._kill(seat)
+        self._reconcile()
+
+    # -- doing it ------------------------------------------------------------------------------------------------------------------
+
+    def _reconcile(self) -> None:
+        """Do what can be done now towards what is wanted. The module's text says how."""
+        if self._is_one_by_one():
+            return
+        if not self._stop_next():
+            return
+        if self._stage is Stage.ENDING:
+            self._conclude()
+        elif self._gate is None and self._stage is not Stage.ENDED:
+            self._start_next()
+
+    def _carry_on(self, seat: Seat | None = None) -> None:
+        """After a request, perhaps about one child: do what it wants, as after a message."""
+        self._is_busy = True
+        try:
+            if seat is not None and seat.must_end and self._is_one_by_one():
+                self._stop(seat)
+            self._reconcile()
+        finally:
+            self._is_busy = False
+
+    def _stop_next(self) -> bool:
+        """Stop whoever must end, from the last to the first; False while somebody is still at it."""
+        if self.stops_together and self._is_stopping_all:
+            return not self._by_actor
+        self._is_stopping_all = self._stage is Stage.ENDING
+        is_done = True
+        for seat in reversed(list(self._seats.values())):
+            if seat.must_end and seat.phase is not Phase.STOPPING:
+                self._stop(seat)
+            if seat.phase is Phase.STOPPING:
+                is_done = False
+                if not self.stops_together:
+                    break
+        return is_done
+
+    def _start_next(self) -> None:
+        """Start whoever waits, from the first to the last, until one takes its time."""
+        for seat in list(self._seats.values()):
+            if seat.can_start:
+                self._start_again(seat)
+                if self._stage is Stage.ENDING:
+                    # It did not start.
+                    self._reconcile()
+                    return
+                if seat.can_start:
+                    # We are being ended ourselves.
+                    return
+            if seat.phase is Phase.STARTING or (
+                seat.phase is Phase.WAITING and seat.is_gated and seat.is_new
+            ):
+                return
+        if self._stage is Stage.STARTING:
+            self._stage = Stage.RUNNING
+            if not self._is_in_init:
+                declare_started(self._loop, self.actor)
+
+    def _settles_at_once(self) -> bool:
+        # A start that failed at once is undone at once, so that whoever asked for it can be told.
+        return self._is_in_init or super()._settles_at_once()
+
+    def _conclude(self) -> None:
+        """Everybody has ended: so do we."""
+        self._stage = Stage.ENDED
+        if self._outcome is not None and self._is_root and not self._is_in_init:
+            # There is nobody above to turn to.
+            fail_loop(self._loop, self._outcome)
+        end_actor(self._loop, self.actor, self._outcome)

@@ -1,0 +1,183 @@
+"""What a supervisor makes of a child's end: the decisions of `decision`, put into its seats and its timers."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from contextvars import Context as ContextVars
+from itertools import count
+from math import ceil
+from typing import TYPE_CHECKING, NamedTuple
+
+from bandstand.core import ActorStatus, ExitReason, SystemTag
+from bandstand.core.lowlevel import now_ms, send_system_after, tell_escalation
+from bandstand.errors import BandstandError, LoopClosed, MaxActors, NoMemory, NoSuchActor
+from bandstand.supervise import story
+from bandstand.supervise.decision import Fate, ends_supervisor, fate_of, plan_restart, who_restarts
+from bandstand.supervise.intensity import History, Intensity
+from bandstand.supervise.seat import Phase, Seat
+from bandstand.supervise.seats import Maker, Seats, Stage
+from bandstand.supervise.vocabulary import AutoShutdown, ChildMode, Strategy
+
+if TYPE_CHECKING:
+    from bandstand.core import Loop
+
+__all__ = ("Judge", "Restart")
+
+
+class Restart(NamedTuple):
+    """A backoff is over. Stale unless the token is the one that was given out last."""
+
+    seat: Seat
+    token: int
+    error: BandstandError | None = None
+    """There was no room for the child, so there was no actor whose exit could have been heard: it is heard now."""
+
+
+class Judge(Seats):
+    """A supervisor's judgement."""
+
+    strategy = Strategy.ONE_FOR_ONE
+    auto_shutdown = AutoShutdown.NEVER
+
+    def __init__(
+        self, loop: Loop, name: str, context: ContextVars, make: Maker, intensity: Intensity
+    ) -> None:
+        super().__init__(loop, name, context, make)
+        self._intensity = intensity
+        self._history = History()
+        self._failures: deque[story.Failure] = deque(maxlen=story.CAUSES_TOLD)
+        # While a group waits for the failed child's backoff: the restart that ends the waiting.
+        self._gate: Restart | None = None
+        self._tokens = count(1)
+
+    def _is_one_by_one(self) -> bool:
+        """Whether every seat goes its own way: no order to be kept, now that all have started."""
+        return self._stage is Stage.RUNNING and self.strategy is Strategy.ONE_FOR_ONE
+
+    def _judge(self, seat: Seat, failure: story.Failure, lived_ms: float) -> None:
+        """Decide about a child that has ended by itself, and put the decision into the seats."""
+        spec = seat.spec
+        fate = fate_of(spec.mode, failure.reason)
+        if fate is not Fate.RESTART:
+            self._let_go(seat, failure, fate)
+            return
+        plan = plan_restart(
+            self._intensity,
+            self._history,
+            now_ms(self._loop),
+            backoff=spec.backoff,
+            reason=failure.reason,
+            stored_ms=seat.stored_ms,
+            lived_ms=lived_ms,
+            chance=random.random() if spec.backoff is not None and spec.backoff.jitter_ms else 0.5,  # noqa: S311  # jitter
+        )
+        self._history = plan.history
+        self._failures.append(failure)
+        if plan.gives_up:
+            self._give_up(failure)
+            return
+        seat.stored_ms = plan.stored_ms
+        siblings = self._mark_for_restart(seat)
+        story.log_restart(self._name, failure, seat.restarts, plan.delay_ms, siblings)
+        if plan.delay_ms > 0:
+            self._wait(seat, plan.delay_ms)
+        elif self._is_one_by_one():
+            self._start_again(seat)
+
+    def _let_go(self, seat: Seat, failure: story.Failure, fate: Fate) -> None:
+        """A child has ended for good."""
+        if failure.reason is not ExitReason.NORMAL:
+            story.log_end(self._name, failure, "does not restart")
+        self._bury(seat)
+        if fate is Fate.FORGET or not self.keeps_ended:
+            self._forget(seat)
+        if seat.spec.significant:
+            others = [
+                other.phase is not Phase.DOWN
+                for other in self._seats.values()
+                if other is not seat and other.spec.significant
+            ]
+            if ends_supervisor(self.auto_shutdown, others):
+                self._begin_end(None)
+
+    def _mark_for_restart(self, seat: Seat) -> list[str]:
+        """Note who is started again together with a child that is, and who must end for it; the siblings' names."""
+        seat.phase = Phase.WAITING
+        seat.restarts += 1
+        seat.is_again = True
+        if self.strategy is Strategy.ONE_FOR_ONE:
+            return []
+        seats = list(self._seats.values())
+        siblings: list[str] = []
+        for place in who_restarts(self.strategy, seats.index(seat), len(seats)):
+            other = seats[place]
+            if other is seat or other.is_held:
+                continue
+            if other.is_alive:
+                other.must_end = True
+                other.comes_back = other.spec.mode is not ChildMode.TEMPORARY
+            else:
+                other.phase = Phase.WAITING
+            if not other.is_again and other.spec.mode is not ChildMode.TEMPORARY:
+                other.is_again = True
+                other.restarts += 1
+                siblings.append(other.spec.name)
+        return siblings
+
+    def _give_up(self, failure: story.Failure) -> None:
+        error = story.gave_up(self._name, self._failures, len(self._history), self._intensity)
+        story.log_give_up(self._name, failure, error)
+        tell_escalation(self._loop, self.actor)
+        self._begin_end(error)
+
+    def _start_failed(self, seat: Seat, cause: BaseException | None) -> None:
+        self._begin_end(story.start_failed(self._name, seat.name, cause))
+
+    def _begin_end(self, outcome: BandstandError | None) -> None:
+        """From here on children only stop."""
+        if self._stage in {Stage.ENDING, Stage.ENDED}:
+            return
+        self._stage = Stage.ENDING
+        self._outcome = outcome
+        self._close_gate()
+        for seat in list(self._seats.values()):
+            self._send_away(seat)
+
+    def _start_again(self, seat: Seat) -> None:
+        """Start a child of our own accord. If that fails at once, its exit is on its way to us, behind what waits already."""
+        try:
+            self._start(seat)
+        except (MaxActors, NoMemory) as error:
+            if self._stage is Stage.STARTING:
+                self._start_failed(seat, error)
+            else:
+                # There is no actor whose exit could come: the message that says so does.
+                self._wait(seat, 0, error)
+            return
+        except (NoSuchActor, LoopClosed):
+            # We are being ended ourselves, from inside an init.
+            return
+        if self._stage is Stage.STARTING and seat.phase is Phase.STARTING:
+            actor = seat.actor
+            assert actor is not None
+            if self._loop.status(actor) is ActorStatus.FAILED:
+                del self._by_actor[actor]
+                self._vacate(seat)
+                self._start_failed(seat, self._init_error)
+
+    def _wait(self, seat: Seat, ms: float, error: BandstandError | None = None) -> None:
+        """Wait before a restart: for the seat alone, or for the whole group."""
+        restart = Restart(seat, next(self._tokens), error)
+        seat.token = restart.token
+        if self.strategy is Strategy.ONE_FOR_ONE or error is not None:
+            seat.is_gated = True
+        else:
+            self._close_gate()
+            self._gate = restart
+        seat.timer = send_system_after(self._loop, self.actor, ceil(ms), restart, SystemTag.CHILD_RESTART)
+
+    def _close_gate(self) -> None:
+        if self._gate is not None:
+            self._cancel_timer(self._gate.seat)
+            self._gate = None

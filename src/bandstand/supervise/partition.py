@@ -1,0 +1,72 @@
+"""A supervisor that shards one hot child: several copies of it, and a key that says which one to talk to.
+
+A child that everybody talks to handles one message at a time. If what it does can be divided by a key, a user, a device, a
+file, then as many copies as are useful share the load, and all that belongs to one key still goes through one actor, in
+order. The place of a key depends on the key and the number of partitions alone: it is the same in the next run of the program.
+"""
+
+from __future__ import annotations
+
+from contextvars import Context as ContextVars
+from typing import TYPE_CHECKING, final
+from zlib import crc32
+
+from bandstand.core import ActorId
+from bandstand.errors import InvalidArgument
+from bandstand.supervise.overseer import Overseer
+from bandstand.supervise.seat import Seat
+
+if TYPE_CHECKING:
+    from bandstand.core import Loop
+    from bandstand.supervise.seats import Maker
+    from bandstand.supervise.spec import PartitionSpec
+
+__all__ = ("PartitionSupervisor", "place_of")
+
+
+def place_of(key: str | bytes | int, partitions: int) -> int:
+    """The partition of a key, from 0 on: stable over runs, machines and versions of Python.
+
+    Raises:
+        InvalidArgument: the key is no str, bytes or int. Of other things there is no hash that stays the same.
+    """
+    if isinstance(key, str):
+        text = b"s" + key.encode("utf-8", "surrogatepass")
+    elif isinstance(key, bytes):
+        text = b"b" + key
+    elif type(key) is int:
+        text = b"i%d" % key
+    else:
+        raise InvalidArgument(f"key is {key!r}: pass a str, bytes or an int")
+    return crc32(text) % partitions
+
+
+@final
+class PartitionSupervisor(Overseer):
+    """A running supervisor of the partitions of one child. `spawn_supervisor` makes one of a `PartitionSpec`."""
+
+    def __init__(self, loop: Loop, spec: PartitionSpec, name: str, context: ContextVars, make: Maker) -> None:
+        super().__init__(loop, name, context, make, spec.restarts)
+        self._spec = spec
+
+    @property
+    def partitions(self) -> int:
+        """How many there are."""
+        return self._spec.partitions
+
+    def route(self, key: str | bytes | int) -> ActorId | None:
+        """The actor that has to do with a key; None while that partition is down or being restarted.
+
+        Raises:
+            InvalidArgument: the key is no str, bytes or int.
+        """
+        return self.child(self._name_of(place_of(key, self._spec.partitions)))
+
+    def _name_of(self, place: int) -> str:
+        return f"{self._spec.child.name}-{place}"
+
+    def _first_seats(self) -> list[Seat]:
+        return [
+            Seat(self._name_of(place), self._spec.child, self._context, (place,))
+            for place in range(self._spec.partitions)
+        ]
