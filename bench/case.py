@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from bench.target import Target
 
 Unit: TypeAlias = Literal["ns", "bytes", "ms"]
-Kind: TypeAlias = Literal["limit", "raw", "queues"]
+Kind: TypeAlias = Literal["limit", "raw", "queues", "erlang"]
 
 
 class WrongResultError(Exception):

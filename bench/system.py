@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from bench import otp
 from bench.case import Case, Kind, Measure
 
 
@@ -33,6 +34,8 @@ class System:
 
     def refusal(self) -> str | None:
         """Say why this process cannot measure the system; None if it can."""
+        if self.kind == "erlang":
+            return otp.refusal()
         if self.loop == "uvloop":
             try:
                 import uvloop  # noqa: F401  # pyright: ignore[reportUnusedImport]  # is it there?
@@ -80,6 +83,7 @@ SYSTEMS = (
         "asyncio", "queues", "a task with an asyncio.Queue for each actor", is_slow=True, environment=APART
     ),
     System("uvloop", "queues", "the same on uvloop", loop="uvloop", is_slow=True, environment=APART),
+    System("erlang", "erlang", "Erlang/OTP on one scheduler", environment=APART),
 )
 
 

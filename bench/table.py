@@ -14,6 +14,7 @@ HEADINGS = {
     "interpreted": "interpreted",
     "asyncio": "asyncio",
     "uvloop": "uvloop",
+    "erlang": "Erlang",
 }
 
 

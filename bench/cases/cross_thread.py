@@ -20,7 +20,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import repeat
 from time import perf_counter_ns
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from bandstand.core import Context
 from bench import queues, raw, stopwatch
@@ -139,7 +139,7 @@ async def callbacks(threads: int, size: int) -> Outcome:
         if total == senders.messages:
             done.set_result(None)
 
-    senders.start(partial(call_soon, count, None))
+    senders.start(partial(cast("Callable[..., object]", call_soon), count, None))
     await done
     elapsed = senders.elapsed()
     senders.join()

@@ -213,6 +213,12 @@ class GaveUp(BandstandError):
 
     code = -108
 
+    @property
+    def failures(self) -> tuple[BaseException, ...]:
+        """The last causes, the oldest first."""
+        causes: tuple[BaseException, ...] = getattr(self.__cause__, "exceptions", ())
+        return causes
+
 
 class NoSuchChild(BandstandError, LookupError):
     """The supervisor has no child of that name."""

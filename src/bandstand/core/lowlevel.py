@@ -15,7 +15,7 @@ from bandstand.core.hot.births import NOT_YET
 from bandstand.core.hot.cell import Family
 from bandstand.core.signals import Member
 from bandstand.core.vocabulary import SystemTag
-from bandstand.errors import InvalidArgument
+from bandstand.errors import InvalidArgument, LoopClosed, NoMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,16 +32,19 @@ __all__ = (
     "Family",
     "Member",
     "bury_estate",
+    "check_open",
     "checked_cap",
+    "clock_of",
     "declare_started",
     "end_actor",
     "fail_loop",
-    "now_ms",
+    "is_open",
     "send_system",
     "send_system_after",
     "set_family",
     "set_scheduler",
     "spawn_child",
+    "take_init_error",
     "tell_escalation",
     "tell_restart",
 )
@@ -84,12 +87,11 @@ def spawn_child(
     loop: Loop,
     behavior: Callable[..., Any],
     init: Callable[[Any], Any] | None,
-    *,
     name: str | None,
     cap: int,
     supervisor: ActorId | None,
     context: Context,
-    keeps: bool = False,
+    keeps: bool = False,  # all by position: keywords cost a restart 3 % each
     estate: Cell | None = None,
 ) -> ActorId:
     """Make an actor and run its `init(ctx)`, which gives it its state.
@@ -112,7 +114,35 @@ def spawn_child(
         MaxActors, NoMemory: there is no room for it.
         NoSuchActor, LoopClosed: the supervisor, or the loop, has ended.
     """
-    return loop._start_child(behavior, init, name, cap, supervisor, context, keeps, estate)  # noqa: SLF001
+    try:
+        actor = loop._spawn_child(behavior, init, name, cap, supervisor, context, keeps, estate)  # noqa: SLF001
+    except MemoryError as error:
+        raise NoMemory("there is no memory for one more actor") from error
+    if actor is None:
+        raise loop._no_seat()  # noqa: SLF001
+    return actor
+
+
+def take_init_error(loop: Loop) -> BaseException | None:
+    """What the init of the last child that died inside `spawn_child` has raised; None the second time."""
+    error, loop._init_error = loop._init_error, None  # noqa: SLF001
+    return error
+
+
+def check_open(loop: Loop) -> None:
+    """Refuse a call that makes no sense from another thread, or on a loop that was asked to stop.
+
+    Raises:
+        WrongThread, LoopClosed: so it is.
+    """
+    loop._check_thread()  # noqa: SLF001
+    if loop._closed:  # noqa: SLF001
+        raise LoopClosed("the loop is closed: it was asked to stop, or was destroyed")
+
+
+def is_open(loop: Loop) -> bool:
+    """Whether the loop was not asked to stop."""
+    return not loop._closed  # noqa: SLF001
 
 
 def declare_started(loop: Loop, actor: ActorId) -> None:
@@ -144,9 +174,9 @@ def checked_cap(loop: Loop, mailbox_cap: int | None) -> int:
     return loop._cap(mailbox_cap)  # noqa: SLF001
 
 
-def now_ms(loop: Loop) -> float:
-    """Milliseconds since the loop was made, on its own clock."""
-    return loop._now_ms()  # noqa: SLF001
+def clock_of(loop: Loop) -> Callable[[], float]:
+    """What tells the milliseconds since the loop was made, on its own clock."""
+    return loop._now_ms  # noqa: SLF001
 
 
 def fail_loop(loop: Loop, error: BandstandError) -> None:
@@ -156,12 +186,14 @@ def fail_loop(loop: Loop, error: BandstandError) -> None:
 
 def tell_restart(loop: Loop, supervisor: ActorId, child: ActorId, attempt: int) -> None:
     """Tell the observer that a child was started again."""
-    loop._tell_restart(supervisor, child, attempt)  # noqa: SLF001
+    if loop._on_restart is not None:  # noqa: SLF001
+        loop._tell_hook(loop._on_restart, (supervisor, child, attempt))  # noqa: SLF001
 
 
 def tell_escalation(loop: Loop, supervisor: ActorId) -> None:
     """Tell the observer that a supervisor has given up."""
-    loop._tell_escalation(supervisor)  # noqa: SLF001
+    if loop._on_escalate is not None:  # noqa: SLF001
+        loop._tell_hook(loop._on_escalate, (supervisor,))  # noqa: SLF001
 
 
 def set_scheduler(loop: Loop, pick: Callable[[int], int] | None) -> None:

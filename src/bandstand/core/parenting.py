@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from bandstand.core.tree import Tree, grow
 from bandstand.core.watching import Watching
-from bandstand.errors import BandstandError, InvalidArgument, LoopClosed, MaxActors, NoMemory
+from bandstand.errors import BandstandError, InvalidArgument, MaxActors
 
 if TYPE_CHECKING:
     from bandstand.core.clock import Clock
     from bandstand.core.config import LoopConfig
     from bandstand.core.hot.cell import Cell
-    from bandstand.core.hot.ids import ActorId
 
 __all__ = ("Parenting",)
 
@@ -59,30 +58,6 @@ class Parenting(Watching):
             f"LoopConfig.max_actors"
         )
 
-    def _start_child(
-        self,
-        behavior: Callable[..., Any],
-        init: Callable[..., Any] | None,
-        name: str | None,
-        cap: int,
-        supervisor: ActorId | None,
-        context: Context,
-        keeps: bool,
-        estate: Cell | None,
-    ) -> ActorId:
-        if self._closed:
-            raise LoopClosed(
-                "the loop is closed: it was asked to stop, or was destroyed, and spawns nothing any more"
-            )
-        self._check_thread()
-        try:
-            actor = self._spawn_child(behavior, init, name, cap, supervisor, context, keeps, estate)
-        except MemoryError as error:
-            raise NoMemory("there is no memory for one more actor") from error
-        if actor is None:
-            raise self._no_seat()
-        return actor
-
     def _perform_later(
         self, cell: Cell, coroutine: Coroutine[Any, Any, Any], context: Context | None
     ) -> None:
@@ -97,11 +72,3 @@ class Parenting(Watching):
 
     def _forget_hooks(self) -> None:
         self._on_restart = self._on_escalate = None
-
-    def _tell_restart(self, supervisor: ActorId, child: ActorId, attempt: int) -> None:
-        if self._on_restart is not None:
-            self._tell_hook(self._on_restart, (supervisor, child, attempt))
-
-    def _tell_escalation(self, supervisor: ActorId) -> None:
-        if self._on_escalate is not None:
-            self._tell_hook(self._on_escalate, (supervisor,))

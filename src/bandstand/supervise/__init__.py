@@ -9,7 +9,7 @@
         ],
     )
     root = spawn_supervisor(loop, tree)
-    loop.send(root.child("cache"), "hello")
+    loop.send(root.address("cache"), "hello")
     loop.run()
 
 A spec says what to run and how to go about failures; it is frozen data, checked when it is made. `spawn_supervisor` starts

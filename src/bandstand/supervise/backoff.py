@@ -14,10 +14,10 @@ up on it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite
 from typing import NamedTuple
 
 from bandstand.errors import InvalidArgument
+from bandstand.supervise.checks import LONGEST_MS, check_ms, is_number
 
 __all__ = ("Backoff", "Wait")
 
@@ -49,25 +49,18 @@ class Backoff:
     """Each delay is changed by a random amount between minus and plus this much, and kept between 0 and `max_ms`."""
 
     def __post_init__(self) -> None:
-        for field in ("initial_ms", "max_ms", "factor", "jitter_ms"):
-            value = getattr(self, field)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
-                raise InvalidArgument(f"Backoff.{field} is {value!r}: pass a finite number")
-        if self.initial_ms <= 0:
-            raise InvalidArgument(
-                f"Backoff.initial_ms is {self.initial_ms}: pass a number above 0, or no backoff at all to restart at once"
-            )
+        check_ms("Backoff", "initial_ms", self.initial_ms, is_zero_allowed=False)
+        check_ms("Backoff", "max_ms", self.max_ms, is_zero_allowed=False)
+        check_ms("Backoff", "jitter_ms", self.jitter_ms, is_zero_allowed=True)
         if self.max_ms < self.initial_ms:
             raise InvalidArgument(
-                f"Backoff.initial_ms is {self.initial_ms} and Backoff.max_ms is {self.max_ms}: the longest delay cannot be "
+                f"Backoff: initial_ms is {self.initial_ms} and max_ms is {self.max_ms}: the longest delay cannot be "
                 f"shorter than the first"
             )
-        if self.factor < 1:
+        if not is_number(self.factor) or not 1 <= self.factor <= LONGEST_MS:
             raise InvalidArgument(
-                f"Backoff.factor is {self.factor}: pass 1 or more; delays do not shrink while a child keeps failing"
+                f"Backoff: factor is {self.factor!r}: pass a number from 1 on; delays do not shrink while a child keeps failing"
             )
-        if self.jitter_ms < 0:
-            raise InvalidArgument(f"Backoff.jitter_ms is {self.jitter_ms}: pass 0 or more")
 
     def after(self, stored_ms: float, *, was_stable: bool = False, chance: float = 0.5) -> Wait:
         """The delay after one more abnormal exit.

@@ -61,6 +61,7 @@ class DynamicSupervisor(Overseer):
             )
         name = f"{self._spec.child.name}-{next(self._serials)}"
         seat = self._seats[name] = Seat(name, self._spec.child, copy_context(), arguments)
+        seat.is_added = True
         return self._start_on_request(seat)
 
     def name_of(self, actor: ActorId) -> str:

@@ -28,20 +28,22 @@ from bandstand.core.lowlevel import (
     declare_started,
     end_actor,
     fail_loop,
-    now_ms,
     set_family,
     spawn_child,
 )
 from bandstand.supervise import story
 from bandstand.supervise.intensity import Intensity
 from bandstand.supervise.judge import Judge, Restart
-from bandstand.supervise.seat import Phase, Seat
-from bandstand.supervise.seats import Deadline, Maker, Shutdown, Stage
+from bandstand.supervise.seat import DOWN, STARTING, STOPPING, WAITING, Seat
+from bandstand.supervise.seats import CLOSED, CLOSING, OPEN, OPENING, Deadline, Maker, Shutdown
+from bandstand.supervise.vocabulary import Strategy
 
 if TYPE_CHECKING:
     from bandstand.core import Loop
 
 __all__ = ("Engine",)
+
+SYSTEM = Lane.SYSTEM
 
 
 class Engine(Judge):
@@ -85,18 +87,18 @@ class Engine(Judge):
         self._me = ctx.self_id
         set_family(self._loop, self._me, self)
         for seat in self._first_seats():
-            seat.phase = Phase.WAITING
+            seat.phase = WAITING
             self._seats[seat.name] = seat
         self._is_busy = self._is_in_init = True
         try:
             self._reconcile()
         finally:
             self._is_busy = self._is_in_init = False
-        return None if self._stage in {Stage.RUNNING, Stage.ENDED} else NOT_YET
+        return None if self._stage in {OPEN, CLOSED} else NOT_YET
 
     def __call__(self, ctx: Context[Any], data: object) -> None:
         """Handle one message. It is the actor's behavior, and nobody else's business."""
-        if ctx.lane is not Lane.SYSTEM:
+        if ctx.lane is not SYSTEM:
             story.log_stray(self._name, data)
             return
         self._is_busy = True
@@ -123,25 +125,32 @@ class Engine(Judge):
             # Its end was accounted for when it happened.
             return
         phase = self._vacate(seat)
-        if phase is Phase.STOPPING or seat.must_end or self._stage is Stage.ENDING:
+        if phase is STOPPING or seat.must_end or self._stage is CLOSING:
             # It was told to end, or was about to be.
             self._left(seat)
-        elif (
-            phase is Phase.STARTING and self._stage is Stage.STARTING and exit.reason is not ExitReason.NORMAL
-        ):
+        elif phase is STARTING and self._stage is OPENING and exit.reason is not ExitReason.NORMAL:
             self._start_failed(seat, exit.cause)
-        elif phase is Phase.STARTING and seat.is_new and self._stage is Stage.RUNNING:
-            story.log_end(self._name, story.Failure(seat.name, exit.reason, exit.cause), "could not start")
-            self._forget(seat)
+        elif seat.is_requested:
+            story.log_end(self._name, (seat.name, exit.reason, exit.cause), "could not start")
+            self._give_back(seat)
         else:
-            lived = now_ms(self._loop) - seat.started_at if phase is Phase.UP else 0.0
-            self._judge(seat, story.Failure(seat.name, exit.reason, exit.cause), lived)
+            self._judge(seat, (seat.name, exit.reason, exit.cause))
+            if self._is_loose:
+                return
         self._reconcile()
+
+    def _give_back(self, seat: Seat) -> None:
+        """A start that somebody asked for has failed: everything is as it was before."""
+        seat.phase = DOWN
+        seat.is_requested = False
+        seat.is_held = True
+        if seat.is_added:
+            self._forget(seat)
 
     def _on_start(self, child: ActorId) -> None:
         seat = self._by_actor.get(child)
-        if seat is not None and seat.phase is Phase.STARTING:
-            self._started(seat)
+        if seat is not None and seat.phase is STARTING:
+            self._started(seat, child)
             self._reconcile()
 
     def _on_restart(self, restart: Restart) -> None:
@@ -155,13 +164,12 @@ class Engine(Judge):
             if restart.error is None:
                 self._start_again(seat)
             else:
-                failure = story.Failure(seat.name, ExitReason.FAIL, restart.error)
-                self._judge(seat, failure, 0.0)
+                self._judge(seat, (seat.name, ExitReason.FAIL, restart.error))
             self._reconcile()
 
     def _on_deadline(self, child: ActorId) -> None:
         seat = self._by_actor.get(child)
-        if seat is None or seat.phase is not Phase.STOPPING:
+        if seat is None or seat.phase is not STOPPING:
             return
         patience = seat.spec.patience_ms or 0.0
         story.log_kill(self._name, seat.name, patience)
@@ -173,20 +181,20 @@ class Engine(Judge):
 
     def _reconcile(self) -> None:
         """Do what can be done now towards what is wanted. The module's text says how."""
-        if self._is_one_by_one():
+        if self._is_loose:
             return
         if not self._stop_next():
             return
-        if self._stage is Stage.ENDING:
+        if self._stage is CLOSING:
             self._conclude()
-        elif self._gate is None and self._stage is not Stage.ENDED:
+        elif self._gate is None and self._stage is not CLOSED:
             self._start_next()
 
     def _carry_on(self, seat: Seat | None = None) -> None:
         """After a request, perhaps about one child: do what it wants, as after a message."""
         self._is_busy = True
         try:
-            if seat is not None and seat.must_end and self._is_one_by_one():
+            if seat is not None and seat.must_end and seat.phase is not STOPPING and self._is_loose:
                 self._stop(seat)
             self._reconcile()
         finally:
@@ -196,12 +204,12 @@ class Engine(Judge):
         """Stop whoever must end, from the last to the first; False while somebody is still at it."""
         if self.stops_together and self._is_stopping_all:
             return not self._by_actor
-        self._is_stopping_all = self._stage is Stage.ENDING
+        self._is_stopping_all = self._stage is CLOSING
         is_done = True
         for seat in reversed(list(self._seats.values())):
-            if seat.must_end and seat.phase is not Phase.STOPPING:
+            if seat.must_end and seat.phase is not STOPPING:
                 self._stop(seat)
-            if seat.phase is Phase.STOPPING:
+            if seat.phase is STOPPING:
                 is_done = False
                 if not self.stops_together:
                     break
@@ -212,19 +220,18 @@ class Engine(Judge):
         for seat in list(self._seats.values()):
             if seat.can_start:
                 self._start_again(seat)
-                if self._stage is Stage.ENDING:
+                if self._stage is CLOSING:
                     # It did not start.
                     self._reconcile()
                     return
                 if seat.can_start:
                     # We are being ended ourselves.
                     return
-            if seat.phase is Phase.STARTING or (
-                seat.phase is Phase.WAITING and seat.is_gated and seat.is_new
-            ):
+            if seat.phase is STARTING or (seat.is_gated and self.strategy is not Strategy.ONE_FOR_ONE):
                 return
-        if self._stage is Stage.STARTING:
-            self._stage = Stage.RUNNING
+        if self._stage is OPENING:
+            self._stage = OPEN
+            self._is_loose = self.strategy is Strategy.ONE_FOR_ONE
             if not self._is_in_init:
                 declare_started(self._loop, self.actor)
 
@@ -234,7 +241,7 @@ class Engine(Judge):
 
     def _conclude(self) -> None:
         """Everybody has ended: so do we."""
-        self._stage = Stage.ENDED
+        self._stage = CLOSED
         if self._outcome is not None and self._is_root and not self._is_in_init:
             # There is nobody above to turn to.
             fail_loop(self._loop, self._outcome)

@@ -25,36 +25,37 @@ SLACK = 32
 class History:
     """The times of past restarts that may still count, in milliseconds, the oldest first. Immutable."""
 
-    __slots__ = ("_end", "_start", "_times")
+    __slots__ = ("_end", "_start", "_times", "count")
 
     def __init__(self, times: tuple[float, ...] = ()) -> None:
         self._times = list(times)
         self._start = 0
-        self._end = len(self._times)
+        self._end = self.count = len(self._times)
 
     def __len__(self) -> int:
-        return self._end - self._start
+        return self.count
 
     @property
     def times(self) -> tuple[float, ...]:
         """The times themselves."""
         return tuple(self._times[self._start : self._end])
 
-    def since(self, oldest: float) -> History:
-        """The part that is younger than `oldest`."""
-        start = self._start
-        while start < self._end and self._times[start] <= oldest:
-            start += 1
-        return self if start == self._start else _window(self._times, start, self._end)
-
-    def plus(self, now: float) -> History:
-        """This history and one restart more."""
+    def add(self, now: float, period_ms: float) -> History:
+        """One restart more at `now`; those that are `period_ms` old are forgotten."""
         start, end, times = self._start, self._end, self._times
+        oldest = now - period_ms
+        while start < end and times[start] <= oldest:
+            start += 1
         if end != len(times) or (start > SLACK and start > end - start):
             times = times[start:end]
             start, end = 0, end - start
         times.append(now)
-        return _window(times, start, end + 1)
+        history = History.__new__(History)
+        history._times = times  # noqa: SLF001  # its own kind
+        history._start = start  # noqa: SLF001  # likewise
+        history._end = end + 1  # noqa: SLF001  # likewise
+        history.count = end + 1 - start
+        return history
 
     def __eq__(self, other: object) -> bool:
         return self.times == other.times if isinstance(other, History) else NotImplemented
@@ -64,14 +65,6 @@ class History:
 
     def __repr__(self) -> str:
         return f"History({self.times!r})"
-
-
-def _window(times: list[float], start: int, end: int) -> History:
-    history = History.__new__(History)
-    history._times = times  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # its own constructor
-    history._start = start  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # likewise
-    history._end = end  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # likewise
-    return history
 
 
 class Restarts(NamedTuple):
@@ -89,5 +82,5 @@ class Intensity(NamedTuple):
 
     def add(self, history: History, now: float) -> Restarts:
         """Add a restart at `now`, which is not before those of the history."""
-        recent = history.since(now - self.period_ms).plus(now)
-        return Restarts(recent, len(recent) > self.limit)
+        recent = history.add(now, self.period_ms)
+        return Restarts(recent, recent.count > self.limit)

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from collections.abc import Sequence
 from contextvars import Context as ContextVars
 from itertools import count
+from logging import WARNING
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 from bandstand.core import ActorStatus, ExitReason, SystemTag
-from bandstand.core.lowlevel import now_ms, send_system_after, tell_escalation
-from bandstand.errors import BandstandError, LoopClosed, MaxActors, NoMemory, NoSuchActor
+from bandstand.core.lowlevel import send_system_after, tell_escalation
+from bandstand.errors import BandstandError, ChildState, LoopClosed, MaxActors, NoMemory, NoSuchActor
 from bandstand.supervise import story
-from bandstand.supervise.decision import Fate, ends_supervisor, fate_of, plan_restart, who_restarts
+from bandstand.supervise.decision import RESTART, Fate, ends_supervisor, fate_of, plan_restart, who_restarts
 from bandstand.supervise.intensity import History, Intensity
-from bandstand.supervise.seat import Phase, Seat
-from bandstand.supervise.seats import Maker, Seats, Stage
+from bandstand.supervise.seat import DOWN, STARTING, WAITING, Seat
+from bandstand.supervise.seats import CLOSED, CLOSING, OPENING, Maker, Seats
 from bandstand.supervise.vocabulary import AutoShutdown, ChildMode, Strategy
 
 if TYPE_CHECKING:
     from bandstand.core import Loop
 
 __all__ = ("Judge", "Restart")
+
+ONE_FOR_ONE = Strategy.ONE_FOR_ONE
 
 
 class Restart(NamedTuple):
@@ -37,7 +41,7 @@ class Restart(NamedTuple):
 class Judge(Seats):
     """A supervisor's judgement."""
 
-    strategy = Strategy.ONE_FOR_ONE
+    strategy = ONE_FOR_ONE
     auto_shutdown = AutoShutdown.NEVER
 
     def __init__(
@@ -50,27 +54,28 @@ class Judge(Seats):
         # While a group waits for the failed child's backoff: the restart that ends the waiting.
         self._gate: Restart | None = None
         self._tokens = count(1)
+        # Every seat goes its own way: there is no order to be kept, now that all have started.
+        self._is_loose = False
 
-    def _is_one_by_one(self) -> bool:
-        """Whether every seat goes its own way: no order to be kept, now that all have started."""
-        return self._stage is Stage.RUNNING and self.strategy is Strategy.ONE_FOR_ONE
-
-    def _judge(self, seat: Seat, failure: story.Failure, lived_ms: float) -> None:
+    def _judge(self, seat: Seat, failure: story.Failure) -> None:
         """Decide about a child that has ended by itself, and put the decision into the seats."""
         spec = seat.spec
-        fate = fate_of(spec.mode, failure.reason)
-        if fate is not Fate.RESTART:
+        reason = failure[1]
+        fate = fate_of(spec.mode, reason)
+        if fate is not RESTART:
             self._let_go(seat, failure, fate)
             return
+        backoff = spec.backoff
+        now = self._now()
         plan = plan_restart(
             self._intensity,
             self._history,
-            now_ms(self._loop),
-            backoff=spec.backoff,
-            reason=failure.reason,
-            stored_ms=seat.stored_ms,
-            lived_ms=lived_ms,
-            chance=random.random() if spec.backoff is not None and spec.backoff.jitter_ms else 0.5,  # noqa: S311  # jitter
+            now,
+            backoff,
+            reason,
+            seat.stored_ms,
+            now - seat.started_at,
+            random.random() if backoff is not None and backoff.jitter_ms else 0.5,  # noqa: S311  # jitter
         )
         self._history = plan.history
         self._failures.append(failure)
@@ -78,36 +83,41 @@ class Judge(Seats):
             self._give_up(failure)
             return
         seat.stored_ms = plan.stored_ms
-        siblings = self._mark_for_restart(seat)
-        story.log_restart(self._name, failure, seat.restarts, plan.delay_ms, siblings)
+        seat.phase = WAITING
+        seat.restarts += 1
+        seat.is_again = True
+        siblings = () if self.strategy is ONE_FOR_ONE else self._mark_siblings(seat)
+        if story.is_heard(WARNING):
+            story.log_restart(self._name, failure, seat.restarts, plan.delay_ms, siblings)
         if plan.delay_ms > 0:
             self._wait(seat, plan.delay_ms)
-        elif self._is_one_by_one():
+        elif self._is_loose:
             self._start_again(seat)
+
+    def _left(self, seat: Seat) -> None:
+        # Its backoff begins anew after a stable period, whoever has ended it.
+        if seat.stored_ms and self._now() - seat.started_at >= self._intensity.period_ms:
+            seat.stored_ms = 0.0
+        super()._left(seat)
 
     def _let_go(self, seat: Seat, failure: story.Failure, fate: Fate) -> None:
         """A child has ended for good."""
-        if failure.reason is not ExitReason.NORMAL:
+        if failure[1] is not ExitReason.NORMAL:
             story.log_end(self._name, failure, "does not restart")
         self._bury(seat)
         if fate is Fate.FORGET or not self.keeps_ended:
             self._forget(seat)
         if seat.spec.significant:
             others = [
-                other.phase is not Phase.DOWN
+                other.phase is not DOWN
                 for other in self._seats.values()
                 if other is not seat and other.spec.significant
             ]
             if ends_supervisor(self.auto_shutdown, others):
                 self._begin_end(None)
 
-    def _mark_for_restart(self, seat: Seat) -> list[str]:
-        """Note who is started again together with a child that is, and who must end for it; the siblings' names."""
-        seat.phase = Phase.WAITING
-        seat.restarts += 1
-        seat.is_again = True
-        if self.strategy is Strategy.ONE_FOR_ONE:
-            return []
+    def _mark_siblings(self, seat: Seat) -> Sequence[str]:
+        """Note who is started again together with a child that is, and who must end for it; the names of the former."""
         seats = list(self._seats.values())
         siblings: list[str] = []
         for place in who_restarts(self.strategy, seats.index(seat), len(seats)):
@@ -118,11 +128,14 @@ class Judge(Seats):
                 other.must_end = True
                 other.comes_back = other.spec.mode is not ChildMode.TEMPORARY
             else:
-                other.phase = Phase.WAITING
+                self._cancel_timer(other)
+                other.is_gated = False
+                other.token = 0
+                other.phase = WAITING
             if not other.is_again and other.spec.mode is not ChildMode.TEMPORARY:
                 other.is_again = True
                 other.restarts += 1
-                siblings.append(other.spec.name)
+                siblings.append(other.name)
         return siblings
 
     def _give_up(self, failure: story.Failure) -> None:
@@ -136,9 +149,10 @@ class Judge(Seats):
 
     def _begin_end(self, outcome: BandstandError | None) -> None:
         """From here on children only stop."""
-        if self._stage in {Stage.ENDING, Stage.ENDED}:
+        if self._stage in {CLOSING, CLOSED}:
             return
-        self._stage = Stage.ENDING
+        self._stage = CLOSING
+        self._is_loose = False
         self._outcome = outcome
         self._close_gate()
         for seat in list(self._seats.values()):
@@ -149,28 +163,29 @@ class Judge(Seats):
         try:
             self._start(seat)
         except (MaxActors, NoMemory) as error:
-            if self._stage is Stage.STARTING:
+            if self._stage is OPENING:
                 self._start_failed(seat, error)
             else:
                 # There is no actor whose exit could come: the message that says so does.
                 self._wait(seat, 0, error)
             return
-        except (NoSuchActor, LoopClosed):
+        except (ChildState, LoopClosed, NoSuchActor):
             # We are being ended ourselves, from inside an init.
             return
-        if self._stage is Stage.STARTING and seat.phase is Phase.STARTING:
+        if self._stage is OPENING and seat.phase is STARTING:
             actor = seat.actor
             assert actor is not None
             if self._loop.status(actor) is ActorStatus.FAILED:
                 del self._by_actor[actor]
+                cause = self._why_it_failed(seat)
                 self._vacate(seat)
-                self._start_failed(seat, self._init_error)
+                self._start_failed(seat, cause)
 
     def _wait(self, seat: Seat, ms: float, error: BandstandError | None = None) -> None:
         """Wait before a restart: for the seat alone, or for the whole group."""
         restart = Restart(seat, next(self._tokens), error)
         seat.token = restart.token
-        if self.strategy is Strategy.ONE_FOR_ONE or error is not None:
+        if self.strategy is ONE_FOR_ONE or error is not None:
             seat.is_gated = True
         else:
             self._close_gate()

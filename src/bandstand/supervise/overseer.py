@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from bandstand.core import ActorId, ActorStatus
+from bandstand.core.lowlevel import check_open
 from bandstand.errors import BandstandError, ChildState, NoSuchChild
 from bandstand.supervise import story
 from bandstand.supervise.engine import Engine
-from bandstand.supervise.seat import ChildInfo, Phase, Seat
-from bandstand.supervise.seats import Stage
+from bandstand.supervise.seat import DOWN, STOPPING, UP, ChildInfo, Seat
+from bandstand.supervise.seats import CLOSED, CLOSING
 
 __all__ = ("Counts", "Overseer")
 
@@ -46,9 +48,26 @@ class Overseer(Engine):
         Raises:
             NoSuchChild: there is no child of that name.
         """
-        actor = self._seat(name).actor
+        return self._present(self._seat(name))
+
+    def _present(self, seat: Seat) -> ActorId | None:
+        actor = seat.actor
         if actor is None or self._loop.status(actor) >= ActorStatus.STOPPING:
             return None
+        return actor
+
+    def address(self, name: str) -> ActorId:
+        """The present incarnation of a child, to send to.
+
+        Raises:
+            NoSuchChild: there is no child of that name.
+            ChildState: it is down, or being started again; `child` answers None then.
+        """
+        actor = self.child(name)
+        if actor is None:
+            raise ChildState(
+                f"child {name!r} of supervisor {self._name!r} is not running: it is {self._seat(name).phase.value}"
+            )
         return actor
 
     def supervisor(self, name: str, kind: type[Kind]) -> Kind | None:
@@ -70,13 +89,13 @@ class Overseer(Engine):
 
     def children(self) -> tuple[ChildInfo, ...]:
         """Every child, in order."""
-        return tuple(seat.info() for seat in self._seats.values())
+        return tuple(seat.info(self._present(seat)) for seat in self._seats.values())
 
     def count_children(self) -> Counts:
         """How many there are."""
         seats = self._seats.values()
         supervisors = sum(seat.spec.is_supervisor for seat in seats)
-        active = sum(seat.phase is Phase.UP for seat in seats)
+        active = sum(seat.phase is UP for seat in seats)
         return Counts(len(seats), active, supervisors, len(seats) - supervisors)
 
     # -- what it can be asked to do ----------------------------------------------------------------------------------------
@@ -96,9 +115,15 @@ class Overseer(Engine):
         """
         self._enter("stop a child", even_if_ending=True)
         seat = self._seat(name)
-        if self._stage is not Stage.ENDING:
+        if self._stage is not CLOSING:
             seat.is_held = True
-            if seat.phase is not Phase.STOPPING:
+            if self._gate is not None and self._gate.seat is seat:
+                # The group waits for its backoff: it need not any more.
+                self._close_gate()
+            if seat.phase is STOPPING:
+                # On its way already; but it does not come back.
+                seat.comes_back = seat.is_again = False
+            else:
                 self._send_away(seat)
             self._carry_on(seat)
         return not seat.is_alive
@@ -106,70 +131,68 @@ class Overseer(Engine):
     def stop(self) -> None:
         """End in good order: the children stop from the last to the first, each in its own time; then the supervisor.
 
-        It may have ended when this returns; if a coroutine has to be waited for, it ends later. Asking again changes
-        nothing. If a supervisor above has it as a permanent child, it will be started again.
+        It ends when the loop has handled the ends of its children; if a coroutine has to be waited for, later. Asking
+        again changes nothing. If a supervisor above has it as a permanent child, it will be started again.
 
         Raises:
             ChildState: called from inside a child's init or a hook.
             LoopClosed, WrongThread: as for `Loop.stop_actor`.
         """
-        if self._stage is not Stage.ENDED:
+        if self._stage is not CLOSED:
             self._enter("stop", even_if_ending=True)
             self._begin_end(None)
             self._carry_on()
 
     def _start_on_request(self, seat: Seat) -> ActorId:
-        was_new = seat.is_new
+        was_held, seat.is_held = seat.is_held, False
+        seat.is_requested = True
         self._is_busy = True
         try:
             self._start(seat)
+            actor = seat.actor
+            assert actor is not None
+            if self._loop.status(actor) is ActorStatus.FAILED:
+                cause = self._why_it_failed(seat)
+                del self._by_actor[actor]
+                self._vacate(seat)
+                raise story.start_failed(self._name, seat.name, cause)
         except BandstandError:
-            self._give_back(seat, was_new=was_new)
+            self._give_back(seat)
+            seat.is_held = was_held
             raise
         finally:
             self._is_busy = False
-        actor = seat.actor
-        assert actor is not None
-        if self._loop.status(actor) is ActorStatus.FAILED:
-            del self._by_actor[actor]
-            self._vacate(seat)
-            self._give_back(seat, was_new=was_new)
-            raise story.start_failed(self._name, seat.name, self._init_error)
         return actor
-
-    def _give_back(self, seat: Seat, *, was_new: bool) -> None:
-        """A start that was asked for has failed: everything is as it was before."""
-        seat.phase = Phase.DOWN
-        if was_new:
-            self._forget(seat)
 
     # -- checking ----------------------------------------------------------------------------------------------------------------------
 
     def _seat(self, name: str) -> Seat:
         seat = self._seats.get(name)
         if seat is None:
-            known = ", ".join(map(repr, self._seats)) or "none"
-            raise NoSuchChild(f"supervisor {self._name!r} has no child {name!r}; it has {known}")
+            known = ", ".join(map(repr, islice(self._seats, 10))) or "none"
+            more = " and others" if len(self._seats) > 10 else ""
+            raise NoSuchChild(f"supervisor {self._name!r} has no child {name!r}; it has {known}{more}")
         return seat
 
     def _enter(self, what: str, *, even_if_ending: bool = False) -> None:
         """Refuse a call that cannot be made from here, or now."""
+        check_open(self._loop)
         status = self._loop.status(self.actor)
         if self._is_busy:
             raise ChildState(
                 f"supervisor {self._name!r} is just dealing with its children and cannot {what}: an init, or a hook, cannot "
                 f"change the supervisor that called it. Do it from a message."
             )
-        if status >= ActorStatus.STOPPING or self._stage is Stage.ENDED:
+        if status >= ActorStatus.STOPPING or self._stage is CLOSED:
             raise ChildState(f"supervisor {self._name!r} has ended and cannot {what}")
-        if self._stage is Stage.ENDING and not even_if_ending:
+        if self._stage is CLOSING and not even_if_ending:
             raise ChildState(f"supervisor {self._name!r} is ending and cannot {what}")
 
     def _refuse_in_sequence(self, what: str) -> None:
         """Refuse to start one child in the middle of an order that is being kept."""
-        if self._is_one_by_one():
+        if self._is_loose:
             return
-        if any(seat.phase is not Phase.UP and seat.phase is not Phase.DOWN for seat in self._seats.values()):
+        if any(seat.phase is not UP and seat.phase is not DOWN for seat in self._seats.values()):
             raise ChildState(
                 f"supervisor {self._name!r} is just stopping and starting its children in their order and cannot {what}: "
                 f"try again when it has"

@@ -9,31 +9,33 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import Context as ContextVars
 from enum import Enum
-from math import ceil
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from math import ceil, inf
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from bandstand.core import ActorId, ActorStatus, Context, SystemTag
+from bandstand.core import ActorId, ActorStatus, SystemTag
 from bandstand.core.lowlevel import (
     Member,
     bury_estate,
     checked_cap,
+    clock_of,
     end_actor,
-    now_ms,
+    is_open,
     send_system,
     send_system_after,
     spawn_child,
+    take_init_error,
     tell_restart,
 )
-from bandstand.errors import ActorKilled, BandstandError, TimerInvalid
-from bandstand.supervise.seat import Phase, Seat
-from bandstand.supervise.spec import AnySupervisorSpec, DynamicSpec, PartitionSpec, SupervisorSpec
-from bandstand.supervise.vocabulary import ChildMode, Mailbox
+from bandstand.errors import ActorKilled, BandstandError, ChildState, TimerInvalid
+from bandstand.supervise.seat import DOWN, STARTING, STOPPING, UP, WAITING, Phase, Seat
+from bandstand.supervise.spec import SUPERVISOR_SPECS, AnySupervisorSpec
+from bandstand.supervise.vocabulary import ChildMode
 
 if TYPE_CHECKING:
     from bandstand.core import Loop
     from bandstand.supervise.overseer import Overseer
 
-__all__ = ("Deadline", "Maker", "Seats", "Shutdown", "Stage")
+__all__ = ("CLOSED", "CLOSING", "OPEN", "OPENING", "Deadline", "Maker", "Seats", "Shutdown", "Stage")
 
 Maker: TypeAlias = "Callable[[Loop, AnySupervisorSpec, str, ContextVars], Overseer]"
 """What makes a supervisor of a spec: each kind of spec has its own."""
@@ -42,10 +44,22 @@ Maker: TypeAlias = "Callable[[Loop, AnySupervisorSpec, str, ContextVars], Overse
 class Stage(Enum):
     """Where a supervisor stands."""
 
-    STARTING = "starting"
-    RUNNING = "running"
-    ENDING = "ending"
-    ENDED = "ended"
+    OPENING = "opening"
+    """Its children start for the first time."""
+    OPEN = "open"
+    CLOSING = "closing"
+    """Its children stop, and then it ends."""
+    CLOSED = "closed"
+
+
+# As with `Phase`: names of their own are quicker to ask for.
+OPENING: Final = Stage.OPENING
+OPEN: Final = Stage.OPEN
+CLOSING: Final = Stage.CLOSING
+CLOSED: Final = Stage.CLOSED
+RUNNING: Final = ActorStatus.RUNNING
+# When a child started that has not: it has lived for less than any time.
+NEVER: Final = inf
 
 
 class Deadline(NamedTuple):
@@ -67,16 +81,16 @@ class Seats:
     def __init__(self, loop: Loop, name: str, context: ContextVars, make: Maker) -> None:
         self._loop = loop
         self._name = name
+        self._now = clock_of(loop)
         # Where the context variables of its children's coroutines start from, restarts included.
         self._context = context
         self._make = make
         self._me: ActorId | None = None
-        self._stage = Stage.STARTING
+        self._stage = OPENING
         self._seats: dict[str, Seat] = {}
         self._by_actor: dict[ActorId, Seat] = {}
-        # Whose init is running at this moment, and what came out of it.
+        # Whose init is running at this moment.
         self._launching: Seat | None = None
-        self._init_error: BaseException | None = None
         # Why it ends, if that is no good end.
         self._outcome: BandstandError | None = None
 
@@ -95,16 +109,26 @@ class Seats:
 
     def disband(self) -> None:
         """The supervisor has ended, however: what is left of its children ends with it, the last one first."""
-        self._stage = Stage.ENDED
+        self._stage = CLOSED
         for seat in reversed(self._seats.values()):
             self._bury(seat)
             if seat.actor is not None:
-                end_actor(self._loop, seat.actor)
+                self._end_with_us(seat.actor)
+
+    def _end_with_us(self, actor: ActorId) -> None:
+        end_actor(self._loop, actor)
+        # Nobody is left to wait for a coroutine that takes its time; unless the whole loop ends, which does.
+        if is_open(self._loop) and self._loop.status(actor) < ActorStatus.STOPPED:
+            end_actor(
+                self._loop,
+                actor,
+                ActorKilled(f"supervisor {self._name!r} has ended, and its children with it"),
+            )
 
     def keep(self, actor: ActorId, estate: Any) -> None:
         """Take charge of what a child has left unread."""
         seat = self._by_actor.get(actor, self._launching)
-        if seat is None or self._stage is Stage.ENDED:
+        if seat is None or self._stage is CLOSED:
             bury_estate(self._loop, estate)
         else:
             seat.estate = estate
@@ -117,67 +141,68 @@ class Seats:
 
     def _start(self, seat: Seat) -> None:
         """Start one child; its phase says how it went. Raises if there is no room for it."""
-        seat.phase = Phase.STARTING
-        self._init_error = None
+        seat.phase = STARTING
+        seat.started_at = NEVER
         estate, seat.estate = seat.estate, None
         self._launching = seat
+        run = seat.spec.run
         try:
-            actor = self._launch(seat, estate)
+            if isinstance(run, SUPERVISOR_SPECS):
+                actor = self._launch_supervisor(seat, run)
+            else:
+                actor = spawn_child(
+                    self._loop,
+                    run,
+                    seat.init,
+                    seat.name,
+                    seat.cap or self._cap_of(seat),
+                    self._me,
+                    seat.context,
+                    seat.keeps,
+                    estate,
+                )
         except BandstandError:
             seat.estate = estate
-            seat.phase = Phase.WAITING
+            seat.phase = WAITING
             raise
         finally:
             self._launching = None
+        if self._stage is CLOSED:
+            # We were ended from inside its init, and it was not among those who ended with us.
+            self._end_with_us(actor)
+            raise ChildState(f"supervisor {self._name!r} was ended while child {seat.name!r} was starting")
         # The name points to the new one before anybody is told of it.
         seat.actor = actor
         self._by_actor[actor] = seat
-        if self._loop.status(actor) is ActorStatus.RUNNING:
-            self._started(seat)
+        if self._loop.status(actor) is RUNNING:
+            self._started(seat, actor)
 
-    def _launch(self, seat: Seat, estate: Any) -> ActorId:
-        spec = seat.spec
-        if isinstance(spec.run, (SupervisorSpec, DynamicSpec, PartitionSpec)):
-            below = seat.supervisor = self._make(self._loop, spec.run, seat.name, seat.context)
-            below.launch(self.actor, is_root=False)
-            self._init_error = below.outcome
-            return below.actor
-        return spawn_child(
-            self._loop,
-            spec.run,
-            None if spec.init is None else self._run_init,
-            name=seat.name,
-            cap=checked_cap(self._loop, spec.mailbox_cap),
-            supervisor=self._me,
-            context=seat.context,
-            keeps=spec.mailbox is Mailbox.KEPT,
-            estate=estate,
-        )
+    def _cap_of(self, seat: Seat) -> int:
+        seat.cap = checked_cap(self._loop, seat.spec.mailbox_cap)
+        return seat.cap
 
-    def _run_init(self, ctx: Context[Any]) -> object:
-        """Run the init of the child that is being launched, and remember what comes out of it."""
-        assert self._launching is not None
-        init: Callable[..., object] | None = self._launching.spec.init
-        assert init is not None
-        try:
-            return init(ctx, *self._launching.arguments)
-        except BaseException as error:
-            self._init_error = error
-            raise
+    def _launch_supervisor(self, seat: Seat, spec: AnySupervisorSpec) -> ActorId:
+        below = seat.supervisor = self._make(self._loop, spec, seat.name, seat.context)
+        below.launch(self.actor, is_root=False)
+        return below.actor
 
-    def _started(self, seat: Seat) -> None:
-        seat.phase = Phase.UP
-        seat.is_new = False
-        seat.started_at = now_ms(self._loop)
+    def _why_it_failed(self, seat: Seat) -> BaseException | None:
+        """What went wrong with a child that died inside the call that started it."""
+        outcome = None if seat.supervisor is None else seat.supervisor.outcome
+        return outcome or take_init_error(self._loop)
+
+    def _started(self, seat: Seat, actor: ActorId) -> None:
+        seat.phase = UP
+        seat.is_requested = seat.is_added = False
+        seat.started_at = self._now()
         if seat.is_again:
             seat.is_again = False
-            assert seat.actor is not None
-            tell_restart(self._loop, self.actor, seat.actor, seat.restarts)
+            tell_restart(self._loop, self.actor, actor, seat.restarts)
 
     def _send_away(self, seat: Seat) -> None:
         """A child is not wanted any more: one that runs must end, one that waits is down."""
-        if seat.phase is Phase.WAITING:
-            seat.phase = Phase.DOWN
+        if seat.phase is WAITING:
+            seat.phase = DOWN
             self._cancel_timer(seat)
         seat.is_gated = False
         seat.token = 0
@@ -185,13 +210,15 @@ class Seats:
         seat.is_again = False
         seat.must_end = seat.is_alive
         self._bury(seat)
+        if not seat.is_alive and (seat.spec.mode is ChildMode.TEMPORARY or not self.keeps_ended):
+            self._forget(seat)
 
     def _stop(self, seat: Seat) -> None:
         """Stop one child, in its own time."""
         actor = seat.actor
         assert actor is not None
         patience = seat.spec.patience_ms
-        seat.phase = Phase.STOPPING
+        seat.phase = STOPPING
         if patience == 0:
             self._kill(seat)
         elif not seat.spec.is_supervisor:
@@ -213,7 +240,7 @@ class Seats:
 
         Not while we end ourselves: then that message would find nobody, and be a dead letter.
         """
-        return self._stage is not Stage.ENDING
+        return self._stage is not CLOSING
 
     def _kill(self, seat: Seat) -> None:
         actor = seat.actor
@@ -226,18 +253,19 @@ class Seats:
 
     def _vacate(self, seat: Seat) -> Phase:
         """The incarnation of a seat has ended; the phase it was in."""
-        phase, seat.phase = seat.phase, Phase.DOWN
+        phase, seat.phase = seat.phase, DOWN
         seat.actor = None
         seat.supervisor = None
-        self._cancel_timer(seat)
+        if seat.timer is not None:
+            self._cancel_timer(seat)
         return phase
 
     def _left(self, seat: Seat) -> None:
         """A child has ended because it was told to."""
         seat.must_end = False
-        if seat.comes_back and self._stage is not Stage.ENDING:
+        if seat.comes_back and self._stage is not CLOSING:
             seat.comes_back = False
-            seat.phase = Phase.WAITING
+            seat.phase = WAITING
             return
         self._bury(seat)
         if seat.spec.mode is ChildMode.TEMPORARY or not self.keeps_ended:

@@ -6,18 +6,19 @@ A spec can be made once and used often: every start of it is a new tree with new
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any, Concatenate, Generic, TypeAlias, TypeGuard, TypeVar
 
 from bandstand.core import Behavior, Context
 from bandstand.errors import InvalidArgument
 from bandstand.supervise.backoff import Backoff
+from bandstand.supervise.checks import check_intensity, check_member, check_ms
 from bandstand.supervise.intensity import Intensity
 from bandstand.supervise.vocabulary import AutoShutdown, ChildMode, Mailbox, Shutdown, Strategy
 
 __all__ = (
+    "SUPERVISOR_SPECS",
     "AnySupervisorSpec",
     "ChildSpec",
     "DynamicSpec",
@@ -32,8 +33,6 @@ State = TypeVar("State")
 Init: TypeAlias = Callable[Concatenate[Context[State], ...], State | Awaitable[State]]
 """What gives a child its state: a function, or a coroutine function, of the child's own context."""
 
-# What a number of milliseconds may be; bool is an int to Python, and no number to us.
-NUMBERS = (int, float)
 # Milliseconds for a child's coroutine to end when it is stopped: OTP's own default.
 SHUTDOWN_MS = 5000
 
@@ -85,7 +84,7 @@ class ChildSpec(Generic[State]):
 
     def __post_init__(self) -> None:
         if type(self.name) is not str or not self.name:
-            raise InvalidArgument(f"ChildSpec.name is {self.name!r}: pass a string that is not empty")
+            raise InvalidArgument(f"ChildSpec: name is {self.name!r}: pass a string that is not empty")
         where = f"child {self.name!r}"
         if not callable(self.run) and not self.is_supervisor:
             raise InvalidArgument(
@@ -100,19 +99,11 @@ class ChildSpec(Generic[State]):
         cap = self.mailbox_cap
         if cap is not None and (type(cap) is not int or not 0 <= cap <= 1 << 30):
             raise InvalidArgument(f"{where}: mailbox_cap is {cap!r}: pass an int from 0 to 2**30, or None")
-        self._check_shutdown(where)
+        if self.shutdown is not None and not isinstance(self.shutdown, Shutdown):
+            check_ms(where, "shutdown", self.shutdown, is_zero_allowed=True)
         if type(self.significant) is not bool:
             raise InvalidArgument(f"{where}: significant is {self.significant!r}: pass True or False")
         self._check_combinations(where)
-
-    def _check_shutdown(self, where: str) -> None:
-        shutdown = self.shutdown
-        if shutdown is None or isinstance(shutdown, Shutdown):
-            return
-        if type(shutdown) not in NUMBERS or not isfinite(shutdown) or shutdown < 0:
-            raise InvalidArgument(
-                f"{where}: shutdown is {shutdown!r}: pass milliseconds from 0 on, Shutdown.KILL or Shutdown.INFINITY"
-            )
 
     def _check_combinations(self, where: str) -> None:
         if self.significant and self.mode is ChildMode.PERMANENT:
@@ -170,14 +161,18 @@ class SupervisorSpec:
         return Intensity(self.intensity, self.period_ms)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.children, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
+            raise InvalidArgument(
+                f"SupervisorSpec: children is {self.children!r}: pass a sequence of ChildSpecs"
+            )
         object.__setattr__(self, "children", tuple(self.children))
         for child in self.children:
             if not isinstance(child, ChildSpec):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-                raise InvalidArgument(f"SupervisorSpec.children has {child!r}: pass ChildSpecs")
+                raise InvalidArgument(f"SupervisorSpec: children has {child!r}: pass ChildSpecs")
         names = Counter(child.name for child in self.children)
         if twice := [name for name, count in names.items() if count > 1]:
             raise InvalidArgument(
-                f"SupervisorSpec.children has {', '.join(map(repr, twice))} more than once: names are unique among siblings"
+                f"SupervisorSpec: children has {', '.join(map(repr, twice))} more than once: names are unique among siblings"
             )
         check_member("SupervisorSpec", "strategy", self.strategy, Strategy)
         check_member("SupervisorSpec", "auto_shutdown", self.auto_shutdown, AutoShutdown)
@@ -256,9 +251,13 @@ AnySupervisorSpec: TypeAlias = SupervisorSpec | DynamicSpec | PartitionSpec
 """What `spawn_supervisor` can start, and what a child may be instead of a behavior."""
 
 
+# The same, for isinstance.
+SUPERVISOR_SPECS = (SupervisorSpec, DynamicSpec, PartitionSpec)
+
+
 def is_supervisor_spec(what: object) -> TypeGuard[AnySupervisorSpec]:
     """Whether something is the spec of a supervisor, of whatever kind."""
-    return isinstance(what, (SupervisorSpec, DynamicSpec, PartitionSpec))
+    return isinstance(what, SUPERVISOR_SPECS)
 
 
 def check_template(where: str, child: ChildSpec[Any]) -> None:
@@ -270,19 +269,3 @@ def check_template(where: str, child: ChildSpec[Any]) -> None:
             f"{where}: child {child.name!r} has significant True: only a SupervisorSpec has an auto_shutdown that takes "
             f"notice"
         )
-
-
-def check_member(where: str, field: str, value: object, kind: type) -> None:
-    """Refuse a value that is no member of its enumeration."""
-    if not isinstance(value, kind):
-        raise InvalidArgument(f"{where}: {field} is {value!r}: pass a member of {kind.__name__}")
-
-
-def check_intensity(where: str, intensity: int, period_ms: float) -> None:
-    """Refuse a restart intensity that has no sense."""
-    if type(intensity) is not int or intensity < 0:
-        raise InvalidArgument(
-            f"{where}: intensity is {intensity!r}: pass how many restarts are allowed, from 0 on"
-        )
-    if type(period_ms) not in NUMBERS or not isfinite(period_ms) or period_ms <= 0:
-        raise InvalidArgument(f"{where}: period_ms is {period_ms!r}: pass a number of milliseconds above 0")

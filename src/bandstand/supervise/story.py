@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TypeAlias
 
 from bandstand.core import ExitReason
 from bandstand.errors import ActorFailed, GaveUp, StartFailed
@@ -16,6 +16,7 @@ from bandstand.supervise.intensity import Intensity
 __all__ = (
     "Failure",
     "gave_up",
+    "is_heard",
     "log_end",
     "log_give_up",
     "log_kill",
@@ -25,56 +26,56 @@ __all__ = (
 )
 
 logger = logging.getLogger("bandstand.supervise")
+# Whether anybody listens: a restart need not put words together for nobody.
+is_heard = logger.isEnabledFor
 
 # How many of the last causes a supervisor that gives up tells of.
 CAUSES_TOLD = 10
 
 
-class Failure(NamedTuple):
-    """One end of one child, as it is told later."""
+Failure: TypeAlias = tuple[str, ExitReason, BaseException | None]
+"""One end of one child, as it is told later: its name, the reason and the cause. A bare tuple: every restart makes one."""
 
-    child: str
-    reason: ExitReason
-    cause: BaseException | None
 
-    def error(self) -> BaseException:
-        """The cause; where there was none but a verdict, an error that says so."""
-        if self.cause is not None:
-            return self.cause
-        if self.reason is ExitReason.NORMAL:
-            return ActorFailed(f"child {self.child!r} ended normally, although it is permanent")
-        return ActorFailed(f"child {self.child!r} returned FAIL, or was failed without a reason")
+def error_of(failure: Failure) -> BaseException:
+    """The cause of a failure; where there was none but a verdict, an error that says so."""
+    child, reason, cause = failure
+    if cause is not None:
+        return cause
+    if reason is ExitReason.NORMAL:
+        return ActorFailed(f"child {child!r} ended normally, although it is permanent")
+    return ActorFailed(f"child {child!r} returned FAIL, or was failed without a reason")
 
 
 def log_restart(
     supervisor: str, failure: Failure, attempt: int, delay_ms: float, siblings: Iterable[str]
 ) -> None:
     """Say that a child is being started again."""
-    if not logger.isEnabledFor(logging.WARNING):
-        return
+    child, reason, cause = failure
     others = ", ".join(siblings)
     logger.warning(
         "supervisor %r restarts child %r: reason %s, attempt %d, delay %g ms%s",
         supervisor,
-        failure.child,
-        failure.reason.name,
+        child,
+        reason.name,
         attempt,
         delay_ms,
         f", together with {others}" if others else "",
-        exc_info=failure.cause,
+        exc_info=cause,
         extra=_fields(supervisor, failure, attempt=attempt, delay_ms=delay_ms),
     )
 
 
 def log_end(supervisor: str, failure: Failure, what: str) -> None:
     """Say that a child has ended abnormally and is not started again."""
+    child, reason, cause = failure
     logger.error(
         "supervisor %r %s child %r: reason %s",
         supervisor,
         what,
-        failure.child,
-        failure.reason.name,
-        exc_info=failure.cause,
+        child,
+        reason.name,
+        exc_info=cause,
         extra=_fields(supervisor, failure),
     )
 
@@ -96,20 +97,21 @@ def log_give_up(supervisor: str, failure: Failure, error: GaveUp) -> None:
 
 
 def _fields(supervisor: str, failure: Failure, **more: object) -> dict[str, object]:
-    return {"supervisor": supervisor, "child": failure.child, "reason": failure.reason.name, **more}
+    child, reason, _ = failure
+    return {"supervisor": supervisor, "child": child, "reason": reason.name, **more}
 
 
 def gave_up(supervisor: str, failures: Iterable[Failure], count: int, intensity: Intensity) -> GaveUp:
     """The error of a supervisor that gives up after `count` restarts, one too many: the last failure is the last straw."""
     told = list(failures)[-CAUSES_TOLD:]
-    last = told[-1]
+    child, reason, cause = told[-1]
     error = GaveUp(
-        f"supervisor {supervisor!r} gave up on child {last.child!r}: this would be restart {count} within "
-        f"{intensity.period_ms:g} ms, and {intensity.limit} are allowed; it ended with reason {last.reason.name}"
-        + (f" ({last.cause!r})" if last.cause is not None else "")
+        f"supervisor {supervisor!r} gave up on child {child!r}: this would be restart {count} within "
+        f"{intensity.period_ms:g} ms, and {intensity.limit} are allowed; it ended with reason {reason.name}"
+        + (f" ({cause!r})" if cause is not None else "")
     )
     error.__cause__ = BaseExceptionGroup(
-        f"the last {len(told)} failures under supervisor {supervisor!r}", [one.error() for one in told]
+        f"the last {len(told)} failures under supervisor {supervisor!r}", [error_of(one) for one in told]
     )
     return error
 

@@ -10,7 +10,7 @@ from bandstand.core import ActorId
 from bandstand.errors import ChildState, InvalidArgument
 from bandstand.supervise.caps import check_caps
 from bandstand.supervise.overseer import Overseer
-from bandstand.supervise.seat import Phase, Seat
+from bandstand.supervise.seat import DOWN, Seat
 from bandstand.supervise.spec import ChildSpec, SupervisorSpec
 from bandstand.supervise.vocabulary import AutoShutdown
 
@@ -61,6 +61,7 @@ class Supervisor(Overseer):
         check_caps(self._loop, spec)
         self._refuse_in_sequence("start a child")
         seat = self._seats[spec.name] = Seat(spec.name, spec, copy_context())
+        seat.is_added = True
         return self._start_on_request(seat)
 
     def restart_child(self, name: str) -> ActorId:
@@ -74,10 +75,9 @@ class Supervisor(Overseer):
         """
         self._enter("start a child")
         seat = self._seat(name)
-        if seat.phase is not Phase.DOWN:
+        if seat.phase is not DOWN:
             raise ChildState(f"child {name!r} of supervisor {self._name!r} is {seat.phase.value}, not down")
         self._refuse_in_sequence("start a child")
-        seat.is_held = False
         return self._start_on_request(seat)
 
     def delete_child(self, name: str) -> None:
@@ -90,7 +90,7 @@ class Supervisor(Overseer):
         """
         self._enter("delete a child")
         seat = self._seat(name)
-        if seat.phase is not Phase.DOWN:
+        if seat.phase is not DOWN:
             raise ChildState(
                 f"child {name!r} of supervisor {self._name!r} is {seat.phase.value}: stop it before it is deleted"
             )

@@ -14,9 +14,14 @@ cdef int SYSTEM
 cdef object CHILD_START
 
 cdef class Births(Kernel):
+    cdef public object _init_error
+
     cpdef object _perform_later(self, Cell cell, object coroutine, object context)
     @cython.locals(actor=ActorId, cell=Cell)
     cpdef object _spawn_child(self, object behavior, object init, object name, Py_ssize_t cap, ActorId supervisor, object context, bint keeps, Cell estate)
+    @cython.final
+    @cython.locals(parent=Cell)
+    cdef object _hand_back(self, ActorId supervisor, ActorId actor, Cell estate)
     @cython.final
     @cython.locals(turn=Turn, before=Cell)
     cdef object _run_init(self, Cell cell, object init)

@@ -37,7 +37,23 @@ NOT_YET = object()
 class Births(Kernel):
     """What supervisors ask of the kernel."""
 
-    __slots__ = ()
+    __slots__ = ("_init_error",)
+
+    def __init__(
+        self,
+        loop_tag: Milliseconds,
+        max_actors: Milliseconds,
+        reserve: Milliseconds,
+        max_msgs_per_actor: Milliseconds,
+        max_actors_per_tick: Milliseconds,
+        max_tick: Milliseconds,
+        now: Callable[[], int],
+    ) -> None:
+        super().__init__(
+            loop_tag, max_actors, reserve, max_msgs_per_actor, max_actors_per_tick, max_tick, now
+        )
+        # What the last init that failed inside the call that started it has raised.
+        self._init_error: BaseException | None = None
 
     def _perform_later(
         self, cell: Cell, coroutine: Coroutine[Any, Any, Any], context: Context | None
@@ -59,12 +75,17 @@ class Births(Kernel):
 
         Its status says how it went: RUNNING, INIT if it is still at it, or an end, which its supervisor hears of.
         """
+        self._check_thread()
+        if self._closed:
+            raise self._missing(0)
         actor = self._create(behavior, None, name, cap, None, supervisor, context, True)  # noqa: FBT003  # C has no keywords
         if actor is None:
             return None
         cell = actor.cell
         if cell is None:
-            # The observer has stopped it already.
+            # The observer has stopped it already; what it should have inherited goes back.
+            if estate is not None and supervisor is not None:
+                self._hand_back(supervisor, actor, estate)
             return actor
         cell.keeps = keeps
         if estate is not None:
@@ -74,6 +95,14 @@ class Births(Kernel):
         else:
             self._run_init(cell, init)
         return actor
+
+    def _hand_back(self, supervisor: ActorId, actor: ActorId, estate: Cell) -> None:
+        """Give what a child has not inherited back to its supervisor, or to the dead letters."""
+        parent = supervisor.cell
+        if parent is None or parent.family is None:
+            self._bury(estate)
+        else:
+            self._tell(parent.family.keep, (actor, estate))
 
     def _run_init(self, cell: Cell, init: Callable[[Turn], Any]) -> None:
         """Call an actor's init. It may be called from within another actor's turn, which goes on afterwards."""
@@ -90,6 +119,7 @@ class Births(Kernel):
             self._leave(error)
             return
         except BaseException as error:  # noqa: BLE001  # a panic is whatever an init raises
+            self._init_error = error
             if cell.status < STOPPING:
                 cell.reason = PANIC
                 cell.cause = error

@@ -23,6 +23,8 @@ cdef class Life(Reach):
     cdef object _on_start
     cdef object _on_stop
 
+    @cython.locals(actor=ActorId, cell=Cell)
+    cpdef object kill_actor(self, object target)
     cdef object _stop_watching(self, Cell cell)
     cdef object _tell_watchers(self, Cell cell, int reason, object cause)
     cdef object _sever(self, Cell cell, int reason, object cause)
@@ -34,6 +36,8 @@ cdef class Life(Reach):
     cdef ActorId _admit(self, object behavior, object state, object name, Py_ssize_t cap, object overflow, Cell supervisor, object context, bint unborn)
     @cython.final
     cdef object _end(self, Cell cell, int reason, object cause)
+    @cython.final
+    cdef str _called(self, Cell cell)
     @cython.final
     cdef bint _is_running_now(self, Cell cell) except -1
     @cython.final

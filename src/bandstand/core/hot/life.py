@@ -135,7 +135,7 @@ class Life(Reach):
         cell = None if actor is None else actor.cell
         if cell is None:
             raise self._missing(target)
-        self._kill(cell, ActorKilled(f"actor {target!r} {cell.name or ''} was killed"))
+        self._kill(cell, ActorKilled(f"actor {self._called(cell)} was killed"))
 
     def _kill(self, cell: Cell, cause: BaseException) -> None:
         """End an actor now, whatever its coroutine does; if it is running at this moment, as soon as it returns."""
@@ -237,6 +237,10 @@ class Life(Reach):
         if driver is not None:
             driver.cancel()
 
+    def _called(self, cell: Cell) -> str:
+        """How to speak of an actor in an error."""
+        return repr(cell.actor) if cell.name is None else f"{cell.actor!r} {cell.name!r}"
+
     def _is_running_now(self, cell: Cell) -> bool:
         """Whether an actor is in the middle of its turn: it can end only when that is over."""
         return cell is self._current or (len(self._outer) > 0 and cell in self._outer)
@@ -286,7 +290,9 @@ class Life(Reach):
         if self._ending:
             return
         if supervisor is not None and supervisor.status < STOPPING:
-            supervisor.offer_reserved(ChildExit(actor, REASONS[reason], cause), CHILD_EXIT, 0)
+            # Past the named tuple's own constructor, which is a Python function.
+            told = tuple.__new__(ChildExit, (actor, REASONS[reason], cause))  # pyright: ignore[reportUnknownMemberType]  # a ChildExit
+            supervisor.offer_reserved(told, CHILD_EXIT, 0)
             self._accepted += 1
             if not supervisor.queued:
                 self._ready(supervisor)
@@ -317,7 +323,7 @@ class Life(Reach):
         # The observer may have ended it.
         if cell.status < STOPPING:
             cause = MailboxOverrun(
-                f"a system message met the mailbox of {cell.actor!r} {cell.name or ''} full to the last of its {cell.cap} "
+                f"a system message met the mailbox of {self._called(cell)} full to the last of its {cell.cap} "
                 f"slots; the actor was failed. Give it a larger mailbox_cap, or let it handle its messages faster."
             )
             self._end(cell, FAIL_REASON, cause)

@@ -132,8 +132,7 @@ class Links(Monitors):
                 self._ready(cell)
         elif reason != NORMAL:
             error = LinkBroken(
-                f"actor {cell.actor!r} {cell.name or ''} was linked with {gone!r}, which ended with reason "
-                f"{REASONS[reason].name}"
+                f"actor {self._called(cell)} was linked with {gone!r}, which ended with reason {REASONS[reason].name}"
             )
             # The first cause, not a chain as long as the row of dominoes.
             error.__cause__ = cause.__cause__ if isinstance(cause, LinkBroken) else cause

@@ -1,0 +1,40 @@
+"""Erlang/OTP as a peer, where `erl` is installed: a module of `bench/erlang`, compiled and run on one scheduler."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from bench.case import Outcome, WrongResultError
+
+SOURCES = Path(__file__).resolve().parent / "erlang"
+BUILD = SOURCES.parent.parent / "build" / "erlang"
+PATIENCE = 240
+
+
+def refusal() -> str | None:
+    """Say why Erlang cannot be measured here; None if it can."""
+    missing = [name for name in ("erl", "erlc") if shutil.which(name) is None]
+    return f"{' and '.join(missing)} not found; Debian has it in erlang-base" if missing else None
+
+
+def run(module: str, *arguments: int) -> Outcome:
+    """Run `module:main/1` with these arguments; it prints the nanoseconds and how many operations there were."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    _said("erlc", "-o", str(BUILD), str(SOURCES / f"{module}.erl"))
+    # One scheduler, as the others have one thread.
+    said = _said(
+        *("erl", "+S", "1:1", "-noshell", "-pa", str(BUILD), "-run", module, "main"), *map(str, arguments)
+    )
+    total, operations = map(int, said.split())
+    return Outcome(total=total, operations=operations, sent=arguments[0], handled=operations)
+
+
+def _said(*command: str) -> str:
+    result = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    if result.returncode:
+        raise WrongResultError(
+            f"{command[0]} ended with code {result.returncode}: {result.stderr.strip()[-200:]}"
+        )
+    return result.stdout
