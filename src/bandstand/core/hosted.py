@@ -152,7 +152,7 @@ class Hosted(Pumped):
                 await host.wait(self._leftover, self._time_left(host))
         finally:
             self.destroy()
-        if self._broken is not None and host is not None:
+        if host is not None:
             host.forgive_body()
         self._raise_failure()
 
@@ -283,5 +283,6 @@ class Hosted(Pumped):
         if self._leaving is not None:
             # As from any callback of the event loop: it is the event loop's to pass on.
             self._raise_failure()
-        if self._broken is not None:
+        if self._broken is not None and not self._is_by_hand:
+            # Somebody who polls by hand is told in his own stack.
             host.cancel_body()

@@ -10,7 +10,7 @@ The table of restarts, which a test holds row by row:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -68,6 +68,11 @@ def ends_supervisor(auto: AutoShutdown, others: Sequence[bool]) -> bool:
     return auto is AutoShutdown.ALL_SIGNIFICANT and not any(others)
 
 
+# Past a named tuple's own constructor, which is a Python function: for the way of most restarts.
+new_tuple: Callable[[type[Plan], tuple[bool, float, float, History]], Plan]
+new_tuple = tuple.__new__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # made for any tuple
+
+
 class Plan(NamedTuple):
     """What to do about one restart, and what to remember of it."""
 
@@ -107,7 +112,6 @@ def plan_restart(
     if lived_ms >= intensity.period_ms:
         stored_ms = 0
     if backoff is None or reason is NORMAL:
-        # Past the named tuple's own constructor, which is a Python function: this is the way of most restarts.
-        return tuple.__new__(Plan, (is_too_many, 0, stored_ms, history))  # pyright: ignore[reportUnknownMemberType]  # a Plan
+        return new_tuple(Plan, (is_too_many, 0, stored_ms, history))
     wait = backoff.after(stored_ms, chance=chance)
     return Plan(is_too_many, wait.ms, wait.stored_ms, history)

@@ -34,7 +34,7 @@ from bandstand.core.lowlevel import (
 from bandstand.supervise import story
 from bandstand.supervise.intensity import Intensity
 from bandstand.supervise.judge import Judge, Restart
-from bandstand.supervise.seat import DOWN, STARTING, STOPPING, WAITING, Seat
+from bandstand.supervise.seat import DOWN, STARTING, STOPPING, UP, WAITING, Seat
 from bandstand.supervise.seats import CLOSED, CLOSING, OPEN, OPENING, Deadline, Maker, Shutdown
 from bandstand.supervise.vocabulary import Strategy
 
@@ -120,23 +120,29 @@ class Engine(Judge):
     # -- what happens ----------------------------------------------------------------------------------------------------------
 
     def _on_exit(self, exit: ChildExit) -> None:  # noqa: A002  # what it is
-        seat = self._by_actor.pop(exit.child, None)
+        child, reason, cause = exit
+        seat = self._by_actor.pop(child, None)
         if seat is None:
             # Its end was accounted for when it happened.
             return
         phase = self._vacate(seat)
+        if self._is_loose and phase is UP and not seat.must_end:
+            # By far the most common case: one child, all by itself.
+            self._judge(seat, (seat.name, reason, cause))
+            if self._stage is CLOSING:
+                # That was the last straw, or a significant child.
+                self._reconcile()
+            return
         if phase is STOPPING or seat.must_end or self._stage is CLOSING:
             # It was told to end, or was about to be.
             self._left(seat)
-        elif phase is STARTING and self._stage is OPENING and exit.reason is not ExitReason.NORMAL:
-            self._start_failed(seat, exit.cause)
+        elif phase is STARTING and self._stage is OPENING and reason is not ExitReason.NORMAL:
+            self._start_failed(seat, cause)
         elif seat.is_requested:
-            story.log_end(self._name, (seat.name, exit.reason, exit.cause), "could not start")
+            story.log_end(self._name, (seat.name, reason, cause), "could not start")
             self._give_back(seat)
         else:
-            self._judge(seat, (seat.name, exit.reason, exit.cause))
-            if self._is_loose:
-                return
+            self._judge(seat, (seat.name, reason, cause))
         self._reconcile()
 
     def _give_back(self, seat: Seat) -> None:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ("Judge", "Restart")
 
 ONE_FOR_ONE = Strategy.ONE_FOR_ONE
+# How long to wait before a restart for which there was no room is tried again: others may end in the meantime.
+NO_ROOM_MS = 1
 
 
 class Restart(NamedTuple):
@@ -67,7 +69,7 @@ class Judge(Seats):
             return
         backoff = spec.backoff
         now = self._now()
-        plan = plan_restart(
+        gives_up, delay_ms, stored_ms, self._history = plan_restart(
             self._intensity,
             self._history,
             now,
@@ -77,31 +79,34 @@ class Judge(Seats):
             now - seat.started_at,
             random.random() if backoff is not None and backoff.jitter_ms else 0.5,  # noqa: S311  # jitter
         )
-        self._history = plan.history
         self._failures.append(failure)
-        if plan.gives_up:
+        if gives_up:
             self._give_up(failure)
             return
-        seat.stored_ms = plan.stored_ms
+        seat.stored_ms = stored_ms
         seat.phase = WAITING
         seat.restarts += 1
         seat.is_again = True
         siblings = () if self.strategy is ONE_FOR_ONE else self._mark_siblings(seat)
         if story.is_heard(WARNING):
-            story.log_restart(self._name, failure, seat.restarts, plan.delay_ms, siblings)
-        if plan.delay_ms > 0:
-            self._wait(seat, plan.delay_ms)
+            story.log_restart(self._name, failure, seat.restarts, delay_ms, siblings)
+        if delay_ms > 0:
+            self._wait(seat, delay_ms)
         elif self._is_loose:
             self._start_again(seat)
 
     def _left(self, seat: Seat) -> None:
-        # Its backoff begins anew after a stable period, whoever has ended it.
+        self._forgive(seat)
+        super()._left(seat)
+
+    def _forgive(self, seat: Seat) -> None:
+        """A child's backoff begins anew after a stable period, however that has ended."""
         if seat.stored_ms and self._now() - seat.started_at >= self._intensity.period_ms:
             seat.stored_ms = 0.0
-        super()._left(seat)
 
     def _let_go(self, seat: Seat, failure: story.Failure, fate: Fate) -> None:
         """A child has ended for good."""
+        self._forgive(seat)
         if failure[1] is not ExitReason.NORMAL:
             story.log_end(self._name, failure, "does not restart")
         self._bury(seat)
@@ -118,6 +123,8 @@ class Judge(Seats):
 
     def _mark_siblings(self, seat: Seat) -> Sequence[str]:
         """Note who is started again together with a child that is, and who must end for it; the names of the former."""
+        # If the group waits already, for the backoff of an earlier failure: the latest one decides.
+        self._close_gate()
         seats = list(self._seats.values())
         siblings: list[str] = []
         for place in who_restarts(self.strategy, seats.index(seat), len(seats)):
@@ -167,7 +174,7 @@ class Judge(Seats):
                 self._start_failed(seat, error)
             else:
                 # There is no actor whose exit could come: the message that says so does.
-                self._wait(seat, 0, error)
+                self._wait(seat, NO_ROOM_MS, error)
             return
         except (ChildState, LoopClosed, NoSuchActor):
             # We are being ended ourselves, from inside an init.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, final
 
 from bandstand.core import ActorId, TimerId
 from bandstand.core.lowlevel import Member
@@ -70,11 +70,13 @@ class Seat:
         "is_gated",
         "is_held",
         "is_requested",
+        "is_supervisor",
         "keeps",
         "must_end",
         "name",
         "phase",
         "restarts",
+        "run",
         "spec",
         "started_at",
         "stored_ms",
@@ -88,6 +90,9 @@ class Seat:
     ) -> None:
         self.name = name
         self.spec = spec
+        # What it does, unless it is a supervisor, which is made of its spec.
+        self.is_supervisor = spec.is_supervisor
+        self.run = cast("Callable[..., Any]", spec.run)
         # What gives it its state, its own arguments included.
         init: Callable[..., object] | None = spec.init
         if init is not None and arguments:

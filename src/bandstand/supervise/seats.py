@@ -10,7 +10,7 @@ from contextlib import suppress
 from contextvars import Context as ContextVars
 from enum import Enum
 from math import ceil, inf
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from bandstand.core import ActorId, ActorStatus, SystemTag
 from bandstand.core.lowlevel import (
@@ -28,7 +28,7 @@ from bandstand.core.lowlevel import (
 )
 from bandstand.errors import ActorKilled, BandstandError, ChildState, TimerInvalid
 from bandstand.supervise.seat import DOWN, STARTING, STOPPING, UP, WAITING, Phase, Seat
-from bandstand.supervise.spec import SUPERVISOR_SPECS, AnySupervisorSpec
+from bandstand.supervise.spec import AnySupervisorSpec
 from bandstand.supervise.vocabulary import ChildMode
 
 if TYPE_CHECKING:
@@ -145,14 +145,13 @@ class Seats:
         seat.started_at = NEVER
         estate, seat.estate = seat.estate, None
         self._launching = seat
-        run = seat.spec.run
         try:
-            if isinstance(run, SUPERVISOR_SPECS):
-                actor = self._launch_supervisor(seat, run)
+            if seat.is_supervisor:
+                actor = self._launch_supervisor(seat)
             else:
                 actor = spawn_child(
                     self._loop,
-                    run,
+                    seat.run,
                     seat.init,
                     seat.name,
                     seat.cap or self._cap_of(seat),
@@ -181,7 +180,8 @@ class Seats:
         seat.cap = checked_cap(self._loop, seat.spec.mailbox_cap)
         return seat.cap
 
-    def _launch_supervisor(self, seat: Seat, spec: AnySupervisorSpec) -> ActorId:
+    def _launch_supervisor(self, seat: Seat) -> ActorId:
+        spec = cast("AnySupervisorSpec", seat.spec.run)
         below = seat.supervisor = self._make(self._loop, spec, seat.name, seat.context)
         below.launch(self.actor, is_root=False)
         return below.actor
@@ -197,7 +197,8 @@ class Seats:
         seat.started_at = self._now()
         if seat.is_again:
             seat.is_again = False
-            tell_restart(self._loop, self.actor, actor, seat.restarts)
+            assert self._me is not None
+            tell_restart(self._loop, self._me, actor, seat.restarts)
 
     def _send_away(self, seat: Seat) -> None:
         """A child is not wanted any more: one that runs must end, one that waits is down."""

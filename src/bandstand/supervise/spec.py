@@ -30,9 +30,15 @@ __all__ = (
 
 State = TypeVar("State")
 
-Init: TypeAlias = Callable[Concatenate[Context[State], ...], State | Awaitable[State]]
+# Said twice, because mypy cannot infer a lambda from the second form alone.
+Init: TypeAlias = (
+    Callable[[Context[State]], State | Awaitable[State]]
+    | Callable[Concatenate[Context[State], ...], State | Awaitable[State]]
+)
 """What gives a child its state: a function, or a coroutine function, of the child's own context."""
 
+# How many supervisors may stand above each other.
+DEEPEST = 50
 # Milliseconds for a child's coroutine to end when it is stopped: OTP's own default.
 SHUTDOWN_MS = 5000
 
@@ -177,6 +183,11 @@ class SupervisorSpec:
         check_member("SupervisorSpec", "strategy", self.strategy, Strategy)
         check_member("SupervisorSpec", "auto_shutdown", self.auto_shutdown, AutoShutdown)
         check_intensity("SupervisorSpec", self.intensity, self.period_ms)
+        if depth_of(self) > DEEPEST:
+            raise InvalidArgument(
+                f"SupervisorSpec: children are supervisors of supervisors, more than {DEEPEST} deep: no tree needs that, and its "
+                f"end would exhaust the stack"
+            )
         if self.auto_shutdown is AutoShutdown.NEVER:
             for child in self.children:
                 if child.significant:
@@ -258,6 +269,12 @@ SUPERVISOR_SPECS = (SupervisorSpec, DynamicSpec, PartitionSpec)
 def is_supervisor_spec(what: object) -> TypeGuard[AnySupervisorSpec]:
     """Whether something is the spec of a supervisor, of whatever kind."""
     return isinstance(what, SUPERVISOR_SPECS)
+
+
+def depth_of(spec: AnySupervisorSpec) -> int:
+    """How many supervisors stand above each other in a tree, this one included."""
+    children = spec.children if isinstance(spec, SupervisorSpec) else (spec.child,)
+    return 1 + max((depth_of(child.run) for child in children if is_supervisor_spec(child.run)), default=0)
 
 
 def check_template(where: str, child: ChildSpec[Any]) -> None:

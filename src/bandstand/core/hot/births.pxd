@@ -5,6 +5,7 @@ from bandstand.core.hot.ids cimport ActorId
 from bandstand.core.hot.kernel cimport Kernel
 from bandstand.core.hot.turn cimport Turn
 
+cdef int DATA
 cdef int INIT
 cdef int64_t MILLISECOND
 cdef int PANIC
@@ -19,9 +20,6 @@ cdef class Births(Kernel):
     cpdef object _perform_later(self, Cell cell, object coroutine, object context)
     @cython.locals(actor=ActorId, cell=Cell)
     cpdef object _spawn_child(self, object behavior, object init, object name, Py_ssize_t cap, ActorId supervisor, object context, bint keeps, Cell estate)
-    @cython.final
-    @cython.locals(parent=Cell)
-    cdef object _hand_back(self, ActorId supervisor, ActorId actor, Cell estate)
     @cython.final
     @cython.locals(turn=Turn, before=Cell)
     cdef object _run_init(self, Cell cell, object init)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bandstand.core.hot.kernel import Kernel, is_coroutine
-from bandstand.core.numbers import INIT, MILLISECOND, PANIC, RUNNING, STOPPING, SYSTEM
+from bandstand.core.numbers import DATA, INIT, MILLISECOND, PANIC, RUNNING, STOPPING, SYSTEM
 from bandstand.core.signals import ChildStart
 from bandstand.core.vocabulary import SystemTag
 
@@ -78,45 +78,36 @@ class Births(Kernel):
         self._check_thread()
         if self._closed:
             raise self._missing(0)
-        actor = self._create(behavior, None, name, cap, None, supervisor, context, True)  # noqa: FBT003  # C has no keywords
+        actor = self._create(behavior, None, name, cap, None, supervisor, context, True, keeps, estate)  # noqa: FBT003  # by position in C
         if actor is None:
             return None
         cell = actor.cell
         if cell is None:
-            # The observer has stopped it already; what it should have inherited goes back.
-            if estate is not None and supervisor is not None:
-                self._hand_back(supervisor, actor, estate)
+            # The observer has stopped it already.
             return actor
-        cell.keeps = keeps
-        if estate is not None:
-            cell.inherit(estate)
         if init is None:
             self._begin(cell)
         else:
             self._run_init(cell, init)
         return actor
 
-    def _hand_back(self, supervisor: ActorId, actor: ActorId, estate: Cell) -> None:
-        """Give what a child has not inherited back to its supervisor, or to the dead letters."""
-        parent = supervisor.cell
-        if parent is None or parent.family is None:
-            self._bury(estate)
-        else:
-            self._tell(parent.family.keep, (actor, estate))
-
     def _run_init(self, cell: Cell, init: Callable[[Turn], Any]) -> None:
         """Call an actor's init. It may be called from within another actor's turn, which goes on afterwards."""
         turn = self._make_turn(cell)
+        # There is no message.
+        turn.tag = 0
+        turn.sender = 0
+        turn.lane_number = DATA
         before = self._current
         if before is not None:
             self._outer.append(before)
         self._current = cell
-        # As while its behavior runs: whatever is sent to it waits, and does not make it ready.
-        cell.queued = True
         try:
             state = init(turn)
         except (KeyboardInterrupt, SystemExit) as error:
             self._leave(error)
+            if cell.status >= STOPPING:
+                self._exit(cell, cell.reason, cell.cause)
             return
         except BaseException as error:  # noqa: BLE001  # a panic is whatever an init raises
             self._init_error = error

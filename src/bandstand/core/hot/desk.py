@@ -117,8 +117,10 @@ class Desk(Births):
         cell.driver = None
         cell.message = None
         self._in_flight -= 1
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            self._leave(error)
         if cell.status >= STOPPED:
-            # The loop could not wait for it any longer and has ended the actor without it.
+            # It was killed, or the loop could not wait any longer and has ended the actor without it.
             return
         if error is None:
             if cell.status == INIT:
@@ -126,7 +128,7 @@ class Desk(Births):
             elif verdict is not None and verdict is not OK_VERDICT:
                 self._judge(cell, verdict, FINAL)
         elif isinstance(error, (KeyboardInterrupt, SystemExit)):
-            self._leave(error)
+            pass
         elif cell.status < STOPPING:
             self._panic(cell, error)
         elif not was_cancelled:
@@ -134,9 +136,6 @@ class Desk(Births):
                 f"the behavior of {cell.actor!r} {cell.name or ''} raised while it was being stopped", error
             )
         self._settle(cell)
-        if self._leaving is not None and not self._awake:
-            self._awake = True
-            self._rouse()
 
     def _abandon(self) -> Count:
         """End the actors whose coroutine has not ended in time, without it; how many there were."""

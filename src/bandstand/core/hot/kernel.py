@@ -225,6 +225,10 @@ class Kernel(Arrivals):
             self._leaving = error
         self._closed = True
         self._halted = True
+        if not self._awake:
+            # It came between two ticks: the host must call, or nobody would notice.
+            self._awake = True
+            self._rouse()
 
     def _tick(self) -> Count:
         """Run one tick; how many messages were handled. Never nested: the caller sees to that."""

@@ -33,7 +33,7 @@ cdef class Life(Reach):
     cdef object _release_timers(self, Cell cell)
     @cython.final
     @cython.locals(cell=Cell, actor=ActorId)
-    cdef ActorId _admit(self, object behavior, object state, object name, Py_ssize_t cap, object overflow, Cell supervisor, object context, bint unborn)
+    cdef ActorId _admit(self, object behavior, object state, object name, Py_ssize_t cap, object overflow, Cell supervisor, object context, bint unborn, bint keeps, Cell estate)
     @cython.final
     cdef object _end(self, Cell cell, int reason, object cause)
     @cython.final

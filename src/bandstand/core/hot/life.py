@@ -159,17 +159,20 @@ class Life(Reach):
         supervisor: object,
         context: Context | None,
         unborn: bool = False,
+        keeps: bool = False,
+        estate: Cell | None = None,
     ) -> ActorId | None:
         """Make an actor of checked arguments; None if the table is full. `supervisor` is an id or None.
 
-        One that is made unborn stays INIT until it is told that it has started.
+        One that is made unborn stays INIT, and out of the run queue, until it is told that it has started. `keeps` and
+        `estate` are about what is left unread: by it, for another, and by another, for it.
         """
         parent = None
         if supervisor is not None:
             parent = self._reach(supervisor)
             if parent is None:
                 raise self._missing(supervisor)
-        return self._admit(behavior, state, name, cap, overflow, parent, context, unborn)
+        return self._admit(behavior, state, name, cap, overflow, parent, context, unborn, keeps, estate)
 
     def _admit(
         self,
@@ -181,6 +184,8 @@ class Life(Reach):
         supervisor: Cell | None,
         context: Context | None,
         unborn: bool,
+        keeps: bool,
+        estate: Cell | None,
     ) -> ActorId | None:
         """Make an actor of checked arguments; None if the table is full."""
         cell = Cell.__new__(Cell)
@@ -194,7 +199,8 @@ class Life(Reach):
         cell.driver = None
         cell.message = None
         cell.supervisor = supervisor
-        cell.queued = False
+        # While it is unborn it is as if it were being visited: what comes for it waits, and does not make it ready.
+        cell.queued = unborn
         cell.next_ready = None
         cell.birth = self._spawned
         cell.status = INIT
@@ -206,7 +212,7 @@ class Life(Reach):
         cell.fds = 0
         cell.watch = None
         cell.family = None
-        cell.keeps = False
+        cell.keeps = keeps
         cell.traps = False
         cell.links = None
         cell.watchers = None
@@ -215,6 +221,8 @@ class Life(Reach):
         if actor is None:
             return None
         cell.actor = actor
+        if estate is not None:
+            cell.inherit(estate)
         self._spawned += 1
         if self._on_start is not None:
             self._tell(self._on_start, (actor, name))
@@ -271,7 +279,8 @@ class Life(Reach):
             self._release_fds(cell)
         if cell.keeps and supervisor is not None and supervisor.family is not None and not self._ending:
             dead = self._bury_lanes(cell, SYSTEM)
-            self._tell(supervisor.family.keep, (actor, cell))
+            if not self._tell(supervisor.family.keep, (actor, cell)):
+                dead += self._bury(cell)
         else:
             dead = self._bury(cell)
         self._table.release(actor.number)

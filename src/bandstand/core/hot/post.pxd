@@ -45,5 +45,5 @@ cdef class Post:
     @cython.locals(count=Py_ssize_t, lane=int, ring=Ring)
     cdef Py_ssize_t _bury_lanes(self, Cell cell, int last) except -1
     @cython.final
-    cdef object _tell(self, object hook, tuple arguments)
+    cdef bint _tell(self, object hook, tuple arguments) except -1
     cpdef object _leave(self, object error)

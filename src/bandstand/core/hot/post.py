@@ -157,8 +157,8 @@ class Post:
             lane += 1
         return count
 
-    def _tell(self, hook: Hook, arguments: tuple[object, ...]) -> None:
-        """Call somebody's hook. What it raises is reported and goes no further."""
+    def _tell(self, hook: Hook, arguments: tuple[object, ...]) -> bool:
+        """Call somebody's hook; whether it came through. What it raises is reported and goes no further."""
         self._telling += 1
         try:
             hook(*arguments)
@@ -166,8 +166,11 @@ class Post:
             self._leave(error)
         except BaseException as error:  # noqa: BLE001  # whatever somebody's hook raises
             self._complain(f"the hook {getattr(hook, '__qualname__', hook)!r} raised", error)
+        else:
+            return True
         finally:
             self._telling -= 1
+        return False
 
     def _leave(self, error: BaseException) -> None:
         """Note that the whole loop must end with `error`. The kernel above overrides it."""

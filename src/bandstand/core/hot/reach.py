@@ -107,12 +107,16 @@ class Reach(Post):
 
     def _reach_number(self, number: Number) -> Cell | None:
         """The same, for a bare number: the slow way, through the table."""
-        if not 0 < number < 1 << 64 or number >> LOOP_SHIFT != self._table.loop_tag:
+        if not self._is_own_number(number):
             return None
         cell = self._table.find(number)
         if cell is None or cell.status >= STOPPING:
             return None
         return cell
+
+    def _is_own_number(self, number: int) -> bool:
+        """Whether a number could be that of an actor of this loop."""
+        return 0 < number < 1 << 64 and number >> LOOP_SHIFT == self._table.loop_tag
 
     def _unreachable(self, target: object) -> BandstandError:
         """Say why `_reach` found nobody for a message, and count the refusal."""
@@ -144,5 +148,7 @@ class Reach(Post):
             return actor if actor.home is self else None
         if not isinstance(target, int):
             raise InvalidArgument(f"{target!r} is no actor id: pass what spawn() returned, or its number")
-        cell = self._reach_number(target)
+        if not self._is_own_number(target):
+            return None
+        cell = self._table.find(target)
         return None if cell is None else cell.actor
