@@ -148,6 +148,7 @@ class Engine(Judge):
     def _give_back(self, seat: Seat) -> None:
         """A start that somebody asked for has failed: everything is as it was before."""
         seat.phase = DOWN
+        self._bury(seat)
         seat.is_requested = False
         seat.is_held = True
         if seat.is_added:

@@ -128,6 +128,22 @@ class Overseer(Engine):
             self._carry_on(seat)
         return not seat.is_alive
 
+    def restart_child(self, name: str) -> ActorId:
+        """Start a child that is down, because it was stopped or has ended and is not started again by itself.
+
+        Raises:
+            NoSuchChild: there is no child of that name.
+            ChildState: it is not down, or the supervisor is ending, or is just stopping and starting a group of children.
+            StartFailed: its init failed; it is down as before.
+            MaxActors, NoMemory, LoopClosed, WrongThread: as for `start_child`.
+        """
+        self._enter("start a child")
+        seat = self._seat(name)
+        if seat.phase is not DOWN:
+            raise ChildState(f"child {name!r} of supervisor {self._name!r} is {seat.phase.value}, not down")
+        self._refuse_in_sequence("start a child")
+        return self._start_on_request(seat)
+
     def stop(self) -> None:
         """End in good order: the children stop from the last to the first, each in its own time; then the supervisor.
 

@@ -28,8 +28,11 @@ def place_of(key: str | bytes | int, partitions: int) -> int:
     """The partition of a key, from 0 on: stable over runs, machines and versions of Python.
 
     Raises:
-        InvalidArgument: the key is no str, bytes or int. Of other things there is no hash that stays the same.
+        InvalidArgument: the key is no str, bytes or int, of other things there is no hash that stays the same; or there
+            is not even one partition.
     """
+    if type(partitions) is not int or partitions < 1:
+        raise InvalidArgument(f"partitions is {partitions!r}: pass how many there are, from 1 on")
     if isinstance(key, str):
         text = b"s" + key.encode("utf-8", "surrogatepass")
     elif isinstance(key, bytes):
@@ -55,12 +58,13 @@ class PartitionSupervisor(Overseer):
         return self._spec.partitions
 
     def route(self, key: str | bytes | int) -> ActorId | None:
-        """The actor that has to do with a key; None while that partition is down or being restarted.
+        """The actor that has to do with a key; None while that partition is down, being restarted, or gone for good.
 
         Raises:
             InvalidArgument: the key is no str, bytes or int.
         """
-        return self.child(self._name_of(place_of(key, self._spec.partitions)))
+        seat = self._seats.get(self._name_of(place_of(key, self._spec.partitions)))
+        return None if seat is None else self._present(seat)
 
     def _name_of(self, place: int) -> str:
         return f"{self._spec.child.name}-{place}"

@@ -112,8 +112,9 @@ class Seats:
         self._stage = CLOSED
         for seat in reversed(self._seats.values()):
             self._bury(seat)
-            if seat.actor is not None:
-                self._end_with_us(seat.actor)
+            actor, seat.actor, seat.phase = seat.actor, None, DOWN
+            if actor is not None:
+                self._end_with_us(actor)
 
     def _end_with_us(self, actor: ActorId) -> None:
         end_actor(self._loop, actor)

@@ -64,22 +64,6 @@ class Supervisor(Overseer):
         seat.is_added = True
         return self._start_on_request(seat)
 
-    def restart_child(self, name: str) -> ActorId:
-        """Start a child that is down, because it was stopped or has ended and is not started again by itself.
-
-        Raises:
-            NoSuchChild: there is no child of that name.
-            ChildState: it is not down, or the supervisor is ending, or is just stopping and starting a group of children.
-            StartFailed: its init failed; it is down as before.
-            MaxActors, NoMemory, LoopClosed, WrongThread: as for `start_child`.
-        """
-        self._enter("start a child")
-        seat = self._seat(name)
-        if seat.phase is not DOWN:
-            raise ChildState(f"child {name!r} of supervisor {self._name!r} is {seat.phase.value}, not down")
-        self._refuse_in_sequence("start a child")
-        return self._start_on_request(seat)
-
     def delete_child(self, name: str) -> None:
         """Forget a child that is down.
 

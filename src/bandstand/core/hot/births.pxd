@@ -1,5 +1,4 @@
 cimport cython
-from libc.stdint cimport int64_t
 from bandstand.core.hot.cell cimport Cell
 from bandstand.core.hot.ids cimport ActorId
 from bandstand.core.hot.kernel cimport Kernel
@@ -7,7 +6,6 @@ from bandstand.core.hot.turn cimport Turn
 
 cdef int DATA
 cdef int INIT
-cdef int64_t MILLISECOND
 cdef int PANIC
 cdef int RUNNING
 cdef int STOPPING
