@@ -29,10 +29,10 @@ ready:
 		"(on Debian: apt-get install python3.11-venv python3.11-dev)." >&2; exit 1; }
 	@$(PYTHON) tools/environment.py
 
-run: ready ## see it work: what is installed, then a small demo
+run: ready ## see it work: what is installed, then a tree that heals itself
 	@.venv/bin/bandstand doctor
 	@echo
-	@$(PY) examples/raw_loop.py
+	@$(PY) examples/healing.py
 
 test: ready ## run the whole suite: compiled and interpreted, uvloop and asyncio, every Python found
 	@$(PY) tools/lanes.py

@@ -18,10 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from bandstand import mode
-from bandstand.core import Clock, Loop, LoopConfig
 from bandstand.core.hot import MODULES
-from bandstand.testing import VirtualClock, leaks_of
-from tests.core.stage import Diary, HostFactory, LoopMaker, guarded
 
 pytest_plugins = ("pytester",)
 
@@ -128,46 +125,3 @@ def _called_by_standard_library() -> bool:
         frame = frame.f_back if frame else None
     name = str(frame.f_globals.get("__name__", "")) if frame else ""
     return name.partition(".")[0] in sys.stdlib_module_names
-
-
-# --- loops that are destroyed at the end of their test, in virtual time, on the event loop of the lane -----------------
-
-
-@pytest.fixture
-def clock(bandstand_clock: VirtualClock) -> VirtualClock:
-    return bandstand_clock
-
-
-@pytest.fixture
-def make_loop(clock: VirtualClock, loop_factory: HostFactory) -> Iterator[LoopMaker]:
-    """Make loops with config fields as keywords; `clock=` for another clock than the virtual one."""
-    loops: list[Loop] = []
-    escaped: list[dict[str, Any]] = []
-    factory = guarded(loop_factory, escaped)
-
-    def make(clock: Clock = clock, **fields: Any) -> Loop:
-        fields.setdefault("loop_factory", factory)
-        loop = Loop(LoopConfig(**fields), clock=clock)
-        loops.append(loop)
-        return loop
-
-    yield make
-    for loop in loops:
-        loop.destroy()
-    # A coroutine that ignores its cancellation is given up, and may well be in flight still: some tests are about that.
-    leaks = [leak for loop in loops for leak in leaks_of(loop) if "in flight" not in leak]
-    assert leaks == []
-    assert escaped == [], "an exception escaped into the event loop"
-
-
-@pytest.fixture
-def loop(make_loop: LoopMaker) -> Loop:
-    return make_loop()
-
-
-@pytest.fixture
-def diary(loop: Loop) -> Diary:
-    """An observer that writes everything down, already set."""
-    diary = Diary()
-    loop.set_observer(diary)
-    return diary

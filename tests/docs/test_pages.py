@@ -55,4 +55,6 @@ def test_pages_type_check(tmp_path: Path) -> None:
 
 
 def test_there_are_pages_to_run() -> None:
-    assert {"README.md", "docs/tutorial.md", "docs/howto/overload.md"} <= set(pages())
+    assert {"README.md", "docs/tutorial.md", "docs/howto/overload.md", "docs/howto/supervision.md"} <= set(
+        pages()
+    )

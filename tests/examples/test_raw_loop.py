@@ -1,4 +1,4 @@
-"""The example that `make run` shows: it ends well, in few lines, and its books balance."""
+"""The raw loop as an example: it ends well, in few lines, and its books balance."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextvars import copy_context
 from typing import Any, cast
 
 import pytest
@@ -18,6 +19,7 @@ Step = tuple[str, int, int, int]
 
 STEPS = (
     "spawn", "send", "send", "send", "try_send", "send_async", "timer", "timer", "cancel", "stop", "fail", "monitor", "demonitor",
+    "link", "link", "unlink", "trap", "kill", "child", "child", "started", "system later", "tree",
     "tick", "tick", "advance", "system", "status",
 )  # fmt: skip
 DEEDS = (
@@ -33,6 +35,18 @@ DEEDS = (
     "pass on",
     "timer",
     "stop itself",
+    "kill itself",
+    "link",
+    "give birth",
+)
+INITS = (
+    "gives a state",
+    "raises",
+    "stops itself",
+    "kills itself",
+    "ends another",
+    "is not ready yet",
+    "none",
 )
 
 
@@ -90,8 +104,41 @@ def transcript(  # noqa: C901, PLR0915 -- one branch a step
             timers.append(ctx.loop.send_after(ctx.self_id, number % 70, (number, "note")))
         elif deed == "stop itself":
             ctx.loop.stop_actor(ctx.self_id)
+        elif deed == "kill itself":
+            ctx.loop.kill_actor(ctx.self_id)
+        elif deed == "link":
+            ctx.loop.link(ctx.self_id, actors[number % len(actors)])
+        elif deed == "give birth":
+            bear(ctx.self_id, number)
         return {"stop": core.STOP, "fail": core.FAIL, "bad": "bad", "note": core.OK}.get(deed)
 
+    def bear(boss: Any, number: int) -> None:
+        """Start a child whose init does one thing or another."""
+        kind = INITS[number % len(INITS)]
+
+        def init(ctx: Any) -> Any:
+            log.append(("init", short(ctx.self_id), loop.status(ctx.self_id).name))
+            ctx.loop.send(ctx.self_id, (number, "note"))
+            if kind == "raises":
+                raise ValueError(number)
+            if kind == "stops itself":
+                ctx.loop.stop_actor(ctx.self_id)
+            elif kind == "kills itself":
+                ctx.loop.kill_actor(ctx.self_id)
+            elif kind == "ends another":
+                ctx.loop.fail_actor(actors[number % len(actors)])
+            return lowlevel.NOT_YET if kind == "is not ready yet" else number
+
+        child = lowlevel.spawn_child(
+            loop, behavior, None if kind == "none" else init, name=f"c{number}", cap=cap, supervisor=boss,
+            context=copy_context(),
+        )  # fmt: skip
+        if kind == "none":
+            # Its state is None, and the behavior counts.
+            loop.stop_actor(child)
+        actors.append(child)
+
+    lowlevel = twin.modules["bandstand.core.lowlevel"]
     config = core.LoopConfig(
         max_msgs_per_actor=budget, max_actors_per_tick=visits, max_actors=max_actors, default_mailbox_cap=cap
     )
@@ -101,7 +148,7 @@ def transcript(  # noqa: C901, PLR0915 -- one branch a step
         timers: list[Any] = []
         monitors: list[Any] = []
 
-        def take(  # noqa: C901, PLR0912 -- likewise
+        def take(  # noqa: C901, PLR0911, PLR0912 -- likewise
             step: str, a: int, b: int, c: int
         ) -> Any:
             actor = actors[a % len(actors)]
@@ -130,14 +177,29 @@ def transcript(  # noqa: C901, PLR0915 -- one branch a step
                     monitors.append(loop.monitor(actor, actors[b % len(actors)]))
                 case "demonitor":
                     return loop.demonitor(monitors[a % len(monitors)])
+                case "link":
+                    loop.link(actor, int(actors[b % len(actors)]) if c % 3 == 0 else actors[b % len(actors)])
+                case "unlink":
+                    return loop.unlink(actor, actors[b % len(actors)])
+                case "trap":
+                    loop.trap_exits(actor, c % 4 > 0)
+                case "kill":
+                    loop.kill_actor(int(actor) if b % 2 else actor)
+                case "child":
+                    bear(actor if b % 2 else None, c)
+                case "started":
+                    lowlevel.declare_started(loop, actor)
+                case "system later":
+                    timer = lowlevel.send_system_after(loop, actor, c, "later", core.SystemTag.CHILD_RESTART)
+                    return timer is not None and timer.pending
+                case "tree":
+                    return [(node.status.name, node.waiting, len(node.children)) for node in loop.tree()]
                 case "tick":
                     return loop.poll_once()
                 case "advance":
                     clock.advance(c)
                 case "system":
-                    return twin.modules["bandstand.core.lowlevel"].send_system(
-                        loop, actor, "sys", core.SystemTag.SHUTDOWN
-                    )
+                    return lowlevel.send_system(loop, actor, "sys", core.SystemTag.SHUTDOWN)
                 case _:
                     return loop.status(actor).name
             return None
@@ -196,6 +258,13 @@ def test_an_argument_that_c_would_bend_has_one_fate(value: Any) -> None:
                 lambda: loop.status(value),
                 lambda: loop.stop_actor(value),
                 lambda: loop.fail_actor(value),
+                lambda: loop.kill_actor(value),
+                lambda: loop.link(actor, value),
+                lambda: loop.link(value, actor),
+                lambda: loop.unlink(actor, value),
+                lambda: loop.unlink(value, actor),
+                lambda: loop.trap_exits(value),
+                lambda: loop.trap_exits(actor, value),
                 lambda: bool(loop.spawn(value)),
                 lambda: bool(loop.spawn(idle, mailbox_cap=value)),
                 lambda: bool(loop.spawn(idle, name=value)),

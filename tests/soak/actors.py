@@ -12,6 +12,7 @@ from bandstand.core import (
     STOP,
     ActorId,
     ChildExit,
+    ChildStart,
     Context,
     Down,
     ExitReason,
@@ -132,6 +133,9 @@ class Behaviors:
             world.kin.hear(player, data)
         elif isinstance(data, IoEvent):
             world.pipes.hear(player, data)
+        elif isinstance(data, ChildStart):
+            if player is not world.doorman or world.kin.all[int(data.child)] not in world.troupes.leaders:
+                world.fail(f"{player} was told of the start of {data.child}")
         elif ctx.tag != SystemTag.SHUTDOWN:
             world.fail(f"{player} was given {data!r}, which nobody sent")
 

@@ -24,7 +24,7 @@ class Auditor(Observer):
     def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002
         self._check("on_actor_start")
         assert name is not None
-        player = self._world.spawning.pop(name)
+        player = self._world.spawning.pop(name, None) or self._world.troupes.player_of(name)
         player.maybe_actor = id
         self._world.kin.admit(id, player)
         if self._world.loop.status(id) is not ActorStatus.INIT:
@@ -61,10 +61,11 @@ class Auditor(Observer):
                 data.bell.set()
             return
         world.books.system_dead += 1
-        if isinstance(data, (ChildExit, Down)):
-            world.kin.hear(world.kin.all[int(target)], data)
+        player = world.kin.all[int(target)]
+        if isinstance(data, (ChildExit, Down)) and player not in world.troupes.leaders:
+            world.kin.hear(player, data)
         elif isinstance(data, IoEvent):
-            world.pipes.miss(world.kin.all[int(target)], data)
+            world.pipes.miss(player, data)
 
     def on_dropped(self, target: ActorId, lane: Lane, data: object, tag: int, sender: ActorId | int) -> None:
         self._check("on_dropped")

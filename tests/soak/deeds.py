@@ -199,6 +199,16 @@ def unwatch(world: World) -> None:
     world.pipes.unwatch()
 
 
+def form_troupe(world: World) -> None:
+    """Start a supervised tree, whose members are players like the others."""
+    world.troupes.form()
+
+
+def direct_troupe(world: World) -> None:
+    """Have a supervisor start, stop or forget a member, or end it."""
+    world.troupes.direct()
+
+
 def wrong(world: World) -> None:
     """Do what can never work: it raises and counts as no send."""
     loop, actor = world.loop, world.pick().actor
@@ -259,6 +269,8 @@ DEEDS: tuple[tuple[int, Callable[[World], None]], ...] = (
     (6, hang_up),
     (6, close_behind),
     (10, unwatch),
+    (12, form_troupe),
+    (30, direct_troupe),
     (10, wrong),
     (1, inner_loop),
     (1, stop_inner),

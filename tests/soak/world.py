@@ -22,6 +22,7 @@ from tests.soak.kin import Kin
 from tests.soak.pipes import Pipes
 from tests.soak.plan import Plan
 from tests.soak.timers import DELAYS, Timers
+from tests.soak.troupes import Troupes
 
 PATIENCE = 15.0
 """Seconds within which a quiet world must have run dry, on the busiest machine."""
@@ -44,6 +45,7 @@ class World:
         self.kin = Kin(fail)
         self.pipes = Pipes(self.loop, self.random, self.books)
         self.behaviors = Behaviors(self)
+        self.troupes = Troupes(self)
         self.stranger = _stranger()
         self.spawning: dict[str, Player] = {}
         # Those whom deeds may befall, the ended ones among them until somebody stumbles over them.
@@ -261,6 +263,7 @@ class World:
         left = [sentence for sentence in leaks_of(self.loop) if not sentence.endswith("actors live")]
         if left:
             self.fail(f"the world has run dry, and still {left}")
+        self.troupes.check_rest()
         if self.plan.is_observed:
             self.kin.close()
             living = sum(not player.is_over for player in self.kin.all.values())
@@ -291,6 +294,7 @@ class World:
             "timers_cancelled": self.timers.cancelled,
             "io_events": self.pipes.events,
             "io_errors": self.pipes.errors,
+            "restarts": self.troupes.restarts,
         }
 
 
@@ -314,6 +318,7 @@ def _forget(world: World) -> None:
         "kin",
         "pipes",
         "behaviors",
+        "troupes",
         "stage",
         "conductor",
         "doorman",

@@ -27,6 +27,30 @@ from bandstand.core import (
     TimerId,
     Verdict,
 )
+from bandstand.errors import BandstandError
+from bandstand.supervise import (
+    AnySupervisorSpec,
+    AutoShutdown,
+    Backoff,
+    ChildInfo,
+    ChildMode,
+    ChildSpec,
+    Counts,
+    DynamicSpec,
+    DynamicSupervisor,
+    Intensity,
+    Mailbox,
+    Overseer,
+    PartitionSpec,
+    PartitionSupervisor,
+    Phase,
+    Shutdown,
+    Strategy,
+    Supervisor,
+    SupervisorSpec,
+    Wait,
+    spawn_supervisor,
+)
 from bandstand.testing import VirtualClock
 
 
@@ -71,9 +95,37 @@ class Callable:
         return None
 
 
+async def count_later(ctx: Context[Counter], data: int) -> Verdict | None:
+    return None
+
+
+def new_counter(ctx: Context[Counter]) -> Counter:
+    assert_type(ctx.self_id, ActorId)
+    return Counter()
+
+
+async def new_counter_later(ctx: Context[Counter]) -> Counter:
+    return Counter()
+
+
+def counter_of(ctx: Context[Counter], name: str, start: int) -> Counter:
+    """What a dynamic supervisor's child is made by: its arguments come after the context."""
+    return Counter(start)
+
+
+def partition_of(ctx: Context[Counter], place: int) -> Counter:
+    return Counter(place)
+
+
 class Louder(Observer):
     def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
         assert_type(reason, ExitReason)
+
+    def on_actor_restart(self, supervisor: ActorId, child: ActorId, attempt: int) -> None:
+        assert_type(attempt, int)
+
+    def on_supervisor_escalate(self, supervisor: ActorId) -> None:
+        assert_type(supervisor, ActorId)
 
 
 class Stopped:
@@ -129,3 +181,93 @@ def use() -> None:
 async def use_async() -> None:
     async with Loop() as loop:
         assert_type(loop, Loop)
+
+
+def use_specs() -> SupervisorSpec:
+    child = ChildSpec("counter", count, new_counter)
+    assert_type(child, ChildSpec[Counter])
+    assert_type(ChildSpec("later", count_later, init=new_counter_later), ChildSpec[Counter])
+    assert_type(ChildSpec("object", Callable(), new_counter), ChildSpec[Counter])
+    assert_type(ChildSpec("silent", silent), ChildSpec[None])
+    ChildSpec("lambda", count, lambda ctx: Counter())
+    ChildSpec("lambda", count, init=lambda ctx: Counter())
+    ChildSpec("class", count, init=lambda _: Counter(7))
+    ChildSpec(
+        "all",
+        count,
+        new_counter,
+        mode=ChildMode.TRANSIENT,
+        mailbox_cap=64,
+        mailbox=Mailbox.KEPT,
+        backoff=Backoff(initial_ms=50, max_ms=5000.5, factor=1.5, jitter_ms=10),
+        shutdown=Shutdown.KILL,
+        significant=True,
+    )
+    ChildSpec("times", count, new_counter, shutdown=2.5)
+    ChildSpec("times", count, new_counter, shutdown=2)
+    assert_type(child.is_supervisor, bool)
+    assert_type(child.patience_ms, float | None)
+    assert_type(Backoff().after(100, was_stable=True, chance=0.1), Wait)
+    spec = SupervisorSpec(
+        children=[
+            child,
+            ChildSpec("silent", silent),
+            ChildSpec("below", SupervisorSpec(children=[child])),
+            ChildSpec("crowd", DynamicSpec(child=ChildSpec("one", count, counter_of), max_children=5)),
+            ChildSpec("shards", PartitionSpec(child=ChildSpec("one", count, partition_of), partitions=4)),
+        ],
+        strategy=Strategy.REST_FOR_ONE,
+        intensity=5,
+        period_ms=2500.5,
+        auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
+    )
+    SupervisorSpec(children=(child,))
+    SupervisorSpec()
+    assert_type(spec.restarts, Intensity)
+    return spec
+
+
+def use_supervisors(loop: Loop, spec: SupervisorSpec, boss: ActorId) -> None:
+    root = spawn_supervisor(loop, spec)
+    assert_type(root, Supervisor)
+    crowd = spawn_supervisor(loop, DynamicSpec(child=ChildSpec("one", count, counter_of)), name="crowd")
+    assert_type(crowd, DynamicSupervisor)
+    shards = spawn_supervisor(
+        loop, PartitionSpec(child=ChildSpec("one", count, partition_of), partitions=4), parent=boss
+    )
+    assert_type(shards, PartitionSupervisor)
+    spawn_supervisor(loop, SupervisorSpec(), name="all", parent=None)
+
+    assert_type(root.actor, ActorId)
+    assert_type(root.name, str)
+    assert_type(root.outcome, BandstandError | None)
+    assert_type(root.child("counter"), ActorId | None)
+    assert_type(root.address("counter"), ActorId)
+    loop.send(root.address("counter"), 1)
+    assert_type(root.children(), tuple[ChildInfo, ...])
+    assert_type(root.children()[0].phase, Phase)
+    assert_type(root.count_children(), Counts)
+    assert_type(root.supervisor("below", Supervisor), Supervisor | None)
+    assert_type(root.supervisor("crowd", DynamicSupervisor), DynamicSupervisor | None)
+    assert_type(root.supervisor("shards", PartitionSupervisor), PartitionSupervisor | None)
+    assert_type(root.supervisor("any", Overseer), Overseer | None)
+    assert_type(root.start_child(ChildSpec("late", count, new_counter)), ActorId)
+    assert_type(root.stop_child("late"), bool)
+    assert_type(root.restart_child("late"), ActorId)
+    root.delete_child("late")
+    assert_type(crowd.start_child("name", 5), ActorId)
+    assert_type(crowd.name_of(boss), str)
+    assert_type(shards.restart_child("one-0"), ActorId)
+    assert_type(shards.partitions, int)
+    for key in ("text", b"bytes", 5):
+        assert_type(shards.route(key), ActorId | None)
+    some = spawn_supervisor(loop, spec_of("dynamic"))
+    assert_type(some, Supervisor | DynamicSupervisor | PartitionSupervisor)
+    everybody: list[Overseer] = [root, crowd, shards, some]
+    for one in everybody:
+        one.stop()
+
+
+def spec_of(kind: str) -> AnySupervisorSpec:
+    child = ChildSpec("one", count, new_counter)
+    return DynamicSpec(child=child) if kind == "dynamic" else PartitionSpec(child=child, partitions=1)

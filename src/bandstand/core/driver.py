@@ -138,6 +138,10 @@ class Driver:
     ) -> Generator[Any, Any, object]:
         """Step `job` to its end inside its own context, passing through what it waits for."""
         yielded = self._yielded
+        if not self._is_begun and self._drivers.has_ended(cell):
+            # Its actor was killed before it could begin: then it never does.
+            job.close()
+            return None
         try:
             if not self._is_begun or (yielded is None and stray is None):
                 # From its beginning; or it asked for one turn of the host, and our taking over was one.

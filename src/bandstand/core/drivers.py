@@ -70,11 +70,28 @@ class EndStep(Protocol):
     def __call__(self) -> None: ...
 
 
+class HasEnded(Protocol):
+    """Answers whether a cell's actor has ended."""
+
+    def __call__(self, cell: Cell) -> bool: ...
+
+
 @final
 class Drivers:
     """The pool of drivers of one loop on one host."""
 
-    __slots__ = ("_all", "_free", "_step", "begin_step", "context", "end_step", "host", "resume", "suspend")
+    __slots__ = (
+        "_all",
+        "_free",
+        "_step",
+        "begin_step",
+        "context",
+        "end_step",
+        "has_ended",
+        "host",
+        "resume",
+        "suspend",
+    )
 
     def __init__(
         self,
@@ -84,6 +101,7 @@ class Drivers:
         resume: Resume,
         begin_step: BeginStep,
         end_step: EndStep,
+        has_ended: HasEnded,
     ) -> None:
         self.host = host
         self.context = context
@@ -91,6 +109,7 @@ class Drivers:
         self.resume = resume
         self.begin_step = begin_step
         self.end_step = end_step
+        self.has_ended = has_ended
         self._step = Step()
         self._free: list[Driver] = []
         self._all: set[Driver] = set()

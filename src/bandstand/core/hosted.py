@@ -106,7 +106,7 @@ class Hosted(Pumped):
                 self._pump()
             finally:
                 self._is_by_hand = False
-        elif self._drivers is None:
+        elif self._drivers is None and not self._unbegun:
             self._guarded(self._tick_and_gossip)
         else:
             Host.refuse_running()

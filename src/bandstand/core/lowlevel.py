@@ -15,7 +15,7 @@ from bandstand.core.hot.births import NOT_YET
 from bandstand.core.hot.cell import Family
 from bandstand.core.signals import Member
 from bandstand.core.vocabulary import SystemTag
-from bandstand.errors import InvalidArgument, LoopClosed, NoMemory
+from bandstand.errors import InvalidArgument, LoopClosed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,14 +39,15 @@ __all__ = (
     "end_actor",
     "fail_loop",
     "is_open",
+    "restart_teller_of",
     "send_system",
     "send_system_after",
     "set_family",
     "set_scheduler",
     "spawn_child",
+    "spawner_of",
     "take_init_error",
     "tell_escalation",
-    "tell_restart",
 )
 
 # Those that anybody here may send; the others come from what they tell of.
@@ -87,6 +88,7 @@ def spawn_child(
     loop: Loop,
     behavior: Callable[..., Any],
     init: Callable[[Any], Any] | None,
+    *,
     name: str | None,
     cap: int,
     supervisor: ActorId | None,
@@ -114,13 +116,12 @@ def spawn_child(
         MaxActors, NoMemory: there is no room for it.
         NoSuchActor, LoopClosed: the supervisor, or the loop, has ended.
     """
-    try:
-        actor = loop._spawn_child(behavior, init, name, cap, supervisor, context, keeps, estate)  # noqa: SLF001
-    except MemoryError as error:
-        raise NoMemory("there is no memory for one more actor") from error
-    if actor is None:
-        raise loop._no_seat()  # noqa: SLF001
-    return actor
+    return loop._spawn_child(behavior, init, name, cap, supervisor, context, keeps, estate)  # noqa: SLF001
+
+
+def spawner_of(loop: Loop) -> Callable[..., ActorId]:
+    """What `spawn_child` does on this loop, all arguments by position: for whoever starts thousands a second."""
+    return loop._spawn_child  # noqa: SLF001
 
 
 def take_init_error(loop: Loop) -> BaseException | None:
@@ -187,16 +188,14 @@ def fail_loop(loop: Loop, error: BandstandError) -> None:
     loop._fail(error)  # noqa: SLF001
 
 
-def tell_restart(loop: Loop, supervisor: ActorId, child: ActorId, attempt: int) -> None:
-    """Tell the observer that a child was started again."""
-    if loop._on_restart is not None:  # noqa: SLF001
-        loop._tell_hook(loop._on_restart, (supervisor, child, attempt))  # noqa: SLF001
+def restart_teller_of(loop: Loop) -> Callable[[ActorId, ActorId, int], None]:
+    """What tells the observer that a supervisor has started a child again, and which attempt that was."""
+    return loop._tell_restart  # noqa: SLF001
 
 
 def tell_escalation(loop: Loop, supervisor: ActorId) -> None:
     """Tell the observer that a supervisor has given up."""
-    if loop._on_escalate is not None:  # noqa: SLF001
-        loop._tell_hook(loop._on_escalate, (supervisor,))  # noqa: SLF001
+    loop._tell_escalation(supervisor)  # noqa: SLF001
 
 
 def set_scheduler(loop: Loop, pick: Callable[[int], int] | None) -> None:

@@ -7,29 +7,15 @@ an error that tells why. `lowlevel` is the door through which the room above com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from contextvars import Context
-from typing import TYPE_CHECKING, Any
-
 from bandstand.core.tree import Tree, grow
 from bandstand.core.watching import Watching
 from bandstand.errors import BandstandError, InvalidArgument, MaxActors
-
-if TYPE_CHECKING:
-    from bandstand.core.clock import Clock
-    from bandstand.core.config import LoopConfig
-    from bandstand.core.hot.cell import Cell
 
 __all__ = ("Parenting",)
 
 
 class Parenting(Watching):
     """The loop, for supervisors. `Loop` is what to use."""
-
-    def __init__(self, loop_tag: int, config: LoopConfig, clock: Clock) -> None:
-        super().__init__(loop_tag, config, clock)
-        self._on_restart: Callable[..., Any] | None = None
-        self._on_escalate: Callable[..., Any] | None = None
 
     def tree(self) -> Tree:
         """A snapshot of everybody alive: supervisors with their children, in order, and those nobody supervises.
@@ -57,12 +43,6 @@ class Parenting(Watching):
             f"{self.config.max_actors} actors live, as many as max_actors allows: end some, or raise "
             f"LoopConfig.max_actors"
         )
-
-    def _perform_later(
-        self, cell: Cell, coroutine: Coroutine[Any, Any, Any], context: Context | None
-    ) -> None:
-        # Never stepped here: we may be inside somebody's task, or inside another actor's turn.
-        self._drivers_of_host().perform(cell, coroutine, context, may_step=False)
 
     def _fail(self, error: BandstandError) -> None:
         """End the whole loop with an error that comes out of `run()`, or of the `async with` block."""

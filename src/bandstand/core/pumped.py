@@ -17,6 +17,7 @@ from bandstand.core.drivers import Drivers
 from bandstand.core.gossip import Gossip
 from bandstand.core.host import Host, default_factory
 from bandstand.core.hot.desk import Desk
+from bandstand.core.unbegun import Unbegun
 from bandstand.core.watchdog import Watchdog
 from bandstand.errors import BandstandError, InternalError, LoopBusy
 
@@ -53,6 +54,8 @@ class Pumped(Desk):
         self._own_host: Host | None = None
         self._guest_host: Host | None = None
         self._drivers: Drivers | None = None
+        # Coroutines that wait for somebody to drive us.
+        self._unbegun: dict[Unbegun, None] = {}
         self._watchdog: Watchdog | None = None
         self._past_wakeups = 0
         self._ticking = False
@@ -80,7 +83,7 @@ class Pumped(Desk):
 
     def _attach(self, host: Host) -> None:
         if self._drivers is not None and self._drivers.host is not host.loop:
-            if self._in_flight:
+            if self._in_flight > len(self._unbegun):
                 raise LoopBusy(
                     "async behaviors of this loop are in flight on another event loop: finish them there"
                 )
@@ -92,6 +95,8 @@ class Pumped(Desk):
         self._until_idle = False
         self._looking = self._on_idle is not None
         self._awake = True
+        if self._unbegun:
+            self._begin_unbegun()
         if self.config.stall_ms is not None:
             self._watching = True
             self._watchdog = Watchdog(self._at_hand, self.config.stall_ms, logger)
@@ -198,12 +203,40 @@ class Pumped(Desk):
         drivers = self._drivers or self._drivers_of_host()
         return drivers.perform(cell, coroutine, context, may_step=may_step)
 
+    def _perform_later(
+        self, cell: Cell, coroutine: Coroutine[Any, Any, Any], context: Context | None
+    ) -> None:
+        if self._host is None:
+            # Nobody drives us, and whoever will may do it on any event loop.
+            unbegun = Unbegun(cell, coroutine, context, self._withdraw_unbegun)
+            self._unbegun[unbegun] = None
+            self._suspend(cell, unbegun)
+        else:
+            # Never stepped here: we may be inside somebody's task, or inside another actor's turn.
+            self._drivers_of_host().perform(cell, coroutine, context, may_step=False)
+
+    def _withdraw_unbegun(self, unbegun: Unbegun) -> None:
+        del self._unbegun[unbegun]
+        self._unsuspend(unbegun.cell)
+
+    def _begin_unbegun(self) -> None:
+        """Somebody drives us: what could not begin can."""
+        for unbegun in list(self._unbegun):
+            self._withdraw_unbegun(unbegun)
+            self._perform_later(unbegun.cell, unbegun.job, unbegun.context)
+
     def _drivers_of_host(self) -> Drivers:
         """Who performs coroutines on the present host; made when they are first needed."""
         if self._drivers is None:
             host = self._host or self._owned()
             self._drivers = Drivers(
-                host.loop, self._home_context, self._suspend, self._resume, self._begin_step, self._end_step
+                host.loop,
+                self._home_context,
+                self._suspend,
+                self._resume,
+                self._begin_step,
+                self._end_step,
+                self._has_ended,
             )
         return self._drivers
 

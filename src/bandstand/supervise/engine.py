@@ -125,23 +125,27 @@ class Engine(Judge):
         if seat is None:
             # Its end was accounted for when it happened.
             return
-        phase = self._vacate(seat)
+        phase = seat.phase
         if self._is_loose and phase is UP and not seat.must_end:
-            # By far the most common case: one child, all by itself.
+            # By far the most common case: one child, all by itself, and no timer to think of.
+            seat.actor = seat.supervisor = None
+            seat.phase = DOWN
             self._judge(seat, (seat.name, reason, cause))
             if self._stage is CLOSING:
                 # That was the last straw, or a significant child.
                 self._reconcile()
             return
+        self._vacate(seat)
         if phase is STOPPING or seat.must_end or self._stage is CLOSING:
             # It was told to end, or was about to be.
             self._left(seat)
         elif phase is STARTING and self._stage is OPENING and reason is not ExitReason.NORMAL:
             self._start_failed(seat, cause)
-        elif seat.is_requested:
+        elif seat.is_requested and reason is not ExitReason.NORMAL:
             story.log_end(self._name, (seat.name, reason, cause), "could not start")
             self._give_back(seat)
         else:
+            seat.is_requested = seat.is_added = False
             self._judge(seat, (seat.name, reason, cause))
         self._reconcile()
 
@@ -150,7 +154,7 @@ class Engine(Judge):
         seat.phase = DOWN
         self._bury(seat)
         seat.is_requested = False
-        seat.is_held = True
+        seat.is_held = seat.was_held
         if seat.is_added:
             self._forget(seat)
 
@@ -216,6 +220,9 @@ class Engine(Judge):
         for seat in reversed(list(self._seats.values())):
             if seat.must_end and seat.phase is not STOPPING:
                 self._stop(seat)
+                if self._stage is CLOSED:
+                    # A hook has ended us in the middle of it, and everybody with us.
+                    return False
             if seat.phase is STOPPING:
                 is_done = False
                 if not self.stops_together:

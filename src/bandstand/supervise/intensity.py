@@ -13,6 +13,7 @@ newest gets a copy.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple, final
 
 __all__ = ("History", "Intensity", "Restarts")
@@ -74,7 +75,8 @@ class Restarts(NamedTuple):
     is_too_many: bool
 
 
-class Intensity(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Intensity:
     """At most `limit` restarts within `period_ms` milliseconds."""
 
     limit: int = 3

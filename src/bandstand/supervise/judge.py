@@ -15,7 +15,7 @@ from bandstand.core import ActorStatus, ExitReason, SystemTag
 from bandstand.core.lowlevel import send_system_after, tell_escalation
 from bandstand.errors import BandstandError, ChildState, LoopClosed, MaxActors, NoMemory, NoSuchActor
 from bandstand.supervise import story
-from bandstand.supervise.decision import RESTART, Fate, ends_supervisor, fate_of, plan_restart, who_restarts
+from bandstand.supervise.decision import RESTART, Fate, ends_supervisor, plan_restart, who_restarts
 from bandstand.supervise.intensity import History, Intensity
 from bandstand.supervise.seat import DOWN, STARTING, WAITING, Seat
 from bandstand.supervise.seats import CLOSED, CLOSING, OPENING, Maker, Seats
@@ -63,7 +63,7 @@ class Judge(Seats):
         """Decide about a child that has ended by itself, and put the decision into the seats."""
         spec = seat.spec
         reason = failure[1]
-        fate = fate_of(spec.mode, reason)
+        fate = seat.fates[reason]
         if fate is not RESTART:
             self._let_go(seat, failure, fate)
             return

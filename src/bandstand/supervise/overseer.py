@@ -160,7 +160,7 @@ class Overseer(Engine):
             self._carry_on()
 
     def _start_on_request(self, seat: Seat) -> ActorId:
-        was_held, seat.is_held = seat.is_held, False
+        seat.was_held, seat.is_held = seat.is_held, False
         seat.is_requested = True
         self._is_busy = True
         try:
@@ -174,7 +174,6 @@ class Overseer(Engine):
                 raise story.start_failed(self._name, seat.name, cause)
         except BandstandError:
             self._give_back(seat)
-            seat.is_held = was_held
             raise
         finally:
             self._is_busy = False

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, final
 
-from bandstand.core import ActorId, TimerId
+from bandstand.core import ActorId, ExitReason, TimerId
 from bandstand.core.lowlevel import Member
+from bandstand.supervise.decision import fate_of
 from bandstand.supervise.spec import ChildSpec
 from bandstand.supervise.vocabulary import ChildMode, Mailbox
 
@@ -64,6 +65,7 @@ class Seat:
         "comes_back",
         "context",
         "estate",
+        "fates",
         "init",
         "is_added",
         "is_again",
@@ -83,6 +85,7 @@ class Seat:
         "supervisor",
         "timer",
         "token",
+        "was_held",
     )
 
     def __init__(
@@ -99,6 +102,8 @@ class Seat:
             self.init: Callable[[Any], object] | None = lambda ctx: init(ctx, *arguments)
         else:
             self.init = init
+        # What becomes of it, by the reason of its end.
+        self.fates = tuple(fate_of(spec.mode, reason) for reason in ExitReason)
         self.keeps = spec.mailbox is Mailbox.KEPT
         # The slots of its mailbox; asked of the loop at its first start.
         self.cap = 0
@@ -115,6 +120,8 @@ class Seat:
         # the child is down, or forgotten, and not started again by itself.
         self.is_requested = False
         self.is_added = False
+        # Whether it was held when that start was asked for.
+        self.was_held = False
         # Stopped on request: only a request starts it again.
         self.is_held = False
         # The present incarnation has to end, because it or its group is being stopped; and whether another follows.

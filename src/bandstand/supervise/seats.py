@@ -20,14 +20,14 @@ from bandstand.core.lowlevel import (
     clock_of,
     end_actor,
     is_open,
+    restart_teller_of,
     send_system,
     send_system_after,
-    spawn_child,
+    spawner_of,
     take_init_error,
-    tell_restart,
 )
 from bandstand.errors import ActorKilled, BandstandError, ChildState, TimerInvalid
-from bandstand.supervise.seat import DOWN, STARTING, STOPPING, UP, WAITING, Phase, Seat
+from bandstand.supervise.seat import DOWN, STARTING, STOPPING, UP, WAITING, Seat
 from bandstand.supervise.spec import AnySupervisorSpec
 from bandstand.supervise.vocabulary import ChildMode
 
@@ -82,6 +82,8 @@ class Seats:
         self._loop = loop
         self._name = name
         self._now = clock_of(loop)
+        self._spawn = spawner_of(loop)
+        self._tell_restart = restart_teller_of(loop)
         # Where the context variables of its children's coroutines start from, restarts included.
         self._context = context
         self._make = make
@@ -113,6 +115,7 @@ class Seats:
         for seat in reversed(self._seats.values()):
             self._bury(seat)
             actor, seat.actor, seat.phase = seat.actor, None, DOWN
+            seat.must_end = False
             if actor is not None:
                 self._end_with_us(actor)
 
@@ -150,8 +153,7 @@ class Seats:
             if seat.is_supervisor:
                 actor = self._launch_supervisor(seat)
             else:
-                actor = spawn_child(
-                    self._loop,
+                actor = self._spawn(
                     seat.run,
                     seat.init,
                     seat.name,
@@ -199,7 +201,7 @@ class Seats:
         if seat.is_again:
             seat.is_again = False
             assert self._me is not None
-            tell_restart(self._loop, self._me, actor, seat.restarts)
+            self._tell_restart(self._me, actor, seat.restarts)
 
     def _send_away(self, seat: Seat) -> None:
         """A child is not wanted any more: one that runs must end, one that waits is down."""
@@ -227,15 +229,16 @@ class Seats:
             end_actor(self._loop, actor)
         elif self._loop.status(actor) < ActorStatus.STOPPING:
             send_system(self._loop, actor, Shutdown(), SystemTag.SHUTDOWN)
-        if self._loop.status(actor) >= ActorStatus.STOPPED and self._settles_at_once():
+        if self._loop.status(actor) < ActorStatus.STOPPED:
+            if patience is not None:
+                seat.timer = send_system_after(
+                    self._loop, self.actor, ceil(patience), Deadline(actor), SystemTag.SHUTDOWN
+                )
+        elif self._settles_at_once():
             # It ended inside that call: no need to wait for the message that says so.
             self._by_actor.pop(actor, None)
             self._vacate(seat)
             self._left(seat)
-        elif patience is not None:
-            seat.timer = send_system_after(
-                self._loop, self.actor, ceil(patience), Deadline(actor), SystemTag.SHUTDOWN
-            )
 
     def _settles_at_once(self) -> bool:
         """Whether an end that we have caused and seen is accounted for at once, before the message that tells of it.
@@ -253,18 +256,15 @@ class Seats:
             ActorKilled(f"child {seat.name!r} was killed by its supervisor {self._name!r}"),
         )
 
-    def _vacate(self, seat: Seat) -> Phase:
-        """The incarnation of a seat has ended; the phase it was in."""
-        phase, seat.phase = seat.phase, DOWN
-        seat.actor = None
-        seat.supervisor = None
-        if seat.timer is not None:
-            self._cancel_timer(seat)
-        return phase
+    def _vacate(self, seat: Seat) -> None:
+        """The incarnation of a seat has ended."""
+        seat.phase = DOWN
+        seat.actor = seat.supervisor = None
+        self._cancel_timer(seat)
 
     def _left(self, seat: Seat) -> None:
         """A child has ended because it was told to."""
-        seat.must_end = False
+        seat.must_end = seat.is_requested = seat.is_added = False
         if seat.comes_back and self._stage is not CLOSING:
             seat.comes_back = False
             seat.phase = WAITING

@@ -183,11 +183,7 @@ class SupervisorSpec:
         check_member("SupervisorSpec", "strategy", self.strategy, Strategy)
         check_member("SupervisorSpec", "auto_shutdown", self.auto_shutdown, AutoShutdown)
         check_intensity("SupervisorSpec", self.intensity, self.period_ms)
-        if depth_of(self) > DEEPEST:
-            raise InvalidArgument(
-                f"SupervisorSpec: children are supervisors of supervisors, more than {DEEPEST} deep: no tree needs that, and its "
-                f"end would exhaust the stack"
-            )
+        check_depth("SupervisorSpec", self)
         if self.auto_shutdown is AutoShutdown.NEVER:
             for child in self.children:
                 if child.significant:
@@ -222,6 +218,7 @@ class DynamicSpec:
     def __post_init__(self) -> None:
         check_template("DynamicSpec", self.child)
         check_intensity("DynamicSpec", self.intensity, self.period_ms)
+        check_depth("DynamicSpec", self)
         most = self.max_children
         if most is not None and (type(most) is not int or most < 1):
             raise InvalidArgument(f"DynamicSpec: max_children is {most!r}: pass an int from 1 on, or None")
@@ -252,6 +249,7 @@ class PartitionSpec:
     def __post_init__(self) -> None:
         check_template("PartitionSpec", self.child)
         check_intensity("PartitionSpec", self.intensity, self.period_ms)
+        check_depth("PartitionSpec", self)
         if type(self.partitions) is not int or self.partitions < 1:
             raise InvalidArgument(
                 f"PartitionSpec: partitions is {self.partitions!r}: pass how many there are, from 1 on"
@@ -275,6 +273,15 @@ def depth_of(spec: AnySupervisorSpec) -> int:
     """How many supervisors stand above each other in a tree, this one included."""
     children = spec.children if isinstance(spec, SupervisorSpec) else (spec.child,)
     return 1 + max((depth_of(child.run) for child in children if is_supervisor_spec(child.run)), default=0)
+
+
+def check_depth(where: str, spec: AnySupervisorSpec) -> None:
+    """Refuse a tree of supervisors that is so deep that its end would exhaust the stack."""
+    if depth_of(spec) > DEEPEST:
+        raise InvalidArgument(
+            f"{where}: children are supervisors of supervisors, more than {DEEPEST} deep: no tree needs that, and its end "
+            f"would exhaust the stack"
+        )
 
 
 def check_template(where: str, child: ChildSpec[Any]) -> None:

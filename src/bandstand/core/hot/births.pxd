@@ -14,7 +14,10 @@ cdef object CHILD_START
 
 cdef class Births(Kernel):
     cdef public object _init_error
+    cdef public object _on_restart
+    cdef public object _on_escalate
 
+    cpdef object _no_seat(self)
     cpdef object _perform_later(self, Cell cell, object coroutine, object context)
     @cython.locals(actor=ActorId, cell=Cell)
     cpdef object _spawn_child(self, object behavior, object init, object name, Py_ssize_t cap, ActorId supervisor, object context, bint keeps, Cell estate)
@@ -37,6 +40,7 @@ cdef class Births(Kernel):
     @cython.locals(cell=Cell)
     cpdef object _post_system_after(self, ActorId actor, Py_ssize_t ms, object data, object tag)
     cpdef double _now_ms(self) except? -1
-    cpdef object _tell_hook(self, object hook, tuple arguments)
+    cpdef object _tell_restart(self, ActorId supervisor, ActorId child, object attempt)
+    cpdef object _tell_escalation(self, ActorId supervisor)
     @cython.locals(cell=Cell, actor=ActorId, rows=list)
     cpdef list _rows(self)

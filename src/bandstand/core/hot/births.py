@@ -15,9 +15,11 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bandstand.core.hot.kernel import Kernel, is_coroutine
+from bandstand.core.hot.post import Hook
 from bandstand.core.numbers import DATA, INIT, PANIC, RUNNING, STOPPING, SYSTEM
 from bandstand.core.signals import ChildStart
 from bandstand.core.vocabulary import SystemTag
+from bandstand.errors import BandstandError, MaxActors, NoMemory
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -37,7 +39,7 @@ NOT_YET = object()
 class Births(Kernel):
     """What supervisors ask of the kernel."""
 
-    __slots__ = ("_init_error",)
+    __slots__ = ("_init_error", "_on_escalate", "_on_restart")
 
     def __init__(
         self,
@@ -54,11 +56,17 @@ class Births(Kernel):
         )
         # What the last init that failed inside the call that started it has raised.
         self._init_error: BaseException | None = None
+        self._on_restart: Hook | None = None
+        self._on_escalate: Hook | None = None
 
     def _perform_later(
         self, cell: Cell, coroutine: Coroutine[Any, Any, Any], context: Context | None
     ) -> None:
         """Have a coroutine begun by the host, in a task of its own. The loop above overrides it."""
+
+    def _no_seat(self) -> BandstandError:
+        """The error for a table that is full. The loop above overrides it."""
+        return MaxActors("as many actors live as may")
 
     def _spawn_child(
         self,
@@ -70,17 +78,20 @@ class Births(Kernel):
         context: Context | None,
         keeps: bool,
         estate: Cell | None,
-    ) -> ActorId | None:
-        """Make an actor of checked arguments and run its init; None if the table is full.
+    ) -> ActorId:
+        """Make an actor of checked arguments and run its init.
 
         Its status says how it went: RUNNING, INIT if it is still at it, or an end, which its supervisor hears of.
         """
         self._check_thread()
         if self._closed:
             raise self._missing(0)
-        actor = self._create(behavior, None, name, cap, None, supervisor, context, True, keeps, estate)  # noqa: FBT003  # by position in C
+        try:
+            actor = self._create(behavior, None, name, cap, None, supervisor, context, True, keeps, estate)  # noqa: FBT003  # by position in C
+        except MemoryError as error:
+            raise NoMemory("there is no memory for one more actor") from error
         if actor is None:
-            return None
+            raise self._no_seat()
         cell = actor.cell
         if cell is None:
             # The observer has stopped it already.
@@ -195,9 +206,15 @@ class Births(Kernel):
         # By a float: compiled, these are C integers, whose quotient is one too.
         return self._elapsed() / 1e6
 
-    def _tell_hook(self, hook: Callable[..., Any], arguments: tuple[object, ...]) -> None:
-        """Call a hook of the storeys above, contained as all hooks are."""
-        self._tell(hook, arguments)
+    def _tell_restart(self, supervisor: ActorId, child: ActorId, attempt: int) -> None:
+        """Tell the observer, if it listens, that a child was started again."""
+        if self._on_restart is not None:
+            self._tell(self._on_restart, (supervisor, child, attempt))
+
+    def _tell_escalation(self, supervisor: ActorId) -> None:
+        """Tell the observer, if it listens, that a supervisor has given up."""
+        if self._on_escalate is not None:
+            self._tell(self._on_escalate, (supervisor,))
 
     def _rows(self) -> list[tuple[ActorId, str | None, ActorId | None, int, int, Family | None]]:
         """Every living actor, the oldest first: id, name, supervisor's id, status, messages waiting, family."""

@@ -95,6 +95,11 @@ class Desk(Births):
         cell.message = self._message
         self._in_flight += 1
 
+    def _unsuspend(self, cell: Cell) -> None:
+        """Take that back: it will be driven by another, or by nobody."""
+        cell.driver = None
+        self._in_flight -= 1
+
     def _begin_step(self, cell: Cell) -> None:
         """A driver steps the cell's coroutine: until it ends, the actor is the one that is running."""
         self._current = cell
@@ -107,6 +112,10 @@ class Desk(Births):
         self._current = None
         if self._watching:
             self._message = None
+
+    def _has_ended(self, cell: Cell) -> bool:
+        """Whether an actor has ended, though its coroutine may not have."""
+        return cell.status >= STOPPED
 
     def _is_stepping(self) -> bool:
         """Whether a behavior is being called or a coroutine stepped at this moment."""

@@ -1,8 +1,8 @@
 """Who runs: sending, and the tick that lets ready actors handle what was sent.
 
 A tick is one call by the host, so the event loop below is entered once for many messages. Its order is fixed: what
-other threads have sent comes in, descriptors are polled, due timers become messages, then ready actors run. Two budgets hold it: an actor handles at most `max_msgs` messages a
-visit, and at most `max_actors` visits are made. A third bound is time: a tick ends when it has run for `max_tick`, and
+other threads have sent comes in, descriptors are polled, due timers become messages, then ready actors run. Two budgets
+hold it: an actor handles at most `max_msgs` messages a visit, and at most `max_actors` visits are made. A third bound is time: a tick ends when it has run for `max_tick`, and
 as soon as the next deadline is due, so that a flood delays neither I/O nor timers for long.
 
 Reading the clock costs about half a message, so it is not read for every one. `pace` says after how many messages to
@@ -225,10 +225,8 @@ class Kernel(Arrivals):
             self._leaving = error
         self._closed = True
         self._halted = True
-        if not self._awake:
-            # It came between two ticks: the host must call, or nobody would notice.
-            self._awake = True
-            self._rouse()
+        # It may have come between two ticks, and then nobody would notice.
+        self._stir()
 
     def _tick(self) -> Count:
         """Run one tick; how many messages were handled. Never nested: the caller sees to that."""
@@ -363,9 +361,7 @@ class Kernel(Arrivals):
             self._land_overdue(cell)
         if cell.waiting() > 0:
             self._queue.push(cell)
-            if not self._awake:
-                self._awake = True
-                self._rouse()
+            self._stir()
         else:
             cell.queued = False
             ring = cell.data

@@ -244,6 +244,9 @@ class Life(Reach):
         cell.cause = cause
         if driver is not None:
             driver.cancel()
+            if cell.driver is None and not self._is_running_now(cell):
+                # Its coroutine had not even begun: there is nothing to wait for.
+                self._exit(cell, reason, cause)
 
     def _called(self, cell: Cell) -> str:
         """How to speak of an actor in an error."""

@@ -30,6 +30,8 @@ cdef class Post:
     cdef int _enqueue(self, Cell cell, int lane, object data, object tag, object sender) except -1
     @cython.final
     cdef object _ready(self, Cell cell)
+    @cython.final
+    cdef object _stir(self)
     cpdef object _look(self)
     @cython.final
     @cython.locals(ring=Ring)

@@ -85,15 +85,18 @@ class Post:
         """Put a cell that is not queued into the run queue, and see that somebody comes to run it."""
         cell.queued = True
         self._queue.push(cell)
+        self._stir()
+
+    def _stir(self) -> None:
+        """Have the host call for a tick, unless one runs or is on its way."""
         if not self._awake:
             self._awake = True
             self._rouse()
 
     def _look(self) -> None:
         """Something has ended outside a tick. If somebody waits for that, have a tick find out whether all has."""
-        if self._looking and not self._awake:
-            self._awake = True
-            self._rouse()
+        if self._looking:
+            self._stir()
 
     def _overflow(
         self, cell: Cell, lane: LaneNumber, data: object, tag: object, sender: object

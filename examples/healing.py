@@ -1,0 +1,231 @@
+"""A supervised tree that heals itself, to watch: eight seconds, three failures, and an end that tells its story.
+
+    python examples/healing.py            about eight seconds
+    python examples/healing.py --fast     the same in about one
+
+A small shop. Its database connects in a coroutine and waits longer before each new attempt; its cache is filled from the
+database; its workers build on both and are a supervisor of their own. So the root's strategy is rest_for_one: who fails is
+started again together with all that comes after it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+
+from bandstand.core import ActorId, ActorStatus, Context, Loop, Observer, Tree
+from bandstand.errors import GaveUp
+from bandstand.supervise import (
+    Backoff,
+    ChildSpec,
+    Mailbox,
+    PartitionSpec,
+    PartitionSupervisor,
+    Strategy,
+    SupervisorSpec,
+    spawn_supervisor,
+)
+
+START = perf_counter()
+MARGIN = 21
+
+
+def say(who: str, words: str) -> None:
+    lines = textwrap.wrap(words, 118 - MARGIN)
+    print(f"{perf_counter() - START:5.2f} s  {who:<11} " + f"\n{'':{MARGIN}}".join(lines), flush=True)
+
+
+# --- the shop ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Outside:
+    """The world that the database connects to. It does not answer the next so many attempts."""
+
+    refusals: int = 0
+    pace: float = 1.0
+
+
+def the_shop(outside: Outside) -> SupervisorSpec:
+    """Who is supervised, and how. A spec is data: it can be read, kept, and started more than once."""
+
+    async def connect(_ctx: Context[str]) -> str:
+        """The database's init: it takes its time, and those who come after the database wait for it."""
+        await asyncio.sleep(0.4 * outside.pace)
+        if outside.refusals:
+            outside.refusals -= 1
+            raise ConnectionRefusedError("nobody answers")
+        say("database", "connected")
+        return "connection"
+
+    def database(_ctx: Context[str], request: str) -> None:
+        if request == "pull the plug":
+            raise ConnectionResetError("somebody pulled the plug")
+
+    def fill(_ctx: Context[dict[str, str]]) -> dict[str, str]:
+        say("cache", "filled from the database")
+        return {}
+
+    def cache(ctx: Context[dict[str, str]], entry: tuple[str, str]) -> None:
+        ctx.state.update([entry])
+
+    def take_place(_ctx: Context[Desk], place: int) -> Desk:
+        """A worker's init: every incarnation gets a fresh desk."""
+        return Desk(place)
+
+    return SupervisorSpec(
+        strategy=Strategy.REST_FOR_ONE,
+        intensity=4,  # one more within a minute, and the root gives up
+        period_ms=60_000,
+        children=[
+            ChildSpec(
+                "database",
+                database,
+                init=connect,
+                backoff=Backoff(initial_ms=500 * outside.pace, max_ms=1000 * outside.pace),
+            ),
+            ChildSpec("cache", cache, init=fill),
+            ChildSpec(
+                "workers",
+                # Three of one shape; a customer's orders always go to the same one.
+                PartitionSpec(
+                    child=ChildSpec("worker", work, init=take_place, mailbox=Mailbox.KEPT), partitions=3
+                ),
+            ),
+        ],
+    )
+
+
+@dataclass
+class Desk:
+    """A worker's state."""
+
+    place: int
+    packed: int = 0
+
+
+def work(ctx: Context[Desk], order: str) -> None:
+    if order == "an anvil":
+        raise ValueError("an anvil does not fit into any box")
+    ctx.state.packed += 1
+    say(f"worker-{ctx.state.place}", f"packs {order}, number {ctx.state.packed} of this life")
+
+
+# --- the show ---------------------------------------------------------------------------------------------------------
+
+
+class Log(logging.Handler):
+    """What a supervisor says: one line each time, here without the tracebacks that the records carry."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say("log", record.getMessage())
+
+
+class Show(Observer):
+    """The scenes. Each is a message to the stage, so they come between the messages of the shop, like any other."""
+
+    def __init__(self, loop: Loop, pace: float) -> None:
+        self.loop = loop
+        self.outside = Outside(pace=pace)
+        self.stage = loop.spawn(stage, name="stage")
+        self.root = spawn_supervisor(loop, the_shop(self.outside), name="shop")
+        self.tree("the database connects, the others wait for their turn")
+        self.later(700, self.everybody_is_up)
+
+    def later(self, ms: float, scene: Callable[[], None]) -> None:
+        self.loop.send_after(self.stage, ms * self.outside.pace, scene)
+
+    def tree(self, title: str) -> None:
+        say("tree", title)
+        shop = self.loop.tree().find("shop")
+        assert shop is not None
+        print(textwrap.indent(str(Tree((shop,))), " " * MARGIN))
+
+    def send(self, child: str, data: object) -> None:
+        """Ask the supervisor who it is now: an id is for one incarnation, a child's name for all of them."""
+        actor = self.root.child(child)
+        assert actor is not None
+        self.loop.send(actor, data)
+
+    def everybody_is_up(self) -> None:
+        if self.loop.status(self.root.actor) is ActorStatus.INIT:
+            # A slow machine: a supervisor is init until its last child has started.
+            self.later(100, self.everybody_is_up)
+            return
+        self.tree("everybody is up")
+        self.later(500, self.a_worker_breaks)
+
+    def a_worker_breaks(self) -> None:
+        say("stage", "--- a worker breaks: it alone is started again, and what it had not read is kept")
+        workers = self.root.supervisor("workers", PartitionSupervisor)
+        assert workers is not None
+        worker = workers.route("ada")
+        assert worker is not None
+        for order in ("a teapot", "an anvil", "six cups"):
+            self.loop.send(worker, order)
+        self.later(500, self.one_restart_later)
+
+    def one_restart_later(self) -> None:
+        self.tree("one of them has begun a second life")
+        self.later(700, self.the_database_breaks)
+
+    def the_database_breaks(self) -> None:
+        say("stage", "--- the database breaks: it waits before it connects again, and the rest waits with it")
+        self.outside.refusals = 1
+        self.send("database", "pull the plug")
+        self.later(250, self.while_it_waits)
+
+    def while_it_waits(self) -> None:
+        self.tree("nobody works without a database")
+
+    def on_actor_restart(self, supervisor: ActorId, child: ActorId, attempt: int) -> None:
+        """An observer's hook. The workers are the last of the root's children to start."""
+        if supervisor == self.root.actor and child == self.root.child("workers"):
+            say("observer", f"the workers are back (attempt {attempt}), and so are all before them")
+            self.later(0, self.healed)
+
+    def healed(self) -> None:
+        self.tree("healed")
+        self.later(700, self.the_database_is_gone)
+
+    def the_database_is_gone(self) -> None:
+        say("stage", "--- the database is gone for good: there is nothing to heal, and the root gives up")
+        self.outside.refusals = 1000
+        self.send("database", "pull the plug")
+
+
+def stage(_ctx: Context[None], scene: Callable[[], None]) -> None:
+    scene()
+
+
+def tell(error: GaveUp) -> None:
+    """The story of a supervisor that gave up. Its message is in the log already."""
+    say("run()", f"raised {type(error).__name__}; the last failures, the oldest first:")
+    for number, cause in enumerate(error.failures, 1):
+        print(f"{'':{MARGIN}}{number}. {type(cause).__name__}: {cause}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="A supervised tree that heals itself, to watch.")
+    parser.add_argument("--fast", action="store_true", help="all waiting is ten times shorter")
+    options = parser.parse_args()
+    logger = logging.getLogger("bandstand")
+    logger.addHandler(Log())
+    logger.propagate = False
+    with Loop() as loop:
+        loop.set_observer(Show(loop, pace=0.1 if options.fast else 1.0))
+        try:
+            loop.run()
+        except GaveUp as error:
+            tell(error)
+    books = loop.statistics()
+    say("the end", f"{books.alive} actors and {books.timers_pending} timers are left")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1697 @@
+"""Children: how one is started, what its supervisor hears, what it leaves, and what ends together with whom."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar, copy_context
+from typing import Any
+
+import pytest
+
+from bandstand.core import (
+    FAIL,
+    STOP,
+    ActorId,
+    ActorStatus,
+    ChildExit,
+    ChildStart,
+    Context,
+    ExitReason,
+    Lane,
+    Loop,
+    SystemTag,
+)
+from bandstand.core.lowlevel import (
+    NOT_YET,
+    bury_estate,
+    check_open,
+    checked_cap,
+    clock_of,
+    declare_started,
+    end_actor,
+    fail_loop,
+    is_open,
+    restart_teller_of,
+    send_system,
+    send_system_after,
+    set_family,
+    spawn_child,
+    take_init_error,
+    tell_escalation,
+)
+from bandstand.errors import (
+    ActorKilled,
+    BandstandError,
+    GaveUp,
+    InvalidArgument,
+    LoopBusy,
+    LoopClosed,
+    MaxActors,
+    NoSuchActor,
+)
+from bandstand.testing import VirtualClock
+from tests.core.nursery import Household, Stubborn, bear, found, poll_until, starts
+from tests.core.stage import (
+    USER_LANES,
+    Boom,
+    Diary,
+    HostFactory,
+    LoopMaker,
+    Seen,
+    check_books,
+    collect,
+    exits,
+    fill,
+    idle,
+    obey,
+    record,
+    settle,
+    tell,
+)
+
+LETTERS = ("a", "b", "c")
+
+
+@pytest.fixture
+def notes() -> list[Seen]:
+    return []
+
+
+@pytest.fixture
+def boss(loop: Loop, notes: list[Seen]) -> ActorId:
+    return loop.spawn(record, notes)
+
+
+@pytest.fixture
+def stubborn(loop: Loop) -> Iterator[Stubborn]:
+    stubborn = Stubborn()
+    yield stubborn
+    stubborn.release.set()
+
+
+ENDS: dict[str, Callable[[Loop, ActorId], object]] = {
+    "stop": lambda loop, actor: loop.stop_actor(actor),
+    "fail": lambda loop, actor: loop.fail_actor(actor, Boom("x")),
+    "kill": lambda loop, actor: loop.kill_actor(actor),
+}
+
+
+def giving(state: Any) -> Callable[[Context[Any]], Any]:
+    def init(ctx: Context[Any]) -> Any:
+        return state
+
+    return init
+
+
+def raising(error: BaseException) -> Callable[[Context[Any]], Any]:
+    def init(ctx: Context[Any]) -> None:
+        raise error
+
+    return init
+
+
+def doing(deed: Callable[[Context[Any]], object], state: Any = None) -> Callable[[Context[Any]], Any]:
+    """An init that does something and then gives a state."""
+
+    def init(ctx: Context[Any]) -> Any:
+        deed(ctx)
+        return state
+
+    return init
+
+
+# --- an init that is a function -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J17")
+@pytest.mark.guarantee("G44")
+def test_an_init_gives_the_state_and_the_child_runs_when_the_call_returns(
+    loop: Loop, boss: ActorId, notes: list[Seen], diary: Diary
+) -> None:
+    during: list[object] = []
+    inbox: list[Any] = []
+
+    def init(ctx: Context[Any]) -> list[Any]:
+        during.extend([ctx.loop.status(ctx.self_id), ctx.loop is loop, ctx.state])
+        return inbox
+
+    child = bear(loop, collect, init, supervisor=boss, name="child")
+    assert during == [ActorStatus.INIT, True, None]
+    assert loop.status(child) is ActorStatus.RUNNING
+    assert diary.started == [(child, "child")]
+    loop.send(child, "x")
+    settle(loop)
+    assert inbox == ["x"]
+    assert notes == [], "a start inside the call is not told"
+
+
+@pytest.mark.guarantee("G44")
+def test_the_context_of_an_init_says_that_there_is_no_message(loop: Loop) -> None:
+    shown: list[object] = []
+    bear(loop, idle, doing(lambda ctx: shown.extend([ctx.tag, ctx.sender])))
+    bear(loop, idle, doing(lambda ctx: shown.append(type(ctx.lane))))
+    assert shown == [0, 0, Lane]
+
+
+@pytest.mark.guarantee("G44")
+def test_a_child_without_init_has_no_state_and_runs_at_once(loop: Loop, boss: ActorId) -> None:
+    states: list[Any] = []
+    child = bear(loop, lambda ctx, data: states.append(ctx.state), supervisor=boss)
+    assert loop.status(child) is ActorStatus.RUNNING
+    loop.send(child, "x")
+    settle(loop)
+    assert states == [None]
+
+
+@pytest.mark.guarantee("G44", "G15")
+def test_what_an_init_sends_to_itself_waits_until_it_has_ended(loop: Loop) -> None:
+    log: list[Any] = []
+
+    def init(ctx: Context[Any]) -> list[Any]:
+        ctx.loop.send(ctx.self_id, "first")
+        ctx.loop.send_after(ctx.self_id, 0, "last")
+        ctx.loop.send(ctx.self_id, "urgent", lane=Lane.CONTROL)
+        log.append("init")
+        return log
+
+    bear(loop, collect, init)
+    assert loop.statistics().ready == 1
+    settle(loop)
+    assert log == ["init", "urgent", "first", "last"]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G44")
+@pytest.mark.parametrize("error", [Boom("x"), asyncio.CancelledError(), StopIteration()], ids=repr)
+def test_an_init_that_raises_is_a_panic_that_the_supervisor_hears_of_once(
+    loop: Loop, boss: ActorId, notes: list[Seen], diary: Diary, error: BaseException
+) -> None:
+    child = bear(loop, idle, raising(error), supervisor=boss)
+    assert loop.status(child) is ActorStatus.FAILED
+    assert diary.stopped == [(child, ExitReason.PANIC)]
+    settle(loop)
+    assert [message.data for message in notes] == [ChildExit(child, ExitReason.PANIC, error)]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G44")
+def test_what_was_sent_to_a_child_whose_init_raises_becomes_dead_letters(loop: Loop, diary: Diary) -> None:
+    def init(ctx: Context[Any]) -> None:
+        ctx.loop.send(ctx.self_id, "unread")
+        ctx.loop.send_after(ctx.self_id, 5, "timer")
+        raise Boom("x")
+
+    bear(loop, idle, init)
+    assert [data for _, _, data, *_ in diary.dead] == ["unread"]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G44")
+def test_the_error_of_an_init_can_be_asked_for_once(loop: Loop, boss: ActorId) -> None:
+    assert take_init_error(loop) is None
+    error = Boom("x")
+    bear(loop, idle, raising(error), supervisor=boss)
+    assert take_init_error(loop) is error
+    assert take_init_error(loop) is None
+
+
+@pytest.mark.guarantee("G44", "G23")
+def test_an_init_that_raises_without_a_supervisor_is_logged_once(
+    loop: Loop, caplog: pytest.LogCaptureFixture
+) -> None:
+    bear(loop, idle, raising(Boom("the reason")), name="orphan")
+    assert sum("orphan" in line.getMessage() for line in caplog.records) == 1
+    assert "the reason" in caplog.text
+
+
+@pytest.mark.guarantee("G44", "G22")
+@pytest.mark.parametrize(
+    ("how", "reason", "cause"),
+    [
+        ("stop", ExitReason.NORMAL, type(None)),
+        ("fail", ExitReason.FAIL, Boom),
+        ("kill", ExitReason.FAIL, ActorKilled),
+    ],
+)
+@pytest.mark.parametrize("then", ["returns", "raises", "gives a coroutine", "is not ready yet"])
+def test_an_init_that_ends_its_own_actor_ends_it_when_it_has_returned(
+    loop: Loop, boss: ActorId, notes: list[Seen], how: str, reason: ExitReason, cause: type, then: str
+) -> None:
+    during: list[ActorStatus] = []
+
+    async def more() -> None:
+        raise AssertionError("never begun")
+
+    def init(ctx: Context[Any]) -> Any:
+        ENDS[how](ctx.loop, ctx.self_id)
+        during.append(ctx.loop.status(ctx.self_id))
+        if then == "raises":
+            raise Boom("afterwards")
+        if then == "gives a coroutine":
+            return more()
+        return NOT_YET if then == "is not ready yet" else "state"
+
+    child = bear(loop, idle, init, supervisor=boss)
+    assert during == [ActorStatus.STOPPING]
+    assert loop.status(child) >= ActorStatus.STOPPED
+    settle(loop)
+    (note,) = exits(notes)
+    assert (note.reason, type(note.cause)) == (reason, cause), "the first wish stands"
+    assert loop.statistics().in_flight == 0
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G44", "G22")
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], ids=repr)
+@pytest.mark.parametrize("wish", ["none", "stop", "kill"])
+@pytest.mark.parametrize("where", ["outside", "in a turn"])
+def test_an_interrupt_in_an_init_leaves_and_everybody_ends(
+    loop: Loop, diary: Diary, error: BaseException, wish: str, where: str
+) -> None:
+    born: list[ActorId] = []
+
+    def init(ctx: Context[Any]) -> None:
+        born.append(ctx.self_id)
+        if wish == "stop":
+            ctx.loop.stop_actor(ctx.self_id)
+        elif wish == "kill":
+            ctx.loop.kill_actor(ctx.self_id)
+        raise error
+
+    def give_birth(ctx: object) -> None:
+        bear(loop, idle, init)
+
+    parent = loop.spawn(obey)
+
+    def go() -> None:
+        if where == "outside":
+            give_birth(None)
+        else:
+            loop.send(parent, give_birth)
+        loop.run()
+
+    with pytest.raises(type(error)) as caught:
+        go()
+    assert caught.value is error
+    assert loop.statistics().alive == 0
+    assert sorted(int(actor) for actor, _ in diary.stopped) == sorted([int(parent), int(born[0])])
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G44", "G24")
+def test_a_child_that_the_observer_stops_at_its_start_has_no_init(
+    loop: Loop, boss: ActorId, notes: list[Seen]
+) -> None:
+    class Hasty:
+        def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
+            loop.stop_actor(id)
+
+    calls: list[str] = []
+    loop.set_observer(Hasty())
+    child = bear(loop, idle, doing(lambda ctx: calls.append("init")), supervisor=boss)
+    loop.set_observer(None)
+    settle(loop)
+    assert calls == []
+    assert [note.child for note in exits(notes)] == [child]
+
+
+@pytest.mark.guarantee("G44", "G24")
+@pytest.mark.parametrize("kind", ["none", "function", "coroutine"])
+def test_what_the_observer_sends_at_a_start_waits_for_the_init_and_keeps_its_place(
+    loop: Loop, kind: str
+) -> None:
+    log: list[Any] = []
+
+    async def slow(ctx: Context[Any]) -> str:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        log.append("init")
+        return "state"
+
+    class Greeter:
+        def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
+            loop.send(id, "hello")
+
+    inits: dict[str, Any] = {
+        "none": None,
+        "function": doing(lambda ctx: log.append("init"), "state"),
+        "coroutine": slow,
+    }
+    other: list[Any] = []
+    bystander = loop.spawn(collect, other)
+    loop.set_observer(Greeter())
+    child = bear(loop, lambda ctx, data: log.append((data, ctx.state)), inits[kind])
+    loop.set_observer(None)
+    loop.send(child, "second")
+    loop.send(bystander, "x")
+    assert loop.statistics().ready <= 2, "each actor is in the run queue once"
+    poll_until(loop, lambda: loop.statistics().waiting == 0)
+    state = None if kind == "none" else "state"
+    assert log == [*([] if kind == "none" else ["init"]), ("hello", state), ("second", state)]
+    assert other == ["x"]
+    settle(loop)
+    check_books(loop)
+
+
+# --- inside another's turn ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G44", "G54")
+@pytest.mark.parametrize("how", ENDS)
+def test_an_init_that_ends_its_supervisor_inside_the_supervisors_own_turn(
+    loop: Loop, diary: Diary, how: str
+) -> None:
+    boss, family = found(loop, obey)
+    log: list[object] = []
+
+    def init(ctx: Context[Any]) -> str:
+        ENDS[how](loop, boss)
+        log.append(("in init", loop.status(boss), loop.status(ctx.self_id)))
+        return "state"
+
+    def give_birth(ctx: Context[Any]) -> None:
+        child = bear(loop, idle, init, supervisor=boss)
+        family.children.append(child)
+        log.append(("after", loop.status(boss), loop.status(child)))
+        log.append(list(diary.stopped))
+        assert ctx.self_id is boss
+
+    tell(loop, boss, give_birth)
+    settle(loop)
+    assert log == [
+        ("in init", ActorStatus.STOPPING, ActorStatus.INIT),
+        ("after", ActorStatus.STOPPING, ActorStatus.RUNNING),
+        [],
+    ]
+    (child,) = family.children
+    assert diary.stopped == [
+        (child, ExitReason.NORMAL),
+        (boss, ExitReason.NORMAL if how == "stop" else ExitReason.FAIL),
+    ]
+    assert family.disbanded == 1
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G44")
+def test_inits_inside_inits_end_whoever_stands_outside_only_when_they_return(
+    loop: Loop, diary: Diary
+) -> None:
+    ids: dict[str, ActorId] = {}
+    log: list[object] = []
+
+    def innermost(ctx: Context[Any]) -> str:
+        ids["inner"] = ctx.self_id
+        for name in ("boss", "middle", "inner"):
+            loop.fail_actor(ids[name])
+        log.append([loop.status(actor) for actor in ids.values()])
+        return "state"
+
+    def middle(ctx: Context[Any]) -> str:
+        ids["middle"] = ctx.self_id
+        inner = bear(loop, idle, innermost)
+        log.append(("inner", loop.status(inner)))
+        return "state"
+
+    def give_birth(ctx: Context[Any]) -> None:
+        ids["boss"] = ctx.self_id
+        child = bear(loop, idle, middle)
+        log.append(("middle", loop.status(child)))
+        log.append(("boss", loop.status(ctx.self_id)))
+
+    boss = loop.spawn(obey)
+    tell(loop, boss, give_birth)
+    tell(loop, boss, lambda ctx: log.append("never"))
+    settle(loop)
+    assert log == [
+        [ActorStatus.STOPPING] * 3,
+        ("inner", ActorStatus.FAILED),
+        ("middle", ActorStatus.FAILED),
+        ("boss", ActorStatus.STOPPING),
+    ]
+    assert [actor for actor, _ in diary.stopped] == [ids["inner"], ids["middle"], boss]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G44")
+@pytest.mark.parametrize("how", ENDS)
+def test_an_init_that_ends_a_supervisor_that_is_not_at_work_ends_it_at_once(
+    loop: Loop, boss: ActorId, how: str
+) -> None:
+    seen: list[ActorStatus] = []
+
+    def init(ctx: Context[Any]) -> str:
+        ENDS[how](loop, boss)
+        seen.append(loop.status(boss))
+        return "state"
+
+    child = bear(loop, idle, init, supervisor=boss)
+    assert seen == [ActorStatus.STOPPED if how == "stop" else ActorStatus.FAILED]
+    assert loop.status(child) is ActorStatus.RUNNING
+    assert loop.statistics().sent == 0
+
+
+@pytest.mark.guarantee("G44", "G15")
+def test_the_supervisors_turn_goes_on_as_if_nothing_had_happened(loop: Loop) -> None:
+    log: list[object] = []
+
+    def give_birth(ctx: Context[Any]) -> None:
+        before = (ctx.self_id, ctx.tag, ctx.sender, ctx.lane, ctx.state)
+        bear(loop, idle, giving("the child's"), supervisor=ctx.self_id)
+        bear(loop, idle, raising(Boom("x")), supervisor=ctx.self_id)
+        log.append((ctx.self_id, ctx.tag, ctx.sender, ctx.lane, ctx.state) == before)
+        # Still the one that is running: its end waits for its return.
+        loop.stop_actor(ctx.self_id)
+        log.append(loop.status(ctx.self_id))
+
+    boss = loop.spawn(obey, "the boss's own")
+    loop.send(boss, give_birth, tag=5, lane=Lane.CONTROL, sender=boss)
+    settle(loop)
+    assert log == [True, ActorStatus.STOPPING]
+    assert loop.status(boss) is ActorStatus.STOPPED
+
+
+@pytest.mark.guarantee("G44", "G31")
+def test_a_coroutine_may_start_children_between_its_suspensions(loop: Loop, diary: Diary) -> None:
+    log: list[object] = []
+
+    async def behavior(ctx: Context[Any], data: object) -> None:
+        for _ in range(2):
+            await asyncio.sleep(0)
+            child = bear(loop, idle, doing(lambda ctx: log.append(loop.status(ctx.self_id))))
+            log.append(loop.status(child))
+        bear(loop, idle, doing(lambda _: loop.stop_actor(ctx.self_id)))
+        log.append(loop.status(ctx.self_id))
+
+    actor = loop.spawn(behavior)
+    loop.send(actor, "x")
+    loop.run(until_idle=True)
+    assert log == [ActorStatus.INIT, ActorStatus.RUNNING] * 2 + [ActorStatus.STOPPING]
+    assert diary.stopped == [(actor, ExitReason.NORMAL)]
+
+
+@pytest.mark.guarantee("G44", "G26")
+def test_an_init_can_neither_drive_nor_destroy_the_loop(loop: Loop) -> None:
+    refused: list[str] = []
+
+    def init(ctx: Context[Any]) -> None:
+        for call in (loop.run, loop.poll_once, loop.destroy):
+            with pytest.raises(LoopBusy):
+                call()
+            refused.append(call.__name__)
+
+    bear(loop, idle, init)
+    assert refused == ["run", "poll_once", "destroy"]
+
+
+# --- an init that is a coroutine function -------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J17", "J25")
+@pytest.mark.guarantee("G44")
+def test_an_async_init_keeps_its_child_init_until_it_has_ended(
+    loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn
+) -> None:
+    inbox: list[Any] = []
+    stubborn.answer = inbox
+    child = bear(loop, collect, stubborn, supervisor=boss)
+    assert stubborn.begun == 0, "it is begun by the host, never inside the call"
+    for number in range(3):
+        loop.send(child, number)
+    loop.send(child, "urgent", lane=Lane.CONTROL)
+    loop.send_after(child, 0, "timer")
+    loop.send_async(child, "from afar")
+    poll_until(loop, lambda: stubborn.begun)
+    for _ in range(5):
+        loop.poll_once()
+    assert loop.status(child) is ActorStatus.INIT
+    assert (inbox, starts(notes)) == ([], [])
+    stubborn.release.set()
+    poll_until(loop, lambda: loop.statistics().waiting == 0)
+    assert loop.status(child) is ActorStatus.RUNNING
+    assert inbox == ["urgent", 0, 1, 2, "from afar", "timer"]
+    assert [(message.data, message.tag, message.lane) for message in notes] == [
+        (ChildStart(child), SystemTag.CHILD_START, Lane.SYSTEM)
+    ]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G44")
+def test_a_child_start_never_meets_a_full_mailbox(loop: Loop) -> None:
+    seen: list[Seen] = []
+    boss = loop.spawn(record, seen, mailbox_cap=5)
+    gate = asyncio.Event()
+
+    async def init(ctx: Context[Any]) -> None:
+        await gate.wait()
+
+    children = [bear(loop, idle, init, supervisor=boss) for _ in range(50)]
+    poll_until(loop, lambda: loop.statistics().ready == 0)
+    assert fill(loop, boss) == 1
+    gate.set()
+    poll_until(loop, lambda: loop.statistics().in_flight == 0 and loop.statistics().waiting == 0)
+    assert starts(seen) == children
+    assert loop.status(boss) is ActorStatus.RUNNING
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G44")
+def test_an_async_init_that_never_suspends_has_not_started_before_the_host_had_a_turn(
+    loop: Loop, boss: ActorId, notes: list[Seen]
+) -> None:
+    async def init(ctx: Context[Any]) -> str:
+        return "state"
+
+    child = bear(loop, idle, init, supervisor=boss)
+    assert loop.status(child) is ActorStatus.INIT
+    loop.run(until_idle=True)
+    assert loop.status(child) is ActorStatus.RUNNING
+    assert starts(notes) == [child]
+
+
+@pytest.mark.guarantee("G44")
+def test_an_async_init_that_raises_is_a_panic_that_the_supervisor_hears_of_once(
+    loop: Loop, boss: ActorId, notes: list[Seen], diary: Diary
+) -> None:
+    error = Boom("x")
+
+    async def init(ctx: Context[Any]) -> None:
+        await asyncio.sleep(0)
+        raise error
+
+    child = bear(loop, idle, init, supervisor=boss)
+    loop.send(child, "unread")
+    loop.run(until_idle=True)
+    assert loop.status(child) is ActorStatus.FAILED
+    assert [message.data for message in notes] == [ChildExit(child, ExitReason.PANIC, error)]
+    assert [data for _, _, data, *_ in diary.dead] == ["unread"]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G44", "G22")
+@pytest.mark.parametrize("verdict", [STOP, FAIL, "anything", 0, False, NOT_YET], ids=repr)
+def test_what_an_init_gives_is_the_state_and_no_verdict(loop: Loop, verdict: Any) -> None:
+    async def init(ctx: Context[Any]) -> Any:
+        return verdict
+
+    states: list[Any] = []
+    children = [bear(loop, lambda ctx, data: states.append(ctx.state), init)]
+    if verdict is not NOT_YET:
+        children.append(bear(loop, lambda ctx, data: states.append(ctx.state), giving(verdict)))
+    for child in children:
+        loop.send(child, "x")
+    loop.run(until_idle=True)
+    assert states == [verdict] * len(children)
+
+
+@pytest.mark.guarantee("G44", "G32")
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_an_async_init_is_cancelled_when_its_actor_is_stopped(
+    loop: Loop, boss: ActorId, notes: list[Seen], has_begun: bool
+) -> None:
+    log: list[str] = []
+
+    async def init(ctx: Context[Any]) -> str:
+        log.append("begun")
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            log.append("cancelled")
+            raise
+        return "state"
+
+    child = bear(loop, idle, init, supervisor=boss)
+    if has_begun:
+        poll_until(loop, lambda: log)
+    loop.stop_actor(child)
+    assert loop.status(child) is (ActorStatus.STOPPING if has_begun else ActorStatus.STOPPED)
+    assert not loop.try_send(child, "x")
+    loop.run(until_idle=True)
+    assert loop.status(child) is ActorStatus.STOPPED
+    assert log == (["begun", "cancelled"] if has_begun else [])
+    assert [message.data for message in notes] == [ChildExit(child, ExitReason.NORMAL, None)]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G44", "G32")
+def test_an_async_init_that_succeeds_in_spite_of_its_cancellation_starts_nothing(
+    loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn
+) -> None:
+    stubborn.answer = "a state that is no verdict"
+    child = bear(loop, idle, stubborn, supervisor=boss)
+    poll_until(loop, lambda: stubborn.begun)
+    loop.stop_actor(child)
+    stubborn.release.set()
+    poll_until(loop, lambda: exits(notes))
+    assert loop.status(child) is ActorStatus.STOPPED
+    assert starts(notes) == []
+    assert exits(notes)[0].reason is ExitReason.NORMAL
+
+
+@pytest.mark.guarantee("G44", "G22")
+def test_an_interrupt_in_an_async_init_leaves(loop: Loop, diary: Diary) -> None:
+    async def init(ctx: Context[Any]) -> None:
+        await asyncio.sleep(0)
+        raise KeyboardInterrupt
+
+    child = bear(loop, idle, init)
+    with pytest.raises(KeyboardInterrupt):
+        loop.run()
+    assert diary.stopped == [(child, ExitReason.NORMAL)]
+    assert loop.statistics().alive == 0
+
+
+@pytest.mark.guarantee("G22", "G44")
+@pytest.mark.parametrize("where", ["init", "hook"])
+def test_an_interrupt_that_meets_a_coroutine_between_two_ticks_leaves_at_once(loop: Loop, where: str) -> None:
+    log: list[str] = []
+
+    class Interrupting:
+        def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
+            if where == "hook":
+                raise KeyboardInterrupt
+
+    async def behavior(ctx: Context[Any], data: object) -> None:
+        await asyncio.sleep(0)
+        loop.set_observer(Interrupting())
+        bear(loop, idle, raising(KeyboardInterrupt()) if where == "init" else None)
+        loop.set_observer(None)
+        # Not for ever: a loop that has not noticed would wait as long.
+        for _ in range(200):
+            await asyncio.sleep(0)
+        log.append("nobody has noticed")
+
+    loop.send(loop.spawn(behavior), "x")
+    with pytest.raises(KeyboardInterrupt):
+        loop.run()
+    assert log == []
+    assert loop.statistics().alive == 0
+
+
+@pytest.mark.guarantee("G44", "G30")
+def test_an_async_init_in_flight_ends_with_its_loop(loop: Loop, diary: Diary) -> None:
+    log: list[str] = []
+
+    async def init(ctx: Context[Any]) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            log.append("cancelled")
+
+    child = bear(loop, idle, init)
+    poll_until(loop, lambda: loop.statistics().in_flight)
+    loop.poll_once()
+    loop.destroy()
+    assert log == ["cancelled"]
+    assert diary.stopped == [(child, ExitReason.NORMAL)]
+
+
+@pytest.mark.guarantee("G44", "G33")
+def test_an_init_starts_from_the_context_variables_it_was_given(loop: Loop) -> None:
+    var: ContextVar[str] = ContextVar("var", default="unset")
+    seen: list[str] = []
+
+    async def init(ctx: Context[Any]) -> None:
+        seen.append(var.get())
+        var.set("by init")
+
+    async def behavior(ctx: Context[Any], data: object) -> None:
+        seen.append(var.get())
+
+    context = copy_context()
+    context.run(var.set, "given")
+    child = spawn_child(
+        loop, behavior, init, name=None, cap=checked_cap(loop, None), supervisor=None, context=context
+    )
+    loop.send(child, "x")
+    loop.run(until_idle=True)
+    assert seen == ["given", "given"]
+    assert var.get() == "unset"
+
+
+@pytest.mark.guarantee("G44", "G31")
+def test_async_inits_run_side_by_side(loop: Loop) -> None:
+    together = asyncio.Barrier(10)
+
+    async def init(ctx: Context[Any]) -> None:
+        await together.wait()
+
+    children = [bear(loop, idle, init) for _ in range(10)]
+    loop.run(until_idle=True)
+    assert {loop.status(child) for child in children} == {ActorStatus.RUNNING}
+
+
+@pytest.mark.guarantee("G44", "G28")
+def test_an_async_init_on_somebodys_event_loop(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
+    loop = make_loop()
+    notes: list[Seen] = []
+
+    async def init(ctx: Context[Any]) -> str:
+        async with asyncio.timeout(30):
+            await asyncio.sleep(0)
+        return "state"
+
+    async def main() -> None:
+        async with loop:
+            boss = loop.spawn(record, notes)
+            child = bear(loop, idle, init, supervisor=boss)
+            assert loop.status(child) is ActorStatus.INIT
+            while not starts(notes):  # noqa: ASYNC110 -- there is no event for it
+                await asyncio.sleep(0)
+            assert loop.status(child) is ActorStatus.RUNNING
+        assert len(asyncio.all_tasks()) == 1
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(main())
+
+
+# --- an init that goes on by messages -----------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G44")
+def test_an_actor_that_is_not_ready_yet_is_init_and_handles_messages_until_it_is_declared_started(
+    loop: Loop, boss: ActorId, notes: list[Seen]
+) -> None:
+    seen: list[tuple[Any, ActorStatus]] = []
+
+    def behavior(ctx: Context[Any], data: Any) -> None:
+        seen.append((data, loop.status(ctx.self_id)))
+        if data == "ready":
+            declare_started(loop, ctx.self_id)
+
+    child = bear(loop, behavior, giving(NOT_YET), supervisor=boss)
+    assert loop.status(child) is ActorStatus.INIT
+    for word in ("one", "ready", "two"):
+        loop.send(child, word)
+    settle(loop)
+    assert seen == [
+        ("one", ActorStatus.INIT),
+        ("ready", ActorStatus.INIT),
+        ("two", ActorStatus.RUNNING),
+    ]
+    assert starts(notes) == [child]
+    declare_started(loop, child)
+    settle(loop)
+    assert starts(notes) == [child], "once"
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G44")
+def test_what_a_not_yet_init_sent_to_itself_is_handled(loop: Loop) -> None:
+    seen: list[Any] = []
+
+    def init(ctx: Context[Any]) -> object:
+        ctx.loop.send(ctx.self_id, "go on")
+        return NOT_YET
+
+    child = bear(loop, lambda ctx, data: seen.append(data), init)
+    settle(loop)
+    loop.send(child, "more")
+    settle(loop)
+    assert seen == ["go on", "more"]
+    assert loop.status(child) is ActorStatus.INIT
+
+
+@pytest.mark.guarantee("G44")
+def test_an_actor_that_never_was_ready_can_end_like_any_other(
+    loop: Loop, boss: ActorId, notes: list[Seen]
+) -> None:
+    children = [bear(loop, lambda ctx, data: FAIL, giving(NOT_YET), supervisor=boss) for _ in range(3)]
+    loop.stop_actor(children[0])
+    loop.kill_actor(children[1])
+    loop.send(children[2], "x")
+    settle(loop)
+    assert [(note.child, note.reason) for note in exits(notes)] == list(
+        zip(children, [ExitReason.NORMAL, ExitReason.FAIL, ExitReason.FAIL], strict=True)
+    )
+    for child in children:
+        declare_started(loop, child)
+    settle(loop)
+    assert starts(notes) == []
+
+
+@pytest.mark.guarantee("G44")
+def test_a_start_that_nobody_is_left_to_hear_of_is_no_message(loop: Loop, boss: ActorId) -> None:
+    child = bear(loop, idle, giving(NOT_YET), supervisor=boss)
+    loop.stop_actor(boss)
+    declare_started(loop, child)
+    assert loop.status(child) is ActorStatus.RUNNING
+    assert loop.statistics().sent == 0
+
+
+# --- what a child leaves ------------------------------------------------------------------------------------------------
+
+
+def write(loop: Loop, actor: ActorId, letters: tuple[str, ...] = LETTERS) -> None:
+    for letter in letters:
+        for lane in reversed(USER_LANES):
+            loop.send(actor, f"{lane.name} {letter}", lane=lane)
+
+
+IN_ORDER = [f"{lane.name} {letter}" for lane in USER_LANES for letter in LETTERS]
+
+
+@pytest.mark.guarantee("G51", "G5", "G6")
+@pytest.mark.parametrize("init", [None, giving("state")], ids=["no init", "init"])
+def test_what_was_kept_comes_first_in_order_and_by_lanes(loop: Loop, init: Any) -> None:
+    boss, family = found(loop)
+    seen: list[Any] = []
+    other: list[Any] = []
+    bystander = loop.spawn(collect, other)
+
+    def behavior(ctx: Context[Any], data: object) -> None:
+        seen.append(data)
+
+    first = bear(loop, behavior, init, supervisor=boss, keeps=True)
+    write(loop, first)
+    loop.fail_actor(first)
+    assert family.kept == [first]
+    assert loop.statistics().dead == 0
+    second = bear(loop, behavior, init, supervisor=boss, keeps=True, estate=family.estates.pop())
+    loop.send(second, "new")
+    loop.send(second, "new and urgent", lane=Lane.CONTROL)
+    loop.send(bystander, "x")
+    settle(loop)
+    assert seen == [*IN_ORDER[:3], "new and urgent", *IN_ORDER[3:], "new"]
+    assert other == ["x"]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G51")
+def test_an_heir_with_an_estate_is_in_the_run_queue_once(loop: Loop) -> None:
+    boss, family = found(loop)
+    first = bear(loop, idle, supervisor=boss, keeps=True)
+    write(loop, first)
+    loop.stop_actor(first)
+    settle(loop)
+    second = bear(loop, idle, supervisor=boss, keeps=True, estate=family.estates.pop())
+    before = loop.statistics().ready
+    loop.send(second, "new")
+    assert (before, loop.statistics().ready) == (1, 1)
+
+
+@pytest.mark.guarantee("G51")
+def test_an_estate_waits_for_an_async_init(loop: Loop, stubborn: Stubborn) -> None:
+    boss, family = found(loop)
+    seen: list[Any] = []
+    stubborn.answer = seen
+    first = bear(loop, idle, supervisor=boss, keeps=True)
+    write(loop, first)
+    loop.kill_actor(first)
+    second = bear(loop, collect, stubborn, supervisor=boss, keeps=True, estate=family.estates.pop())
+    loop.send(second, "new")
+    poll_until(loop, lambda: stubborn.begun)
+    loop.poll_once()
+    assert seen == []
+    stubborn.release.set()
+    poll_until(loop, lambda: len(seen) == len(IN_ORDER) + 1)
+    assert seen == [*IN_ORDER, "new"]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G51")
+@pytest.mark.parametrize("kind", ["function", "coroutine"])
+def test_an_heir_whose_init_fails_leaves_the_estate_again(loop: Loop, kind: str) -> None:
+    boss, family = found(loop)
+
+    async def slow(ctx: Context[Any]) -> None:
+        await asyncio.sleep(0)
+        raise Boom("x")
+
+    seen: list[Any] = []
+    first = bear(loop, idle, supervisor=boss, keeps=True)
+    write(loop, first)
+    loop.stop_actor(first)
+    init = raising(Boom("x")) if kind == "function" else slow
+    second = bear(loop, collect, init, supervisor=boss, keeps=True, estate=family.estates.pop())
+    poll_until(loop, lambda: family.estates)
+    assert family.kept == [first, second]
+    bear(loop, collect, giving(seen), supervisor=boss, keeps=True, estate=family.estates.pop())
+    settle(loop)
+    assert seen == IN_ORDER
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G51")
+def test_the_message_at_hand_is_not_kept(loop: Loop) -> None:
+    boss, family = found(loop)
+    seen: list[Any] = []
+    first = bear(loop, lambda ctx, data: FAIL, supervisor=boss, keeps=True)
+    for word in ("at hand", "kept", "kept, too"):
+        loop.send(first, word)
+    settle(loop)
+    bear(loop, collect, giving(seen), supervisor=boss, keeps=True, estate=family.estates.pop())
+    settle(loop)
+    assert seen == ["kept", "kept, too"]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G51", "G10")
+def test_system_messages_timers_and_what_is_still_on_its_way_are_not_kept(loop: Loop, diary: Diary) -> None:
+    boss, family = found(loop)
+    seen: list[Any] = []
+    first = bear(loop, idle, supervisor=boss, keeps=True)
+    grandchild = loop.spawn(idle, supervisor=first)
+    timer = loop.send_after(first, 5, "timer")
+    loop.send(first, "kept")
+    loop.send_async(first, "on its way")
+    loop.stop_actor(grandchild)
+    send_system(loop, first, "the system's", SystemTag.SHUTDOWN)
+    loop.stop_actor(first)
+    assert not timer.pending
+    bear(loop, collect, giving(seen), supervisor=boss, keeps=True, estate=family.estates.pop())
+    settle(loop)
+    assert seen == ["kept"]
+    assert [(lane, tag) for _, lane, _, tag, _ in diary.dead] == [
+        (Lane.SYSTEM, SystemTag.CHILD_EXIT),
+        (Lane.SYSTEM, SystemTag.SHUTDOWN),
+        (Lane.DATA, 0),
+    ]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G51", "G7")
+def test_an_estate_larger_than_the_heirs_cap_is_not_cut_and_leaves_no_room(loop: Loop) -> None:
+    boss, family = found(loop)
+    seen: list[Any] = []
+    first = bear(loop, idle, supervisor=boss, keeps=True, cap=50)
+    assert fill(loop, first) == 46
+    loop.stop_actor(first)
+    second = bear(
+        loop, collect, giving(seen), supervisor=boss, keeps=True, cap=5, estate=family.estates.pop()
+    )
+    assert not loop.try_send(second, "no room")
+    assert loop.try_send(second, "room", lane=Lane.CONTROL)
+    settle(loop)
+    assert len(seen) == 47
+    assert fill(loop, second) == 1
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G51", "G10")
+def test_an_estate_that_is_buried_becomes_dead_letters_of_the_one_that_left_it(
+    loop: Loop, diary: Diary
+) -> None:
+    boss, family = found(loop)
+    child = bear(loop, idle, supervisor=boss, keeps=True)
+    write(loop, child)
+    loop.stop_actor(child)
+    assert diary.dead == []
+    estate = family.estates.pop()
+    bury_estate(loop, estate)
+    assert [data for _, _, data, *_ in diary.dead] == IN_ORDER
+    assert {target for target, *_ in diary.dead} == {child}
+    bury_estate(loop, estate)
+    assert loop.statistics().dead == len(IN_ORDER)
+    settle(loop)
+    check_books(loop)
+    assert loop.statistics().waiting == 0
+
+
+@pytest.mark.guarantee("G51", "G21")
+@pytest.mark.parametrize("why", ["no family", "no supervisor", "the supervisor has ended", "the loop ends"])
+def test_where_nobody_keeps_it_it_becomes_dead_letters(loop: Loop, diary: Diary, why: str) -> None:
+    boss, family = found(loop)
+    supervisor = {"no family": loop.spawn(idle), "no supervisor": None}.get(why, boss)
+    child = bear(loop, idle, supervisor=supervisor, keeps=True)
+    write(loop, child)
+    if why == "the supervisor has ended":
+        loop.stop_actor(boss)
+        loop.stop_actor(child)
+    elif why == "the loop ends":
+        family.children.append(child)
+        loop.destroy()
+    else:
+        loop.stop_actor(child)
+    assert family.kept == []
+    assert [data for _, _, data, *_ in diary.dead] == IN_ORDER
+
+
+@pytest.mark.guarantee("G51", "G10", "G24")
+def test_a_family_that_raises_when_it_should_keep_loses_no_message_from_the_books(
+    loop: Loop, diary: Diary, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Careless(Household):
+        def keep(self, actor: ActorId, estate: Any) -> None:
+            raise Boom("dropped it")
+
+    boss = loop.spawn(idle)
+    set_family(loop, boss, Careless(loop))
+    child = bear(loop, idle, supervisor=boss, keeps=True)
+    write(loop, child)
+    loop.stop_actor(child)
+    assert "dropped it" in caplog.text
+    settle(loop)
+    assert loop.statistics().waiting == 0
+    assert len(diary.dead) == len(IN_ORDER)
+
+
+@pytest.mark.guarantee("G51", "G10", "G24")
+def test_an_heir_that_the_observer_stops_at_its_start_loses_no_message_from_the_books(loop: Loop) -> None:
+    boss, family = found(loop)
+    child = bear(loop, idle, supervisor=boss, keeps=True)
+    write(loop, child)
+    loop.stop_actor(child)
+
+    class Hasty:
+        def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
+            loop.stop_actor(id)
+
+    loop.set_observer(Hasty())
+    bear(loop, idle, supervisor=boss, keeps=True, estate=family.estates.pop())
+    loop.set_observer(None)
+    settle(loop)
+    for estate in family.estates:
+        bury_estate(loop, estate)
+    assert loop.statistics().waiting == 0
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G51", "G10", "G24")
+def test_what_the_observer_sends_to_an_heir_at_its_start_is_not_lost(loop: Loop) -> None:
+    boss, family = found(loop)
+    seen: list[Any] = []
+    child = bear(loop, idle, supervisor=boss, keeps=True)
+    write(loop, child)
+    loop.stop_actor(child)
+
+    class Greeter:
+        def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
+            for lane in USER_LANES:
+                loop.send(id, f"hello by {lane.name}", lane=lane)
+
+    loop.set_observer(Greeter())
+    bear(loop, collect, giving(seen), supervisor=boss, keeps=True, estate=family.estates.pop())
+    loop.set_observer(None)
+    settle(loop)
+    assert sorted(seen) == sorted([*IN_ORDER, *(f"hello by {lane.name}" for lane in USER_LANES)])
+    assert loop.statistics().waiting == 0
+    check_books(loop)
+
+
+# --- families -----------------------------------------------------------------------------------------------------------
+
+
+def by_panic(loop: Loop, boss: ActorId) -> None:
+    loop.send(boss, raising(Boom("x")))
+    settle(loop)
+
+
+def by_verdict(loop: Loop, boss: ActorId) -> None:
+    loop.send(boss, giving(STOP))
+    settle(loop)
+
+
+BOSS_ENDS: dict[str, Callable[[Loop, ActorId], object]] = {
+    **ENDS,
+    "panic": by_panic,
+    "verdict": by_verdict,
+    "loop end": lambda loop, boss: loop.destroy(),
+}
+
+
+@pytest.mark.guarantee("G21", "G54")
+@pytest.mark.parametrize("how", BOSS_ENDS)
+def test_however_a_supervisor_ends_its_children_end_first_and_the_last_one_first(
+    loop: Loop, diary: Diary, how: str
+) -> None:
+    boss, family = found(loop, obey)
+    children = [bear(loop, idle, supervisor=boss) for _ in range(4)]
+    # A family's own order, which need not be that of the births.
+    family.children = [children[place] for place in (2, 0, 3, 1)]
+    BOSS_ENDS[how](loop, boss)
+    assert [actor for actor, _ in diary.stopped] == [*(children[place] for place in (1, 3, 0, 2)), boss]
+    assert {reason for actor, reason in diary.stopped if actor is not boss} == {ExitReason.NORMAL}
+    assert family.disbanded == 1
+    check_books(loop)
+
+
+@pytest.mark.spec("J16")
+@pytest.mark.guarantee("G21")
+def test_when_children_end_their_supervisors_id_is_stale_and_all_the_rest_is_still_there(loop: Loop) -> None:
+    facts: list[object] = []
+    boss, family = found(loop)
+    child = bear(loop, idle, supervisor=boss)
+    family.children.append(child)
+    watcher, peer = loop.spawn(idle), loop.spawn(idle)
+    loop.monitor(watcher, boss)
+    loop.link(boss, peer)
+    timer = loop.send_after(boss, 5, "timer")
+    loop.send(boss, "unread")
+
+    class Order:
+        """Only notes what it finds: an assertion in here would be contained."""
+
+        def on_dead_letter(self, *letter: object) -> None:
+            facts.append(("dead letter", timer.pending))
+
+        def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
+            name = {child: "child", boss: "boss", peer: "peer"}[id]
+            facts.append(
+                (name, loop.status(boss), timer.pending, loop.statistics().dead, loop.statistics().alive)
+            )
+
+    loop.set_observer(Order())
+    loop.fail_actor(boss)
+    loop.set_observer(None)
+    assert facts == [
+        ("child", ActorStatus.FAILED, True, 0, 3),
+        ("dead letter", False),
+        ("boss", ActorStatus.FAILED, False, 1, 2),
+        ("peer", ActorStatus.FAILED, False, 1, 1),
+    ]
+    assert loop.status(child) is ActorStatus.STOPPED
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G21", "G54")
+@pytest.mark.parametrize("how", BOSS_ENDS)
+def test_a_whole_tree_ends_leaves_first(loop: Loop, diary: Diary, how: str) -> None:
+    root, top = found(loop, obey)
+    expected: list[ActorId] = []
+    for _ in range(3):
+        middle = bear(loop, idle, supervisor=root)
+        family = Household(loop)
+        set_family(loop, middle, family)
+        top.children.append(middle)
+        family.children.extend(bear(loop, idle, supervisor=middle) for _ in range(3))
+        expected = [*reversed(family.children), middle, *expected]
+    BOSS_ENDS[how](loop, root)
+    assert [actor for actor, _ in diary.stopped] == [*expected, root]
+    assert loop.statistics().dead == 0, "nobody tells a supervisor that has ended"
+
+
+@pytest.mark.guarantee("G21", "G54")
+@pytest.mark.parametrize("how", ["kill", "loop end"])
+def test_a_chain_of_60_supervisors_leaves_nobody_over(loop: Loop, diary: Diary, how: str) -> None:
+    chain: list[ActorId] = []
+    above: Household | None = None
+    for _ in range(60):
+        actor = bear(loop, idle, supervisor=chain[-1] if chain else None)
+        if above is not None:
+            above.children.append(actor)
+        above = Household(loop)
+        set_family(loop, actor, above)
+        chain.append(actor)
+    BOSS_ENDS[how](loop, chain[0])
+    assert loop.statistics().alive == 0
+    assert [actor for actor, _ in diary.stopped] == chain[::-1]
+
+
+@pytest.mark.guarantee("G21", "G24")
+def test_a_family_that_raises_when_it_is_disbanded_is_contained(
+    loop: Loop, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Careless(Household):
+        def disband(self) -> None:
+            raise Boom("not my business")
+
+    boss = loop.spawn(idle)
+    set_family(loop, boss, Careless(loop))
+    child = bear(loop, idle, supervisor=boss)
+    loop.stop_actor(boss)
+    assert loop.status(boss) is ActorStatus.STOPPED
+    assert loop.status(child) is ActorStatus.RUNNING
+    assert "not my business" in caplog.text
+    loop.destroy()
+    assert loop.statistics().alive == 0
+
+
+@pytest.mark.guarantee("G21", "G54")
+def test_a_child_whose_coroutine_is_in_flight_does_not_hold_its_supervisor_up(
+    loop: Loop, diary: Diary, stubborn: Stubborn
+) -> None:
+    boss, family = found(loop)
+    slow, quick = bear(loop, stubborn, supervisor=boss), bear(loop, idle, supervisor=boss)
+    family.children = [quick, slow]
+    loop.send(slow, "x")
+    poll_until(loop, lambda: stubborn.begun)
+    loop.stop_actor(boss)
+    assert [actor for actor, _ in diary.stopped] == [quick, boss]
+    assert loop.status(slow) is ActorStatus.STOPPING
+    stubborn.release.set()
+    poll_until(loop, lambda: loop.status(slow) is ActorStatus.STOPPED)
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G21", "G54")
+def test_a_child_that_ends_its_supervisor_from_its_own_turn_ends_when_it_returns(
+    loop: Loop, diary: Diary
+) -> None:
+    boss, family = found(loop)
+    log: list[object] = []
+    child, sibling = bear(loop, obey, supervisor=boss), bear(loop, idle, supervisor=boss)
+    family.children = [child, sibling]
+
+    def act(ctx: Context[Any]) -> None:
+        loop.kill_actor(boss)
+        log.append((loop.status(boss), loop.status(ctx.self_id), loop.status(sibling)))
+
+    tell(loop, child, act)
+    settle(loop)
+    assert log == [(ActorStatus.FAILED, ActorStatus.STOPPING, ActorStatus.STOPPED)]
+    assert [actor for actor, _ in diary.stopped] == [sibling, boss, child]
+
+
+@pytest.mark.guarantee("G54")
+def test_a_family_given_to_an_actor_that_has_ended_is_not_asked(loop: Loop) -> None:
+    boss = loop.spawn(idle)
+    loop.stop_actor(boss)
+    family = Household(loop)
+    set_family(loop, boss, family)
+    loop.destroy()
+    assert family.disbanded == 0
+
+
+# --- ending, by the quiet way -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G21", "G42")
+def test_end_actor_stops_or_kills_and_minds_nobody_who_has_ended(
+    loop: Loop, boss: ActorId, notes: list[Seen], stubborn: Stubborn
+) -> None:
+    stopped, killed, slow = (
+        loop.spawn(idle, supervisor=boss),
+        loop.spawn(idle, supervisor=boss),
+        loop.spawn(stubborn, supervisor=boss),
+    )
+    loop.send(slow, "x")
+    poll_until(loop, lambda: stubborn.begun)
+    cause = ActorKilled("enough")
+    for _ in range(2):
+        end_actor(loop, stopped)
+        end_actor(loop, killed, cause)
+        end_actor(loop, slow)
+    assert loop.status(slow) is ActorStatus.STOPPING
+    end_actor(loop, slow, cause)
+    settle(loop)
+    assert [message.data for message in notes] == [
+        ChildExit(stopped, ExitReason.NORMAL, None),
+        ChildExit(killed, ExitReason.FAIL, cause),
+        ChildExit(slow, ExitReason.FAIL, cause),
+    ]
+
+
+# --- where there is no room ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J10")
+def test_a_child_too_many_is_max_actors_and_its_estate_stays_whole(make_loop: LoopMaker) -> None:
+    loop = make_loop(max_actors=2)
+    boss, family = found(loop)
+    child = bear(loop, idle, supervisor=boss, keeps=True)
+    write(loop, child)
+    loop.stop_actor(child)
+    blocker = loop.spawn(idle)
+    (estate,) = family.estates
+    with pytest.raises(MaxActors):
+        bear(loop, idle, supervisor=boss, keeps=True, estate=estate)
+    loop.stop_actor(blocker)
+    seen: list[Any] = []
+    bear(loop, collect, giving(seen), supervisor=boss, keeps=True, estate=estate)
+    settle(loop)
+    assert seen == IN_ORDER
+
+
+@pytest.mark.guarantee("G26")
+def test_a_child_of_nobody_and_of_a_closed_loop_is_refused_before_its_init(loop: Loop, boss: ActorId) -> None:
+    calls: list[str] = []
+    init = doing(lambda ctx: calls.append("init"))
+    ended = loop.spawn(idle)
+    loop.stop_actor(ended)
+    with pytest.raises(NoSuchActor):
+        bear(loop, idle, init, supervisor=ended)
+    loop.request_stop()
+    for supervisor in (boss, None):
+        with pytest.raises(LoopClosed):
+            bear(loop, idle, init, supervisor=supervisor)
+    assert calls == []
+    assert loop.statistics().spawned == 2
+
+
+@pytest.mark.guarantee("G26")
+def test_an_init_that_stops_the_loop(loop: Loop, diary: Diary) -> None:
+    log: list[object] = []
+
+    def init(ctx: Context[Any]) -> None:
+        loop.request_stop()
+        with pytest.raises(LoopClosed):
+            bear(loop, idle)
+        log.append("closed")
+
+    def give_birth(ctx: Context[Any]) -> None:
+        log.append(loop.status(bear(loop, idle, init)))
+
+    boss = loop.spawn(obey)
+    tell(loop, boss, give_birth)
+    loop.run()
+    assert log == ["closed", ActorStatus.RUNNING]
+    assert len(diary.stopped) == 2
+
+
+@pytest.mark.guarantee("G26", "G29")
+def test_whether_a_loop_is_open_can_be_asked(loop: Loop) -> None:
+    check_open(loop)
+    assert is_open(loop)
+    loop.request_stop()
+    assert not is_open(loop)
+    with pytest.raises(LoopClosed):
+        check_open(loop)
+
+
+@pytest.mark.spec("J16")
+@pytest.mark.guarantee("G24")
+def test_restarts_and_escalations_are_told_to_the_observer_and_to_nobody_without_one(
+    loop: Loop, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[object] = []
+    boss, child = loop.spawn(idle), loop.spawn(idle)
+
+    class Listener:
+        def on_actor_restart(self, supervisor: ActorId, child: ActorId, attempt: int) -> None:
+            told.append((supervisor, child, attempt))
+
+        def on_supervisor_escalate(self, supervisor: ActorId) -> None:
+            told.append(supervisor)
+            raise Boom("contained")
+
+    for observer in (None, Listener(), None):
+        loop.set_observer(observer)
+        restart_teller_of(loop)(boss, child, 3)
+        tell_escalation(loop, boss)
+    assert told == [(boss, child, 3), boss]
+    assert "contained" in caplog.text
+
+
+def test_a_cap_is_checked_against_the_reserve(make_loop: LoopMaker) -> None:
+    loop = make_loop(default_mailbox_cap=77, sys_reserved=6)
+    assert [checked_cap(loop, cap) for cap in (None, 0, 7, 1 << 30)] == [77, 77, 7, 1 << 30]
+    bad: tuple[Any, ...] = (6, 1, -1, (1 << 30) + 1, 7.0, "7", True)
+    for cap in bad:
+        with pytest.raises(InvalidArgument):
+            checked_cap(loop, cap)
+
+
+# --- the system's timers, and the time ----------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G11", "G17")
+def test_a_system_message_can_be_sent_for_later(loop: Loop, clock: VirtualClock, notes: list[Seen]) -> None:
+    actor = loop.spawn(record, notes)
+    timer = send_system_after(loop, actor, 10, "later", SystemTag.CHILD_RESTART)
+    assert timer is not None
+    cancelled = send_system_after(loop, actor, 10, "never", SystemTag.SHUTDOWN)
+    assert cancelled is not None
+    loop.cancel_timer(cancelled)
+    clock.advance(9)
+    settle(loop)
+    assert notes == []
+    clock.advance(1)
+    settle(loop)
+    assert notes == [Seen("later", SystemTag.CHILD_RESTART, 0, Lane.SYSTEM)]
+    assert not timer.pending
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G8", "G20")
+def test_a_system_timer_that_meets_a_mailbox_full_to_the_last_slot_waits_and_fails_nobody(
+    loop: Loop, clock: VirtualClock, diary: Diary
+) -> None:
+    seen: list[Any] = []
+    actor = loop.spawn(collect, seen, mailbox_cap=5)
+    for number in range(5):
+        assert send_system(loop, actor, number, SystemTag.SHUTDOWN)
+    send_system_after(loop, actor, 1, "later", SystemTag.SHUTDOWN)
+    clock.advance(5)
+    settle(loop)
+    assert seen == [*range(5), "later"]
+    assert diary.full == []
+    assert loop.status(actor) is ActorStatus.RUNNING
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G16", "G19")
+def test_a_system_timer_goes_with_its_target_and_is_not_set_for_one_that_has_ended(
+    loop: Loop, clock: VirtualClock
+) -> None:
+    actor = loop.spawn(idle)
+    timer = send_system_after(loop, actor, 10, "later", SystemTag.SHUTDOWN)
+    loop.kill_actor(actor)
+    assert timer is not None
+    assert not timer.pending
+    assert send_system_after(loop, actor, 10, "later", SystemTag.SHUTDOWN) is None
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G11")
+@pytest.mark.parametrize(
+    "tag", [tag for tag in SystemTag if tag not in {SystemTag.CHILD_RESTART, SystemTag.SHUTDOWN}]
+)
+def test_the_tags_of_exits_starts_and_io_cannot_be_sent(loop: Loop, tag: SystemTag) -> None:
+    actor = loop.spawn(idle)
+    with pytest.raises(InvalidArgument):
+        send_system(loop, actor, "x", tag)
+    with pytest.raises(InvalidArgument):
+        send_system_after(loop, actor, 1, "x", tag)
+
+
+def test_the_loops_own_time_is_milliseconds_since_it_was_made(
+    make_loop: LoopMaker, clock: VirtualClock
+) -> None:
+    clock.advance(500)
+    now = clock_of(make_loop())
+    assert now() == 0
+    clock.advance(1.5)
+    assert now() == pytest.approx(1.5)
+
+
+# --- failing the whole loop ---------------------------------------------------------------------------------------------
+
+
+def failing(loop: Loop, error: BandstandError) -> ActorId:
+    """An actor that fails the loop at its first message, which is sent."""
+    actor = loop.spawn(lambda ctx, data: fail_loop(loop, error))
+    loop.send(actor, "now")
+    return actor
+
+
+@pytest.mark.guarantee("G48", "G26")
+@pytest.mark.parametrize("driver", ["run", "poll_once"])
+def test_a_loop_that_was_failed_ends_everybody_and_raises_the_error(
+    loop: Loop, diary: Diary, driver: str
+) -> None:
+    error = GaveUp("too often")
+    actors = [failing(loop, error), loop.spawn(idle)]
+    loop.send(actors[1], "unread")
+    with pytest.raises(GaveUp) as caught:
+        getattr(loop, driver)()
+    assert caught.value is error
+    assert diary.stopped == [(actor, ExitReason.NORMAL) for actor in reversed(actors)]
+    assert [data for _, _, data, *_ in diary.dead] == ["unread"]
+    with pytest.raises(LoopClosed):
+        loop.run()
+
+
+@pytest.mark.guarantee("G48", "G26")
+def test_a_loop_that_was_failed_before_it_was_run_raises_when_it_is(loop: Loop, diary: Diary) -> None:
+    error = GaveUp("too often")
+    actor = loop.spawn(idle)
+    fail_loop(loop, error)
+    assert loop.status(actor) is ActorStatus.RUNNING
+    with pytest.raises(LoopClosed):
+        loop.spawn(idle)
+    with pytest.raises(GaveUp) as caught:
+        loop.run()
+    assert caught.value is error
+    assert diary.stopped == [(actor, ExitReason.NORMAL)]
+    with pytest.raises(LoopClosed):
+        loop.run()
+
+
+@pytest.mark.guarantee("G48")
+def test_the_first_failure_counts(loop: Loop) -> None:
+    first = GaveUp("first")
+    fail_loop(loop, first)
+    fail_loop(loop, GaveUp("second"))
+    with pytest.raises(GaveUp) as caught:
+        loop.poll_once()
+    assert caught.value is first
+
+
+@pytest.mark.guarantee("G48", "G30")
+def test_a_failed_loop_waits_for_its_coroutines(loop: Loop) -> None:
+    log: list[str] = []
+
+    async def behavior(ctx: Context[Any], data: object) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)
+            log.append("ended")
+            raise
+
+    loop.send(loop.spawn(behavior), "x")
+    failing(loop, GaveUp("x"))
+    with pytest.raises(GaveUp):
+        loop.run()
+    assert log == ["ended"]
+
+
+@pytest.mark.guarantee("G48", "G28")
+@pytest.mark.parametrize("coroutines", [False, True])
+def test_in_an_async_with_block_the_body_is_cancelled_and_the_error_raised(
+    make_loop: LoopMaker, loop_factory: HostFactory, coroutines: bool
+) -> None:
+    loop = make_loop()
+    error = GaveUp("too often")
+    log: list[object] = []
+
+    async def waiting(ctx: Context[Any], data: object) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            log.append("behavior")
+
+    async def block() -> None:
+        async with loop:
+            if coroutines:
+                loop.send(loop.spawn(waiting), "x")
+            failing(loop, error)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                log.append("body")
+
+    async def main() -> None:
+        with pytest.raises(GaveUp) as caught:
+            await block()
+        assert caught.value is error
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+        await asyncio.sleep(0)
+        assert len(asyncio.all_tasks()) == 1
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(main())
+    assert sorted(map(str, log)) == (["behavior", "body"] if coroutines else ["body"])
+    assert loop.statistics().alive == 0
+
+
+@pytest.mark.guarantee("G48", "G28")
+@pytest.mark.parametrize("where", ["by a tick of the body's own", "by the body itself", "by an actor"])
+@pytest.mark.parametrize("coroutines", [False, True])
+def test_a_body_that_ends_before_it_hears_of_the_failure_is_not_cancelled_later(
+    make_loop: LoopMaker, loop_factory: HostFactory, where: str, coroutines: bool
+) -> None:
+    loop = make_loop()
+    error = GaveUp("too often")
+
+    async def waiting(ctx: Context[Any], data: object) -> None:
+        await asyncio.Event().wait()
+
+    async def body() -> None:
+        async with loop:
+            if coroutines:
+                loop.send(loop.spawn(waiting), "x")
+                while not loop.statistics().in_flight:  # noqa: ASYNC110 -- there is no event for it
+                    await asyncio.sleep(0)
+            if where == "by the body itself":
+                fail_loop(loop, error)
+            else:
+                failing(loop, error)
+                if where == "by a tick of the body's own":
+                    loop.poll_once()
+                else:
+                    await asyncio.sleep(0)
+
+    async def main() -> None:
+        with pytest.raises(GaveUp) as caught:
+            await body()
+        assert caught.value is error
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(main())
+
+
+@pytest.mark.guarantee("G48")
+def test_a_body_that_swallows_its_cancellation_still_gets_the_error(
+    make_loop: LoopMaker, loop_factory: HostFactory
+) -> None:
+    loop = make_loop()
+    log: list[str] = []
+
+    async def main() -> None:
+        async with loop:
+            failing(loop, GaveUp("x"))
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                log.append("swallowed")
+            await asyncio.sleep(0)
+            with pytest.raises(LoopClosed):
+                loop.spawn(idle)
+            log.append("went on")
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner, pytest.raises(GaveUp):
+        runner.run(main())
+    assert log == ["swallowed", "went on"]
+
+
+@pytest.mark.guarantee("G48")
+def test_a_loop_that_was_failed_before_its_block_raises_at_the_door(
+    make_loop: LoopMaker, loop_factory: HostFactory
+) -> None:
+    loop = make_loop()
+    fail_loop(loop, GaveUp("x"))
+    entered: list[bool] = []
+
+    async def main() -> None:
+        async with loop:
+            entered.append(True)
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner, pytest.raises(GaveUp):
+        runner.run(main())
+    assert entered == []
+
+
+@pytest.mark.guarantee("G48")
+def test_a_timeout_around_the_block_is_not_confused(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
+    loop = make_loop()
+
+    async def block() -> None:
+        async with loop:
+            failing(loop, GaveUp("x"))
+            await asyncio.Event().wait()
+
+    async def main() -> None:
+        async with asyncio.timeout(60):
+            with pytest.raises(GaveUp):
+                await block()
+            await asyncio.sleep(0)
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(main())
+
+
+@pytest.mark.guarantee("G48")
+def test_the_actor_that_fails_with_the_loops_own_error_is_not_reported_twice(
+    loop: Loop, caplog: pytest.LogCaptureFixture
+) -> None:
+    error = GaveUp("too often")
+
+    def act(ctx: Context[Any]) -> None:
+        fail_loop(loop, error)
+        end_actor(loop, ctx.self_id, error)
+
+    actor = loop.spawn(obey)
+    tell(loop, actor, act)
+    with pytest.raises(GaveUp):
+        loop.run()
+    assert loop.status(actor) is ActorStatus.FAILED
+    assert caplog.records == []

@@ -1,0 +1,790 @@
+"""Links: two actors that share an abnormal end, and those that are told of it instead."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import weakref
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Lane, Loop, SystemTag
+from bandstand.errors import (
+    ActorKilled,
+    ActorNotLocal,
+    BandstandError,
+    InvalidArgument,
+    LinkBroken,
+    LoopClosed,
+    NoSuchActor,
+)
+from tests.core.nursery import Stubborn, partings, poll_until
+from tests.core.stage import (
+    Boom,
+    Diary,
+    LoopMaker,
+    Seen,
+    check_books,
+    downs,
+    exits,
+    failer,
+    fill,
+    idle,
+    obey,
+    panicker,
+    record,
+    settle,
+    stopper,
+    tell,
+)
+
+MANY = 20_000
+
+Ending = Callable[[Loop, ActorId], object]
+
+
+def by_verdict(loop: Loop, actor: ActorId) -> None:
+    loop.send(actor, "now")
+    settle(loop)
+
+
+ABNORMAL: dict[str, tuple[Any, Ending, ExitReason, type[BaseException] | None]] = {
+    "fail_actor": (
+        idle,
+        lambda loop, actor: loop.fail_actor(actor, Boom("why")),
+        ExitReason.FAIL,
+        Boom,
+    ),
+    "fail_actor without a reason": (
+        idle,
+        lambda loop, actor: loop.fail_actor(actor),
+        ExitReason.FAIL,
+        None,
+    ),
+    "FAIL": (failer, by_verdict, ExitReason.FAIL, None),
+    "an exception": (panicker, by_verdict, ExitReason.PANIC, Boom),
+    "kill_actor": (idle, lambda loop, actor: loop.kill_actor(actor), ExitReason.FAIL, ActorKilled),
+}
+NORMAL: dict[str, tuple[Any, Ending]] = {
+    "stop_actor": (idle, lambda loop, actor: loop.stop_actor(actor)),
+    "STOP": (stopper, by_verdict),
+}
+
+
+@pytest.fixture
+def quiet() -> Iterator[None]:
+    """No log: twenty thousand tracebacks help nobody."""
+    logger = logging.getLogger("bandstand.core")
+    logger.disabled = True
+    yield
+    logger.disabled = False
+
+
+# --- sharing an end -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G43")
+@pytest.mark.parametrize("side", ["one", "other"])
+@pytest.mark.parametrize("how", ABNORMAL)
+def test_an_abnormal_end_is_shared_with_its_reason_from_either_side(loop: Loop, how: str, side: str) -> None:
+    behavior, end, reason, cause = ABNORMAL[how]
+    seen: list[Seen] = []
+    boss = loop.spawn(record, seen)
+    first, peer = loop.spawn(behavior), loop.spawn(idle, supervisor=boss, name="peer")
+    loop.link(*((first, peer) if side == "one" else (peer, first)))
+    end(loop, first)
+    assert loop.status(peer) is ActorStatus.FAILED
+    settle(loop)
+    (note,) = exits(seen)
+    assert (note.child, note.reason) == (peer, reason)
+    assert isinstance(note.cause, LinkBroken)
+    assert type(note.cause.__cause__) is (type(None) if cause is None else cause)
+    for part in (repr(peer), "peer", repr(first), reason.name):
+        assert part in str(note.cause)
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G43")
+@pytest.mark.parametrize("how", NORMAL)
+def test_a_normal_end_ends_only_the_link(loop: Loop, how: str) -> None:
+    behavior, end = NORMAL[how]
+    first, peer = loop.spawn(behavior), loop.spawn(idle)
+    loop.link(first, peer)
+    end(loop, first)
+    assert loop.status(peer) is ActorStatus.RUNNING
+    assert not loop.unlink(first, peer)
+    assert loop.statistics().waiting == 0
+
+
+@pytest.mark.guarantee("G43")
+def test_the_last_of_a_row_knows_the_first_cause_and_its_own_neighbour(loop: Loop) -> None:
+    seen: list[Seen] = []
+    boss = loop.spawn(record, seen)
+    row = [loop.spawn(idle, supervisor=boss) for _ in range(5)]
+    for one, other in pairwise(row):
+        loop.link(one, other)
+    error = Boom("the first cause")
+    loop.fail_actor(row[0], error)
+    settle(loop)
+    assert [note.child for note in exits(seen)] == row
+    last = exits(seen)[-1].cause
+    assert isinstance(last, LinkBroken)
+    assert last.__cause__ is error
+    assert repr(row[-2]) in str(last)
+
+
+@pytest.mark.guarantee("G43", "G23")
+def test_an_end_that_was_shared_unheard_is_logged_once_with_both_causes(
+    loop: Loop, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, peer = loop.spawn(idle), loop.spawn(idle, name="peer")
+    loop.link(first, peer)
+    loop.fail_actor(first, Boom("the first cause"))
+    about_peer = [line for line in caplog.records if "peer" in line.getMessage()]
+    assert len(about_peer) == 1
+    assert about_peer[0].exc_info is not None
+    assert isinstance(about_peer[0].exc_info[1], LinkBroken)
+    assert "the first cause" in caplog.text
+
+
+@pytest.mark.guarantee("G43")
+def test_all_linked_ones_share_one_end(loop: Loop) -> None:
+    hub = loop.spawn(panicker)
+    spokes = [loop.spawn(idle) for _ in range(100)]
+    for spoke in spokes:
+        loop.link(spoke, hub)
+    loop.send(hub, "x")
+    settle(loop)
+    assert {loop.status(spoke) for spoke in spokes} == {ActorStatus.FAILED}
+    assert loop.statistics().ended_panic == 101
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G43", "G21")
+def test_a_circle_falls_once(loop: Loop, diary: Diary) -> None:
+    ring = [loop.spawn(idle) for _ in range(10)]
+    for place, actor in enumerate(ring):
+        loop.link(actor, ring[place - 1])
+    loop.fail_actor(ring[3])
+    assert sorted(int(actor) for actor, _ in diary.stopped) == sorted(map(int, ring))
+    assert loop.statistics().alive == 0
+
+
+@pytest.mark.guarantee("G43", "G21")
+def test_everyone_linked_with_everyone_falls_once(loop: Loop, diary: Diary) -> None:
+    crowd = [loop.spawn(idle) for _ in range(20)]
+    for place, one in enumerate(crowd):
+        for other in crowd[:place]:
+            loop.link(one, other)
+    loop.kill_actor(crowd[7])
+    assert len(diary.stopped) == 20
+    assert {reason for _, reason in diary.stopped} == {ExitReason.FAIL}
+
+
+@pytest.mark.guarantee("G43")
+@pytest.mark.slow
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("start", ["an end", "the middle"])
+def test_a_chain_of_20000_falls_without_recursion(loop: Loop, diary: Diary, start: str) -> None:
+    chain = [loop.spawn(idle) for _ in range(MANY)]
+    for one, other in pairwise(chain):
+        loop.link(one, other)
+    loop.fail_actor(chain[0 if start == "an end" else MANY // 2])
+    assert loop.statistics().ended_fail == MANY
+    assert len(diary.stopped) == MANY
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G43", "G21")
+@pytest.mark.slow
+def test_a_chain_of_20000_goes_with_its_loop_and_leaves_nothing(make_loop: LoopMaker) -> None:
+    loop = make_loop()
+    chain = [loop.spawn(idle) for _ in range(MANY)]
+    for one, other in pairwise(chain):
+        loop.link(one, other)
+    loop.destroy()
+    books = loop.statistics()
+    assert (books.alive, books.ended_normal, books.dead) == (0, MANY, 0)
+    chain.clear()
+    gc.collect()
+
+
+@pytest.mark.guarantee("G43", "G21")
+def test_a_trapping_actor_stops_the_fall(loop: Loop) -> None:
+    seen: list[Seen] = []
+    left, wall, right = loop.spawn(idle), loop.spawn(record, seen), loop.spawn(idle)
+    loop.trap_exits(wall)
+    loop.link(left, wall)
+    loop.link(wall, right)
+    loop.fail_actor(left)
+    settle(loop)
+    assert loop.status(wall) is ActorStatus.RUNNING
+    assert loop.status(right) is ActorStatus.RUNNING
+    assert [note.actor for note in partings(seen)] == [left]
+
+
+@pytest.mark.guarantee("G43")
+def test_who_ends_its_own_peer_falls_when_its_behavior_has_returned(loop: Loop, diary: Diary) -> None:
+    during: list[object] = []
+    peer = loop.spawn(idle)
+
+    def act(ctx: Context[Any]) -> None:
+        ctx.loop.fail_actor(peer, Boom("x"))
+        during.append(ctx.loop.status(ctx.self_id))
+        during.append(list(diary.stopped))
+
+    seen: list[Seen] = []
+    actor = loop.spawn(obey, supervisor=loop.spawn(record, seen))
+    loop.link(actor, peer)
+    tell(loop, actor, act)
+    settle(loop)
+    assert during == [ActorStatus.STOPPING, [(peer, ExitReason.FAIL)]]
+    (note,) = exits(seen)
+    assert note.reason is ExitReason.FAIL
+    assert isinstance(note.cause, LinkBroken)
+
+
+@pytest.mark.guarantee("G43", "G25")
+def test_what_the_fallen_had_not_handled_becomes_dead_letters(loop: Loop, diary: Diary) -> None:
+    first, peer = loop.spawn(idle), loop.spawn(idle)
+    loop.link(first, peer)
+    loop.send(peer, "unread")
+    timer = loop.send_after(peer, 5, "timer")
+    loop.fail_actor(first)
+    assert [data for _, _, data, *_ in diary.dead] == ["unread"]
+    assert not timer.pending
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G43")
+def test_what_the_fallen_was_given_is_let_go(loop: Loop) -> None:
+    class State:
+        pass
+
+    state = State()
+    trace = weakref.ref(state)
+    first, peer = loop.spawn(idle), loop.spawn(idle, state)
+    loop.link(first, peer)
+    del state
+    loop.fail_actor(first)
+    gc.collect()
+    assert trace() is None
+    assert loop.status(peer) is ActorStatus.FAILED
+
+
+# --- traps --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J25")
+@pytest.mark.guarantee("G43", "G11")
+@pytest.mark.parametrize("how", ABNORMAL)
+def test_an_actor_that_traps_is_told_once_on_the_system_lane(loop: Loop, how: str) -> None:
+    behavior, end, reason, cause = ABNORMAL[how]
+    seen: list[Seen] = []
+    first, peer = loop.spawn(behavior), loop.spawn(record, seen)
+    loop.trap_exits(peer)
+    loop.link(first, peer)
+    end(loop, first)
+    settle(loop)
+    assert loop.status(peer) is ActorStatus.RUNNING
+    (message,) = seen
+    assert (message.tag, message.lane, message.sender) == (SystemTag.EXIT, Lane.SYSTEM, 0)
+    (note,) = partings(seen)
+    assert (note.actor, note.reason) == (first, reason)
+    assert type(note.cause) is (type(None) if cause is None else cause)
+
+
+@pytest.mark.guarantee("G43")
+@pytest.mark.parametrize("how", NORMAL)
+def test_an_actor_that_traps_hears_of_normal_ends_too(loop: Loop, how: str) -> None:
+    behavior, end = NORMAL[how]
+    seen: list[Seen] = []
+    first, peer = loop.spawn(behavior), loop.spawn(record, seen)
+    loop.link(first, peer)
+    loop.trap_exits(peer)
+    end(loop, first)
+    settle(loop)
+    assert [(note.actor, note.reason, note.cause) for note in partings(seen)] == [
+        (first, ExitReason.NORMAL, None)
+    ]
+
+
+@pytest.mark.guarantee("G43")
+def test_one_exit_for_each_link(loop: Loop) -> None:
+    seen: list[Seen] = []
+    trap = loop.spawn(record, seen)
+    loop.trap_exits(trap)
+    peers = [loop.spawn(behavior) for behavior in (stopper, failer, panicker)]
+    for peer in peers:
+        loop.link(trap, peer)
+        loop.send(peer, "x")
+    settle(loop)
+    assert [(note.actor, note.reason) for note in partings(seen)] == list(zip(peers, ExitReason, strict=True))
+
+
+@pytest.mark.spec("J6")
+@pytest.mark.guarantee("G43", "G8")
+def test_a_full_mailbox_loses_no_exit(loop: Loop) -> None:
+    seen: list[Seen] = []
+    trap = loop.spawn(record, seen, mailbox_cap=5)
+    loop.trap_exits(trap)
+    peers = [loop.spawn(idle) for _ in range(500)]
+    for peer in peers:
+        loop.link(peer, trap)
+    assert fill(loop, trap) == 1
+    assert fill(loop, trap, Lane.CONTROL) == 1
+    for peer in peers:
+        loop.kill_actor(peer)
+    settle(loop)
+    assert loop.status(trap) is ActorStatus.RUNNING
+    assert [note.actor for note in partings(seen)] == peers
+    assert fill(loop, trap) == 1, "the mailbox is as it was"
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G43")
+def test_trapping_can_be_turned_off_again_and_what_counts_is_the_moment_of_the_end(loop: Loop) -> None:
+    seen: list[Seen] = []
+    peer, one, two = loop.spawn(record, seen), loop.spawn(idle), loop.spawn(idle)
+    loop.link(peer, one)
+    loop.link(peer, two)
+    loop.trap_exits(peer)
+    loop.fail_actor(one)
+    settle(loop)
+    loop.trap_exits(peer, False)  # noqa: FBT003 -- as users write it
+    loop.fail_actor(two)
+    assert loop.status(peer) is ActorStatus.FAILED
+    assert [note.actor for note in partings(seen)] == [one]
+
+
+@pytest.mark.guarantee("G43", "G10")
+def test_an_exit_that_nobody_reads_any_more_is_a_dead_letter(loop: Loop, diary: Diary) -> None:
+    trap, peer = loop.spawn(idle), loop.spawn(idle)
+    loop.trap_exits(trap)
+    loop.link(trap, peer)
+    loop.fail_actor(peer)
+    loop.stop_actor(trap)
+    assert [(target, lane, tag) for target, lane, _, tag, _ in diary.dead] == [
+        (trap, Lane.SYSTEM, SystemTag.EXIT)
+    ]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G43", "G10")
+def test_a_trapping_actor_on_its_way_out_leaves_the_books_balanced(loop: Loop) -> None:
+    peer = loop.spawn(idle)
+
+    def act(ctx: Context[Any]) -> None:
+        ctx.loop.stop_actor(ctx.self_id)
+        ctx.loop.fail_actor(peer)
+
+    trap = loop.spawn(obey)
+    loop.trap_exits(trap)
+    loop.link(trap, peer)
+    loop.send(trap, act)
+    settle(loop)
+    assert loop.status(trap) is ActorStatus.STOPPED
+    assert loop.statistics().waiting == 0
+    check_books(loop)
+
+
+# --- making and taking back ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G43")
+def test_linking_twice_is_one_link_whoever_comes_first(loop: Loop) -> None:
+    seen: list[Seen] = []
+    trap, peer = loop.spawn(record, seen), loop.spawn(idle)
+    loop.trap_exits(trap)
+    loop.link(trap, peer)
+    loop.link(trap, peer)
+    loop.link(peer, trap)
+    loop.stop_actor(peer)
+    settle(loop)
+    assert len(partings(seen)) == 1
+
+
+@pytest.mark.guarantee("G43")
+@pytest.mark.parametrize("turned", [False, True])
+def test_unlink_takes_a_link_back_once_from_either_side(loop: Loop, turned: bool) -> None:
+    one, other = loop.spawn(idle), loop.spawn(idle)
+    loop.link(one, other)
+    pair = (other, one) if turned else (one, other)
+    assert loop.unlink(*pair)
+    assert not loop.unlink(*pair)
+    assert not loop.unlink(*reversed(pair))
+    loop.fail_actor(one)
+    assert loop.status(other) is ActorStatus.RUNNING
+
+
+@pytest.mark.guarantee("G43")
+def test_unlink_leaves_other_links_alone(loop: Loop) -> None:
+    one, two, three = (loop.spawn(idle) for _ in range(3))
+    loop.link(one, two)
+    loop.link(one, three)
+    assert loop.unlink(one, two)
+    loop.fail_actor(one)
+    assert loop.status(two) is ActorStatus.RUNNING
+    assert loop.status(three) is ActorStatus.FAILED
+
+
+@pytest.mark.guarantee("G43")
+def test_unlinking_strangers_and_the_ended_changes_nothing(loop: Loop) -> None:
+    one, other, ended = loop.spawn(idle), loop.spawn(idle), loop.spawn(idle)
+    loop.link(one, ended)
+    loop.stop_actor(ended)
+    assert not loop.unlink(one, other)
+    assert not loop.unlink(one, one)
+    assert not loop.unlink(one, ended)
+    assert not loop.unlink(ended, one)
+
+
+@pytest.mark.guarantee("G43")
+def test_an_actor_linked_again_after_unlink_shares_again(loop: Loop) -> None:
+    one, other = loop.spawn(idle), loop.spawn(idle)
+    loop.link(one, other)
+    loop.unlink(other, one)
+    loop.link(other, one)
+    loop.fail_actor(one)
+    assert loop.status(other) is ActorStatus.FAILED
+
+
+@pytest.mark.guarantee("G43")
+def test_an_actor_cannot_be_linked_with_itself(loop: Loop) -> None:
+    actor = loop.spawn(idle)
+    for address in (actor, int(actor)):
+        with pytest.raises(InvalidArgument, match="itself"):
+            loop.link(actor, address)
+    loop.fail_actor(actor)
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G43", "G2")
+def test_bare_numbers_will_do(loop: Loop) -> None:
+    seen: list[Seen] = []
+    one, other, trap = loop.spawn(idle), loop.spawn(idle), loop.spawn(record, seen)
+    loop.trap_exits(int(trap))
+    loop.link(int(one), int(other))
+    loop.link(int(one), int(trap))
+    assert loop.unlink(int(one), int(other))
+    loop.fail_actor(one)
+    settle(loop)
+    assert loop.status(other) is ActorStatus.RUNNING
+    assert len(partings(seen)) == 1
+
+
+@pytest.mark.guarantee("G43", "G1")
+def test_a_link_does_not_pass_to_the_next_in_its_seat(make_loop: LoopMaker) -> None:
+    loop = make_loop(max_actors=2)
+    one, gone = loop.spawn(idle), loop.spawn(idle)
+    loop.link(one, gone)
+    loop.stop_actor(gone)
+    heir = loop.spawn(idle)
+    assert not loop.unlink(one, heir)
+    loop.fail_actor(heir)
+    assert loop.status(one) is ActorStatus.RUNNING
+
+
+# --- with the ended and the ending --------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G43")
+@pytest.mark.parametrize("how", ABNORMAL)
+def test_linking_with_one_that_ended_abnormally_is_as_if_it_ended_now(loop: Loop, how: str) -> None:
+    behavior, end, reason, _ = ABNORMAL[how]
+    seen: list[Seen] = []
+    ended = loop.spawn(behavior)
+    end(loop, ended)
+    actor = loop.spawn(idle, supervisor=loop.spawn(record, seen))
+    loop.link(actor, ended)
+    assert loop.status(actor) is ActorStatus.FAILED
+    settle(loop)
+    (note,) = exits(seen)
+    assert note.reason is reason
+    assert isinstance(note.cause, LinkBroken)
+    assert repr(ended) in str(note.cause)
+
+
+@pytest.mark.guarantee("G43")
+def test_linking_with_one_that_ended_well_changes_nothing(loop: Loop) -> None:
+    ended, actor = loop.spawn(idle), loop.spawn(idle)
+    loop.stop_actor(ended)
+    loop.link(actor, ended)
+    assert loop.status(actor) is ActorStatus.RUNNING
+    assert not loop.unlink(actor, ended)
+    assert loop.statistics().sent == 0
+
+
+@pytest.mark.guarantee("G43")
+@pytest.mark.parametrize(
+    ("behavior", "reason"),
+    [(stopper, ExitReason.NORMAL), (failer, ExitReason.FAIL), (panicker, ExitReason.PANIC)],
+)
+def test_a_trapping_actor_hears_at_once_of_one_that_has_ended_and_the_true_reason(
+    loop: Loop, behavior: Any, reason: ExitReason
+) -> None:
+    seen: list[Seen] = []
+    trap, ended = loop.spawn(record, seen, mailbox_cap=5), loop.spawn(behavior)
+    loop.send(ended, "x")
+    settle(loop)
+    fill(loop, trap)
+    loop.trap_exits(trap)
+    loop.link(trap, ended)
+    settle(loop)
+    assert [(note.actor, note.reason) for note in partings(seen)] == [(ended, reason)]
+
+
+@pytest.mark.guarantee("G43")
+def test_who_links_itself_with_a_failed_one_falls_when_its_behavior_has_returned(loop: Loop) -> None:
+    during: list[ActorStatus] = []
+    ended = loop.spawn(idle)
+    loop.fail_actor(ended)
+
+    def act(ctx: Context[Any]) -> None:
+        ctx.loop.link(ctx.self_id, ended)
+        during.append(ctx.loop.status(ctx.self_id))
+
+    actor = loop.spawn(obey)
+    loop.send(actor, act)
+    settle(loop)
+    assert during == [ActorStatus.STOPPING]
+    assert loop.status(actor) is ActorStatus.FAILED
+
+
+@pytest.mark.guarantee("G43")
+def test_a_link_with_one_on_its_way_out_is_a_link_until_it_is_out(loop: Loop) -> None:
+    peer = loop.spawn(idle)
+    during: list[object] = []
+
+    def act(ctx: Context[Any]) -> None:
+        ctx.loop.fail_actor(ctx.self_id, Boom("x"))
+        ctx.loop.link(peer, ctx.self_id)
+        during.append(ctx.loop.status(peer))
+        with pytest.raises(NoSuchActor):
+            ctx.loop.link(ctx.self_id, peer)
+        with pytest.raises(NoSuchActor):
+            ctx.loop.trap_exits(ctx.self_id)
+
+    loop.send(loop.spawn(obey), act)
+    settle(loop)
+    assert during == [ActorStatus.RUNNING]
+    assert loop.status(peer) is ActorStatus.FAILED
+
+
+@pytest.mark.guarantee("G43")
+def test_one_on_its_way_out_keeps_the_reason_it_had(loop: Loop, diary: Diary) -> None:
+    peer = loop.spawn(idle)
+
+    def act(ctx: Context[Any]) -> None:
+        ctx.loop.stop_actor(ctx.self_id)
+        ctx.loop.fail_actor(peer)
+
+    actor = loop.spawn(obey)
+    loop.link(actor, peer)
+    loop.send(actor, act)
+    settle(loop)
+    assert diary.stopped == [(peer, ExitReason.FAIL), (actor, ExitReason.NORMAL)]
+
+
+@pytest.mark.guarantee("G43", "G32")
+def test_a_peer_with_a_coroutine_in_flight_is_cancelled_and_falls_when_that_has_ended(loop: Loop) -> None:
+    seen: list[Seen] = []
+    log: list[str] = []
+
+    async def behavior(ctx: Context[Any], data: object) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            log.append("cancelled")
+
+    first, peer = loop.spawn(idle), loop.spawn(behavior, supervisor=loop.spawn(record, seen))
+    loop.link(first, peer)
+    loop.send(peer, "x")
+    poll_until(loop, lambda: loop.statistics().in_flight)
+    error = Boom("x")
+    loop.fail_actor(first, error)
+    assert loop.status(peer) is ActorStatus.STOPPING
+    assert exits(seen) == []
+    poll_until(loop, lambda: exits(seen))
+    (note,) = exits(seen)
+    assert note.reason is ExitReason.FAIL
+    assert isinstance(note.cause, LinkBroken)
+    assert note.cause.__cause__ is error
+    assert log == ["cancelled"]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G43", "G32")
+def test_the_links_of_a_fallen_one_wait_for_its_coroutine(loop: Loop) -> None:
+    stubborn = Stubborn()
+    first, slow, last = loop.spawn(idle), loop.spawn(stubborn), loop.spawn(idle)
+    loop.link(first, slow)
+    loop.link(slow, last)
+    loop.send(slow, "x")
+    poll_until(loop, lambda: stubborn.begun)
+    loop.fail_actor(first)
+    loop.poll_once()
+    assert loop.status(last) is ActorStatus.RUNNING
+    stubborn.release.set()
+    poll_until(loop, lambda: loop.status(last) is ActorStatus.FAILED)
+    assert loop.status(slow) is ActorStatus.FAILED
+
+
+# --- together with everything else --------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G21", "G43")
+def test_one_who_is_supervisor_monitor_and_linked_hears_in_this_order(loop: Loop) -> None:
+    seen: list[Seen] = []
+    boss = loop.spawn(record, seen)
+    child = loop.spawn(idle, supervisor=boss)
+    loop.trap_exits(boss)
+    loop.link(child, boss)
+    loop.monitor(boss, child)
+    loop.kill_actor(child)
+    settle(loop)
+    assert [type(message.data).__name__ for message in seen] == ["ChildExit", "Down", "Exit"]
+    assert [message.tag for message in seen] == [SystemTag.CHILD_EXIT, SystemTag.DOWN, SystemTag.EXIT]
+    assert (exits(seen)[0].cause, downs(seen)[0].cause) == (partings(seen)[0].cause,) * 2
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G21", "G43")
+def test_supervisor_and_monitors_are_told_before_the_linked_fall(loop: Loop) -> None:
+    facts: list[tuple[ActorId, int]] = []
+
+    class Order:
+        def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
+            facts.append((id, loop.statistics().sent))
+
+    boss, watcher, peer = loop.spawn(idle), loop.spawn(idle), loop.spawn(idle)
+    child = loop.spawn(idle, supervisor=boss)
+    loop.link(child, peer)
+    loop.monitor(watcher, child)
+    loop.set_observer(Order())
+    loop.fail_actor(child)
+    assert facts == [(child, 0), (peer, 2)]
+
+
+@pytest.mark.guarantee("G43", "G23")
+def test_a_supervisor_linked_with_its_child_falls_with_it(loop: Loop, diary: Diary) -> None:
+    boss = loop.spawn(idle)
+    child, sibling = loop.spawn(idle, supervisor=boss), loop.spawn(idle, supervisor=boss)
+    loop.link(boss, child)
+    loop.link(boss, sibling)
+    loop.fail_actor(child)
+    assert [actor for actor, _ in diary.stopped] == [child, boss, sibling]
+    assert [tag for *_, tag, _ in diary.dead] == [SystemTag.CHILD_EXIT]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G43", "G21")
+def test_when_the_loop_ends_links_are_not_told(loop: Loop, diary: Diary) -> None:
+    trap, one, two = loop.spawn(idle), loop.spawn(idle), loop.spawn(idle)
+    loop.trap_exits(trap)
+    for pair in ((trap, one), (one, two), (two, trap)):
+        loop.link(*pair)
+    loop.destroy()
+    assert diary.stopped == [(actor, ExitReason.NORMAL) for actor in (two, one, trap)]
+    assert loop.statistics().sent == 0
+
+
+@pytest.mark.guarantee("G43", "G24")
+def test_a_hook_may_end_link_and_unlink_while_the_row_falls(loop: Loop) -> None:
+    row = [loop.spawn(idle) for _ in range(6)]
+    late, bystander = loop.spawn(idle), loop.spawn(idle)
+    for one, other in pairwise(row):
+        loop.link(one, other)
+
+    class Meddler:
+        def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
+            if id is row[1]:
+                loop.link(late, id)
+                loop.unlink(row[3], row[4])
+                loop.link(row[4], bystander)
+            if id is row[2]:
+                loop.stop_actor(row[3])
+
+    loop.set_observer(Meddler())
+    loop.fail_actor(row[0])
+    loop.set_observer(None)
+    assert [loop.status(actor) for actor in row] == [
+        ActorStatus.FAILED,
+        ActorStatus.FAILED,
+        ActorStatus.FAILED,
+        ActorStatus.STOPPED,
+        ActorStatus.RUNNING,
+        ActorStatus.RUNNING,
+    ]
+    assert loop.status(late) is ActorStatus.FAILED
+    assert loop.status(bystander) is ActorStatus.RUNNING
+    loop.fail_actor(bystander)
+    assert loop.status(row[5]) is ActorStatus.FAILED
+    check_books(loop)
+
+
+# --- refusals -----------------------------------------------------------------------------------------------------------
+
+CALLS: dict[str, Callable[[Loop, Any, Any], object]] = {
+    "link": lambda loop, mine, bad: loop.link(mine, bad),
+    "link, turned": lambda loop, mine, bad: loop.link(bad, mine),
+    "unlink": lambda loop, mine, bad: loop.unlink(mine, bad),
+    "unlink, turned": lambda loop, mine, bad: loop.unlink(bad, mine),
+    "trap_exits": lambda loop, mine, bad: loop.trap_exits(bad),
+}
+
+
+@pytest.mark.spec("J12")
+@pytest.mark.guarantee("G43", "G2")
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [
+        ("another loop's", ActorNotLocal),
+        ("another loop's number", ActorNotLocal),
+        ("never was", NoSuchActor),
+        ("nobody", NoSuchActor),
+        ("no id", InvalidArgument),
+    ],
+)
+@pytest.mark.parametrize("call", CALLS)
+def test_who_is_not_there_is_refused_by_name(
+    make_loop: LoopMaker, call: str, kind: str, error: type[BandstandError]
+) -> None:
+    loop, other = make_loop(), make_loop()
+    mine, theirs = loop.spawn(idle), other.spawn(idle)
+    bad: dict[str, Any] = {
+        "another loop's": theirs,
+        "another loop's number": int(theirs),
+        "never was": int(mine) + 7,
+        "nobody": 0,
+        "no id": "mine",
+    }
+    with pytest.raises(error):
+        CALLS[call](loop, mine, bad[kind])
+    loop.fail_actor(mine)
+    assert other.status(theirs) is ActorStatus.RUNNING
+
+
+@pytest.mark.spec("J12")
+@pytest.mark.guarantee("G26", "G43")
+@pytest.mark.parametrize("call", ["link", "link, turned", "trap_exits"])
+def test_a_closed_loop_links_nobody(loop: Loop, call: str) -> None:
+    one, other = loop.spawn(idle), loop.spawn(idle)
+    loop.request_stop()
+    with pytest.raises(LoopClosed):
+        CALLS[call](loop, one, other)
+
+
+@pytest.mark.guarantee("G43")
+def test_the_first_of_two_must_be_there_to_be_linked(loop: Loop) -> None:
+    ended, actor = loop.spawn(idle), loop.spawn(idle)
+    loop.fail_actor(ended)
+    with pytest.raises(NoSuchActor):
+        loop.link(ended, actor)
+    with pytest.raises(NoSuchActor):
+        loop.trap_exits(ended)
+    assert loop.status(actor) is ActorStatus.RUNNING

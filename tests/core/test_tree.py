@@ -1,0 +1,306 @@
+"""The live tree: who belongs to whom, as data and as a drawing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bandstand.core import ActorId, ActorStatus, Context, Loop, Tree, TreeNode
+from bandstand.core.lowlevel import NOT_YET, Member, set_family
+from tests.core.nursery import Household, Stubborn, bear, found, poll_until
+from tests.core.stage import LoopMaker, idle, obey, settle, tell
+
+
+def shape(node: TreeNode) -> tuple[str, list[Any]]:
+    return (node.name, [shape(child) for child in node.children])
+
+
+def shapes(tree: Tree) -> list[tuple[str, list[Any]]]:
+    return [shape(node) for node in tree.roots]
+
+
+def house(loop: Loop, name: str, supervisor: ActorId | None = None) -> tuple[ActorId, Household]:
+    actor = bear(loop, idle, name=name, supervisor=supervisor)
+    family = Household(loop)
+    set_family(loop, actor, family)
+    return actor, family
+
+
+# --- as data ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G55")
+def test_a_loop_without_actors_has_an_empty_tree(loop: Loop) -> None:
+    tree = loop.tree()
+    assert tree.roots == ()
+    assert list(tree) == []
+    assert str(tree) == "(no actors)"
+    assert tree.find("anybody") is None
+
+
+@pytest.mark.guarantee("G55")
+def test_actors_without_a_supervisor_are_roots_the_oldest_first(loop: Loop) -> None:
+    actors = [loop.spawn(idle, name=name) for name in ("a", "b", "c")]
+    loop.stop_actor(actors[1])
+    loop.spawn(idle, name="d")
+    assert [node.name for node in loop.tree().roots] == ["a", "c", "d"]
+
+
+@pytest.mark.guarantee("G55")
+def test_children_stand_under_their_supervisor_in_the_order_of_their_birth(loop: Loop) -> None:
+    root = loop.spawn(idle, name="root")
+    first = loop.spawn(idle, name="first", supervisor=root)
+    loop.spawn(idle, name="second", supervisor=root)
+    loop.spawn(idle, name="grandchild", supervisor=first)
+    loop.spawn(idle, name="alone")
+    assert shapes(loop.tree()) == [
+        ("root", [("first", [("grandchild", [])]), ("second", [])]),
+        ("alone", []),
+    ]
+
+
+@pytest.mark.guarantee("G55")
+def test_a_node_tells_who_how_and_how_much_waits(loop: Loop) -> None:
+    actor = loop.spawn(idle, name="busy")
+    for _ in range(3):
+        loop.send(actor, "x")
+    (node,) = loop.tree().roots
+    assert node == TreeNode("busy", actor, ActorStatus.RUNNING, 3, 0, "", ())
+    settle(loop)
+    assert loop.tree().roots[0].waiting == 0
+    assert node.waiting == 3, "a snapshot does not change"
+
+
+@pytest.mark.guarantee("G55")
+def test_an_actor_without_a_name_is_shown_by_its_id(loop: Loop) -> None:
+    actor = loop.spawn(idle)
+    empty = loop.spawn(idle, name="")
+    assert [node.name for node in loop.tree()] == [repr(actor), ""]
+    assert loop.tree().find(repr(actor)) is not None
+    loop.stop_actor(empty)
+
+
+@pytest.mark.guarantee("G55")
+def test_the_status_is_shown_as_it_is(loop: Loop) -> None:
+    stubborn = Stubborn()
+    slow = loop.spawn(stubborn, name="stopping")
+    loop.send(slow, "x")
+    poll_until(loop, lambda: stubborn.begun)
+    loop.stop_actor(slow)
+    bear(loop, idle, lambda ctx: NOT_YET, name="init")
+    loop.spawn(idle, name="running")
+    assert {node.name: node.status for node in loop.tree()} == {
+        "stopping": ActorStatus.STOPPING,
+        "init": ActorStatus.INIT,
+        "running": ActorStatus.RUNNING,
+    }
+    stubborn.release.set()
+
+
+@pytest.mark.guarantee("G55")
+def test_the_orphans_of_a_supervisor_that_has_ended_are_roots(loop: Loop) -> None:
+    root = loop.spawn(idle, name="root")
+    loop.spawn(idle, name="child", supervisor=root)
+    loop.stop_actor(root)
+    loop.spawn(idle, name="next in the seat")
+    assert shapes(loop.tree()) == [("child", []), ("next in the seat", [])]
+
+
+@pytest.mark.guarantee("G55")
+def test_a_family_says_the_order_the_names_and_who_is_down(loop: Loop) -> None:
+    root, family = house(loop, "root")
+    late, early = (bear(loop, idle, name=name, supervisor=root) for name in ("late", "early"))
+    loop.send(early, "x")
+    family.shown = [
+        Member("early, by the spec", early, 2, ""),
+        Member("waiting", None, 1, "restart in 100 ms"),
+        Member("late, by the spec", late, 0, "significant"),
+        Member("off", None, 0, ""),
+    ]
+    (node,) = loop.tree().roots
+    assert node.children == (
+        TreeNode("early, by the spec", early, ActorStatus.RUNNING, 1, 2, "", ()),
+        TreeNode("waiting", None, None, 0, 1, "restart in 100 ms", ()),
+        TreeNode("late, by the spec", late, ActorStatus.RUNNING, 0, 0, "significant", ()),
+        TreeNode("off", None, None, 0, 0, "", ()),
+    )
+
+
+@pytest.mark.guarantee("G55")
+def test_a_member_that_has_ended_is_down_though_its_family_has_not_heard_yet(loop: Loop) -> None:
+    root, family = house(loop, "root")
+    child = bear(loop, idle, name="child", supervisor=root)
+    family.children.append(child)
+    loop.kill_actor(child)
+    (node,) = loop.tree().roots
+    assert [(child.name, child.actor, child.status) for child in node.children] == [("child 0", None, None)]
+
+
+@pytest.mark.guarantee("G55")
+def test_a_child_that_its_family_does_not_know_is_shown_after_those_it_knows(loop: Loop) -> None:
+    root, family = house(loop, "root")
+    stranger = bear(loop, idle, name="stranger", supervisor=root)
+    known = bear(loop, idle, name="known", supervisor=root)
+    family.children.append(known)
+    (node,) = loop.tree().roots
+    assert [child.actor for child in node.children] == [known, stranger]
+
+
+@pytest.mark.guarantee("G55")
+def test_families_within_families(loop: Loop) -> None:
+    root, top = house(loop, "root")
+    for name in ("left", "right"):
+        middle, family = house(loop, name, root)
+        top.children.append(middle)
+        family.children.append(bear(loop, idle, name="leaf", supervisor=middle))
+    assert shapes(loop.tree()) == [("root", [("child 0", [("child 0", [])]), ("child 1", [("child 0", [])])])]
+
+
+@pytest.mark.guarantee("G55")
+def test_nobody_is_shown_twice_and_nobody_is_missing(loop: Loop) -> None:
+    actors: list[ActorId] = [loop.spawn(idle)]
+    for number in range(1, 200):
+        actors.append(loop.spawn(idle, supervisor=actors[number * 7 % number]))
+    for actor in actors[::3]:
+        loop.stop_actor(actor)
+    living = [actor for actor in actors if loop.status(actor) is ActorStatus.RUNNING]
+    shown = [node.actor for node in loop.tree() if node.actor is not None]
+    assert sorted(map(int, shown)) == sorted(map(int, living))
+
+
+@pytest.mark.guarantee("G55")
+def test_iterating_and_finding_come_to_parents_first(loop: Loop) -> None:
+    root = loop.spawn(idle, name="root")
+    child = loop.spawn(idle, name="same", supervisor=root)
+    loop.spawn(idle, name="same", supervisor=child)
+    loop.spawn(idle, name="last")
+    tree = loop.tree()
+    assert [node.name for node in tree] == ["root", "same", "same", "last"]
+    found_node = tree.find("same")
+    assert found_node is not None
+    assert found_node.actor is child
+
+
+@pytest.mark.guarantee("G55")
+def test_the_tree_can_be_looked_at_from_inside_a_behavior_and_a_child_in_its_init(loop: Loop) -> None:
+    drawn: list[str] = []
+
+    def init(ctx: Context[Any]) -> None:
+        drawn.append(str(loop.tree()))
+
+    def act(ctx: Context[Any]) -> None:
+        bear(loop, idle, init, name="child", supervisor=ctx.self_id)
+        loop.stop_actor(ctx.self_id)
+        drawn.append(str(loop.tree()))
+
+    tell(loop, loop.spawn(obey, name="boss"), act)
+    settle(loop)
+    assert drawn == [
+        "boss (running)\n└── child (init)",
+        "boss (stopping)\n└── child (running)",
+    ]
+
+
+@pytest.mark.guarantee("G55")
+def test_a_closed_loop_still_shows_who_is_left(loop: Loop) -> None:
+    loop.spawn(idle, name="left")
+    loop.request_stop()
+    assert str(loop.tree()) == "left (running)"
+    loop.destroy()
+    assert loop.tree().roots == ()
+
+
+# --- as a drawing -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G55")
+def test_the_drawing(loop: Loop) -> None:
+    root, family = house(loop, "root")
+    pool, workers = house(loop, "pool", root)
+    one, two = (bear(loop, idle, supervisor=pool) for _ in range(2))
+    for _ in range(2):
+        loop.send(one, "x")
+    workers.shown = [Member("one", one, 1, ""), Member("two", two, 3, "significant")]
+    last = bear(loop, idle, supervisor=root)
+    family.shown = [
+        Member("pool", pool, 0, ""),
+        Member("cache", None, 2, "restart in 400 ms"),
+        Member("last", last, 0, ""),
+    ]
+    loop.spawn(idle, name="alone")
+    assert str(loop.tree()).splitlines() == [
+        "root (running)",
+        "├── pool (running)",
+        "│   ├── one (running, 2 waiting, 1 restart)",
+        "│   └── two (running, 3 restarts, significant)",
+        "├── cache (down, 2 restarts, restart in 400 ms)",
+        "└── last (running)",
+        "alone (running)",
+    ]
+
+
+@pytest.mark.guarantee("G55")
+def test_below_the_last_child_the_stem_is_not_drawn_on(loop: Loop) -> None:
+    root = loop.spawn(idle, name="root")
+    child = loop.spawn(idle, name="child", supervisor=root)
+    grandchild = loop.spawn(idle, name="grandchild", supervisor=child)
+    loop.spawn(idle, name="leaf", supervisor=grandchild)
+    assert str(loop.tree()).splitlines() == [
+        "root (running)",
+        "└── child (running)",
+        "    └── grandchild (running)",
+        "        └── leaf (running)",
+    ]
+
+
+# --- large --------------------------------------------------------------------------------------------------------------
+
+MANY = 10_000
+
+
+def chain(loop: Loop, length: int) -> None:
+    above: ActorId | None = None
+    for number in range(length):
+        above = loop.spawn(idle, name=f"n{number}", supervisor=above)
+
+
+@pytest.mark.guarantee("G55")
+@pytest.mark.slow
+def test_a_chain_of_10000_is_a_tree_without_recursion(make_loop: LoopMaker) -> None:
+    loop = make_loop()
+    chain(loop, MANY)
+    tree = loop.tree()
+    assert len(tree.roots) == 1
+    assert [node.name for node in tree] == [f"n{number}" for number in range(MANY)]
+    deepest = tree.find(f"n{MANY - 1}")
+    assert deepest is not None
+    assert deepest.children == ()
+
+
+@pytest.mark.guarantee("G55")
+@pytest.mark.slow
+def test_a_deep_chain_is_drawn_without_recursion(make_loop: LoopMaker) -> None:
+    loop = make_loop()
+    chain(loop, 2_000)
+    lines = str(loop.tree()).splitlines()
+    assert len(lines) == 2_000
+    assert lines[-1] == "    " * 1_998 + "└── n1999 (running)"
+
+
+@pytest.mark.guarantee("G55")
+@pytest.mark.slow
+@pytest.mark.parametrize("has_family", [False, True])
+def test_10000_children_of_one_are_drawn_in_order(make_loop: LoopMaker, has_family: bool) -> None:
+    loop = make_loop()
+    root, family = found(loop)
+    children = [bear(loop, idle, supervisor=root) for _ in range(MANY)]
+    if has_family:
+        family.children = children[::-1]
+    tree = loop.tree()
+    (node,) = tree.roots
+    assert [child.actor for child in node.children] == (family.children if has_family else children)
+    lines = str(tree).splitlines()
+    assert len(lines) == MANY + 1
+    assert lines[1].startswith("├── ")
+    assert lines[-1].startswith("└── ")

@@ -1,0 +1,52 @@
+"""Fixtures for loops that are destroyed at the end of their test, in virtual time, on the event loop of the lane."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from bandstand.core import Clock, Loop, LoopConfig
+from bandstand.testing import VirtualClock, leaks_of
+from tests.core.stage import Diary, HostFactory, LoopMaker, guarded
+
+
+@pytest.fixture
+def clock(bandstand_clock: VirtualClock) -> VirtualClock:
+    return bandstand_clock
+
+
+@pytest.fixture
+def make_loop(clock: VirtualClock, loop_factory: HostFactory) -> Iterator[LoopMaker]:
+    """Make loops with config fields as keywords; `clock=` for another clock than the virtual one."""
+    loops: list[Loop] = []
+    escaped: list[dict[str, Any]] = []
+    factory = guarded(loop_factory, escaped)
+
+    def make(clock: Clock = clock, **fields: Any) -> Loop:
+        fields.setdefault("loop_factory", factory)
+        loop = Loop(LoopConfig(**fields), clock=clock)
+        loops.append(loop)
+        return loop
+
+    yield make
+    for loop in loops:
+        loop.destroy()
+    # A coroutine that ignores its cancellation is given up, and may well be in flight still: some tests are about that.
+    leaks = [leak for loop in loops for leak in leaks_of(loop) if "in flight" not in leak]
+    assert leaks == []
+    assert escaped == [], "an exception escaped into the event loop"
+
+
+@pytest.fixture
+def loop(make_loop: LoopMaker) -> Loop:
+    return make_loop()
+
+
+@pytest.fixture
+def diary(loop: Loop) -> Diary:
+    """An observer that writes everything down, already set."""
+    diary = Diary()
+    loop.set_observer(diary)
+    return diary
