@@ -15,7 +15,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from bandstand.core import Context
 from bandstand.supervise import ChildSpec, Supervisor, SupervisorSpec, spawn_supervisor
@@ -24,6 +25,15 @@ from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.target import at_most
 
 BATCH = 100
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Have nobody listen to what supervisors say."""
+    logger = logging.getLogger("bandstand.supervise")
+    before, logger.disabled = logger.disabled, True
+    yield
+    logger.disabled = before
 
 
 class FailedError(Exception):
@@ -59,7 +69,6 @@ def bandstand(setting: Setting) -> Outcome:
     supervisor: Supervisor | None = None
     loop = raw.make()
     send = loop.send
-    logging.getLogger("bandstand.supervise").disabled = True
 
     def init(ctx: Context[list[int]]) -> list[int]:
         nonlocal restarts
@@ -88,7 +97,8 @@ def bandstand(setting: Setting) -> Outcome:
 
     maker = loop.spawn(make)
     send(maker, None)
-    elapsed = raw.drain(loop)
+    with quiet():
+        elapsed = raw.drain(loop)
     ended = loop.statistics().ended_panic
     loop.destroy()
     if ended != n:
