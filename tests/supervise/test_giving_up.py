@@ -193,7 +193,9 @@ def test_the_children_end_in_order_before_the_loop_does(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G52")
-def test_it_waits_for_its_children_in_their_time(loop: Loop, clock: VirtualClock) -> None:
+def test_it_waits_for_its_children_in_their_time(make_loop: LoopMaker, clock: VirtualClock) -> None:
+    # The loop's own end waits for the deaf one's coroutine as well, in the time of its event loop.
+    loop = make_loop(stop_timeout_ms=1)
     with Gate() as gate:
         sup = spawn_supervisor(
             loop, SupervisorSpec(children=[child("a"), child("deaf", gate, shutdown=1000)], intensity=0)
