@@ -226,7 +226,7 @@ class World:
         patience = time.monotonic() + PATIENCE
         if self.plan.config.stop_timeout_ms < 1000:
             # The time for stopping may really have run out: what was still in flight was cancelled, and ends by itself.
-            while _left_in(host) and time.monotonic() < patience:
+            while _left_in(host) and time.monotonic() < patience:  # noqa: ASYNC110  # tasks that nobody may wait for
                 await asyncio.sleep(0.002)
         if left := _left_in(host):
             self.fail(f"left in the host: {left}")

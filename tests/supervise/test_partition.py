@@ -271,3 +271,10 @@ def test_under_a_supervisor(loop: Loop) -> None:
     assert new != old
     assert store.route("ann") is None, "never one that has ended"
     assert loop.statistics().alive == 5
+
+
+@pytest.mark.guarantee("G56")
+@pytest.mark.parametrize("partitions", [0, -3, True, 2.0])
+def test_a_place_needs_partitions(partitions: Any) -> None:
+    with pytest.raises(InvalidArgument, match="partitions is"):
+        place_of("key", partitions)
