@@ -42,7 +42,13 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("case", "system"),
     [
-        pytest.param(case, system, id=f"{case.name}-{system.name}")
+        # The peers know nothing of lanes: once is enough for them.
+        pytest.param(
+            case,
+            system,
+            id=f"{case.name}-{system.name}",
+            marks=[] if system.mode is not None else [pytest.mark.once],
+        )
         for case in CASES
         for system in HERE
         if system.measure(case) is not None

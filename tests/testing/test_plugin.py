@@ -149,6 +149,7 @@ def test_calm(bandstand_seed):
 """
 
 
+@pytest.mark.once
 @pytest.mark.guarantee("G41")
 def test_a_failing_test_prints_its_seed_and_the_seed_brings_it_back(suite: Suite) -> None:
     first = suite(RACE)
@@ -326,6 +327,7 @@ async def test_anyio_again(bandstand_loops, bandstand_clock, bandstand_probe):
 """
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("scope", ["function", "module", "session"])
 def test_beside_pytest_asyncio_and_anyio_in_one_file(suite: Suite, scope: str) -> None:
     body = BESIDE.replace("MARK", "@pytest.mark.asyncio") + ANYIO
