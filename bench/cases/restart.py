@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
 from bandstand.core import Context
@@ -28,7 +28,7 @@ BATCH = 100
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def quiet() -> Generator[None]:
     """Have nobody listen to what supervisors say."""
     logger = logging.getLogger("bandstand.supervise")
     before, logger.disabled = logger.disabled, True

@@ -52,7 +52,9 @@ class Judge(Seats):
         super().__init__(loop, name, context, make)
         self._intensity = intensity
         self._history = History()
-        self._failures: deque[story.Failure] = deque(maxlen=story.CAUSES_TOLD)
+        # The last failures, for the story: no more than it takes to give up, because with its traceback an exception
+        # keeps alive what the behavior had in its hands.
+        self._failures: deque[story.Failure] = deque(maxlen=min(story.CAUSES_TOLD, intensity.limit + 1))
         # While a group waits for the failed child's backoff: the restart that ends the waiting.
         self._gate: Restart | None = None
         self._tokens = count(1)
