@@ -41,7 +41,9 @@ class Gossip:
         now = 0 if is_last else self._clock.now_ns()
         if dead > self._dead and (is_last or now >= self._next_dead):
             self._logger.warning(
-                "%d dead letters (%d in all): their actors ended first", dead - self._dead, dead
+                "%d dead letters (%d in all): messages whose actors ended before they were handled",
+                dead - self._dead,
+                dead,
             )
             self._dead = dead
             self._next_dead = now + PAUSE_NS

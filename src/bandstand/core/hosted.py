@@ -228,7 +228,7 @@ class Hosted(Pumped):
             self._forget_hooks()
             self._down = True
             self._drain()
-            self._gossip.speak(self._dead, self._dropped, is_last=True)
+            self._gossip.speak(self._dead - self._dead_system, self._dropped, is_last=True)
             self._release()
 
     def _time_left(self, host: Host) -> float:
@@ -250,15 +250,16 @@ class Hosted(Pumped):
         stragglers = self._abandon()
         if stragglers and has_waited:
             logger.error(
-                "%d actors were ended although their async behavior had not ended %g ms after it was cancelled",
-                stragglers,
+                "%d actors were ended although their async behavior had not ended %g ms after it was cancelled: %s",
+                len(stragglers),
                 self.config.stop_timeout_ms,
+                ", ".join(stragglers[:10]),
             )
         elif stragglers:
             logger.warning(
                 "%d actors were ended without waiting for their async behavior, which was cancelled: a loop that rides "
                 "an event loop can only wait at the end of its `async with` block",
-                stragglers,
+                len(stragglers),
             )
         drivers, self._drivers = self._drivers, None
         return [] if drivers is None else drivers.close()

@@ -20,7 +20,7 @@ from bandstand.core.observer import hooks_of
 from bandstand.core.parenting import Parenting
 from bandstand.core.statistics import Statistics
 from bandstand.core.vocabulary import ExitReason, Overflow
-from bandstand.errors import InvalidArgument, LoopClosed, NoMemory
+from bandstand.errors import InvalidArgument, LoopClosed, NoMemory, StartFailed
 
 if TYPE_CHECKING:
     from bandstand.core.behavior import Behavior
@@ -149,8 +149,8 @@ class Loop(Parenting):
     def _report_exit(
         self, actor: ActorId, name: str | None, reason: int, cause: BaseException | None, dead: int
     ) -> None:
-        if cause is not None and cause is self._broken:
-            # The whole loop ends with it: it is told to whoever runs the loop.
+        if isinstance(cause, StartFailed) or (cause is not None and cause is self._broken):
+            # It is raised, to whoever asked for the start, or to whoever runs the loop.
             return
         logger.error(
             "actor %r %s ended with reason %s and no supervisor hears of it; %d of its messages became dead letters",

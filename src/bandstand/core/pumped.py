@@ -139,7 +139,7 @@ class Pumped(Desk):
 
     def _tick_and_gossip(self) -> None:
         self._tick()
-        self._gossip.speak(self._dead, self._dropped)
+        self._gossip.speak(self._dead - self._dead_system, self._dropped)
 
     def _pump(self) -> None:
         """What the host calls: a tick, and then whatever is needed to be called again."""

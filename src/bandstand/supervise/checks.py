@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from math import isfinite
 from typing import TypeGuard
 
@@ -28,10 +29,11 @@ def check_ms(where: str, field: str, value: object, *, is_zero_allowed: bool) ->
         )
 
 
-def check_member(where: str, field: str, value: object, kind: type) -> None:
+def check_member(where: str, field: str, value: object, kind: type[Enum]) -> None:
     """Refuse a value that is no member of its enumeration."""
     if not isinstance(value, kind):
-        raise InvalidArgument(f"{where}: {field} is {value!r}: pass a member of {kind.__name__}")
+        members = ", ".join(f"{kind.__name__}.{member.name}" for member in kind)
+        raise InvalidArgument(f"{where}: {field} is {value!r}: pass one of {members}")
 
 
 def check_intensity(where: str, intensity: object, period_ms: object) -> None:

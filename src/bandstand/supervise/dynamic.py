@@ -12,8 +12,9 @@ from contextvars import copy_context
 from itertools import count
 from typing import TYPE_CHECKING, final
 
-from bandstand.core import ActorId
-from bandstand.errors import MaxChildren, NoSuchChild
+from bandstand.core import ActorId, ActorStatus, ExitReason
+from bandstand.errors import InvalidArgument, MaxChildren, NoSuchChild
+from bandstand.supervise.decision import Fate
 from bandstand.supervise.overseer import Overseer
 from bandstand.supervise.seat import Seat
 
@@ -46,23 +47,46 @@ class DynamicSupervisor(Overseer):
         Its name is the spec's with a number: "session-1", "session-2" and so on; it stays the same over restarts.
 
         Raises:
-            MaxChildren: there are as many as the spec allows.
+            MaxChildren: there are as many as the spec allows. One that has ended for good does not count, from the moment of
+                its end.
+            InvalidArgument: there are arguments, and the spec has no init that could get them.
             StartFailed: its init failed; it was not added.
             MaxActors, NoMemory: there is no room for it; it was not added.
             ChildState: the supervisor is ending, or this is called from inside a child's init or a hook.
             LoopClosed, WrongThread: as for `Loop.spawn`.
         """
         self._enter("start a child")
+        if arguments and self._spec.child.init is None:
+            raise InvalidArgument(
+                f"child {self._spec.child.name!r} of supervisor {self._name!r} has no init, so {arguments[0]!r} would be lost: "
+                f"give its ChildSpec an init of (ctx, ...)"
+            )
         limit = self._spec.max_children
-        if limit is not None and len(self._seats) >= limit:
+        if limit is not None and self._is_full(limit):
             raise MaxChildren(
-                f"supervisor {self._name!r} has {len(self._seats)} children, as many as its max_children allows: stop some, "
-                f"or raise DynamicSpec.max_children"
+                f"supervisor {self._name!r} has {limit} {'child' if limit == 1 else 'children'}, as many as its max_children "
+                f"allows: stop some, or raise DynamicSpec.max_children"
             )
         name = f"{self._spec.child.name}-{next(self._serials)}"
         seat = self._seats[name] = Seat(name, self._spec.child, copy_context(), arguments)
         seat.is_added = True
         return self._start_on_request(seat)
+
+    def stop_child(self, name: str | ActorId) -> bool:
+        """Stop a child, named by its name or by the id it has at present, and forget it. As every supervisor's `stop_child`."""
+        return super().stop_child(self.name_of(name) if isinstance(name, ActorId) else name)
+
+    def _is_full(self, limit: int) -> bool:
+        """Whether there is no place left. One that has ended for good has none, though we may not have heard of it yet."""
+        count = len(self._seats)
+        return count >= limit and count - sum(map(self._is_gone, self._seats.values())) >= limit
+
+    def _is_gone(self, seat: Seat) -> bool:
+        status = ActorStatus.RUNNING if seat.actor is None else self._loop.status(seat.actor)
+        if status < ActorStatus.STOPPED:
+            return False
+        reason = ExitReason.NORMAL if status is ActorStatus.STOPPED else ExitReason.FAIL
+        return seat.fates[reason] is not Fate.RESTART
 
     def name_of(self, actor: ActorId) -> str:
         """The name of a child, which stays the same over its restarts.

@@ -65,6 +65,8 @@ class Overseer(Engine):
         """
         actor = self.child(name)
         if actor is None:
+            if self._stage is CLOSED:
+                raise ChildState(f"supervisor {self._name!r} has ended, and child {name!r} with it")
             raise ChildState(
                 f"child {name!r} of supervisor {self._name!r} is not running: it is {self._seat(name).phase.value}"
             )

@@ -31,6 +31,11 @@ is_heard = logger.isEnabledFor
 
 # How many of the last causes a supervisor that gives up tells of.
 CAUSES_TOLD = 10
+# How much of a cause fits into a line.
+LONGEST_CAUSE = 200
+NORMAL_HINT = (
+    ", and a permanent child is started again after that too: make it transient if its work has an end"
+)
 
 
 Failure: TypeAlias = tuple[str, ExitReason, BaseException | None]
@@ -54,10 +59,11 @@ def log_restart(
     child, reason, cause = failure
     others = ", ".join(siblings)
     logger.warning(
-        "supervisor %r restarts child %r: reason %s, attempt %d, delay %g ms%s",
+        "supervisor %r restarts child %r: reason %s%s, attempt %d, delay %g ms%s",
         supervisor,
         child,
         reason.name,
+        _why(cause),
         attempt,
         delay_ms,
         f", together with {others}" if others else "",
@@ -96,6 +102,11 @@ def log_give_up(supervisor: str, failure: Failure, error: GaveUp) -> None:
     logger.error("%s", error, extra=_fields(supervisor, failure))
 
 
+def _why(cause: BaseException | None) -> str:
+    """The cause in brackets, in at most a line: the traceback says the rest."""
+    return "" if cause is None else f" ({repr(cause)[:LONGEST_CAUSE]})"
+
+
 def _fields(supervisor: str, failure: Failure, **more: object) -> dict[str, object]:
     child, reason, _ = failure
     return {"supervisor": supervisor, "child": child, "reason": reason.name, **more}
@@ -108,7 +119,7 @@ def gave_up(supervisor: str, failures: Iterable[Failure], count: int, intensity:
     error = GaveUp(
         f"supervisor {supervisor!r} gave up on child {child!r}: this would be restart {count} within "
         f"{intensity.period_ms:g} ms, and {intensity.limit} are allowed; it ended with reason {reason.name}"
-        + (f" ({cause!r})" if cause is not None else "")
+        + (_why(cause) if reason is not ExitReason.NORMAL else NORMAL_HINT)
     )
     error.__cause__ = BaseExceptionGroup(
         f"the last {len(told)} failures under supervisor {supervisor!r}", [error_of(one) for one in told]

@@ -29,8 +29,8 @@ cdef class Desk(Births):
     cpdef bint _has_ended(self, Cell cell)
     cpdef bint _is_stepping(self)
     cpdef object _resume(self, Cell cell, object verdict, object error, bint was_cancelled)
-    @cython.locals(cell=Cell, count=Py_ssize_t)
-    cpdef Py_ssize_t _abandon(self) except -1
+    @cython.locals(cell=Cell, names=list)
+    cpdef list _abandon(self)
     @cython.locals(cell=Cell)
     cpdef object _begin_watch(self, object owner)
     cpdef ActorId _actor_of(self, Cell cell)

@@ -141,19 +141,17 @@ class Desk(Births):
         elif cell.status < STOPPING:
             self._panic(cell, error)
         elif not was_cancelled:
-            self._complain(
-                f"the behavior of {cell.actor!r} {cell.name or ''} raised while it was being stopped", error
-            )
+            self._complain(f"the behavior of {self._called(cell)} raised while it was being stopped", error)
         self._settle(cell)
 
-    def _abandon(self) -> Count:
-        """End the actors whose coroutine has not ended in time, without it; how many there were."""
-        count = 0
+    def _abandon(self) -> list[str]:
+        """End the actors whose coroutine has not ended in time, without it; what they are called."""
+        names: list[str] = []
         for cell in self._table.living():
             if cell.driver is not None:
-                count += 1
+                names.append(self._called(cell))
                 self._exit(cell, cell.reason, cell.cause)
-        return count
+        return names
 
     def _begin_watch(self, owner: object) -> ActorId:
         """Note that an actor watches one descriptor more; its id."""

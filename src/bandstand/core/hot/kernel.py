@@ -393,6 +393,6 @@ class Kernel(Arrivals):
         else:
             cell.reason = PANIC
             cell.cause = BadVerdict(
-                f"the behavior of {cell.actor!r} {cell.name or ''} returned {verdict!r}: "
-                f"a behavior returns None, OK, STOP or FAIL"
+                f"the behavior of {self._called(cell)} returned {verdict!r}: a behavior returns None, OK, STOP or FAIL; to "
+                f"answer, send to ctx.sender"
             )

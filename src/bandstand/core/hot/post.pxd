@@ -16,6 +16,7 @@ cdef class Post:
     cdef readonly int64_t _handled
     cdef int64_t _refused
     cdef readonly int64_t _dead
+    cdef readonly int64_t _dead_system
     cdef readonly int64_t _dropped
     cdef public bint _awake
     cdef public bint _looking

@@ -37,6 +37,7 @@ class Post:
         "_accepted",
         "_awake",
         "_dead",
+        "_dead_system",
         "_dropped",
         "_handled",
         "_looking",
@@ -54,6 +55,8 @@ class Post:
         self._handled: Count = 0
         self._refused: Count = 0
         self._dead: Count = 0
+        # Those of them that the system itself has sent: nothing a user has lost.
+        self._dead_system: Count = 0
         self._dropped: Count = 0
         # True while somebody is going to look at the run queue anyway: a tick runs or is scheduled, or there is no
         # host to be woken. Then making an actor ready costs no call.
@@ -148,6 +151,8 @@ class Post:
                 ring = cell.lane(lane)
                 count += ring.count
                 self._dead += ring.count
+                if lane == SYSTEM:
+                    self._dead_system += ring.count
                 if lane != DATA:
                     cell.urgent -= ring.count
                 while ring.count > 0:

@@ -131,6 +131,10 @@ class Reach(Post):
             return ActorNotLocal(
                 f"actor {target!r} belongs to another loop: an id is good only on the loop it came from"
             )
+        if type(target) is not ActorId and target == 0:
+            return NoSuchActor(
+                "there is no actor 0: 0 stands for nobody, as in the sender of a message without one"
+            )
         return NoSuchActor(f"there is no actor {target!r}: it has ended, or never was")
 
     def _is_foreign(self, target: object) -> bool:
