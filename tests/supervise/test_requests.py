@@ -526,7 +526,7 @@ def test_asking_for_a_supervisor_of_the_wrong_kind(loop: Loop) -> None:
             if other is not kind:
                 with pytest.raises(NoSuchChild, match=rf"'{name}'.*is no {other.__name__}.*{kind.__name__}"):
                     sup.supervisor(name, other)
-    with pytest.raises(NoSuchChild, match=r"'worker'.*no supervisor"):
+    with pytest.raises(NoSuchChild, match=r"'worker'.*no Supervisor"):
         sup.supervisor("worker", Supervisor)
 
 
@@ -541,11 +541,11 @@ def test_max_children(loop: Loop) -> None:
     with pytest.raises(MaxChildren, match=r"'root' has 2 children.*max_children.*stop some"):
         sup.start_child()
     loop.stop_actor(first)
+    third = sup.start_child()
+    assert sup.name_of(third) == "a-3", "its place was free from the moment of its end"
     with pytest.raises(MaxChildren):
         sup.start_child()
     settle(loop)
-    third = sup.start_child()
-    assert sup.name_of(third) == "a-3"
     assert sup.count_children() == Counts(2, 2, 0, 2)
 
 
@@ -1096,4 +1096,4 @@ def test_a_supervisor_handles_no_messages_of_users(loop: Loop, caplog: pytest.Lo
     assert running(sup) == ["a"]
     assert loop.status(sup.actor) is ActorStatus.RUNNING
     strays = [line for line in caplog.records if "handles no messages" in line.getMessage()]
-    assert len(strays) == 2
+    assert len(strays) == 1, "said once: a flood is nobody's business but its sender's"

@@ -83,7 +83,8 @@ class Loop(Parenting):
             state: what it remembers.
             name: for people: logs, errors, the observer. Need not be unique.
             mailbox_cap: slots of its mailbox, the system's reserve included; None or 0 for the loop's default.
-            supervisor: who gets a `ChildExit` when it ends. Reserves the slot for that now.
+            supervisor: an actor that gets a `ChildExit` when it ends. Reserves the slot for that now. (Those of
+                `bandstand.supervise` start their children themselves.)
             overflow: what a full lane does with one message more.
 
         Raises:
@@ -101,6 +102,11 @@ class Loop(Parenting):
             )
         if not callable(behavior):
             raise InvalidArgument(f"behavior is {behavior!r}: pass a function of (ctx, data)")
+        if supervisor is not None and self._has_family(supervisor):
+            raise InvalidArgument(
+                f"supervisor is {supervisor!r}, which starts its children itself: give it a ChildSpec, at its start or with "
+                f"start_child()"
+            )
         cap = self._cap(mailbox_cap)
         policy = None if overflow is Overflow.REJECT else overflow
         if not isinstance(overflow, Overflow):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types

@@ -33,12 +33,14 @@ __all__ = (
     "Member",
     "bury_estate",
     "check_open",
+    "check_thread",
     "checked_cap",
     "clock_of",
     "declare_started",
     "end_actor",
     "fail_loop",
     "is_open",
+    "is_supervisor",
     "restart_teller_of",
     "send_system",
     "send_system_after",
@@ -74,6 +76,11 @@ def send_system_after(loop: Loop, target: ActorId, ms: int, data: object, tag: S
     """The same in `ms` milliseconds, as `Loop.send_after` does; None if the target has ended.
 
     A timer that meets a mailbox full to the last slot waits for room, and fails nobody.
+
+    Raises:
+        InvalidArgument: the tag is not one of the two, or `ms` is beyond what a loop can reckon with.
+        NoSuchActor, ActorNotLocal: the target was never an actor of this loop.
+        WrongThread: called off the loop's thread.
     """
     _check_tag(tag)
     return loop._post_system_after(target, ms, data, tag)  # noqa: SLF001
@@ -114,7 +121,8 @@ def spawn_child(
 
     Raises:
         MaxActors, NoMemory: there is no room for it.
-        NoSuchActor, LoopClosed: the supervisor, or the loop, has ended.
+        NoSuchActor, ActorNotLocal, InvalidArgument: the supervisor is not there, or is no id.
+        LoopClosed, WrongThread: as for `Loop.spawn`.
     """
     return loop._spawn_child(behavior, init, name, cap, supervisor, context, keeps, estate)  # noqa: SLF001
 
@@ -144,6 +152,20 @@ def check_open(loop: Loop) -> None:
 def is_open(loop: Loop) -> bool:
     """Whether the loop was not asked to stop."""
     return not loop._closed  # noqa: SLF001
+
+
+def is_supervisor(loop: Loop, target: ActorId | int) -> bool:
+    """Whether an actor has a family."""
+    return loop._has_family(target)  # noqa: SLF001
+
+
+def check_thread(loop: Loop) -> None:
+    """Refuse a call from another thread than the loop's own.
+
+    Raises:
+        WrongThread: so it is.
+    """
+    loop._check_thread()  # noqa: SLF001
 
 
 def declare_started(loop: Loop, actor: ActorId) -> None:

@@ -1,4 +1,4 @@
-"""What follows from a child's end. Pure: words in, frozen plans out; `Supervisor` only carries them out.
+"""What follows from a child's end. Pure: words in, frozen plans out; `Judge` only carries them out.
 
 The table of restarts, which a test holds row by row:
 

@@ -17,11 +17,11 @@ from bandstand.errors import InvalidArgument, MaxChildren, NoSuchChild
 from bandstand.supervise.decision import Fate
 from bandstand.supervise.overseer import Overseer
 from bandstand.supervise.seat import Seat
+from bandstand.supervise.spec import DynamicSpec
 
 if TYPE_CHECKING:
     from bandstand.core import Loop
     from bandstand.supervise.seats import Maker
-    from bandstand.supervise.spec import DynamicSpec
 
 __all__ = ("DynamicSupervisor",)
 
@@ -35,6 +35,8 @@ class DynamicSupervisor(Overseer):
 
     keeps_ended = False
     stops_together = True
+
+    spec_type = DynamicSpec
 
     def __init__(self, loop: Loop, spec: DynamicSpec, name: str, context: ContextVars, make: Maker) -> None:
         super().__init__(loop, name, context, make, spec.restarts)

@@ -21,7 +21,7 @@ from __future__ import annotations
 from contextvars import Context as ContextVars
 from typing import TYPE_CHECKING, Any
 
-from bandstand.core import ActorId, ChildExit, ChildStart, Context, ExitReason, Lane
+from bandstand.core import ActorId, ActorStatus, ChildExit, ChildStart, Context, ExitReason, Lane
 from bandstand.core.lowlevel import (
     NOT_YET,
     checked_cap,
@@ -31,11 +31,12 @@ from bandstand.core.lowlevel import (
     set_family,
     spawn_child,
 )
+from bandstand.errors import ActorKilled
 from bandstand.supervise import story
 from bandstand.supervise.intensity import Intensity
 from bandstand.supervise.judge import Judge, Restart
 from bandstand.supervise.seat import DOWN, STARTING, STOPPING, UP, WAITING, Seat
-from bandstand.supervise.seats import CLOSED, CLOSING, OPEN, OPENING, Deadline, Maker, Shutdown
+from bandstand.supervise.seats import CLOSED, CLOSING, OPEN, OPENING, Deadline, End, Household, Maker
 from bandstand.supervise.vocabulary import Strategy
 
 if TYPE_CHECKING:
@@ -56,7 +57,10 @@ class Engine(Judge):
         self, loop: Loop, name: str, context: ContextVars, make: Maker, intensity: Intensity
     ) -> None:
         super().__init__(loop, name, context, make, intensity)
-        self._is_root = False
+        self._parent: ActorId | None = None
+        # Whoever started us knows already why that failed.
+        self._is_told = False
+        self._has_wondered = False
         # A message is being handled, or a call made.
         self._is_busy = False
         self._is_in_init = False
@@ -65,9 +69,10 @@ class Engine(Judge):
 
     # -- being an actor ------------------------------------------------------------------------------------------------------
 
-    def launch(self, parent: ActorId | None, *, is_root: bool) -> None:
+    def launch(self, parent: ActorId | None, *, depth: int = 1) -> None:
         """Make the actor and start the children. `spawn_supervisor` and a supervisor above call it, once."""
-        self._is_root = is_root
+        self._parent = parent
+        self._depth = depth
         cap = checked_cap(self._loop, None)
         self._me = spawn_child(
             self._loop, self, self._init, name=self._name, cap=cap, supervisor=parent, context=self._context
@@ -76,7 +81,7 @@ class Engine(Judge):
     def raise_failed_start(self) -> None:
         """Raise what is known by now of a start that failed. Whoever started us is told so: it need not end the loop."""
         if self._outcome is not None:
-            self._is_root = False
+            self._is_told = True
             raise self._outcome
 
     def _first_seats(self) -> list[Seat]:
@@ -85,7 +90,7 @@ class Engine(Judge):
 
     def _init(self, ctx: Context[Any]) -> object:
         self._me = ctx.self_id
-        set_family(self._loop, self._me, self)
+        set_family(self._loop, self._me, Household(self))
         for seat in self._first_seats():
             seat.phase = WAITING
             self._seats[seat.name] = seat
@@ -99,7 +104,9 @@ class Engine(Judge):
     def __call__(self, ctx: Context[Any], data: object) -> None:
         """Handle one message. It is the actor's behavior, and nobody else's business."""
         if ctx.lane is not SYSTEM:
-            story.log_stray(self._name, data)
+            if not self._has_wondered:
+                self._has_wondered = True
+                story.log_stray(self._name, data)
             return
         self._is_busy = True
         try:
@@ -111,7 +118,7 @@ class Engine(Judge):
                 self._on_start(data.child)
             elif type(data) is Deadline:
                 self._on_deadline(data.child)
-            elif type(data) is Shutdown:
+            elif type(data) is End:
                 self._begin_end(None)
                 self._reconcile()
         finally:
@@ -137,9 +144,16 @@ class Engine(Judge):
             return
         self._vacate(seat)
         if phase is STOPPING or seat.must_end or self._stage is CLOSING:
-            # It was told to end, or was about to be.
+            # It was told to end, or was about to be; if it failed by itself, nobody else would say so.
+            if reason is not ExitReason.NORMAL and not isinstance(cause, ActorKilled):
+                story.log_end(self._name, (seat.name, reason, cause), "was just stopping")
             self._left(seat)
-        elif phase is STARTING and self._stage is OPENING and reason is not ExitReason.NORMAL:
+        elif (
+            phase is STARTING
+            and self._stage is OPENING
+            and not seat.is_again
+            and reason is not ExitReason.NORMAL
+        ):
             self._start_failed(seat, cause)
         elif seat.is_requested and reason is not ExitReason.NORMAL:
             story.log_end(self._name, (seat.name, reason, cause), "could not start")
@@ -256,7 +270,13 @@ class Engine(Judge):
     def _conclude(self) -> None:
         """Everybody has ended: so do we."""
         self._stage = CLOSED
-        if self._outcome is not None and self._is_root and not self._is_in_init:
+        if self._outcome is not None and self._is_alone() and not self._is_in_init:
             # There is nobody above to turn to.
             fail_loop(self._loop, self._outcome)
         end_actor(self._loop, self.actor, self._outcome)
+
+    def _is_alone(self) -> bool:
+        """Whether nobody would hear of a bad end: neither somebody above, nor whoever asked for a start that failed."""
+        if self._is_told:
+            return False
+        return self._parent is None or self._loop.status(self._parent) >= ActorStatus.STOPPING

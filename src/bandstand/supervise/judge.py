@@ -82,6 +82,9 @@ class Judge(Seats):
             random.random() if backoff is not None and backoff.jitter_ms else 0.5,  # noqa: S311  # jitter
         )
         self._failures.append(failure)
+        if len(self._failures) > self._history.count:
+            # Older than the period: no part of any story.
+            self._failures.popleft()
         if gives_up:
             self._give_up(failure)
             return
@@ -141,7 +144,7 @@ class Judge(Seats):
                 other.is_gated = False
                 other.token = 0
                 other.phase = WAITING
-            if not other.is_again and other.spec.mode is not ChildMode.TEMPORARY:
+            if other.has_run and not other.is_again and other.spec.mode is not ChildMode.TEMPORARY:
                 other.is_again = True
                 other.restarts += 1
                 siblings.append(other.name)
@@ -172,7 +175,7 @@ class Judge(Seats):
         try:
             self._start(seat)
         except (MaxActors, NoMemory) as error:
-            if self._stage is OPENING:
+            if self._stage is OPENING and not seat.is_again:
                 self._start_failed(seat, error)
             else:
                 # There is no actor whose exit could come: the message that says so does.
@@ -181,7 +184,7 @@ class Judge(Seats):
         except (ChildState, LoopClosed, NoSuchActor):
             # We are being ended ourselves, from inside an init.
             return
-        if self._stage is OPENING and seat.phase is STARTING:
+        if self._stage is OPENING and seat.phase is STARTING and not seat.is_again:
             actor = seat.actor
             assert actor is not None
             if self._loop.status(actor) is ActorStatus.FAILED:
@@ -189,6 +192,8 @@ class Judge(Seats):
                 cause = self._why_it_failed(seat)
                 self._vacate(seat)
                 self._start_failed(seat, cause)
+        # Of a restart that failed, its exit tells the cause.
+        self._init_error = None
 
     def _wait(self, seat: Seat, ms: float, error: BandstandError | None = None) -> None:
         """Wait before a restart: for the seat alone, or for the whole group."""

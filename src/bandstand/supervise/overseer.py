@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 from bandstand.core import ActorId, ActorStatus
-from bandstand.core.lowlevel import check_open
+from bandstand.core.lowlevel import check_open, check_thread
 from bandstand.errors import BandstandError, ChildState, NoSuchChild
 from bandstand.supervise import story
 from bandstand.supervise.engine import Engine
@@ -31,9 +31,12 @@ class Counts(NamedTuple):
 class Overseer(Engine):
     """What every kind of supervisor can be asked.
 
-    Every call belongs on the loop's own thread. Calls that change something cannot be made from inside one of its own
-    children's init, nor by an observer while it is at work: they raise `ChildState`.
+    Every call belongs on the loop's own thread. Calls that change something cannot be made from inside a plain init of one
+    of its own children, nor by an observer while it is at work: they raise `ChildState`.
     """
+
+    # What a supervisor of this kind is made of.
+    spec_type: ClassVar[type] = object
 
     # -- what anybody may know ---------------------------------------------------------------------------------------------
 
@@ -48,6 +51,7 @@ class Overseer(Engine):
         Raises:
             NoSuchChild: there is no child of that name.
         """
+        check_thread(self._loop)
         return self._present(self._seat(name))
 
     def _present(self, seat: Seat) -> ActorId | None:
@@ -68,9 +72,15 @@ class Overseer(Engine):
             if self._stage is CLOSED:
                 raise ChildState(f"supervisor {self._name!r} has ended, and child {name!r} with it")
             raise ChildState(
-                f"child {name!r} of supervisor {self._name!r} is not running: it is {self._seat(name).phase.value}"
+                f"child {name!r} of supervisor {self._name!r} is not running: {self._state_of(name)}"
             )
         return actor
+
+    def _state_of(self, name: str) -> str:
+        seat = self._seat(name)
+        if seat.phase is UP:
+            return "it has just ended, and its supervisor is about to hear of it"
+        return f"it is {seat.phase.value}"
 
     def supervisor(self, name: str, kind: type[Kind]) -> Kind | None:
         """The present incarnation of a child that is a supervisor of that kind; None while there is none.
@@ -78,26 +88,25 @@ class Overseer(Engine):
         Raises:
             NoSuchChild: there is no child of that name, or it is no supervisor of that kind.
         """
-        below = self._seat(name).supervisor if self.child(name) is not None else None
-        if below is None and self._seat(name).spec.is_supervisor:
-            return None
-        if not isinstance(below, kind):
-            raise NoSuchChild(
-                f"child {name!r} of supervisor {self._name!r} is no {kind.__name__}; it is {type(below).__name__}"
-                if below is not None
-                else f"child {name!r} of supervisor {self._name!r} is no supervisor"
-            )
+        seat = self._seat(name)
+        if not isinstance(seat.spec.run, kind.spec_type):
+            what = f"; it is {type(seat.supervisor).__name__}" if seat.supervisor is not None else ""
+            raise NoSuchChild(f"child {name!r} of supervisor {self._name!r} is no {kind.__name__}{what}")
+        below = seat.supervisor if self._present(seat) is not None else None
+        assert below is None or isinstance(below, kind)
         return below
 
     def children(self) -> tuple[ChildInfo, ...]:
         """Every child, in order."""
+        check_thread(self._loop)
         return tuple(seat.info(self._present(seat)) for seat in self._seats.values())
 
     def count_children(self) -> Counts:
         """How many there are."""
+        check_thread(self._loop)
         seats = self._seats.values()
         supervisors = sum(seat.spec.is_supervisor for seat in seats)
-        active = sum(seat.phase is UP for seat in seats)
+        active = sum(seat.phase is UP and self._present(seat) is not None for seat in seats)
         return Counts(len(seats), active, supervisors, len(seats) - supervisors)
 
     # -- what it can be asked to do ----------------------------------------------------------------------------------------
@@ -112,7 +121,7 @@ class Overseer(Engine):
 
         Raises:
             NoSuchChild: there is no child of that name.
-            ChildState: called from inside a child's init or a hook.
+            ChildState: called from inside a child's init or a hook, or the supervisor has ended.
             LoopClosed, WrongThread: as for `Loop.stop_actor`.
         """
         self._enter("stop a child", even_if_ending=True)
@@ -128,7 +137,10 @@ class Overseer(Engine):
             else:
                 self._send_away(seat)
             self._carry_on(seat)
-        return not seat.is_alive
+        return seat.actor is None or self._has_ended(seat.actor)
+
+    def _has_ended(self, actor: ActorId) -> bool:
+        return self._loop.status(actor) >= ActorStatus.STOPPED
 
     def restart_child(self, name: str) -> ActorId:
         """Start a child that is down, because it was stopped or has ended and is not started again by itself.

@@ -15,11 +15,11 @@ from bandstand.core import ActorId
 from bandstand.errors import InvalidArgument
 from bandstand.supervise.overseer import Overseer
 from bandstand.supervise.seat import Seat
+from bandstand.supervise.spec import PartitionSpec
 
 if TYPE_CHECKING:
     from bandstand.core import Loop
     from bandstand.supervise.seats import Maker
-    from bandstand.supervise.spec import PartitionSpec
 
 __all__ = ("PartitionSupervisor", "place_of")
 
@@ -38,7 +38,7 @@ def place_of(key: str | bytes | int, partitions: int) -> int:
     elif isinstance(key, bytes):
         text = b"b" + key
     elif type(key) is int:
-        text = b"i%d" % key
+        text = b"i%x" % key
     else:
         raise InvalidArgument(f"key is {key!r}: pass a str, bytes or an int")
     return crc32(text) % partitions
@@ -47,6 +47,8 @@ def place_of(key: str | bytes | int, partitions: int) -> int:
 @final
 class PartitionSupervisor(Overseer):
     """A running supervisor of the partitions of one child. `spawn_supervisor` makes one of a `PartitionSpec`."""
+
+    spec_type = PartitionSpec
 
     def __init__(self, loop: Loop, spec: PartitionSpec, name: str, context: ContextVars, make: Maker) -> None:
         super().__init__(loop, name, context, make, spec.restarts)

@@ -66,6 +66,7 @@ class Seat:
         "context",
         "estate",
         "fates",
+        "has_run",
         "init",
         "is_added",
         "is_again",
@@ -114,6 +115,8 @@ class Seat:
         # The supervisor itself, if the child is one.
         self.supervisor: Overseer | None = None
         self.restarts = 0
+        # Whether any incarnation has ever been up.
+        self.has_run = False
         self.stored_ms = 0.0
         self.started_at = 0.0
         # Somebody has asked for the start that is under way, and perhaps has added the child just for that: if it fails,

@@ -1,6 +1,6 @@
 """The seats of a supervisor: how one child is started, stopped, killed and forgotten. Who and when is decided above.
 
-The lowest of a supervisor's storeys: seats, engine, overseer, and then the kinds of supervisors.
+The lowest of a supervisor's storeys: seats, judge, engine, overseer, and then the kinds of supervisors.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from contextlib import suppress
 from contextvars import Context as ContextVars
 from enum import Enum
 from math import ceil, inf
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast, final
 
 from bandstand.core import ActorId, ActorStatus, SystemTag
 from bandstand.core.lowlevel import (
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from bandstand.core import Loop
     from bandstand.supervise.overseer import Overseer
 
-__all__ = ("CLOSED", "CLOSING", "OPEN", "OPENING", "Deadline", "Maker", "Seats", "Shutdown", "Stage")
+__all__ = ("CLOSED", "CLOSING", "OPEN", "OPENING", "Deadline", "End", "Household", "Maker", "Seats", "Stage")
 
 Maker: TypeAlias = "Callable[[Loop, AnySupervisorSpec, str, ContextVars], Overseer]"
 """What makes a supervisor of a spec: each kind of spec has its own."""
@@ -68,8 +68,8 @@ class Deadline(NamedTuple):
     child: ActorId
 
 
-class Shutdown(NamedTuple):
-    """End, in good order."""
+class End(NamedTuple):
+    """Somebody wants us to end, in good order."""
 
 
 class Seats:
@@ -91,8 +91,11 @@ class Seats:
         self._stage = OPENING
         self._seats: dict[str, Seat] = {}
         self._by_actor: dict[ActorId, Seat] = {}
-        # Whose init is running at this moment.
+        # Whose init is running at this moment; and what came out of the last one that did not start its child at once.
         self._launching: Seat | None = None
+        self._init_error: BaseException | None = None
+        # How many supervisors there are from the root down to this one.
+        self._depth = 1
         # Why it ends, if that is no good end.
         self._outcome: BandstandError | None = None
 
@@ -109,7 +112,7 @@ class Seats:
 
     # -- what the loop asks ------------------------------------------------------------------------------------------------
 
-    def disband(self) -> None:
+    def _disband(self) -> None:
         """The supervisor has ended, however: what is left of its children ends with it, the last one first."""
         self._stage = CLOSED
         for seat in reversed(self._seats.values()):
@@ -129,7 +132,7 @@ class Seats:
                 ActorKilled(f"supervisor {self._name!r} has ended, and its children with it"),
             )
 
-    def keep(self, actor: ActorId, estate: Any) -> None:
+    def _keep(self, actor: ActorId, estate: Any) -> None:
         """Take charge of what a child has left unread."""
         seat = self._by_actor.get(actor, self._launching)
         if seat is None or self._stage is CLOSED:
@@ -137,7 +140,7 @@ class Seats:
         else:
             seat.estate = estate
 
-    def members(self) -> Sequence[Member]:
+    def _members(self) -> Sequence[Member]:
         """What the tree shows of the children."""
         return [seat.member() for seat in self._seats.values()]
 
@@ -165,6 +168,7 @@ class Seats:
                 )
         except BandstandError:
             seat.estate = estate
+            seat.supervisor = None
             seat.phase = WAITING
             raise
         finally:
@@ -178,6 +182,8 @@ class Seats:
         self._by_actor[actor] = seat
         if self._loop.status(actor) is RUNNING:
             self._started(seat, actor)
+        else:
+            self._init_error = take_init_error(self._loop)
 
     def _cap_of(self, seat: Seat) -> int:
         seat.cap = checked_cap(self._loop, seat.spec.mailbox_cap)
@@ -186,16 +192,18 @@ class Seats:
     def _launch_supervisor(self, seat: Seat) -> ActorId:
         spec = cast("AnySupervisorSpec", seat.spec.run)
         below = seat.supervisor = self._make(self._loop, spec, seat.name, seat.context)
-        below.launch(self.actor, is_root=False)
+        below.launch(self.actor, depth=self._depth + 1)
         return below.actor
 
     def _why_it_failed(self, seat: Seat) -> BaseException | None:
         """What went wrong with a child that died inside the call that started it."""
         outcome = None if seat.supervisor is None else seat.supervisor.outcome
-        return outcome or take_init_error(self._loop)
+        error, self._init_error = self._init_error, None
+        return outcome or error
 
     def _started(self, seat: Seat, actor: ActorId) -> None:
         seat.phase = UP
+        seat.has_run = True
         seat.is_requested = seat.is_added = False
         seat.started_at = self._now()
         if seat.is_again:
@@ -222,20 +230,23 @@ class Seats:
         actor = seat.actor
         assert actor is not None
         patience = seat.spec.patience_ms
+        was = self._loop.status(actor)
         seat.phase = STOPPING
         if patience == 0:
             self._kill(seat)
         elif not seat.spec.is_supervisor:
             end_actor(self._loop, actor)
-        elif self._loop.status(actor) < ActorStatus.STOPPING:
-            send_system(self._loop, actor, Shutdown(), SystemTag.SHUTDOWN)
+        elif was < ActorStatus.STOPPING and is_open(self._loop):
+            # If the loop was asked to stop just now, it ends everybody itself.
+            send_system(self._loop, actor, End(), SystemTag.SHUTDOWN)
         if self._loop.status(actor) < ActorStatus.STOPPED:
             if patience is not None:
                 seat.timer = send_system_after(
                     self._loop, self.actor, ceil(patience), Deadline(actor), SystemTag.SHUTDOWN
                 )
-        elif self._settles_at_once():
-            # It ended inside that call: no need to wait for the message that says so.
+        elif was < ActorStatus.STOPPED and self._settles_at_once():
+            # It ended inside that call: no need to wait for the message that says so. One that had ended before, all by
+            # itself, has a cause to tell.
             self._by_actor.pop(actor, None)
             self._vacate(seat)
             self._left(seat)
@@ -289,3 +300,25 @@ class Seats:
             # It may have fired: what it sent is stale then.
             with suppress(TimerInvalid):
                 self._loop.cancel_timer(timer)
+
+
+@final
+class Household:
+    """A supervisor's children, for the loop to ask about: not on the supervisor itself, where a user might call it."""
+
+    __slots__ = ("_seats",)
+
+    def __init__(self, seats: Seats) -> None:
+        self._seats = seats
+
+    def disband(self) -> None:
+        """The supervisor has ended."""
+        self._seats._disband()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # made for this
+
+    def keep(self, actor: ActorId, estate: Any) -> None:
+        """Take charge of what a child has left unread."""
+        self._seats._keep(actor, estate)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # likewise
+
+    def members(self) -> Sequence[Member]:
+        """What the tree shows."""
+        return self._seats._members()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # likewise

@@ -7,6 +7,7 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, overload
 
 from bandstand.core import ActorId
+from bandstand.core.lowlevel import is_supervisor
 from bandstand.errors import InvalidArgument
 from bandstand.supervise.caps import check_caps
 from bandstand.supervise.dynamic import DynamicSupervisor
@@ -44,8 +45,8 @@ def spawn_supervisor(
 ) -> Overseer:
     """Start a supervisor and its children, from the first to the last.
 
-    When this returns every child has started, unless an init is a coroutine function; such children, and those behind them,
-    start once the loop runs.
+    When this returns every child has started, unless an init is a coroutine function: such children, and those behind them,
+    start once the loop runs. (An init may also end its own actor, or ask the loop to stop; then that is how it is.)
 
     A supervisor that gives up ends with `GaveUp`. If it has a parent, that actor gets its `ChildExit`; if it has none,
     nobody is left to turn to, and the whole loop ends: `run()` raises the error, an `async with` block is cancelled
@@ -55,7 +56,7 @@ def spawn_supervisor(
         loop: the loop its children live on.
         spec: who, and how.
         name: for people.
-        parent: an actor that is told of its end. (A supervisor under a supervisor is a `ChildSpec` whose `run` is a
+        parent: an actor that is told of its end; the supervisor outlives it. (A supervisor under a supervisor is a `ChildSpec` whose `run` is a
             supervisor's spec.)
 
     Raises:
@@ -69,9 +70,14 @@ def spawn_supervisor(
         raise InvalidArgument(f"spec is {spec!r}: pass a SupervisorSpec, a DynamicSpec or a PartitionSpec")
     if type(name) is not str or not name:
         raise InvalidArgument(f"name is {name!r}: pass a string that is not empty")
+    if parent is not None and is_supervisor(loop, parent):
+        raise InvalidArgument(
+            f"parent is {parent!r}, which starts its children itself: give it a ChildSpec whose run is this spec, at its start or "
+            f"with start_child()"
+        )
     check_caps(loop, spec)
     supervisor = make(loop, spec, name, copy_context())
-    supervisor.launch(parent, is_root=parent is None)
+    supervisor.launch(parent)
     supervisor.raise_failed_start()
     return supervisor
 

@@ -6,7 +6,7 @@ A spec can be made once and used often: every start of it is a new tree with new
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Concatenate, Generic, TypeAlias, TypeGuard, TypeVar
 
@@ -32,8 +32,8 @@ State = TypeVar("State")
 
 # Said twice, because mypy cannot infer a lambda from the second form alone.
 Init: TypeAlias = (
-    Callable[[Context[State]], State | Awaitable[State]]
-    | Callable[Concatenate[Context[State], ...], State | Awaitable[State]]
+    Callable[[Context[State]], State | Coroutine[Any, Any, State]]
+    | Callable[Concatenate[Context[State], ...], State | Coroutine[Any, Any, State]]
 )
 """What gives a child its state: a function, or a coroutine function, of the child's own context."""
 

@@ -114,7 +114,7 @@ def _fields(supervisor: str, failure: Failure, **more: object) -> dict[str, obje
 
 def gave_up(supervisor: str, failures: Iterable[Failure], count: int, intensity: Intensity) -> GaveUp:
     """The error of a supervisor that gives up after `count` restarts, one too many: the last failure is the last straw."""
-    told = list(failures)[-CAUSES_TOLD:]
+    told = list(failures)
     child, reason, cause = told[-1]
     error = GaveUp(
         f"supervisor {supervisor!r} gave up on child {child!r}: this would be restart {count} within "

@@ -11,7 +11,7 @@ from bandstand.errors import ChildState, InvalidArgument
 from bandstand.supervise.caps import check_caps
 from bandstand.supervise.overseer import Overseer
 from bandstand.supervise.seat import DOWN, Seat
-from bandstand.supervise.spec import ChildSpec, SupervisorSpec
+from bandstand.supervise.spec import DEEPEST, ChildSpec, SupervisorSpec, depth_of, is_supervisor_spec
 from bandstand.supervise.vocabulary import AutoShutdown
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ __all__ = ("Supervisor",)
 @final
 class Supervisor(Overseer):
     """A running supervisor: ask it about its children, have it start and stop them. `spawn_supervisor` makes one."""
+
+    spec_type = SupervisorSpec
 
     def __init__(
         self, loop: Loop, spec: SupervisorSpec, name: str, context: ContextVars, make: Maker
@@ -59,6 +61,11 @@ class Supervisor(Overseer):
                 f"would take notice"
             )
         check_caps(self._loop, spec)
+        if is_supervisor_spec(spec.run) and self._depth + depth_of(spec.run) > DEEPEST:
+            raise InvalidArgument(
+                f"child {spec.name!r} would make a tree of supervisors more than {DEEPEST} deep: no tree needs that, and its end "
+                f"would exhaust the stack"
+            )
         self._refuse_in_sequence("start a child")
         seat = self._seats[spec.name] = Seat(spec.name, spec, copy_context())
         seat.is_added = True
@@ -69,7 +76,8 @@ class Supervisor(Overseer):
 
         Raises:
             NoSuchChild: there is no child of that name.
-            ChildState: it is not down.
+            ChildState: it is not down; the supervisor is ending, or has ended; or this is called from inside a child's init
+                or a hook.
             LoopClosed, WrongThread: as for `Loop.stop_actor`.
         """
         self._enter("delete a child")

@@ -20,7 +20,7 @@ cdef class Births(Kernel):
     cpdef object _no_seat(self)
     cpdef object _perform_later(self, Cell cell, object coroutine, object context)
     @cython.locals(actor=ActorId, cell=Cell)
-    cpdef object _spawn_child(self, object behavior, object init, object name, Py_ssize_t cap, ActorId supervisor, object context, bint keeps, Cell estate)
+    cpdef object _spawn_child(self, object behavior, object init, object name, Py_ssize_t cap, object supervisor, object context, bint keeps, Cell estate)
     @cython.final
     @cython.locals(turn=Turn, before=Cell)
     cdef object _run_init(self, Cell cell, object init)
@@ -30,15 +30,19 @@ cdef class Births(Kernel):
     @cython.final
     @cython.locals(turn=Turn, actor=ActorId, supervisor=Cell)
     cdef object _born(self, Cell cell, object state)
-    @cython.locals(cell=Cell)
-    cpdef object _declare_born(self, ActorId actor, object state)
-    @cython.locals(cell=Cell)
-    cpdef object _set_family(self, ActorId actor, object family)
-    cpdef object _bury_estate(self, Cell estate)
-    @cython.locals(cell=Cell)
-    cpdef object _kill_quietly(self, ActorId actor, object cause)
-    @cython.locals(cell=Cell)
-    cpdef object _post_system_after(self, ActorId actor, Py_ssize_t ms, object data, object tag)
+    @cython.final
+    cdef ActorId _own_id(self, object target)
+    @cython.locals(actor=ActorId, cell=Cell)
+    cpdef bint _has_family(self, object target) except -1
+    @cython.locals(actor=ActorId, cell=Cell)
+    cpdef object _declare_born(self, object target, object state)
+    @cython.locals(actor=ActorId, cell=Cell)
+    cpdef object _set_family(self, object target, object family)
+    cpdef object _bury_estate(self, object estate)
+    @cython.locals(actor=ActorId, cell=Cell)
+    cpdef object _kill_quietly(self, object target, object cause)
+    @cython.locals(actor=ActorId, cell=Cell)
+    cpdef object _post_system_after(self, object target, Py_ssize_t ms, object data, object tag)
     cpdef double _now_ms(self) except? -1
     cpdef object _tell_restart(self, ActorId supervisor, ActorId child, object attempt)
     cpdef object _tell_escalation(self, ActorId supervisor)

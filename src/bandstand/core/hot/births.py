@@ -14,22 +14,25 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from bandstand.core.hot.cell import Cell
 from bandstand.core.hot.kernel import Kernel, is_coroutine
 from bandstand.core.hot.post import Hook
 from bandstand.core.numbers import DATA, INIT, PANIC, RUNNING, STOPPING, SYSTEM
 from bandstand.core.signals import ChildStart
 from bandstand.core.vocabulary import SystemTag
-from bandstand.errors import BandstandError, MaxActors, NoMemory
+from bandstand.errors import BandstandError, InvalidArgument, MaxActors, NoMemory
 
 if TYPE_CHECKING:
     from contextvars import Context
 
-    from bandstand.core.hot.cell import Cell, Family
+    from bandstand.core.hot.cell import Family
     from bandstand.core.hot.ids import ActorId
     from bandstand.core.hot.turn import Turn
     from bandstand.core.hot.wheel import Timer
 
+Count: TypeAlias = int
 Milliseconds: TypeAlias = int
+Nanoseconds: TypeAlias = int
 
 CHILD_START = SystemTag.CHILD_START
 # What an init answers that goes on by messages: a supervisor's, which waits for its children.
@@ -43,12 +46,12 @@ class Births(Kernel):
 
     def __init__(
         self,
-        loop_tag: Milliseconds,
-        max_actors: Milliseconds,
-        reserve: Milliseconds,
-        max_msgs_per_actor: Milliseconds,
-        max_actors_per_tick: Milliseconds,
-        max_tick: Milliseconds,
+        loop_tag: Count,
+        max_actors: Count,
+        reserve: Count,
+        max_msgs_per_actor: Count,
+        max_actors_per_tick: Count,
+        max_tick: Nanoseconds,
         now: Callable[[], int],
     ) -> None:
         super().__init__(
@@ -73,8 +76,8 @@ class Births(Kernel):
         behavior: Callable[..., Any],
         init: Callable[[Turn], Any] | None,
         name: str | None,
-        cap: Milliseconds,
-        supervisor: ActorId | None,
+        cap: Count,
+        supervisor: ActorId | int | None,
         context: Context | None,
         keeps: bool,
         estate: Cell | None,
@@ -86,6 +89,7 @@ class Births(Kernel):
         self._check_thread()
         if self._closed:
             raise self._missing(0)
+        self._init_error = None
         try:
             actor = self._create(behavior, None, name, cap, None, supervisor, context, True, keeps, estate)  # noqa: FBT003  # by position in C
         except MemoryError as error:
@@ -133,6 +137,7 @@ class Births(Kernel):
                 self._outer.pop()
         if cell.status >= STOPPING:
             # It wished to end, and has ended now.
+            self._init_error = cell.cause
             if is_coroutine(state):
                 state.close()
             self._exit(cell, cell.reason, cell.cause)
@@ -166,24 +171,43 @@ class Births(Kernel):
             if not supervisor.queued:
                 self._ready(supervisor)
 
-    def _declare_born(self, actor: ActorId, state: object) -> None:
+    def _own_id(self, target: object) -> ActorId:
+        """The id that a caller means, which must be one of this loop's; its actor may have ended."""
+        self._check_thread()
+        actor = self._local_id(target)
+        if actor is None:
+            raise self._missing(target)
+        return actor
+
+    def _has_family(self, target: object) -> bool:
+        """Whether an actor, if there is one, is a supervisor."""
+        actor = self._local_id(target)
+        cell = None if actor is None else actor.cell
+        return cell is not None and cell.family is not None
+
+    def _declare_born(self, target: ActorId, state: object) -> None:
         """The same, for an actor whose init has answered NOT_YET."""
+        actor = self._own_id(target)
         cell = actor.cell
         if cell is not None and cell.status == INIT:
             self._born(cell, state)
 
-    def _set_family(self, actor: ActorId, family: Family) -> None:
+    def _set_family(self, target: ActorId, family: Family) -> None:
         """Make an actor a supervisor: `family` is asked about its children from now on, and ended with it."""
+        actor = self._own_id(target)
         cell = actor.cell
         if cell is not None:
             cell.family = family
 
     def _bury_estate(self, estate: Cell) -> None:
         """There is no next incarnation: what was kept for it becomes dead letters."""
+        if type(estate) is not Cell:
+            raise InvalidArgument(f"estate is {estate!r}: pass what Family.keep was given")
         self._bury(estate)
 
-    def _kill_quietly(self, actor: ActorId, cause: BaseException | None) -> None:
+    def _kill_quietly(self, target: ActorId, cause: BaseException | None) -> None:
         """End an actor, if it has not ended: killed, if there is a cause, else stopped."""
+        actor = self._own_id(target)
         cell = actor.cell
         if cell is None:
             return
@@ -193,9 +217,10 @@ class Births(Kernel):
             self._end(cell, 0, None)
 
     def _post_system_after(
-        self, actor: ActorId, ms: Milliseconds, data: object, tag: SystemTag
+        self, target: ActorId, ms: Milliseconds, data: object, tag: SystemTag
     ) -> Timer | None:
         """Set a timer that comes on the SYSTEM lane; None if the actor has ended."""
+        actor = self._own_id(target)
         cell = actor.cell
         if cell is None:
             return None
