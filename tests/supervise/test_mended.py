@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -46,13 +47,17 @@ def crash(ctx: Context[Any]) -> None:
     raise Boom("crash")
 
 
+def fail_itself(ctx: Context[Any]) -> None:
+    ctx.loop.fail_actor(ctx.self_id, "mine")
+
+
 def child(name: str, **fields: Any) -> ChildSpec[Any]:
     return ChildSpec(name, obey, **fields)
 
 
 # --- the low door checks who is meant ---------------------------------------------------------------------------------
 
-DOORS: dict[str, Any] = {
+DOORS: dict[str, Callable[[Loop, Any], object]] = {
     "end": end_actor,
     "declare": declare_started,
     "family": lambda loop, actor: set_family(loop, actor, None),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # never looked at
@@ -133,7 +138,7 @@ def test_a_failed_start_tells_its_own_cause_not_an_older_one(loop: Loop) -> None
     settle(loop)
     assert starts == 3
     with pytest.raises(StartFailed) as caught:
-        tree.start_child(child("b", init=lambda ctx: ctx.loop.fail_actor(ctx.self_id, "mine")))
+        tree.start_child(child("b", init=fail_itself))
     assert "mine" in str(caught.value.__cause__)
     assert "old" not in str(caught.value)
 
@@ -235,7 +240,7 @@ def test_nobody_is_slipped_to_a_supervisor(loop: Loop) -> None:
 
 def test_a_parent_may_be_named_by_its_number(loop: Loop) -> None:
     boss = loop.spawn(idle)
-    tree = spawn_supervisor(loop, SupervisorSpec(), parent=int(boss))  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]  # as spawn() allows
+    tree = spawn_supervisor(loop, SupervisorSpec(), parent=int(boss))
     assert loop.status(tree.actor) is ActorStatus.RUNNING
     with pytest.raises(InvalidArgument, match="'boss' is no actor id"):
         spawn_supervisor(loop, SupervisorSpec(), parent="boss")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]  # on purpose

@@ -5,7 +5,7 @@ ways, never two at a time: `run()` owns the thread and blocks, `async with loop:
 `poll_once()` runs a single tick for whoever wants to drive it by hand.
 
 Stopping is the same in all of them. The message at hand is finished and no other begun. Every actor is ended, the
-youngest first; one whose coroutine is in flight has it cancelled and is waited for, all together for at most
+youngest first, and those under a supervisor together with it, the last child first; one whose coroutine is in flight has it cancelled and is waited for, all together for at most
 `stop_timeout_ms`. Those that have not ended by then are ended without it, loudly; their coroutines are cancelled once
 more and given a few turns of the host. Then whatever other threads have sent too late becomes dead letters, and nothing
 of the loop is left in the host, save coroutines that would not end.
@@ -31,7 +31,7 @@ class Hosted(Pumped):
     """The kernel's life. `Loop` is what to use."""
 
     def run(self, *, until_idle: bool = False, handle_signals: bool = False) -> None:
-        """Run actors on this thread until `request_stop()`; then every actor is ended, the youngest first.
+        """Run actors on this thread until `request_stop()`; then every actor is ended (G26).
 
         With `until_idle` it returns as soon as nothing is ready, no timer is pending, no async behavior is in flight
         and no descriptor is watched. It leaves the actors alive, and may be called again.
@@ -44,6 +44,7 @@ class Hosted(Pumped):
             LoopBusy: it is running already, or this thread is running another event loop.
             InvalidArgument: signals cannot be handled on this thread.
             InternalError: the runtime itself, or the clock it was given, is broken.
+            GaveUp, StartFailed: a supervisor with nobody above it has given up, or did not start.
             KeyboardInterrupt, SystemExit: a behavior raised it, or the user pressed Ctrl-C. The actors were ended.
         """
         self._refuse_closed("run")
@@ -91,6 +92,7 @@ class Hosted(Pumped):
             LoopClosed: the loop was stopped or destroyed.
             LoopBusy: called from a behavior or a hook, or while `run()` is running.
             WrongThread: called off the loop's thread.
+            GaveUp, StartFailed, InternalError, KeyboardInterrupt, SystemExit: as for `run`.
         """
         self._check_thread()
         self._refuse_closed("be polled")
@@ -137,7 +139,11 @@ class Hosted(Pumped):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End every actor, leave the event loop as it was found, and destroy the loop."""
+        """End every actor, leave the event loop as it was found, and destroy the loop.
+
+        Raises:
+            GaveUp, StartFailed, InternalError: what the loop has ended with, in place of the body's cancellation.
+        """
         host = self._guest_host
         self._closed = True
         self._halted = True

@@ -98,7 +98,7 @@ def spawn_child(
     *,
     name: str | None,
     cap: int,
-    supervisor: ActorId | None,
+    supervisor: ActorId | int | None,
     context: Context,
     keeps: bool = False,  # all by position: keywords cost a restart 3 % each
     estate: Cell | None = None,

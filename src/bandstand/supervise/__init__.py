@@ -17,9 +17,10 @@ it: children start from the first to the last and stop the other way round. A ch
 with fresh state from its init and a new id, together with those its supervisor's strategy names. A supervisor that has
 restarted too often gives up and leaves the matter to the one above; if there is none, the loop ends and says why.
 
-How the room is laid out: `spec` is what a user writes, `vocabulary` its words; `intensity`, `backoff` and `decision` are the
-arithmetic, pure, for everybody who restarts anything; `engine` is the actor, over its `seats`; `overseer` is the face that
-all supervisors share, and `supervisor`, `dynamic` and `partition` are the kinds there are; `story` is what they say.
+How the room is laid out: `spec` is what a user writes, `vocabulary` its words, `checks` and `caps` what it must keep to;
+`intensity`, `backoff` and `decision` are the arithmetic, pure, for everybody who restarts anything. A supervisor is built in
+storeys: `seats`, its children, each a `seat`; `judge`, what it makes of their ends; `engine`, the actor; `overseer`, the face
+that all kinds share. `supervisor`, `dynamic` and `partition` are the kinds, `spawn` starts them, `story` is what they say.
 """
 
 from bandstand.supervise.backoff import Backoff as Backoff

@@ -31,7 +31,7 @@ from bandstand.core.lowlevel import (
     set_family,
     spawn_child,
 )
-from bandstand.errors import ActorKilled
+from bandstand.errors import ActorKilled, NoSuchActor
 from bandstand.supervise import story
 from bandstand.supervise.intensity import Intensity
 from bandstand.supervise.judge import Judge, Restart
@@ -57,7 +57,7 @@ class Engine(Judge):
         self, loop: Loop, name: str, context: ContextVars, make: Maker, intensity: Intensity
     ) -> None:
         super().__init__(loop, name, context, make, intensity)
-        self._parent: ActorId | None = None
+        self._parent: ActorId | int | None = None
         # Whoever started us knows already why that failed.
         self._is_told = False
         self._has_wondered = False
@@ -69,7 +69,7 @@ class Engine(Judge):
 
     # -- being an actor ------------------------------------------------------------------------------------------------------
 
-    def launch(self, parent: ActorId | None, *, depth: int = 1) -> None:
+    def launch(self, parent: ActorId | int | None, *, depth: int = 1) -> None:
         """Make the actor and start the children. `spawn_supervisor` and a supervisor above call it, once."""
         self._parent = parent
         self._depth = depth
@@ -279,4 +279,10 @@ class Engine(Judge):
         """Whether nobody would hear of a bad end: neither somebody above, nor whoever asked for a start that failed."""
         if self._is_told:
             return False
-        return self._parent is None or self._loop.status(self._parent) >= ActorStatus.STOPPING
+        if self._parent is None:
+            return True
+        try:
+            return self._loop.status(self._parent) >= ActorStatus.STOPPING
+        except NoSuchActor:
+            # It was named by its number, which names nobody any more.
+            return True

@@ -188,7 +188,7 @@ class SupervisorSpec:
             for child in self.children:
                 if child.significant:
                     raise InvalidArgument(
-                        f"auto_shutdown is NEVER and child {child.name!r} has significant True: nobody would take notice; "
+                        f"SupervisorSpec: auto_shutdown is NEVER and child {child.name!r} has significant True: nobody would take notice; "
                         f"choose ANY_SIGNIFICANT or ALL_SIGNIFICANT"
                     )
 
