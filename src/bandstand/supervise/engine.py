@@ -33,10 +33,12 @@ from bandstand.core.lowlevel import (
 )
 from bandstand.errors import ActorKilled, NoSuchActor
 from bandstand.supervise import story
+from bandstand.supervise.household import Household
 from bandstand.supervise.intensity import Intensity
 from bandstand.supervise.judge import Judge, Restart
 from bandstand.supervise.seat import DOWN, STARTING, STOPPING, UP, WAITING, Seat
-from bandstand.supervise.seats import CLOSED, CLOSING, OPEN, OPENING, Deadline, End, Household, Maker
+from bandstand.supervise.seats import Maker
+from bandstand.supervise.stage import CLOSED, CLOSING, OPEN, OPENING, Deadline, End
 from bandstand.supervise.vocabulary import Strategy
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from bandstand.supervise import story
 from bandstand.supervise.decision import RESTART, Fate, ends_supervisor, plan_restart, who_restarts
 from bandstand.supervise.intensity import History, Intensity
 from bandstand.supervise.seat import DOWN, STARTING, WAITING, Seat
-from bandstand.supervise.seats import CLOSED, CLOSING, OPENING, Maker, Seats
+from bandstand.supervise.seats import Maker, Seats
+from bandstand.supervise.stage import CLOSED, CLOSING, OPENING
 from bandstand.supervise.vocabulary import AutoShutdown, ChildMode, Strategy
 
 if TYPE_CHECKING:

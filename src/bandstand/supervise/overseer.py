@@ -11,7 +11,7 @@ from bandstand.errors import BandstandError, ChildState, NoSuchChild
 from bandstand.supervise import story
 from bandstand.supervise.engine import Engine
 from bandstand.supervise.seat import DOWN, STOPPING, UP, ChildInfo, Seat
-from bandstand.supervise.seats import CLOSED, CLOSING
+from bandstand.supervise.stage import CLOSED, CLOSING
 
 __all__ = ("Counts", "Overseer")
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import Context as ContextVars
-from enum import Enum
 from math import ceil, inf
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from bandstand.core import ActorId, ActorStatus, SystemTag
 from bandstand.core.lowlevel import (
@@ -29,47 +28,22 @@ from bandstand.core.lowlevel import (
 from bandstand.errors import ActorKilled, BandstandError, ChildState, TimerInvalid
 from bandstand.supervise.seat import DOWN, STARTING, STOPPING, UP, WAITING, Seat
 from bandstand.supervise.spec import AnySupervisorSpec
+from bandstand.supervise.stage import CLOSED, CLOSING, OPENING, Deadline, End
 from bandstand.supervise.vocabulary import ChildMode
 
 if TYPE_CHECKING:
     from bandstand.core import Loop
     from bandstand.supervise.overseer import Overseer
 
-__all__ = ("CLOSED", "CLOSING", "OPEN", "OPENING", "Deadline", "End", "Household", "Maker", "Seats", "Stage")
+__all__ = ("Maker", "Seats")
 
 Maker: TypeAlias = "Callable[[Loop, AnySupervisorSpec, str, ContextVars], Overseer]"
 """What makes a supervisor of a spec: each kind of spec has its own."""
 
 
-class Stage(Enum):
-    """Where a supervisor stands."""
-
-    OPENING = "opening"
-    """Its children start for the first time."""
-    OPEN = "open"
-    CLOSING = "closing"
-    """Its children stop, and then it ends."""
-    CLOSED = "closed"
-
-
-# As with `Phase`: names of their own are quicker to ask for.
-OPENING: Final = Stage.OPENING
-OPEN: Final = Stage.OPEN
-CLOSING: Final = Stage.CLOSING
-CLOSED: Final = Stage.CLOSED
 RUNNING: Final = ActorStatus.RUNNING
 # When a child started that has not: it has lived for less than any time.
 NEVER: Final = inf
-
-
-class Deadline(NamedTuple):
-    """A child that was stopped should have ended by now."""
-
-    child: ActorId
-
-
-class End(NamedTuple):
-    """Somebody wants us to end, in good order."""
 
 
 class Seats:
@@ -300,25 +274,3 @@ class Seats:
             # It may have fired: what it sent is stale then.
             with suppress(TimerInvalid):
                 self._loop.cancel_timer(timer)
-
-
-@final
-class Household:
-    """A supervisor's children, for the loop to ask about: not on the supervisor itself, where a user might call it."""
-
-    __slots__ = ("_seats",)
-
-    def __init__(self, seats: Seats) -> None:
-        self._seats = seats
-
-    def disband(self) -> None:
-        """The supervisor has ended."""
-        self._seats._disband()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # made for this
-
-    def keep(self, actor: ActorId, estate: Any) -> None:
-        """Take charge of what a child has left unread."""
-        self._seats._keep(actor, estate)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # likewise
-
-    def members(self) -> Sequence[Member]:
-        """What the tree shows."""
-        return self._seats._members()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # likewise
