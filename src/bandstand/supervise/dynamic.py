@@ -36,6 +36,8 @@ class DynamicSupervisor(Overseer):
     keeps_ended = False
     stops_together = True
 
+    __slots__ = ("_serials", "_spec")
+
     spec_type = DynamicSpec
 
     def __init__(self, loop: Loop, spec: DynamicSpec, name: str, context: ContextVars, make: Maker) -> None:

@@ -52,6 +52,15 @@ SYSTEM = Lane.SYSTEM
 class Engine(Judge):
     """A supervisor as an actor."""
 
+    __slots__ = (
+        "_has_wondered",
+        "_is_busy",
+        "_is_in_init",
+        "_is_stopping_all",
+        "_is_told",
+        "_parent",
+    )
+
     # Whether children are stopped all at once when the supervisor ends: those of one shape do not build on each other.
     stops_together = False
 
@@ -257,11 +266,11 @@ class Engine(Judge):
                 if seat.can_start:
                     # We are being ended ourselves.
                     return
-            if seat.phase is STARTING or (seat.is_gated and self.strategy is not Strategy.ONE_FOR_ONE):
+            if seat.phase is STARTING or (seat.is_gated and self._strategy is not Strategy.ONE_FOR_ONE):
                 return
         if self._stage is OPENING:
             self._stage = OPEN
-            self._is_loose = self.strategy is Strategy.ONE_FOR_ONE
+            self._is_loose = self._strategy is Strategy.ONE_FOR_ONE
             if not self._is_in_init:
                 declare_started(self._loop, self.actor)
 

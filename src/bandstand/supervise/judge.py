@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bandstand.core import ActorStatus, ExitReason, SystemTag
 from bandstand.core.lowlevel import send_system_after, tell_escalation
-from bandstand.errors import BandstandError, ChildState, LoopClosed, MaxActors, NoMemory, NoSuchActor
+from bandstand.errors import BandstandError, MaxActors, NoMemory
 from bandstand.supervise import story
 from bandstand.supervise.decision import RESTART, Fate, ends_supervisor, plan_restart, who_restarts
 from bandstand.supervise.intensity import History, Intensity
@@ -44,13 +44,23 @@ class Restart(NamedTuple):
 class Judge(Seats):
     """A supervisor's judgement."""
 
-    strategy = ONE_FOR_ONE
-    auto_shutdown = AutoShutdown.NEVER
+    __slots__ = (
+        "_auto_shutdown",
+        "_failures",
+        "_gate",
+        "_history",
+        "_intensity",
+        "_is_loose",
+        "_strategy",
+        "_tokens",
+    )
 
     def __init__(
         self, loop: Loop, name: str, context: ContextVars, make: Maker, intensity: Intensity
     ) -> None:
         super().__init__(loop, name, context, make)
+        self._strategy: Strategy = ONE_FOR_ONE
+        self._auto_shutdown: AutoShutdown = AutoShutdown.NEVER
         self._intensity = intensity
         self._history = History()
         # The last failures, for the story: no more than it takes to give up, because with its traceback an exception
@@ -93,13 +103,13 @@ class Judge(Seats):
         seat.phase = WAITING
         seat.restarts += 1
         seat.is_again = True
-        siblings = () if self.strategy is ONE_FOR_ONE else self._mark_siblings(seat)
+        siblings = () if self._strategy is ONE_FOR_ONE else self._mark_siblings(seat)
         if story.is_heard(WARNING):
             story.log_restart(self._name, failure, seat.restarts, delay_ms, siblings)
         if delay_ms > 0:
             self._wait(seat, delay_ms)
         elif self._is_loose:
-            self._start_again(seat)
+            self._start(seat)
 
     def _left(self, seat: Seat) -> None:
         self._forgive(seat)
@@ -124,7 +134,7 @@ class Judge(Seats):
                 for other in self._seats.values()
                 if other is not seat and other.spec.significant
             ]
-            if ends_supervisor(self.auto_shutdown, others):
+            if ends_supervisor(self._auto_shutdown, others):
                 self._begin_end(None)
 
     def _mark_siblings(self, seat: Seat) -> Sequence[str]:
@@ -133,7 +143,7 @@ class Judge(Seats):
         self._close_gate()
         seats = list(self._seats.values())
         siblings: list[str] = []
-        for place in who_restarts(self.strategy, seats.index(seat), len(seats)):
+        for place in who_restarts(self._strategy, seats.index(seat), len(seats)):
             other = seats[place]
             if other is seat or other.is_held:
                 continue
@@ -172,19 +182,11 @@ class Judge(Seats):
             self._send_away(seat)
 
     def _start_again(self, seat: Seat) -> None:
-        """Start a child of our own accord. If that fails at once, its exit is on its way to us, behind what waits already."""
-        try:
-            self._start(seat)
-        except (MaxActors, NoMemory) as error:
-            if self._stage is OPENING and not seat.is_again:
-                self._start_failed(seat, error)
-            else:
-                # There is no actor whose exit could come: the message that says so does.
-                self._wait(seat, NO_ROOM_MS, error)
-            return
-        except (ChildState, LoopClosed, NoSuchActor):
-            # We are being ended ourselves, from inside an init.
-            return
+        """Start a child of our own accord. If that fails at once, its exit is on its way to us, behind what waits already.
+
+        Except while we open: then whoever opens us is to know at once.
+        """
+        self._start(seat)
         if self._stage is OPENING and seat.phase is STARTING and not seat.is_again:
             actor = seat.actor
             assert actor is not None
@@ -193,14 +195,25 @@ class Judge(Seats):
                 cause = self._why_it_failed(seat)
                 self._vacate(seat)
                 self._start_failed(seat, cause)
-        # Of a restart that failed, its exit tells the cause.
-        self._init_error = None
+
+    def _no_start(self, seat: Seat, error: BandstandError) -> None:
+        if seat.is_requested:
+            # Whoever asked for it is told.
+            raise error
+        if not isinstance(error, (MaxActors, NoMemory)):
+            # We are being ended ourselves, from inside an init.
+            return
+        if self._stage is OPENING and not seat.is_again:
+            self._start_failed(seat, error)
+        else:
+            # There is no actor whose exit could come: the message that says so does.
+            self._wait(seat, NO_ROOM_MS, error)
 
     def _wait(self, seat: Seat, ms: float, error: BandstandError | None = None) -> None:
         """Wait before a restart: for the seat alone, or for the whole group."""
         restart = Restart(seat, next(self._tokens), error)
         seat.token = restart.token
-        if self.strategy is ONE_FOR_ONE or error is not None:
+        if self._strategy is ONE_FOR_ONE or error is not None:
             seat.is_gated = True
         else:
             self._close_gate()

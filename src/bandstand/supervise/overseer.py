@@ -35,6 +35,8 @@ class Overseer(Engine):
     of its own children, nor by an observer while it is at work: they raise `ChildState`.
     """
 
+    __slots__ = ()
+
     # What a supervisor of this kind is made of.
     spec_type: ClassVar[type] = object
 

@@ -48,6 +48,8 @@ def place_of(key: str | bytes | int, partitions: int) -> int:
 class PartitionSupervisor(Overseer):
     """A running supervisor of the partitions of one child. `spawn_supervisor` makes one of a `PartitionSpec`."""
 
+    __slots__ = ("_spec",)
+
     spec_type = PartitionSpec
 
     def __init__(self, loop: Loop, spec: PartitionSpec, name: str, context: ContextVars, make: Maker) -> None:

@@ -47,7 +47,29 @@ NEVER: Final = inf
 
 
 class Seats:
-    """A supervisor's children."""
+    """A supervisor's children.
+
+    It and the storeys above have slots: with so many attributes Python's own way of keeping them becomes slow.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_by_actor",
+        "_context",
+        "_depth",
+        "_init_error",
+        "_launching",
+        "_loop",
+        "_make",
+        "_me",
+        "_name",
+        "_now",
+        "_outcome",
+        "_seats",
+        "_spawn",
+        "_stage",
+        "_tell_restart",
+    )
 
     # Whether a child that is not started again by itself is still known, to be started on request.
     keeps_ended = True
@@ -121,7 +143,7 @@ class Seats:
     # -- one seat --------------------------------------------------------------------------------------------------------------------
 
     def _start(self, seat: Seat) -> None:
-        """Start one child; its phase says how it went. Raises if there is no room for it."""
+        """Start one child; its phase says how it went. If there is no room for it, `_no_start` decides."""
         seat.phase = STARTING
         seat.started_at = NEVER
         estate, seat.estate = seat.estate, None
@@ -140,17 +162,22 @@ class Seats:
                     seat.keeps,
                     estate,
                 )
-        except BandstandError:
+        except BandstandError as error:
+            self._launching = seat.supervisor = None
             seat.estate = estate
-            seat.supervisor = None
             seat.phase = WAITING
-            raise
-        finally:
-            self._launching = None
+            self._no_start(seat, error)
+            return
+        self._launching = None
         if self._stage is CLOSED:
             # We were ended from inside its init, and it was not among those who ended with us.
             self._end_with_us(actor)
-            raise ChildState(f"supervisor {self._name!r} was ended while child {seat.name!r} was starting")
+            seat.phase = WAITING
+            self._no_start(
+                seat,
+                ChildState(f"supervisor {self._name!r} was ended while child {seat.name!r} was starting"),
+            )
+            return
         # The name points to the new one before anybody is told of it.
         seat.actor = actor
         self._by_actor[actor] = seat
@@ -158,6 +185,10 @@ class Seats:
             self._started(seat, actor)
         else:
             self._init_error = take_init_error(self._loop)
+
+    def _no_start(self, seat: Seat, error: BandstandError) -> None:  # noqa: ARG002  # the judge looks at it
+        """There is no room for a child, or no supervisor any more. The judge above overrides it."""
+        raise error
 
     def _cap_of(self, seat: Seat) -> int:
         seat.cap = checked_cap(self._loop, seat.spec.mailbox_cap)

@@ -25,6 +25,8 @@ __all__ = ("Supervisor",)
 class Supervisor(Overseer):
     """A running supervisor: ask it about its children, have it start and stop them. `spawn_supervisor` makes one."""
 
+    __slots__ = ("_spec",)
+
     spec_type = SupervisorSpec
 
     def __init__(
@@ -32,8 +34,8 @@ class Supervisor(Overseer):
     ) -> None:
         super().__init__(loop, name, context, make, spec.restarts)
         self._spec = spec
-        self.strategy = spec.strategy
-        self.auto_shutdown = spec.auto_shutdown
+        self._strategy = spec.strategy
+        self._auto_shutdown = spec.auto_shutdown
 
     def start_child(self, spec: ChildSpec[Any]) -> ActorId:
         """Add a child at the end, and start it.
@@ -55,7 +57,7 @@ class Supervisor(Overseer):
             raise InvalidArgument(
                 f"supervisor {self._name!r} has a child {spec.name!r} already: names are unique among siblings"
             )
-        if spec.significant and self.auto_shutdown is AutoShutdown.NEVER:
+        if spec.significant and self._auto_shutdown is AutoShutdown.NEVER:
             raise InvalidArgument(
                 f"child {spec.name!r} has significant True and auto_shutdown of supervisor {self._name!r} is NEVER: nobody "
                 f"would take notice"
