@@ -157,12 +157,9 @@ def test_jitter_leads_neither_below_nothing_nor_above_the_maximum(chance: float,
 @pytest.mark.spec("J20")
 @pytest.mark.guarantee("G49")
 @pytest.mark.once
-@given(backoff=backoffs(), stored=st.just(0.0) | NUMBERS, chance=CHANCES)
-def test_a_stable_period_makes_it_the_first_time_again(
-    backoff: Backoff, stored: float, chance: float
-) -> None:
-    assert backoff.after(stored, was_stable=True, chance=chance) == backoff.after(0, chance=chance)
-    assert backoff.after(stored, was_stable=True).stored_ms == backoff.initial_ms
+@given(backoff=backoffs(), chance=CHANCES)
+def test_with_nothing_stored_it_is_the_first_time(backoff: Backoff, chance: float) -> None:
+    assert backoff.after(0, chance=chance).stored_ms == backoff.initial_ms
 
 
 # --- in a supervisor --------------------------------------------------------------------------------------------------------

@@ -207,7 +207,7 @@ def use_specs() -> SupervisorSpec:
     ChildSpec("times", count, new_counter, shutdown=2)
     assert_type(child.is_supervisor, bool)
     assert_type(child.patience_ms, float | None)
-    assert_type(Backoff().after(100, was_stable=True, chance=0.1), Wait)
+    assert_type(Backoff().after(100, chance=0.1), Wait)
     spec = SupervisorSpec(
         children=[
             child,

@@ -62,15 +62,14 @@ class Backoff:
                 f"Backoff: factor is {self.factor!r}: pass a number from 1 on; delays do not shrink while a child keeps failing"
             )
 
-    def after(self, stored_ms: float, *, was_stable: bool = False, chance: float = 0.5) -> Wait:
+    def after(self, stored_ms: float, *, chance: float = 0.5) -> Wait:
         """The delay after one more abnormal exit.
 
         Args:
-            stored_ms: what the last `Wait` said to remember; 0 the first time.
-            was_stable: whether the child had lived through a stable period, which makes this the first time again.
+            stored_ms: what the last `Wait` said to remember; 0 the first time, and after a stable period.
             chance: a random number from 0 to 1, for the jitter.
         """
-        if stored_ms <= 0 or was_stable:
+        if stored_ms <= 0:
             stored = float(self.initial_ms)
         else:
             stored = min(stored_ms * self.factor, self.max_ms)

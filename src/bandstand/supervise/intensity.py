@@ -16,6 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
+from bandstand.supervise.checks import check_intensity
+
 __all__ = ("History", "Intensity", "Restarts")
 
 # A list is copied, to forget what lies before the window, when that is this long and more than the window itself.
@@ -77,10 +79,17 @@ class Restarts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Intensity:
-    """At most `limit` restarts within `period_ms` milliseconds."""
+    """At most `limit` restarts within `period_ms` milliseconds.
+
+    Raises:
+        InvalidArgument: a value has no sense.
+    """
 
     limit: int = 3
     period_ms: float = 5000
+
+    def __post_init__(self) -> None:
+        check_intensity("Intensity", self.limit, self.period_ms)
 
     def add(self, history: History, now: float) -> Restarts:
         """Add a restart at `now`, which is not before those of the history."""
