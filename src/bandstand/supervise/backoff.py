@@ -69,10 +69,7 @@ class Backoff:
             stored_ms: what the last `Wait` said to remember; 0 the first time, and after a stable period.
             chance: a random number from 0 to 1, for the jitter.
         """
-        if stored_ms <= 0:
-            stored = float(self.initial_ms)
-        else:
-            stored = min(stored_ms * self.factor, self.max_ms)
+        stored = float(self.initial_ms) if stored_ms <= 0 else min(stored_ms * self.factor, self.max_ms)
         waited = stored
         if self.jitter_ms:
             waited = min(max(0.0, stored + (2 * chance - 1) * self.jitter_ms), self.max_ms)
