@@ -1,12 +1,16 @@
 """What the loop asks of a supervisor about its children."""
 
+# It is part of the supervisor, and apart from it only so that no user meets these calls there.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
 from bandstand.core import ActorId
-from bandstand.core.lowlevel import Member
+from bandstand.core.lowlevel import Member, bury_estate
+from bandstand.supervise.stage import CLOSED
 
 if TYPE_CHECKING:
     from bandstand.supervise.seats import Seats
@@ -18,19 +22,24 @@ __all__ = ("Household",)
 class Household:
     """A supervisor's children, for the loop to ask about: not on the supervisor itself, where a user might call it."""
 
-    __slots__ = ("_seats",)
+    __slots__ = ("_of",)
 
-    def __init__(self, seats: Seats) -> None:
-        self._seats = seats
+    def __init__(self, of: Seats) -> None:
+        self._of = of
 
     def disband(self) -> None:
-        """The supervisor has ended."""
-        self._seats._disband()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # made for this
+        """The supervisor has ended: so do its children."""
+        self._of._disband()  # noqa: SLF001
 
     def keep(self, actor: ActorId, estate: Any) -> None:
-        """Take charge of what a child has left unread."""
-        self._seats._keep(actor, estate)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # likewise
+        """Take charge of what a child has left unread, perhaps one whose init is still running."""
+        of = self._of
+        seat = of._by_actor.get(actor, of._launching)  # noqa: SLF001
+        if seat is None or of._stage is CLOSED:  # noqa: SLF001
+            bury_estate(of._loop, estate)  # noqa: SLF001
+        else:
+            seat.estate = estate
 
     def members(self) -> Sequence[Member]:
-        """What the tree shows."""
-        return self._seats._members()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # likewise
+        """What the tree shows of the children."""
+        return [seat.member() for seat in self._of._seats.values()]  # noqa: SLF001

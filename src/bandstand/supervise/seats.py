@@ -5,15 +5,14 @@ The lowest of a supervisor's storeys: seats, judge, engine, overseer, and then t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context as ContextVars
 from math import ceil, inf
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from bandstand.core import ActorId, ActorStatus, SystemTag
 from bandstand.core.lowlevel import (
-    Member,
     bury_estate,
     checked_cap,
     clock_of,
@@ -127,18 +126,6 @@ class Seats:
                 actor,
                 ActorKilled(f"supervisor {self._name!r} has ended, and its children with it"),
             )
-
-    def _keep(self, actor: ActorId, estate: Any) -> None:
-        """Take charge of what a child has left unread."""
-        seat = self._by_actor.get(actor, self._launching)
-        if seat is None or self._stage is CLOSED:
-            bury_estate(self._loop, estate)
-        else:
-            seat.estate = estate
-
-    def _members(self) -> Sequence[Member]:
-        """What the tree shows of the children."""
-        return [seat.member() for seat in self._seats.values()]
 
     # -- one seat --------------------------------------------------------------------------------------------------------------------
 
