@@ -31,7 +31,7 @@ from bandstand.core.lowlevel import (
     set_family,
     spawn_child,
 )
-from bandstand.errors import ActorKilled, NoSuchActor
+from bandstand.errors import NoSuchActor
 from bandstand.supervise import story
 from bandstand.supervise.household import Household
 from bandstand.supervise.intensity import Intensity
@@ -142,6 +142,8 @@ class Engine(Judge):
         seat = self._by_actor.pop(child, None)
         if seat is None:
             # Its end was accounted for when it happened.
+            if self._untold:
+                self._tell(child, reason, cause)
             return
         phase = seat.phase
         if self._is_loose and phase is UP and not seat.must_end:
@@ -156,8 +158,8 @@ class Engine(Judge):
         self._vacate(seat)
         if phase is STOPPING or seat.must_end or self._stage is CLOSING:
             # It was told to end, or was about to be; if it failed by itself, nobody else would say so.
-            if reason is not ExitReason.NORMAL and not isinstance(cause, ActorKilled):
-                story.log_end(self._name, (seat.name, reason, cause), "was just stopping")
+            self._untold[child] = seat.name
+            self._tell(child, reason, cause)
             self._left(seat)
         elif (
             phase is STARTING

@@ -11,9 +11,9 @@ from logging import WARNING
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
-from bandstand.core import ActorStatus, ExitReason, SystemTag
+from bandstand.core import ActorId, ActorStatus, ExitReason, SystemTag
 from bandstand.core.lowlevel import send_system_after, tell_escalation
-from bandstand.errors import BandstandError, MaxActors, NoMemory
+from bandstand.errors import ActorKilled, BandstandError, MaxActors, NoMemory
 from bandstand.supervise import story
 from bandstand.supervise.decision import RESTART, Fate, ends_supervisor, plan_restart, who_restarts
 from bandstand.supervise.intensity import History, Intensity
@@ -136,6 +136,12 @@ class Judge(Seats):
             ]
             if ends_supervisor(self._auto_shutdown, others):
                 self._begin_end(None)
+
+    def _tell(self, child: ActorId, reason: ExitReason, cause: BaseException | None) -> None:
+        """Say that a child has failed that was being stopped anyway, unless we have killed it."""
+        name = self._untold.pop(child, None)
+        if name is not None and reason is not ExitReason.NORMAL and not isinstance(cause, ActorKilled):
+            story.log_end(self._name, (name, reason, cause), "was just stopping")
 
     def _mark_siblings(self, seat: Seat) -> Sequence[str]:
         """Note who is started again together with a child that is, and who must end for it; the names of the former."""

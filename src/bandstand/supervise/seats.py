@@ -68,6 +68,7 @@ class Seats:
         "_spawn",
         "_stage",
         "_tell_restart",
+        "_untold",
     )
 
     # Whether a child that is not started again by itself is still known, to be started on request.
@@ -86,6 +87,8 @@ class Seats:
         self._stage = OPENING
         self._seats: dict[str, Seat] = {}
         self._by_actor: dict[ActorId, Seat] = {}
+        # Those who ended by themselves and were accounted for before their exit was heard, with their names.
+        self._untold: dict[ActorId, str] = {}
         # Whose init is running at this moment; and what came out of the last one that did not start its child at once.
         self._launching: Seat | None = None
         self._init_error: BaseException | None = None
@@ -236,9 +239,11 @@ class Seats:
                 seat.timer = send_system_after(
                     self._loop, self.actor, ceil(patience), Deadline(actor), SystemTag.SHUTDOWN
                 )
-        elif was < ActorStatus.STOPPED and self._settles_at_once():
-            # It ended inside that call: no need to wait for the message that says so. One that had ended before, all by
-            # itself, has a cause to tell.
+        elif self._settles_at_once():
+            # It ended inside that call: no need to wait for the message that says so. If it had ended before, all by
+            # itself, that message has a cause to tell.
+            if was >= ActorStatus.STOPPED:
+                self._untold[actor] = seat.name
             self._by_actor.pop(actor, None)
             self._vacate(seat)
             self._left(seat)
