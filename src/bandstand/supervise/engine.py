@@ -12,8 +12,8 @@ restart is one more message, behind those that wait already.
 What follows from an end is decided by the pure functions of `decision`. Under ONE_FOR_ONE seats have nothing to do with each
 other once all have started, and a restart touches one seat only: no walk over the others.
 
-Refused: a queue of steps to be carried out, which must be patched whenever a child dies in the middle of it; asking by
-messages to start and stop children (a call on the loop's own thread can as well answer at once); a task for each child.
+Refused: a queue of steps, which must be patched whenever a child dies in the middle of it; asking by messages to start and
+stop children (a call on the loop's own thread can answer at once); a task for each child.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class Engine(Judge):
             return
         self._vacate(seat)
         if phase is STOPPING or seat.must_end or self._stage is CLOSING:
-            # It was told to end, or was about to be; if it failed by itself, nobody else would say so.
+            # Told to end, or about to be; if it failed by itself, nobody else would say so.
             self._untold[child] = seat.name
             self._tell(child, reason, cause)
             self._left(seat)
@@ -277,7 +277,7 @@ class Engine(Judge):
                 declare_started(self._loop, self.actor)
 
     def _settles_at_once(self) -> bool:
-        # A start that failed at once is undone at once, so that whoever asked for it can be told.
+        # A start that failed at once is undone at once: whoever asked for it is told.
         return self._is_in_init or super()._settles_at_once()
 
     def _conclude(self) -> None:
@@ -296,6 +296,5 @@ class Engine(Judge):
             return True
         try:
             return self._loop.status(self._parent) >= ActorStatus.STOPPING
-        except NoSuchActor:
-            # It was named by its number, which names nobody any more.
+        except NoSuchActor:  # it was named by its number, which names nobody any more
             return True
