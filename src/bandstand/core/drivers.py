@@ -131,8 +131,7 @@ class Drivers:
         _enter_task(host, task)
         try:
             value = step.begin(job, fresh)
-        except BaseException:
-            # Whatever it raised is its actor's; the driver is as good as before.
+        except BaseException:  # whatever it raised is its actor's; the driver is as good as before
             self.offer(driver)
             raise
         finally:

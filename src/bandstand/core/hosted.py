@@ -59,8 +59,9 @@ class Hosted(Pumped):
             try:
                 host.call_soon()
                 host.run()
-            except BaseException:
-                # Ctrl-C in the host itself: no behavior is running, so the actors can be ended as in any stop.
+            except (
+                BaseException
+            ):  # Ctrl-C in the host itself: no behavior runs, the actors end as in any stop
                 self._closed = True
                 self._halted = True
                 raise

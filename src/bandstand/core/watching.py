@@ -58,8 +58,7 @@ class Watching(Hosted):
             poller = self._make_poller()
             self._make_room(poller, fd)
             poller.add(fd, actor, interest)
-        except BaseException:
-            # Nothing is watched: the books must not say so, whatever went wrong.
+        except BaseException:  # whatever went wrong, nothing is watched, and the books must not say so
             self._end_watch(actor)
             self._watched_fds -= 1
             raise
