@@ -70,5 +70,5 @@ soak: ready ## run for long under load
 
 clean: ## remove everything the verbs made
 	rm -rf .venv .venvs build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	rm -rf src/*.egg-info src/bandstand/core/hot/*.so src/bandstand/core/hot/_stamp.json
+	rm -rf src/*.egg-info src/bandstand/*/hot/*.so src/bandstand/*/hot/_stamp.json
 	find src tests tools bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -21,8 +21,10 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
-PACKAGE = "bandstand.core.hot"
-HOT = Path("src", *PACKAGE.split("."))
+# Lowest first: each may cimport the declarations of all those before it. Nobody needs to tell Cython where they lie: it
+# looks from the root of the package that a source belongs to, which is src. It also keeps track of who cimports whom,
+# across packages too, and translates anew what has changed below; then the C file is newer than the extension.
+PACKAGES = ("bandstand.core.hot", "bandstand.service.hot")
 GENERATED = Path("build", "cython")
 FLAGS = ["-O3", "-g0"]
 DIRECTIVES = {
@@ -44,27 +46,39 @@ def switch() -> str:
     return value
 
 
-def hot_modules() -> tuple[str, ...]:
-    """Read MODULES from the hot package without importing it."""
-    tree = ast.parse((ROOT / HOT / "__init__.py").read_text("utf-8"))
+def source(package: str) -> Path:
+    """Where a hot package lies, from the root."""
+    return Path("src", *package.split("."))
+
+
+def below(package: str) -> tuple[Path, ...]:
+    """Where the packages lie whose declarations this one rests on, lowest first."""
+    return tuple(source(lower) for lower in PACKAGES[: PACKAGES.index(package)])
+
+
+def hot_modules(package: str) -> tuple[str, ...]:
+    """Read MODULES from a hot package without importing it."""
+    door = source(package) / "__init__.py"
+    tree = ast.parse((ROOT / door).read_text("utf-8"))
     for node in tree.body:
         if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["MODULES"]:
             return tuple(ast.literal_eval(node.value))
-    raise SystemExit(f"{HOT / '__init__.py'} assigns no MODULES: nothing says what to compile")
+    raise SystemExit(f"{door} assigns no MODULES: nothing says what to compile")
 
 
-def digest(name: str, cython_version: str) -> str:
+def digest(package: str, name: str, cython_version: str) -> str:
     """Compute the stamp's digest with the function that will check it, loaded apart from the package."""
     spec = importlib.util.spec_from_file_location("_mode", ROOT / "src" / "bandstand" / "mode.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return str(module.digest(str(ROOT / HOT), name, cython_version))
+    lower = [str(ROOT / folder) for folder in below(package)]
+    return str(module.digest(str(ROOT / source(package)), name, cython_version, lower))
 
 
 class BuildHot(build_ext):
-    """Translate, compile and stamp the hot modules: all of them or none."""
+    """Translate, compile and stamp the hot modules: all of them, of every package, or none."""
 
     def run(self) -> None:
         if not self.extensions:
@@ -96,7 +110,10 @@ class BuildHot(build_ext):
             raise RuntimeError("Cython is not installed") from error
         cython_version = str(cython.__version__)
         # Before compiling: a source edited meanwhile must show as stale afterwards.
-        digests = {name: digest(name, cython_version) for name in self._names()}
+        digests = {
+            package: {name: digest(package, name, cython_version) for name in names}
+            for package, names in self._names().items()
+        }
         settings = repr((sorted(DIRECTIVES.items()), FLAGS, cython_version))
         note = ROOT / GENERATED / "settings"
         changed = not note.exists() or note.read_text("utf-8") != settings
@@ -119,16 +136,25 @@ class BuildHot(build_ext):
         super().run()
         note.parent.mkdir(parents=True, exist_ok=True)
         note.write_text(settings, "utf-8")
-        self._stamp({"cython": cython_version, "modules": digests})
+        for package, modules in digests.items():
+            self._stamp(package, {"cython": cython_version, "modules": modules})
 
-    def _folder(self) -> Path:
-        return ROOT / HOT if self.inplace else Path(self.build_lib, *PACKAGE.split("."))
+    def _folder(self, package: str) -> Path:
+        return ROOT / source(package) if self.inplace else self._built(package)
 
-    def _names(self) -> list[str]:
-        return [str(ext.name).rpartition(".")[2] for ext in self.extensions]
+    def _built(self, package: str) -> Path:
+        return Path(self.build_lib, *package.split("."))
 
-    def _stamp(self, stamp: dict[str, Any]) -> None:
-        path = self._folder() / "_stamp.json"
+    def _names(self) -> dict[str, list[str]]:
+        """Return the names of the hot modules by package."""
+        names: dict[str, list[str]] = {}
+        for ext in self.extensions:
+            package, _, name = str(ext.name).rpartition(".")
+            names.setdefault(package, []).append(name)
+        return names
+
+    def _stamp(self, package: str, stamp: dict[str, Any]) -> None:
+        path = self._folder(package) / "_stamp.json"
         stamps: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
         stamps[EXTENSION_SUFFIXES[0]] = stamp
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -136,13 +162,15 @@ class BuildHot(build_ext):
 
     def _withdraw(self) -> None:
         """Remove what an earlier or a half-finished build left: it would pass for the sources of today."""
-        for folder in {self._folder(), Path(self.build_lib, *PACKAGE.split("."))}:
-            for name in self._names():
-                (folder / f"{name}{EXTENSION_SUFFIXES[0]}").unlink(missing_ok=True)
+        for package, names in self._names().items():
+            for folder in {self._folder(package), self._built(package)}:
+                for name in names:
+                    (folder / f"{name}{EXTENSION_SUFFIXES[0]}").unlink(missing_ok=True)
 
 
 extensions = [
-    Extension(f"{PACKAGE}.{name}", [str(HOT / f"{name}.py")], extra_compile_args=FLAGS)
-    for name in hot_modules()
+    Extension(f"{package}.{name}", [str(source(package) / f"{name}.py")], extra_compile_args=FLAGS)
+    for package in PACKAGES
+    for name in hot_modules(package)
 ]
 setup(ext_modules=[] if switch() == "skip" else extensions, cmdclass={"build_ext": BuildHot})

@@ -24,7 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-HOT = ROOT / "src" / "bandstand" / "core" / "hot"
+# The packages of hot modules, wherever there is one; setup.py knows their order.
+HOT = sorted((ROOT / "src" / "bandstand").glob("*/hot"))
 VERSIONS = ("3.11", "3.12", "3.13")
 
 _PROBE = """
@@ -132,15 +133,21 @@ def _package_digest() -> str:
 
 
 def _hot_digest() -> str:
-    sources = sorted([*HOT.glob("*.py"), *HOT.glob("*.pxd"), ROOT / "setup.py"])
-    return _digest(*(f"{path.name}\n{path.read_text('utf-8')}" for path in sources))
+    sources = [path for hot in HOT for kind in ("*.py", "*.pxd") for path in hot.glob(kind)]
+    return _digest(
+        *(
+            # With its folder: a file that moves from one package to another is a change.
+            f"{path.relative_to(ROOT)}\n{path.read_text('utf-8')}"
+            for path in sorted([*sources, ROOT / "setup.py"])
+        )
+    )
 
 
 def _is_built(inside: Path) -> bool:
     """Say whether every hot module has its extension for this interpreter: a deleted one is built again."""
     ask = [str(inside), "-c", "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))"]
     suffix = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
-    return all((HOT / f"{path.stem}{suffix}").exists() for path in HOT.glob("*.pxd"))
+    return all(path.with_suffix(suffix).exists() for hot in HOT for path in hot.glob("*.pxd"))
 
 
 def _digest(*texts: str) -> str:

@@ -1,16 +1,64 @@
 """Supervised actors for Python.
 
+    from bandstand import Actor, Loop, ask, data
+
+What one writes every day can be imported from here; it is loaded when it is first asked for. The rest is behind the front
+doors of the rooms.
+
 A map of the house. An upper floor may import any lower one; everyone enters a room by its front door:
 
     testing    the rehearsal room: virtual time; no production module imports it
     __main__   argument parsing only
     app        the only file that knows every room, and joins them
+    service    actors as classes: typed handles, asks, what an actor does beside its messages
     supervise  who restarts whom: specs, the arithmetic of restarts, supervisors
     core       the loop: ids, mailboxes, lanes, run queue, timing wheel, scheduler, clock, observer
     errors     one exception tree, drawn at the top of the file
     mode       which twin of the hot modules runs, compiled or interpreted
 """
 
-__all__ = ("__version__",)
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bandstand.service import Actor as Actor
+    from bandstand.service import Loop as Loop
+    from bandstand.service import ask as ask
+    from bandstand.service import child as child
+    from bandstand.service import control as control
+    from bandstand.service import data as data
+    from bandstand.service import management as management
+    from bandstand.service import supervised as supervised
+    from bandstand.supervise import SupervisorSpec as SupervisorSpec
+    from bandstand.supervise import spawn_supervisor as spawn_supervisor
+
+__all__ = (
+    "Actor",
+    "Loop",
+    "SupervisorSpec",
+    "__version__",
+    "ask",
+    "child",
+    "control",
+    "data",
+    "management",
+    "spawn_supervisor",
+    "supervised",
+)
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    # Lazy: whoever wants one room need not load all of them.
+    if name not in __all__:
+        raise AttributeError(f"module 'bandstand' has no attribute {name!r}")
+    from importlib import import_module
+
+    room = "supervise" if name in {"SupervisorSpec", "spawn_supervisor"} else "service"
+    value: object = getattr(import_module(f"bandstand.{room}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -9,8 +9,9 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
-# Entered for its effect: the hot modules announce themselves to bandstand.mode.
+# Entered for their effect: the hot modules announce themselves to bandstand.mode.
 import bandstand.core  # pyright: ignore[reportUnusedImport]
+import bandstand.service  # pyright: ignore[reportUnusedImport]
 from bandstand import mode
 
 __all__ = ("EXTRAS", "Diagnosis", "diagnose", "render")

@@ -23,7 +23,14 @@
     ├── GaveUp                -108   a supervisor has restarted too often and gave up; the last causes are its cause
     ├── NoSuchChild           -109   (also a LookupError) the supervisor has no child of that name
     ├── ChildState            -110   the child, or its supervisor, is in no state for what was asked
-    └── MaxChildren           -111   a dynamic supervisor has as many children as it may have
+    ├── MaxChildren           -111   a dynamic supervisor has as many children as it may have
+    ├── AskTimeout            -112   (also a TimeoutError) nobody has answered in time
+    ├── AskCycle              -113   an actor would wait for one that waits for it
+    ├── TargetEnded           -114   the actor that was asked has ended without an answer; its cause is why
+    ├── MessageDropped        -115   an ask was given up by the overflow policy of a full mailbox
+    ├── UnknownMessage        -116   (also a TypeError) no method of the actor takes a message of this class
+    ├── BadDeclaration        -117   (also a TypeError) a class of actors contradicts itself, or its interface
+    └── ChildFailed           -118   a child that an actor had started by itself has ended abnormally
 
 Numbers down to -99 are the specification's; our own begin at -100. An error says in a sentence what happened, where,
 and what to do. Errors survive pickling: they hold numbers and names, never live objects.
@@ -35,8 +42,12 @@ __all__ = (
     "ActorFailed",
     "ActorKilled",
     "ActorNotLocal",
+    "AskCycle",
+    "AskTimeout",
+    "BadDeclaration",
     "BadVerdict",
     "BandstandError",
+    "ChildFailed",
     "ChildState",
     "GaveUp",
     "InternalError",
@@ -50,11 +61,14 @@ __all__ = (
     "MailboxOverrun",
     "MaxActors",
     "MaxChildren",
+    "MessageDropped",
     "NoMemory",
     "NoSuchActor",
     "NoSuchChild",
     "StartFailed",
+    "TargetEnded",
     "TimerInvalid",
+    "UnknownMessage",
     "WrongThread",
 )
 
@@ -236,3 +250,80 @@ class MaxChildren(BandstandError):
     """A dynamic supervisor has as many children as its spec allows."""
 
     code = -111
+
+
+class AskTimeout(BandstandError, TimeoutError):
+    """Nobody has answered in time. The handler may still be at it; an answer that comes now is dropped and counted."""
+
+    code = -112
+
+    target: str = ""
+    """Who was asked."""
+    method: str = ""
+    """For what."""
+    waited_ms: float = 0.0
+    """How long the asker has waited, in milliseconds."""
+    depth: int = 0
+    """How many messages waited for the target at that moment."""
+
+    @classmethod
+    def of(cls, target: str, method: str, waited_ms: float, depth: int) -> "AskTimeout":
+        """Build the error for one ask."""
+        error = cls(
+            f"{target} has not answered {method} in {waited_ms:.0f} ms; {depth} more messages wait for it. It may be busy, "
+            f"stuck, or waiting itself: give it more time with within(ms), or look at what it does."
+        )
+        error.target, error.method, error.waited_ms, error.depth = target, method, waited_ms, depth
+        return error
+
+
+class AskCycle(BandstandError):
+    """An actor would wait for one that waits for it, directly or through others. The message prints the cycle."""
+
+    code = -113
+
+
+class TargetEnded(BandstandError):
+    """The actor that was asked has ended without an answer. `__cause__` is why, if it has failed."""
+
+    code = -114
+
+    target: str = ""
+    """Who was asked."""
+    method: str = ""
+    """For what."""
+    reason: str = ""
+    """The name of the `ExitReason`."""
+
+    @classmethod
+    def of(cls, target: str, method: str, reason: str, cause: BaseException | None) -> "TargetEnded":
+        """Build the error for one ask."""
+        why = "" if cause is None else f" ({type(cause).__name__}: {cause})"
+        error = cls(f"{target} has ended with reason {reason}{why} and has not answered {method}")
+        error.target, error.method, error.reason = target, method, reason
+        error.__cause__ = cause
+        return error
+
+
+class MessageDropped(BandstandError):
+    """An ask was given up by the overflow policy of the target's full mailbox."""
+
+    code = -115
+
+
+class UnknownMessage(BandstandError, TypeError):
+    """No method of the actor takes a message of this class. Nothing was sent."""
+
+    code = -116
+
+
+class BadDeclaration(BandstandError, TypeError):
+    """A class of actors contradicts itself, or its interface. Raised when the class is made; names class and method."""
+
+    code = -117
+
+
+class ChildFailed(BandstandError):
+    """A child that an actor had started by itself has ended abnormally, and the actor did not say what to do about it."""
+
+    code = -118

@@ -26,7 +26,7 @@ from __future__ import annotations
 import asyncio
 
 # Documented by asyncio, underscore and all, for those who write tasks of their own.
-from asyncio import _enter_task, _leave_task  # pyright: ignore[reportPrivateUsage]
+from asyncio import _enter_task, _leave_task, current_task  # pyright: ignore[reportPrivateUsage]
 from collections.abc import Coroutine
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, Protocol, final
@@ -115,11 +115,18 @@ class Drivers:
         self._all: set[Driver] = set()
 
     def perform(
-        self, cell: Cell, job: Coroutine[Any, Any, Any], context: Context | None, *, may_step: bool
+        self,
+        cell: Cell,
+        job: Coroutine[Any, Any, Any],
+        context: Context | None,
+        *,
+        may_step: bool,
+        is_inside: bool = False,
     ) -> object:
         """Begin a coroutine: what it returned, or PENDING if it has suspended; what it raises comes out.
 
-        Nothing can be stepped here while the host is not running, or while another task is: then it begins later.
+        Nothing can be stepped here while the host is not running, or while somebody polls by hand: then it begins later.
+        `is_inside` says that a task runs a tick while it waits: for the length of the step it is not the current one.
         """
         fresh = (self.context if context is None else context).copy()
         driver = self._free_driver()
@@ -128,6 +135,9 @@ class Drivers:
             self.suspend(cell, driver)
             return PENDING
         host, task, step = self.host, driver.task, self._step
+        outer = current_task(host) if is_inside else None
+        if outer is not None:
+            _leave_task(host, outer)
         _enter_task(host, task)
         try:
             value = step.begin(job, fresh)
@@ -136,6 +146,8 @@ class Drivers:
             raise
         finally:
             _leave_task(host, task)
+            if outer is not None:
+                _enter_task(host, outer)
         if step.is_done:
             self.offer(driver)
             return value

@@ -150,10 +150,11 @@ class Hosted(Pumped):
         self._halted = True
         self._detach()
         try:
-            if host is not None and not self._down and self._drivers is not None:
+            if host is not None and not self._down:
                 self._end_actors()
-                await host.wait(self._drivers.busy(), self._time_left(host))
-                self._leftover += self._end_drivers(has_waited=True)
+                if self._drivers is not None:
+                    await host.wait(self._drivers.busy(), self._time_left(host))
+                    self._leftover += self._end_drivers(has_waited=True)
             if host is not None:
                 # Those that end at once; after a destroy() inside the block also those it did not wait for.
                 await host.wait(self._leftover, self._time_left(host))
@@ -249,6 +250,13 @@ class Hosted(Pumped):
         self._ticking = True
         try:
             self._end_all()
+            if self._unbegun and (self._guest_host is not None or self._own_host is not None):
+                # What actors still have to do when they end can be a coroutine: it is given its chance.
+                for unbegun in list(self._unbegun):
+                    self._withdraw_unbegun(unbegun)
+                    self._drivers_of_host().perform(
+                        unbegun.cell, unbegun.job, unbegun.context, may_step=False
+                    )
         finally:
             self._ticking = False
 
@@ -268,6 +276,10 @@ class Hosted(Pumped):
                 "an event loop can only wait at the end of its `async with` block",
                 len(stragglers),
             )
+        for unbegun in list(self._unbegun):
+            # Nobody drives the loop, so they never begin.
+            del self._unbegun[unbegun]
+            unbegun.job.close()
         drivers, self._drivers = self._drivers, None
         return [] if drivers is None else drivers.close()
 
@@ -283,10 +295,10 @@ class Hosted(Pumped):
             host.stop()
             return
         self._detach()
-        if self._drivers is not None and not self._down:
+        if not self._down:
             # Coroutines are cancelled now and waited for when the block ends.
             self._end_actors()
-        else:
+        if self._drivers is None:
             self._shut_down()
         if self._leaving is not None:
             # As from any callback of the event loop: it is the event loop's to pass on.

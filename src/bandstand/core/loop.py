@@ -20,7 +20,7 @@ from bandstand.core.observer import hooks_of
 from bandstand.core.parenting import Parenting
 from bandstand.core.statistics import Statistics
 from bandstand.core.vocabulary import ExitReason, Overflow
-from bandstand.errors import InvalidArgument, LoopClosed, NoMemory, StartFailed
+from bandstand.errors import InvalidArgument, LoopClosed, StartFailed
 
 if TYPE_CHECKING:
     from bandstand.core.behavior import Behavior
@@ -113,13 +113,7 @@ class Loop(Parenting):
             raise InvalidArgument(f"overflow is {overflow!r}: pass a member of Overflow")
         if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # same
             raise InvalidArgument(f"name is {name!r}: pass a string")
-        try:
-            actor = self._create(behavior, state, name, cap, policy, supervisor, copy_context())
-        except MemoryError as error:
-            raise NoMemory("there is no memory for one more actor") from error
-        if actor is None:
-            raise self._no_seat()
-        return actor
+        return self._make(behavior, state, name, cap, policy, supervisor, copy_context())
 
     def set_observer(self, observer: object | None) -> None:
         """Have `observer` hear of what happens; None for nobody. See `Observer` for the hooks.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from bandstand.core.hot.births import NOT_YET
 from bandstand.core.hot.cell import Family
 from bandstand.core.signals import Member
-from bandstand.core.vocabulary import SystemTag
+from bandstand.core.vocabulary import ExitReason, Lane, Overflow, SystemTag
 from bandstand.errors import InvalidArgument, LoopClosed
 
 if TYPE_CHECKING:
@@ -32,10 +32,14 @@ __all__ = (
     "Family",
     "Member",
     "bury_estate",
+    "call_afar",
+    "call_after",
     "check_open",
     "check_thread",
     "checked_cap",
     "clock_of",
+    "close_mailbox",
+    "create_actor",
     "declare_started",
     "end_actor",
     "fail_loop",
@@ -44,6 +48,8 @@ __all__ = (
     "restart_teller_of",
     "send_system",
     "send_system_after",
+    "send_tagged_after",
+    "set_epilogue",
     "set_family",
     "set_scheduler",
     "spawn_child",
@@ -102,6 +108,7 @@ def spawn_child(
     context: Context,
     keeps: bool = False,  # all by position: keywords cost a restart 3 % each
     estate: Cell | None = None,
+    overflow: Overflow = Overflow.REJECT,
 ) -> ActorId:
     """Make an actor and run its `init(ctx)`, which gives it its state.
 
@@ -118,13 +125,35 @@ def spawn_child(
         context: where the context variables of its coroutines start from.
         keeps: whether what it leaves unread goes to the supervisor's `Family.keep` instead of the dead letters.
         estate: what an earlier incarnation has left; its messages come first.
+        overflow: what a full lane does with one message more.
 
     Raises:
         MaxActors, NoMemory: there is no room for it.
         NoSuchActor, ActorNotLocal, InvalidArgument: the supervisor is not there, or is no id.
         LoopClosed, WrongThread: as for `Loop.spawn`.
     """
-    return loop._spawn_child(behavior, init, name, cap, supervisor, context, keeps, estate)  # noqa: SLF001
+    policy = None if overflow is Overflow.REJECT else overflow
+    return loop._spawn_child(behavior, init, name, cap, supervisor, context, keeps, estate, policy)  # noqa: SLF001
+
+
+def create_actor(
+    loop: Loop,
+    behavior: Callable[..., Any],
+    state: object,
+    name: str | None,
+    cap: int,
+    overflow: Overflow,
+    supervisor: ActorId | int | None,
+    context: Context | None,
+) -> ActorId:
+    """Make an actor that needs no init, of checked arguments. Without a context its coroutines start from the loop's own.
+
+    Raises:
+        MaxActors, NoMemory: there is no room for it.
+        NoSuchActor, ActorNotLocal, InvalidArgument: the supervisor is not there, or is no id.
+    """
+    policy = None if overflow is Overflow.REJECT else overflow
+    return loop._make(behavior, state, name, cap, policy, supervisor, context)
 
 
 def spawner_of(loop: Loop) -> Callable[..., ActorId]:
@@ -179,6 +208,48 @@ def set_family(loop: Loop, actor: ActorId, family: Family) -> None:
     Families of families end by recursion: whoever makes them sees to it that they are not hundreds deep.
     """
     loop._set_family(actor, family)  # noqa: SLF001
+
+
+def set_epilogue(
+    loop: Loop, actor: ActorId, epilogue: Callable[[ExitReason, BaseException | None], object]
+) -> None:
+    """Give an actor something to do when it ends, as its last turn; not if it is killed.
+
+    `epilogue(reason, cause)` may return a coroutine: then the actor is STOPPING until that has ended. What it raises is
+    logged, and the actor ends as it was going to.
+    """
+    loop._set_epilogue(actor, epilogue)  # noqa: SLF001
+
+
+def close_mailbox(loop: Loop, actor: ActorId) -> None:
+    """Have an actor accept nothing any more from users, handle what it has, and then end with reason `NORMAL`.
+
+    Raises:
+        NoSuchActor, ActorNotLocal, LoopClosed, WrongThread: as for `Loop.stop_actor`.
+    """
+    loop._close_mailbox(actor)  # noqa: SLF001
+
+
+def call_afar(loop: Loop, function: Callable[[], object]) -> None:
+    """Have a function called on the loop's own thread, at its next tick. From any thread.
+
+    What it raises is logged. If the loop has ended, it is called here and now: what it looks at has ended too.
+    """
+    loop._call_afar(function)  # noqa: SLF001
+
+
+def send_tagged_after(loop: Loop, target: ActorId, ms: float, lane: Lane, data: object, tag: object) -> Timer:
+    """Send a message in `ms` milliseconds, as `Loop.send_after` does, with whatever object for a tag.
+
+    Raises what `Loop.send_after` raises.
+    """
+    return loop._post_later(target, ms, lane.value, data, tag)  # noqa: SLF001
+
+
+def call_after(loop: Loop, ms: int, function: Callable[[], object]) -> Callable[[], None]:
+    """Have a function called in `ms` milliseconds, by the wheel; what takes that back. What it raises is logged."""
+    timer = loop._call_after(ms, function)  # noqa: SLF001
+    return lambda: loop._cancel_call(timer)  # noqa: SLF001
 
 
 def end_actor(loop: Loop, actor: ActorId, cause: BaseException | None = None) -> None:

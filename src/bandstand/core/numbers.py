@@ -29,11 +29,16 @@ LAST_RESERVED: Final[int] = SystemTag.CHILD_START.value
 # What became of a send.
 ACCEPTED: Final[int] = 0
 FULL: Final[int] = 1
+AWAY: Final[int] = 2
+AFAR: Final[int] = 3
 
 # Where a timer is, if not in a slot of the wheel.
 GONE: Final[int] = -1
 DUE: Final[int] = -2
 OVERDUE: Final[int] = -3
+
+# How many ticks may be run by those who wait for an answer, before the host has its turn.
+MOST_INLINE: Final[int] = 256
 
 # Wheel time: milliseconds. The wheel has seven levels of six bits, 139 years. NEVER is beyond all of them, and still
 # fits 64 bits when it is turned into nanoseconds; one bit more and compiled code would see it as long past.

@@ -7,9 +7,18 @@ an error that tells why. `lowlevel` is the door through which the room above com
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
 from bandstand.core.tree import Tree, grow
 from bandstand.core.watching import Watching
-from bandstand.errors import BandstandError, InvalidArgument, MaxActors
+from bandstand.errors import BandstandError, InvalidArgument, MaxActors, NoMemory
+
+if TYPE_CHECKING:
+    from contextvars import Context
+
+    from bandstand.core.hot.ids import ActorId
+    from bandstand.core.vocabulary import Overflow
 
 __all__ = ("Parenting",)
 
@@ -37,6 +46,25 @@ class Parenting(Watching):
                 f"reserve, or no user message ever fits"
             )
         return mailbox_cap
+
+    def _make(
+        self,
+        behavior: Callable[..., Any],
+        state: object,
+        name: str | None,
+        cap: int,
+        overflow: Overflow | None,
+        supervisor: ActorId | int | None,
+        context: Context | None,
+    ) -> ActorId:
+        """Make an actor of checked arguments, which starts at once."""
+        try:
+            actor = self._create(behavior, state, name, cap, overflow, supervisor, context)
+        except MemoryError as error:
+            raise NoMemory("there is no memory for one more actor") from error
+        if actor is None:
+            raise self._no_seat()
+        return actor
 
     def _no_seat(self) -> MaxActors:
         return MaxActors(

@@ -10,13 +10,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Coroutine
-from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 from bandstand.core.drivers import Drivers
 from bandstand.core.gossip import Gossip
 from bandstand.core.host import Host, default_factory
 from bandstand.core.hot.desk import Desk
+from bandstand.core.numbers import MOST_INLINE
 from bandstand.core.unbegun import Unbegun
 from bandstand.core.watchdog import Watchdog
 from bandstand.errors import BandstandError, InternalError, LoopBusy
@@ -48,8 +48,6 @@ class Pumped(Desk):
         )
         self._config = config
         self._owner_thread = threading.current_thread()
-        # What async behaviors start from if their actor did not bring a context of its own.
-        self._home_context = copy_context()
         self._host: Host | None = None
         self._own_host: Host | None = None
         self._guest_host: Host | None = None
@@ -58,7 +56,6 @@ class Pumped(Desk):
         self._unbegun: dict[Unbegun, None] = {}
         self._watchdog: Watchdog | None = None
         self._past_wakeups = 0
-        self._ticking = False
         self._until_idle = False
         # Driven tick by tick: then time, too, is moved by hand only.
         self._is_by_hand = False
@@ -95,6 +92,8 @@ class Pumped(Desk):
         self._until_idle = False
         self._looking = self._on_idle is not None
         self._awake = True
+        self._may_inline = True
+        self._inline_left = MOST_INLINE
         if self._unbegun:
             self._begin_unbegun()
         if self.config.stall_ms is not None:
@@ -103,6 +102,7 @@ class Pumped(Desk):
 
     def _detach(self) -> None:
         """Leave the host: nothing of ours stays under way there."""
+        self._may_inline = False
         host = self._host
         if host is not None:
             host.let_go()
@@ -128,14 +128,21 @@ class Pumped(Desk):
         self._ticking = True
         try:
             work()
-        except (KeyboardInterrupt, SystemExit) as error:
-            self._leave(error)
         except BaseException as error:  # noqa: BLE001  # whatever it is, the loop cannot go on
-            self._broken = InternalError(f"the loop cannot go on: {error!r} came out of a tick")
-            self._broken.__cause__ = error
-            self._closed = True
+            self._break(error)
         finally:
             self._ticking = False
+
+    def _break(self, error: BaseException) -> None:
+        """End the loop: the runtime itself has failed."""
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            self._leave(error)
+            return
+        self._broken = InternalError(f"the loop cannot go on: {error!r} came out of a tick")
+        self._broken.__cause__ = error
+        self._closed = True
+        if self._host is not None:
+            self._host.call_soon()
 
     def _tick_and_gossip(self) -> None:
         self._tick()
@@ -148,6 +155,7 @@ class Pumped(Desk):
             # A call that was under way when we left the host.
             return
         self._awake = True
+        self._inline_left = MOST_INLINE
         if not self._closed:
             self._guarded(self._tick_and_gossip)
         if not self._closed:
@@ -201,7 +209,7 @@ class Pumped(Desk):
     def _perform(self, cell: Cell, coroutine: Coroutine[Any, Any, Any], context: Context | None) -> object:
         may_step = self._host is not None and not self._is_by_hand
         drivers = self._drivers or self._drivers_of_host()
-        return drivers.perform(cell, coroutine, context, may_step=may_step)
+        return drivers.perform(cell, coroutine, context, may_step=may_step, is_inside=self._is_inline)
 
     def _perform_later(
         self, cell: Cell, coroutine: Coroutine[Any, Any, Any], context: Context | None
@@ -228,7 +236,7 @@ class Pumped(Desk):
     def _drivers_of_host(self) -> Drivers:
         """Who performs coroutines on the present host; made when they are first needed."""
         if self._drivers is None:
-            host = self._host or self._owned()
+            host = self._host or self._guest_host or self._owned()
             self._drivers = Drivers(
                 host.loop,
                 self._home_context,

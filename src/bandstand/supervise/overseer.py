@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 from bandstand.core import ActorId, ActorStatus
 from bandstand.core.lowlevel import check_open, check_thread
@@ -12,6 +13,9 @@ from bandstand.supervise import story
 from bandstand.supervise.engine import Engine
 from bandstand.supervise.seat import DOWN, STOPPING, UP, ChildInfo, Seat
 from bandstand.supervise.stage import CLOSED, CLOSING
+
+if TYPE_CHECKING:
+    from bandstand.core import Loop
 
 __all__ = ("Counts", "Overseer")
 
@@ -46,6 +50,45 @@ class Overseer(Engine):
     def name(self) -> str:
         """Its name."""
         return self._name
+
+    @property
+    def loop(self) -> Loop:
+        """The loop it lives on."""
+        return self._loop
+
+    def locate(self, path: Sequence[str]) -> ActorId | None:
+        """The present incarnation of a child, found by the names on the way to it, through other supervisors.
+
+        None while there is none, or one on the way is not there. From any thread: it only looks.
+        """
+        overseer: Overseer | None = self
+        actor: ActorId | None = None
+        for name in path:
+            seat = None if overseer is None else overseer._seats.get(name)  # noqa: SLF001  # one of us
+            if seat is None:
+                return None
+            actor, overseer = seat.actor, seat.supervisor
+        return actor if actor is not None and actor.is_alive else None
+
+    def check_path(self, path: Sequence[str]) -> None:
+        """Refuse a path whose first step leads nowhere, or that goes on where there is no supervisor.
+
+        Raises:
+            NoSuchChild: so it is. What is below a supervisor that is just not there cannot be checked.
+        """
+        check_thread(self._loop)
+        overseer: Overseer = self
+        for place, name in enumerate(path):
+            seat = overseer._seat(name)
+            if place + 1 == len(path):
+                return
+            if not seat.spec.is_supervisor:
+                raise NoSuchChild(
+                    f"child {name!r} of supervisor {overseer._name!r} is no supervisor: {path[place + 1]!r} cannot be below it"
+                )
+            if seat.supervisor is None:
+                return
+            overseer = seat.supervisor
 
     def child(self, name: str) -> ActorId | None:
         """The present incarnation of a child; None while there is none, or it has ended and is about to be dealt with.

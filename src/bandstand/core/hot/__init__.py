@@ -23,6 +23,7 @@ MODULES = (
     "monitors",
     "post",
     "reach",
+    "receipt",
     "ring",
     "runqueue",
     "step",

@@ -1,11 +1,13 @@
 cimport cython
 from bandstand.core.hot.cell cimport Cell
+from bandstand.core.hot.receipt cimport Receipt
 from bandstand.core.hot.timers cimport Timers
 
 cdef int DATA
 cdef int STOPPED
 cdef int UNPROMISED
 cdef int ADDRESSED
+cdef int CALL
 cdef object ZERO
 cdef object CONFLATE
 cdef object DROP_NEWEST
@@ -18,10 +20,16 @@ cdef class Arrivals(Timers):
 
     cpdef object _wake_from_afar(self)
     @cython.final
+    @cython.locals(cell=Cell, is_in=bint)
+    cdef object _post_afar(self, object target, int number, object data, object tag, object sender)
+    cpdef object _call_afar(self, object function)
+    @cython.final
+    cdef object _announce(self)
+    @cython.final
     @cython.locals(mark=int, inbox=list)
     cdef bint _take_in(self, Cell cell, int lane, object data, object tag, object sender) except -1
     @cython.final
-    @cython.locals(inbox=list, held=list, read=Py_ssize_t, write=Py_ssize_t, give_up=Py_ssize_t, kept=Py_ssize_t, newest=bint, is_over=bint, mark=int, size=Py_ssize_t)
+    @cython.locals(inbox=list, held=list, told=list, receipt=Receipt, read=Py_ssize_t, write=Py_ssize_t, give_up=Py_ssize_t, kept=Py_ssize_t, newest=bint, is_over=bint, mark=int, size=Py_ssize_t)
     cdef object _thin_out(self, Cell cell)
     @cython.final
     cdef object _refused_afar(self, object target)

@@ -20,6 +20,7 @@ from _thread import RLock
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from bandstand.core.hot.receipt import Receipt
 from bandstand.core.hot.timers import Timers
 from bandstand.core.numbers import DATA, STOPPED
 from bandstand.core.vocabulary import Lane, Overflow
@@ -40,6 +41,8 @@ LaneNumber: TypeAlias = int
 # Added to the lane of a message that came without a promise, and of one that has a tag or a sender.
 UNPROMISED = 8
 ADDRESSED = 16
+# The mark of what is no message but a function to be called on the loop's own thread.
+CALL = 32
 ZERO = 0
 CONFLATE = Overflow.CONFLATE
 DROP_NEWEST = Overflow.DROP_NEWEST
@@ -81,7 +84,12 @@ class Arrivals(Timers):
             MailboxFull, NoSuchActor, ActorNotLocal, LoopClosed: at once, in the calling thread.
             InvalidArgument: `tag` or `lane` is the system's, or `target` is no id.
         """
-        number = self._checked(tag, lane)
+        self._post_afar(target, self._checked(tag, lane), data, tag, sender)
+
+    def _post_afar(
+        self, target: object, number: LaneNumber, data: object, tag: object, sender: object
+    ) -> None:
+        """The same, of a checked tag and lane."""
         cell = self._find(target)
         if cell is None:
             raise self._refused_afar(target)
@@ -92,6 +100,22 @@ class Arrivals(Timers):
             is_in = self._take_in(cell, number, data, tag, sender)  # type: ignore[unreachable]  # to the checkers
         if not is_in:
             raise self._full_afar(cell, number)
+        self._announce()
+
+    def _call_afar(self, function: Callable[[], object]) -> None:
+        """Have a function called on the loop's own thread, at its next tick, from any thread.
+
+        If the loop has ended it is called here and now: what it looks at has ended as well.
+        """
+        if not cython.compiled:
+            with self._lock:
+                self._inbox += (CALL, None, function)
+        else:
+            self._inbox += (CALL, None, function)  # type: ignore[unreachable]  # to the checkers
+        self._announce()
+
+    def _announce(self) -> None:
+        """Have the loop look at its inbox."""
         if not self._armed_inbox:
             self._armed_inbox = True
             self._wake_from_afar()
@@ -103,7 +127,7 @@ class Arrivals(Timers):
         """Promise a slot and put the message into the inbox; False if the lane is full and the policy is to refuse."""
         mark = lane
         if not cell.promise(lane):
-            if cell.overflow is None:
+            if cell.overflow is None or cell.closing:
                 return False
             if cell.surplus >= 2 * cell.cap:
                 self._thin_out(cell)
@@ -135,6 +159,7 @@ class Arrivals(Timers):
         kept = cell.surplus - give_up
         inbox = self._inbox
         held: list[Any] = []
+        told: list[Receipt] = []
         read = 0
         write = 0
         while read < len(inbox):
@@ -148,6 +173,8 @@ class Arrivals(Timers):
                     held.append(inbox[read + 2])
                     if size == 5:
                         held.append(inbox[read + 4])
+                        if isinstance(inbox[read + 4], Receipt):
+                            told.append(inbox[read + 4])
                     self._accepted += 1
                     self._dropped += 1
                     cell.surplus -= 1
@@ -163,6 +190,8 @@ class Arrivals(Timers):
                 read += 1
                 write += 1
         del inbox[write:]
+        for receipt in told:
+            receipt.dropped(cell.actor, cell.name)
 
     def _refused_afar(self, target: object) -> BandstandError:
         with self._lock:
@@ -186,7 +215,10 @@ class Arrivals(Timers):
         end = len(batch)
         while at < end:
             mark = batch[at]
-            if mark & ADDRESSED:
+            if mark == CALL:
+                self._tell(batch[at + 2], ())
+                at += 3
+            elif mark & ADDRESSED:
                 self._arrive(batch[at + 1], mark ^ ADDRESSED, batch[at + 2], batch[at + 3], batch[at + 4])
                 at += 5
             else:
@@ -208,4 +240,9 @@ class Arrivals(Timers):
             # Its lane was full and its policy is to give something up: that is decided now, here.
             with self._lock:
                 cell.surplus -= 1
-            self._enqueue(cell, lane, data, tag, sender)
+            if cell.closing:
+                # It was accepted, but its actor takes nothing any more.
+                self._accepted += 1
+                self._bury_one(cell, lane, data, tag, sender)
+            else:
+                self._enqueue(cell, lane, data, tag, sender)

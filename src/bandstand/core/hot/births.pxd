@@ -6,6 +6,7 @@ from bandstand.core.hot.turn cimport Turn
 
 cdef int DATA
 cdef int INIT
+cdef int NORMAL
 cdef int PANIC
 cdef int RUNNING
 cdef int STOPPING
@@ -20,10 +21,16 @@ cdef class Births(Kernel):
     cpdef object _no_seat(self)
     cpdef object _perform_later(self, Cell cell, object coroutine, object context)
     @cython.locals(actor=ActorId, cell=Cell)
-    cpdef object _spawn_child(self, object behavior, object init, object name, Py_ssize_t cap, object supervisor, object context, bint keeps, Cell estate)
+    cpdef object _spawn_child(self, object behavior, object init, object name, Py_ssize_t cap, object supervisor, object context, bint keeps, Cell estate, object overflow=*)
     @cython.final
     @cython.locals(turn=Turn, before=Cell)
     cdef object _run_init(self, Cell cell, object init)
+    @cython.locals(before=Cell)
+    cdef bint _say_goodbye(self, Cell cell) except -1
+    @cython.locals(actor=ActorId, cell=Cell)
+    cpdef object _set_epilogue(self, object target, object epilogue)
+    @cython.locals(cell=Cell)
+    cpdef object _close_mailbox(self, object target)
     @cython.final
     @cython.locals(actor=ActorId)
     cdef object _begin(self, Cell cell)
@@ -43,6 +50,8 @@ cdef class Births(Kernel):
     cpdef object _kill_quietly(self, object target, object cause)
     @cython.locals(actor=ActorId, cell=Cell)
     cpdef object _post_system_after(self, object target, Py_ssize_t ms, object data, object tag)
+    @cython.locals(cell=Cell)
+    cpdef object _post_later(self, object target, object ms, int lane, object data, object tag)
     cpdef double _now_ms(self) except? -1
     cpdef object _tell_restart(self, ActorId supervisor, ActorId child, object attempt)
     cpdef object _tell_escalation(self, ActorId supervisor)

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bandstand.core.hot.cell import Cell
 from bandstand.core.hot.kernel import Kernel, is_coroutine
+from bandstand.core.hot.life import REASONS
 from bandstand.core.hot.post import Hook
-from bandstand.core.numbers import DATA, INIT, PANIC, RUNNING, STOPPING, SYSTEM
+from bandstand.core.numbers import DATA, INIT, NORMAL, PANIC, RUNNING, STOPPING, SYSTEM
 from bandstand.core.signals import ChildStart
 from bandstand.core.vocabulary import SystemTag
 from bandstand.errors import BandstandError, InvalidArgument, MaxActors, NoMemory
@@ -29,12 +30,14 @@ if TYPE_CHECKING:
     from bandstand.core.hot.ids import ActorId
     from bandstand.core.hot.turn import Turn
     from bandstand.core.hot.wheel import Timer
+    from bandstand.core.vocabulary import ExitReason, Overflow
 
 Count: TypeAlias = int
 Milliseconds: TypeAlias = int
 Nanoseconds: TypeAlias = int
 
 CHILD_START = SystemTag.CHILD_START
+UNBORN = True
 # What an init answers that goes on by messages: a supervisor's, which waits for its children.
 NOT_YET = object()
 
@@ -81,6 +84,7 @@ class Births(Kernel):
         context: Context | None,
         keeps: bool,
         estate: Cell | None,
+        overflow: Overflow | None = None,
     ) -> ActorId:
         """Make an actor of checked arguments and run its init.
 
@@ -91,7 +95,9 @@ class Births(Kernel):
             raise self._missing(0)
         self._init_error = None
         try:
-            actor = self._create(behavior, None, name, cap, None, supervisor, context, True, keeps, estate)  # noqa: FBT003  # by position in C
+            actor = self._create(
+                behavior, None, name, cap, overflow, supervisor, context, UNBORN, keeps, estate
+            )
         except MemoryError as error:
             raise NoMemory("there is no memory for one more actor") from error
         if actor is None:
@@ -148,6 +154,48 @@ class Births(Kernel):
         else:
             turn.state = state
             self._begin(cell)
+
+    def _say_goodbye(self, cell: Cell) -> bool:
+        """Have an actor do what it still has to, as its last turn; True if that is a coroutine, to be waited for."""
+        epilogue, cell.epilogue = cell.epilogue, None
+        self._mark_stopping(cell)
+        before = self._current
+        if before is not None:
+            self._outer.append(before)
+        self._current = cell
+        last: object = None
+        try:
+            last = epilogue(REASONS[cell.reason], cell.cause)  # type: ignore[misc]  # _finish has looked
+        except (KeyboardInterrupt, SystemExit) as error:
+            self._leave(error)
+        except BaseException as error:  # noqa: BLE001  # whatever it raises: the actor ends as it was going to
+            self._complain(f"the end of {self._called(cell)} raised", error)
+        finally:
+            self._current = before
+            if before is not None:
+                self._outer.pop()
+        if not is_coroutine(last):
+            return False
+        self._perform_later(cell, last, cell.context)
+        return True
+
+    def _set_epilogue(
+        self, target: ActorId, epilogue: Callable[[ExitReason, BaseException | None], object]
+    ) -> None:
+        """Give an actor something to do when it ends, unless it is killed."""
+        actor = self._own_id(target)
+        cell = actor.cell
+        if cell is not None:
+            cell.epilogue = epilogue
+
+    def _close_mailbox(self, target: ActorId) -> None:
+        """Have an actor accept nothing any more, handle what it has, and end."""
+        cell = self._reach(target)
+        if cell is None:
+            raise self._missing(target)
+        cell.close()
+        if not cell.queued and cell.driver is None and cell.status == RUNNING and not cell.is_expecting():
+            self._end(cell, NORMAL, None)
 
     def _begin(self, cell: Cell) -> None:
         """An actor has started."""
@@ -225,6 +273,14 @@ class Births(Kernel):
         if cell is None:
             return None
         return self._start_timer(cell, ms, SYSTEM, data, tag, 0)
+
+    def _post_later(self, target: ActorId, ms: float, lane: Count, data: object, tag: object) -> Timer:
+        """Set a timer for a message of the rooms above, whose tag may be any object of theirs."""
+        whole = self._checked_delay(ms)
+        cell = self._reach(target)
+        if cell is None:
+            raise self._missing(target)
+        return self._start_timer(cell, whole, lane, data, tag, 0)
 
     def _now_ms(self) -> float:
         """Milliseconds since the loop was made."""

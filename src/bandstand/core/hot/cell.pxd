@@ -32,6 +32,7 @@ cdef class Cell(Mailbox):
     cdef Py_ssize_t fds
     cdef object watch
     cdef object family
+    cdef object epilogue
     cdef bint keeps
     cdef bint traps
     cdef dict links

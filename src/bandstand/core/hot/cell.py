@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bandstand.core.hot.turn import Turn
     from bandstand.core.hot.wheel import Queue, Timer
     from bandstand.core.signals import Member
-    from bandstand.core.vocabulary import Overflow
+    from bandstand.core.vocabulary import ExitReason, Overflow
 
 StatusNumber: TypeAlias = int
 ReasonNumber: TypeAlias = int
@@ -61,6 +61,7 @@ class Cell(Mailbox):
         "cause",
         "context",
         "driver",
+        "epilogue",
         "family",
         "fds",
         "keeps",
@@ -119,6 +120,8 @@ class Cell(Mailbox):
         self.watch: object = None
         # For a supervisor: its children, which end with it. See `Family`.
         self.family: Family | None = None
+        # What it still has to do when it ends, unless it is killed: called with the reason and the cause.
+        self.epilogue: Callable[[ExitReason, BaseException | None], object] | None = None
         # Whether what it leaves unread is kept for the supervisor's next child of that name.
         self.keeps = False
         # Whom this actor is linked with, and whether it is told of their ends instead of sharing them.

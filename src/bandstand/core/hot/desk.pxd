@@ -4,8 +4,13 @@ from bandstand.core.hot.cell cimport Cell
 from bandstand.core.hot.ids cimport ActorId
 from bandstand.core.hot.births cimport Births
 
+cdef extern from "Python.h":
+    int PyContext_Enter(object context) except -1
+    int PyContext_Exit(object context) except -1
+
 cdef int FAIL_REASON
 cdef int INIT
+cdef Py_ssize_t MOST_INLINE
 cdef int64_t MILLISECOND
 cdef int64_t NEVER
 cdef int NORMAL
@@ -16,6 +21,14 @@ cdef object IO
 cdef object OK_VERDICT
 
 cdef class Desk(Births):
+    cdef readonly object _home_context
+    cdef public bint _may_inline
+    cdef readonly bint _is_inline
+    cdef public Py_ssize_t _inline_left
+    cdef int64_t _inline_since
+
+    cpdef bint _tick_inline(self) except -1
+    cpdef object _break(self, object error)
     cpdef bint _has_ready(self)
     cpdef bint _is_idle(self)
     @cython.locals(soonest=int64_t)
@@ -40,3 +53,10 @@ cdef class Desk(Births):
     cpdef object _send_io(self, ActorId actor, object event, object watch)
     @cython.locals(cell=Cell)
     cpdef tuple _at_hand(self)
+
+cdef inline object tick_inside(Desk desk, object context):
+    PyContext_Enter(context)
+    try:
+        desk._tick()
+    finally:
+        PyContext_Exit(context)

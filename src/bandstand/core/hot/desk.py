@@ -3,14 +3,35 @@
 The top of what is compiled. Nothing here is called for every message.
 """
 
+# tick_inside comes from one of two places, of which the checker sees one.
+# pyright: reportPossiblyUnboundVariable=false
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, TypeAlias
 
 from bandstand.core.hot.births import Births
 from bandstand.core.hot.kernel import FINAL
-from bandstand.core.numbers import FAIL_REASON, INIT, MILLISECOND, NEVER, NORMAL, PANIC, STOPPED, STOPPING
+from bandstand.core.numbers import (
+    FAIL_REASON,
+    INIT,
+    MILLISECOND,
+    MOST_INLINE,
+    NEVER,
+    NORMAL,
+    PANIC,
+    STOPPED,
+    STOPPING,
+)
 from bandstand.core.vocabulary import SystemTag, Verdict
+
+try:
+    import cython
+except ModuleNotFoundError:  # interpreted, where Cython is not installed
+    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
 
 if TYPE_CHECKING:
     from bandstand.core.hot.cell import Cell, Driver
@@ -26,7 +47,71 @@ Nanoseconds: TypeAlias = int
 class Desk(Births):
     """The kernel, for those who drive it."""
 
-    __slots__ = ()
+    __slots__ = ("_home_context", "_inline_left", "_inline_since", "_is_inline", "_may_inline")
+
+    def __init__(
+        self,
+        loop_tag: Count,
+        max_actors: Count,
+        reserve: Count,
+        max_msgs_per_actor: Count,
+        max_actors_per_tick: Count,
+        max_tick: Nanoseconds,
+        now: Callable[[], int],
+    ) -> None:
+        super().__init__(
+            loop_tag, max_actors, reserve, max_msgs_per_actor, max_actors_per_tick, max_tick, now
+        )
+        # What async behaviors start from if their actor did not bring a context of its own, and where ticks run.
+        self._home_context = copy_context()
+        # Whether whoever waits for an answer outside a tick may run one; and while that is so, and how often still.
+        self._may_inline = False
+        self._is_inline = False
+        self._inline_left: Count = 0
+        self._inline_since: Nanoseconds = 0
+
+    def _tick_inline(self) -> bool:
+        """Run a tick for somebody who waits outside of one; False if that cannot be, or not now.
+
+        Through the host, an answer costs whoever awaits it a future and two turns of the event loop, several
+        microseconds. Here it costs a call. It is bounded, in number and in time, from one call of the host to the next:
+        I/O and other people's tasks must have their turn. Ticks never nest, and this one runs in the context of the loop,
+        not of the caller.
+        """
+        if (
+            not self._may_inline
+            or self._ticking
+            or self._current is not None
+            or self._telling > 0
+            or self._closed
+        ):
+            return False
+        if self._inline_left <= 0 or self._queue.count == 0:
+            return False
+        if self._inline_left == MOST_INLINE:
+            self._inline_since = self._elapsed()
+        elif self._elapsed() - self._inline_since >= self._max_tick:
+            self._inline_left = 0
+            return False
+        self._inline_left -= 1
+        self._ticking = True
+        self._is_inline = True
+        was_awake, self._awake = self._awake, True
+        try:
+            tick_inside(self, self._home_context)
+        except BaseException as error:  # noqa: BLE001  # whatever it is, the loop cannot go on
+            self._break(error)
+        finally:
+            self._ticking = False
+            self._is_inline = False
+            if not was_awake:
+                # Whatever is left to do, or to wait for, is the host's again.
+                self._awake = False
+                self._stir()
+        return True
+
+    def _break(self, error: BaseException) -> None:
+        """End the loop: the runtime itself has failed. The loop above overrides it."""
 
     def _has_ready(self) -> bool:
         """Whether an actor could run now, or something waits that the last tick had no time for."""
@@ -132,6 +217,7 @@ class Desk(Births):
             # It was killed, or the loop could not wait any longer and has ended the actor without it.
             return
         if error is None:
+            self._forget_sender(cell)
             if cell.status == INIT:
                 self._born(cell, verdict)
             elif verdict is not None and verdict is not OK_VERDICT:
@@ -191,3 +277,10 @@ class Desk(Births):
         if cell is None:
             return (self._messages, None, None, None)
         return (self._messages, cell.actor, cell.name, self._message)
+
+
+if not cython.compiled:
+    # Compiled, this is C, in the .pxd.
+    def tick_inside(desk: Desk, context: Context) -> None:
+        """Run a tick inside a context."""
+        context.run(desk._tick)

@@ -2,6 +2,7 @@ from libc.stdint cimport uint64_t
 
 cdef int INDEX_SHIFT
 cdef int LOOP_SHIFT
+cdef int STOPPING
 cdef uint64_t MAX_INDEX
 cdef uint64_t MAX_GENERATION
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
 
-from bandstand.core.numbers import INDEX_SHIFT, LOOP_SHIFT, MAX_GENERATION, MAX_INDEX
+from bandstand.core.numbers import INDEX_SHIFT, LOOP_SHIFT, MAX_GENERATION, MAX_INDEX, STOPPING
 
 if TYPE_CHECKING:
     from bandstand.core.hot.cell import Cell
@@ -40,6 +40,11 @@ class ActorId:
         self.home = home
         self.fate: StatusNumber = 0
         self.reason: StatusNumber = 0
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its actor accepts messages at this moment. From any thread; it may end the next."""
+        return self.cell is not None and self.fate < STOPPING
 
     def __int__(self) -> int:
         return self.number

@@ -12,6 +12,9 @@ cdef extern from "pythread.h":
 
 cdef Py_ssize_t REST_ROOM
 cdef int ACCEPTED
+cdef int AFAR
+cdef int AWAY
+cdef int FULL
 cdef int DATA
 cdef int FAIL_REASON
 cdef int64_t MILLISECOND
@@ -38,6 +41,7 @@ cdef class Kernel(Arrivals):
     cdef Py_ssize_t _max_actors
     cdef int64_t _max_tick
     cdef int64_t _ticks
+    cdef public bint _ticking
     cdef public bint _halted
     cdef public object _leaving
     cdef readonly Py_ssize_t _in_flight
@@ -45,6 +49,7 @@ cdef class Kernel(Arrivals):
     cdef public bint _watching
     cdef object _message
     cdef int64_t _messages
+    cdef public object _porter
     cdef public object _shuffle
 
     cpdef object _perform(self, Cell cell, object coroutine, object context)
@@ -62,6 +67,10 @@ cdef class Kernel(Arrivals):
     @cython.final
     @cython.locals(actor=ActorId, cell=Cell, ring=Ring)
     cdef bint _post_fast(self, object target, object data, object tag, object lane, object sender) except -1
+    cpdef bint _is_afar(self)
+    @cython.final
+    @cython.locals(cell=Cell)
+    cdef int _post_known(self, ActorId actor, int lane, object data, object tag, object sender) except -1
     @cython.final
     cdef object _panic(self, Cell cell, object error)
 
@@ -74,5 +83,8 @@ cdef class Kernel(Arrivals):
     @cython.final
     @cython.locals(turn=Turn, ring=Ring, budget=Py_ssize_t, handled=Py_ssize_t)
     cdef Py_ssize_t _visit(self, Cell cell) except -1
+    @cython.final
+    @cython.locals(turn=Turn)
+    cdef object _forget_sender(self, Cell cell)
     @cython.final
     cdef object _judge(self, Cell cell, object verdict, bint may_perform)

@@ -30,8 +30,11 @@ from bandstand.core.hot.ring import REST_ROOM
 from bandstand.core.hot.turn import Turn
 from bandstand.core.numbers import (
     ACCEPTED,
+    AFAR,
+    AWAY,
     DATA,
     FAIL_REASON,
+    FULL,
     MILLISECOND,
     NORMAL,
     PANIC,
@@ -55,6 +58,8 @@ if TYPE_CHECKING:
     from contextvars import Context
 
 Count: TypeAlias = int
+FateNumber: TypeAlias = int
+LaneNumber: TypeAlias = int
 Nanoseconds: TypeAlias = int
 
 MAX_PACE: Count = 64
@@ -90,7 +95,9 @@ class Kernel(Arrivals):
         "_max_tick",
         "_message",
         "_messages",
+        "_porter",
         "_shuffle",
+        "_ticking",
         "_ticks",
         "_watched_fds",
         "_watching",
@@ -111,6 +118,8 @@ class Kernel(Arrivals):
         self._max_actors: Count = max_actors_per_tick
         self._max_tick: Nanoseconds = max_tick
         self._ticks: Count = 0
+        # While a tick runs, or anything else that must not be nested.
+        self._ticking = False
         # Set while a tick must not start one more message: the loop was asked to stop.
         self._halted = False
         # The KeyboardInterrupt or SystemExit with which run() must end.
@@ -123,6 +132,8 @@ class Kernel(Arrivals):
         self._watching = False
         self._message: object = None
         self._messages: Count = 0
+        # Packs the data of what the rooms above send with what is to travel along; None for nothing.
+        self._porter: Any = None
         # For tests: picks which ready actor runs next; None is first come, first served.
         self._shuffle: Callable[[int], int] | None = None
 
@@ -218,6 +229,30 @@ class Kernel(Arrivals):
         if not cell.queued:
             self._ready(cell)
         return True
+
+    def _is_afar(self) -> bool:
+        """Whether this is another thread than the loop's own."""
+        return PyThread_get_thread_ident() != self._owner
+
+    def _post_known(
+        self, actor: ActorId, lane: LaneNumber, data: object, tag: object, sender: object
+    ) -> FateNumber:
+        """Enqueue a message of the rooms above, whose tag may be any object of theirs, to an actor of this loop.
+
+        ACCEPTED, FULL, AWAY if there is nobody to take it, or AFAR on any other thread than the loop's own. Nothing is
+        raised, and nothing but ACCEPTED has done anything yet.
+        """
+        if PyThread_get_thread_ident() != self._owner:
+            return AFAR
+        cell = actor.cell
+        if cell is None or cell.status >= STOPPING or self._closed:
+            return AWAY
+        if not cell.offer(lane, data, tag, sender):
+            return FULL
+        self._accepted += 1
+        if not cell.queued:
+            self._ready(cell)
+        return ACCEPTED
 
     def _leave(self, error: BaseException) -> None:
         """End the whole loop with `error`: the first one counts."""
@@ -352,7 +387,7 @@ class Kernel(Arrivals):
     def _settle(self, cell: Cell) -> None:
         """After a behavior has ended: end the actor, or queue it again, or let it rest."""
         if cell.status >= STOPPING:
-            self._exit(cell, cell.reason, cell.cause)
+            self._finish(cell)
             return
         if cell.watch is not None:
             watch, cell.watch = cell.watch, None
@@ -362,6 +397,9 @@ class Kernel(Arrivals):
         if cell.waiting() > 0:
             self._queue.push(cell)
             self._stir()
+        elif cell.closing and not cell.is_expecting():
+            # It was to end when it had handled everything, and it has.
+            self._end(cell, NORMAL, None)
         else:
             cell.queued = False
             ring = cell.data
@@ -374,6 +412,12 @@ class Kernel(Arrivals):
         cell.reason = PANIC
         cell.cause = error
 
+    def _forget_sender(self, cell: Cell) -> None:
+        """A coroutine has ended: whoever sent its message need not be kept until the next one."""
+        turn = cell.turn
+        if turn is not None:
+            turn.sender = 0
+
     def _judge(self, cell: Cell, verdict: object, may_perform: bool) -> None:
         """Apply what a behavior returned, if it is not OK. An earlier wish to end stands."""
         if may_perform and is_coroutine(verdict):
@@ -381,7 +425,10 @@ class Kernel(Arrivals):
                 verdict.close()
                 return
             verdict = self._perform(cell, verdict, cell.context)
-            if verdict is None or verdict is OK_VERDICT or verdict is PENDING:
+            if verdict is PENDING:
+                return
+            self._forget_sender(cell)
+            if verdict is None or verdict is OK_VERDICT:
                 return
         if cell.status >= STOPPING:
             return

@@ -3,6 +3,8 @@ from libc.stdint cimport int64_t
 from bandstand.core.hot.cell cimport Cell
 from bandstand.core.hot.ids cimport ActorId
 from bandstand.core.hot.reach cimport Reach
+from bandstand.core.hot.receipt cimport Receipt
+from bandstand.core.hot.turn cimport Turn
 
 cdef int FAIL_REASON
 cdef int FAILED
@@ -37,13 +39,16 @@ cdef class Life(Reach):
     @cython.final
     cdef object _end(self, Cell cell, int reason, object cause)
     @cython.final
+    cdef object _finish(self, Cell cell)
+    cdef bint _say_goodbye(self, Cell cell) except -1
+    @cython.final
     cdef str _called(self, Cell cell)
     @cython.final
     cdef bint _is_running_now(self, Cell cell) except -1
     @cython.final
     cdef object _kill(self, Cell cell, object cause)
     @cython.final
-    @cython.locals(actor=ActorId, supervisor=Cell, dead=Py_ssize_t)
+    @cython.locals(actor=ActorId, supervisor=Cell, dead=Py_ssize_t, turn=Turn)
     cdef object _exit(self, Cell cell, int reason, object cause)
     @cython.final
     @cython.locals(actor=ActorId)

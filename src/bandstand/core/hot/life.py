@@ -6,7 +6,8 @@ function runs, `_exit`, and does the same things in the same order:
  1. status: from here on the id is stale, and a send to it is refused;
  2. if it is a supervisor, its children end, the last one first;
  3. its timers are released, with the messages they carry, and its descriptors are watched no more;
- 4. its unread messages become dead letters, counted and published, or are kept for its supervisor's next child;
+ 4. its unread messages become dead letters, counted and published, or are kept for its supervisor's next child; whoever
+    waits for one of them, or for the one at hand, is answered;
  5. its seat in the table is freed;
  6. the observer is told;
  7. whoever watches is told, in slots reserved beforehand: the supervisor gets its `ChildExit`, each monitor its `Down`,
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from bandstand.core.hot.cell import Cell
 from bandstand.core.hot.post import Hook
 from bandstand.core.hot.reach import Reach
+from bandstand.core.hot.receipt import Receipt
 from bandstand.core.numbers import FAIL_REASON, FAILED, INIT, NORMAL, RUNNING, STOPPED, STOPPING, SYSTEM
 from bandstand.core.signals import ChildExit
 from bandstand.core.vocabulary import ExitReason, SystemTag
@@ -212,6 +214,7 @@ class Life(Reach):
         cell.fds = 0
         cell.watch = None
         cell.family = None
+        cell.epilogue = None
         cell.keeps = keeps
         cell.traps = False
         cell.links = None
@@ -237,7 +240,9 @@ class Life(Reach):
             return
         driver = cell.driver
         if driver is None and not self._is_running_now(cell):
-            self._exit(cell, reason, cause)
+            cell.reason = reason
+            cell.cause = cause
+            self._finish(cell)
             return
         self._mark_stopping(cell)
         cell.reason = reason
@@ -246,7 +251,16 @@ class Life(Reach):
             driver.cancel()
             if cell.driver is None and not self._is_running_now(cell):
                 # Its coroutine had not even begun: there is nothing to wait for.
-                self._exit(cell, reason, cause)
+                self._finish(cell)
+
+    def _finish(self, cell: Cell) -> None:
+        """End an actor that is doing nothing now, for the reason it has noted. It may have something left to say."""
+        if cell.epilogue is None or not self._say_goodbye(cell):
+            self._exit(cell, cell.reason, cell.cause)
+
+    def _say_goodbye(self, cell: Cell) -> bool:
+        """Have an actor do what it still has to; True if that takes its time. The births' storey above overrides it."""
+        return False
 
     def _called(self, cell: Cell) -> str:
         """How to speak of an actor in an error."""
@@ -269,6 +283,11 @@ class Life(Reach):
         assert actor is not None
         name = cell.name
         supervisor = cell.supervisor
+        turn = cell.turn
+        # Those whose messages are not handled any more are told why.
+        cell.reason = reason
+        cell.cause = cause
+        cell.epilogue = None
         cell.status = STOPPED if reason == NORMAL else FAILED
         actor.fate = cell.status
         actor.reason = reason
@@ -286,6 +305,9 @@ class Life(Reach):
                 dead += self._bury(cell)
         else:
             dead = self._bury(cell)
+        if turn is not None and isinstance(turn.sender, Receipt):
+            # The message at hand, whose coroutine will not end any more, or not in the name of this actor.
+            turn.sender.lost(actor, name, reason, cause)
         self._table.release(actor.number)
         self._stopped[reason] += 1
         # What the user gave goes now, not when the last id goes.

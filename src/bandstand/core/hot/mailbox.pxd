@@ -12,6 +12,7 @@ cdef class Mailbox:
     cdef Py_ssize_t cap
     cdef Py_ssize_t reserve
     cdef Py_ssize_t limit
+    cdef bint closing
     cdef Py_ssize_t plain
     cdef Py_ssize_t urgent
     cdef Py_ssize_t coming_data
@@ -66,3 +67,7 @@ cdef class Mailbox:
     cdef Py_ssize_t fullest(self)
     @cython.final
     cdef object reckon(self)
+    @cython.final
+    cdef object close(self)
+    @cython.final
+    cdef bint is_expecting(self)

@@ -33,6 +33,7 @@ class Mailbox:
 
     __slots__ = (
         "cap",
+        "closing",
         "coming_control",
         "coming_data",
         "coming_management",
@@ -56,6 +57,8 @@ class Mailbox:
         self.reserve: Count = reserve
         # What a user lane may hold at present: `limit` is kept, not computed, so that a send compares two numbers.
         self.limit: Count = cap - reserve
+        # Whether users may send nothing any more, though what waits is still handled.
+        self.closing = False
         self.plain: Count = 0
         # Slots promised to messages from other threads that have not come in yet.
         self.coming_data: Count = 0
@@ -222,4 +225,13 @@ class Mailbox:
 
     def reckon(self) -> None:
         """Work out anew what a user lane may hold: what the system took beyond its reserve is gone for users."""
-        self.limit = self.cap - max(self.reserve, self.plain)
+        self.limit = 0 if self.closing else self.cap - max(self.reserve, self.plain)
+
+    def close(self) -> None:
+        """Take no user message any more. What waits, and what is promised to come from other threads, stays."""
+        self.closing = True
+        self.limit = 0
+
+    def is_expecting(self) -> bool:
+        """Whether messages from other threads are on their way into promised slots."""
+        return self.coming_data + self.coming_management + self.coming_control > 0

@@ -2,6 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t
 from bandstand.core.hot.cell cimport Cell
 from bandstand.core.hot.ids cimport ActorId
+from bandstand.core.hot.receipt cimport Receipt
 from bandstand.core.hot.ring cimport Ring
 from bandstand.core.hot.runqueue cimport RunQueue
 
@@ -35,7 +36,7 @@ cdef class Post:
     cdef object _stir(self)
     cpdef object _look(self)
     @cython.final
-    @cython.locals(ring=Ring)
+    @cython.locals(ring=Ring, letter=tuple)
     cdef int _overflow(self, Cell cell, int lane, object data, object tag, object sender) except -1
     @cython.final
     @cython.locals(actor=ActorId)
@@ -45,7 +46,7 @@ cdef class Post:
     @cython.final
     cdef Py_ssize_t _bury(self, Cell cell) except -1
     @cython.final
-    @cython.locals(count=Py_ssize_t, lane=int, ring=Ring)
+    @cython.locals(count=Py_ssize_t, lane=int, ring=Ring, letter=tuple)
     cdef Py_ssize_t _bury_lanes(self, Cell cell, int last) except -1
     @cython.final
     cdef bint _tell(self, object hook, tuple arguments) except -1

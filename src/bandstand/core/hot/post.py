@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from bandstand.core.hot.receipt import Receipt
 from bandstand.core.hot.runqueue import RunQueue
 from bandstand.core.numbers import ACCEPTED, DATA, FULL, SYSTEM
 from bandstand.core.vocabulary import Lane, Overflow
-from bandstand.errors import BandstandError, MailboxFull
+from bandstand.errors import BandstandError, MailboxFull, NoSuchActor
 
 if TYPE_CHECKING:
     from bandstand.core.hot.cell import Cell
@@ -106,9 +107,9 @@ class Post:
     ) -> FateNumber:
         """Decide about a message that met a full lane, by the policy its target was spawned with."""
         policy = cell.overflow
-        if policy is None:
+        if policy is None or cell.closing:
             self._refused += 1
-            if self._on_full is not None:
+            if self._on_full is not None and not cell.closing:
                 self._tell(self._on_full, (cell.actor,))
             return FULL
         ring = cell.lane(lane)
@@ -120,6 +121,9 @@ class Post:
         else:
             letter = ring.shift() if policy is Overflow.DROP_OLDEST else ring.pop_newest()
             ring.push(data, tag, sender)
+        if isinstance(letter[2], Receipt):
+            letter[2].dropped(cell.actor, cell.name)
+            letter = (letter[0], letter[1], 0)
         if self._on_dropped is not None:
             self._tell(self._on_dropped, (cell.actor, LANES[lane], *letter))
         return ACCEPTED
@@ -128,13 +132,20 @@ class Post:
         """The error for a lane without room."""
         actor = cell.actor
         assert actor is not None
+        if cell.closing:
+            return NoSuchActor(
+                f"actor {actor!r} {cell.name or '(unnamed)'} is ending: it handles what it has, and accepts nothing any more"
+            )
         return MailboxFull.of(
             actor, actor.number, cell.name, LANES[lane].name, cell.depth(lane) + cell.coming(lane), cell.cap
         )
 
     def _bury_one(self, cell: Cell, lane: LaneNumber, data: object, tag: object, sender: object) -> None:
-        """Turn one accepted message into a dead letter."""
+        """Turn one accepted message into a dead letter, and answer whoever waits for it."""
         self._dead += 1
+        if isinstance(sender, Receipt):
+            sender.lost(cell.actor, cell.name, cell.reason, cell.cause)
+            sender = 0
         if self._on_dead_letter is not None:
             self._tell(self._on_dead_letter, (cell.actor, LANES[lane], data, tag, sender))
 
@@ -159,6 +170,9 @@ class Post:
                     letter = ring.shift()
                     if lane == SYSTEM:
                         # What stands in the sender's place there is the runtime's own business.
+                        letter = (letter[0], letter[1], 0)
+                    elif isinstance(letter[2], Receipt):
+                        letter[2].lost(cell.actor, cell.name, cell.reason, cell.cause)
                         letter = (letter[0], letter[1], 0)
                     if self._on_dead_letter is not None:
                         self._tell(self._on_dead_letter, (cell.actor, LANES[lane], *letter))

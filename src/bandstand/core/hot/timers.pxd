@@ -2,6 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t
 from bandstand.core.hot.cell cimport Cell
 from bandstand.core.hot.links cimport Links
+from bandstand.core.hot.receipt cimport Receipt
 from bandstand.core.hot.wheel cimport Queue, Timer, Wheel
 
 cdef extern from "<time.h>" nogil:
@@ -63,7 +64,7 @@ cdef class Timers(Links):
     @cython.final
     @cython.locals(queue=Queue)
     cdef object _withdraw(self, Cell cell, Timer timer)
-    @cython.locals(timer=Timer, following=Timer)
+    @cython.locals(timer=Timer, following=Timer, waiter=Receipt)
     cdef object _release_timers(self, Cell cell)
     @cython.final
     cdef int64_t _pending_timers(self)
@@ -74,7 +75,19 @@ cdef class Timers(Links):
     @cython.locals(cell=Cell, lane=int, queue=Queue, queues=list)
     cdef object _deliver(self, Timer timer)
     @cython.final
-    @cython.locals(landed=bint)
+    @cython.locals(queue=Queue, queues=list)
+    cdef object _hold(self, Cell cell, Timer timer)
+    @cython.final
+    @cython.locals(timer=Timer)
+    cdef Timer _wait_for_room(self, Cell cell, int lane, object data, object tag, object sender, Receipt waiter)
+    @cython.final
+    @cython.locals(timer=Timer)
+    cdef Timer _await_end(self, Cell cell, Receipt waiter)
+    @cython.final
+    @cython.locals(cell=Cell)
+    cdef bint _stop_waiting(self, Timer timer) except -1
+    @cython.final
+    @cython.locals(landed=bint, waiter=Receipt)
     cdef bint _land(self, Cell cell, Timer timer) except -1
     @cython.final
     @cython.locals(queues=list, queue=Queue, timer=Timer, following=Timer, left=Py_ssize_t)

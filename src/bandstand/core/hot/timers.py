@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from bandstand.core.hot.cell import Cell
 from bandstand.core.hot.links import Links
+from bandstand.core.hot.receipt import Receipt
 from bandstand.core.hot.wheel import Queue, Timer, Wheel
 from bandstand.core.numbers import DATA, FAR, GONE, MILLISECOND, NEVER, OVERDUE, SYSTEM
 from bandstand.core.vocabulary import Lane
@@ -180,6 +181,7 @@ class Timers(Links):
         timer.place = GONE
         timer.before = None
         timer.after = None
+        timer.waiter = None
         cell.adopt_timer(timer)
         self._wheel.schedule(timer, deadline)
         self._timers_set += 1
@@ -195,7 +197,7 @@ class Timers(Links):
             raise InvalidArgument(f"ms is {ms}: that is beyond the 139 years a loop can reckon with")
         return deadline
 
-    def _call_after(self, ms: Ticks, callback: Callable[[], None]) -> Timer:
+    def _call_after(self, ms: Ticks, callback: Callable[[], object]) -> Timer:
         """Have the runtime's own `callback` called in `ms` milliseconds. No actor's timer, and in no statistics."""
         deadline = self._deadline(ms)
         timer = Timer.__new__(Timer)
@@ -206,6 +208,7 @@ class Timers(Links):
         timer.place = GONE
         timer.before = None
         timer.after = None
+        timer.waiter = None
         timer.cell = None
         timer.previous_of_cell = None
         timer.next_of_cell = None
@@ -242,7 +245,7 @@ class Timers(Links):
             assert queue is not None
             queue.remove(timer)
             timer.place = GONE
-        else:
+        elif timer.place != GONE:
             self._wheel.cancel(timer)
         cell.disown_timer(timer)
         timer.data = None
@@ -252,8 +255,12 @@ class Timers(Links):
         timer = cell.timers
         while timer is not None:
             following = timer.next_of_cell
+            waiter, timer.waiter = timer.waiter, None
             self._withdraw(cell, timer)
-            self._timers_released += 1
+            if waiter is None:
+                self._timers_released += 1
+            else:
+                waiter.lost(cell.actor, cell.name, cell.reason, cell.cause)
             timer = following
         cell.overdue = None
 
@@ -292,13 +299,51 @@ class Timers(Links):
                 queue.append(timer)
                 return
         if not self._land(cell, timer):
-            if queues is None:
-                queues = cell.overdue = [None, None, None, None]
-            queue = queues[lane]
-            if queue is None:
-                queue = queues[lane] = Queue()
-            timer.place = OVERDUE
-            queue.append(timer)
+            self._hold(cell, timer)
+
+    def _hold(self, cell: Cell, timer: Timer) -> None:
+        """Put a message that met a full lane behind the others that wait for room there."""
+        queues = cell.overdue
+        if queues is None:
+            queues = cell.overdue = [None, None, None, None]
+        queue = queues[timer.lane]
+        if queue is None:
+            queue = queues[timer.lane] = Queue()
+        timer.place = OVERDUE
+        queue.append(timer)
+
+    def _wait_for_room(
+        self, cell: Cell, lane: LaneNumber, data: object, tag: object, sender: object, waiter: Receipt
+    ) -> Timer:
+        """Have a message of a full lane wait for room, in line with due timers; `waiter` is told when it has it.
+
+        It is what a due timer does that meets a full lane, so it is one: without a deadline, and in no statistics.
+        """
+        timer = Timer()
+        timer.lane = lane
+        timer.data = data
+        timer.tag = tag
+        timer.sender = sender
+        timer.waiter = waiter
+        cell.adopt_timer(timer)
+        self._hold(cell, timer)
+        return timer
+
+    def _await_end(self, cell: Cell, waiter: Receipt) -> Timer:
+        """Have `waiter` told of an actor's end: a timer that never fires, and goes when its actor goes."""
+        timer = Timer()
+        timer.waiter = waiter
+        cell.adopt_timer(timer)
+        return timer
+
+    def _stop_waiting(self, timer: Timer) -> bool:
+        """Take back a message that waits for room; False if it has it, or its actor has ended."""
+        cell = timer.cell
+        if cell is None:
+            return False
+        timer.waiter = None
+        self._withdraw(cell, timer)
+        return True
 
     def _land(self, cell: Cell, timer: Timer) -> bool:
         """Enqueue a due timer's message; False if its lane is full."""
@@ -311,7 +356,12 @@ class Timers(Links):
         cell.disown_timer(timer)
         timer.data = None
         self._accepted += 1
-        self._timers_fired += 1
+        waiter = timer.waiter
+        if waiter is None:
+            self._timers_fired += 1
+        else:
+            timer.waiter = None
+            waiter.landed()
         if not cell.queued:
             self._ready(cell)
         return True

@@ -1,5 +1,6 @@
 cimport cython
 from libc.stdint cimport int64_t, uint64_t
+from bandstand.core.hot.receipt cimport Receipt
 
 cdef uint64_t ONE
 cdef int GONE
@@ -24,6 +25,7 @@ cdef class Timer:
     cdef object data
     cdef object tag
     cdef object sender
+    cdef Receipt waiter
 
 @cython.final
 cdef class Queue:

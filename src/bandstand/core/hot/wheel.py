@@ -25,6 +25,7 @@ from bandstand.core.numbers import DUE, GONE, LEVELS, NEVER
 
 if TYPE_CHECKING:
     from bandstand.core.hot.cell import Cell
+    from bandstand.core.hot.receipt import Receipt
 
 Ticks: TypeAlias = int
 Place: TypeAlias = int
@@ -75,6 +76,7 @@ class Timer:
         "previous_of_cell",
         "sender",
         "tag",
+        "waiter",
     )
 
     def __init__(self) -> None:
@@ -89,6 +91,8 @@ class Timer:
         self.tag: Any = 0
         self.sender: object = 0
         self.lane: Place = 3
+        # Who waits for room for the message; None for a timer.
+        self.waiter: Receipt | None = None
 
     @property
     def pending(self) -> bool:

@@ -1,0 +1,134 @@
+"""Typed actors under supervisors: classes as `ChildSpec`s, and handles that stay good over restarts."""
+
+# What an actor keeps for the room under private names, so as not to take a user's, the room may use.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final, overload
+
+from bandstand.core import ActorId, Behavior
+from bandstand.errors import InvalidArgument
+from bandstand.service.hot.stage import perform
+from bandstand.service.spawning import checked_kind, checked_loop, init_of
+from bandstand.supervise import Backoff, ChildMode, ChildSpec, Mailbox, Overseer, Shutdown
+
+if TYPE_CHECKING:
+    from bandstand.service.actor import Actor, Implements
+
+__all__ = ("ChildOptions", "Seat", "child", "supervised")
+
+A = TypeVar("A", bound="Actor")
+I = TypeVar("I")  # noqa: E741  # I for interface
+P = ParamSpec("P")
+
+
+@final
+class ChildOptions:
+    """How a child is supervised; `of` says what it is."""
+
+    __slots__ = ("_name", "_options")
+
+    def __init__(self, name: str, options: dict[str, Any]) -> None:
+        self._name = name
+        self._options = options
+
+    def of(
+        self, kind: Callable[P, Actor] | Callable[P, Implements[Any]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> ChildSpec[Any]:
+        """The spec of a child that is an actor of this class: each incarnation is made anew from these arguments.
+
+        Under a dynamic or a partition supervisor the arguments of the child come after them.
+
+        Raises:
+            InvalidArgument: it is no class of actors, or the options have no sense.
+        """
+        init = init_of(checked_kind(kind), self._name, args, kwargs)
+        # The stage is a behavior; the kernel's own name for a context is Turn.
+        behavior: Behavior[Any] = perform  # type: ignore[assignment]  # see above
+        return ChildSpec(self._name, behavior, init=init, **self._options)
+
+
+def child(
+    name: str,
+    *,
+    mode: ChildMode = ChildMode.PERMANENT,
+    mailbox_cap: int | None = None,
+    mailbox: Mailbox = Mailbox.FRESH,
+    backoff: Backoff | None = None,
+    shutdown: float | Shutdown | None = None,
+    significant: bool = False,
+) -> ChildOptions:
+    """A supervisor's child that is a typed actor: `child("counter", backoff=Backoff()).of(Counter, start=10)`.
+
+    The options are those of `ChildSpec`, and mean the same.
+    """
+    options = {
+        "mode": mode,
+        "mailbox_cap": mailbox_cap,
+        "mailbox": mailbox,
+        "backoff": backoff,
+        "shutdown": shutdown,
+        "significant": significant,
+    }
+    return ChildOptions(name, options)
+
+
+@final
+class Seat:
+    """The place of a child in a tree of supervisors."""
+
+    __slots__ = ("_path", "_root")
+
+    def __init__(self, root: Overseer, path: tuple[str, ...]) -> None:
+        self._root = root
+        self._path = path
+
+    def find(self) -> ActorId | None:
+        """The present incarnation; None while there is none."""
+        return self._root.locate(self._path)
+
+    def describe(self) -> str:
+        """Why there is none."""
+        return f"child {'/'.join(self._path)!r} of supervisor {self._root.name!r} is down, or just being started again"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Seat):
+            return NotImplemented
+        return self._root is other._root and self._path == other._path
+
+    def __hash__(self) -> int:
+        return hash((id(self._root), self._path))
+
+
+@overload
+def supervised(root: Overseer, kind: type[Implements[I]], /, *path: str) -> I: ...
+@overload
+def supervised(root: Overseer, kind: type[A], /, *path: str) -> A: ...
+def supervised(root: Overseer, kind: Any, /, *path: str) -> Any:
+    """A handle of a supervisor's child, found by its name, or by the names on the way to it through other supervisors.
+
+    It stays good over restarts: a call goes to the present incarnation. While there is none, a call raises `NoSuchActor`, and
+    `try_send` answers False. Two handles of one place are equal.
+
+    Args:
+        root: the supervisor.
+        kind: the class that the child was declared with.
+        path: its name, or several names, from the root down.
+
+    Raises:
+        InvalidArgument: it is no class of actors; there is no name; or the child is of another class.
+        NoSuchChild: there is no child of that name.
+        WrongThread: called off the loop's thread.
+    """
+    if not path:
+        raise InvalidArgument("supervised() needs the name of a child")
+    known = checked_kind(kind)
+    loop = checked_loop(root.loop)
+    root.check_path(path)
+    place = Seat(root, path)
+    actor = place.find()
+    if actor is None:
+        actor = ActorId(0, None, loop)
+    return known._schema.handle(loop, actor, path[-1], loop._asks, known._ask_ms, place)

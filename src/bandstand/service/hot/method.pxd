@@ -1,0 +1,19 @@
+cimport cython
+
+cdef int NOTHING
+cdef int ONE
+cdef int SEVERAL
+
+@cython.final
+cdef class Method:
+    cdef readonly str owner
+    cdef readonly str name
+    cdef readonly object function
+    cdef readonly int lane
+    cdef readonly int shape
+    cdef readonly Py_ssize_t arity
+    cdef readonly bint is_ask
+    cdef readonly bint is_async
+    cdef readonly tuple raises
+
+    cpdef object call(self, object instance, object data)

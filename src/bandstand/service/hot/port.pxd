@@ -1,0 +1,99 @@
+from cpython.object cimport PyObject
+from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
+from cpython.ref cimport Py_INCREF
+from bandstand.core.hot.cell cimport Cell
+from bandstand.core.hot.ids cimport ActorId
+from bandstand.core.hot.desk cimport Desk
+from bandstand.core.hot.wheel cimport Timer
+from bandstand.service.hot.handle cimport Handle
+from bandstand.service.hot.method cimport Method
+from bandstand.service.hot.porter cimport Porter
+from bandstand.service.hot.reply cimport Asked, Reply
+from bandstand.service.hot.waits cimport Landing
+cimport cython
+
+cdef int ACCEPTED
+cdef int AFAR
+cdef int AWAY
+cdef int FULL
+cdef int PENDING
+
+# Python calls what has these two flags with the object in front and without making a tuple; the flags and the offset of the
+# pointer are the type's, and are set once, with the first port.
+cdef extern from *:
+    """
+    static int bandstand_ports_are_open = 0;
+    static void bandstand_open_ports(PyObject *port, void *slot) {
+        PyTypeObject *type = Py_TYPE(port);
+        if (bandstand_ports_are_open) return;
+        bandstand_ports_are_open = 1;
+        type->tp_vectorcall_offset = (char *)slot - (char *)port;
+        type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR;
+        PyType_Modified(type);
+    }
+    """
+    void bandstand_open_ports(object port, void *slot) noexcept
+    Py_ssize_t PyVectorcall_NARGS(size_t nargsf) noexcept
+
+cdef object refusal(Handle handle)
+@cython.locals(kernel=Desk, porter=Porter)
+cpdef object packed(Handle handle, Method method, object data)
+@cython.locals(actor=ActorId, kernel=Desk, fate=int)
+cdef int post(Handle handle, Method method, object data, object sender) except -1
+@cython.locals(actor=ActorId, kernel=Desk, cell=Cell)
+cdef object refuse(Handle handle, Method method, object data, object sender, int fate)
+@cython.locals(actor=ActorId, kernel=Desk)
+cpdef object post_afar(Handle handle, Method method, object data, object sender)
+@cython.locals(fate=int)
+cpdef object tell(Handle handle, Method method, object data)
+cpdef bint try_tell(Handle handle, Method method, object data) except -1
+@cython.locals(kernel=Desk, reply=Reply, fate=int)
+cpdef Reply ask(Handle handle, Method method, object data, Py_ssize_t ms)
+@cython.locals(kernel=Desk)
+cpdef bint is_afar(Handle handle) except -1
+@cython.locals(kernel=Desk, landing=Landing)
+cpdef Landing land(Handle handle, Method method, object data)
+@cython.locals(actor=ActorId, kernel=Desk, cell=Cell, fate=int)
+cpdef Timer wait_for_room(Handle handle, Method method, object data, Asked waiter)
+
+@cython.locals(kernel=Desk)
+cpdef bint withdraw(Handle handle, Timer message) except -1
+
+@cython.final
+cdef class Port:
+    cdef void *vectorcall
+    cdef readonly Method method
+    cdef readonly object binder
+    cdef readonly object face
+
+    @cython.locals(method=Method)
+    cpdef object call(self, Handle handle, object data)
+
+cdef inline object call_port(object port, PyObject **arguments, size_t count, PyObject *names):
+    cdef Port self = <Port>port
+    cdef Method method = self.method
+    cdef Py_ssize_t given = PyVectorcall_NARGS(count)
+    cdef Py_ssize_t at
+    cdef object data
+    cdef tuple every
+    if names == NULL and given == method.arity + 1 and isinstance(<object>arguments[0], Handle):
+        if given == 2:
+            return self.call(<Handle>arguments[0], <object>arguments[1])
+        if given == 1:
+            return self.call(<Handle>arguments[0], None)
+        every = PyTuple_New(given - 1)
+        for at in range(1, given):
+            data = <object>arguments[at]
+            Py_INCREF(data)
+            PyTuple_SET_ITEM(every, at - 1, data)
+        return self.call(<Handle>arguments[0], every)
+    positional = [<object>arguments[at] for at in range(given)]
+    if names == NULL:
+        return self.__call__(*positional)
+    given_names = <tuple><object>names
+    named = {given_names[at]: <object>arguments[given + at] for at in range(len(given_names))}
+    return self.__call__(*positional, **named)
+
+cdef inline object open_port(Port port):
+    port.vectorcall = <void *>call_port
+    bandstand_open_ports(port, &port.vectorcall)

@@ -1,0 +1,15 @@
+cimport cython
+from bandstand.service.hot.handle cimport Handle
+from bandstand.service.hot.method cimport Method
+
+cdef extern from "Python.h":
+    object current_context "PyContext_CopyCurrent" ()
+
+@cython.final
+cdef class Porter:
+    cdef object home
+    cdef bint carries
+    cdef object sending
+    cdef object luggage
+
+    cpdef object pack(self, Handle handle, Method method, object data)

@@ -1,0 +1,60 @@
+"""The porter: packs with a message what is to travel along. The sender's context variables, and what a tracer gives.
+
+Where nothing does, a message is its data and nothing else. Only what differs from the loop's own context is worth a parcel: two
+contexts that hold the same are told apart by one comparison of pointers.
+"""
+
+# current_context comes from one of two places, of which the checker sees one.
+# pyright: reportPossiblyUnboundVariable=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any
+
+from bandstand.service.hot.stage import Parcel
+
+try:
+    import cython
+except ModuleNotFoundError:  # interpreted, where Cython is not installed
+    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+
+if not cython.compiled:
+    # Compiled, this is C's own function, declared in the .pxd.
+    current_context = copy_context
+
+if TYPE_CHECKING:
+    from bandstand.service.hot.handle import Handle
+    from bandstand.service.hot.method import Method
+
+
+class Porter:
+    """Packs what is sent through the handles of one loop."""
+
+    __slots__ = ("carries", "home", "luggage", "sending")
+
+    def __init__(
+        self,
+        home: Context,
+        carries: bool,
+        sending: Callable[[Handle, Method], object] | None,
+        luggage: Callable[[Context | None, object], Any],
+    ) -> None:
+        self.home = home
+        self.carries = carries
+        # What a tracer gives along; None without one.
+        self.sending = sending
+        # Makes what travels along of a context and of what the tracer gave.
+        self.luggage = luggage
+
+    def pack(self, handle: Handle, method: Method, data: object) -> object:
+        """The data of a message, in a parcel if something travels along."""
+        context: Context | None = None
+        if self.carries:
+            context = current_context()
+            if context == self.home:
+                context = None
+        if self.sending is not None:
+            return Parcel(data, self.luggage(context, self.sending(handle, method)))
+        return data if context is None else Parcel(data, self.luggage(context, None))

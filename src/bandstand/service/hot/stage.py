@@ -1,0 +1,65 @@
+"""The stage: where messages meet the actor. It is the behavior of every typed actor; the state is the user's object.
+
+What a message is, its tag says: a method of the class. Anything else is a signal of the system, or a message that somebody
+sent past the handle, and goes the long way.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bandstand.core.hot.turn import Turn
+from bandstand.core.numbers import SYSTEM
+from bandstand.service.answering import answering, refuse_result
+from bandstand.service.hot.method import Method
+
+
+class Parcel:
+    """The data of a message with what travels along: the sender's context, or a tracer's."""
+
+    __slots__ = ("carried", "data")
+
+    def __init__(self, data: object, carried: Any) -> None:
+        self.data = data
+        # Has one method, `handle(method, work)`: call `work()` where it should be called.
+        self.carried = carried
+
+
+def perform(turn: Turn, data: object) -> object:
+    """Have an actor handle one message. What it returns is for the kernel: None, or a coroutine to be performed."""
+    tag = turn.tag
+    if type(tag) is not Method:
+        return turn.state._handle_other(data, turn.lane_number == SYSTEM)  # type: ignore[attr-defined]  # an actor
+    method = tag
+    if type(data) is Parcel:
+        parcel = data
+        return parcel.carried.handle(turn, method, parcel.data)
+    return handle(turn, method, data)
+
+
+def handle(turn: Turn, method: Method, data: object) -> object:
+    """Call one method, and answer if somebody waits for it."""
+    if not method.is_ask:
+        result = method.call(turn.state, data)
+        if result is None or method.is_async:
+            return result
+        return refuse_result(method, result)
+    asked: Any = turn.sender
+    if asked.is_withdrawn():
+        # Its asker has gone before we began: then we never do.
+        turn.sender = 0
+        return None
+    if method.is_async:
+        return answering(method, asked, method.call(turn.state, data))
+    if len(method.raises) == 0:
+        # What it raises is a failure of the actor, which the exit path tells the asker.
+        asked.answer(method.call(turn.state, data))
+    else:
+        try:
+            result = method.call(turn.state, data)
+        except method.raises as error:
+            asked.fail(error)
+        else:
+            asked.answer(result)
+    turn.sender = 0
+    return None

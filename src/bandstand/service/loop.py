@@ -1,0 +1,177 @@
+"""The loop with typed actors: `bandstand.core.Loop`, and `spawn` for classes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+
+from bandstand import core
+from bandstand.core import ActorId, Behavior, Clock, LoopConfig, Overflow
+from bandstand.core.lowlevel import check_open
+from bandstand.service.hot.reply import Asks
+from bandstand.service.hot.stage import perform
+from bandstand.service.porter import Tracer, make_porter
+from bandstand.service.spawning import UNSET_MS, Options, Spawner, attach, checked_kind, start_in_steps
+
+if TYPE_CHECKING:
+    from bandstand.service.actor import Actor, Implements
+    from bandstand.service.hot.handle import Handle
+
+__all__ = ("AskStatistics", "Loop")
+
+A = TypeVar("A", bound="Actor")
+I = TypeVar("I")  # noqa: E741  # I for interface
+P = ParamSpec("P")
+State = TypeVar("State")
+
+REJECT = Overflow.REJECT
+
+logger = logging.getLogger("bandstand.service")
+
+
+@dataclass(frozen=True, slots=True)
+class AskStatistics:
+    """A snapshot of what became of a loop's asks.
+
+    `asked == answered + failed + cancelled + expired + pending`.
+    """
+
+    asked: int
+    """Asks that were accepted."""
+    answered: int
+    """Those that have their answer."""
+    failed: int
+    """Those that ended with an error: one that their handler answered with, or the end of their actor."""
+    cancelled: int
+    """Those that their askers took back."""
+    expired: int
+    """Those whose deadline has come."""
+    late: int
+    """Answers that came after that, and were dropped."""
+    unhandled: int
+    """Messages that were sent past a handle, to an actor that has no method for them."""
+
+    @property
+    def pending(self) -> int:
+        """Those that have not ended."""
+        return self.asked - self.answered - self.failed - self.cancelled - self.expired
+
+
+class Loop(core.Loop):
+    """A single-threaded loop of actors, typed ones and raw ones.
+
+    Args:
+        config: its limits; None for the defaults.
+        clock: where its time comes from; None for the machine's monotonic clock.
+        carry_context: whether context variables that are set where a message is sent are seen where it is handled. Only what
+            differs from the loop's own context travels.
+    """
+
+    def __init__(
+        self, config: LoopConfig | None = None, *, clock: Clock | None = None, carry_context: bool = True
+    ) -> None:
+        super().__init__(config, clock=clock)
+        self._asks = Asks()
+        self._defaults = Options(self)
+        self._tracer: Tracer | None = None
+        self._carries = carry_context
+        self._mentioned = 0
+        self._set_porter()
+
+    @overload
+    def spawn(self, kind: Callable[P, Implements[I]], /, *args: P.args, **kwargs: P.kwargs) -> I: ...
+    @overload
+    def spawn(self, kind: Callable[P, A], /, *args: P.args, **kwargs: P.kwargs) -> A: ...
+    @overload
+    def spawn(
+        self,
+        behavior: Behavior[State],
+        state: State = ...,
+        *,
+        name: str | None = None,
+        mailbox_cap: int | None = None,
+        supervisor: ActorId | None = None,
+        overflow: Overflow = Overflow.REJECT,
+    ) -> ActorId: ...
+    def spawn(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[misc]  # mypy cannot match *args with P.args
+        """Make an actor of a class, with these arguments for its constructor, and start it; its handle.
+
+        `options` is for a name and the like. A function instead of a class is a raw behavior, as for `bandstand.core.Loop`.
+
+        Raises:
+            StartFailed: its `on_start` has failed, and so it has ended.
+            InvalidArgument, MaxActors, NoMemory, LoopClosed, WrongThread: as for a raw actor.
+        """
+        if args and isinstance(args[0], type):
+            return self._start(args[0], args[1:], kwargs, self._defaults)
+        return super().spawn(*args, **kwargs)
+
+    def _start(
+        self, kind: Any, arguments: tuple[Any, ...], named: dict[str, Any], options: Options
+    ) -> Handle:
+        """Make an object of a class, and an actor of the object."""
+        check_open(self)
+        is_plain = getattr(kind, "_is_plain", None)
+        if is_plain is None:
+            kind = checked_kind(kind)
+        instance = kind(*arguments, **named)
+        if not is_plain or options.parent is not None:
+            return start_in_steps(self, instance, options)
+        # Nothing happens at its start: it is made in one step.
+        policy = None if options.overflow is REJECT else options.overflow
+        actor = self._make(perform, instance, options.name, options.cap, policy, options.supervisor, None)
+        return attach(self, instance, actor, options.name, options.ask_ms)
+
+    def options(
+        self,
+        *,
+        name: str | None = None,
+        mailbox_cap: int | None = None,
+        overflow: Overflow = Overflow.REJECT,
+        ask_ms: float | None = UNSET_MS,
+        supervisor: object = None,
+    ) -> Spawner:
+        """Options for a spawn, apart from the arguments of a constructor: `loop.options(name="a").spawn(Counter, 10)`.
+
+        Args:
+            name: for people: logs, errors, the tree. Need not be unique.
+            mailbox_cap: slots of its mailbox; None or 0 for the loop's default.
+            overflow: what a full lane does with one message more.
+            ask_ms: how long asks of it wait, in milliseconds; None for ever. The class's own if nothing is said.
+            supervisor: a handle, or an actor's id: whoever gets a `ChildExit` when it ends.
+
+        Raises:
+            InvalidArgument: one of them has no sense.
+        """
+        options = Options(
+            self, name=name, mailbox_cap=mailbox_cap, overflow=overflow, ask_ms=ask_ms, supervisor=supervisor
+        )
+        return Spawner(self, options)
+
+    def ask_statistics(self) -> AskStatistics:
+        """A frozen snapshot of what became of asks. Loop thread only."""
+        self._check_thread()
+        return AskStatistics(**self._asks.books())
+
+    def set_tracer(self, tracer: Tracer | None) -> None:
+        """Have `tracer` called where messages of typed actors are sent, and where they are handled; None for nobody."""
+        self._check_thread()
+        self._tracer = tracer
+        self._set_porter()
+
+    def _set_porter(self) -> None:
+        self._porter = make_porter(self._home_context, self._tracer, carries=self._carries)
+
+    def _mention_unhandled(self, handle: Handle, data: object) -> None:
+        """Say that a message was sent past a handle: the first time, and then each time their number has doubled."""
+        if self._asks.unhandled < 2 * self._mentioned:
+            return
+        self._mentioned = self._asks.unhandled
+        logger.warning(
+            "%r has no method for a raw message of %s; %d such messages in all",
+            handle,
+            type(data).__name__,
+            self._mentioned,
+        )

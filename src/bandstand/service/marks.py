@@ -1,0 +1,200 @@
+"""The marks that make a method a message: `@control`, `@management`, `@data`, `@ask`.
+
+On the class, a mark keeps the function and says by which lane its messages go. On the object, inside the actor, it is the
+plain method. On a handle it is a port, which sends. Type checkers see the handle's side everywhere, since a handle has the
+type of its class: `Tell` for one-way methods, `Ask` for requests. So code that several handlers share belongs in a method
+without a mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from inspect import isasyncgenfunction, iscoroutinefunction, isfunction, isgeneratorfunction
+from types import MethodType
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, final, overload
+
+from bandstand.core import Lane
+from bandstand.errors import BadDeclaration
+from bandstand.service.faces import Ask, Tell
+
+__all__ = ("AskMark", "AskMarker", "Mark", "TellMark", "ask", "control", "data", "management")
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+USER_LANES = (Lane.CONTROL, Lane.MANAGEMENT, Lane.DATA)
+
+
+def is_exception(kind: object) -> bool:
+    """Whether something is a class of ordinary exceptions."""
+    return isinstance(kind, type) and issubclass(kind, Exception)
+
+
+class Mark:
+    """A function that is a message, and how it goes."""
+
+    __slots__ = ("function", "is_ask", "lane", "name", "raises")
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        lane: Lane,
+        *,
+        is_ask: bool = False,
+        raises: tuple[type[BaseException], ...] = (),
+    ) -> None:
+        mark = "ask" if is_ask else lane.name.lower()
+        if not isfunction(function):
+            raise BadDeclaration(
+                f"@{mark} is on {function!r}, which is no function: put it on a plain method, def or async def, above no other "
+                f"decorator that makes something else of it"
+            )
+        if isgeneratorfunction(function) or isasyncgenfunction(function):
+            raise BadDeclaration(
+                f"@{mark} is on {function.__qualname__}, a generator: a handler returns its answer, it does not yield"
+            )
+        self.function = function
+        self.lane = lane
+        self.is_ask = is_ask
+        self.raises = raises
+        self.name = function.__name__
+
+    @property
+    def is_async(self) -> bool:
+        """Whether it is a coroutine function."""
+        return iscoroutinefunction(self.function)
+
+    @property
+    def __wrapped__(self) -> Callable[..., Any]:
+        return self.function
+
+    def plain(self, instance: object) -> Any:
+        """The method of an actor itself, as it is inside: called, not sent."""
+        return MethodType(self.function, instance)
+
+    def __repr__(self) -> str:
+        return (
+            f"<{'ask' if self.is_ask else 'one-way'} method {self.function.__qualname__} by {self.lane.name}>"
+        )
+
+
+@final
+class TellMark(Mark, Generic[P]):
+    """A one-way method."""
+
+    __slots__ = ()
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> Tell[P]: ...
+    def __get__(self, instance: object | None, owner: type | None = None) -> Self | Tell[P]:
+        if instance is None:
+            return self
+        plain: Tell[P] = self.plain(instance)
+        return plain
+
+
+@final
+class AskMark(Mark, Generic[P, R]):
+    """A method that answers."""
+
+    __slots__ = ()
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> Ask[P, R]: ...
+    def __get__(self, instance: object | None, owner: type | None = None) -> Self | Ask[P, R]:
+        if instance is None:
+            return self
+        plain: Ask[P, R] = self.plain(instance)
+        return plain
+
+
+@overload
+def control(function: Callable[Concatenate[Any, P], Coroutine[Any, Any, None]], /) -> TellMark[P]: ...
+@overload
+def control(function: Callable[Concatenate[Any, P], None], /) -> TellMark[P]: ...
+def control(function: Callable[..., Any], /) -> TellMark[...]:
+    """Mark a one-way method whose messages go by the CONTROL lane, before all others of users."""
+    return TellMark(function, Lane.CONTROL)
+
+
+@overload
+def management(function: Callable[Concatenate[Any, P], Coroutine[Any, Any, None]], /) -> TellMark[P]: ...
+@overload
+def management(function: Callable[Concatenate[Any, P], None], /) -> TellMark[P]: ...
+def management(function: Callable[..., Any], /) -> TellMark[...]:
+    """Mark a one-way method whose messages go by the MANAGEMENT lane: after CONTROL, before DATA."""
+    return TellMark(function, Lane.MANAGEMENT)
+
+
+@overload
+def data(function: Callable[Concatenate[Any, P], Coroutine[Any, Any, None]], /) -> TellMark[P]: ...
+@overload
+def data(function: Callable[Concatenate[Any, P], None], /) -> TellMark[P]: ...
+def data(function: Callable[..., Any], /) -> TellMark[...]:
+    """Mark a one-way method whose messages go by the DATA lane."""
+    return TellMark(function, Lane.DATA)
+
+
+@final
+class AskMarker:
+    """What `ask(lane=..., raises=...)` gives: the mark with those settings."""
+
+    __slots__ = ("_lane", "_raises")
+
+    def __init__(self, lane: Lane, raises: tuple[type[BaseException], ...]) -> None:
+        self._lane = lane
+        self._raises = raises
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]], /
+    ) -> AskMark[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Any, P], R], /) -> AskMark[P, R]: ...
+    def __call__(self, function: Callable[..., Any], /) -> AskMark[..., Any]:
+        """Mark a method."""
+        return AskMark(function, self._lane, is_ask=True, raises=self._raises)
+
+
+@overload
+def ask(function: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]], /) -> AskMark[P, R]: ...
+@overload
+def ask(function: Callable[Concatenate[Any, P], R], /) -> AskMark[P, R]: ...
+@overload
+def ask(
+    *, lane: Lane = ..., raises: type[BaseException] | tuple[type[BaseException], ...] = ...
+) -> AskMarker: ...
+def ask(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    lane: Lane = Lane.DATA,
+    raises: type[BaseException] | tuple[type[BaseException], ...] = (),
+) -> AskMark[..., Any] | AskMarker:
+    """Mark a method that answers: `await handle.method()` gives what it returns.
+
+    Args:
+        function: the method, `def` or `async def`.
+        lane: by which lane the request goes; DATA if nothing is said.
+        raises: exceptions that are answers. The asker gets them as they are, and the actor lives on. Any other exception is a
+            failure of the actor; the asker gets `TargetEnded`, with the exception as its cause.
+
+    Raises:
+        BadDeclaration: the lane is the system's, or `raises` has something that is no exception class.
+    """
+    if lane not in USER_LANES:
+        raise BadDeclaration(f"@ask: lane is {lane!r}: pass Lane.CONTROL, Lane.MANAGEMENT or Lane.DATA")
+    kinds = raises if isinstance(raises, tuple) else (raises,)
+    for kind in kinds:
+        if not is_exception(kind):
+            raise BadDeclaration(
+                f"@ask: raises has {kind!r}: pass exception classes, none of them above Exception"
+            )
+    if function is None:
+        return AskMarker(lane, kinds)
+    return AskMark(function, lane, is_ask=True, raises=kinds)

@@ -1,0 +1,119 @@
+"""What travels with a message besides its data: the sender's context variables, and whatever a tracer gives along.
+
+The packing is in `hot.porter`; here is what a parcel does where it arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager
+from contextvars import Context
+from inspect import iscoroutine
+from types import coroutine
+from typing import TYPE_CHECKING, Any, Protocol, final
+
+from bandstand.service.hot.porter import Porter
+from bandstand.service.hot.stage import handle
+
+if TYPE_CHECKING:
+    from bandstand.core import ActorId
+    from bandstand.core.hot.turn import Turn
+    from bandstand.service.hot.handle import Handle
+    from bandstand.service.hot.method import Method
+
+__all__ = ("Tracer", "make_porter")
+
+
+class Tracer(Protocol):
+    """Watches messages of typed actors where they are sent and where they are handled."""
+
+    def sending(self, target: ActorId, method: str) -> object:
+        """Called where a message is sent, before it is, on the sender's thread. What it returns travels with the message."""
+        ...
+
+    def handling(self, target: ActorId, method: str, carried: Any) -> AbstractContextManager[Any]:
+        """Called where it is handled. What it returns is entered around the handler, until an async one has ended."""
+        ...
+
+
+def make_porter(home: Context, tracer: Tracer | None, *, carries: bool) -> Porter | None:
+    """What packs the messages of a loop; None if nothing is to travel along."""
+    if tracer is None:
+        return Porter(home, True, None, _plain_luggage) if carries else None  # noqa: FBT003  # by position in C
+
+    def sending(handle: Handle, method: Method) -> object:
+        return tracer.sending(handle.actor, _name(method))
+
+    def luggage(context: Context | None, carried: object) -> Luggage:
+        return Luggage(context, tracer, carried)
+
+    return Porter(home, carries, sending, luggage)
+
+
+def _plain_luggage(context: Context | None, _carried: object) -> Luggage:
+    return Luggage(context, None, None)
+
+
+def _name(method: Method) -> str:
+    return f"{method.owner}.{method.name}"
+
+
+@final
+class Luggage:
+    """What travels along, and how a message is handled that has it."""
+
+    __slots__ = ("_carried", "_context", "_tracer")
+
+    def __init__(self, context: Context | None, tracer: Tracer | None, carried: object) -> None:
+        self._context = context
+        self._tracer = tracer
+        self._carried = carried
+
+    def handle(self, turn: Turn, method: Method, data: object) -> Any:
+        """Handle a message: in the sender's context, and in what the tracer says."""
+        work: Callable[[], Any] = lambda: handle(turn, method, data)  # noqa: E731  # a partial could not be told from it
+        if self._tracer is not None:
+            work = self._traced(self._tracer, turn, method, work)
+        if self._context is None:
+            return work()
+        result = self._context.run(work)
+        return inside(self._context, result) if iscoroutine(result) else result
+
+    def _traced(
+        self, tracer: Tracer, turn: Turn, method: Method, work: Callable[[], Any]
+    ) -> Callable[[], Any]:
+        name = _name(method)
+
+        def run() -> Any:
+            manager = tracer.handling(turn.self_id, name, self._carried)
+            if method.is_async:
+                return _traced_coroutine(manager, work())
+            with manager:
+                return work()
+
+        return run
+
+
+async def _traced_coroutine(manager: AbstractContextManager[Any], work: Any) -> Any:
+    with manager:
+        return await work
+
+
+@coroutine
+def inside(context: Context, work: Any) -> Generator[Any, Any, Any]:
+    """Perform a coroutine step by step in a context, inside whoever performs us."""
+    step: Callable[..., Any] = work.send
+    value: Any = None
+    while True:
+        try:
+            yielded = context.run(step, value)
+        except StopIteration as stop:
+            return stop.value
+        try:
+            value = yield yielded
+            step = work.send
+        except GeneratorExit:
+            work.close()
+            raise
+        except BaseException as error:  # noqa: BLE001  # a cancellation, or what it waited for has failed with
+            step, value = work.throw, error

@@ -1,0 +1,224 @@
+"""Starting typed actors: from a class and the arguments of its constructor to a handle.
+
+Options have a call of their own, `loop.options(name="a").spawn(Counter, start=10)`, so that they never meet the arguments of
+somebody's constructor.
+"""
+
+# What an actor keeps for the room under private names, so as not to take a user's, the room may use.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final, overload
+
+from bandstand.core import ActorId, ActorStatus, Overflow
+from bandstand.core.lowlevel import checked_cap, is_supervisor, set_epilogue, spawn_child, take_init_error
+from bandstand.errors import InvalidArgument, StartFailed
+from bandstand.service.faces import checked_ask_ms
+from bandstand.service.hot.handle import Handle
+from bandstand.service.hot.stage import perform
+
+if TYPE_CHECKING:
+    from bandstand.core import Context
+    from bandstand.service.actor import Actor, ActorBase, Implements
+    from bandstand.service.loop import Loop
+
+__all__ = (
+    "UNSET_MS",
+    "Options",
+    "Spawner",
+    "attach",
+    "checked_kind",
+    "checked_loop",
+    "init_of",
+    "start_in_steps",
+)
+
+A = TypeVar("A", bound="Actor")
+I = TypeVar("I")  # noqa: E741  # I for interface
+P = ParamSpec("P")
+
+# Where None means no deadline at all, this means the class's own.
+UNSET_MS = -1.0
+
+
+@final
+class Options:
+    """How an actor is to be spawned, checked."""
+
+    __slots__ = ("ask_ms", "cap", "name", "overflow", "parent", "supervisor")
+
+    def __init__(
+        self,
+        loop: Loop,
+        *,
+        name: str | None = None,
+        mailbox_cap: int | None = None,
+        overflow: Overflow = Overflow.REJECT,
+        ask_ms: float | None = UNSET_MS,
+        supervisor: object = None,
+        parent: ActorBase | None = None,
+    ) -> None:
+        if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
+            raise InvalidArgument(f"name is {name!r}: pass a string")
+        if not isinstance(overflow, Overflow):  # pyright: ignore[reportUnnecessaryIsInstance]  # same
+            raise InvalidArgument(f"overflow is {overflow!r}: pass a member of Overflow")
+        self.name = name
+        self.cap = checked_cap(loop, mailbox_cap)
+        self.overflow = overflow
+        # None is the class's own.
+        self.ask_ms = None if ask_ms == UNSET_MS else checked_ask_ms("ask_ms", ask_ms)
+        self.supervisor = _supervisor(loop, supervisor)
+        # The actor that spawns a child of its own.
+        self.parent = parent
+
+
+@final
+class Spawner:
+    """Spawns with options. `Loop.options` and `Actor.options` make it; it can be used again and again."""
+
+    __slots__ = ("_loop", "_options")
+
+    def __init__(self, loop: Loop, options: Options) -> None:
+        self._loop = loop
+        self._options = options
+
+    @overload
+    def spawn(self, kind: Callable[P, Implements[I]], /, *args: P.args, **kwargs: P.kwargs) -> I: ...
+    @overload
+    def spawn(self, kind: Callable[P, A], /, *args: P.args, **kwargs: P.kwargs) -> A: ...
+    def spawn(self, kind: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Make an actor of a class, with these arguments for its constructor, and start it; its handle.
+
+        The constructor runs here, and what it raises comes out here: then there is no actor. `on_start` runs as the actor's
+        first turn, inside this call if it is a plain function.
+
+        Raises:
+            StartFailed: `on_start` has failed; its error is the cause. An async one that fails later ends the actor.
+            InvalidArgument: it is no class of actors.
+            MaxActors, NoMemory, LoopClosed, WrongThread: as for a spawn of the loop's own.
+        """
+        return self._loop._start(checked_kind(kind), args, kwargs, self._options)
+
+
+def start_in_steps(loop: Loop, instance: ActorBase, options: Options) -> Handle:
+    """Make an actor of an object that has an `on_start`, an `on_stop`, or anything else that takes its time."""
+    kind = type(instance)
+    parent = options.parent
+    handles: list[Handle] = []
+
+    def init(ctx: Context[Any]) -> Any:
+        handles.append(attach(loop, instance, ctx.self_id, options.name, options.ask_ms))
+        return start(loop, instance)
+
+    actor = spawn_child(
+        loop,
+        perform,
+        init,
+        name=options.name,
+        cap=options.cap,
+        supervisor=options.supervisor if parent is None else parent._me.actor,
+        context=copy_context(),
+        overflow=options.overflow,
+    )
+    if loop.status(actor) >= ActorStatus.STOPPED:
+        error = take_init_error(loop)
+        if error is not None:
+            raise StartFailed(
+                f"{kind.__qualname__} {options.name or '(unnamed)'} did not start: its on_start() raised {error!r}"
+            ) from error
+    elif parent is not None:
+        parent._adopt(actor, options.name or kind.__name__)
+    if not handles:
+        # An observer has ended it before its first turn.
+        handles.append(attach(loop, instance, actor, options.name, options.ask_ms))
+    return handles[0]
+
+
+def attach(loop: Loop, instance: ActorBase, actor: ActorId, name: str | None, ask_ms: int | None) -> Handle:
+    """Make an object that actor; its handle."""
+    kind = type(instance)
+    handle = kind._schema.handle(
+        loop, actor, name, loop._asks, kind._ask_ms if ask_ms is None else ask_ms, None
+    )
+    instance._me = handle
+    instance._brood = None
+    return handle
+
+
+def start(loop: Loop, instance: ActorBase) -> Any:
+    """Call an actor's `on_start`: what its state is, or a coroutine that gives it."""
+    result = instance.on_start()
+    if result is None:
+        return _started(loop, instance)
+    if not hasattr(result, "__await__"):
+        raise InvalidArgument(
+            f"{type(instance).__qualname__}.on_start() returned {result!r}: it returns nothing"
+        )
+    return _start_slowly(loop, instance, result)
+
+
+async def _start_slowly(loop: Loop, instance: ActorBase, result: Any) -> ActorBase:
+    await result
+    return _started(loop, instance)
+
+
+def _started(loop: Loop, instance: ActorBase) -> ActorBase:
+    if type(instance)._has_epilogue:
+        set_epilogue(loop, instance._me.actor, instance.on_stop)
+    return instance
+
+
+def init_of(
+    kind: type[ActorBase], name: str, arguments: tuple[Any, ...], named: dict[str, Any]
+) -> Callable[..., Any]:
+    """The init of a supervisor's child: every incarnation is a new object of these arguments."""
+
+    def init(ctx: Context[Any], *more: Any) -> Any:
+        loop = checked_loop(ctx.loop)
+        instance = kind(*arguments, *more, **named)
+        attach(loop, instance, ctx.self_id, name, None)
+        return start(loop, instance)
+
+    return init
+
+
+def checked_kind(kind: Any) -> type[ActorBase]:
+    """A class of actors, or an error.
+
+    Raises:
+        InvalidArgument: it is none.
+    """
+    if not isinstance(kind, type) or not hasattr(kind, "_schema"):
+        raise InvalidArgument(
+            f"{kind!r} is no class of actors: pass a class that derives from Actor, or from Implements[TheInterface]"
+        )
+    known: type[ActorBase] = kind
+    return known
+
+
+def checked_loop(loop: Any) -> Loop:
+    """A loop that has typed actors, or an error.
+
+    Raises:
+        InvalidArgument: it is one of the core's own.
+    """
+    if not hasattr(loop, "_asks"):
+        raise InvalidArgument(f"{loop!r} has no typed actors: make it with bandstand.service.Loop")
+    typed: Loop = loop
+    return typed
+
+
+def _supervisor(loop: Loop, supervisor: object) -> ActorId | None:
+    if supervisor is None:
+        return None
+    actor = supervisor.actor if isinstance(supervisor, Handle) else supervisor
+    if not isinstance(actor, ActorId):
+        raise InvalidArgument(f"supervisor is {supervisor!r}: pass a handle or an actor's id")
+    if is_supervisor(loop, actor):
+        raise InvalidArgument(
+            f"supervisor is {supervisor!r}, which starts its children itself: give it a ChildSpec, with child(...).of(...)"
+        )
+    return actor

@@ -1,0 +1,121 @@
+"""Time for actors: calls that come later, once or again and again. They are messages, and go with their actor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import iscoroutine
+from math import ceil, floor
+from typing import TYPE_CHECKING, Any, final
+
+from bandstand.core.lowlevel import clock_of, send_tagged_after
+from bandstand.errors import InvalidArgument, TimerInvalid
+from bandstand.service.jobs import Job, job_method
+
+if TYPE_CHECKING:
+    from bandstand.core import ActorId, Loop, TimerId
+    from bandstand.service.declare import Schema
+
+__all__ = ("Alarm", "Ticker")
+
+
+class Alarm:
+    """A call that an actor will get. Keep it to take it back."""
+
+    __slots__ = ("_actor", "_loop", "_timer")
+
+    def __init__(self, loop: Loop, actor: ActorId) -> None:
+        self._loop = loop
+        self._actor = actor
+        self._timer: TimerId | None = None
+
+    def set(self, schema: Schema, ms: float, job: Job) -> None:
+        """Set it, once."""
+        lane, method = job_method(schema, job.function)
+        self._timer = send_tagged_after(self._loop, self._actor, ms, lane, job, method)
+
+    def cancel(self) -> bool:
+        """Take it back: it will not be called any more. False if it has been, or went with its actor.
+
+        One that is due and waits in the mailbox is called.
+        """
+        timer, self._timer = self._timer, None
+        if timer is None:
+            return False
+        try:
+            self._loop.cancel_timer(timer)
+        except TimerInvalid:
+            return False
+        return True
+
+
+@final
+class Ticker(Alarm):
+    """A call that an actor gets again and again, never twice at a time.
+
+    At a fixed rate, ticks are due at whole multiples of the period from the start. An actor that lags gets one tick when it
+    comes to it, not all that it missed. At a fixed delay, the next tick is due that long after the last one has ended.
+    """
+
+    __slots__ = ("_arguments", "_call", "_is_rate", "_is_stopped", "_job", "_method", "_period", "_start")
+
+    def __init__(
+        self,
+        loop: Loop,
+        actor: ActorId,
+        schema: Schema,
+        ms: float,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        named: dict[str, Any],
+        *,
+        is_rate: bool,
+    ) -> None:
+        super().__init__(loop, actor)
+        if type(ms) not in {int, float} or not 0 < ms < float("inf"):
+            raise InvalidArgument(f"ms is {ms!r}: a period is a number of milliseconds above 0")
+        self._call = Job(function, arguments, named)
+        self._job = Job(self._tick, (), {})
+        self._method = job_method(schema, function)
+        self._period = ms
+        self._is_rate = is_rate
+        self._is_stopped = False
+        self._start = ceil(clock_of(loop)())
+        self._set(ms)
+
+    def cancel(self) -> bool:
+        """Tick no more. False if it was cancelled already. A tick that is due and waits in the mailbox comes to nothing."""
+        if self._is_stopped:
+            return False
+        self._is_stopped = True
+        super().cancel()
+        return True
+
+    def _set(self, ms: float) -> None:
+        lane, method = self._method
+        self._timer = send_tagged_after(self._loop, self._actor, ms, lane, self._job, method)
+
+    def _tick(self) -> Any:
+        if self._is_stopped:
+            return None
+        if self._is_rate:
+            self._set(self._until_next())
+        result = self._call.run()
+        if iscoroutine(result):
+            return self._finish(result)
+        self._go_on()
+        return None
+
+    async def _finish(self, work: Any) -> None:
+        await work
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if not self._is_rate and not self._is_stopped:
+            self._set(self._period)
+
+    def _until_next(self) -> int:
+        """Milliseconds from now to the next multiple of the period: those that were missed are left out."""
+        now = clock_of(self._loop)()
+        due = self._start + self._period * (floor((now - self._start) / self._period) + 1)
+        # The wheel counts whole milliseconds from the next full one.
+        return max(0, ceil(due) - ceil(now))

@@ -1,0 +1,94 @@
+"""Work in the background, owned by an actor: a coroutine of its own, whose result comes back as a message.
+
+It is a child actor with one coroutine and no mailbox to speak of. So it has what every actor has: it is cancelled and waited
+for when its parent ends, shows in the tree, and begins when somebody drives the loop. It is nobody's turn: the parent handles
+messages meanwhile, and what the work waits for, the parent does not.
+"""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, final
+
+from bandstand.core.lowlevel import end_actor
+from bandstand.errors import BandstandError
+from bandstand.service.hot.port import land
+from bandstand.service.hot.reply import Reply
+from bandstand.service.jobs import Job, job_method
+
+if TYPE_CHECKING:
+    from bandstand.core import ActorId, Loop
+    from bandstand.core import Context as ActorContext
+    from bandstand.service.declare import Schema
+    from bandstand.service.hot.handle import Handle
+
+__all__ = ("Work",)
+
+
+@final
+class Work:
+    """A piece of work in the background."""
+
+    __slots__ = ("_actor", "_awaitable", "_failed", "_loop", "_parent", "_schema", "_then")
+
+    def __init__(
+        self,
+        loop: Loop,
+        parent: Handle,
+        schema: Schema,
+        awaitable: Awaitable[Any],
+        then: Callable[[Any], Any] | None,
+        failed: Callable[[Exception], Any] | None,
+    ) -> None:
+        if isinstance(awaitable, Reply):
+            # The turn that asked goes on without it.
+            awaitable.detach()
+        self._loop = loop
+        self._parent = parent
+        self._schema = schema
+        self._awaitable = awaitable
+        self._then = then
+        self._failed = failed
+        self._actor: ActorId | None = None
+
+    def begin(self, ctx: ActorContext[Any]) -> Any:
+        """The init of the actor that does it."""
+        self._actor = ctx.self_id
+        return self._run(ctx.self_id)
+
+    def cancel(self) -> bool:
+        """Give it up: it is cancelled, and no message comes. False if it has ended."""
+        actor, self._actor = self._actor, None
+        if actor is None:
+            return False
+        with suppress(BandstandError):
+            end_actor(self._loop, actor)
+        return True
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has ended."""
+        return self._actor is None
+
+    async def _run(self, actor: ActorId) -> None:
+        try:
+            job = self._job_of(await self._awaitable)
+        except CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever it raises, the parent decides
+            job = Job(_fail if self._failed is None else self._failed, (error,), {})
+        if job is not None:
+            lane_and_method = job_method(self._schema, job.function)
+            # It waits for room: a result is never lost to a full mailbox.
+            await land(self._parent, lane_and_method[1], job)
+        self._actor = None
+        end_actor(self._loop, actor)
+
+    def _job_of(self, result: object) -> Job | None:
+        return None if self._then is None else Job(self._then, (result,), {})
+
+
+def _fail(error: Exception) -> None:
+    raise error
