@@ -53,6 +53,7 @@ check: ready ## format, lint, floors, types
 	@echo "check: all clean"
 
 bench: ready ## measure, side by side in one run
+	@$(PY) tools/environment.py --peers
 	@$(PY) -m bench
 
 docs: ready ## build the documentation into site/

@@ -9,17 +9,24 @@ How it measures. A *cell* of the table is one case on one system, and every cell
 the compiled and the interpreted kernel cannot live in one process, and no cell inherits another's heap. Rounds go
 through all cells in turn, systems side by side, so that a busy moment of the machine hits neighbours alike; the best
 reading is kept, because a disturbance only ever adds. The garbage collector stays on; it is emptied before the clock
-starts. Every case checks that what was sent has been handled: a figure of a run that lost messages is no figure.
+starts. Every case checks that what was sent has been handled: a figure of a run that lost messages is no figure. Pykka,
+which nothing else here needs, has an environment of its own, `.venvs/bench`, that `make bench` makes; where that cannot be,
+or Erlang is not installed, the table says so and goes on.
 
 What is comparable. The handlers do the same work in every system and reach their peers by a closure, as fast as that
 system allows: `append((handler, data))` in `limit`, `send(actor, data)` in bandstand, `put_nowait(data)` on an
 asyncio.Queue. `limit` is what Python costs by itself: a deque, a pop, a call. It has no ids, no bounds, no lanes, no
 fairness, no books and no host. bandstand has all of them switched on and rides its real host, the event loop that
 `loop.run()` takes by default. The asyncio pair is a task with an unbounded Queue for each actor, the same handler called
-by the task; it has no bounds, no lanes and no books either. Ratios depend on how Python itself was built: one
-without profile-guided optimisation slows what is interpreted, and `limit` is nothing else; the caption says so.
+by the task; it has no bounds, no lanes and no books either. `typed` is bandstand with classes for actors: the same loop,
+and for each message a method of a handle, a message made of its arguments, and a method of an object; context variables travel
+along, every ask has a deadline. Pykka's actors are threads with a queue, told and asked by reference, which is the fastest
+it has. Erlang's are processes, and `gen_server`s where something is asked, on one scheduler. Ratios depend on how Python
+itself was built: one without profile-guided optimisation slows what is interpreted, and `limit` is nothing else; the
+caption says so.
 
 How it is laid out: `cases/` has one file for each thing measured, listed by hand in its `__init__`; `case` says what a case
-is, `system` what a column is; `limit`, `raw` and `queues` are the three ways to run actors; `child` measures a cell,
-`runner` runs children in rounds, `report` holds the result, `table` shows it, `machine` says where it was measured.
+is, `system` what a column is; `limit`, `raw`, `typed`, `queues`, `threads` (Pykka) and `otp` (Erlang) are the ways to run
+actors, `target` is what a figure must reach; `child` measures a cell, `runner` runs children in rounds, `report` holds the
+result, `table` shows it, `machine` says where it was measured.
 """

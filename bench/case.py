@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from bench.target import Target
 
 Unit: TypeAlias = Literal["ns", "bytes", "ms"]
-Kind: TypeAlias = Literal["limit", "raw", "queues", "erlang"]
+Kind: TypeAlias = Literal["limit", "raw", "typed", "queues", "pykka", "erlang"]
 
 
 class WrongResultError(Exception):
@@ -83,6 +83,8 @@ class Case:
     unit: Unit = "ns"
     target: Target | None = None
     """What the compiled kernel must reach; an outcome's own `bound` comes before it."""
+    typed_target: Target | None = None
+    """What typed actors on it must reach."""
     repeats: int = 3
     """How often a child measures on a fast system, once on a slow one; it reports the best."""
     most_rounds: int = 99

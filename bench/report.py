@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from bench.case import Case
@@ -12,8 +13,8 @@ from bench.system import SYSTEMS
 from bench.target import Target, at_most
 
 BASE = "limit"
-JUDGED = "compiled"
-"""The column that targets hold for."""
+JUDGED = ("compiled", "typed")
+"""The columns that targets hold for."""
 
 
 @dataclass(frozen=True)
@@ -39,20 +40,20 @@ class Report:
         value, base = self.value(case, system), self.value(case, BASE)
         return value / base if case.unit == "ns" and value is not None and base else None
 
-    def target(self, case: Case) -> Target | None:
-        """What the judged column must reach: the bound of its own run where it has one, else the case's."""
-        cell = self.cell(case, JUDGED)
+    def target(self, case: Case, system: str) -> Target | None:
+        """What a judged column must reach: the bound of its own run where it has one, else the case's."""
+        cell = self.cell(case, system)
         best = None if cell is None else cell.best
         if best is not None and best.get("bound") is not None:
             return at_most(round(best["bound"], 2), case.unit)
-        return case.target
+        return case.typed_target if system == "typed" else case.target
 
-    def verdict(self, case: Case) -> str | None:
+    def verdict(self, case: Case, system: str) -> str | None:
         """Say whether the target is met or missed; None without a target, a figure, or sizes that mean anything."""
-        value, target = self.value(case, JUDGED), self.target(case)
+        value, target = self.value(case, system), self.target(case, system)
         if target is None or value is None or self.is_quick:
             return None
-        is_met = target.is_met(value, self.value(case, BASE))
+        is_met = target.is_met(value, partial(self.value, case))
         return None if is_met is None else "met" if is_met else "missed"
 
     @property
@@ -73,14 +74,23 @@ class Report:
         }
 
     def _case(self, case: Case) -> dict[str, Any]:
-        target = self.target(case)
         return {
             "name": case.name,
             "what": case.what,
             "unit": case.unit,
-            "target": None if target is None else {"most": target.most, "unit": target.unit},
-            "verdict": self.verdict(case),
+            "targets": {system: self._target(case, system) for system in JUDGED},
             "cells": {system.name: self._cell(case, system.name) for system in SYSTEMS},
+        }
+
+    def _target(self, case: Case, system: str) -> dict[str, Any] | None:
+        target = self.target(case, system)
+        if target is None:
+            return None
+        return {
+            "most": target.most,
+            "unit": target.unit,
+            "ahead_of": target.rival,
+            "verdict": self.verdict(case, system),
         }
 
     def _cell(self, case: Case, system: str) -> dict[str, Any] | None:

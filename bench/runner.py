@@ -91,9 +91,12 @@ def _measure(cell: Cell, case: Case, system: System, *, is_quick: bool) -> None:
 
 def _child(system: System, arguments: list[str]) -> tuple[dict[str, Any] | None, str]:
     """Run a child and read its line; None and a sentence if there is none."""
+    python = system.python or Path(sys.executable)
+    if not python.exists():
+        return None, f"there is no {_short(python)}; `make bench` makes it where it can"
     try:
         child = subprocess.run(
-            [sys.executable, "-m", "bench.child", *arguments],
+            [str(python), "-m", "bench.child", *arguments],
             cwd=ROOT,
             env={**os.environ, **system.environment},
             capture_output=True,
@@ -110,3 +113,7 @@ def _child(system: System, arguments: list[str]) -> tuple[dict[str, Any] | None,
         )
     answer: dict[str, Any] = json.loads(child.stdout)
     return answer, ""
+
+
+def _short(path: Path) -> str:
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)

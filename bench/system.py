@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from bench import otp
+from bench import otp, threads
 from bench.case import Case, Kind, Measure
 
 
@@ -22,7 +23,11 @@ class System:
     loop: str = "asyncio"
     """The event loop of the queues."""
     is_slow: bool = False
+    part: int = 1
+    """What part of the slow size it is given: one in so many."""
     environment: dict[str, str] = field(default_factory=dict[str, str])
+    python: Path | None = None
+    """Whose Python runs it, where that is not ours."""
 
     def measure(self, case: Case) -> Measure | None:
         return case.measures.get(self.kind)
@@ -30,12 +35,14 @@ class System:
     def size(self, case: Case, *, is_quick: bool) -> int:
         if is_quick:
             return case.size.quick
-        return case.size.slow if self.is_slow else case.size.full
+        return (case.size.slow if self.is_slow else case.size.full) // self.part
 
     def refusal(self) -> str | None:
         """Say why this process cannot measure the system; None if it can."""
         if self.kind == "erlang":
             return otp.refusal()
+        if self.kind == "pykka":
+            return threads.refusal()
         if self.loop == "uvloop":
             try:
                 import uvloop  # noqa: F401  # pyright: ignore[reportUnusedImport]  # is it there?
@@ -54,7 +61,9 @@ class System:
 
 
 def _mode_refusal(wanted: str) -> str | None:
-    import bandstand.core  # noqa: F401  # pyright: ignore[reportUnusedImport]  # announces its hot modules
+    # Both announce their hot modules.
+    import bandstand.core  # pyright: ignore[reportUnusedImport]
+    import bandstand.service  # noqa: F401  # pyright: ignore[reportUnusedImport]
     from bandstand import mode
 
     if (found := mode.mode()) != wanted:
@@ -71,6 +80,7 @@ APART = {"BANDSTAND_PURE": "1"}
 SYSTEMS = (
     System("limit", "limit", "a plain Python loop over a deque", environment=APART),
     System("compiled", "raw", "bandstand, raw loop", mode="compiled", environment={"BANDSTAND_PURE": "0"}),
+    System("typed", "typed", "bandstand, typed actors", mode="compiled", environment={"BANDSTAND_PURE": "0"}),
     System(
         "interpreted",
         "raw",
@@ -83,6 +93,16 @@ SYSTEMS = (
         "asyncio", "queues", "a task with an asyncio.Queue for each actor", is_slow=True, environment=APART
     ),
     System("uvloop", "queues", "the same on uvloop", loop="uvloop", is_slow=True, environment=APART),
+    System(
+        "pykka",
+        "pykka",
+        "Pykka, a thread for each actor",
+        is_slow=True,
+        part=5,
+        # In its environment bandstand is not installed.
+        environment={**APART, "PYTHONPATH": "src"},
+        python=threads.PYTHON,
+    ),
     System("erlang", "erlang", "Erlang/OTP on one scheduler", environment=APART),
 )
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bench.case import Case
-from bench.report import BASE, Report
+from bench.report import BASE, JUDGED, Report
 from bench.system import SYSTEMS
 
 HEADINGS = {
     "limit": "limit",
     "compiled": "bandstand",
+    "typed": "typed",
     "interpreted": "interpreted",
     "asyncio": "asyncio",
     "uvloop": "uvloop",
+    "pykka": "Pykka",
     "erlang": "Erlang",
 }
 
@@ -25,7 +27,7 @@ def render(report: Report) -> str:
 
 def _caption(report: Report) -> Iterator[str]:
     machine = report.machine
-    yield "bandstand: raw loop, side by side in one run; nanoseconds an operation unless the row says otherwise"
+    yield "bandstand: raw loop and typed actors, side by side in one run; nanoseconds an operation unless the row says otherwise"
     yield f"{machine['machine']}; load {machine['load']} before the run"
     yield (
         f"{machine['python']}, bandstand {machine['bandstand']}, Cython {machine['cython']}, uvloop {machine['uvloop']}; "
@@ -45,18 +47,20 @@ def _rows(report: Report) -> list[list[str]]:
     header = ["case", "unit"]
     for system in SYSTEMS:
         header.append(HEADINGS[system.name])
-        if system.kind == "raw":
+        if system.mode is not None:
             header.append("× limit")
-    rows = [[*header, "target", ""]]
+    rows = [[*header, "target", "", "typed target", ""]]
     for case in report.cases:
         row = [case.title, case.unit]
         for system in SYSTEMS:
             row.append(_figure(report, case, system.name))
-            if system.kind == "raw":
+            if system.mode is not None:
                 ratio = report.ratio(case, system.name)
                 row.append("" if ratio is None else f"{ratio:.2f}" if ratio < 10 else f"{ratio:.1f}")
-        target = report.target(case)
-        rows.append([*row, target.reads() if target else "", report.verdict(case) or ""])
+        for judged in JUDGED:
+            target = report.target(case, judged)
+            row += [target.reads() if target else "", report.verdict(case, judged) or ""]
+        rows.append(row)
     return rows
 
 
@@ -72,7 +76,7 @@ def _figure(report: Report, case: Case, system: str) -> str:
 def _grid(rows: list[list[str]]) -> Iterator[str]:
     """Align the columns: words to the left, figures to the right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    words = {0, 1, len(widths) - 2, len(widths) - 1}
+    words = {0, 1, *range(len(widths) - 2 * len(JUDGED), len(widths))}
     for number, row in enumerate(rows):
         texts = [
             text.ljust(width) if column in words else text.rjust(width)
@@ -85,6 +89,7 @@ def _grid(rows: list[list[str]]) -> Iterator[str]:
 
 def _legend(report: Report) -> Iterator[str]:
     yield f"{BASE}: a plain Python loop over a deque, the same handlers. bandstand: compiled; interpreted: BANDSTAND_PURE=1."
+    yield "typed: classes and handles on the compiled loop. Pykka: a thread for each actor, asked and told by its reference."
     yield "asyncio, uvloop: a task with an asyncio.Queue for each actor. What is comparable and what is not: bench/__init__.py"
     if not report.failures:
         yield "Every figure was checked: all that was sent was handled."

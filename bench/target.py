@@ -1,31 +1,52 @@
-"""What a figure must reach: so many times `limit`, or so much by itself."""
+"""What a figure must reach: so many times `limit`, so much by itself, or less than a peer takes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
+
+Figure: TypeAlias = Callable[[str], float | None]
+"""What another system took, by its name; None where it was not measured."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A bound from design.md's table, or one that the documentation states. Holds for the compiled kernel."""
+    """A bound from design.md's table, or one that the documentation states. Holds for what is compiled."""
 
-    most: float
+    most: float | None
     unit: str
     """`x` for multiples of limit, else the case's own unit."""
+    rival: str | None = None
+    """A peer that must take longer, where it is measured."""
 
     def reads(self) -> str:
-        return f"≤ {self.most:,.4g} " + ("× limit" if self.unit == "x" else self.unit)
+        bounds: list[str] = []
+        if self.most is not None:
+            bounds.append(f"≤ {self.most:,.4g} " + ("× limit" if self.unit == "x" else self.unit))
+        if self.rival is not None:
+            bounds.append(f"< {self.rival.capitalize()}")
+        return ", ".join(bounds)
 
-    def is_met(self, value: float, limit: float | None) -> bool | None:
-        """Say whether `value` reaches it; None if there is no limit to compare with."""
-        if self.unit != "x":
-            return value <= self.most
-        return None if not limit else value / limit <= self.most
+    def is_met(self, value: float, figure: Figure) -> bool | None:
+        """Say whether `value` reaches all that can be compared; None if nothing can be."""
+        checks: list[bool] = []
+        if self.most is not None and self.unit != "x":
+            checks.append(value <= self.most)
+        elif self.most is not None and (limit := figure("limit")):
+            checks.append(value / limit <= self.most)
+        if self.rival is not None and (theirs := figure(self.rival)) is not None:
+            checks.append(value < theirs)
+        return all(checks) if checks else None
 
 
-def times_limit(most: float) -> Target:
-    return Target(most, "x")
+def times_limit(most: float, ahead_of: str | None = None) -> Target:
+    return Target(most, "x", ahead_of)
 
 
-def at_most(most: float, unit: str) -> Target:
-    return Target(most, unit)
+def at_most(most: float, unit: str, ahead_of: str | None = None) -> Target:
+    return Target(most, unit, ahead_of)
+
+
+def ahead_of(rival: str) -> Target:
+    return Target(None, "x", rival)

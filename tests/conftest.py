@@ -17,8 +17,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Entered for their effect: the hot modules announce themselves to bandstand.mode.
+import bandstand.core  # pyright: ignore[reportUnusedImport]
+import bandstand.service  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from bandstand import mode
-from bandstand.core.hot import MODULES
 
 pytest_plugins = ("pytester",)
 
@@ -51,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header() -> str:
-    return f"bandstand: {len(MODULES)} hot modules, {mode.mode()}; {loop_name()} event loop"
+    return f"bandstand: {len(mode.hot_modules())} hot modules, {mode.mode()}; {loop_name()} event loop"
 
 
 def loop_name() -> str:

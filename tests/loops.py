@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import pytest
 
@@ -11,22 +12,27 @@ from bandstand.core import Clock, Loop, LoopConfig
 from bandstand.testing import VirtualClock, leaks_of
 from tests.core.stage import Diary, HostFactory, LoopMaker, guarded
 
+L = TypeVar("L", bound=Loop)
+
 
 @pytest.fixture
 def clock(bandstand_clock: VirtualClock) -> VirtualClock:
     return bandstand_clock
 
 
-@pytest.fixture
-def make_loop(clock: VirtualClock, loop_factory: HostFactory) -> Iterator[LoopMaker]:
-    """Make loops with config fields as keywords; `clock=` for another clock than the virtual one."""
-    loops: list[Loop] = []
+@contextmanager
+def loops_of(
+    kind: Callable[..., L], clock: VirtualClock, loop_factory: HostFactory
+) -> Generator[Callable[..., L]]:
+    """Make loops with config fields as keywords; `clock=` for another clock than the virtual one, `options=` for what
+    else the kind of loop takes."""
+    loops: list[L] = []
     escaped: list[dict[str, Any]] = []
     factory = guarded(loop_factory, escaped)
 
-    def make(clock: Clock = clock, **fields: Any) -> Loop:
+    def make(clock: Clock = clock, options: dict[str, Any] | None = None, **fields: Any) -> L:
         fields.setdefault("loop_factory", factory)
-        loop = Loop(LoopConfig(**fields), clock=clock)
+        loop = kind(LoopConfig(**fields), clock=clock, **(options or {}))
         loops.append(loop)
         return loop
 
@@ -37,6 +43,12 @@ def make_loop(clock: VirtualClock, loop_factory: HostFactory) -> Iterator[LoopMa
     leaks = [leak for loop in loops for leak in leaks_of(loop) if "in flight" not in leak]
     assert leaks == []
     assert escaped == [], "an exception escaped into the event loop"
+
+
+@pytest.fixture
+def make_loop(clock: VirtualClock, loop_factory: HostFactory) -> Iterator[LoopMaker]:
+    with loops_of(Loop, clock, loop_factory) as make:
+        yield make
 
 
 @pytest.fixture

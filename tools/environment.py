@@ -1,6 +1,7 @@
 """Make the virtual environments the verbs run in, and keep them current.
 
     python tools/environment.py            the main one, .venv, with everything
+    python tools/environment.py --peers    .venvs/bench, with what the benchmark compares bandstand with
     python tools/environment.py --find     which interpreters of 3.11-3.13 are on this machine
 
 Three steps, each taken only if the content it depends on has changed since (digests, not file times, so a fresh
@@ -20,13 +21,18 @@ import subprocess
 import sys
 import time
 import tomllib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 ROOT = Path(__file__).resolve().parent.parent
 # The packages of hot modules, wherever there is one; setup.py knows their order.
 HOT = sorted((ROOT / "src" / "bandstand").glob("*/hot"))
 VERSIONS = ("3.11", "3.12", "3.13")
+
+Step: TypeAlias = Callable[[Path, Path, str], None]
+"""Does something in an environment: its Python, its folder, the name of its requirements."""
 
 _PROBE = """
 import ensurepip, os, sys, sysconfig, venv
@@ -74,6 +80,26 @@ def find_interpreters() -> dict[str, Interpreter]:
 
 def prepare(python: str, folder: Path, requirements: str) -> Path:
     """Bring one environment up to date and return its Python."""
+    steps = (
+        ("tools", _tools_digest(requirements), _install_tools),
+        ("package", _package_digest(), _install_package),
+        ("hot", _hot_digest(), _build_hot),
+    )
+    return _take(steps, python, folder, requirements)
+
+
+def prepare_peers(python: str) -> None:
+    """Bring the environment of the benchmark's peers up to date; where that cannot be, the benchmark goes on without."""
+    folder = ROOT / ".venvs" / "bench"
+    try:
+        _take((("tools", _tools_digest("peers"), _install_tools),), python, folder, "peers")
+    except SystemExit as failure:
+        _say(f"{folder.name}: {failure}")
+        _say(f"{folder.name}: the benchmark goes on without what is in requirements/peers.txt")
+
+
+def _take(steps: Iterable[tuple[str, str, Step]], python: str, folder: Path, requirements: str) -> Path:
+    """Take the steps that are due, making the environment first if it is not there; its Python."""
     started = time.monotonic()
     notes = folder / ".prepared.json"
     done: dict[str, str] = json.loads(notes.read_text("utf-8")) if notes.exists() else {}
@@ -82,12 +108,6 @@ def prepare(python: str, folder: Path, requirements: str) -> Path:
         done = {}
         _say(f"{folder.name}: making the environment with {python}")
         _run([python, "-m", "venv", "--clear", str(folder)])
-
-    steps = (
-        ("tools", _tools_digest(requirements), _install_tools),
-        ("package", _package_digest(), _install_package),
-        ("hot", _hot_digest(), _build_hot),
-    )
     for name, wanted, step in steps:
         if done.get(name) == wanted and (name != "hot" or _is_built(inside)):
             continue
@@ -180,7 +200,12 @@ def main() -> None:
         description="Make the virtual environment .venv, or bring it up to date."
     )
     parser.add_argument("--find", action="store_true", help="print the usable interpreters and stop")
-    if parser.parse_args().find:
+    parser.add_argument("--peers", action="store_true", help="make .venvs/bench instead, for the benchmark")
+    options = parser.parse_args()
+    if options.peers:
+        prepare_peers(sys.executable)
+        return
+    if options.find:
         found = find_interpreters()
         for version in VERSIONS:
             known = found.get(version)

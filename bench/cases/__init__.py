@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from bench.case import Case
 from bench.cases import (
+    ask,
+    ask_async,
     big,
     bounded,
     coroutines,
@@ -17,6 +19,7 @@ from bench.cases import (
     pingpong,
     restart,
     ring,
+    tell,
     timer_churn,
     timer_fired,
 )
@@ -31,6 +34,9 @@ CASES: tuple[Case, ...] = (
     big.CASE,
     create.CASE,
     restart.CASE,
+    *tell.CASES,
+    *ask.CASES,
+    *ask_async.CASES,
     *timer_churn.CASES,
     timer_fired.CASE,
     *cross_thread.CASES,

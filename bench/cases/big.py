@@ -11,10 +11,13 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import chain, cycle, repeat
 from random import Random
+from threading import Semaphore
 
 from bandstand.core import Behavior, Context
-from bench import limit, queues, raw
+from bandstand.service import Actor, data
+from bench import limit, otp, queues, raw, stopwatch, threads, typed
 from bench.case import Case, Outcome, Setting, Size
+from bench.target import ahead_of
 
 ACTORS = 100
 NOBODY = -1
@@ -83,6 +86,35 @@ def bandstand(setting: Setting) -> Outcome:
     return outcome(elapsed, pings, pongs)
 
 
+def classes(setting: Setting) -> Outcome:
+    pings, pongs = setting.size // (2 * ACTORS), 0
+    loop = typed.make()
+
+    class Member(Actor):
+        def __init__(self, me: int) -> None:
+            self.number = me
+            self.whom = partners(me, pings)
+
+        @data
+        def ping(self, pinger: int) -> None:
+            members[pinger].pong()
+
+        @data
+        def pong(self) -> None:
+            nonlocal pongs
+            other = next(self.whom)
+            pongs += 1
+            if other >= 0:
+                members[other].ping(self.number)
+
+    members = [loop.spawn(Member, me) for me in range(ACTORS)]
+    for member in members:
+        member.pong()
+    elapsed = raw.drain(loop)
+    raw.settle(loop, ACTORS + 2 * ACTORS * pings)
+    return outcome(elapsed, pings, pongs)
+
+
 async def tasks(size: int) -> Outcome:
     pings, pongs = size // (2 * ACTORS), 0
     mailboxes = [asyncio.Queue[int | None]() for _ in range(ACTORS)]
@@ -120,6 +152,37 @@ async def tasks(size: int) -> Outcome:
     return outcome(elapsed, pings, pongs)
 
 
+def pykka(setting: Setting) -> Outcome:
+    pings, finished = setting.size // (2 * ACTORS), Semaphore(0)
+    # Each thread counts for itself.
+    pongs = [0] * ACTORS
+
+    def actor(me: int) -> threads.Handler:
+        whom = partners(me, pings)
+
+        def handle(_ctx: object, pinger: int | None) -> None:
+            if pinger is None:
+                other = next(whom)
+                pongs[me] += 1
+                if other >= 0:
+                    actors[other].tell(me)
+                else:
+                    finished.release()
+            else:
+                actors[pinger].tell(None)
+
+        return handle
+
+    with threads.living(*[actor(me) for me in range(ACTORS)]) as actors:
+        start = stopwatch.start()
+        for each in actors:
+            each.tell(None)
+        for _ in actors:
+            finished.acquire()
+        elapsed = stopwatch.since(start)
+    return outcome(elapsed, pings, sum(pongs))
+
+
 def outcome(elapsed: int, pings: int, pongs: int) -> Outcome:
     """Every actor must have had one pong for each ping, and the None that started it."""
     sent = ACTORS * pings
@@ -134,6 +197,11 @@ CASE = Case(
     measures={
         "limit": plain,
         "raw": bandstand,
+        "typed": classes,
         "queues": lambda setting: queues.run(setting, tasks(setting.size)),
+        "pykka": pykka,
+        "erlang": lambda setting: otp.run("big", setting.size // (2 * ACTORS) * 2 * ACTORS, ACTORS),
     },
+    target=ahead_of("erlang"),
+    typed_target=ahead_of("erlang"),
 )

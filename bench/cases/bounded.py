@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from itertools import repeat
+from threading import Event
 
 from bandstand.core import Context
-from bench import limit, queues, raw
+from bandstand.service import Actor, data
+from bench import limit, otp, queues, raw, stopwatch, threads, typed
 from bench.case import Case, Outcome, Setting, Size
 from bench.target import times_limit
 
@@ -69,6 +71,34 @@ def bandstand(setting: Setting) -> Outcome:
     return Outcome(total=elapsed, operations=n, sent=n, handled=total)
 
 
+def classes(setting: Setting) -> Outcome:
+    bursts, total = setting.size // BURST, 0
+    n = bursts * BURST
+    loop = typed.make()
+
+    class Producer(Actor):
+        @data
+        def produce(self, burst: int) -> None:
+            if burst:
+                for _ in repeat(None, BURST - 1):
+                    counter.count(0)
+                counter.count(burst)
+
+    class Counter(Actor):
+        @data
+        def count(self, last_of: int) -> None:
+            nonlocal total
+            total += 1
+            if last_of:
+                producer.produce(last_of - 1)
+
+    producer, counter = loop.spawn(Producer), loop.spawn(Counter)
+    producer.produce(bursts)
+    elapsed = raw.drain(loop)
+    raw.settle(loop, n + bursts + 1)
+    return Outcome(total=elapsed, operations=n, sent=n, handled=total)
+
+
 async def tasks(size: int) -> Outcome:
     bursts, total = size // BURST, 0
     n = bursts * BURST
@@ -92,6 +122,32 @@ async def tasks(size: int) -> Outcome:
     return Outcome(total=elapsed, operations=n, sent=n, handled=total)
 
 
+def pykka(setting: Setting) -> Outcome:
+    bursts, total, done = setting.size // BURST, 0, Event()
+    n = bursts * BURST
+
+    def produce(_ctx: object, burst: int) -> None:
+        if burst:
+            for _ in repeat(None, BURST - 1):
+                counter.tell(0)
+            counter.tell(burst)
+        else:
+            done.set()
+
+    def count(_ctx: object, last_of: int) -> None:
+        nonlocal total
+        total += 1
+        if last_of:
+            producer.tell(last_of - 1)
+
+    with threads.living(produce, count) as (producer, counter):
+        start = stopwatch.start()
+        producer.tell(bursts)
+        done.wait()
+        elapsed = stopwatch.since(start)
+    return Outcome(total=elapsed, operations=n, sent=n, handled=total)
+
+
 CASE = Case(
     name="counting-bounded",
     title="counting, bursts of 500",
@@ -100,7 +156,11 @@ CASE = Case(
     measures={
         "limit": plain,
         "raw": bandstand,
+        "typed": classes,
         "queues": lambda setting: queues.run(setting, tasks(setting.size)),
+        "pykka": pykka,
+        "erlang": lambda setting: otp.run("counting", setting.size // BURST * BURST, BURST),
     },
     target=times_limit(1.4),
+    typed_target=times_limit(2.5),
 )

@@ -19,7 +19,8 @@ from types import coroutine
 from typing import Any
 
 from bandstand.core import Context
-from bench import limit, queues, raw
+from bandstand.service import Actor, data
+from bench import limit, queues, raw, typed
 from bench.case import Case, Kind, Measure, Outcome, Setting, Size
 
 BURST = 500
@@ -114,6 +115,44 @@ def bandstand(setting: Setting, *, suspends: bool) -> Outcome:
     return Outcome(total=elapsed, operations=n, sent=n, handled=total)
 
 
+def classes(setting: Setting, *, suspends: bool) -> Outcome:
+    bursts, total = setting.size // BURST, 0
+    n = bursts * BURST
+    loop = typed.make()
+    sleep = asyncio.sleep
+
+    class Producer(Actor):
+        @data
+        def produce(self, burst: int) -> None:
+            if burst:
+                for _ in repeat(None, BURST - 1):
+                    counter.count(0)
+                counter.count(burst)
+
+    class Counter(Actor):
+        @data
+        async def count(self, last_of: int) -> None:
+            nonlocal total
+            total += 1
+            if last_of:
+                producer.produce(last_of - 1)
+
+    class Later(Counter):
+        @data
+        async def count(self, last_of: int) -> None:
+            nonlocal total
+            await sleep(0)
+            total += 1
+            if last_of:
+                producer.produce(last_of - 1)
+
+    producer, counter = loop.spawn(Producer), loop.spawn(Later if suspends else Counter)
+    producer.produce(bursts)
+    elapsed = raw.drain(loop)
+    raw.settle(loop, n + bursts + 1)
+    return Outcome(total=elapsed, operations=n, sent=n, handled=total)
+
+
 async def tasks(size: int, *, suspends: bool) -> Outcome:
     bursts, total = size // BURST, 0
     n = bursts * BURST
@@ -160,6 +199,7 @@ def case(*, suspends: bool) -> Case:
     measures: dict[Kind, Measure] = {
         "limit": lambda setting: plain(setting, suspends=suspends),
         "raw": lambda setting: bandstand(setting, suspends=suspends),
+        "typed": lambda setting: classes(setting, suspends=suspends),
         "queues": lambda setting: queues.run(setting, tasks(setting.size, suspends=suspends)),
     }
     return Case(

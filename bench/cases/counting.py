@@ -15,7 +15,8 @@ from collections import deque
 from itertools import repeat
 
 from bandstand.core import Context
-from bench import limit, queues, raw
+from bandstand.service import Actor, data
+from bench import limit, otp, queues, raw, typed
 from bench.case import Case, Outcome, Setting, Size
 
 
@@ -58,6 +59,30 @@ def bandstand(setting: Setting) -> Outcome:
     return Outcome(total=elapsed, operations=n, sent=n, handled=total)
 
 
+def classes(setting: Setting) -> Outcome:
+    n, total = setting.size, 0
+    loop = typed.make()
+
+    class Producer(Actor):
+        @data
+        def produce(self, n: int) -> None:
+            for _ in repeat(None, n):
+                counter.count(1)
+
+    class Counter(Actor):
+        @data
+        def count(self, one: int) -> None:
+            nonlocal total
+            total += one
+
+    producer = loop.spawn(Producer)
+    counter = loop.options(mailbox_cap=n + 8).spawn(Counter)
+    producer.produce(n)
+    elapsed = raw.drain(loop)
+    raw.settle(loop, n + 1)
+    return Outcome(total=elapsed, operations=n, sent=n, handled=total)
+
+
 async def tasks(n: int) -> Outcome:
     total = 0
     mailbox, orders = asyncio.Queue[int](), asyncio.Queue[int]()
@@ -84,6 +109,8 @@ CASE = Case(
     measures={
         "limit": plain,
         "raw": bandstand,
+        "typed": classes,
         "queues": lambda setting: queues.run(setting, tasks(setting.size)),
+        "erlang": lambda setting: otp.run("counting", setting.size, setting.size),
     },
 )

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from typing import Any
 
 from bandstand.core import STOP, Context, Verdict
-from bench import limit, queues, raw, stopwatch
+from bandstand.service import Actor, data
+from bench import limit, otp, queues, raw, stopwatch, threads, typed
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
+from bench.target import ahead_of
 
 BURST = 500
 
@@ -79,6 +82,37 @@ def bandstand(setting: Setting) -> Outcome:
     return Outcome(total=elapsed, operations=n, sent=n, handled=total)
 
 
+def classes(setting: Setting) -> Outcome:
+    bursts, total = setting.size // BURST, 0
+    n = bursts * BURST
+    loop = typed.make()
+    spawn = loop.spawn
+
+    class Maker(Actor):
+        @data
+        def create(self, burst: int) -> None:
+            if burst:
+                for number in range(BURST):
+                    spawn(Mayfly).live(0 if number < BURST - 1 else burst)
+
+    class Mayfly(Actor):
+        @data
+        def live(self, last_of: int) -> None:
+            nonlocal total
+            total += 1
+            if last_of:
+                maker.create(last_of - 1)
+            self.stop()
+
+    maker = spawn(Maker)
+    maker.create(bursts)
+    elapsed = raw.drain(loop)
+    if loop.statistics().ended_normal != n:
+        raise WrongResultError(f"{n} actors were to end, {loop.statistics().ended_normal} did")
+    raw.settle(loop, n + bursts + 1)
+    return Outcome(total=elapsed, operations=n, sent=n, handled=total)
+
+
 async def tasks(size: int) -> Outcome:
     bursts, total = size // BURST, 0
     n = bursts * BURST
@@ -100,6 +134,29 @@ async def tasks(size: int) -> Outcome:
     return Outcome(total=elapsed, operations=n, sent=n, handled=total)
 
 
+def pykka(setting: Setting) -> Outcome:
+    bursts = setting.size // BURST
+    n, lived = bursts * BURST, list[int]()
+
+    def live(me: Any, data: int) -> None:
+        # Many threads: an append is safe, a sum would not be.
+        lived.append(data)
+        me.stop()
+
+    kind = threads.kind(live)
+    start = stopwatch.start()
+    for _ in range(bursts):
+        living: list[threads.Ref] = []
+        for _ in range(BURST):
+            ref = kind.start()
+            ref.tell(0)
+            living.append(ref)
+        for ref in living:
+            ref.actor_stopped.wait()
+    elapsed = stopwatch.since(start)
+    return Outcome(total=elapsed, operations=n, sent=n, handled=len(lived))
+
+
 CASE = Case(
     name="fork-join-create",
     title="create + message + stop",
@@ -108,7 +165,12 @@ CASE = Case(
     measures={
         "limit": plain,
         "raw": bandstand,
+        "typed": classes,
         "queues": lambda setting: queues.run(setting, tasks(setting.size)),
+        "pykka": pykka,
+        "erlang": lambda setting: otp.run("create", setting.size // BURST * BURST, BURST),
     },
+    target=ahead_of("erlang"),
+    typed_target=ahead_of("erlang"),
     repeats=5,
 )

@@ -1,7 +1,7 @@
 """Memory of an idle actor, in bytes: what the process's resident memory grows by, over how many actors it grew.
 
 *Fresh* has never had a message; *used* has handled one and may hold on to what that took. All share one handler and
-have no state of their own. `limit` is the least a hand-written actor needs: a handler and a deque of its own. The asyncio
+have no state of their own; a typed one has an object with one attribute, and a handle, both of which count. `limit` is the least a hand-written actor needs: a handler and a deque of its own. The asyncio
 peer is a task that waits for its Queue. Resident memory includes what the allocator wastes, so it is what the machine sees.
 """
 
@@ -16,7 +16,8 @@ from contextlib import suppress
 from functools import partial
 
 from bandstand.core import ActorId, Context, LoopConfig
-from bench import limit, queues, raw
+from bandstand.service import Actor, data
+from bench import limit, queues, raw, typed
 from bench.case import Case, Outcome, Setting, Size
 from bench.target import at_most
 
@@ -63,6 +64,32 @@ def bandstand(messages: int, setting: Setting) -> Outcome:
     for _ in range(messages):
         for actor in actors:
             loop.send(actor, 1)
+        loop.run(until_idle=True)
+    grown = resident() - before
+    alive = loop.statistics().alive
+    raw.settle(loop, n * messages)
+    return outcome(grown, alive, messages, total)
+
+
+def classes(messages: int, setting: Setting) -> Outcome:
+    n, total = setting.size, 0
+
+    class Counter(Actor):
+        def __init__(self) -> None:
+            self.total = 0
+
+        @data
+        def add(self, one: int) -> None:
+            nonlocal total
+            self.total += one
+            total += one
+
+    loop = typed.make(LoopConfig(max_actors=n))
+    before = resident()
+    actors: list[Counter] = [loop.spawn(Counter) for _ in range(n)]
+    for _ in range(messages):
+        for actor in actors:
+            actor.add(1)
         loop.run(until_idle=True)
     grown = resident() - before
     alive = loop.statistics().alive
@@ -118,10 +145,12 @@ def case(messages: int, name: str, title: str) -> Case:
         measures={
             "limit": partial(plain, messages),
             "raw": partial(bandstand, messages),
+            "typed": partial(classes, messages),
             "queues": with_asyncio,
         },
         unit="bytes",
         target=at_most(1024, "bytes"),
+        typed_target=at_most(1024, "bytes"),
         repeats=1,
         most_rounds=2,
     )

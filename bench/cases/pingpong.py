@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from threading import Event
 
 from bandstand.core import Context
-from bench import limit, queues, raw
+from bandstand.service import Actor, data
+from bench import limit, otp, queues, raw, stopwatch, threads, typed
 from bench.case import Case, Outcome, Setting, Size
 from bench.target import times_limit
 
@@ -63,6 +65,34 @@ def bandstand(setting: Setting) -> Outcome:
     return Outcome(total=elapsed, operations=n, sent=n, handled=raw.settle(loop, n) - left)
 
 
+def classes(setting: Setting) -> Outcome:
+    n, left = setting.size, -1
+    loop = typed.make()
+
+    class Ping(Actor):
+        @data
+        def hit(self, k: int) -> None:
+            nonlocal left
+            if k:
+                second.hit(k - 1)
+            else:
+                left = k
+
+    class Pong(Actor):
+        @data
+        def hit(self, k: int) -> None:
+            nonlocal left
+            if k:
+                first.hit(k - 1)
+            else:
+                left = k
+
+    first, second = loop.spawn(Ping), loop.spawn(Pong)
+    first.hit(n - 1)
+    elapsed = raw.drain(loop)
+    return Outcome(total=elapsed, operations=n, sent=n, handled=raw.settle(loop, n) - left)
+
+
 async def tasks(n: int) -> Outcome:
     left = -1
     first, second = asyncio.Queue[int](), asyncio.Queue[int]()
@@ -87,6 +117,33 @@ async def tasks(n: int) -> Outcome:
     return Outcome(total=elapsed, operations=n, sent=n, handled=n - left)
 
 
+def pykka(setting: Setting) -> Outcome:
+    n, left, done = setting.size, -1, Event()
+
+    def ping(_ctx: object, k: int) -> None:
+        nonlocal left
+        if k:
+            second.tell(k - 1)
+        else:
+            left = k
+            done.set()
+
+    def pong(_ctx: object, k: int) -> None:
+        nonlocal left
+        if k:
+            first.tell(k - 1)
+        else:
+            left = k
+            done.set()
+
+    with threads.living(ping, pong) as (first, second):
+        start = stopwatch.start()
+        first.tell(n - 1)
+        done.wait()
+        elapsed = stopwatch.since(start)
+    return Outcome(total=elapsed, operations=n, sent=n, handled=n - left)
+
+
 CASE = Case(
     name="ping-pong",
     title="ping-pong",
@@ -95,7 +152,11 @@ CASE = Case(
     measures={
         "limit": plain,
         "raw": bandstand,
+        "typed": classes,
         "queues": lambda setting: queues.run(setting, tasks(setting.size)),
+        "pykka": pykka,
+        "erlang": lambda setting: otp.run("pingpong", setting.size),
     },
     target=times_limit(1.5),
+    typed_target=times_limit(2.5),
 )

@@ -1,9 +1,7 @@
 """Supervised actors for Python.
 
-    from bandstand import Actor, Loop, ask, data
-
-What one writes every day can be imported from here; it is loaded when it is first asked for. The rest is behind the front
-doors of the rooms.
+What one writes every day can be imported from here: `from bandstand import Actor, Loop, ask, data`. It is loaded when it is
+first asked for. The rest is behind the front doors of the rooms.
 
 A map of the house. An upper floor may import any lower one; everyone enters a room by its front door:
 

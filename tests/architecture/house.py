@@ -10,7 +10,6 @@ from typing import Any, cast
 ROOT = Path(__file__).resolve().parents[2]
 SRC = ROOT / "src"
 PACKAGE = SRC / "bandstand"
-HOT = PACKAGE / "core" / "hot"
 
 
 def config() -> dict[str, Any]:
@@ -32,13 +31,26 @@ def floors(contract_id: str) -> dict[str, int]:
     }
 
 
-def hot_files() -> set[str]:
-    return {path.stem for path in HOT.glob("*.py")} - {"__init__"}
-
-
 def assigned(path: Path, name: str) -> Any:
     """Return the literal that a file assigns to a name at its top level, or None."""
     for node in ast.parse(path.read_text("utf-8")).body:
         if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == [name]:
             return ast.literal_eval(node.value)
     return None
+
+
+# The packages of hot modules by their full names, lowest first, as the build lists them.
+HOT = {
+    name: SRC.joinpath(*name.split("."))
+    for name in cast("tuple[str, ...]", assigned(ROOT / "setup.py", "PACKAGES"))
+}
+
+
+def hot_modules() -> list[str]:
+    """Return the full names of all hot modules, as their packages list them."""
+    return [f"{name}.{module}" for name, folder in HOT.items() for module in listed(folder)]
+
+
+def listed(folder: Path) -> tuple[str, ...]:
+    """Return what a hot package lists as its modules."""
+    return cast("tuple[str, ...]", assigned(folder / "__init__.py", "MODULES"))

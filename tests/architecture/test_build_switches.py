@@ -16,28 +16,56 @@ pytestmark = [pytest.mark.slow, pytest.mark.once, pytest.mark.timeout(300)]
 
 
 class Tree:
-    """A copy of what the build needs, with two small hot modules so that compiling is quick."""
+    """A copy of what the build needs, with three small hot modules so that compiling is quick.
+
+    `one` and `two` are the core's. `three` is the service's and knows the layout of a class of `one`.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
             shutil.copy(house.ROOT / name, folder / name)
         package = folder / "src" / "bandstand"
-        self.hot = package / "core" / "hot"
-        self.hot.mkdir(parents=True)
+        package.mkdir(parents=True)
         for name in ("__init__.py", "mode.py", "py.typed"):
             shutil.copy(house.PACKAGE / name, package / name)
         (package / "__init__.py").write_text('__version__ = "0.1.0"\n')
-        (package / "core" / "__init__.py").write_text("import bandstand.core.hot\n")
-        door = (house.HOT / "__init__.py").read_text("utf-8")
-        start, end = door.index("MODULES = "), door.index("announce(__name__")
-        (self.hot / "__init__.py").write_text(door[:start] + 'MODULES = ("one", "two")\n' + door[end:])
+        self.core = self._package(package, "core", ("one", "two"))
+        self.service = self._package(package, "service", ("three",))
         for name in ("one", "two"):
-            (self.hot / f"{name}.py").write_text("def twice(n):\n    return n * 2\n")
-            (self.hot / f"{name}.pxd").write_text("cpdef long twice(long n)\n")
+            (self.core / f"{name}.py").write_text("def twice(n):\n    return n * 2\n")
+            (self.core / f"{name}.pxd").write_text("cpdef long twice(long n)\n")
+        with (self.core / "one.py").open("a") as file:
+            file.write("\n\nclass Number:\n    def __init__(self, value):\n        self.value = value\n")
+        with (self.core / "one.pxd").open("a") as file:
+            file.write("\ncdef class Number:\n    cdef public long value\n")
+        (self.service / "three.py").write_text("def thrice(number):\n    return number.value * 3\n")
+        (self.service / "three.pxd").write_text(
+            "from bandstand.core.hot.one cimport Number\n\ncpdef long thrice(Number number)\n"
+        )
 
-    def break_declarations(self) -> None:
-        (self.hot / "two.pxd").write_text("cpdef nonsense twice(long n)\n")
+    def _package(self, package: Path, room: str, modules: tuple[str, ...]) -> Path:
+        """Make a room with a hot package whose door is the real one, but for the list of modules."""
+        hot = package / room / "hot"
+        hot.mkdir(parents=True)
+        (package / room / "__init__.py").write_text(f"import bandstand.{room}.hot\n")
+        door = (house.PACKAGE / room / "hot" / "__init__.py").read_text("utf-8")
+        start, end = door.index("MODULES = "), door.index("announce(__name__")
+        (hot / "__init__.py").write_text(f"{door[:start]}MODULES = {modules}\n{door[end:]}")
+        return hot
+
+    def break_declarations(self, name: str = "two") -> None:
+        folder = self.service if name == "three" else self.core
+        with (folder / f"{name}.pxd").open("a") as file:
+            file.write("\ncpdef nonsense sense(long n)\n")
+
+    def widen(self) -> None:
+        """Change the layout of the class that both packages know."""
+        path = self.core / "one.pxd"
+        text = path.read_text("utf-8")
+        path.write_text(
+            text.replace("    cdef public long value", "    cdef long first\n    cdef public long value")
+        )
 
     def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -59,13 +87,17 @@ class Tree:
 
     def mode(self) -> list[object]:
         script = (
-            "import json, sys; sys.path.insert(0, 'src'); import bandstand.core; from bandstand import mode; "
+            "import bandstand.service; from bandstand import mode; "
             "print(json.dumps([mode.mode(), sorted(mode.stale_modules())]))"
         )
-        done = self.run("-c", script, BANDSTAND_PURE="0")
-        assert done.returncode == 0, done.stderr
-        result: list[object] = json.loads(done.stdout)
+        result: list[object] = json.loads(self.ask(script))
         return result
+
+    def ask(self, script: str) -> str:
+        preface = "import json, sys; sys.path.insert(0, 'src'); "
+        done = self.run("-c", preface + script, BANDSTAND_PURE="0")
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
 
 @pytest.fixture
@@ -76,15 +108,15 @@ def tree(tmp_path: Path) -> Tree:
 def contents(tree: Tree) -> set[str]:
     [path] = (tree.folder / "dist").glob("*.whl")
     with zipfile.ZipFile(path) as archive:
-        return {
-            Path(name).name.partition(".")[0] + Path(name).suffix
-            for name in archive.namelist()
-            if "/hot/" in name
-        }
+        paths = [Path(name) for name in archive.namelist() if "/hot/" in name]
+    return {f"{path.parts[1]}/{path.name.partition('.')[0]}{path.suffix}" for path in paths}
 
 
-SOURCES = {"__init__.py", "one.py", "one.pxd", "two.py", "two.pxd"}
-EXTENSIONS = {"one.so", "two.so", "_stamp.json"}
+MODULES = ("core/one", "core/two", "service/three")
+SOURCES = {"core/__init__.py", "service/__init__.py"} | {
+    f"{module}{suffix}" for module in MODULES for suffix in (".py", ".pxd")
+}
+EXTENSIONS = {"core/_stamp.json", "service/_stamp.json"} | {f"{module}.so" for module in MODULES}
 
 
 def test_need_compiles_and_ships_sources_declarations_extensions_and_stamp(tree: Tree) -> None:
@@ -129,8 +161,9 @@ def test_auto_compiles_where_it_can(tree: Tree, environment: dict[str, str]) -> 
     assert tree.mode() == ["compiled", []]
 
 
-def test_auto_reports_a_failure_plainly_and_goes_on(tree: Tree) -> None:
-    tree.break_declarations()
+@pytest.mark.parametrize("broken", ["two", "three"])
+def test_auto_reports_a_failure_plainly_and_goes_on(tree: Tree, broken: str) -> None:
+    tree.break_declarations(broken)
     done = tree.wheel()
     assert done.returncode == 0, done.stdout + done.stderr
     assert "compiling the hot modules failed" in done.stdout + done.stderr
@@ -138,11 +171,16 @@ def test_auto_reports_a_failure_plainly_and_goes_on(tree: Tree) -> None:
     assert contents(tree) == SOURCES
 
 
-def test_a_failed_auto_build_leaves_no_yesterday_behind(tree: Tree) -> None:
+ONE, TWO, THREE = "bandstand.core.hot.one", "bandstand.core.hot.two", "bandstand.service.hot.three"
+
+
+@pytest.mark.parametrize(("broken", "stale"), [("two", [ONE, TWO, THREE]), ("three", [THREE])])
+def test_a_failed_auto_build_leaves_no_yesterday_behind(tree: Tree, broken: str, stale: list[str]) -> None:
+    """Not in the other package either: one half compiled and the other not would be a mixture."""
     assert tree.in_place(BANDSTAND_BUILD="need").returncode == 0
     assert tree.mode() == ["compiled", []]
-    tree.break_declarations()
-    assert tree.mode() == ["compiled", ["bandstand.core.hot.one", "bandstand.core.hot.two"]]
+    tree.break_declarations(broken)
+    assert tree.mode() == ["compiled", stale]
     done = tree.in_place()
     assert done.returncode == 0
     assert "The interpreted twins will be used" in done.stderr
@@ -151,10 +189,25 @@ def test_a_failed_auto_build_leaves_no_yesterday_behind(tree: Tree) -> None:
 
 def test_a_changed_source_is_compiled_again(tree: Tree) -> None:
     assert tree.in_place(BANDSTAND_BUILD="need").returncode == 0
-    (tree.hot / "one.py").write_text("def twice(n):\n    return n + n\n")
-    assert tree.mode() == ["compiled", ["bandstand.core.hot.one"]]
+    with (tree.core / "one.py").open("a") as file:
+        file.write("\n\nANOTHER = 1\n")
+    assert tree.mode() == ["compiled", [ONE]]
     assert tree.in_place(BANDSTAND_BUILD="need").returncode == 0
     assert tree.mode() == ["compiled", []]
+
+
+def test_a_changed_declaration_is_compiled_anew_in_the_package_above_too(tree: Tree) -> None:
+    script = (
+        "from bandstand.core.hot.one import Number; from bandstand.service.hot.three import thrice; "
+        "print(thrice(Number(2)))"
+    )
+    assert tree.in_place(BANDSTAND_BUILD="need").returncode == 0
+    assert tree.ask(script) == "6\n"
+    tree.widen()
+    assert tree.mode() == ["compiled", [ONE, TWO, THREE]]
+    assert tree.in_place(BANDSTAND_BUILD="need").returncode == 0
+    assert tree.mode() == ["compiled", []]
+    assert tree.ask(script) == "6\n"
 
 
 def test_any_other_value_is_an_error(tree: Tree) -> None:

@@ -1,23 +1,48 @@
-"""One list of hot modules: the files, the build and what really runs cannot drift apart."""
+"""One list of hot modules for each package: the files, the build and what really runs cannot drift apart."""
 
 import json
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
+
+# Entered for their effect: the hot modules announce themselves to bandstand.mode.
+import bandstand.core  # pyright: ignore[reportUnusedImport]
+import bandstand.service  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from bandstand import mode
 from tests.architecture import house
 
-MODULES = house.assigned(house.HOT / "__init__.py", "MODULES")
+each_package = pytest.mark.parametrize("folder", house.HOT.values(), ids=house.HOT)
 
 
-def test_the_list_is_sorted_and_names_the_files() -> None:
-    assert list(MODULES) == sorted(MODULES)
-    assert set(MODULES) == house.hot_files()
+def test_the_build_knows_every_hot_package_lowest_first() -> None:
+    assert set(house.HOT.values()) == set(house.PACKAGE.rglob("hot"))
+    floors = house.floors("floors")
+    heights = [floors[folder.parent.name] for folder in house.HOT.values()]
+    assert heights == sorted(set(heights))
 
 
-def test_each_hot_module_has_its_declarations_and_no_declarations_stand_alone() -> None:
-    assert {path.stem for path in house.PACKAGE.rglob("*.pxd")} == set(MODULES)
-    assert {path.stem for path in house.HOT.glob("*.pxd")} == set(MODULES)
+@each_package
+def test_the_list_is_sorted_and_names_the_files(folder: Path) -> None:
+    names = house.listed(folder)
+    assert list(names) == sorted(names)
+    assert {"__init__", *names} == {path.stem for path in folder.glob("*.py")}
+
+
+@each_package
+def test_each_hot_module_has_its_declarations(folder: Path) -> None:
+    assert {path.stem for path in folder.glob("*.pxd")} == set(house.listed(folder))
+
+
+def test_no_declarations_stand_outside_the_hot_packages() -> None:
+    assert {path.parent for path in house.PACKAGE.rglob("*.pxd")} == set(house.HOT.values())
+
+
+def test_no_two_hot_modules_share_a_name() -> None:
+    """The doctor names them without their package."""
+    names = [name.rpartition(".")[2] for name in house.hot_modules()]
+    assert sorted(names) == sorted(set(names))
 
 
 def test_the_build_compiles_that_list_and_nothing_else() -> None:
@@ -30,11 +55,11 @@ def test_the_build_compiles_that_list_and_nothing_else() -> None:
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=house.ROOT, capture_output=True, text=True, check=True, timeout=50
     )
-    assert json.loads(done.stdout) == [f"bandstand.core.hot.{name}" for name in MODULES]
+    assert json.loads(done.stdout) == house.hot_modules()
 
 
 def test_what_runs_is_what_is_listed() -> None:
-    listed = {f"bandstand.core.hot.{name}" for name in MODULES}
+    listed = set(house.hot_modules())
     assert mode.hot_modules() == listed
     assert mode.compiled_modules() in (listed, set())
 

@@ -16,7 +16,7 @@ from tests.architecture import house
 
 def ask(expression: str, **environment: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", f"import bandstand.core\nfrom bandstand import mode\nprint({expression})"],
+        [sys.executable, "-c", f"import bandstand.service\nfrom bandstand import mode\nprint({expression})"],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
@@ -36,7 +36,8 @@ def test_pure_wins_over_extensions_that_lie_beside() -> None:
 
 
 def test_without_pure_the_extensions_win_where_they_are() -> None:
-    built = {name for name in house.hot_files() if (house.HOT / f"{name}{EXTENSION_SUFFIXES[0]}").exists()}
+    places = [house.SRC.joinpath(*name.split(".")) for name in house.hot_modules()]
+    built = [place for place in places if place.with_suffix(EXTENSION_SUFFIXES[0]).exists()]
     expected = "compiled" if built else "interpreted"
     assert ask("mode.mode()", BANDSTAND_PURE="0") == expected
 
@@ -48,14 +49,21 @@ def test_a_misspelt_switch_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Twins:
-    """A pretended hot package of two modules, `one` and `two`, whose extensions may lie or be missing."""
+    """A pretended hot package of two modules, `one` and `two`, whose extensions may lie or be missing.
+
+    It stands on another one, `lower`, which has declarations but announces no modules.
+    """
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.folder = folder
-        for name in ("one", "two"):
-            (folder / f"{name}.py").write_text(f"# {name}\n")
-            (folder / f"{name}.pxd").write_text("")
-        monkeypatch.setattr(mode, "_packages", {"pretended": (str(folder), ("one", "two"))})
+        self.folder = folder / "pretended"
+        self.lower = folder / "lower"
+        for place, names in ((self.folder, ("one", "two")), (self.lower, ("three",))):
+            place.mkdir()
+            for name in names:
+                (place / f"{name}.py").write_text(f"# {name}\n")
+                (place / f"{name}.pxd").write_text(f"# {name}\n")
+        monkeypatch.setattr(mode, "_packages", {})
+        mode.announce("pretended", str(self.folder), ("one", "two"), below=[str(self.lower)])
         self.compiled: set[str] = set()
         monkeypatch.setattr(mode, "import_module", self._module)
 
@@ -64,7 +72,8 @@ class Twins:
         return type("Module", (), {"__file__": f"{name}{suffix}"})
 
     def stamp(self) -> None:
-        modules = {name: mode.digest(str(self.folder), name, "3") for name in ("one", "two")}
+        below = [str(self.lower)]
+        modules = {name: mode.digest(str(self.folder), name, "3", below) for name in ("one", "two")}
         stamp = {EXTENSION_SUFFIXES[0]: {"cython": "3", "modules": modules}}
         (self.folder / mode.STAMP).write_text(json.dumps(stamp))
 
@@ -95,6 +104,33 @@ def test_declarations_are_shared_so_a_change_makes_all_stale(twins: Twins) -> No
     twins.stamp()
     (twins.folder / "two.pxd").write_text("cdef int x\n")
     assert mode.stale_modules() == {"pretended.one", "pretended.two"}
+
+
+def test_declarations_of_a_package_below_count_and_its_sources_do_not(twins: Twins) -> None:
+    twins.compiled = {"pretended.one", "pretended.two"}
+    twins.stamp()
+    (twins.lower / "three.py").write_text("# another three\n")
+    assert mode.stale_modules() == frozenset()
+    (twins.lower / "three.pxd").write_text("cdef int x\n")
+    assert mode.stale_modules() == {"pretended.one", "pretended.two"}
+
+
+def test_a_declaration_that_moves_between_packages_is_a_change(twins: Twins) -> None:
+    twins.compiled = {"pretended.one"}
+    twins.stamp()
+    (twins.lower / "three.pxd").rename(twins.folder / "three.pxd")
+    assert mode.stale_modules() == {"pretended.one"}
+
+
+def test_packages_are_reported_together(twins: Twins) -> None:
+    mode.announce("lower", str(twins.lower), ("three",))
+    assert mode.hot_modules() == {"lower.three", "pretended.one", "pretended.two"}
+    twins.compiled = {"pretended.one", "pretended.two"}
+    assert mode.mode() == "mixed"
+    twins.compiled |= {"lower.three"}
+    assert mode.mode() == "compiled"
+    twins.stamp()
+    assert mode.stale_modules() == {"lower.three"}
 
 
 def test_an_extension_without_a_stamp_is_stale(twins: Twins) -> None:

@@ -11,7 +11,10 @@ SOFT_HOT = 400
 HARD = 500
 
 # Modules between the two limits, each with the reason why it is still one.
-LONGER: dict[str, str] = {}
+LONGER: dict[str, str] = {
+    "errors.py": "one tree, drawn at the top of the file: whoever looks for an error looks in one place",
+    "core/lowlevel.py": "one door: half of it are the words about who may do what through it",
+}
 
 MODULES = sorted(path for path in house.PACKAGE.rglob("*.py"))
 
@@ -21,7 +24,7 @@ def name_of(path: Path) -> str:
 
 
 def soft_limit(name: str) -> int:
-    return SOFT_HOT if name.startswith("core/hot/") else SOFT
+    return SOFT_HOT if "/hot/" in name else SOFT
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import importlib
 
 from bandstand.core import Loop
-from bandstand.core.hot import MODULES
-from tests.parity.twins import both
+from tests.parity.twins import HOT, both
 
 
 def test_one_is_interpreted_and_the_other_compiled() -> None:
     interpreted, compiled = both()
-    for name in MODULES:
+    for name in HOT:
         source, extension = getattr(interpreted, name), getattr(compiled, name)
         assert source is not extension
         assert str(source.__file__).endswith(".py")

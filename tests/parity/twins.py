@@ -1,32 +1,41 @@
 """Both twins of the hot modules in one process: the one that runs, and the other one, loaded beside it.
 
-The other twin gets modules of its own for the whole of `bandstand.core`, so that each twin's loop is built on its own
-kernel. What stands outside the core (the errors, the virtual clock) is shared.
+The other twin gets modules of its own for the whole of `bandstand.core` and of the rooms built on it, so that each twin's
+loop is built on its own kernel. What stands outside of them (the errors, the virtual clock) is shared.
 """
 
 from __future__ import annotations
 
 import importlib
-import json
-import os
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
+from pathlib import Path
 from types import ModuleType
 from typing import Any, final
 
 import pytest
 
 import bandstand
-import bandstand.core.lowlevel  # pyright: ignore[reportUnusedImport]  # so that it is in sys.modules
-from bandstand import mode
-from bandstand.core import hot
 
-PREFIX = "bandstand.core"
-FOLDER = os.path.dirname(hot.__file__ or "")
+# So that they are in sys.modules.
+import bandstand.core.lowlevel  # pyright: ignore[reportUnusedImport]
+import bandstand.service  # pyright: ignore[reportUnusedImport]
+import bandstand.supervise  # pyright: ignore[reportUnusedImport]
+from bandstand import mode
+
+# By their short names, as attributes of the house.
+ROOMS = ("core", "supervise", "service")
+# The full names of the hot modules by their short ones.
+HOT = {name.rpartition(".")[2]: name for name in sorted(mode.hot_modules())}
+# Where each lies, but for the suffix.
+PLACES = {
+    name: Path(importlib.import_module(name.rpartition(".")[0]).__path__[0], short)
+    for short, name in HOT.items()
+}
 
 
 @final
@@ -39,9 +48,7 @@ class Twin:
 
     def __getattr__(self, name: str) -> Any:
         """`twin.wheel` is the hot module, `twin.core` the room."""
-        if name == "core":
-            return self.modules[PREFIX]
-        return self.modules[f"{PREFIX}.hot.{name}"]
+        return self.modules[f"bandstand.{name}" if name in ROOMS else HOT[name]]
 
     @contextmanager
     def entered(self) -> Generator[Twin]:
@@ -59,13 +66,12 @@ class _Finder:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        package, _, name = fullname.rpartition(".")
-        if package != f"{PREFIX}.hot" or name not in hot.MODULES:
+        if fullname not in PLACES:
             return None
         if self._compiled:
-            place = os.path.join(FOLDER, name + EXTENSION_SUFFIXES[0])
+            place = str(PLACES[fullname].with_suffix(EXTENSION_SUFFIXES[0]))
             return spec_from_file_location(fullname, place, loader=ExtensionFileLoader(fullname, place))
-        place = os.path.join(FOLDER, f"{name}.py")
+        place = str(PLACES[fullname].with_suffix(".py"))
         return spec_from_file_location(fullname, place, loader=SourceFileLoader(fullname, place))
 
 
@@ -73,44 +79,37 @@ def _ours() -> dict[str, ModuleType]:
     return {
         name: module
         for name, module in sys.modules.items()
-        if name == PREFIX or name.startswith(PREFIX + ".")
+        if name.startswith("bandstand.") and name.split(".")[1] in ROOMS
     }
 
 
 @contextmanager
 def _swapped(modules: dict[str, ModuleType]) -> Generator[None]:
-    before, attribute = _ours(), bandstand.core
+    before = _ours()
+    attributes = {room: getattr(bandstand, room) for room in ROOMS}
     for name in before:
         del sys.modules[name]
     sys.modules.update(modules)
-    if PREFIX in modules:
-        bandstand.core = modules[PREFIX]
+    for room in ROOMS:
+        if f"bandstand.{room}" in modules:
+            setattr(bandstand, room, modules[f"bandstand.{room}"])
     try:
         yield
     finally:
         for name in _ours():
             del sys.modules[name]
         sys.modules.update(before)
-        bandstand.core = attribute
+        for room, module in attributes.items():
+            setattr(bandstand, room, module)
 
 
 def _missing() -> str | None:
     """Why there is no compiled twin to compare with, if there is none."""
-    absent = [
-        name for name in hot.MODULES if not os.path.exists(os.path.join(FOLDER, name + EXTENSION_SUFFIXES[0]))
-    ]
+    suffix = EXTENSION_SUFFIXES[0]
+    absent = [name for name, place in PLACES.items() if not place.with_suffix(suffix).exists()]
     if absent:
         return f"no compiled twin of {', '.join(absent)} lies beside the sources"
-    try:
-        with open(os.path.join(FOLDER, mode.STAMP), encoding="utf-8") as file:
-            stamp = json.load(file)[EXTENSION_SUFFIXES[0]]
-    except (OSError, ValueError, KeyError):
-        return "nothing says what the compiled twins were compiled from"
-    stale = [
-        name
-        for name in hot.MODULES
-        if stamp["modules"].get(name) != mode.digest(FOLDER, name, stamp["cython"])
-    ]
+    stale = [name for name in PLACES if not mode.is_current(name)]
     return f"the compiled twin of {', '.join(stale)} is stale: build again" if stale else None
 
 
@@ -122,10 +121,11 @@ def _pair() -> tuple[Twin, Twin]:
     sys.meta_path.insert(0, finder)
     try:
         with _swapped({}):
-            importlib.import_module(PREFIX)
-            importlib.import_module(f"{PREFIX}.lowlevel")
-            for name in hot.MODULES:
-                importlib.import_module(f"{PREFIX}.hot.{name}")
+            for room in ROOMS:
+                importlib.import_module(f"bandstand.{room}")
+            importlib.import_module("bandstand.core.lowlevel")
+            for name in PLACES:
+                importlib.import_module(name)
             there = Twin("compiled" if running == "interpreted" else "interpreted", _ours())
     finally:
         sys.meta_path.remove(finder)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Protocol
+
+from bandstand import service
 from bandstand.core import ActorId, Context, Lane, Loop, LoopConfig, Observer, Verdict
+from bandstand.service import Actor, Implements, Interface, MessageActor, Request, ask, child, control, data, on, supervised
 from bandstand.supervise import (
     Backoff,
     ChildMode,
@@ -226,3 +231,260 @@ def use_supervisors(loop: Loop, root: Supervisor, crowd: DynamicSupervisor, shar
     shards.partitions = 5  # E:
     shards.start_child("one")  # E:
     print(as_dynamic, below, certain)
+
+
+class Tally(Actor):
+    def __init__(self, start: int = 0, *, step: int = 1) -> None:
+        self.total = start * step
+
+    @data
+    def add(self, n: int, *, times: int = 1) -> None:
+        self.total += n * times
+
+    @ask
+    def value(self) -> int:
+        return self.total
+
+    @ask
+    async def find(self, key: str, default: float = 0.0) -> list[str]:
+        return [key]
+
+    @data  # E:
+    def one_way_int(self) -> int:
+        return 5
+
+    @control  # E:
+    async def one_way_text(self) -> str:
+        return "x"
+
+    @data  # E:
+    @ask
+    def twice(self) -> None:
+        pass
+
+    @ask(lane="data")  # E:
+    def no_lane(self) -> int:
+        return 5
+
+    @ask(raises="KeyError")  # E:
+    def no_error(self) -> int:
+        return 5
+
+    def tick(self, n: int) -> None:
+        pass
+
+    def got(self, text: str) -> None:
+        pass
+
+    async def number(self) -> int:
+        return 5
+
+    def use(self) -> None:
+        self.after("10", self.tick, 1)  # E:
+        self.after(10, self.tick)  # E:
+        self.after(10, self.tick, "x")  # E:
+        self.after(10, self.tick, m=1)  # E:
+        self.after(10, 5)  # E:
+        self.after(10, self.add, "x")  # E:
+        self.every(10, self.tick, 1, 2)  # E:
+        self.every(10, self.find)  # E:
+        self.every_after(None, self.tick, 1)  # E:
+        self.every_after(10, self.tick, n="x")  # E:
+        self.background(self.number(), then=self.got)  # E:
+        self.background(self.number(), self.got)  # E:
+        self.background(self.me.value(), then=self.got)  # E:
+        self.background(self.number(), failed=self.got)  # E:
+        self.background(5)  # E:
+        self.background(self.number)  # E:
+        self.spawn(Tally, "x")  # E:
+        self.spawn(Tally, begin=1)  # E:
+        self.spawn(int)  # E:
+        self.spawn(Tally).add("x")  # E:
+        self.options(name=5)  # E:
+        self.options(supervisor=self.me)  # E:
+        self.options(name="x").spawn(Tally, "x")  # E:
+        self.me.add("x")  # E:
+        self.me.nothing()  # E:
+        self.stop(True)  # E:
+        text: str = self.me  # E:
+        print(text)
+
+
+class Other(Actor):
+    pass
+
+
+def use_handles(loop: service.Loop, tally: Tally, root: Supervisor) -> None:
+    loop.spawn(Tally, "x")  # E:
+    loop.spawn(Tally, 1, 2)  # E:
+    loop.spawn(Tally, begin=1)  # E:
+    loop.spawn(Tally, step="x")  # E:
+    loop.spawn(Tally, name="x")  # E:
+    loop.spawn(Tally(3))  # E:
+    loop.spawn(Other, 1)  # E:
+    loop.spawn(dict)  # E:
+    loop.spawn(count, "no state of its")  # E:
+    loop.options("x")  # E:
+    loop.options(name=5)  # E:
+    loop.options(cap=5)  # E:
+    loop.options(ask_ms="5")  # E:
+    loop.options(overflow="reject")  # E:
+    loop.options(name="x").spawn(Tally, "x")  # E:
+    loop.options(name="x").spawn(Tally, begin=1)  # E:
+    loop.options(name="x").spawn(count, Counter())  # E:
+    loop.set_tracer(5)  # E:
+    loop.ask_statistics().asked = 5  # E:
+    service.Loop(carry_context="no")  # E:
+    tally.add("x")  # E:
+    tally.add()  # E:
+    tally.add(1, 2)  # E:
+    tally.add(m=1)  # E:
+    tally.add(1, times="x")  # E:
+    tally.add.try_send("x")  # E:
+    tally.add.try_send()  # E:
+    tally.add.try_send(1, time=5)  # E:
+    tally.add.when_room("x")  # E:
+    tally.add.when_room()  # E:
+    tally.add.within(5)  # E:
+    tally.add.blocking(5)  # E:
+    tally.value(1)  # E:
+    tally.value.within("5")  # E:
+    tally.value.within(5)(1)  # E:
+    tally.value.blocking(1)  # E:
+    tally.value.future(1)  # E:
+    tally.value.try_send()  # E:
+    tally.find(5)  # E:
+    tally.find()  # E:
+    tally.find("x", "y")  # E:
+    tally.find("x", fallback=1.0)  # E:
+    tally.missing()  # E:
+    tally.stop(True)  # E:
+    tally.stop(drain="yes")  # E:
+    tally.kill(5)  # E:
+    tally.ended(5)  # E:
+    sent: int = tally.add(1)  # E:
+    tried: str = tally.add.try_send(1)  # E:
+    number: int = tally.value()  # E:
+    found: list[int] = tally.find.blocking("x")  # E:
+    other: Other = loop.spawn(Tally)  # E:
+    actor: ActorId = loop.spawn(Tally)  # E:
+    tally = loop.spawn(Other)  # E:
+    tally = Other()  # E:
+    print(tally.value() + 1)  # E:
+    print(1 + tally.value())  # E:
+    print(tally.value() > 5)  # E:
+    child(5)  # E:
+    child("x", mode="permanent")  # E:
+    child("x", name="y")  # E:
+    child("x").of(Tally, "y")  # E:
+    child("x").of(Tally, start="y")  # E:
+    child("x").of(Tally, begin=1)  # E:
+    child("x").of(int)  # E:
+    child("x").of("Tally")  # E:
+    supervised(loop, Tally, "x")  # E:
+    supervised(root, 5, "x")  # E:
+    supervised(root, Tally, 5)  # E:
+    supervised(root, int, "x")  # E:
+    supervised(root, Tally, "x").add("y")  # E:
+    wrong: Other = supervised(root, Tally, "x")  # E:
+    print(sent, tried, number, found, other, actor, wrong)
+
+
+async def use_replies(loop: service.Loop, tally: Tally) -> None:
+    await tally.add(1)  # E:
+    text: str = await tally.value()  # E:
+    flag: bool = await tally.add.when_room(1)  # E:
+    words: list[int] = await tally.find("x")  # E:
+    reason: str = await tally.ended()  # E:
+    both: tuple[int, str] = await asyncio.gather(tally.value(), tally.value())  # E:
+    print(await tally.value() + "x")  # E:
+    (await tally.value()).nothing()  # E:
+    tally.value().nothing()  # E:
+    print(text, flag, words, reason, both)
+
+
+class Counting(Interface, Protocol):
+    @data
+    def add(self, n: int) -> None: ...
+    @ask
+    def value(self) -> int: ...
+
+
+class Implementation(Implements[Counting]):
+    def __init__(self, start: int) -> None:
+        self.total = start
+
+    def add(self, n: int) -> None:
+        self.total += n
+
+    def value(self) -> int:
+        return self.total
+
+
+async def use_interfaces(loop: service.Loop, root: Supervisor) -> None:
+    loop.spawn(Implementation)  # E:
+    loop.spawn(Implementation, "x")  # E:
+    loop.spawn(Counting)  # E:
+    loop.options(name="x").spawn(Implementation, begin=1)  # E:
+    child("x").of(Implementation, "x")  # E:
+    loop.spawn(Implementation, 1).add("x")  # E:
+    loop.spawn(Implementation, 1).total  # E:
+    loop.spawn(Implementation, 1).stop(True)  # E:
+    wrong: Implementation = loop.spawn(Implementation, 1)  # E:
+    other: Tally = loop.spawn(Implementation, 1)  # E:
+    text: str = await loop.spawn(Implementation, 1).value()  # E:
+    supervised(root, Implementation, "x").add("y")  # E:
+    print(wrong, other, text)
+
+
+class Deposit:
+    pass
+
+
+class Get(Request[int]):
+    pass
+
+
+class Account(MessageActor[Deposit | Get]):
+    @on(Deposit)
+    def deposit(self, message: Deposit) -> None:
+        self.tell("x")  # E:
+        self.deposit("x")  # E:
+
+    @on(Get)
+    def get(self, message: Get) -> int:
+        return 5
+
+    @on(Deposit)  # E:
+    def wrong(self, message: str) -> None:
+        pass
+
+    @on(Deposit, Get)  # E:
+    def narrow(self, message: Deposit) -> None:
+        pass
+
+    @on(Deposit)  # E:
+    def nothing(self) -> None:
+        pass
+
+
+async def use_messages(account: Account) -> None:
+    on("Deposit")  # E:
+    on(Deposit, lane="data")  # E:
+    on(Deposit, raises="KeyError")  # E:
+    account.tell("x")  # E:
+    account.tell()  # E:
+    account.tell(Deposit)  # E:
+    account.tell(Deposit(), Deposit())  # E:
+    account.tell.try_send("x")  # E:
+    account.tell.when_room("x")  # E:
+    await account.ask(Deposit())  # E:
+    await account.ask("x")  # E:
+    await account.ask(Get(), 5)  # E:
+    account.ask.blocking(Deposit())  # E:
+    account.ask.future("x")  # E:
+    account.ask.within(5)  # E:
+    await account.ask(Get(), within="5")  # E:
+    text: str = await account.ask(Get())  # E:
+    number: int = account.ask(Get())  # E:
+    print(text, number, account.ask(Get()) + 1)  # E:

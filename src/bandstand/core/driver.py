@@ -11,11 +11,16 @@ from contextvars import Context
 from types import coroutine
 from typing import TYPE_CHECKING, Any, final
 
+from bandstand.core.pause import Pause
+
 if TYPE_CHECKING:
     from bandstand.core.drivers import Drivers
     from bandstand.core.hot.cell import Cell
 
 __all__ = ("Driver",)
+
+# What driving a coroutine answers that has paused.
+PAUSED = object()
 
 
 @final
@@ -29,6 +34,7 @@ class Driver:
         "_drivers",
         "_has_started",
         "_is_begun",
+        "_is_paused",
         "_park",
         "_stray",
         "_yielded",
@@ -43,6 +49,8 @@ class Driver:
         self._context = drivers.context
         self._has_started = False
         self._is_begun = False
+        # While its coroutine waits for a pause to end: it goes on inside the loop, and the task stays parked.
+        self._is_paused = False
         self._yielded: Any = None
         self._park: asyncio.Future[None] | None = None
         # A cancellation that came when the task could not take it: before its own first step.
@@ -67,8 +75,40 @@ class Driver:
         self._context = context
         self._is_begun = is_begun
         self._yielded = yielded
-        if self._park is not None and not self._park.done():
+        if type(yielded) is Pause:
+            self._pause(yielded)
+        elif self._park is not None and not self._park.done():
             self._park.set_result(None)
+
+    def _pause(self, pause: Pause) -> None:
+        """Keep the coroutine where it is until the pause is over."""
+        self._is_paused = True
+        if pause.done():
+            self.end_pause(pause)
+
+    def end_pause(self, pause: Pause) -> None:
+        """A pause is over: have the coroutine go on that waits for it, if it still does."""
+        if self._is_paused and self._yielded is pause:
+            assert self._cell is not None
+            self._drivers.go_on(self._cell)
+
+    def leave_pause(self) -> tuple[Cell, Coroutine[Any, Any, Any], Context] | None:
+        """Take the coroutine whose pause is over; None if there is none, or the task has been cancelled and sees to it."""
+        if not self._is_paused or (self._park is not None and self._park.done()):
+            return None
+        if not self._has_started and getattr(self.task, "_must_cancel", True):
+            return None
+        assert self._cell is not None
+        assert self._coroutine is not None
+        self._is_paused = False
+        return self._cell, self._coroutine, self._context
+
+    def clear(self) -> None:
+        """Its coroutine has ended: forget it."""
+        self._cell = None
+        self._coroutine = None
+        self._yielded = None
+        self._context = self._drivers.context
 
     def cancel(self) -> None:
         """Cancel the coroutine at hand, as a task is cancelled."""
@@ -100,16 +140,19 @@ class Driver:
         if self._stray is not None and not self.is_busy():
             return
         while True:
-            if not self.is_busy():
+            if self._stray is not None:
+                self._is_paused = False
+            if not self.is_busy() or self._is_paused:
                 self._park = self._drivers.host.create_future()
-                if not self._drivers.park(self):
+                if not self.is_busy() and not self._drivers.park(self):
                     return
                 try:
                     await self._park
                 except asyncio.CancelledError as error:
                     if not self.is_busy():
                         return
-                    # Cancelled between the first step, which was made for us, and our taking over.
+                    # Cancelled between a step that was made for us, and our taking over.
+                    self._is_paused = False
                     self._stray = error
                 finally:
                     self._park = None
@@ -126,10 +169,9 @@ class Driver:
             verdict = await self._steps(cell, job, stray)
         except BaseException as error:  # noqa: BLE001  # whatever a behavior raises goes to its actor, not to the host
             failure = error
-        self._cell = None
-        self._coroutine = None
-        self._yielded = None
-        self._context = self._drivers.context
+        if verdict is PAUSED:
+            return
+        self.clear()
         self._drivers.resume(cell, verdict, failure, isinstance(failure, asyncio.CancelledError))
 
     @coroutine
@@ -149,6 +191,12 @@ class Driver:
             if stray is not None and (yielded is None or not yielded.cancel()):
                 yielded = self._step(cell, job.throw, stray)
             while True:
+                if type(yielded) is Pause:
+                    # It goes on inside the loop: back to our place, the coroutine stays with us.
+                    self._yielded = yielded
+                    self._is_begun = True
+                    self._pause(yielded)
+                    return PAUSED
                 try:
                     sent = yield yielded
                 except GeneratorExit:
@@ -164,9 +212,11 @@ class Driver:
 
     def _step(self, cell: Cell, step: Callable[[Any], Any], value: object) -> Any:
         self._drivers.begin_step(cell)
+        self._drivers.note_stepper(self)
         try:
             return self._context.run(step, value)
         finally:
+            self._drivers.note_stepper(None)
             self._drivers.end_step()
 
     def _ended(self, _task: asyncio.Task[None]) -> None:

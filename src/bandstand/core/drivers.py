@@ -24,6 +24,7 @@ they are still a task a message).
 from __future__ import annotations
 
 import asyncio
+import sys
 
 # Documented by asyncio, underscore and all, for those who write tasks of their own.
 from asyncio import _enter_task, _leave_task, current_task  # pyright: ignore[reportPrivateUsage]
@@ -34,12 +35,15 @@ from typing import TYPE_CHECKING, Any, Protocol, final
 from bandstand.core.driver import Driver
 from bandstand.core.hot.kernel import PENDING
 from bandstand.core.hot.step import Step
+from bandstand.core.pause import Pause
 
 if TYPE_CHECKING:
     from bandstand.core.hot.cell import Cell
 
 __all__ = ("Drivers",)
 
+# Before 3.12 a task never begins inside the step of another.
+HAS_EAGER_TASKS = sys.version_info >= (3, 12)
 # Parked tasks are small but not nothing: more than this many idle ones end themselves.
 MOST_PARKED = 256
 
@@ -70,6 +74,18 @@ class EndStep(Protocol):
     def __call__(self) -> None: ...
 
 
+class GoOn(Protocol):
+    """Called when a cell's coroutine, which had paused, may go on."""
+
+    def __call__(self, cell: Cell) -> None: ...
+
+
+class NoteStepper(Protocol):
+    """Called with whoever begins to step a coroutine, and with None when that is over."""
+
+    def __call__(self, driver: Driver | None) -> None: ...
+
+
 class HasEnded(Protocol):
     """Answers whether a cell's actor has ended."""
 
@@ -87,8 +103,11 @@ class Drivers:
         "begin_step",
         "context",
         "end_step",
+        "go_on",
         "has_ended",
         "host",
+        "is_closing",
+        "note_stepper",
         "resume",
         "suspend",
     )
@@ -102,6 +121,8 @@ class Drivers:
         begin_step: BeginStep,
         end_step: EndStep,
         has_ended: HasEnded,
+        go_on: GoOn,
+        note_stepper: NoteStepper,
     ) -> None:
         self.host = host
         self.context = context
@@ -110,6 +131,10 @@ class Drivers:
         self.begin_step = begin_step
         self.end_step = end_step
         self.has_ended = has_ended
+        self.go_on = go_on
+        self.note_stepper = note_stepper
+        # At the end of the loop nobody is needed any more once he has done.
+        self.is_closing = False
         self._step = Step()
         self._free: list[Driver] = []
         self._all: set[Driver] = set()
@@ -134,26 +159,66 @@ class Drivers:
             driver.take(cell, job, fresh, is_begun=False, yielded=None)
             self.suspend(cell, driver)
             return PENDING
-        host, task, step = self.host, driver.task, self._step
-        outer = current_task(host) if is_inside else None
-        if outer is not None:
-            _leave_task(host, outer)
-        _enter_task(host, task)
         try:
-            value = step.begin(job, fresh)
+            value = self._step_for(driver, job, fresh, is_inside=is_inside)
         except BaseException:  # whatever it raised is its actor's; the driver is as good as before
             self.offer(driver)
             raise
-        finally:
-            _leave_task(host, task)
-            if outer is not None:
-                _enter_task(host, outer)
-        if step.is_done:
+        if self._step.is_done:
             self.offer(driver)
             return value
         driver.take(cell, job, fresh, is_begun=True, yielded=value)
         self.suspend(cell, driver)
         return PENDING
+
+    def _step_for(
+        self, driver: Driver, job: Coroutine[Any, Any, Any], context: Context, *, is_inside: bool
+    ) -> object:
+        """Step a coroutine in a driver's name: its task is the current one meanwhile."""
+        host, task = self.host, driver.task
+        outer = current_task(host) if is_inside else None
+        if outer is not None:
+            _leave_task(host, outer)
+        _enter_task(host, task)
+        self.note_stepper(driver)
+        try:
+            return self._step.begin(job, context)
+        finally:
+            self.note_stepper(None)
+            _leave_task(host, task)
+            if outer is not None:
+                _enter_task(host, outer)
+
+    def pause(self, driver: Driver) -> Pause | None:
+        """Something that a driver's coroutine, which is being stepped, can wait for, and that ends inside the loop.
+
+        None if another task is the current one: one that the coroutine has started eagerly, and which waits as tasks do.
+        """
+        if HAS_EAGER_TASKS and current_task(self.host) is not driver.task:
+            return None
+        return Pause(driver)
+
+    def advance(self, driver: Driver, *, is_inside: bool) -> None:
+        """Have a coroutine go on whose pause is over, here and now; `is_inside` as for `perform`."""
+        paused = driver.leave_pause()
+        if paused is None:
+            return
+        cell, job, context = paused
+        verdict: object = None
+        failure: BaseException | None = None
+        self.begin_step(cell)
+        try:
+            verdict = self._step_for(driver, job, context, is_inside=is_inside)
+        except BaseException as error:  # noqa: BLE001  # whatever a behavior raises goes to its actor, not to the host
+            failure = error
+        finally:
+            self.end_step()
+        if failure is None and not self._step.is_done:
+            driver.take(cell, job, context, is_begun=True, yielded=verdict)
+            return
+        driver.clear()
+        self.offer(driver)
+        self.resume(cell, verdict, failure, isinstance(failure, asyncio.CancelledError))
 
     def _free_driver(self) -> Driver:
         while self._free:
@@ -173,7 +238,11 @@ class Drivers:
 
     def park(self, driver: Driver) -> bool:
         """Take a driver back; False if it should end instead: it was cancelled, or there are enough."""
-        if driver.task.cancelling() or (len(self._free) >= MOST_PARKED and not driver.is_listed):
+        if (
+            self.is_closing
+            or driver.task.cancelling()
+            or (len(self._free) >= MOST_PARKED and not driver.is_listed)
+        ):
             return False
         self.offer(driver)
         return True

@@ -249,14 +249,10 @@ class Hosted(Pumped):
     def _end_actors(self) -> None:
         self._ticking = True
         try:
+            if self._drivers is not None:
+                self._drivers.is_closing = True
             self._end_all()
-            if self._unbegun and (self._guest_host is not None or self._own_host is not None):
-                # What actors still have to do when they end can be a coroutine: it is given its chance.
-                for unbegun in list(self._unbegun):
-                    self._withdraw_unbegun(unbegun)
-                    self._drivers_of_host().perform(
-                        unbegun.cell, unbegun.job, unbegun.context, may_step=False
-                    )
+            self._begin_epilogues()
         finally:
             self._ticking = False
 
@@ -276,10 +272,7 @@ class Hosted(Pumped):
                 "an event loop can only wait at the end of its `async with` block",
                 len(stragglers),
             )
-        for unbegun in list(self._unbegun):
-            # Nobody drives the loop, so they never begin.
-            del self._unbegun[unbegun]
-            unbegun.job.close()
+        self._close_unbegun()
         drivers, self._drivers = self._drivers, None
         return [] if drivers is None else drivers.close()
 

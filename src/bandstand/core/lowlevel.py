@@ -49,6 +49,7 @@ __all__ = (
     "send_system",
     "send_system_after",
     "send_tagged_after",
+    "send_tagged_at",
     "set_epilogue",
     "set_family",
     "set_scheduler",
@@ -244,6 +245,11 @@ def send_tagged_after(loop: Loop, target: ActorId, ms: float, lane: Lane, data: 
     Raises what `Loop.send_after` raises.
     """
     return loop._post_later(target, ms, lane.value, data, tag)  # noqa: SLF001
+
+
+def send_tagged_at(loop: Loop, target: ActorId, at_ms: int, lane: Lane, data: object, tag: object) -> Timer:
+    """The same at a moment: so many milliseconds after the loop was made, by `clock_of`. Never early."""
+    return loop._post_at(target, at_ms, lane.value, data, tag)  # noqa: SLF001
 
 
 def call_after(loop: Loop, ms: int, function: Callable[[], object]) -> Callable[[], None]:

@@ -17,6 +17,7 @@ from bandstand.core.gossip import Gossip
 from bandstand.core.host import Host, default_factory
 from bandstand.core.hot.desk import Desk
 from bandstand.core.numbers import MOST_INLINE
+from bandstand.core.pause import Pause
 from bandstand.core.unbegun import Unbegun
 from bandstand.core.watchdog import Watchdog
 from bandstand.errors import BandstandError, InternalError, LoopBusy
@@ -209,7 +210,20 @@ class Pumped(Desk):
     def _perform(self, cell: Cell, coroutine: Coroutine[Any, Any, Any], context: Context | None) -> object:
         may_step = self._host is not None and not self._is_by_hand
         drivers = self._drivers or self._drivers_of_host()
-        return drivers.perform(cell, coroutine, context, may_step=may_step, is_inside=self._is_inline)
+        was_abroad, self._abroad = self._abroad, True
+        try:
+            return drivers.perform(cell, coroutine, context, may_step=may_step, is_inside=self._is_inline)
+        finally:
+            self._abroad = was_abroad
+
+    def _continue(self, driver: Any) -> None:
+        assert self._drivers is not None
+        # Whoever polls by hand may do so in a task of his own.
+        self._drivers.advance(driver, is_inside=self._is_inline or self._is_by_hand)
+
+    def _pause(self) -> Pause | None:
+        """Something to wait for that ends inside the loop, for the coroutine that is being stepped; None if there is none."""
+        return None if self._stepper is None or self._drivers is None else self._drivers.pause(self._stepper)
 
     def _perform_later(
         self, cell: Cell, coroutine: Coroutine[Any, Any, Any], context: Context | None
@@ -233,6 +247,21 @@ class Pumped(Desk):
             self._withdraw_unbegun(unbegun)
             self._perform_later(unbegun.cell, unbegun.job, unbegun.context)
 
+    def _begin_epilogues(self) -> None:
+        """What actors still have to do when they end can be a coroutine: if there is a host, it is given its chance."""
+        if self._unbegun and (self._guest_host is not None or self._own_host is not None):
+            drivers = self._drivers_of_host()
+            drivers.is_closing = True
+            for unbegun in list(self._unbegun):
+                self._withdraw_unbegun(unbegun)
+                drivers.perform(unbegun.cell, unbegun.job, unbegun.context, may_step=False)
+
+    def _close_unbegun(self) -> None:
+        """Nobody drives the loop any more: what has not begun never does."""
+        for unbegun in list(self._unbegun):
+            del self._unbegun[unbegun]
+            unbegun.job.close()
+
     def _drivers_of_host(self) -> Drivers:
         """Who performs coroutines on the present host; made when they are first needed."""
         if self._drivers is None:
@@ -245,6 +274,8 @@ class Pumped(Desk):
                 self._begin_step,
                 self._end_step,
                 self._has_ended,
+                self._go_on,
+                self._note_stepper,
             )
         return self._drivers
 

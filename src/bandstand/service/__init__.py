@@ -20,23 +20,24 @@
 A class is declared once: its marked methods are its messages, their marks say by which lane they go, and the handle that
 `spawn` returns has the same methods, with the same types. What it promises is written down in `docs/semantics.md`.
 
-How the room is laid out: `actor` is what to derive from, `marks` what to put on methods, `messages` the form with message
-classes; `declare` reads a class and finds what is wrong with it. `loop` and `spawning` start actors, `children` puts them under
-supervisors. `faces` is what `handle.method` is, `far` the same from other threads, `outside` what else a handle can do. `timing`,
-`work` and `jobs` are what an actor does beside its messages, `brood` its children, `porter` what travels with a message. `hot`
-is compiled: the path of every message.
+How the room is laid out: `actor` is what to derive from, `performer` what every actor has, `interface` the form with the interface
+apart, `messages` the form with message classes, which `posting` sends; `marks` is what to put on methods. `declare` reads a
+class and finds what is wrong with it, `likeness` compares a handler with its interface, `generics` reads what a class says for
+a type parameter. `loop` and `spawning` start actors, `children` puts them under supervisors. `faces` is what `handle.method`
+is, `far` and `receipts` the same from other threads, `outside` what else a handle can do. `timing`, `work` and `jobs` are what an
+actor does beside its messages, `brood` its children, `porter` what travels with a message, `answering` an ask of a coroutine.
+`hot` is compiled: the path of every message; `numbers` are its numbers.
 """
 
 from bandstand.service.actor import Actor as Actor
-from bandstand.service.actor import Implements as Implements
-from bandstand.service.actor import Interface as Interface
-from bandstand.service.actor import Signal as Signal
 from bandstand.service.children import ChildOptions as ChildOptions
 from bandstand.service.children import child as child
 from bandstand.service.children import supervised as supervised
 from bandstand.service.faces import Ask as Ask
 from bandstand.service.faces import Reply as Reply
 from bandstand.service.faces import Tell as Tell
+from bandstand.service.interface import Implements as Implements
+from bandstand.service.interface import Interface as Interface
 from bandstand.service.loop import AskStatistics as AskStatistics
 from bandstand.service.loop import Loop as Loop
 from bandstand.service.marks import ask as ask
@@ -44,13 +45,15 @@ from bandstand.service.marks import control as control
 from bandstand.service.marks import data as data
 from bandstand.service.marks import management as management
 from bandstand.service.messages import MessageActor as MessageActor
-from bandstand.service.messages import Request as Request
 from bandstand.service.messages import on as on
 from bandstand.service.outside import End as End
 from bandstand.service.outside import id_of as id_of
 from bandstand.service.outside import is_alive as is_alive
 from bandstand.service.outside import loop_of as loop_of
+from bandstand.service.performer import Signal as Signal
 from bandstand.service.porter import Tracer as Tracer
+from bandstand.service.posting import MessageAsk as MessageAsk
+from bandstand.service.posting import Request as Request
 from bandstand.service.spawning import Spawner as Spawner
 from bandstand.service.timing import Alarm as Alarm
 from bandstand.service.timing import Ticker as Ticker
@@ -67,6 +70,7 @@ __all__ = (
     "Interface",
     "Loop",
     "MessageActor",
+    "MessageAsk",
     "Reply",
     "Request",
     "Signal",

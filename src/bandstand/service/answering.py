@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from bandstand.errors import BadVerdict
 
 if TYPE_CHECKING:
+    from bandstand.service.hot.asks import Asked
     from bandstand.service.hot.method import Method
-    from bandstand.service.hot.reply import Asked
 
-__all__ = ("answering", "refuse_result")
+__all__ = ("answering", "finishing", "refuse_result")
 
 
-async def answering(method: Method, asked: Asked, work: Awaitable[Any]) -> None:
-    """Perform an async handler and answer with what it returns.
+async def answering(method: Method, asked: Asked, instance: object, data: object) -> None:
+    """Perform an async handler and answer with what it returns. It is called in here: if we never begin, nothing does.
 
     A handler that is cancelled because its asker has gone has ended; that is no failure of its actor. What it raises that
     its method does not declare is one, and the exit path tells the asker.
     """
+    if asked.is_withdrawn():
+        # Its asker has gone before we began: then we never do.
+        return
     try:
-        result = await work
+        result = await method.call(instance, data)
     except CancelledError:
         if not asked.is_withdrawn():
             raise
@@ -30,6 +32,13 @@ async def answering(method: Method, asked: Asked, work: Awaitable[Any]) -> None:
         asked.fail(error)
     else:
         asked.answer(result)
+
+
+async def finishing(method: Method, instance: object, data: object) -> None:
+    """Perform an async handler that answers nobody."""
+    result = await method.call(instance, data)
+    if result is not None:
+        refuse_result(method, result)
 
 
 def refuse_result(method: Method, result: object) -> NoReturn:

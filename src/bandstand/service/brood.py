@@ -20,19 +20,28 @@ __all__ = ("Brood",)
 class Brood:
     """One actor's children, as the loop asks about them."""
 
-    __slots__ = ("_loop", "_members")
+    __slots__ = ("_loop", "_members", "_silent")
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self._members: dict[ActorId, str] = {}
+        self._silent: set[ActorId] = set()
 
     def add(self, actor: ActorId, name: str) -> None:
         """A child has been started."""
         self._members[actor] = name
 
-    def remove(self, actor: ActorId) -> bool:
-        """A child has ended; False if it was none of ours, or did not even start."""
-        return self._members.pop(actor, None) is not None
+    def silence(self, actor: ActorId) -> None:
+        """Of this child's end nobody need hear: it is a piece of work, or did not even start."""
+        self._silent.add(actor)
+
+    def note_end(self, actor: ActorId) -> bool:
+        """Take note of a child's end; whether anybody need hear of it."""
+        self._members.pop(actor, None)
+        if actor not in self._silent:
+            return True
+        self._silent.remove(actor)
+        return False
 
     def disband(self) -> None:
         """End every child, the last one first: the parent has ended."""

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final, overload
 from bandstand.core import ActorId, Behavior
 from bandstand.errors import InvalidArgument
 from bandstand.service.hot.stage import perform
-from bandstand.service.spawning import checked_kind, checked_loop, init_of
+from bandstand.service.spawning import ChildInit, checked_kind, checked_loop, kind_of
 from bandstand.supervise import Backoff, ChildMode, ChildSpec, Mailbox, Overseer, Shutdown
 
 if TYPE_CHECKING:
-    from bandstand.service.actor import Actor, Implements
+    from bandstand.service.actor import Actor
+    from bandstand.service.interface import Implements
+    from bandstand.service.performer import Performer
 
 __all__ = ("ChildOptions", "Seat", "child", "supervised")
 
@@ -44,7 +46,7 @@ class ChildOptions:
         Raises:
             InvalidArgument: it is no class of actors, or the options have no sense.
         """
-        init = init_of(checked_kind(kind), self._name, args, kwargs)
+        init = ChildInit(checked_kind(kind), self._name, args, kwargs)
         # The stage is a behavior; the kernel's own name for a context is Turn.
         behavior: Behavior[Any] = perform  # type: ignore[assignment]  # see above
         return ChildSpec(self._name, behavior, init=init, **self._options)
@@ -126,9 +128,19 @@ def supervised(root: Overseer, kind: Any, /, *path: str) -> Any:
         raise InvalidArgument("supervised() needs the name of a child")
     known = checked_kind(kind)
     loop = checked_loop(root.loop)
-    root.check_path(path)
+    spec = root.spec_at(path)
+    if spec is not None:
+        _refuse_kind(spec, known, path)
     place = Seat(root, path)
     actor = place.find()
     if actor is None:
         actor = ActorId(0, None, loop)
-    return known._schema.handle(loop, actor, path[-1], loop._asks, known._ask_ms, place)
+    return known._bs_schema.handle(loop, actor, path[-1], loop._asks, known._bs_ask_ms, place)
+
+
+def _refuse_kind(spec: ChildSpec[Any], kind: type[Performer], path: tuple[str, ...]) -> None:
+    """Refuse to see in a child what it is not."""
+    declared = kind_of(spec.init)
+    if declared is None or not issubclass(declared, kind):
+        what = "no typed actor" if declared is None else f"a {declared.__qualname__}"
+        raise InvalidArgument(f"child {'/'.join(path)!r} is {what}, not a {kind.__qualname__}")

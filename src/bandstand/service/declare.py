@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from inspect import Parameter, Signature, iscoroutinefunction, isfunction, signature
+from inspect import Parameter, Signature, iscoroutinefunction, isfunction, signature, unwrap
 from typing import Any
 
 from bandstand.errors import BadDeclaration
@@ -17,12 +17,14 @@ from bandstand.service.faces import Ask, Tell
 from bandstand.service.hot.handle import Handle
 from bandstand.service.hot.method import Method
 from bandstand.service.hot.port import Port
+from bandstand.service.likeness import BY_POSITION, parameters_of, refuse_shape, returns_of
 from bandstand.service.marks import Mark
 from bandstand.service.numbers import NAMED, NOTHING, ONE, SEVERAL
 
-__all__ = ("Schema", "make_port", "read_class", "read_interface")
+__all__ = ("ON", "Schema", "make_port", "read_class", "read_interface")
 
-BY_POSITION = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+# Where a function keeps for which classes of messages it is.
+ON = "__bandstand_on__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +38,24 @@ class Schema:
     handle: type[Handle]
 
 
-def read_class(cls: type, reserved: Iterable[str], plain: Mapping[str, Any]) -> Schema:
+def read_class(
+    cls: type, reserved: Iterable[str], plain: Mapping[str, Any], *, takes_messages: bool = False
+) -> Schema:
     """Read a class whose methods carry the marks.
 
     Args:
         cls: the class.
         reserved: names that no message may have.
         plain: what every handle has besides.
+        takes_messages: whether methods may be for classes of messages.
     """
     marks = marks_of(cls)
-    _refuse_reserved(cls, marks, reserved)
+    for name, value in vars(cls).items():
+        if not takes_messages and hasattr(value, ON):
+            raise BadDeclaration(
+                f"{cls.__qualname__}.{name} is marked with @on: derive from MessageActor[...], whose handles can send messages"
+            )
+    _refuse_names(cls, marks, reserved)
     _refuse_overridden(cls, marks)
     ports = {name: make_port(cls.__qualname__, name, mark.function, mark) for name, mark in marks.items()}
     return _schema(cls, ports, plain)
@@ -60,7 +70,7 @@ def read_interface(cls: type, interface: type, reserved: Iterable[str], plain: M
     marks = marks_of(interface)
     if not marks:
         raise BadDeclaration(f"{interface.__qualname__} is no interface: it has no method with a mark")
-    _refuse_reserved(interface, marks, reserved)
+    _refuse_names(interface, marks, reserved)
     for name, mark in marks_of(cls).items():
         known = marks.get(name)
         if known is None:
@@ -68,7 +78,7 @@ def read_interface(cls: type, interface: type, reserved: Iterable[str], plain: M
                 f"{cls.__qualname__}.{name} is marked as a message, but {interface.__qualname__} has none of that name"
                 f"{_hint(name, marks)}: declare it there, or take the mark away"
             )
-        if (known.lane, known.is_ask) != (mark.lane, mark.is_ask):
+        if (known.lane, known.is_ask, known.raises) != (mark.lane, mark.is_ask, mark.raises):
             raise BadDeclaration(
                 f"{cls.__qualname__}.{name} is {mark!r}, but {interface.__qualname__} declares {known!r}: the interface says "
                 f"how it goes"
@@ -76,7 +86,7 @@ def read_interface(cls: type, interface: type, reserved: Iterable[str], plain: M
     ports: dict[str, Port] = {}
     for name, mark in marks.items():
         handler = _handler(cls, interface, name)
-        _refuse_shape(cls, interface, name, mark, handler)
+        refuse_shape(cls, interface, name, mark, handler)
         ports[name] = make_port(interface.__qualname__, name, handler, mark, binds=mark.function)
     return _schema(cls, ports, plain)
 
@@ -101,8 +111,8 @@ def _schema(cls: type, ports: dict[str, Port], plain: Mapping[str, Any]) -> Sche
         "__module__": cls.__module__,
         "__qualname__": f"{cls.__qualname__}.Handle",
         "__doc__": f"A handle of {cls.__qualname__}.",
-        "messages": messages,
-        "kind_name": cls.__name__,
+        "_bs_messages": messages,
+        "_bs_kind": cls.__name__,
         **plain,
         **ports,
     }
@@ -110,21 +120,40 @@ def _schema(cls: type, ports: dict[str, Port], plain: Mapping[str, Any]) -> Sche
     return Schema(cls.__qualname__, ports, messages, handle)
 
 
-def _refuse_reserved(cls: type, marks: Iterable[str], reserved: Iterable[str]) -> None:
+def _refuse_names(cls: type, marks: Mapping[str, Mark], reserved: Iterable[str]) -> None:
+    """Refuse names that are taken, and marks that are hidden under something else."""
     if taken := sorted(set(marks) & set(reserved)):
         raise BadDeclaration(
             f"{cls.__qualname__}.{taken[0]} is marked as a message, but every actor has a {taken[0]} of its own: give the message "
             f"another name"
         )
+    for name in marks:
+        if name.startswith("__") and name.endswith("__"):
+            raise BadDeclaration(f"{cls.__qualname__}.{name} is Python's own, and cannot be a message")
+    for name, value in vars(cls).items():
+        below = (
+            getattr(value, "fget", None) if isinstance(value, property) else getattr(value, "__func__", None)
+        )
+        if isinstance(below, Mark):
+            raise BadDeclaration(
+                f"{cls.__qualname__}.{name} has @{_word(below)} below a @{type(value).__name__}: a message is a plain method"
+            )
 
 
 def _refuse_overridden(cls: type, marks: Mapping[str, Mark]) -> None:
     """A method that a base declares as a message stays one: else a handle typed as the base would lie."""
     for base in cls.__mro__[1:]:
         for name, value in vars(base).items():
-            if isinstance(value, Mark) and name not in marks:
+            if not isinstance(value, Mark):
+                continue
+            if name not in marks:
                 raise BadDeclaration(
                     f"{cls.__qualname__}.{name} overrides {value!r} without a mark: put @{_word(value)} on it"
+                )
+            if marks[name].is_ask != value.is_ask:
+                raise BadDeclaration(
+                    f"{cls.__qualname__}.{name} is {marks[name]!r}, but overrides {value!r}: whoever holds a handle of the base "
+                    f"would get the other kind"
                 )
 
 
@@ -134,7 +163,7 @@ def _word(mark: Mark) -> str:
 
 def _handler(cls: type, interface: type, name: str) -> Callable[..., Any]:
     for base in cls.__mro__:
-        if base is interface or (issubclass(interface, base) and base is not object):
+        if base in interface.__mro__:
             continue
         value = vars(base).get(name)
         if isinstance(value, Mark):
@@ -156,76 +185,6 @@ def _hint(name: str, known: Iterable[str]) -> str:
     return f" (did you mean {close[0]}?)" if close else ""
 
 
-def _refuse_shape(cls: type, interface: type, name: str, mark: Mark, handler: Callable[..., Any]) -> None:
-    """Compare a handler with its declaration, parameter by parameter."""
-    where = f"{cls.__qualname__}.{name}"
-    declared, written = _parameters(mark.function), _parameters(handler)
-    for position, (wanted, found) in enumerate(zip(declared, written, strict=False), 1):
-        difference = _difference(wanted, found)
-        if difference:
-            raise BadDeclaration(
-                f"{where}: parameter {position} {difference}, unlike {interface.__qualname__}.{name}{_signature(mark.function)}"
-            )
-    if len(declared) != len(written):
-        extra = (written if len(written) > len(declared) else declared)[min(len(declared), len(written)) :]
-        names = ", ".join(parameter.name for parameter in extra)
-        verb = "has" if len(written) > len(declared) else "misses"
-        raise BadDeclaration(
-            f"{where} {verb} {names}, unlike {interface.__qualname__}.{name}{_signature(mark.function)}"
-        )
-    wanted_return, found_return = _returns(mark.function), _returns(handler)
-    if None not in (wanted_return, found_return) and wanted_return != found_return:
-        raise BadDeclaration(
-            f"{where} returns {found_return}, but {interface.__qualname__}.{name} declares {wanted_return}"
-        )
-
-
-def _difference(wanted: Parameter, found: Parameter) -> str:
-    if wanted.name != found.name:
-        return f"is {found.name}, not {wanted.name}"
-    if wanted.kind is not found.kind:
-        return f"({found.name}) is {found.kind.description}, not {wanted.kind.description}"
-    if (wanted.default is Parameter.empty) != (found.default is Parameter.empty):
-        has = "has no default" if found.default is Parameter.empty else "has a default"
-        return f"({found.name}) {has}"
-    if Parameter.empty not in (wanted.annotation, found.annotation) and _type_name(
-        wanted.annotation
-    ) != _type_name(found.annotation):
-        return f"({found.name}) is of {_type_name(found.annotation)}, not of {_type_name(wanted.annotation)}"
-    return ""
-
-
-def _parameters(function: Callable[..., Any]) -> list[Parameter]:
-    """The parameters of a method without its `self`."""
-    parameters = list(signature(function).parameters.values())
-    if not parameters or parameters[0].kind not in BY_POSITION:
-        raise BadDeclaration(f"{function.__qualname__} takes no self: a message is a method")
-    return parameters[1:]
-
-
-def _returns(function: Callable[..., Any]) -> str | None:
-    annotation = signature(function).return_annotation
-    return None if annotation is Signature.empty else _type_name(annotation)
-
-
-def _type_name(annotation: object) -> str:
-    """An annotation as it is written, whether it was evaluated or not."""
-    if isinstance(annotation, str):
-        return annotation
-    if annotation is None or annotation is type(None):
-        return "None"
-    return (
-        annotation.__qualname__
-        if isinstance(annotation, type) and not hasattr(annotation, "__args__")
-        else str(annotation)
-    )
-
-
-def _signature(function: Callable[..., Any]) -> str:
-    whole = signature(function)
-    return str(whole.replace(parameters=list(whole.parameters.values())[1:]))
-
-
 def make_port(
     owner: str,
     name: str,
@@ -235,12 +194,14 @@ def make_port(
     binds: Callable[..., Any] | None = None,
 ) -> Port:
     """The port of one method; `binds` is whose signature callers see, if not the function's own."""
-    if not mark.is_ask and (returned := _returns(function)) not in (None, "None", "NoReturn", "Never"):
+    if not mark.is_ask and (returned := returns_of(function)) not in (None, "None", "NoReturn", "Never"):
         raise BadDeclaration(
             f"{owner}.{name} is one-way but is to return {returned}: nobody would get it; mark it with @ask"
         )
-    parameters = _parameters(function if binds is None else binds)
-    shape, arity, binder = _binder(name, parameters)
+    parameters_of(function)
+    shape, arity, binder = _binder(
+        name, list(signature(function if binds is None else binds).parameters.values())
+    )
     method = Method(
         owner,
         name,
@@ -249,7 +210,8 @@ def make_port(
         shape,
         arity,
         mark.is_ask,
-        iscoroutinefunction(function),
+        # A wrapper that follows the rules tells what it wraps.
+        iscoroutinefunction(unwrap(function)),
         mark.raises,
     )
     return Port(method, binder, Ask if mark.is_ask else Tell)
@@ -258,9 +220,11 @@ def make_port(
 def _binder(name: str, parameters: list[Parameter]) -> tuple[int, int, Callable[..., Any]]:
     """The shape of a method's messages, how many arguments by position make one, and the function that binds any others.
 
-    The binder has the very signature of the method, so Python itself checks the arguments, fills in defaults, and words the
-    TypeError. It is written out and compiled, as `dataclasses` and `namedtuple` do with theirs.
+    The binder has the very signature of the method, `self` included, so Python itself checks the arguments, fills in defaults,
+    and words the TypeError. It is written out and compiled, as `dataclasses` and `namedtuple` do with theirs.
     """
+    whole = parameters
+    parameters = whole[1:]
     names = [parameter.name for parameter in parameters]
     if all(parameter.kind in BY_POSITION for parameter in parameters):
         shape = (NOTHING, ONE)[len(names)] if len(names) < 2 else SEVERAL
@@ -273,13 +237,13 @@ def _binder(name: str, parameters: list[Parameter]) -> tuple[int, int, Callable[
         named = [f"'{p.name}': {p.name}, " for p in parameters if p.kind is Parameter.KEYWORD_ONLY]
         named += [f"**{p.name}, " for p in parameters if p.kind is Parameter.VAR_KEYWORD]
         data = f"(({''.join(positional)}), {{{''.join(named)}}})"
-    defaults = {f"_default_{p.name}": p.default for p in parameters if p.default is not Parameter.empty}
+    defaults = {f"_default_{p.name}": p.default for p in whole if p.default is not Parameter.empty}
     bare = [
         p.replace(
             annotation=Parameter.empty,
             default=Parameter.empty if p.default is Parameter.empty else _Verbatim(f"_default_{p.name}"),
         )
-        for p in parameters
+        for p in whole
     ]
     source = f"def {name}{Signature(bare)}:\n    return {data}\n"
     namespace: dict[str, Any] = dict(defaults)

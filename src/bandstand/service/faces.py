@@ -5,6 +5,9 @@
 `handle.value.future()` ask from a thread that has no event loop.
 """
 
+# An actor keeps what the room needs under private names, to leave users theirs.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from collections.abc import Generator
@@ -42,6 +45,14 @@ class Reply(Protocol[R_co]):
         """Wait for the answer."""
         ...
 
+    def result(self) -> R_co:
+        """What it has ended with: the answer, or what is raised in its place.
+
+        Raises:
+            LoopBusy: it has not ended.
+        """
+        ...
+
     def cancel(self) -> bool:
         """Take the ask back; False if it has ended. Its handler never begins, or is cancelled at its next await."""
         ...
@@ -61,7 +72,7 @@ class Tell(Generic[P]):
         self._handle = handle
         self._port = port
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> None:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> None:
         """Send. It is accepted, and then handled exactly once unless its actor ends first, or this raises.
 
         From the loop's own thread or any other.
@@ -72,13 +83,13 @@ class Tell(Generic[P]):
             LoopClosed: the loop was asked to stop.
             TypeError: these are not its arguments.
         """
-        tell(self._handle, self._port.method, self._port.binder(*args, **kwargs))
+        tell(self._handle, self._port.method, self._port.binder(None, *args, **kwargs))
 
-    def try_send(self, *args: P.args, **kwargs: P.kwargs) -> bool:
+    def try_send(self, /, *args: P.args, **kwargs: P.kwargs) -> bool:
         """Send, but answer False where a call would raise because of the state of things; wrong arguments still raise."""
-        return try_tell(self._handle, self._port.method, self._port.binder(*args, **kwargs))
+        return try_tell(self._handle, self._port.method, self._port.binder(None, *args, **kwargs))
 
-    def when_room(self, *args: P.args, **kwargs: P.kwargs) -> Reply[None]:
+    def when_room(self, /, *args: P.args, **kwargs: P.kwargs) -> Reply[None]:
         """Send as soon as there is room: to be awaited, on whatever event loop. Those who wait get in in their order.
 
         It ends when the message is in, with `TargetEnded` when the actor ends first, with `AskCycle` if that actor waits
@@ -87,7 +98,7 @@ class Tell(Generic[P]):
         Raises:
             NoSuchActor, LoopClosed, TypeError: as for a call.
         """
-        data = self._port.binder(*args, **kwargs)
+        data = self._port.binder(None, *args, **kwargs)
         if is_afar(self._handle):
             return far.land(self._handle, self._port.method, data)
         return land(self._handle, self._port.method, data)
@@ -105,21 +116,21 @@ class Ask(Generic[P, R]):
     def __init__(self, handle: Handle, port: Port, ms: int | None = None) -> None:
         self._handle = handle
         self._port = port
-        self._ms = handle.ask_ms if ms is None else ms
+        self._ms = handle._bs_ask_ms if ms is None else ms
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Reply[R]:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Reply[R]:
         """Ask: `await` the reply for the answer. From the loop's own thread, or from another event loop's.
 
         Raises:
             MailboxFull, NoSuchActor, LoopClosed, TypeError: nothing was sent, as for a one-way call.
             LoopBusy: there is no event loop here to await anything in; use `blocking` or `future`.
         """
-        data = self._port.binder(*args, **kwargs)
+        data = self._port.binder(None, *args, **kwargs)
         if is_afar(self._handle):
-            return cast("Reply[R]", self.ask_afar(data))
+            return cast("Reply[R]", self._ask_afar(data))
         return ask(self._handle, self._port.method, data, self._ms)
 
-    def ask_afar(self, data: object) -> Reply[Any]:
+    def _ask_afar(self, data: object) -> Reply[Any]:
         """The same from another thread, of arguments that are bound."""
         return far.ask(self._handle, self._port.method, data, self._ms)
 
@@ -131,22 +142,24 @@ class Ask(Generic[P, R]):
         """
         return Ask(self._handle, self._port, checked_ask_ms("ms", ms))
 
-    def blocking(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def blocking(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Ask from a plain thread, and wait there for the answer. Ctrl-C ends the wait.
 
         Raises:
             LoopBusy: this is a thread that runs an event loop, or owns the actor's loop: it would wait for itself.
             AskTimeout, TargetEnded, MailboxFull, NoSuchActor, LoopClosed, TypeError: as when it is awaited.
         """
-        answer: R = far.block(self._handle, self._port.method, self._port.binder(*args, **kwargs), self._ms)
+        answer: R = far.block(
+            self._handle, self._port.method, self._port.binder(None, *args, **kwargs), self._ms
+        )
         return answer
 
-    def future(self, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+    def future(self, /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
         """Ask from a plain thread, and get a future of `concurrent.futures`. Cancelling it takes the ask back.
 
         Raises what a call raises; what the ask ends with is in the future.
         """
-        return far.submit(self._handle, self._port.method, self._port.binder(*args, **kwargs), self._ms)
+        return far.submit(self._handle, self._port.method, self._port.binder(None, *args, **kwargs), self._ms)
 
     def __repr__(self) -> str:
         return f"<{self._port.method.name} of {self._handle!r}>"

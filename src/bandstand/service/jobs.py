@@ -48,7 +48,7 @@ async def _finish(work: Coroutine[Any, Any, Any]) -> None:
 
 
 _METHODS = {
-    lane: Method("actor", "job", _run, lane.value, ONE, 1, False, True, ())  # noqa: FBT003  # by position in C
+    lane: Method("actor", "job", _run, lane.value, ONE, 1, False, False, ())  # noqa: FBT003  # by position in C
     for lane in (Lane.CONTROL, Lane.MANAGEMENT, Lane.DATA)
 }
 _LANES = {lane.value: lane for lane in Lane}

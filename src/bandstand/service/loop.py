@@ -5,19 +5,29 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from bandstand import core
-from bandstand.core import ActorId, Behavior, Clock, LoopConfig, Overflow
+from bandstand.core import ActorId, Behavior, Clock, Lane, LoopConfig, Overflow
 from bandstand.core.lowlevel import check_open
-from bandstand.service.hot.reply import Asks
-from bandstand.service.hot.stage import perform
+from bandstand.service.hot.asks import Asks
+from bandstand.service.hot.stage import Parcel, perform
 from bandstand.service.porter import Tracer, make_porter
-from bandstand.service.spawning import UNSET_MS, Options, Spawner, attach, checked_kind, start_in_steps
+from bandstand.service.spawning import (
+    UNSET_MS,
+    Options,
+    Spawner,
+    attach,
+    check_instance,
+    checked_kind,
+    start_in_steps,
+)
 
 if TYPE_CHECKING:
-    from bandstand.service.actor import Actor, Implements
+    from bandstand.service.actor import Actor
     from bandstand.service.hot.handle import Handle
+    from bandstand.service.interface import Implements
 
 __all__ = ("AskStatistics", "Loop")
 
@@ -57,6 +67,12 @@ class AskStatistics:
     def pending(self) -> int:
         """Those that have not ended."""
         return self.asked - self.answered - self.failed - self.cancelled - self.expired
+
+
+def _show(
+    hook: Callable[..., None], target: ActorId, lane: Lane, data: object, tag: object, sender: object
+) -> None:
+    hook(target, lane, data.data if isinstance(data, Parcel) else data, tag, sender)
 
 
 class Loop(core.Loop):
@@ -112,11 +128,14 @@ class Loop(core.Loop):
         self, kind: Any, arguments: tuple[Any, ...], named: dict[str, Any], options: Options
     ) -> Handle:
         """Make an object of a class, and an actor of the object."""
-        check_open(self)
-        is_plain = getattr(kind, "_is_plain", None)
+        self._check_thread()
+        if self._closed:
+            check_open(self)
+        is_plain = getattr(kind, "_bs_is_plain", None)
         if is_plain is None:
             kind = checked_kind(kind)
         instance = kind(*arguments, **named)
+        check_instance(kind, instance)
         if not is_plain or options.parent is not None:
             return start_in_steps(self, instance, options)
         # Nothing happens at its start: it is made in one step.
@@ -160,6 +179,18 @@ class Loop(core.Loop):
         self._check_thread()
         self._tracer = tracer
         self._set_porter()
+
+    def _set_hooks(
+        self,
+        on_start: Callable[..., Any] | None,
+        on_stop: Callable[..., Any] | None,
+        on_full: Callable[..., Any] | None,
+        on_dead_letter: Callable[..., Any] | None,
+        on_dropped: Callable[..., Any] | None,
+    ) -> None:
+        # Those that are shown messages see them as they were sent, without what travelled along.
+        shown = [None if hook is None else partial(_show, hook) for hook in (on_dead_letter, on_dropped)]
+        super()._set_hooks(on_start, on_stop, on_full, shown[0], shown[1])
 
     def _set_porter(self) -> None:
         self._porter = make_porter(self._home_context, self._tracer, carries=self._carries)

@@ -9,9 +9,10 @@ without a mark.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from inspect import isasyncgenfunction, iscoroutinefunction, isfunction, isgeneratorfunction
+from functools import update_wrapper
+from inspect import isasyncgenfunction, isfunction, isgeneratorfunction
 from types import MethodType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, final, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, final, overload
 
 from bandstand.core import Lane
 from bandstand.errors import BadDeclaration
@@ -33,8 +34,6 @@ def is_exception(kind: object) -> bool:
 
 class Mark:
     """A function that is a message, and how it goes."""
-
-    __slots__ = ("function", "is_ask", "lane", "name", "raises")
 
     def __init__(
         self,
@@ -58,16 +57,8 @@ class Mark:
         self.lane = lane
         self.is_ask = is_ask
         self.raises = raises
-        self.name = function.__name__
-
-    @property
-    def is_async(self) -> bool:
-        """Whether it is a coroutine function."""
-        return iscoroutinefunction(self.function)
-
-    @property
-    def __wrapped__(self) -> Callable[..., Any]:
-        return self.function
+        # For people who look at the class: name, text and signature are the method's own.
+        update_wrapper(cast("Callable[..., Any]", self), function)
 
     def plain(self, instance: object) -> Any:
         """The method of an actor itself, as it is inside: called, not sent."""
@@ -83,8 +74,6 @@ class Mark:
 class TellMark(Mark, Generic[P]):
     """A one-way method."""
 
-    __slots__ = ()
-
     @overload
     def __get__(self, instance: None, owner: type) -> Self: ...
     @overload
@@ -99,8 +88,6 @@ class TellMark(Mark, Generic[P]):
 @final
 class AskMark(Mark, Generic[P, R]):
     """A method that answers."""
-
-    __slots__ = ()
 
     @overload
     def __get__(self, instance: None, owner: type) -> Self: ...
@@ -187,7 +174,7 @@ def ask(
     Raises:
         BadDeclaration: the lane is the system's, or `raises` has something that is no exception class.
     """
-    if lane not in USER_LANES:
+    if type(lane) is not Lane or lane not in USER_LANES:
         raise BadDeclaration(f"@ask: lane is {lane!r}: pass Lane.CONTROL, Lane.MANAGEMENT or Lane.DATA")
     kinds = raises if isinstance(raises, tuple) else (raises,)
     for kind in kinds:

@@ -14,3 +14,4 @@ ANSWERED: Final[int] = 1
 FAILED: Final[int] = 2
 CANCELLED: Final[int] = 3
 EXPIRED: Final[int] = 4
+LOST: Final[int] = 5

@@ -1,5 +1,8 @@
 """What can be done to an actor from outside, through its handle, from any thread."""
 
+# An actor keeps what the room needs under private names, to leave users theirs.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import asyncio
@@ -10,7 +13,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, cast, final
 
 from bandstand.core.lowlevel import call_afar, close_mailbox
-from bandstand.errors import ActorNotLocal, InvalidArgument, LoopBusy, LoopClosed, NoSuchActor
+from bandstand.errors import (
+    ActorNotLocal,
+    BandstandError,
+    InvalidArgument,
+    LoopClosed,
+    NoSuchActor,
+    WrongThread,
+)
+from bandstand.service import far
 from bandstand.service.hot.handle import Handle
 from bandstand.service.hot.port import is_afar
 from bandstand.service.hot.waits import end_of
@@ -25,6 +36,14 @@ __all__ = ("End", "Hidden", "id_of", "is_alive", "kill", "loop_of", "stop")
 def stop(handle: Handle, *, drain: bool = False) -> None:
     """Stop the actor of a handle."""
     loop = loop_of(handle)
+    if not drain and not is_afar(handle):
+        try:
+            loop.stop_actor(handle._bs_actor)
+        except BandstandError:
+            # It has ended, or another has come after it: the long way.
+            pass
+        else:
+            return
     _do(handle, partial(close_mailbox, loop) if drain else loop.stop_actor)
 
 
@@ -41,10 +60,10 @@ def _do(handle: Handle, deed: Callable[[ActorId], None]) -> None:
 
 
 def _quietly(handle: Handle, deed: Callable[[ActorId], None]) -> None:
-    handle.refresh()
-    # That it has ended, or is ending, is what was wished for.
-    with suppress(NoSuchActor, LoopClosed, ActorNotLocal):
-        deed(handle.actor)
+    handle._bs_refresh()
+    # That it has ended, or is ending, is what was wished for. On another thread we are only if the loop has ended.
+    with suppress(NoSuchActor, LoopClosed, ActorNotLocal, WrongThread):
+        deed(handle._bs_actor)
 
 
 @final
@@ -60,9 +79,10 @@ class End:
         """A wait for the end; it gives the reason. At once, if it has ended."""
         handle = self._handle
         if is_afar(handle):
+            far.refuse_plain_thread("ended")
             return cast("Reply[ExitReason]", asyncio.wrap_future(self.future()))
-        handle.refresh()
-        return end_of(handle.loop, handle.actor, handle.name, handle.asks)
+        handle._bs_refresh()
+        return end_of(handle._bs_loop, handle._bs_actor, handle._bs_name, handle._bs_asks)
 
     def future(self) -> Future[ExitReason]:
         """The same, from a plain thread."""
@@ -72,10 +92,7 @@ class End:
 
     def blocking(self) -> ExitReason:
         """Wait on a plain thread."""
-        if not is_afar(self._handle) or asyncio._get_running_loop() is not None:
-            raise LoopBusy(
-                "ended.blocking() would block a thread that has a loop to run: use `await handle.ended()` there"
-            )
+        far.refuse_loop_thread(self._handle, "ended")
         return self.future().result()
 
     def __repr__(self) -> str:
@@ -83,9 +100,14 @@ class End:
 
     def _watch(self, future: Future[ExitReason]) -> None:
         handle = self._handle
-        handle.refresh()
-        ending = end_of(handle.loop, handle.actor, handle.name, handle.asks)
+        handle._bs_refresh()
+        ending = end_of(handle._bs_loop, handle._bs_actor, handle._bs_name, handle._bs_asks)
         ending.add_waiter(_Bridge(future, ending))
+        future.add_done_callback(partial(self._unwatch, ending))
+
+    def _unwatch(self, ending: Any, future: Future[ExitReason]) -> None:
+        if future.cancelled():
+            call_afar(loop_of(self._handle), ending.cancel)
 
 
 @final
@@ -143,8 +165,8 @@ def id_of(handle: object) -> ActorId:
         InvalidArgument: it is no handle.
     """
     known = checked(handle)
-    known.refresh()
-    return known.actor
+    known._bs_refresh()
+    return known._bs_actor
 
 
 def loop_of(handle: object) -> Loop:
@@ -154,7 +176,7 @@ def loop_of(handle: object) -> Loop:
         InvalidArgument: it is no handle.
     """
     # The hot modules know it by a lower storey's name.
-    return cast("Loop", checked(handle).loop)
+    return cast("Loop", checked(handle)._bs_loop)
 
 
 def is_alive(handle: object) -> bool:
@@ -163,4 +185,4 @@ def is_alive(handle: object) -> bool:
     Raises:
         InvalidArgument: it is no handle.
     """
-    return checked(handle).refresh()
+    return checked(handle)._bs_refresh()

@@ -3,6 +3,9 @@
 The packing is in `hot.porter`; here is what a parcel does where it arrives.
 """
 
+# An actor keeps what the room needs under private names, to leave users theirs.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
@@ -42,7 +45,7 @@ def make_porter(home: Context, tracer: Tracer | None, *, carries: bool) -> Porte
         return Porter(home, True, None, _plain_luggage) if carries else None  # noqa: FBT003  # by position in C
 
     def sending(handle: Handle, method: Method) -> object:
-        return tracer.sending(handle.actor, _name(method))
+        return tracer.sending(handle._bs_actor, _name(method))
 
     def luggage(context: Context | None, carried: object) -> Luggage:
         return Luggage(context, tracer, carried)
@@ -76,7 +79,13 @@ class Luggage:
             work = self._traced(self._tracer, turn, method, work)
         if self._context is None:
             return work()
-        result = self._context.run(work)
+        loop = turn.loop
+        # What is sent from here on takes this context along.
+        was_abroad, loop._abroad = loop._abroad, True
+        try:
+            result = self._context.run(work)
+        finally:
+            loop._abroad = was_abroad
         return inside(self._context, result) if iscoroutine(result) else result
 
     def _traced(
@@ -87,21 +96,26 @@ class Luggage:
         def run() -> Any:
             manager = tracer.handling(turn.self_id, name, self._carried)
             if method.is_async:
-                return _traced_coroutine(manager, work())
+                return _traced_coroutine(manager, work)
             with manager:
                 return work()
 
         return run
 
 
-async def _traced_coroutine(manager: AbstractContextManager[Any], work: Any) -> Any:
+async def _traced_coroutine(manager: AbstractContextManager[Any], work: Callable[[], Any]) -> Any:
     with manager:
-        return await work
+        result = work()
+        return await result if iscoroutine(result) else result
+
+
+async def inside(context: Context, work: Any) -> Any:
+    """Perform a coroutine in a context, inside whoever performs us."""
+    return await _steps_inside(context, work)
 
 
 @coroutine
-def inside(context: Context, work: Any) -> Generator[Any, Any, Any]:
-    """Perform a coroutine step by step in a context, inside whoever performs us."""
+def _steps_inside(context: Context, work: Any) -> Generator[Any, Any, Any]:
     step: Callable[..., Any] = work.send
     value: Any = None
     while True:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import copy_context
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final, overload
 
 from bandstand.core import ActorId, ActorStatus, Overflow
@@ -22,17 +23,21 @@ from bandstand.service.hot.stage import perform
 
 if TYPE_CHECKING:
     from bandstand.core import Context
-    from bandstand.service.actor import Actor, ActorBase, Implements
+    from bandstand.service.actor import Actor
+    from bandstand.service.interface import Implements
     from bandstand.service.loop import Loop
+    from bandstand.service.performer import Performer
 
 __all__ = (
     "UNSET_MS",
+    "ChildInit",
     "Options",
     "Spawner",
     "attach",
+    "check_instance",
     "checked_kind",
     "checked_loop",
-    "init_of",
+    "kind_of",
     "start_in_steps",
 )
 
@@ -40,8 +45,8 @@ A = TypeVar("A", bound="Actor")
 I = TypeVar("I")  # noqa: E741  # I for interface
 P = ParamSpec("P")
 
-# Where None means no deadline at all, this means the class's own.
-UNSET_MS = -1.0
+# Where None means no deadline at all, this very object means that nothing was said.
+UNSET_MS = float("-inf")
 
 
 @final
@@ -59,7 +64,7 @@ class Options:
         overflow: Overflow = Overflow.REJECT,
         ask_ms: float | None = UNSET_MS,
         supervisor: object = None,
-        parent: ActorBase | None = None,
+        parent: Performer | None = None,
     ) -> None:
         if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
             raise InvalidArgument(f"name is {name!r}: pass a string")
@@ -69,7 +74,7 @@ class Options:
         self.cap = checked_cap(loop, mailbox_cap)
         self.overflow = overflow
         # None is the class's own.
-        self.ask_ms = None if ask_ms == UNSET_MS else checked_ask_ms("ask_ms", ask_ms)
+        self.ask_ms = None if ask_ms is UNSET_MS else checked_ask_ms("ask_ms", ask_ms)
         self.supervisor = _supervisor(loop, supervisor)
         # The actor that spawns a child of its own.
         self.parent = parent
@@ -103,7 +108,7 @@ class Spawner:
         return self._loop._start(checked_kind(kind), args, kwargs, self._options)
 
 
-def start_in_steps(loop: Loop, instance: ActorBase, options: Options) -> Handle:
+def start_in_steps(loop: Loop, instance: Performer, options: Options) -> Handle:
     """Make an actor of an object that has an `on_start`, an `on_stop`, or anything else that takes its time."""
     kind = type(instance)
     parent = options.parent
@@ -119,37 +124,42 @@ def start_in_steps(loop: Loop, instance: ActorBase, options: Options) -> Handle:
         init,
         name=options.name,
         cap=options.cap,
-        supervisor=options.supervisor if parent is None else parent._me.actor,
+        supervisor=options.supervisor if parent is None else parent._bs_me._bs_actor,
         context=copy_context(),
         overflow=options.overflow,
     )
     if loop.status(actor) >= ActorStatus.STOPPED:
+        if parent is not None:
+            parent._bs_family().silence(actor)
         error = take_init_error(loop)
         if error is not None:
             raise StartFailed(
                 f"{kind.__qualname__} {options.name or '(unnamed)'} did not start: its on_start() raised {error!r}"
             ) from error
     elif parent is not None:
-        parent._adopt(actor, options.name or kind.__name__)
+        parent._bs_adopt(actor, options.name or kind.__name__)
     if not handles:
         # An observer has ended it before its first turn.
         handles.append(attach(loop, instance, actor, options.name, options.ask_ms))
     return handles[0]
 
 
-def attach(loop: Loop, instance: ActorBase, actor: ActorId, name: str | None, ask_ms: int | None) -> Handle:
+def attach(loop: Loop, instance: Performer, actor: ActorId, name: str | None, ask_ms: int | None) -> Handle:
     """Make an object that actor; its handle."""
     kind = type(instance)
-    handle = kind._schema.handle(
-        loop, actor, name, loop._asks, kind._ask_ms if ask_ms is None else ask_ms, None
+    handle = kind._bs_schema.handle(
+        loop, actor, name, loop._asks, kind._bs_ask_ms if ask_ms is None else ask_ms, None
     )
-    instance._me = handle
-    instance._brood = None
+    instance._bs_me = handle
+    instance._bs_brood = None
     return handle
 
 
-def start(loop: Loop, instance: ActorBase) -> Any:
+def start(loop: Loop, instance: Performer) -> Any:
     """Call an actor's `on_start`: what its state is, or a coroutine that gives it."""
+    if iscoroutinefunction(instance.on_start):
+        # Called when it begins: one that never does must not leave a coroutine that nobody awaits.
+        return _start_slowly(loop, instance, None)
     result = instance.on_start()
     if result is None:
         return _started(loop, instance)
@@ -160,42 +170,72 @@ def start(loop: Loop, instance: ActorBase) -> Any:
     return _start_slowly(loop, instance, result)
 
 
-async def _start_slowly(loop: Loop, instance: ActorBase, result: Any) -> ActorBase:
-    await result
+async def _start_slowly(loop: Loop, instance: Performer, result: Any) -> Performer:
+    await (instance.on_start() if result is None else result)
     return _started(loop, instance)
 
 
-def _started(loop: Loop, instance: ActorBase) -> ActorBase:
-    if type(instance)._has_epilogue:
-        set_epilogue(loop, instance._me.actor, instance.on_stop)
+def _started(loop: Loop, instance: Performer) -> Performer:
+    if type(instance)._bs_has_epilogue:
+        set_epilogue(loop, instance._bs_me._bs_actor, instance.on_stop)
     return instance
 
 
-def init_of(
-    kind: type[ActorBase], name: str, arguments: tuple[Any, ...], named: dict[str, Any]
-) -> Callable[..., Any]:
-    """The init of a supervisor's child: every incarnation is a new object of these arguments."""
+@final
+class ChildInit:
+    """The init of a supervisor's child: every incarnation is a new object of the same arguments."""
 
-    def init(ctx: Context[Any], *more: Any) -> Any:
+    __slots__ = ("_arguments", "_name", "_named", "kind")
+
+    def __init__(
+        self, kind: type[Performer], name: str, arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> None:
+        self.kind = kind
+        self._name = name
+        self._arguments = arguments
+        self._named = named
+
+    def __call__(self, ctx: Context[Any], *more: Any) -> Any:
+        """Make one; `more` are the arguments of this child alone."""
         loop = checked_loop(ctx.loop)
-        instance = kind(*arguments, *more, **named)
-        attach(loop, instance, ctx.self_id, name, None)
+        instance = self.kind(*self._arguments, *more, **self._named)
+        check_instance(self.kind, instance)
+        attach(loop, instance, ctx.self_id, self._name, None)
         return start(loop, instance)
 
-    return init
+
+def kind_of(init: object) -> type[Performer] | None:
+    """The class of a supervisor's child, by its init; None if it is no typed actor."""
+    return init.kind if isinstance(init, ChildInit) else None
 
 
-def checked_kind(kind: Any) -> type[ActorBase]:
+def check_instance(kind: type[Performer], instance: object) -> None:
+    """Refuse what a class has made if it cannot be its actor.
+
+    Raises:
+        InvalidArgument: it is of another class, or is an actor already.
+    """
+    if not isinstance(instance, kind):
+        raise InvalidArgument(
+            f"{kind.__qualname__} made {instance!r}, which is none of its objects: it cannot be an actor of it"
+        )
+    if hasattr(instance, "_bs_me"):
+        raise InvalidArgument(
+            f"{kind.__qualname__} made an object that is an actor already: an object is one actor at most"
+        )
+
+
+def checked_kind(kind: Any) -> type[Performer]:
     """A class of actors, or an error.
 
     Raises:
         InvalidArgument: it is none.
     """
-    if not isinstance(kind, type) or not hasattr(kind, "_schema"):
+    if not isinstance(kind, type) or not hasattr(kind, "_bs_schema"):
         raise InvalidArgument(
             f"{kind!r} is no class of actors: pass a class that derives from Actor, or from Implements[TheInterface]"
         )
-    known: type[ActorBase] = kind
+    known: type[Performer] = kind
     return known
 
 
@@ -214,7 +254,9 @@ def checked_loop(loop: Any) -> Loop:
 def _supervisor(loop: Loop, supervisor: object) -> ActorId | None:
     if supervisor is None:
         return None
-    actor = supervisor.actor if isinstance(supervisor, Handle) else supervisor
+    if isinstance(supervisor, Handle):
+        return supervisor._bs_actor
+    actor = supervisor
     if not isinstance(actor, ActorId):
         raise InvalidArgument(f"supervisor is {supervisor!r}: pass a handle or an actor's id")
     if is_supervisor(loop, actor):

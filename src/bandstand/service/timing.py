@@ -7,7 +7,7 @@ from inspect import iscoroutine
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any, final
 
-from bandstand.core.lowlevel import clock_of, send_tagged_after
+from bandstand.core.lowlevel import clock_of, send_tagged_after, send_tagged_at
 from bandstand.errors import InvalidArgument, TimerInvalid
 from bandstand.service.jobs import Job, job_method
 
@@ -28,7 +28,7 @@ class Alarm:
         self._actor = actor
         self._timer: TimerId | None = None
 
-    def set(self, schema: Schema, ms: float, job: Job) -> None:
+    def _begin(self, schema: Schema, ms: float, job: Job) -> None:
         """Set it, once."""
         lane, method = job_method(schema, job.function)
         self._timer = send_tagged_after(self._loop, self._actor, ms, lane, job, method)
@@ -79,8 +79,12 @@ class Ticker(Alarm):
         self._period = ms
         self._is_rate = is_rate
         self._is_stopped = False
+        # The wheel counts whole milliseconds: ticks are whole multiples from the next full one.
         self._start = ceil(clock_of(loop)())
-        self._set(ms)
+        if is_rate:
+            self._set_next()
+        else:
+            self._set(ms)
 
     def cancel(self) -> bool:
         """Tick no more. False if it was cancelled already. A tick that is due and waits in the mailbox comes to nothing."""
@@ -98,7 +102,7 @@ class Ticker(Alarm):
         if self._is_stopped:
             return None
         if self._is_rate:
-            self._set(self._until_next())
+            self._set_next()
         result = self._call.run()
         if iscoroutine(result):
             return self._finish(result)
@@ -113,9 +117,9 @@ class Ticker(Alarm):
         if not self._is_rate and not self._is_stopped:
             self._set(self._period)
 
-    def _until_next(self) -> int:
-        """Milliseconds from now to the next multiple of the period: those that were missed are left out."""
+    def _set_next(self) -> None:
+        """Set the tick for the next multiple of the period: those that were missed are left out."""
         now = clock_of(self._loop)()
-        due = self._start + self._period * (floor((now - self._start) / self._period) + 1)
-        # The wheel counts whole milliseconds from the next full one.
-        return max(0, ceil(due) - ceil(now))
+        due = self._start + self._period * (max(0, floor((now - self._start) / self._period)) + 1)
+        lane, method = self._method
+        self._timer = send_tagged_at(self._loop, self._actor, ceil(due), lane, self._job, method)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from bandstand.core import ActorId, ActorStatus
 from bandstand.core.lowlevel import check_open, check_thread
@@ -16,6 +16,7 @@ from bandstand.supervise.stage import CLOSED, CLOSING
 
 if TYPE_CHECKING:
     from bandstand.core import Loop
+    from bandstand.supervise.spec import ChildSpec
 
 __all__ = ("Counts", "Overseer")
 
@@ -70,25 +71,27 @@ class Overseer(Engine):
             actor, overseer = seat.actor, seat.supervisor
         return actor if actor is not None and actor.is_alive else None
 
-    def check_path(self, path: Sequence[str]) -> None:
-        """Refuse a path whose first step leads nowhere, or that goes on where there is no supervisor.
+    def spec_at(self, path: Sequence[str]) -> ChildSpec[Any] | None:
+        """The spec of a child, found by the names on the way to it; None if a supervisor on the way is just not there.
 
         Raises:
-            NoSuchChild: so it is. What is below a supervisor that is just not there cannot be checked.
+            NoSuchChild: the path leads nowhere, or goes on where there is no supervisor.
+            WrongThread: called off the loop's thread.
         """
         check_thread(self._loop)
         overseer: Overseer = self
         for place, name in enumerate(path):
             seat = overseer._seat(name)
             if place + 1 == len(path):
-                return
+                return seat.spec
             if not seat.spec.is_supervisor:
                 raise NoSuchChild(
                     f"child {name!r} of supervisor {overseer._name!r} is no supervisor: {path[place + 1]!r} cannot be below it"
                 )
             if seat.supervisor is None:
-                return
+                return None
             overseer = seat.supervisor
+        return None
 
     def child(self, name: str) -> ActorId | None:
         """The present incarnation of a child; None while there is none, or it has ended and is about to be dealt with.

@@ -26,6 +26,7 @@ MODULES = (
     "receipt",
     "ring",
     "runqueue",
+    "sending",
     "step",
     "table",
     "timers",

@@ -1,10 +1,12 @@
 cimport cython
+from libc.stdint cimport int64_t
 from bandstand.core.hot.cell cimport Cell
 from bandstand.core.hot.ids cimport ActorId
 from bandstand.core.hot.kernel cimport Kernel
 from bandstand.core.hot.turn cimport Turn
 
 cdef int DATA
+cdef int64_t FAR
 cdef int INIT
 cdef int NORMAL
 cdef int PANIC
@@ -52,6 +54,8 @@ cdef class Births(Kernel):
     cpdef object _post_system_after(self, object target, Py_ssize_t ms, object data, object tag)
     @cython.locals(cell=Cell)
     cpdef object _post_later(self, object target, object ms, int lane, object data, object tag)
+    @cython.locals(cell=Cell)
+    cpdef object _post_at(self, object target, int64_t at_ms, int lane, object data, object tag)
     cpdef double _now_ms(self) except? -1
     cpdef object _tell_restart(self, ActorId supervisor, ActorId child, object attempt)
     cpdef object _tell_escalation(self, ActorId supervisor)

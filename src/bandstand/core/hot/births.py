@@ -18,7 +18,7 @@ from bandstand.core.hot.cell import Cell
 from bandstand.core.hot.kernel import Kernel, is_coroutine
 from bandstand.core.hot.life import REASONS
 from bandstand.core.hot.post import Hook
-from bandstand.core.numbers import DATA, INIT, NORMAL, PANIC, RUNNING, STOPPING, SYSTEM
+from bandstand.core.numbers import DATA, FAR, INIT, NORMAL, PANIC, RUNNING, STOPPING, SYSTEM
 from bandstand.core.signals import ChildStart
 from bandstand.core.vocabulary import SystemTag
 from bandstand.errors import BandstandError, InvalidArgument, MaxActors, NoMemory
@@ -281,6 +281,17 @@ class Births(Kernel):
         if cell is None:
             raise self._missing(target)
         return self._start_timer(cell, whole, lane, data, tag, 0)
+
+    def _post_at(self, target: ActorId, at_ms: Milliseconds, lane: Count, data: object, tag: object) -> Timer:
+        """The same at a moment: so many milliseconds after the loop was made."""
+        cell = self._reach(target)
+        if cell is None:
+            raise self._missing(target)
+        if at_ms >= FAR:
+            raise InvalidArgument(
+                f"a timer is set for {at_ms} ms: that is beyond the 139 years a loop can reckon with"
+            )
+        return self._start_timer_at(cell, at_ms, lane, data, tag, 0)
 
     def _now_ms(self) -> float:
         """Milliseconds since the loop was made."""

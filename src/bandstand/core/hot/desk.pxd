@@ -23,11 +23,13 @@ cdef object OK_VERDICT
 cdef class Desk(Births):
     cdef readonly object _home_context
     cdef public bint _may_inline
+    cdef public object _stepper
     cdef readonly bint _is_inline
     cdef public Py_ssize_t _inline_left
     cdef int64_t _inline_since
 
     cpdef bint _tick_inline(self) except -1
+    cpdef object _pause(self)
     cpdef object _break(self, object error)
     cpdef bint _has_ready(self)
     cpdef bint _is_idle(self)
@@ -37,6 +39,8 @@ cdef class Desk(Births):
     cpdef object _end_all(self)
     cpdef object _suspend(self, Cell cell, object driver)
     cpdef object _unsuspend(self, Cell cell)
+    cpdef object _go_on(self, Cell cell)
+    cpdef object _note_stepper(self, object driver)
     cpdef object _begin_step(self, Cell cell)
     cpdef object _end_step(self)
     cpdef bint _has_ended(self, Cell cell)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import Context, copy_context
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bandstand.core.hot.births import Births
 from bandstand.core.hot.kernel import FINAL
@@ -47,7 +47,7 @@ Nanoseconds: TypeAlias = int
 class Desk(Births):
     """The kernel, for those who drive it."""
 
-    __slots__ = ("_home_context", "_inline_left", "_inline_since", "_is_inline", "_may_inline")
+    __slots__ = ("_home_context", "_inline_left", "_inline_since", "_is_inline", "_may_inline", "_stepper")
 
     def __init__(
         self,
@@ -64,6 +64,8 @@ class Desk(Births):
         )
         # What async behaviors start from if their actor did not bring a context of its own, and where ticks run.
         self._home_context = copy_context()
+        # Who steps a coroutine at this moment.
+        self._stepper: Any = None
         # Whether whoever waits for an answer outside a tick may run one; and while that is so, and how often still.
         self._may_inline = False
         self._is_inline = False
@@ -109,6 +111,10 @@ class Desk(Births):
                 self._awake = False
                 self._stir()
         return True
+
+    def _pause(self) -> Any:
+        """Something to wait for that ends inside the loop; None if there is none. The loop above overrides it."""
+        return None
 
     def _break(self, error: BaseException) -> None:
         """End the loop: the runtime itself has failed. The loop above overrides it."""
@@ -184,6 +190,15 @@ class Desk(Births):
         """Take that back: it will be driven by another, or by nobody."""
         cell.driver = None
         self._in_flight -= 1
+
+    def _go_on(self, cell: Cell) -> None:
+        """A coroutine that had paused may go on: its actor has a turn again."""
+        self._queue.push(cell)
+        self._stir()
+
+    def _note_stepper(self, driver: Any) -> None:
+        """Note who steps a coroutine from now on; None for nobody."""
+        self._stepper = driver
 
     def _begin_step(self, cell: Cell) -> None:
         """A driver steps the cell's coroutine: until it ends, the actor is the one that is running."""

@@ -5,7 +5,7 @@ from bandstand.core.hot.turn cimport Turn
 from bandstand.core.hot.ids cimport ActorId
 from bandstand.core.hot.ring cimport Ring
 from bandstand.core.hot.runqueue cimport RunQueue
-from bandstand.core.hot.arrivals cimport Arrivals
+from bandstand.core.hot.sending cimport Sending
 
 cdef extern from "pythread.h":
     unsigned long PyThread_get_thread_ident() noexcept
@@ -36,7 +36,7 @@ cdef object FAIL_VERDICT
 
 cpdef bint is_coroutine(object value) except -1
 
-cdef class Kernel(Arrivals):
+cdef class Kernel(Sending):
     cdef Py_ssize_t _max_msgs
     cdef Py_ssize_t _max_actors
     cdef int64_t _max_tick
@@ -49,10 +49,11 @@ cdef class Kernel(Arrivals):
     cdef public bint _watching
     cdef object _message
     cdef int64_t _messages
-    cdef public object _porter
+    cdef public bint _abroad
     cdef public object _shuffle
 
     cpdef object _perform(self, Cell cell, object coroutine, object context)
+    cpdef object _continue(self, object driver)
     cpdef object _poll_io(self)
     cpdef object _rearm_io(self, object watch)
     cpdef object _check_io(self, object watch, object event)
@@ -64,13 +65,6 @@ cdef class Kernel(Arrivals):
     @cython.final
     @cython.locals(ring=Ring)
     cdef object _settle(self, Cell cell)
-    @cython.final
-    @cython.locals(actor=ActorId, cell=Cell, ring=Ring)
-    cdef bint _post_fast(self, object target, object data, object tag, object lane, object sender) except -1
-    cpdef bint _is_afar(self)
-    @cython.final
-    @cython.locals(cell=Cell)
-    cdef int _post_known(self, ActorId actor, int lane, object data, object tag, object sender) except -1
     @cython.final
     cdef object _panic(self, Cell cell, object error)
 

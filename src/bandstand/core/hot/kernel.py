@@ -23,22 +23,18 @@ from collections.abc import Callable, Coroutine
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
-from bandstand.core.hot.arrivals import Arrivals
 from bandstand.core.hot.cell import Cell
-from bandstand.core.hot.ids import ActorId
 from bandstand.core.hot.ring import REST_ROOM
+from bandstand.core.hot.sending import Sending
 from bandstand.core.hot.turn import Turn
 from bandstand.core.numbers import (
-    ACCEPTED,
-    AFAR,
-    AWAY,
     DATA,
     FAIL_REASON,
-    FULL,
     MILLISECOND,
     NORMAL,
     PANIC,
     RUNNING,
+    STOPPED,
     STOPPING,
     SYSTEM,
 )
@@ -52,7 +48,7 @@ except ModuleNotFoundError:  # interpreted, where Cython is not installed
 
 if not cython.compiled:
     # Compiled, this is C's function, declared in the .pxd.
-    from threading import get_ident as PyThread_get_thread_ident
+    pass
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -83,10 +79,11 @@ def is_coroutine(value: object) -> TypeGuard[Coroutine[Any, Any, Any]]:
     return type(value) is CoroutineType or isinstance(value, Coroutine)
 
 
-class Kernel(Arrivals):
+class Kernel(Sending):
     """The loop without its host: everything that needs no event loop, no logging and no thread but its own."""
 
     __slots__ = (
+        "_abroad",
         "_halted",
         "_in_flight",
         "_leaving",
@@ -95,7 +92,6 @@ class Kernel(Arrivals):
         "_max_tick",
         "_message",
         "_messages",
-        "_porter",
         "_shuffle",
         "_ticking",
         "_ticks",
@@ -132,14 +128,17 @@ class Kernel(Arrivals):
         self._watching = False
         self._message: object = None
         self._messages: Count = 0
-        # Packs the data of what the rooms above send with what is to travel along; None for nothing.
-        self._porter: Any = None
+        # While what runs has context variables of its own: a coroutine, or a message that brought its sender's.
+        self._abroad = False
         # For tests: picks which ready actor runs next; None is first come, first served.
         self._shuffle: Callable[[int], int] | None = None
 
     def _perform(self, cell: Cell, coroutine: Coroutine[Any, Any, Any], context: Context | None) -> object:
         """Begin a coroutine: what it returned, or PENDING if it has suspended. The loop above overrides it."""
         return PENDING
+
+    def _continue(self, driver: object) -> None:
+        """Have a driver's coroutine go on, whose pause is over. The loop above overrides it."""
 
     def _poll_io(self) -> None:
         """Turn ready descriptors into messages. The loop above overrides it."""
@@ -150,109 +149,6 @@ class Kernel(Arrivals):
     def _check_io(self, watch: object, event: object) -> object:
         """What to deliver of an event that was taken from a mailbox; None for nothing. The loop above overrides it."""
         return event
-
-    def send(
-        self,
-        target: ActorId | int,
-        data: object,
-        *,
-        tag: int = 0,
-        lane: Lane = Lane.DATA,
-        sender: ActorId | int = 0,
-    ) -> None:
-        """Send `data` to an actor.
-
-        Either the message is enqueued, and the behavior then sees it exactly once unless its actor ends first (then it
-        is a counted dead letter), or this raises and nothing was enqueued. References are passed, nothing is copied.
-        Messages of one lane are seen in the order of these calls.
-
-        Raises:
-            MailboxFull: the target's lane has no room; the error says how many wait and how many may.
-            NoSuchActor, ActorNotLocal: the target has ended, never was, or lives on another loop.
-            InvalidArgument: `tag` or `lane` is the system's, or `target` is no id.
-            LoopClosed: the loop was asked to stop.
-            WrongThread: called off the loop's thread; `send_async` is made for that.
-        """
-        if not self._post_fast(target, data, tag, lane, sender):
-            cell = self._reach(target)
-            number = self._checked(tag, lane)
-            if cell is None:
-                raise self._unreachable(target)
-            if self._enqueue(cell, number, data, tag, sender) != ACCEPTED:
-                raise self._full(cell, number)
-
-    def try_send(
-        self,
-        target: ActorId | int,
-        data: object,
-        *,
-        tag: int = 0,
-        lane: Lane = Lane.DATA,
-        sender: ActorId | int = 0,
-    ) -> bool:
-        """Send as `send` does, but answer False where there is no room, no such actor, or no open loop.
-
-        What can never work still raises: `InvalidArgument`, `WrongThread`.
-        """
-        if self._post_fast(target, data, tag, lane, sender):
-            return True
-        cell = self._reach(target)
-        number = self._checked(tag, lane)
-        if cell is None:
-            self._refused += 1
-            return False
-        return self._enqueue(cell, number, data, tag, sender) == ACCEPTED
-
-    def _post_fast(self, target: object, data: object, tag: object, lane: object, sender: object) -> bool:
-        """Enqueue an untagged DATA message if nothing at all stands in the way; False if something might.
-
-        The same checks as `_reach`, `_checked` and `_enqueue` make, in one function: five calls less is a tenth of a
-        message. Whatever does not pass here goes the ordinary way, which then says what is wrong.
-        """
-        if (
-            type(target) is not ActorId
-            or lane is not DATA_LANE
-            or tag is not ZERO
-            or self._closed
-            or PyThread_get_thread_ident() != self._owner
-        ):
-            return False
-        actor = target
-        cell = actor.cell
-        if cell is None or cell.status >= STOPPING or actor.home is not self:
-            return False
-        ring = cell.data
-        if ring is None or ring.count + cell.coming_data >= cell.limit:
-            return False
-        ring.push(data, tag, sender)
-        self._accepted += 1
-        if not cell.queued:
-            self._ready(cell)
-        return True
-
-    def _is_afar(self) -> bool:
-        """Whether this is another thread than the loop's own."""
-        return PyThread_get_thread_ident() != self._owner
-
-    def _post_known(
-        self, actor: ActorId, lane: LaneNumber, data: object, tag: object, sender: object
-    ) -> FateNumber:
-        """Enqueue a message of the rooms above, whose tag may be any object of theirs, to an actor of this loop.
-
-        ACCEPTED, FULL, AWAY if there is nobody to take it, or AFAR on any other thread than the loop's own. Nothing is
-        raised, and nothing but ACCEPTED has done anything yet.
-        """
-        if PyThread_get_thread_ident() != self._owner:
-            return AFAR
-        cell = actor.cell
-        if cell is None or cell.status >= STOPPING or self._closed:
-            return AWAY
-        if not cell.offer(lane, data, tag, sender):
-            return FULL
-        self._accepted += 1
-        if not cell.queued:
-            self._ready(cell)
-        return ACCEPTED
 
     def _leave(self, error: BaseException) -> None:
         """End the whole loop with `error`: the first one counts."""
@@ -308,6 +204,11 @@ class Kernel(Arrivals):
 
     def _visit(self, cell: Cell) -> Count:
         """Let one actor handle what waits for it, up to its budget; how many messages it saw."""
+        driver = cell.driver
+        if driver is not None and cell.status < STOPPED:
+            # Its coroutine had paused, and may go on.
+            self._continue(driver)
+            return 1
         if cell.status >= STOPPING:
             # It ended while it stood in the queue.
             return 0
@@ -344,6 +245,9 @@ class Kernel(Arrivals):
                 verdict = behavior(turn, data)  # type: ignore[misc]  # a living cell has a behavior
                 if verdict is not None and verdict is not OK_VERDICT:
                     self._judge(cell, verdict, MAY_PERFORM)
+                if turn.sender is not ZERO and cell.driver is None:
+                    # Handled to its end: whoever sent it need not be kept, nor told of a later end.
+                    turn.sender = 0
                 if cell.status != RUNNING or cell.driver is not None or cell.watch is not None:
                     break
         except (KeyboardInterrupt, SystemExit) as error:
@@ -425,10 +329,7 @@ class Kernel(Arrivals):
                 verdict.close()
                 return
             verdict = self._perform(cell, verdict, cell.context)
-            if verdict is PENDING:
-                return
-            self._forget_sender(cell)
-            if verdict is None or verdict is OK_VERDICT:
+            if verdict is None or verdict is OK_VERDICT or verdict is PENDING:
                 return
         if cell.status >= STOPPING:
             return

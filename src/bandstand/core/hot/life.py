@@ -142,6 +142,7 @@ class Life(Reach):
     def _kill(self, cell: Cell, cause: BaseException) -> None:
         """End an actor now, whatever its coroutine does; if it is running at this moment, as soon as it returns."""
         driver = cell.driver
+        cell.epilogue = None
         if driver is not None:
             driver.cancel()
         if self._is_running_now(cell):

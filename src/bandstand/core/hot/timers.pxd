@@ -50,8 +50,10 @@ cdef class Timers(Links):
     @cython.final
     cdef int64_t _checked_delay(self, object ms) except -1
     @cython.final
-    @cython.locals(timer=Timer, deadline=int64_t)
     cdef Timer _start_timer(self, Cell cell, int64_t ms, int lane, object data, object tag, object sender)
+    @cython.final
+    @cython.locals(timer=Timer)
+    cdef Timer _start_timer_at(self, Cell cell, int64_t deadline, int lane, object data, object tag, object sender)
     @cython.final
     @cython.locals(elapsed=int64_t, deadline=int64_t)
     cdef int64_t _deadline(self, int64_t ms) except -1

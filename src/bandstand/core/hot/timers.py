@@ -172,7 +172,12 @@ class Timers(Links):
         self, cell: Cell, ms: Ticks, lane: LaneNumber, data: object, tag: object, sender: object
     ) -> Timer:
         """Set a timer of checked arguments."""
-        deadline = self._deadline(ms)
+        return self._start_timer_at(cell, self._deadline(ms), lane, data, tag, sender)
+
+    def _start_timer_at(
+        self, cell: Cell, deadline: Ticks, lane: LaneNumber, data: object, tag: object, sender: object
+    ) -> Timer:
+        """Set a timer for a moment of wheel time."""
         timer = Timer.__new__(Timer)
         timer.data = data
         timer.tag = tag

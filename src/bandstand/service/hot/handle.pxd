@@ -2,13 +2,13 @@ from bandstand.core.hot.desk cimport Desk
 from bandstand.core.hot.ids cimport ActorId
 
 cdef class Handle:
-    cdef readonly Desk loop
-    cdef readonly ActorId actor
-    cdef readonly object name
-    cdef readonly object asks
-    cdef readonly Py_ssize_t ask_ms
-    cdef readonly object place
+    cdef readonly Desk _bs_loop
+    cdef readonly ActorId _bs_actor
+    cdef readonly object _bs_name
+    cdef readonly object _bs_asks
+    cdef readonly Py_ssize_t _bs_ask_ms
+    cdef readonly object _bs_place
 
-    cpdef bint renew(self) except -1
-    cpdef bint refresh(self) except -1
-    cpdef object key(self)
+    cpdef bint _bs_renew(self) except -1
+    cpdef bint _bs_refresh(self) except -1
+    cpdef object _bs_key(self)

@@ -5,6 +5,9 @@ that belongs to a supervisor's child has a *place*, and finds the present incarn
 while nothing ended, it never looks.
 """
 
+# An actor keeps what the room needs under private names, to leave users theirs.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
@@ -13,7 +16,7 @@ from bandstand.core.hot.desk import Desk
 from bandstand.core.hot.ids import ActorId
 
 if TYPE_CHECKING:
-    from bandstand.service.hot.reply import Asks
+    from bandstand.service.hot.asks import Asks
 
 Milliseconds: TypeAlias = int
 
@@ -33,7 +36,7 @@ class Place(Protocol):
 class Handle:
     """The base of all handles."""
 
-    __slots__ = ("actor", "ask_ms", "asks", "loop", "name", "place")
+    __slots__ = ("_bs_actor", "_bs_ask_ms", "_bs_asks", "_bs_loop", "_bs_name", "_bs_place")
 
     def __init__(
         self,
@@ -45,45 +48,45 @@ class Handle:
         place: Place | None,
     ) -> None:
         # Where its actors live, all its incarnations: kept here so that a send need not look.
-        self.loop = loop
-        self.actor = actor
-        self.name = name
-        self.asks = asks
+        self._bs_loop = loop
+        self._bs_actor = actor
+        self._bs_name = name
+        self._bs_asks = asks
         # How long an ask through this handle waits; below 0 for ever.
-        self.ask_ms = ask_ms
-        self.place = place
+        self._bs_ask_ms = ask_ms
+        self._bs_place = place
 
-    def renew(self) -> bool:
+    def _bs_renew(self) -> bool:
         """Look for another incarnation than the one known; whether there is one."""
-        place = self.place
+        place = self._bs_place
         if place is None:
             return False
         actor = place.find()
-        if actor is None or actor is self.actor:
+        if actor is None or actor is self._bs_actor:
             return False
-        self.actor = actor
+        self._bs_actor = actor
         return True
 
-    def refresh(self) -> bool:
+    def _bs_refresh(self) -> bool:
         """Whether somebody accepts messages behind it; looks for another incarnation if the one known does not."""
-        return self.actor.is_alive or (self.renew() and self.actor.is_alive)
+        return self._bs_actor.is_alive or (self._bs_renew() and self._bs_actor.is_alive)
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return bool(self.key() == other.key())
+        return bool(self._bs_key() == other._bs_key())
 
     def __hash__(self) -> int:
-        return hash(self.key())
+        return hash(self._bs_key())
 
-    def key(self) -> Any:
+    def _bs_key(self) -> Any:
         """What makes it the handle it is: its place, or, without one, its actor."""
-        return self.actor if self.place is None else self.place
+        return self._bs_actor if self._bs_place is None else self._bs_place
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"{self!r} belongs to its loop and cannot be pickled or copied")
 
     def __repr__(self) -> str:
-        name = "" if self.name is None else f" {self.name!r}"
-        kind: str = getattr(type(self), "kind_name", "Handle")
-        return f"<{kind}{name} {self.actor!r}>"
+        name = "" if self._bs_name is None else f" {self._bs_name!r}"
+        kind: str = getattr(type(self), "_bs_kind", "Handle")
+        return f"<{kind}{name} {self._bs_actor!r}>"

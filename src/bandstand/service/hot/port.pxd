@@ -8,7 +8,8 @@ from bandstand.core.hot.wheel cimport Timer
 from bandstand.service.hot.handle cimport Handle
 from bandstand.service.hot.method cimport Method
 from bandstand.service.hot.porter cimport Porter
-from bandstand.service.hot.reply cimport Asked, Reply
+from bandstand.service.hot.asks cimport Asked
+from bandstand.service.hot.reply cimport Reply
 from bandstand.service.hot.waits cimport Landing
 cimport cython
 
@@ -34,6 +35,7 @@ cdef extern from *:
     """
     void bandstand_open_ports(object port, void *slot) noexcept
     Py_ssize_t PyVectorcall_NARGS(size_t nargsf) noexcept
+    object PyObject_Vectorcall(object function, PyObject **arguments, size_t count, PyObject *names)
 
 cdef object refusal(Handle handle)
 @cython.locals(kernel=Desk, porter=Porter)
@@ -76,7 +78,7 @@ cdef inline object call_port(object port, PyObject **arguments, size_t count, Py
     cdef Py_ssize_t at
     cdef object data
     cdef tuple every
-    if names == NULL and given == method.arity + 1 and isinstance(<object>arguments[0], Handle):
+    if names == NULL and given > 0 and given == method.arity + 1 and isinstance(<object>arguments[0], Handle):
         if given == 2:
             return self.call(<Handle>arguments[0], <object>arguments[1])
         if given == 1:
@@ -87,12 +89,10 @@ cdef inline object call_port(object port, PyObject **arguments, size_t count, Py
             Py_INCREF(data)
             PyTuple_SET_ITEM(every, at - 1, data)
         return self.call(<Handle>arguments[0], every)
-    positional = [<object>arguments[at] for at in range(given)]
-    if names == NULL:
-        return self.__call__(*positional)
-    given_names = <tuple><object>names
-    named = {given_names[at]: <object>arguments[given + at] for at in range(len(given_names))}
-    return self.__call__(*positional, **named)
+    if given > 0 and isinstance(<object>arguments[0], Handle):
+        # The binder has the method's own signature, and the handle stands where the method has its self.
+        return self.call(<Handle>arguments[0], PyObject_Vectorcall(self.binder, arguments, given, names))
+    return self.__call__(*[<object>arguments[at] for at in range(given)])
 
 cdef inline object open_port(Port port):
     port.vectorcall = <void *>call_port

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bandstand.core.numbers import ACCEPTED, AFAR, AWAY, FULL
 from bandstand.errors import BandstandError, LoopClosed, NoSuchActor
+from bandstand.service.hot.asks import Asked
 from bandstand.service.hot.handle import Handle
 from bandstand.service.hot.method import Method
-from bandstand.service.hot.reply import Asked, Reply
+from bandstand.service.hot.reply import Reply
 from bandstand.service.hot.waits import Landing
 from bandstand.service.numbers import PENDING
 
@@ -40,34 +41,34 @@ Milliseconds: TypeAlias = int
 
 def refusal(handle: Handle) -> BandstandError:
     """Why nobody takes a message."""
-    if handle.loop._closed:
+    if handle._bs_loop._closed:
         return LoopClosed("the loop is closed: it was asked to stop, or was destroyed")
-    if handle.place is not None:
-        return NoSuchActor(f"nobody is there to take a message: {handle.place.describe()}")
+    if handle._bs_place is not None:
+        return NoSuchActor(f"nobody is there to take a message: {handle._bs_place.describe()}")
     return NoSuchActor(f"{handle!r} has ended: its actor accepts nothing any more")
 
 
 def packed(handle: Handle, method: Method, data: object) -> object:
     """The data of a message with what is to travel along, if anything is."""
-    kernel = handle.loop
+    kernel = handle._bs_loop
     porter = kernel._porter
     return data if porter is None else porter.pack(handle, method, data)
 
 
 def post(handle: Handle, method: Method, data: object, sender: object) -> Fate:
     """Post a message: ACCEPTED, FULL, AWAY or AFAR, with nothing done but for ACCEPTED."""
-    actor = handle.actor
-    kernel = handle.loop
+    actor = handle._bs_actor
+    kernel = handle._bs_loop
     fate = kernel._post_known(actor, method.lane, data, method, sender)
-    if fate == AWAY and handle.renew():
-        fate = kernel._post_known(handle.actor, method.lane, data, method, sender)
+    if fate == AWAY and handle._bs_renew():
+        fate = kernel._post_known(handle._bs_actor, method.lane, data, method, sender)
     return fate
 
 
 def refuse(handle: Handle, method: Method, data: object, sender: object, fate: Fate) -> None:
     """A message was not accepted at once: send it from afar, let its mailbox give something up for it, or say why not."""
-    actor = handle.actor
-    kernel = handle.loop
+    actor = handle._bs_actor
+    kernel = handle._bs_loop
     if fate == AFAR:
         post_afar(handle, method, data, sender)
     elif fate == FULL:
@@ -82,10 +83,10 @@ def refuse(handle: Handle, method: Method, data: object, sender: object, fate: F
 
 def post_afar(handle: Handle, method: Method, data: object, sender: object) -> None:
     """Send a message from another thread than the loop's own, or raise."""
-    actor = handle.actor
-    if actor.cell is None and handle.renew():
-        actor = handle.actor
-    kernel = handle.loop
+    actor = handle._bs_actor
+    if actor.cell is None and handle._bs_renew():
+        actor = handle._bs_actor
+    kernel = handle._bs_loop
     if actor.cell is None or kernel._closed:
         raise refusal(handle)
     kernel._post_afar(actor, method.lane, data, method, sender)
@@ -111,14 +112,14 @@ def try_tell(handle: Handle, method: Method, data: object) -> bool:
 def ask(handle: Handle, method: Method, data: object, ms: Milliseconds) -> Reply:
     """Ask, on the loop's own thread; the reply that will have the answer."""
     data = packed(handle, method, data)
-    kernel = handle.loop
+    kernel = handle._bs_loop
     reply = Reply.__new__(Reply)
     reply.kernel = kernel
-    reply.actor = handle.actor
-    reply.name = handle.name
+    reply.actor = handle._bs_actor
+    reply.name = handle._bs_name
     reply.method = method
     reply.ms = ms
-    reply.asks = handle.asks
+    reply.asks = handle._bs_asks
     reply.asked_at = kernel._elapsed()
     reply.asker = kernel._current
     reply.state = PENDING
@@ -127,7 +128,7 @@ def ask(handle: Handle, method: Method, data: object, ms: Milliseconds) -> Reply
     reply.waiters = None
     fate = post(handle, method, data, reply)
     # Another incarnation may have taken it.
-    reply.actor = handle.actor
+    reply.actor = handle._bs_actor
     if fate != ACCEPTED:
         refuse(handle, method, data, reply, fate)
     reply.asks.asked += 1
@@ -136,17 +137,17 @@ def ask(handle: Handle, method: Method, data: object, ms: Milliseconds) -> Reply
 
 def is_afar(handle: Handle) -> bool:
     """Whether this is another thread than that of the handle's loop."""
-    kernel = handle.loop
+    kernel = handle._bs_loop
     return kernel._is_afar()
 
 
 def land(handle: Handle, method: Method, data: object) -> Landing:
     """Send a one-way message as soon as there is room; what tells that it is in. Loop thread only."""
-    kernel = handle.loop
-    landing = Landing(kernel, handle.actor, handle.name, method, -1, handle.asks)
+    kernel = handle._bs_loop
+    landing = Landing(kernel, handle._bs_actor, handle._bs_name, method, -1, handle._bs_asks)
     landing.asker = kernel._current
     landing.message = wait_for_room(handle, method, data, landing)
-    landing.actor = handle.actor
+    landing.actor = handle._bs_actor
     return landing
 
 
@@ -161,8 +162,8 @@ def wait_for_room(handle: Handle, method: Method, data: object, waiter: Asked) -
     """
     data = packed(handle, method, data)
     fate = post(handle, method, data, 0)
-    actor = handle.actor
-    kernel = handle.loop
+    actor = handle._bs_actor
+    kernel = handle._bs_loop
     cell: Cell | None = actor.cell
     if fate == FULL and cell is not None and cell.overflow is None and not cell.closing:
         return kernel._wait_for_room(cell, method.lane, data, method, 0, waiter)
@@ -174,7 +175,7 @@ def wait_for_room(handle: Handle, method: Method, data: object, waiter: Asked) -
 
 def withdraw(handle: Handle, message: Timer) -> bool:
     """Take back a message that waits for room; False if it has it. Loop thread only."""
-    kernel = handle.loop
+    kernel = handle._bs_loop
     return kernel._stop_waiting(message)
 
 
@@ -198,9 +199,11 @@ class Port:
             return self
         return self.face(handle, self)
 
-    def __call__(self, handle: Handle, *arguments: Any, **named: Any) -> Any:
+    def __call__(self, handle: Handle, /, *arguments: Any, **named: Any) -> Any:
         """Make a message of the arguments, and post it."""
-        return self.call(handle, self.binder(*arguments, **named))
+        if not isinstance(handle, Handle):  # pyright: ignore[reportUnnecessaryIsInstance]  # called on the class, with anything
+            raise TypeError(f"{self.method.name}() is called on a handle, not on {handle!r}")
+        return self.call(handle, self.binder(None, *arguments, **named))
 
     def call(self, handle: Handle, data: object) -> Any:
         """Post a message of these data."""
@@ -208,8 +211,8 @@ class Port:
         if method.is_ask:
             if is_afar(handle):
                 # The face knows how: there is another event loop to wait in, or none at all.
-                return self.face(handle, self).ask_afar(data)  # type: ignore[attr-defined]  # an ask's face
-            return ask(handle, method, data, handle.ask_ms)
+                return self.face(handle, self)._ask_afar(data)  # type: ignore[attr-defined]  # an ask's face
+            return ask(handle, method, data, handle._bs_ask_ms)
         tell(handle, method, data)
         return None
 

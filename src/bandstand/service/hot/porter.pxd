@@ -1,4 +1,5 @@
 cimport cython
+from bandstand.core.hot.desk cimport Desk
 from bandstand.service.hot.handle cimport Handle
 from bandstand.service.hot.method cimport Method
 
@@ -12,4 +13,5 @@ cdef class Porter:
     cdef object sending
     cdef object luggage
 
+    @cython.locals(kernel=Desk)
     cpdef object pack(self, Handle handle, Method method, object data)

@@ -7,6 +7,9 @@ contexts that hold the same are told apart by one comparison of pointers.
 # current_context comes from one of two places, of which the checker sees one.
 # pyright: reportPossiblyUnboundVariable=false
 
+# An actor keeps what the room needs under private names, to leave users theirs.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -51,7 +54,9 @@ class Porter:
     def pack(self, handle: Handle, method: Method, data: object) -> object:
         """The data of a message, in a parcel if something travels along."""
         context: Context | None = None
-        if self.carries:
+        kernel = handle._bs_loop
+        # A plain handler runs in the loop's own context, and what it sets there is seen by all: nothing to carry.
+        if self.carries and (kernel._abroad or not kernel._ticking or kernel._is_afar()):
             context = current_context()
             if context == self.home:
                 context = None

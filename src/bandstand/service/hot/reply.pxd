@@ -3,8 +3,8 @@ from libc.stdint cimport int64_t
 from bandstand.core.hot.cell cimport Cell
 from bandstand.core.hot.desk cimport Desk
 from bandstand.core.hot.ids cimport ActorId
-from bandstand.core.hot.receipt cimport Receipt
 from bandstand.core.hot.wheel cimport Timer
+from bandstand.service.hot.asks cimport Asked, Asks
 from bandstand.service.hot.method cimport Method
 
 cdef extern from "pythread.h":
@@ -15,31 +15,10 @@ cdef int ANSWERED
 cdef int FAILED
 cdef int CANCELLED
 cdef int EXPIRED
-
-@cython.final
-cdef class Asks:
-    cdef public int64_t asked
-    cdef public int64_t answered
-    cdef public int64_t failed
-    cdef public int64_t cancelled
-    cdef public int64_t expired
-    cdef public int64_t late
-    cdef public int64_t unhandled
-    cdef dict waits
-    cdef dict afar
-    cdef object lock
-
-    @cython.locals(cell=Cell, following=Cell, reply=Reply, path=list, paths=list)
-    cdef list cycle(self, Cell asker, Cell target)
-
-cdef class Asked(Receipt):
-    cpdef object answer(self, object value)
-    cpdef object fail(self, object error)
-    cpdef bint is_withdrawn(self) except -1
+cdef int LOST
 
 cdef class Reply(Asked):
     cdef Desk kernel
-    cdef ActorId actor
     cdef object name
     cdef Method method
     cdef Py_ssize_t ms
@@ -51,6 +30,7 @@ cdef class Reply(Asked):
     cdef Timer timer
     cdef list waiters
 
+    cdef object lose(self, object error)
     cpdef object expire(self)
     cpdef bint cancel(self) except -1
     cpdef bint done(self) except -1

@@ -20,23 +20,23 @@ itself alone. What cannot be attributed (a task that asks by itself, another thr
 
 from __future__ import annotations
 
-from _thread import allocate_lock
 from asyncio import CancelledError, get_running_loop
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bandstand.core.hot.cell import Cell
 from bandstand.core.hot.desk import Desk
-from bandstand.core.hot.receipt import Receipt
 from bandstand.core.vocabulary import ExitReason
 from bandstand.errors import (
     AskCycle,
     AskTimeout,
+    LoopBusy,
     MessageDropped,
     TargetEnded,
     WrongThread,
 )
-from bandstand.service.numbers import ANSWERED, CANCELLED, EXPIRED, FAILED, PENDING
+from bandstand.service.hot.asks import Asked, Asks
+from bandstand.service.numbers import ANSWERED, CANCELLED, EXPIRED, FAILED, LOST, PENDING
 
 try:
     import cython
@@ -61,96 +61,10 @@ State: TypeAlias = int
 REASONS = tuple(ExitReason)
 
 
-class Asks:
-    """What a loop knows of its asks: how many there were, and who waits for whom."""
-
-    __slots__ = (
-        "afar",
-        "answered",
-        "asked",
-        "cancelled",
-        "expired",
-        "failed",
-        "late",
-        "lock",
-        "unhandled",
-        "waits",
-    )
-
-    def __init__(self) -> None:
-        self.asked: Count = 0
-        self.answered: Count = 0
-        self.failed: Count = 0
-        self.cancelled: Count = 0
-        self.expired: Count = 0
-        self.late: Count = 0
-        # What other threads count, who must not come in between a look and a store of ours.
-        self.afar: dict[str, Count] = {"asked": 0, "cancelled": 0, "expired": 0}
-        self.lock = allocate_lock()
-        # Messages that no method of their actor is made for.
-        self.unhandled: Count = 0
-        # For each actor that waits in its turn: the replies it waits for.
-        self.waits: dict[Cell, list[Reply]] = {}
-
-    def count_afar(self, what: str) -> None:
-        """Count something that another thread has done."""
-        with self.lock:
-            self.afar[what] += 1
-
-    def books(self) -> dict[str, Count]:
-        """The counters, by name."""
-        afar = self.afar
-        return {
-            "asked": self.asked + afar["asked"],
-            "answered": self.answered,
-            "failed": self.failed,
-            "cancelled": self.cancelled + afar["cancelled"],
-            "expired": self.expired + afar["expired"],
-            "late": self.late,
-            "unhandled": self.unhandled,
-        }
-
-    def cycle(self, asker: Cell, target: Cell | None) -> list[Reply] | None:
-        """The replies by which `target` waits for `asker`, in order; None if it does not."""
-        if target is asker:
-            return []
-        if target is None or not self.waits:
-            return None
-        paths: list[tuple[Cell, list[Reply]]] = [(target, [])]
-        seen = {target}
-        while paths:
-            cell, path = paths.pop()
-            for reply in self.waits.get(cell, ()):
-                following = reply.actor.cell
-                if following is asker:
-                    return [*path, reply]
-                if following is not None and following not in seen:
-                    seen.add(following)
-                    paths.append((following, [*path, reply]))
-        return None
-
-
-class Asked(Receipt):
-    """What dispatch needs of whatever waits for an answer: on this thread or on another one."""
-
-    __slots__ = ()
-
-    def answer(self, value: object) -> None:
-        """The handler has answered."""
-
-    def fail(self, error: BaseException) -> None:
-        """The handler answers with an error, which is no failure of its actor."""
-
-    def is_withdrawn(self) -> bool:
-        """Whether the asker has taken the ask back."""
-        return False
-
-
 class Reply(Asked):
     """The answer to one ask, to be awaited. Awaiting it again gives the same again."""
 
     __slots__ = (
-        "actor",
         "asked_at",
         "asker",
         "asks",
@@ -173,8 +87,8 @@ class Reply(Asked):
         ms: Milliseconds,
         asks: Asks,
     ) -> None:
+        super().__init__(actor)
         self.kernel = kernel
-        self.actor = actor
         self.name = name
         self.method = method
         self.ms = ms
@@ -218,16 +132,20 @@ class Reply(Asked):
     ) -> None:
         """The target has ended without an answer."""
         if self.state == PENDING:
-            error = TargetEnded.of(self.target(), self.what(), REASONS[reason].name, cause)
-            self.fail(error)
+            self.lose(TargetEnded.of(self.target(), self.what(), REASONS[reason].name, cause))
 
     def dropped(self, actor: ActorId | None, name: str | None) -> None:
         """The target's mailbox was full, and its policy has given the ask up."""
-        self.fail(
+        self.lose(
             MessageDropped(
                 f"{self.what()}, asked of {self.target()}, was given up by the overflow policy of its full mailbox"
             )
         )
+
+    def lose(self, error: BaseException) -> None:
+        """Nobody will answer, or it would be too late."""
+        self.fail(error)
+        self.state = LOST
 
     def expire(self) -> None:
         """The deadline has come."""
@@ -271,6 +189,8 @@ class Reply(Asked):
         """What it ended with: the answer, or an error that is raised."""
         if self.state == ANSWERED:
             return self.value
+        if self.state == PENDING:
+            raise LoopBusy(f"{self.target()} has not answered {self.what()} yet: await the reply")
         if self.state == CANCELLED:
             raise CancelledError
         error = self.value
@@ -306,7 +226,9 @@ class Reply(Asked):
         asker = self.present_asker()
         if asker is not None:
             self.refuse_cycle(asker)
-        future = get_running_loop().create_future()
+        future = self.kernel._pause()
+        if future is None:
+            future = get_running_loop().create_future()
         if self.waiters is None:
             self.waiters = []
             self.set_deadline()
@@ -346,7 +268,7 @@ class Reply(Asked):
 
     def refuse_cycle(self, asker: Cell) -> None:
         """Raise if the target waits, directly or through others, for the one that is about to wait for it."""
-        links = self.asks.cycle(asker, self.actor.cell)
+        links: list[Any] | None = self.asks.cycle(asker, self.actor.cell)
         if links is None:
             return
         steps = [f"{self.called(asker)} asks {self.target()} for {self.what()}"]
@@ -396,7 +318,7 @@ class Reply(Asked):
         return "a message" if method is None else f"{method.owner}.{method.name}()"
 
     def __repr__(self) -> str:
-        states = ("pending", "answered", "failed", "cancelled", "expired")
+        states = ("pending", "answered", "failed", "cancelled", "expired", "lost")
         return f"<Reply {states[self.state]}: {self.what()} of {self.target()}>"
 
 

@@ -1,7 +1,8 @@
 cimport cython
+from bandstand.core.hot.kernel cimport is_coroutine
 from bandstand.core.hot.turn cimport Turn
 from bandstand.service.hot.method cimport Method
-from bandstand.service.hot.reply cimport Asked
+from bandstand.service.hot.asks cimport Asked
 
 cdef int SYSTEM
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from bandstand.core.hot.kernel import is_coroutine
 from bandstand.core.hot.turn import Turn
 from bandstand.core.numbers import SYSTEM
-from bandstand.service.answering import answering, refuse_result
+from bandstand.service.answering import answering, finishing, refuse_result
 from bandstand.service.hot.method import Method
 
 
@@ -29,7 +30,7 @@ def perform(turn: Turn, data: object) -> object:
     """Have an actor handle one message. What it returns is for the kernel: None, or a coroutine to be performed."""
     tag = turn.tag
     if type(tag) is not Method:
-        return turn.state._handle_other(data, turn.lane_number == SYSTEM)  # type: ignore[attr-defined]  # an actor
+        return turn.state._bs_handle_other(data, turn.lane_number == SYSTEM)  # type: ignore[attr-defined]  # an actor
     method = tag
     if type(data) is Parcel:
         parcel = data
@@ -40,17 +41,21 @@ def perform(turn: Turn, data: object) -> object:
 def handle(turn: Turn, method: Method, data: object) -> object:
     """Call one method, and answer if somebody waits for it."""
     if not method.is_ask:
-        result = method.call(turn.state, data)
-        if result is None or method.is_async:
+        if method.is_async:
+            return finishing(method, turn.state, data)
+        result: object = method.call(turn.state, data)
+        # A job may be a coroutine of the actor's own.
+        if result is None or is_coroutine(result):
             return result
         return refuse_result(method, result)
     asked: Any = turn.sender
     if asked.is_withdrawn():
         # Its asker has gone before we began: then we never do.
-        turn.sender = 0
         return None
+    # Whoever cancels it, or waits for us, means this incarnation.
+    asked.actor = turn.self_id
     if method.is_async:
-        return answering(method, asked, method.call(turn.state, data))
+        return answering(method, asked, turn.state, data)
     if len(method.raises) == 0:
         # What it raises is a failure of the actor, which the exit path tells the asker.
         asked.answer(method.call(turn.state, data))
@@ -61,5 +66,4 @@ def handle(turn: Turn, method: Method, data: object) -> object:
             asked.fail(error)
         else:
             asked.answer(result)
-    turn.sender = 0
     return None

@@ -3,7 +3,8 @@ from bandstand.core.hot.cell cimport Cell
 from bandstand.core.hot.desk cimport Desk
 from bandstand.core.hot.ids cimport ActorId
 from bandstand.core.hot.wheel cimport Timer
-from bandstand.service.hot.reply cimport Asks, Reply
+from bandstand.service.hot.asks cimport Asks
+from bandstand.service.hot.reply cimport Reply
 
 cdef int PENDING
 cdef int ANSWERED

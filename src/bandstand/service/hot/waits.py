@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from bandstand.core.hot.desk import Desk
 from bandstand.core.vocabulary import ExitReason
-from bandstand.service.hot.reply import Asks, Reply
+from bandstand.service.hot.asks import Asks
+from bandstand.service.hot.reply import Reply
 from bandstand.service.numbers import ANSWERED, CANCELLED, FAILED, PENDING
 
 if TYPE_CHECKING:
@@ -56,6 +57,10 @@ class Landing(Reply):
 
     def fail(self, error: BaseException) -> None:
         """The message is not in, and will not be."""
+        self.settle(FAILED, error)
+
+    def lose(self, error: BaseException) -> None:
+        """The same: nothing of this is counted among the asks."""
         self.settle(FAILED, error)
 
     def cancel(self) -> bool:

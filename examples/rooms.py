@@ -1,0 +1,175 @@
+"""Chat rooms as typed actors, to watch: lanes, asks, a slow guest, a bug that costs one restart and nobody notices.
+
+    python examples/rooms.py
+
+A room is a class whose methods are its messages, and it has a bug. So what must not be lost, who is in which room, is kept by
+an actor that is too simple to break; a room that is started again asks it. Everybody else holds a handle of the room's *place*,
+which is good before, during and after.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import textwrap
+from time import perf_counter
+
+from bandstand import Actor, Loop, ask, child, control, data, supervised
+from bandstand.core import ExitReason
+from bandstand.supervise import Mailbox, SupervisorSpec, spawn_supervisor
+
+START = perf_counter()
+MARGIN = 21
+SMILEYS = {"tea": "c[_]", "happy": ":-)"}
+QUIET_MS = 150
+
+
+def say(who: str, words: str) -> None:
+    lines = textwrap.wrap(words, 118 - MARGIN)
+    print(f"{perf_counter() - START:5.2f} s  {who:<11} " + f"\n{'':{MARGIN}}".join(lines), flush=True)
+
+
+# --- the actors -------------------------------------------------------------------------------------------------------
+
+
+class Guest(Actor):
+    """Somebody who listens. Others hold its handle and call `hear`; that is all they can do to it."""
+
+    def __init__(self, name: str, *, is_silent: bool = False) -> None:
+        self.name = name
+        self.is_silent = is_silent
+        self.heard = 0
+
+    @data
+    def hear(self, line: str) -> None:
+        self.heard += 1
+        if not self.is_silent:
+            say(self.name, f"hears   {line}")
+
+    @ask
+    def count(self) -> int:
+        return self.heard
+
+
+class Register(Actor):
+    """Knows who is in which room. Nothing in it can fail, so it is what the others are restored from."""
+
+    def __init__(self) -> None:
+        self.rooms: dict[str, dict[str, Guest]] = {}
+
+    @data
+    def enter(self, room: str, name: str, guest: Guest) -> None:
+        self.rooms.setdefault(room, {})[name] = guest
+
+    @ask
+    def guests(self, room: str) -> dict[str, Guest]:
+        return dict(self.rooms.get(room, {}))
+
+
+class Room(Actor):
+    """Tells everybody what somebody says."""
+
+    def __init__(self, name: str, register: Register) -> None:
+        self.name = name
+        self.register = register
+        self.guests: dict[str, Guest] = {}
+        self.muted: set[str] = set()
+
+    async def on_start(self) -> None:
+        """Messages wait until this has ended, also those that the last incarnation has not read."""
+        self.guests = await self.register.guests(self.name)
+        if self.guests:
+            say(self.name, f"is back, with {', '.join(self.guests)}")
+        self.alarm = self.after(QUIET_MS, self.notice_silence)
+
+    def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
+        say(self.name, f"closes  ({reason.name})" if cause is None else f"closes  ({reason.name}: {cause})")
+
+    @data
+    def join(self, name: str, guest: Guest) -> None:
+        self.guests[name] = guest
+        self.register.enter(self.name, name, guest)
+
+    @data
+    def talk(self, name: str, words: str) -> None:
+        if name in self.muted:
+            return
+        line = f"{name}: {words % SMILEYS}"  # the bug: what people type is no format
+        for guest in self.guests.values():
+            # A guest that has left, or does not keep up, must not be the room's problem.
+            guest.hear.try_send(line)
+        self.alarm.cancel()
+        self.alarm = self.after(QUIET_MS, self.notice_silence)
+
+    @control
+    def mute(self, name: str) -> None:
+        """By the CONTROL lane: before everything that people have said and nobody has heard yet."""
+        self.muted.add(name)
+        say(self.name, f"mutes   {name}")
+
+    @ask
+    def who(self) -> list[str]:
+        return sorted(self.guests)
+
+    def notice_silence(self) -> None:
+        say(self.name, f"is quiet, {QUIET_MS} ms without a word")
+
+
+# --- the evening ------------------------------------------------------------------------------------------------------
+
+
+class Log(logging.Handler):
+    """What the supervisor says, without the traceback that its record carries."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say("log", record.getMessage())
+
+
+async def evening(loop: Loop) -> None:
+    root = spawn_supervisor(loop, SupervisorSpec(), name="chat")
+    root.start_child(child("register").of(Register))
+    register = supervised(root, Register, "register")
+    root.start_child(child("lobby", mailbox=Mailbox.KEPT).of(Room, "lobby", register))
+    lobby = supervised(root, Room, "lobby")
+
+    ada = loop.options(name="ada").spawn(Guest, "ada")
+    # Room for two lines at a time; what comes faster is not for him.
+    slow = loop.options(name="slow", mailbox_cap=6).spawn(Guest, "slow", is_silent=True)
+    lobby.join("ada", ada)
+    lobby.join("slow", slow)
+    lobby.talk("ada", "good evening %(happy)s")
+    say("main", f"asks    who is there? {', '.join(await lobby.who())}")
+
+    for n in range(5):
+        lobby.talk("troll", f"spam {n}")
+    lobby.mute("troll")
+    say("main", f"asks    who is there? {', '.join(await lobby.who())}; nobody has heard the troll")
+
+    lobby.talk("ada", "I am 100% certain that nothing can happen")
+    lobby.talk("ada", "or can it? %(tea)s")
+    say("main", f"asks    who is there? {', '.join(await lobby.who())}; the same handle")
+
+    for n in range(5):
+        lobby.talk("ada", f"quick {n}")
+    await lobby.who()
+    say("main", f"ada has heard {await ada.count()} lines, slow {await slow.count()}: his mailbox was full")
+    await asyncio.sleep(2 * QUIET_MS / 1000)
+    print(textwrap.indent(str(loop.tree()), " " * MARGIN))
+
+
+async def main() -> None:
+    logger = logging.getLogger("bandstand.supervise")
+    logger.addHandler(Log())
+    logger.propagate = False
+    async with Loop() as loop:
+        await evening(loop)
+        asks = loop.ask_statistics()
+    say(
+        "the end",
+        f"{asks.asked} asks = {asks.answered} answered + {asks.failed} failed + {asks.pending} pending",
+    )
+    say("the end", f"{loop.statistics().alive} actors are left")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,27 @@
+cimport cython
+from bandstand.core.hot.arrivals cimport Arrivals
+from bandstand.core.hot.cell cimport Cell
+from bandstand.core.hot.ids cimport ActorId
+from bandstand.core.hot.ring cimport Ring
+
+cdef extern from "pythread.h":
+    unsigned long PyThread_get_thread_ident() noexcept
+
+cdef int ACCEPTED
+cdef int AFAR
+cdef int AWAY
+cdef int FULL
+cdef int STOPPING
+cdef object DATA_LANE
+cdef object ZERO
+
+cdef class Sending(Arrivals):
+    cdef public object _porter
+
+    @cython.final
+    @cython.locals(actor=ActorId, cell=Cell, ring=Ring)
+    cdef bint _post_fast(self, object target, object data, object tag, object lane, object sender) except -1
+    cpdef bint _is_afar(self)
+    @cython.final
+    @cython.locals(cell=Cell)
+    cdef int _post_known(self, ActorId actor, int lane, object data, object tag, object sender) except -1

@@ -1,0 +1,27 @@
+cimport cython
+from libc.stdint cimport int64_t
+from bandstand.core.hot.cell cimport Cell
+from bandstand.core.hot.ids cimport ActorId
+from bandstand.core.hot.receipt cimport Receipt
+
+cdef class Asked(Receipt):
+    cdef public ActorId actor
+    cpdef object answer(self, object value)
+    cpdef object fail(self, object error)
+    cpdef bint is_withdrawn(self) except -1
+
+@cython.final
+cdef class Asks:
+    cdef public int64_t asked
+    cdef public int64_t answered
+    cdef public int64_t failed
+    cdef public int64_t cancelled
+    cdef public int64_t expired
+    cdef public int64_t late
+    cdef public int64_t unhandled
+    cdef dict waits
+    cdef dict afar
+    cdef object lock
+
+    @cython.locals(cell=Cell, following=Cell, reply=Asked, path=list, paths=list)
+    cdef list cycle(self, Cell asker, Cell target)

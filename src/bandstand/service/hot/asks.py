@@ -1,0 +1,105 @@
+"""The asks of a loop: what dispatch needs of one, how many there were, and who waits for whom."""
+
+from __future__ import annotations
+
+from _thread import allocate_lock
+from typing import TYPE_CHECKING, TypeAlias
+
+from bandstand.core.hot.cell import Cell
+from bandstand.core.hot.receipt import Receipt
+
+if TYPE_CHECKING:
+    from bandstand.core.hot.ids import ActorId
+
+Count: TypeAlias = int
+
+
+class Asked(Receipt):
+    """What dispatch needs of whatever waits for an answer: on this thread or on another one.
+
+    `actor` is who was asked; when dispatch comes to it, the incarnation that is at it.
+    """
+
+    __slots__ = ("actor",)
+
+    def __init__(self, actor: ActorId) -> None:
+        self.actor = actor
+
+    def answer(self, value: object) -> None:
+        """The handler has answered."""
+
+    def fail(self, error: BaseException) -> None:
+        """The handler answers with an error, which is no failure of its actor."""
+
+    def is_withdrawn(self) -> bool:
+        """Whether the asker has taken the ask back."""
+        return False
+
+
+class Asks:
+    """What a loop knows of its asks: how many there were, and who waits for whom."""
+
+    __slots__ = (
+        "afar",
+        "answered",
+        "asked",
+        "cancelled",
+        "expired",
+        "failed",
+        "late",
+        "lock",
+        "unhandled",
+        "waits",
+    )
+
+    def __init__(self) -> None:
+        self.asked: Count = 0
+        self.answered: Count = 0
+        self.failed: Count = 0
+        self.cancelled: Count = 0
+        self.expired: Count = 0
+        self.late: Count = 0
+        # What other threads count, who must not come in between a look and a store of ours.
+        self.afar: dict[str, Count] = {"asked": 0, "cancelled": 0, "expired": 0}
+        self.lock = allocate_lock()
+        # Messages that no method of their actor is made for.
+        self.unhandled: Count = 0
+        # For each actor that waits in its turn: the replies it waits for.
+        self.waits: dict[Cell, list[Asked]] = {}
+
+    def count_afar(self, what: str, change: Count = 1) -> None:
+        """Count something that another thread has done."""
+        with self.lock:
+            self.afar[what] += change
+
+    def books(self) -> dict[str, Count]:
+        """The counters, by name."""
+        afar = self.afar
+        return {
+            "asked": self.asked + afar["asked"],
+            "answered": self.answered,
+            "failed": self.failed,
+            "cancelled": self.cancelled + afar["cancelled"],
+            "expired": self.expired + afar["expired"],
+            "late": self.late,
+            "unhandled": self.unhandled,
+        }
+
+    def cycle(self, asker: Cell, target: Cell | None) -> list[Asked] | None:
+        """The replies by which `target` waits for `asker`, in order; None if it does not."""
+        if target is asker:
+            return []
+        if target is None or not self.waits:
+            return None
+        paths: list[tuple[Cell, list[Asked]]] = [(target, [])]
+        seen = {target}
+        while paths:
+            cell, path = paths.pop()
+            for reply in self.waits.get(cell, ()):
+                following = reply.actor.cell
+                if following is asker:
+                    return [*path, reply]
+                if following is not None and following not in seen:
+                    seen.add(following)
+                    paths.append((following, [*path, reply]))
+        return None

@@ -1,0 +1,151 @@
+"""What stands in a message's sender's place for somebody on another thread: a receipt that ends a future there."""
+
+# An actor keeps what the room needs under private names, to leave users theirs.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from threading import Lock
+from time import monotonic
+from typing import TYPE_CHECKING, Any, cast, final
+
+from bandstand.core import ExitReason
+from bandstand.core.lowlevel import call_afar
+from bandstand.errors import AskTimeout, MessageDropped, TargetEnded
+from bandstand.service.hot.asks import Asked
+from bandstand.service.hot.port import wait_for_room, withdraw
+from bandstand.service.hot.reply import depth_of, interrupt_handler
+
+if TYPE_CHECKING:
+    from bandstand.core import ActorId, Loop, TimerId
+    from bandstand.service.hot.handle import Handle
+    from bandstand.service.hot.method import Method
+
+__all__ = ("FarLanding", "FarReceipt", "loop_of")
+
+
+def loop_of(handle: Handle) -> Loop:
+    """The loop of a handle's actor."""
+    # The hot modules know it by a lower storey's name.
+    return cast("Loop", handle._bs_loop)
+
+
+class FarReceipt(Asked):
+    """Stands in a message's sender's place for somebody on another thread who waits for an answer."""
+
+    def __init__(self, handle: Handle, method: Method) -> None:
+        super().__init__(handle._bs_actor)
+        self.handle = handle
+        self.method = method
+        self.asked_at = monotonic()
+        # Taken once, by whoever ends it first, on whichever thread.
+        self._claim = Lock()
+        self.future: Future[Any] = Future()
+        self.future.add_done_callback(self._ended)
+
+    @property
+    def loop(self) -> Loop:
+        """The loop of the actor that was asked."""
+        return loop_of(self.handle)
+
+    def answer(self, value: object) -> None:
+        """The handler has answered."""
+        if self._begin():
+            self.handle._bs_asks.answered += 1
+            self.future.set_result(value)
+        else:
+            self.handle._bs_asks.late += 1
+
+    def fail(self, error: BaseException) -> None:
+        """It ends with an error."""
+        if self._begin():
+            self.handle._bs_asks.failed += 1
+            self.future.set_exception(error)
+        else:
+            self.handle._bs_asks.late += 1
+
+    def _begin(self) -> bool:
+        """Whether we are the first to end it."""
+        return self._claim.acquire(blocking=False) and self.future.set_running_or_notify_cancel()
+
+    def is_withdrawn(self) -> bool:
+        """Whether the asker has taken the ask back."""
+        return self.future.cancelled()
+
+    def lost(
+        self,
+        actor: ActorId | None,  # noqa: ARG002  # the handle knows
+        name: str | None,  # noqa: ARG002  # same
+        reason: int,
+        cause: BaseException | None,
+    ) -> None:
+        """The target has ended without an answer."""
+        if not self.future.done():
+            self.fail(TargetEnded.of(repr(self.handle), self._what(), ExitReason(reason).name, cause))
+
+    def dropped(self, actor: ActorId | None, name: str | None) -> None:  # noqa: ARG002  # the handle knows
+        """The target's mailbox was full, and its policy has given the ask up."""
+        self.fail(
+            MessageDropped(
+                f"{self._what()}, asked of {self.handle!r}, was given up by the overflow policy of its full mailbox"
+            )
+        )
+
+    def expire(self, waited_ms: float | None = None) -> None:
+        """The deadline has come. From any thread; `waited_ms` is by real time if nothing is said."""
+        if self._begin():
+            self.handle._bs_asks.count_afar("expired")
+            waited = (monotonic() - self.asked_at) * 1000 if waited_ms is None else waited_ms
+            error = AskTimeout.of(repr(self.handle), self._what(), waited, depth_of(self.actor))
+            self.future.set_exception(error)
+
+    def _ended(self, future: Future[Any]) -> None:
+        if future.cancelled():
+            self.handle._bs_asks.count_afar("cancelled")
+            call_afar(self.loop, self._withdraw)
+
+    def _withdraw(self) -> None:
+        interrupt_handler(self.actor, self)
+
+    def _what(self) -> str:
+        return f"{self.method.owner}.{self.method.name}()"
+
+
+@final
+class FarLanding(FarReceipt):
+    """The same for somebody who waits for room. It is no ask, and in none of its books."""
+
+    def __init__(self, handle: Handle, method: Method) -> None:
+        super().__init__(handle, method)
+        # What waits in the target's mailbox.
+        self._message: TimerId | None = None
+
+    def send(self, data: object) -> None:
+        """Send the message as soon as there is room. Loop thread only."""
+        if self.is_withdrawn():
+            return
+        try:
+            self._message = wait_for_room(self.handle, self.method, data, self)
+        except Exception as error:  # noqa: BLE001  # whatever is wrong is the sender's to hear
+            self.fail(error)
+
+    def landed(self) -> None:
+        """The message has its room."""
+        self._message = None
+        if self._begin():
+            self.future.set_result(None)
+
+    def fail(self, error: BaseException) -> None:
+        """The message is not in, and will not be."""
+        self._message = None
+        if self._begin():
+            self.future.set_exception(error)
+
+    def _ended(self, future: Future[Any]) -> None:
+        if future.cancelled():
+            call_afar(self.loop, self._withdraw)
+
+    def _withdraw(self) -> None:
+        if self._message is not None:
+            withdraw(self.handle, self._message)

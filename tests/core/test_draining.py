@@ -1,0 +1,330 @@
+"""A mailbox that is closing: what was accepted is handled, nothing comes after, and the books balance."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bandstand.core import ActorId, ActorStatus, ChildExit, Context, ExitReason, Lane, Loop, Overflow
+from bandstand.core.lowlevel import close_mailbox
+from bandstand.errors import ActorNotLocal, LoopClosed, MailboxFull, NoSuchActor, WrongThread
+from bandstand.testing import VirtualClock
+from tests.core.stage import (
+    USER_LANES,
+    Diary,
+    LoopMaker,
+    check_books,
+    collect,
+    idle,
+    panicker,
+    record,
+    settle,
+)
+
+pytestmark = pytest.mark.guarantee("G65")
+
+PATIENCE = 30
+
+
+def afar(deed: Callable[[], Any]) -> Any:
+    """Do something on another thread; what it raises is what this returns."""
+    results: list[Any] = []
+
+    def work() -> None:
+        try:
+            results.append(deed())
+        except Exception as error:  # noqa: BLE001 -- whatever it raises, the test looks at it
+            results.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(PATIENCE)
+    return results[0]
+
+
+def send_all(loop: Loop, actor: ActorId, count: int, lanes: tuple[Lane, ...] = (Lane.DATA,)) -> None:
+    """Send numbers, by these lanes in turn, from another thread than the loop's."""
+    for number in range(count):
+        loop.send_async(actor, number, lane=lanes[number % len(lanes)])
+
+
+def test_what_waits_is_handled_in_all_lanes_and_then_it_ends(loop: Loop, diary: Diary) -> None:
+    got: list[Any] = []
+    actor = loop.spawn(collect, got)
+    for number in range(30):
+        loop.send(actor, number, lane=USER_LANES[number % 3])
+    close_mailbox(loop, actor)
+    assert loop.status(actor) is ActorStatus.RUNNING
+    settle(loop)
+    assert sorted(got) == list(range(30))
+    assert got == sorted(got, key=lambda number: number % 3)
+    assert diary.stopped == [(actor, ExitReason.NORMAL)]
+    assert diary.dead == []
+    check_books(loop)
+
+
+def test_an_idle_actor_ends_at_once(loop: Loop, diary: Diary) -> None:
+    actor = loop.spawn(idle)
+    close_mailbox(loop, actor)
+    assert diary.stopped == [(actor, ExitReason.NORMAL)]
+
+
+@pytest.mark.parametrize("lane", USER_LANES)
+def test_later_sends_are_refused_and_counted(loop: Loop, diary: Diary, lane: Lane) -> None:
+    actor = loop.spawn(idle, name="closing")
+    loop.send(actor, "before")
+    close_mailbox(loop, actor)
+    before = loop.statistics().refused
+    with pytest.raises(NoSuchActor, match="closing is ending"):
+        loop.send(actor, "after", lane=lane)
+    assert loop.try_send(actor, "after", lane=lane) is False
+    assert isinstance(afar(lambda: loop.send_async(actor, "after", lane=lane)), NoSuchActor)
+    assert loop.statistics().refused >= before + 2
+    assert diary.full == []
+    settle(loop)
+    check_books(loop)
+
+
+@pytest.mark.parametrize("overflow", [Overflow.DROP_OLDEST, Overflow.DROP_NEWEST, Overflow.CONFLATE])
+def test_no_overflow_policy_gives_up_what_was_accepted(loop: Loop, diary: Diary, overflow: Overflow) -> None:
+    got: list[Any] = []
+    actor = loop.spawn(collect, got, mailbox_cap=loop.config.sys_reserved + 2, overflow=overflow)
+    loop.send(actor, 1)
+    loop.send(actor, 2)
+    close_mailbox(loop, actor)
+    for _ in range(5):
+        with pytest.raises(NoSuchActor):
+            loop.send(actor, "late")
+        assert isinstance(afar(lambda: loop.send_async(actor, "late")), NoSuchActor)
+    settle(loop)
+    assert got == [1, 2]
+    assert diary.dropped == []
+    check_books(loop)
+
+
+@pytest.mark.parametrize("overflow", [Overflow.DROP_OLDEST, Overflow.DROP_NEWEST, Overflow.CONFLATE])
+def test_what_came_without_a_promise_before_the_close_has_one_fate(
+    loop: Loop, diary: Diary, overflow: Overflow
+) -> None:
+    # Beyond the cap, messages from other threads wait in the inbox without a slot of their own.
+    got: list[Any] = []
+    actor = loop.spawn(collect, got, mailbox_cap=loop.config.sys_reserved + 2, overflow=overflow)
+    afar(lambda: send_all(loop, actor, 7))
+    close_mailbox(loop, actor)
+    settle(loop)
+    assert loop.status(actor) is ActorStatus.STOPPED
+    assert len(got) + len(diary.dead) + len(diary.dropped) == 7
+    assert got[:2] == [0, 1]
+    check_books(loop)
+
+
+def test_promised_slots_are_waited_for(loop: Loop, diary: Diary) -> None:
+    got: list[Any] = []
+    actor = loop.spawn(collect, got)
+    afar(lambda: send_all(loop, actor, 9, USER_LANES))
+    close_mailbox(loop, actor)
+    assert loop.status(actor) is ActorStatus.RUNNING
+    settle(loop)
+    assert sorted(got) == list(range(9))
+    assert diary.dead == []
+    check_books(loop)
+
+
+def test_what_the_system_says_still_comes_in(loop: Loop) -> None:
+    seen: list[Any] = []
+    parent = loop.spawn(record, seen)
+    child = loop.spawn(idle, supervisor=parent)
+    loop.send(parent, "user")
+    close_mailbox(loop, parent)
+    loop.stop_actor(child)
+    settle(loop)
+    assert [type(message.data) for message in seen] == [ChildExit, str]
+    check_books(loop)
+
+
+def test_an_async_behavior_in_flight_is_not_cancelled(loop: Loop, diary: Diary) -> None:
+    steps: list[Any] = []
+
+    async def slow(ctx: Context[None], data: object) -> None:
+        steps.append(("begin", data))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        steps.append(("end", data))
+
+    actor = loop.spawn(slow)
+    loop.send(actor, 1)
+    loop.send(actor, 2)
+    loop.poll_once()
+    loop.poll_once()
+    assert steps == [("begin", 1)]
+    close_mailbox(loop, actor)
+    for _ in range(30):
+        loop.poll_once()
+    assert steps == [("begin", 1), ("end", 1), ("begin", 2), ("end", 2)]
+    assert diary.stopped == [(actor, ExitReason.NORMAL)]
+
+
+def test_timers_go_with_it(loop: Loop, clock: VirtualClock) -> None:
+    got: list[Any] = []
+    actor = loop.spawn(collect, got)
+    loop.send_after(actor, 5, "later")
+    loop.send(actor, 1)
+    close_mailbox(loop, actor)
+    settle(loop)
+    clock.advance(10)
+    settle(loop)
+    assert got == [1]
+    assert loop.statistics().timers_pending == 0
+    check_books(loop)
+
+
+def test_a_timer_that_comes_due_meanwhile_finds_no_room(loop: Loop, clock: VirtualClock) -> None:
+    got: list[Any] = []
+    actor = loop.spawn(collect, got)
+    loop.send_after(actor, 5, "due")
+    loop.send(actor, 1)
+    close_mailbox(loop, actor)
+    clock.advance(10)
+    settle(loop)
+    assert got == [1]
+    check_books(loop)
+
+
+def test_a_panic_meanwhile_is_a_panic(loop: Loop, diary: Diary) -> None:
+    actor = loop.spawn(panicker)
+    loop.send(actor, 1)
+    loop.send(actor, 2)
+    close_mailbox(loop, actor)
+    settle(loop)
+    assert diary.stopped == [(actor, ExitReason.PANIC)]
+    assert len(diary.dead) == 1
+    check_books(loop)
+
+
+def test_a_second_close_and_a_stop_are_fine(loop: Loop, diary: Diary) -> None:
+    actor = loop.spawn(idle)
+    loop.send(actor, 1)
+    close_mailbox(loop, actor)
+    close_mailbox(loop, actor)
+    loop.stop_actor(actor)
+    settle(loop)
+    assert len(diary.stopped) == 1
+    with pytest.raises(NoSuchActor):
+        close_mailbox(loop, actor)
+    check_books(loop)
+
+
+def test_a_seat_that_is_used_again_is_open(loop: Loop) -> None:
+    for _ in range(5):
+        close_mailbox(loop, loop.spawn(idle))
+    got: list[Any] = []
+    actor = loop.spawn(collect, got)
+    loop.send(actor, 1)
+    settle(loop)
+    assert got == [1]
+    assert loop.status(actor) is ActorStatus.RUNNING
+
+
+def test_a_close_in_the_actors_own_turn(loop: Loop, diary: Diary) -> None:
+    got: list[Any] = []
+
+    def closing(ctx: Context[None], data: object) -> None:
+        got.append(data)
+        if data == "close":
+            close_mailbox(loop, ctx.self_id)
+
+    actor = loop.spawn(closing)
+    for data in (1, "close", 2):
+        loop.send(actor, data)
+    settle(loop)
+    assert got == [1, "close", 2]
+    assert diary.stopped == [(actor, ExitReason.NORMAL)]
+
+
+def test_what_is_refused(loop: Loop, make_loop: LoopMaker) -> None:
+    other = make_loop()
+    foreign = other.spawn(idle)
+    with pytest.raises(ActorNotLocal):
+        close_mailbox(loop, foreign)
+    actor = loop.spawn(idle)
+    assert isinstance(afar(lambda: close_mailbox(loop, actor)), WrongThread)
+    other.destroy()
+    with pytest.raises((LoopClosed, NoSuchActor)):
+        close_mailbox(other, foreign)
+
+
+# --- whatever happens ---------------------------------------------------------------------------------------------------------
+
+deeds = st.lists(
+    st.sampled_from(["send", "control", "afar", "later", "tick", "advance", "close", "close"]), max_size=40
+)
+
+
+class Box:
+    """An actor, and everything that was accepted for it."""
+
+    def __init__(self, overflow: Overflow, cap: int) -> None:
+        self.clock = VirtualClock()
+        self.loop = Loop(clock=self.clock)
+        self.diary = Diary()
+        self.loop.set_observer(self.diary)
+        self.got: list[int] = []
+        self.accepted: list[int] = []
+        slots = self.loop.config.sys_reserved + cap
+        self.actor = self.loop.spawn(collect, self.got, mailbox_cap=slots, overflow=overflow)
+
+    @property
+    def is_running(self) -> bool:
+        return self.loop.status(self.actor) is ActorStatus.RUNNING
+
+    def send(self, number: int, lane: Lane = Lane.DATA) -> None:
+        if self.loop.try_send(self.actor, number, lane=lane):
+            self.accepted.append(number)
+
+    def control(self, number: int) -> None:
+        self.send(number, Lane.CONTROL)
+
+    def afar(self, number: int) -> None:
+        result = afar(lambda: self.loop.send_async(self.actor, number))
+        if not isinstance(result, (NoSuchActor, MailboxFull)):
+            self.accepted.append(number)
+
+    def later(self, number: int) -> None:
+        if self.is_running:
+            self.loop.send_after(self.actor, number % 5, -1 - number)
+
+    def tick(self, number: int) -> None:
+        self.loop.poll_once()
+
+    def advance(self, number: int) -> None:
+        self.clock.advance(2)
+
+    def close(self, number: int) -> None:
+        if self.is_running:
+            close_mailbox(self.loop, self.actor)
+
+
+@given(deeds=deeds, overflow=st.sampled_from(list(Overflow)), cap=st.integers(1, 5))
+def test_the_books_balance_and_what_was_accepted_is_handled(
+    deeds: list[str], overflow: Overflow, cap: int
+) -> None:
+    box = Box(overflow, cap)
+    with box.loop as loop:
+        for number, deed in enumerate(deeds):
+            getattr(box, deed)(number)
+        settle(loop)
+        assert box.is_running == ("close" not in deeds)
+        got, accepted = box.got, set(box.accepted)
+        if overflow is Overflow.REJECT:
+            assert sorted(number for number in got if number >= 0) == sorted(accepted)
+        given_up = [letter[2] for letter in (*box.diary.dropped, *box.diary.dead)]
+        fates = [*got, *given_up]
+        assert accepted <= set(fates)
+        assert len(fates) == len(set(fates))
+        check_books(loop)

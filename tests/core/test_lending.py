@@ -1,0 +1,261 @@
+"""What the core lends the rooms above: calls on the loop's thread, calls later, messages with tags of their own, actors."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextvars import ContextVar, copy_context
+from typing import Any
+
+import pytest
+
+from bandstand.core import ActorStatus, Context, Lane, Loop, Overflow
+from bandstand.core.lowlevel import call_afar, call_after, checked_cap, create_actor, send_tagged_after
+from bandstand.errors import InvalidArgument, MailboxFull, MaxActors, NoSuchActor
+from bandstand.testing import VirtualClock
+from tests.core.stage import USER_LANES, Boom, LoopMaker, Seen, check_books, collect, idle, record, settle
+
+PATIENCE = 30
+
+variable: ContextVar[str] = ContextVar("variable", default="unset")
+
+
+def elsewhere(deed: Callable[[], object]) -> None:
+    thread = threading.Thread(target=deed)
+    thread.start()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+
+
+# --- call_afar ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_call_from_another_thread_is_made_on_the_loops_own(loop: Loop) -> None:
+    threads: list[int] = []
+    elsewhere(lambda: call_afar(loop, lambda: threads.append(threading.get_ident())))
+    assert threads == []
+    settle(loop)
+    assert threads == [threading.get_ident()]
+    check_books(loop)
+
+
+def test_calls_and_messages_of_one_thread_keep_their_order(loop: Loop) -> None:
+    got: list[Any] = []
+    actor = loop.spawn(collect, got)
+    depths: list[int] = []
+
+    def work() -> None:
+        for number in range(5):
+            loop.send_async(actor, number)
+            call_afar(loop, lambda: depths.append(loop.statistics().waiting))
+
+    elsewhere(work)
+    settle(loop)
+    assert depths == sorted(depths)
+    assert got == list(range(5))
+    check_books(loop)
+
+
+def test_a_call_that_raises_is_logged_and_the_next_is_made(
+    loop: Loop, caplog: pytest.LogCaptureFixture
+) -> None:
+    made: list[int] = []
+
+    def bad() -> None:
+        raise Boom("call")
+
+    call_afar(loop, bad)
+    call_afar(loop, lambda: made.append(1))
+    settle(loop)
+    assert made == [1]
+    assert "Boom" in caplog.text
+
+
+def test_a_call_wakes_a_loop_that_sleeps(loop: Loop) -> None:
+    def work() -> None:
+        started.wait(PATIENCE)
+        call_afar(loop, loop.request_stop)
+
+    started = threading.Event()
+
+    def starting(ctx: Context[None], data: object) -> None:
+        started.set()
+
+    loop.send(loop.spawn(starting), "x")
+    thread = threading.Thread(target=work)
+    thread.start()
+    loop.run()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+
+
+def test_after_the_end_of_the_loop_the_call_is_made_here_and_now(make_loop: LoopMaker) -> None:
+    loop = make_loop()
+    loop.destroy()
+    made: list[int] = []
+    call_afar(loop, lambda: made.append(threading.get_ident()))
+    elsewhere(lambda: call_afar(loop, lambda: made.append(threading.get_ident())))
+    assert len(made) == 2
+    assert made[0] != made[1]
+
+
+def test_calls_that_wait_when_the_loop_ends_are_made(make_loop: LoopMaker) -> None:
+    loop = make_loop()
+    made: list[int] = []
+
+    def work() -> None:
+        for _ in range(3):
+            call_afar(loop, lambda: made.append(1))
+
+    elsewhere(work)
+    loop.destroy()
+    assert made == [1, 1, 1]
+
+
+# --- call_after -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_call_after_is_made_once_never_early_and_in_no_statistics(loop: Loop, clock: VirtualClock) -> None:
+    made: list[int] = []
+    call_after(loop, 10, lambda: made.append(1))
+    clock.advance(9.9)
+    settle(loop)
+    assert made == []
+    clock.advance(1.2)
+    settle(loop)
+    clock.advance(100)
+    settle(loop)
+    assert made == [1]
+    assert loop.statistics().timers_set == 0
+    check_books(loop)
+
+
+def test_a_call_after_can_be_taken_back_also_twice_and_too_late(loop: Loop, clock: VirtualClock) -> None:
+    made: list[str] = []
+    taken = call_after(loop, 10, lambda: made.append("taken back"))
+    kept = call_after(loop, 10, lambda: made.append("kept"))
+    taken()
+    taken()
+    clock.advance(12)
+    settle(loop)
+    kept()
+    assert made == ["kept"]
+    check_books(loop)
+
+
+def test_a_call_after_that_raises_is_logged(
+    loop: Loop, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    def bad() -> None:
+        raise Boom("later")
+
+    call_after(loop, 1, bad)
+    clock.advance(3)
+    settle(loop)
+    assert "Boom" in caplog.text
+
+
+# --- send_tagged_after ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lane", USER_LANES)
+def test_a_message_later_with_any_object_for_a_tag(loop: Loop, clock: VirtualClock, lane: Lane) -> None:
+    seen: list[Seen] = []
+    actor = loop.spawn(record, seen)
+    tag = object()
+    send_tagged_after(loop, actor, 2.5, lane, "data", tag)
+    clock.advance(2.9)
+    settle(loop)
+    assert seen == []
+    clock.advance(0.2)
+    settle(loop)
+    ((data, seen_tag, sender, seen_lane),) = seen
+    assert (data, sender, seen_lane) == ("data", 0, lane)
+    assert seen_tag is tag
+    check_books(loop)
+
+
+def test_it_can_be_cancelled_and_goes_with_its_actor(loop: Loop, clock: VirtualClock) -> None:
+    got: list[Any] = []
+    actor = loop.spawn(collect, got)
+    loop.cancel_timer(send_tagged_after(loop, actor, 5, Lane.DATA, 1, object()))
+    send_tagged_after(loop, actor, 5, Lane.DATA, 2, object())
+    loop.stop_actor(actor)
+    clock.advance(10)
+    settle(loop)
+    assert got == []
+    books = loop.statistics()
+    assert (books.timers_set, books.timers_cancelled, books.timers_released) == (2, 1, 1)
+    check_books(loop)
+
+
+@pytest.mark.parametrize("ms", [-1, float("nan"), float("inf"), "5", None, 10**15])
+def test_a_delay_without_sense_is_refused(loop: Loop, ms: Any) -> None:
+    actor = loop.spawn(idle)
+    with pytest.raises(InvalidArgument, match="ms is"):
+        send_tagged_after(loop, actor, ms, Lane.DATA, 1, object())
+    loop.stop_actor(actor)
+    with pytest.raises(NoSuchActor):
+        send_tagged_after(loop, actor, 1, Lane.DATA, 1, object())
+
+
+# --- create_actor -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_actor_in_one_step(loop: Loop) -> None:
+    got: list[Any] = []
+    cap = loop.config.sys_reserved + 2
+    actor = create_actor(loop, collect, got, "quick", cap, Overflow.REJECT, None, None)
+    assert loop.status(actor) is ActorStatus.RUNNING
+    loop.send(actor, 1)
+    loop.send(actor, 2)
+    with pytest.raises(MailboxFull, match="quick"):
+        loop.send(actor, 3)
+    settle(loop)
+    assert got == [1, 2]
+    check_books(loop)
+
+
+def test_its_overflow_policy_holds(loop: Loop) -> None:
+    got: list[Any] = []
+    cap = loop.config.sys_reserved + 2
+    actor = create_actor(loop, collect, got, None, cap, Overflow.DROP_OLDEST, None, None)
+    for number in range(5):
+        loop.send(actor, number)
+    settle(loop)
+    assert got == [3, 4]
+    check_books(loop)
+
+
+def test_without_a_context_its_coroutines_start_from_the_loops_own(loop: Loop) -> None:
+    seen: list[str] = []
+
+    async def look(ctx: Context[None], data: object) -> None:
+        seen.append(variable.get())
+        await asyncio.sleep(0)
+        seen.append(variable.get())
+
+    def make() -> None:
+        variable.set("here")
+        cap = checked_cap(loop, None)
+        for context in (None, copy_context()):
+            actor = create_actor(loop, look, None, None, cap, Overflow.REJECT, None, context)
+            loop.send(actor, "x")
+            for _ in range(5):
+                loop.poll_once()
+
+    copy_context().run(make)
+    assert seen == ["unset", "unset", "here", "here"]
+
+
+def test_what_create_actor_refuses(make_loop: LoopMaker) -> None:
+    loop = make_loop(max_actors=1)
+    cap = checked_cap(loop, None)
+    above = create_actor(loop, idle, None, None, cap, Overflow.REJECT, None, None)
+    with pytest.raises(MaxActors):
+        create_actor(loop, idle, None, None, cap, Overflow.REJECT, above, None)
+    loop.stop_actor(above)
+    with pytest.raises(NoSuchActor):
+        create_actor(loop, idle, None, None, cap, Overflow.REJECT, above, None)
+    check_books(loop)

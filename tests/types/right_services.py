@@ -1,0 +1,258 @@
+"""What a user may write with typed services: both type checkers accept it and infer what is asserted here. Never run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Protocol, assert_type
+
+from bandstand import core
+from bandstand.core import ActorId, ChildExit, Context, ExitReason, Lane, LoopConfig, Overflow, Verdict
+from bandstand.service import (
+    Actor,
+    Alarm,
+    Ask,
+    AskStatistics,
+    ChildOptions,
+    Implements,
+    Interface,
+    Loop,
+    MessageActor,
+    Reply,
+    Request,
+    Signal,
+    Tell,
+    Ticker,
+    Work,
+    ask,
+    child,
+    control,
+    data,
+    id_of,
+    is_alive,
+    loop_of,
+    management,
+    on,
+    supervised,
+)
+from bandstand.supervise import Backoff, ChildMode, ChildSpec, Supervisor, SupervisorSpec, spawn_supervisor
+from bandstand.testing import VirtualClock
+
+
+def raw(ctx: Context[int], data: str) -> Verdict | None:
+    return None
+
+
+class Tally(Actor, ask_ms=100):
+    def __init__(self, start: int = 0, *, step: int = 1) -> None:
+        self.total = start * step
+
+    async def on_start(self) -> None:
+        me = self.me
+        me.add(1)
+
+    def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None: ...
+
+    def on_signal(self, signal: Signal) -> None:
+        if isinstance(signal, ChildExit):
+            assert_type(signal.child, ActorId)
+
+    @data
+    def add(self, n: int, *, times: int = 1) -> None:
+        self.total += n * times
+
+    @control
+    async def reset(self) -> None:
+        self.total = 0
+
+    @management
+    def tune(self, /, *steps: float, **names: str) -> None: ...
+
+    @ask
+    def value(self) -> int:
+        return self.total
+
+    @ask(lane=Lane.CONTROL, raises=(KeyError, ValueError))
+    async def find(self, key: str, default: float = 0.0) -> list[str]:
+        return [key]
+
+    @ask()
+    def maybe(self) -> str | None:
+        return None
+
+    def tick(self, n: int) -> None: ...
+
+    def got(self, text: str) -> None: ...
+
+    def failed(self, error: Exception) -> None: ...
+
+    async def text(self) -> str:
+        return ""
+
+    def use(self, work: Awaitable[str]) -> None:
+        assert_type(self.after(10, self.tick, 1), Alarm)
+        assert_type(self.after(10.5, self.tick, n=1).cancel(), bool)
+        assert_type(self.every(10, self.add, 1, times=2), Ticker)
+        self.every_after(10, self.text)
+        assert_type(self.background(self.text(), then=self.got), Work)
+        self.background(work, self.got, self.failed)
+        self.background(asyncio.to_thread(len, "x"), then=self.tick, failed=self.failed)
+        self.background(self.me.find("x"))
+        self.background(asyncio.sleep(1), failed=print)
+        assert_type(self.spawn(Tally, 3), Tally)
+        assert_type(self.options(name="x", ask_ms=None).spawn(Tally, step=3), Tally)
+        assert_type(self.spawn(Implementation, 3), Counting)
+        self.me.add(3)
+        self.stop(drain=True)
+
+
+class Faster(Tally):
+    @data
+    def add(self, n: int, *, times: int = 1) -> None:
+        super().add(n, times=times)
+
+
+class Counting(Interface, Protocol):
+    @data
+    def add(self, n: int) -> None: ...
+    @ask
+    def value(self) -> int: ...
+    @ask
+    async def late(self) -> str: ...
+
+
+class Implementation(Implements[Counting]):
+    def __init__(self, start: int) -> None:
+        self.total = start
+
+    def add(self, n: int) -> None:
+        self.total += n
+
+    async def value(self) -> int:
+        return self.total
+
+    def late(self) -> str:
+        return ""
+
+
+def use_handles(loop: Loop, root: Supervisor) -> None:
+    tally = loop.spawn(Tally, start=10)
+    assert_type(tally, Tally)
+    assert_type(loop.spawn(Tally), Tally)
+    assert_type(loop.spawn(Faster, 1, step=2), Faster)
+    base: Tally = loop.spawn(Faster)
+    assert_type(loop.options(name="x", mailbox_cap=64, overflow=Overflow.CONFLATE).spawn(Tally, 3), Tally)
+    assert_type(loop.options(ask_ms=None, supervisor=tally).spawn(Implementation, 3), Counting)
+    assert_type(loop.spawn(raw, 5), ActorId)
+    assert_type(loop.spawn(raw, state=5, name="x", supervisor=id_of(tally)), ActorId)
+    assert_type(tally.add, Tell[[int]])  # type: ignore[assert-type]  # pyright: ignore[reportAssertTypeFailure]  # it has a keyword, too
+    assert_type(tally.reset, Tell[[]])
+    assert_type(tally.value, Ask[[], int])
+    tally.add(5)
+    tally.add(n=5, times=2)
+    tally.tune(1, 2.5, name="x")
+    assert_type(tally.add.try_send(5), bool)
+    _ = assert_type(tally.add.when_room(5, times=3), Reply[None])
+    _ = assert_type(tally.value(), Reply[int])
+    assert_type(tally.value.within(100), Ask[[], int])
+    _ = assert_type(tally.find.within(None)("x", 2), Reply[list[str]])
+    assert_type(tally.value.blocking(), int)
+    assert_type(tally.find.blocking("x", default=2.5), list[str])
+    assert_type(tally.maybe.future(), Future[str | None])
+    assert_type(tally.value().done(), bool)
+    assert_type(tally.value().cancel(), bool)
+    tally.stop()
+    tally.stop(drain=True)
+    tally.kill()
+    assert_type(tally.ended.blocking(), ExitReason)
+    assert_type({tally: 1}[tally], int)
+    assert_type(tally == base, bool)
+    assert_type(id_of(tally), ActorId)
+    assert_type(is_alive(tally), bool)
+    assert_type(loop_of(tally), core.Loop)
+    assert_type(loop.ask_statistics(), AskStatistics)
+    assert_type(loop.ask_statistics().pending, int)
+    loop.set_tracer(None)
+    Loop(LoopConfig(), clock=VirtualClock(), carry_context=False)
+
+    some = child("x", mode=ChildMode.TRANSIENT, backoff=Backoff(), shutdown=2.5)
+    assert_type(some, ChildOptions)
+    assert_type(some.of(Tally, start=4), ChildSpec[Any])
+    some.of(Implementation, 4)
+    SupervisorSpec(
+        children=[some.of(Tally), child("y").of(Implementation, 4), ChildSpec("raw", raw, lambda ctx: 5)]
+    )
+    assert_type(supervised(root, Tally, "x"), Tally)
+    assert_type(supervised(root, Implementation, "below", "y"), Counting)
+    spawn_supervisor(loop, SupervisorSpec(children=[some.of(Tally)]))
+
+
+async def use_replies(tally: Tally, counting: Counting) -> None:
+    assert_type(await tally.value(), int)
+    assert_type(await tally.find("x"), list[str])
+    assert_type(await tally.maybe(), str | None)
+    assert_type(await tally.value.within(100)(), int)
+    assert_type(await tally.ended(), ExitReason)
+    await tally.add.when_room(3)
+    reply = tally.value()
+    assert_type(await reply, int)
+    assert_type(await asyncio.wait_for(tally.find("x"), 5), list[str])
+    number, words = await asyncio.gather(tally.value(), tally.find("x"))
+    assert_type(number, int)
+    assert_type(words, list[str])
+    counting.add(number)
+    assert_type(counting.add.try_send(1), bool)
+    assert_type(await counting.value() + 1, int)
+    assert_type(await counting.late(), str)
+    assert_type(await counting.ended(), ExitReason)
+    counting.stop(drain=True)
+    counting.kill()
+    everybody: list[Counting] = [counting]
+    for one in everybody:
+        one.add(1)
+
+
+@dataclass
+class Deposit:
+    amount: int
+
+
+class Get(Request[int]):
+    pass
+
+
+class Withdraw(Deposit):
+    pass
+
+
+class Account(MessageActor[Deposit | Get | int | str]):
+    @on(int, str)
+    def take(self, message: int | str) -> None: ...
+
+    @on(Deposit)
+    def deposit(self, message: Deposit) -> None:
+        self.tell(message)
+        self.me.tell(message)
+
+    @on(Get, lane=Lane.CONTROL, raises=KeyError)
+    async def balance(self, message: Get) -> int:
+        self.deposit(Deposit(1))
+        return 5
+
+
+async def use_messages(loop: Loop) -> None:
+    account = loop.spawn(Account)
+    assert_type(account, Account)
+    account.tell(Deposit(5))
+    account.tell(Withdraw(5))
+    account.tell("x")
+    assert_type(account.tell.try_send(Deposit(5)), bool)
+    _ = assert_type(account.tell.when_room(Deposit(5)), Reply[None])
+    reply = account.ask(Get())
+    _ = assert_type(reply, Reply[int])
+    assert_type(await account.ask(Get(), within=100), int)
+    assert_type(await account.ask(Get(), within=None), int)
+    assert_type(account.ask.blocking(Get()), int)
+    assert_type(account.ask.future(Get(), within=5), Future[int])
