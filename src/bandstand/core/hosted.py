@@ -5,10 +5,10 @@ ways, never two at a time: `run()` owns the thread and blocks, `async with loop:
 `poll_once()` runs a single tick for whoever wants to drive it by hand.
 
 Stopping is the same in all of them. The message at hand is finished and no other begun. Every actor is ended, the
-youngest first, and those under a supervisor together with it, the last child first; one whose coroutine is in flight has
-it cancelled and is waited for, all together for at most `stop_timeout_ms`. Those that have not ended by then are ended without it, loudly; their coroutines are cancelled once
-more and given a few turns of the host. Then whatever other threads have sent too late becomes dead letters, and nothing
-of the loop is left in the host, save coroutines that would not end.
+youngest first, and those under a supervisor together with it, the last child first; one whose coroutine is in flight has it
+cancelled and is waited for, as is what actors do at their end, all together for at most `stop_timeout_ms`. Those that have not
+ended by then are ended without it, loudly; their coroutines are cancelled once more and given a few turns of the host. Then
+whatever other threads have sent too late becomes dead letters. Nothing of the loop is left in the host that would end.
 """
 
 from __future__ import annotations
@@ -146,8 +146,7 @@ class Hosted(Pumped):
             GaveUp, StartFailed, InternalError: what the loop has ended with, in place of the body's cancellation.
         """
         host = self._guest_host
-        self._closed = True
-        self._halted = True
+        self._closed = self._halted = True
         self._detach()
         try:
             if host is not None and not self._down:
