@@ -52,18 +52,18 @@ class FarReceipt(Asked):
     def answer(self, value: object) -> None:
         """The handler has answered."""
         if self._begin():
-            self.handle._bs_asks.answered += 1
+            self.handle._bs_asks.count_afar("answered")
             self.future.set_result(value)
         else:
-            self.handle._bs_asks.late += 1
+            self.handle._bs_asks.count_afar("late")
 
     def fail(self, error: BaseException) -> None:
         """It ends with an error."""
         if self._begin():
-            self.handle._bs_asks.failed += 1
+            self.handle._bs_asks.count_afar("failed")
             self.future.set_exception(error)
         else:
-            self.handle._bs_asks.late += 1
+            self.handle._bs_asks.count_afar("late")
 
     def _begin(self) -> bool:
         """Whether we are the first to end it."""

@@ -60,7 +60,9 @@ class Asks:
         self.expired: Count = 0
         self.late: Count = 0
         # What other threads count, who must not come in between a look and a store of ours.
-        self.afar: dict[str, Count] = {"asked": 0, "cancelled": 0, "expired": 0}
+        self.afar: dict[str, Count] = dict.fromkeys(
+            ("asked", "answered", "failed", "cancelled", "expired", "late"), 0
+        )
         self.lock = allocate_lock()
         # Messages that no method of their actor is made for.
         self.unhandled: Count = 0
@@ -77,11 +79,11 @@ class Asks:
         afar = self.afar
         return {
             "asked": self.asked + afar["asked"],
-            "answered": self.answered,
-            "failed": self.failed,
+            "answered": self.answered + afar["answered"],
+            "failed": self.failed + afar["failed"],
             "cancelled": self.cancelled + afar["cancelled"],
             "expired": self.expired + afar["expired"],
-            "late": self.late,
+            "late": self.late + afar["late"],
             "unhandled": self.unhandled,
         }
 
