@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.core import ExitReason
+from bandstand.core import ExitReason, Overflow
 from bandstand.errors import TargetEnded
 from bandstand.service import Actor, Loop, Reply, ask, data
 from bandstand.testing import VirtualClock
@@ -321,3 +321,19 @@ def test_an_actor_that_ends_while_it_waits_takes_its_ask_back(play: Play, way: s
         assert await oracle.plain(2) == 2
 
     play(story)
+
+
+def test_an_ask_that_is_taken_back_stays_so_when_its_message_is_given_up(loop: Loop) -> None:
+    """A full mailbox that gives up what waits longest meets an ask that nobody wants any more."""
+    oracle = loop.options(mailbox_cap=loop.config.sys_reserved + 1, overflow=Overflow.DROP_OLDEST).spawn(
+        Oracle
+    )
+    first = oracle.plain(1)
+    assert first.cancel()
+    second = oracle.plain(2)
+    with pytest.raises(asyncio.CancelledError):
+        first.result()
+    loop.run(until_idle=True)
+    assert second.result() == 2
+    assert loop.ask_statistics().cancelled == 1
+    assert loop.ask_statistics().pending == 0

@@ -136,14 +136,15 @@ class Reply(Asked):
 
     def dropped(self, actor: ActorId | None, name: str | None) -> None:
         """The target's mailbox was full, and its policy has given the ask up."""
-        self.lose(
-            MessageDropped(
-                f"{self.what()}, asked of {self.target()}, was given up by the overflow policy of its full mailbox"
+        if self.state == PENDING:
+            self.lose(
+                MessageDropped(
+                    f"{self.what()}, asked of {self.target()}, was given up by the overflow policy of its full mailbox"
+                )
             )
-        )
 
     def lose(self, error: BaseException) -> None:
-        """Nobody will answer, or it would be too late."""
+        """It is pending, and nobody will answer, or it would be too late."""
         self.fail(error)
         self.state = LOST
 
