@@ -122,6 +122,9 @@ class Loop(core.Loop):
         """
         if args and isinstance(args[0], type):
             return self._start(args[0], args[1:], kwargs, self._defaults)
+        if args and hasattr(args[0], "__origin__"):
+            # A generic class with its arguments.
+            return self._start(checked_kind(args[0]), args[1:], kwargs, self._defaults)
         return super().spawn(*args, **kwargs)
 
     def _start(
@@ -135,8 +138,8 @@ class Loop(core.Loop):
         if is_plain is None:
             kind = checked_kind(kind)
         instance = kind(*arguments, **named)
-        check_instance(kind, instance)
         if not is_plain or options.parent is not None:
+            check_instance(kind, instance)
             return start_in_steps(self, instance, options)
         # Nothing happens at its start: it is made in one step.
         policy = None if options.overflow is REJECT else options.overflow

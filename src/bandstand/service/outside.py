@@ -35,15 +35,15 @@ __all__ = ("End", "Hidden", "id_of", "is_alive", "kill", "loop_of", "stop")
 
 def stop(handle: Handle, *, drain: bool = False) -> None:
     """Stop the actor of a handle."""
-    loop = loop_of(handle)
     if not drain and not is_afar(handle):
         try:
-            loop.stop_actor(handle._bs_actor)
+            handle._bs_loop.stop_actor(handle._bs_actor)
         except BandstandError:
             # It has ended, or another has come after it: the long way.
             pass
         else:
             return
+    loop = loop_of(handle)
     _do(handle, partial(close_mailbox, loop) if drain else loop.stop_actor)
 
 

@@ -55,7 +55,8 @@ TOOLS = frozenset(
     {"after", "background", "ended", "every", "every_after", "kill", "me", "options", "spawn", "stop"}
 )
 RESERVED = HOOKS | TOOLS
-
+# What we note on a class.
+NOTES = frozenset({"_bs_ask_ms", "_bs_has_epilogue", "_bs_is_plain", "_bs_schema"})
 
 # The modules whose classes make up what every actor has.
 OURS = frozenset(
@@ -79,7 +80,10 @@ class Performer:
     def __init_subclass__(cls, *, ask_ms: float | None = UNSET_MS, **options: Any) -> None:
         super().__init_subclass__(**options)
         if cls.__module__ not in OURS:
-            taken = sorted(name for name in vars(cls) if name in TOOLS or name.startswith("_bs_"))
+            # A class that was read already and is made once more (`@dataclass(slots=True)` does) has what we noted.
+            noted = NOTES if isinstance(vars(cls).get("_bs_schema"), Schema) else frozenset[str]()
+            names = vars(cls).keys() - noted
+            taken = sorted(name for name in names if name in TOOLS or name.startswith("_bs_"))
             if taken:
                 raise BadDeclaration(
                     f"{cls.__qualname__}.{taken[0]} is a name that every actor has for its own: choose another"
@@ -101,8 +105,12 @@ class Performer:
             for hook in ("on_start", "on_stop", "on_signal")
         ]
         ports = (*schema.ports.values(), *schema.messages.values())
-        # Without hooks, and without coroutines that need a context to start from, there is nothing to do at its start.
-        cls._bs_is_plain = not any(hooks) and not any(port.method.is_async for port in ports)
+        # Made as all objects are, without hooks, and without coroutines that need a context to start from: then there is
+        # nothing to do or to check at its start.
+        is_made_plainly = cls.__new__ is object.__new__ and type(cls).__call__ is type.__call__
+        cls._bs_is_plain = (
+            is_made_plainly and not any(hooks) and not any(port.method.is_async for port in ports)
+        )
         cls._bs_has_epilogue = hooks[1]
 
     # -- what to override --------------------------------------------------------------------------------------------------

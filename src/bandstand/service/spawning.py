@@ -231,6 +231,8 @@ def checked_kind(kind: Any) -> type[Performer]:
     Raises:
         InvalidArgument: it is none.
     """
+    # Of a generic class with its arguments, the class.
+    kind = getattr(kind, "__origin__", kind)
     if not isinstance(kind, type) or not hasattr(kind, "_bs_schema"):
         raise InvalidArgument(
             f"{kind!r} is no class of actors: pass a class that derives from Actor, or from Implements[TheInterface]"
