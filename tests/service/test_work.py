@@ -424,7 +424,7 @@ def test_work_shows_in_the_tree_below_its_actor(loop: Loop) -> None:
         await handle.entries()
         node = loop.tree().find("worker")
         assert node is not None
-        assert [below.name for below in node.children] == ["background"]
+        assert [below.name for below in node.children] == ["background Event.wait"]
 
     ride(loop, body)
 

@@ -143,7 +143,9 @@ class Loop(core.Loop):
             return start_in_steps(self, instance, options)
         # Nothing happens at its start: it is made in one step.
         policy = None if options.overflow is REJECT else options.overflow
-        actor = self._make(perform, instance, options.name, options.cap, policy, options.supervisor, None)
+        # In the log and in the tree, whoever has no name goes by the name of the class.
+        name = options.name or kind.__name__
+        actor = self._make(perform, instance, name, options.cap, policy, options.supervisor, None)
         return attach(self, instance, actor, options.name, options.ask_ms)
 
     def options(

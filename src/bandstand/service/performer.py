@@ -217,16 +217,17 @@ class Performer:
         me: Handle = self._bs_handle()
         piece = Work(outside.loop_of(me), me, self._bs_schema, work, then, failed)
         loop = outside.loop_of(me)
+        name = f"background {getattr(work, '__qualname__', type(work).__name__)}"
         child = spawn_child(
             loop,
             _idle,
             piece.begin,
-            name="background",
+            name=name,
             cap=checked_cap(loop, None),
             supervisor=me._bs_actor,
             context=copy_context(),
         )
-        self._bs_adopt(child, "background")
+        self._bs_adopt(child, name)
         self._bs_family().silence(child)
         return piece
 

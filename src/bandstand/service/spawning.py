@@ -122,7 +122,8 @@ def start_in_steps(loop: Loop, instance: Performer, options: Options) -> Handle:
         loop,
         perform,
         init,
-        name=options.name,
+        # In the log and in the tree, whoever has no name goes by the name of the class.
+        name=options.name or kind.__name__,
         cap=options.cap,
         supervisor=options.supervisor if parent is None else parent._bs_me._bs_actor,
         context=copy_context(),
