@@ -296,10 +296,17 @@ class TargetEnded(BandstandError):
     """The name of the `ExitReason`."""
 
     @classmethod
-    def of(cls, target: str, method: str, reason: str, cause: BaseException | None) -> "TargetEnded":
-        """Build the error for one ask."""
+    def of(
+        cls,
+        target: str,
+        method: str,
+        reason: str,
+        cause: BaseException | None,
+        then: str = "and has not answered",
+    ) -> "TargetEnded":
+        """Build the error for one ask, or for one message that waited for room."""
         why = "" if cause is None else f" ({type(cause).__name__}: {cause})"
-        error = cls(f"{target} has ended with reason {reason}{why} and has not answered {method}")
+        error = cls(f"{target} has ended with reason {reason}{why} {then} {method}")
         error.target, error.method, error.reason = target, method, reason
         error.__cause__ = cause
         return error

@@ -343,6 +343,8 @@ def test_an_event_loop_waits_for_room_on_another(stage: Stage) -> None:
         assert not any(task.done() for task in tasks)
         await asyncio.to_thread(stage.do, gate.set)
         assert await asyncio.gather(*tasks) == [None] * 5
+        # They are in, which does not mean that they have been handled.
+        await asyncio.to_thread(stage.settle)
         assert await oracle.plain(1) == 1
 
     looping(main)

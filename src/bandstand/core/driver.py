@@ -39,6 +39,7 @@ class Driver:
         "_stray",
         "_yielded",
         "is_listed",
+        "serial",
         "task",
     )
 
@@ -55,6 +56,8 @@ class Driver:
         self._park: asyncio.Future[None] | None = None
         # A cancellation that came when the task could not take it: before its own first step.
         self._stray: BaseException | None = None
+        # Which of its coroutines this is: whoever was asked for something by an earlier one is waited for by nobody.
+        self.serial = 0
         # Whether it is among those that may be given something to do.
         self.is_listed = False
         self.task = drivers.host.create_task(Starter(self), name="bandstand driver", context=drivers.context)
@@ -88,13 +91,25 @@ class Driver:
 
     def end_pause(self, pause: Pause) -> None:
         """A pause is over: have the coroutine go on that waits for it, if it still does."""
-        if self._is_paused and self._yielded is pause:
-            assert self._cell is not None
+        if not self._is_paused or self._yielded is not pause:
+            return
+        assert self._cell is not None
+        if self._drivers.is_closing:
+            self.take_over()
+        else:
             self._drivers.go_on(self._cell)
+
+    def take_over(self) -> None:
+        """The loop has ended and ticks no more: if a pause is over, the task itself goes on with the coroutine."""
+        if self._is_paused and self._yielded.done():
+            self._is_paused = False
+            self._yielded = None
+            if self._park is not None and not self._park.done():
+                self._park.set_result(None)
 
     def leave_pause(self) -> tuple[Cell, Coroutine[Any, Any, Any], Context] | None:
         """Take the coroutine whose pause is over; None if there is none, or the task has been cancelled and sees to it."""
-        if not self._is_paused or (self._park is not None and self._park.done()):
+        if not self._is_paused or not self._yielded.done() or (self._park is not None and self._park.done()):
             return None
         if not self._has_started and getattr(self.task, "_must_cancel", True):
             return None

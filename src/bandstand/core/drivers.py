@@ -155,6 +155,7 @@ class Drivers:
         """
         fresh = (self.context if context is None else context).copy()
         driver = self._free_driver()
+        driver.serial += 1
         if not may_step:
             driver.take(cell, job, fresh, is_begun=False, yielded=None)
             self.suspend(cell, driver)
@@ -253,6 +254,12 @@ class Drivers:
         if driver.is_listed:
             driver.is_listed = False
             self._free.remove(driver)
+
+    def begin_closing(self) -> None:
+        """The loop ends: nobody steps a coroutine any more but its own task."""
+        self.is_closing = True
+        for driver in list(self._all):
+            driver.take_over()
 
     def busy(self) -> list[asyncio.Task[None]]:
         """The tasks whose coroutine has not ended yet."""

@@ -249,7 +249,7 @@ class Hosted(Pumped):
         self._ticking = True
         try:
             if self._drivers is not None:
-                self._drivers.is_closing = True
+                self._drivers.begin_closing()
             self._end_all()
             self._begin_epilogues()
         finally:

@@ -100,6 +100,11 @@ class Loop(Parenting):
             raise LoopClosed(
                 "the loop is closed: it was asked to stop, or was destroyed, and spawns nothing any more"
             )
+        if isinstance(behavior, type):
+            raise InvalidArgument(
+                f"behavior is {behavior!r}: pass a function of (ctx, data); a class of actors is spawned by a loop of "
+                f"bandstand.service"
+            )
         if not callable(behavior):
             raise InvalidArgument(f"behavior is {behavior!r}: pass a function of (ctx, data)")
         if supervisor is not None and self._has_family(supervisor):
@@ -164,7 +169,7 @@ class Loop(Parenting):
     def _wrong_thread(self) -> str:
         return (
             f"this call belongs on the loop's own thread {self._owner_thread.name!r}, not on "
-            f"{threading.current_thread().name!r}; from other threads only send_async() and request_stop() may be called"
+            f"{threading.current_thread().name!r}; from other threads only send_async(), request_stop() and the handles of typed actors can be used"
         )
 
     def __repr__(self) -> str:

@@ -218,12 +218,18 @@ class Pumped(Desk):
 
     def _continue(self, driver: Any) -> None:
         assert self._drivers is not None
-        # Whoever polls by hand may do so in a task of his own.
-        self._drivers.advance(driver, is_inside=self._is_inline or self._is_by_hand)
+        was_abroad, self._abroad = self._abroad, True
+        try:
+            # Whoever polls by hand may do so in a task of his own.
+            self._drivers.advance(driver, is_inside=self._is_inline or self._is_by_hand)
+        finally:
+            self._abroad = was_abroad
 
     def _pause(self) -> Pause | None:
         """Something to wait for that ends inside the loop, for the coroutine that is being stepped; None if there is none."""
-        return None if self._stepper is None or self._drivers is None else self._drivers.pause(self._stepper)
+        if self._stepper is None or self._drivers is None or self._drivers.is_closing or self._host is None:
+            return None
+        return self._drivers.pause(self._stepper)
 
     def _perform_later(
         self, cell: Cell, coroutine: Coroutine[Any, Any, Any], context: Context | None
@@ -248,10 +254,10 @@ class Pumped(Desk):
             self._perform_later(unbegun.cell, unbegun.job, unbegun.context)
 
     def _begin_epilogues(self) -> None:
-        """What actors still have to do when they end can be a coroutine: if there is a host, it is given its chance."""
-        if self._unbegun and (self._guest_host is not None or self._own_host is not None):
+        """What actors still have to do when they end can be a coroutine: it is given its chance, if need be by a host of ours."""
+        if self._unbegun and (self._guest_host or self._own_host or not Host.is_any_running()):
             drivers = self._drivers_of_host()
-            drivers.is_closing = True
+            drivers.begin_closing()
             for unbegun in list(self._unbegun):
                 self._withdraw_unbegun(unbegun)
                 drivers.perform(unbegun.cell, unbegun.job, unbegun.context, may_step=False)

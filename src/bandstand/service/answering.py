@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from asyncio import CancelledError
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from bandstand.errors import BadVerdict
 
@@ -14,8 +15,12 @@ if TYPE_CHECKING:
 __all__ = ("answering", "finishing", "refuse_result")
 
 
-async def answering(method: Method, asked: Asked, instance: object, data: object) -> None:
+async def answering(
+    method: Method, asked: Asked, instance: object, data: object, work: Coroutine[Any, Any, Any] | None = None
+) -> None:
     """Perform an async handler and answer with what it returns. It is called in here: if we never begin, nothing does.
+
+    `work` is what a plain handler has returned that turned out to be a coroutine.
 
     A handler that is cancelled because its asker has gone has ended; that is no failure of its actor. What it raises that
     its method does not declare is one, and the exit path tells the asker.
@@ -24,7 +29,7 @@ async def answering(method: Method, asked: Asked, instance: object, data: object
         # Its asker has gone before we began: then we never do.
         return
     try:
-        result = await method.call(instance, data)
+        result = await (method.call(instance, data) if work is None else work)
     except CancelledError:
         if not asked.is_withdrawn():
             raise

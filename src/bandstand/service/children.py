@@ -81,15 +81,20 @@ def child(
 class Seat:
     """The place of a child in a tree of supervisors."""
 
-    __slots__ = ("_path", "_root")
+    __slots__ = ("_kind", "_path", "_root")
 
-    def __init__(self, root: Overseer, path: tuple[str, ...]) -> None:
+    def __init__(self, root: Overseer, kind: type[Performer], path: tuple[str, ...]) -> None:
         self._root = root
+        self._kind = kind
         self._path = path
 
     def find(self) -> ActorId | None:
-        """The present incarnation; None while there is none."""
-        return self._root.locate(self._path)
+        """The present incarnation; None while there is none, or it is of another class than was meant."""
+        found = self._root.locate(self._path)
+        if found is None:
+            return None
+        actor, spec = found
+        return actor if _is_of(spec, self._kind) else None
 
     def describe(self) -> str:
         """Why there is none."""
@@ -131,16 +136,21 @@ def supervised(root: Overseer, kind: Any, /, *path: str) -> Any:
     spec = root.spec_at(path)
     if spec is not None:
         _refuse_kind(spec, known, path)
-    place = Seat(root, path)
+    place = Seat(root, known, path)
     actor = place.find()
     if actor is None:
         actor = ActorId(0, None, loop)
     return known._bs_schema.handle(loop, actor, path[-1], loop._asks, known._bs_ask_ms, place)
 
 
+def _is_of(spec: ChildSpec[Any], kind: type[Performer]) -> bool:
+    declared = kind_of(spec.init)
+    return declared is not None and issubclass(declared, kind)
+
+
 def _refuse_kind(spec: ChildSpec[Any], kind: type[Performer], path: tuple[str, ...]) -> None:
     """Refuse to see in a child what it is not."""
-    declared = kind_of(spec.init)
-    if declared is None or not issubclass(declared, kind):
+    if not _is_of(spec, kind):
+        declared = kind_of(spec.init)
         what = "no typed actor" if declared is None else f"a {declared.__qualname__}"
         raise InvalidArgument(f"child {'/'.join(path)!r} is {what}, not a {kind.__qualname__}")

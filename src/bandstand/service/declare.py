@@ -25,6 +25,8 @@ __all__ = ("ON", "Schema", "make_port", "read_class", "read_interface")
 
 # Where a function keeps for which classes of messages it is.
 ON = "__bandstand_on__"
+# What every handle has besides its messages.
+HANDLES_OWN = ("ended", "kill", "me", "stop")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,13 @@ def read_interface(cls: type, interface: type, reserved: Iterable[str], plain: M
     return _schema(cls, ports, plain)
 
 
+def _names_of(names: list[str]) -> Callable[[Handle], list[str]]:
+    def listing(_handle: Handle) -> list[str]:
+        return names
+
+    return listing
+
+
 def marks_of(cls: type) -> dict[str, Mark]:
     """The marked methods of a class, those it inherits first."""
     marks: dict[str, Mark] = {}
@@ -112,6 +121,8 @@ def _schema(cls: type, ports: dict[str, Port], plain: Mapping[str, Any]) -> Sche
         "__qualname__": f"{cls.__qualname__}.Handle",
         "__doc__": f"A handle of {cls.__qualname__}.",
         "_bs_messages": messages,
+        # What can be used, and not what is only explained.
+        "__dir__": _names_of(sorted({*ports, *HANDLES_OWN})),
         "_bs_kind": cls.__name__,
         **plain,
         **ports,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar, cast, final
 
 from bandstand.errors import InvalidArgument
 from bandstand.service import far
@@ -43,6 +43,14 @@ class Reply(Protocol[R_co]):
 
     def __await__(self) -> Generator[Any, Any, R_co]:
         """Wait for the answer."""
+        ...
+
+    def __bool__(self) -> NoReturn:
+        """Refused: a reply is no answer, and would always be true.
+
+        Raises:
+            TypeError: always.
+        """
         ...
 
     def result(self) -> R_co:

@@ -16,7 +16,7 @@ from collections.abc import Generator
 from concurrent.futures import CancelledError, Future
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from bandstand.core.lowlevel import call_afar, call_after
 from bandstand.errors import LoopBusy
@@ -73,6 +73,9 @@ class FarReply:
             if timer is not None:
                 timer.cancel()
         return _result(receipt.future)
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("a reply is no answer, and would always be true: await it")
 
     def result(self) -> Any:
         """What it has ended with."""

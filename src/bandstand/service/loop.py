@@ -21,6 +21,7 @@ from bandstand.service.spawning import (
     attach,
     check_instance,
     checked_kind,
+    refuse_factory,
     start_in_steps,
 )
 
@@ -125,6 +126,7 @@ class Loop(core.Loop):
         if args and hasattr(args[0], "__origin__"):
             # A generic class with its arguments.
             return self._start(checked_kind(args[0]), args[1:], kwargs, self._defaults)
+        refuse_factory(args[0] if args else kwargs.get("behavior"))
         return super().spawn(*args, **kwargs)
 
     def _start(

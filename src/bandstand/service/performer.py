@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
-from inspect import getattr_static
+from inspect import getattr_static, signature
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -20,7 +20,7 @@ from typing import (
 
 from bandstand.core import ChildExit, ChildStart, Down, Exit, ExitReason, IoEvent, Overflow
 from bandstand.core.lowlevel import checked_cap, set_family, spawn_child
-from bandstand.errors import BadDeclaration, ChildFailed, LoopBusy
+from bandstand.errors import BadDeclaration, ChildFailed, InvalidArgument, LoopBusy
 from bandstand.service import outside
 from bandstand.service.brood import Brood
 from bandstand.service.declare import Schema
@@ -104,6 +104,8 @@ class Performer:
             getattr(cls, hook) is not getattr(Performer, hook)
             for hook in ("on_start", "on_stop", "on_signal")
         ]
+        for hook, takes in (("on_start", 0), ("on_stop", 2), ("on_signal", 1)):
+            _refuse_hook(cls, hook, takes)
         ports = (*schema.ports.values(), *schema.messages.values())
         # Made as all objects are, without hooks, and without coroutines that need a context to start from: then there is
         # nothing to do or to check at its start.
@@ -167,7 +169,8 @@ class Performer:
         """End with reason `NORMAL`: inside, when the present handler has ended; on a handle, from any thread, at once.
 
         Nothing is drained: what waits becomes dead letters, and asks among it are answered with `TargetEnded`. With `drain`
-        it first handles what waits, and accepts nothing new from now on. If it has ended already, nothing happens. An actor
+        it first handles what waits, and accepts nothing new from now on, not even from itself. If it has ended already, nothing
+        happens. An actor
         under a supervisor is started again if its mode says so.
         """
         outside.stop(self._bs_handle(), drain=drain)
@@ -215,6 +218,10 @@ class Performer:
         dropped then.
         """
         me: Handle = self._bs_handle()
+        if not hasattr(work, "__await__"):
+            raise InvalidArgument(
+                f"work is {work!r}, which cannot be awaited: pass a coroutine, self.fetch(), not self.fetch"
+            )
         piece = Work(outside.loop_of(me), me, self._bs_schema, work, then, failed)
         loop = outside.loop_of(me)
         name = f"background {getattr(work, '__qualname__', type(work).__name__)}"
@@ -236,10 +243,12 @@ class Performer:
         self._bs_family().add(child, name)
 
     def _bs_family(self) -> Brood:
-        if self._bs_brood is None:
-            self._bs_brood = Brood(self._bs_me._bs_loop)
-            set_family(self._bs_me._bs_loop, self._bs_me._bs_actor, self._bs_brood)
-        return self._bs_brood
+        brood = self._bs_brood
+        if brood is None:
+            brood = Brood(self._bs_me._bs_loop)
+            object.__setattr__(self, "_bs_brood", brood)
+            set_family(self._bs_me._bs_loop, self._bs_me._bs_actor, brood)
+        return brood
 
     @overload
     def spawn(self, kind: Callable[P, Implements[I_co]], /, *args: P.args, **kwargs: P.kwargs) -> I_co: ...
@@ -247,7 +256,8 @@ class Performer:
     def spawn(self, kind: Callable[P, A], /, *args: P.args, **kwargs: P.kwargs) -> A: ...
     def spawn(self, kind: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Start a child, which ends with this actor: `self.spawn(Worker, 3)`, as `Loop.spawn`. Its end is a signal."""
-        return self.options().spawn(kind, *args, **kwargs)
+        # Not self.options: a field of the user's may have that name.
+        return Performer.options(self).spawn(kind, *args, **kwargs)
 
     def options(
         self,
@@ -278,6 +288,17 @@ class Performer:
         elif isinstance(data, ChildStart):
             return None
         return self.on_signal(data)
+
+
+def _refuse_hook(cls: type[Performer], name: str, takes: int) -> None:
+    """Refuse a hook that could not be called."""
+    hook = getattr_static(cls, name)
+    try:
+        signature(hook).bind(None, *(None for _ in range(takes)))
+    except TypeError as error:
+        raise BadDeclaration(
+            f"{cls.__qualname__}.{name} is {hook!r}, which cannot be called with {takes} arguments besides self: {error}"
+        ) from None
 
 
 def _idle(_ctx: Any, _data: Any) -> None:

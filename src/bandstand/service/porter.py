@@ -79,6 +79,8 @@ class Luggage:
             work = self._traced(self._tracer, turn, method, work)
         if self._context is None:
             return work()
+        if method.is_async:
+            return inside(self._context, work)
         loop = turn.loop
         # What is sent from here on takes this context along.
         was_abroad, loop._abroad = loop._abroad, True
@@ -86,7 +88,7 @@ class Luggage:
             result = self._context.run(work)
         finally:
             loop._abroad = was_abroad
-        return inside(self._context, result) if iscoroutine(result) else result
+        return inside(self._context, lambda: result) if iscoroutine(result) else result
 
     def _traced(
         self, tracer: Tracer, turn: Turn, method: Method, work: Callable[[], Any]
@@ -109,9 +111,11 @@ async def _traced_coroutine(manager: AbstractContextManager[Any], work: Callable
         return await result if iscoroutine(result) else result
 
 
-async def inside(context: Context, work: Any) -> Any:
-    """Perform a coroutine in a context, inside whoever performs us."""
-    return await _steps_inside(context, work)
+async def inside(context: Context, make: Callable[[], Any]) -> Any:
+    """Perform a coroutine in a context, inside whoever performs us. It is made in here: if we never begin, nothing does."""
+    work = context.run(make)
+    # There may be nothing to do any more: an ask that was taken back.
+    return await _steps_inside(context, work) if iscoroutine(work) else work
 
 
 @coroutine

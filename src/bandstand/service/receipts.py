@@ -34,6 +34,9 @@ def loop_of(handle: Handle) -> Loop:
 class FarReceipt(Asked):
     """Stands in a message's sender's place for somebody on another thread who waits for an answer."""
 
+    # How to speak of what did not happen.
+    _then = "and has not answered"
+
     def __init__(self, handle: Handle, method: Method) -> None:
         super().__init__(handle._bs_actor)
         self.handle = handle
@@ -82,15 +85,17 @@ class FarReceipt(Asked):
     ) -> None:
         """The target has ended without an answer."""
         if not self.future.done():
-            self.fail(TargetEnded.of(repr(self.handle), self._what(), ExitReason(reason).name, cause))
+            name_of = ExitReason(reason).name
+            self.fail(TargetEnded.of(repr(self.handle), self._what(), name_of, cause, self._then))
 
     def dropped(self, actor: ActorId | None, name: str | None) -> None:  # noqa: ARG002  # the handle knows
         """The target's mailbox was full, and its policy has given the ask up."""
-        self.fail(
-            MessageDropped(
-                f"{self._what()}, asked of {self.handle!r}, was given up by the overflow policy of its full mailbox"
+        if not self.future.done():
+            self.fail(
+                MessageDropped(
+                    f"{self._what()}, asked of {self.handle!r}, was given up by the overflow policy of its full mailbox"
+                )
             )
-        )
 
     def expire(self, waited_ms: float | None = None) -> None:
         """The deadline has come. From any thread; `waited_ms` is by real time if nothing is said."""
@@ -115,6 +120,8 @@ class FarReceipt(Asked):
 @final
 class FarLanding(FarReceipt):
     """The same for somebody who waits for room. It is no ask, and in none of its books."""
+
+    _then = "before there was room for"
 
     def __init__(self, handle: Handle, method: Method) -> None:
         super().__init__(handle, method)

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import copy_context
-from inspect import iscoroutinefunction
+from functools import partial
+from inspect import CO_VARARGS, CO_VARKEYWORDS, iscoroutine, iscoroutinefunction
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final, overload
 
-from bandstand.core import ActorId, ActorStatus, Overflow
+from bandstand.core import ActorId, ActorStatus, ExitReason, Overflow
 from bandstand.core.lowlevel import checked_cap, is_supervisor, set_epilogue, spawn_child, take_init_error
 from bandstand.errors import InvalidArgument, StartFailed
 from bandstand.service.faces import checked_ask_ms
@@ -130,10 +131,11 @@ def start_in_steps(loop: Loop, instance: Performer, options: Options) -> Handle:
         overflow=options.overflow,
     )
     if loop.status(actor) >= ActorStatus.STOPPED:
-        if parent is not None:
-            parent._bs_family().silence(actor)
         error = take_init_error(loop)
         if error is not None:
+            if parent is not None:
+                # It is told here, and not once more by a signal.
+                parent._bs_family().silence(actor)
             raise StartFailed(
                 f"{kind.__qualname__} {options.name or '(unnamed)'} did not start: its on_start() raised {error!r}"
             ) from error
@@ -151,8 +153,9 @@ def attach(loop: Loop, instance: Performer, actor: ActorId, name: str | None, as
     handle = kind._bs_schema.handle(
         loop, actor, name, loop._asks, kind._bs_ask_ms if ask_ms is None else ask_ms, None
     )
-    instance._bs_me = handle
-    instance._bs_brood = None
+    # Past a __setattr__ of the class's own: a frozen dataclass can be an actor, too.
+    object.__setattr__(instance, "_bs_me", handle)
+    object.__setattr__(instance, "_bs_brood", None)
     return handle
 
 
@@ -178,8 +181,17 @@ async def _start_slowly(loop: Loop, instance: Performer, result: Any) -> Perform
 
 def _started(loop: Loop, instance: Performer) -> Performer:
     if type(instance)._bs_has_epilogue:
-        set_epilogue(loop, instance._bs_me._bs_actor, instance.on_stop)
+        set_epilogue(loop, instance._bs_me._bs_actor, partial(_farewell, instance))
     return instance
+
+
+def _farewell(instance: Performer, reason: ExitReason, cause: BaseException | None) -> Any:
+    result = instance.on_stop(reason, cause)
+    return result if result is None or iscoroutine(result) else _wait_for(result)
+
+
+async def _wait_for(result: Any) -> None:
+    await result
 
 
 @final
@@ -223,6 +235,22 @@ def check_instance(kind: type[Performer], instance: object) -> None:
     if hasattr(instance, "_bs_me"):
         raise InvalidArgument(
             f"{kind.__qualname__} made an object that is an actor already: an object is one actor at most"
+        )
+
+
+def refuse_factory(behavior: Any) -> None:
+    """Refuse what makes typed actors, or is one, where a behavior is meant: a mistake that checkers let pass.
+
+    Raises:
+        InvalidArgument: it is an object of a class of actors, or cannot take a context and a message.
+    """
+    makes: object = getattr(behavior, "func", None)
+    code = getattr(behavior, "__code__", None)
+    takes = 2 if code is None or code.co_flags & (CO_VARARGS | CO_VARKEYWORDS) else code.co_argcount
+    if hasattr(behavior, "_bs_schema") or hasattr(makes, "_bs_schema") or takes < 2:
+        raise InvalidArgument(
+            f"{behavior!r} is no behavior of (ctx, data): for a typed actor pass the class, and then the arguments of its "
+            f"constructor, loop.spawn(Counter, 10)"
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import iscoroutine
-from math import ceil, floor
+from math import ceil
 from typing import TYPE_CHECKING, Any, final
 
 from bandstand.core.lowlevel import clock_of, send_tagged_after, send_tagged_at
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from bandstand.service.declare import Schema
 
 __all__ = ("Alarm", "Ticker")
+
+
+# In a millisecond.
+NANOSECONDS = 1_000_000
 
 
 class Alarm:
@@ -56,7 +60,17 @@ class Ticker(Alarm):
     comes to it, not all that it missed. At a fixed delay, the next tick is due that long after the last one has ended.
     """
 
-    __slots__ = ("_arguments", "_call", "_is_rate", "_is_stopped", "_job", "_method", "_period", "_start")
+    __slots__ = (
+        "_call",
+        "_count",
+        "_is_rate",
+        "_is_stopped",
+        "_job",
+        "_method",
+        "_period",
+        "_period_ns",
+        "_start",
+    )
 
     def __init__(
         self,
@@ -79,8 +93,10 @@ class Ticker(Alarm):
         self._period = ms
         self._is_rate = is_rate
         self._is_stopped = False
+        self._period_ns = max(1, round(ms * NANOSECONDS))
         # The wheel counts whole milliseconds: ticks are whole multiples from the next full one.
-        self._start = ceil(clock_of(loop)())
+        self._start = ceil(clock_of(loop)()) * NANOSECONDS
+        self._count = 0
         if is_rate:
             self._set_next()
         else:
@@ -118,8 +134,12 @@ class Ticker(Alarm):
             self._set(self._period)
 
     def _set_next(self) -> None:
-        """Set the tick for the next multiple of the period: those that were missed are left out."""
-        now = clock_of(self._loop)()
-        due = self._start + self._period * (max(0, floor((now - self._start) / self._period)) + 1)
+        """Set the tick for the next multiple of the period: those that were missed are left out.
+
+        In whole nanoseconds: a multiple that is rounded could come out as now, over and over.
+        """
+        passed = round(clock_of(self._loop)() * NANOSECONDS) - self._start
+        self._count = max(self._count, passed // self._period_ns) + 1
+        due = self._start + self._count * self._period_ns
         lane, method = self._method
-        self._timer = send_tagged_at(self._loop, self._actor, ceil(due), lane, self._job, method)
+        self._timer = send_tagged_at(self._loop, self._actor, -(-due // NANOSECONDS), lane, self._job, method)

@@ -57,19 +57,20 @@ class Overseer(Engine):
         """The loop it lives on."""
         return self._loop
 
-    def locate(self, path: Sequence[str]) -> ActorId | None:
-        """The present incarnation of a child, found by the names on the way to it, through other supervisors.
+    def locate(self, path: Sequence[str]) -> tuple[ActorId, ChildSpec[Any]] | None:
+        """The present incarnation of a child and its spec, found by the names on the way to it, through other supervisors.
 
         None while there is none, or one on the way is not there. From any thread: it only looks.
         """
         overseer: Overseer | None = self
-        actor: ActorId | None = None
+        seat: Seat | None = None
         for name in path:
             seat = None if overseer is None else overseer._seats.get(name)  # noqa: SLF001  # one of us
             if seat is None:
                 return None
-            actor, overseer = seat.actor, seat.supervisor
-        return actor if actor is not None and actor.is_alive else None
+            overseer = seat.supervisor
+        actor = None if seat is None else seat.actor
+        return None if seat is None or actor is None or not actor.is_alive else (actor, seat.spec)
 
     def spec_at(self, path: Sequence[str]) -> ChildSpec[Any] | None:
         """The spec of a child, found by the names on the way to it; None if a supervisor on the way is just not there.

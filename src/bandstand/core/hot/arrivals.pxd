@@ -17,6 +17,7 @@ cdef class Arrivals(Timers):
     cdef bint _armed_inbox
     cdef public bint _down
     cdef object _lock
+    cdef list _given_up
 
     cpdef object _wake_from_afar(self)
     @cython.final
@@ -25,6 +26,9 @@ cdef class Arrivals(Timers):
     cpdef object _call_afar(self, object function)
     @cython.final
     cdef object _announce(self)
+    @cython.final
+    @cython.locals(given_up=list)
+    cdef object _tell_given_up(self)
     @cython.final
     @cython.locals(mark=int, inbox=list)
     cdef bint _take_in(self, Cell cell, int lane, object data, object tag, object sender) except -1

@@ -51,13 +51,15 @@ DROP_NEWEST = Overflow.DROP_NEWEST
 class Arrivals(Timers):
     """The inbox of a loop."""
 
-    __slots__ = ("_armed_inbox", "_down", "_inbox", "_lock")
+    __slots__ = ("_armed_inbox", "_down", "_given_up", "_inbox", "_lock")
 
     def __init__(self, loop_tag: Count, max_actors: Count, reserve: Count, now: Callable[[], int]) -> None:
         super().__init__(loop_tag, max_actors, reserve, now)
         self._inbox: list[Any] = []
         # Whether the loop knows, or has been told, that the inbox is not empty.
         self._armed_inbox = False
+        # Those whose messages were given up, to be told.
+        self._given_up: list[tuple[Receipt, ActorId | None, str | None]] = []
         # Set once every actor has ended: what comes in now can only be a dead letter.
         self._down = False
         # Reentrant: a signal handler or a finalizer may send while its own thread is sending.
@@ -98,9 +100,17 @@ class Arrivals(Timers):
                 is_in = self._take_in(cell, number, data, tag, sender)
         else:
             is_in = self._take_in(cell, number, data, tag, sender)  # type: ignore[unreachable]  # to the checkers
+        if len(self._given_up) > 0:
+            self._tell_given_up()
         if not is_in:
             raise self._full_afar(cell, number)
         self._announce()
+
+    def _tell_given_up(self) -> None:
+        """Tell those whose messages were given up."""
+        given_up, self._given_up = self._given_up, []
+        for receipt, actor, name in given_up:
+            receipt.dropped(actor, name)
 
     def _call_afar(self, function: Callable[[], object]) -> None:
         """Have a function called on the loop's own thread, at its next tick, from any thread.
@@ -191,7 +201,8 @@ class Arrivals(Timers):
                 write += 1
         del inbox[write:]
         for receipt in told:
-            receipt.dropped(cell.actor, cell.name)
+            # Told when the lock is free again: a receipt may call anybody.
+            self._given_up.append((receipt, cell.actor, cell.name))
 
     def _refused_afar(self, target: object) -> BandstandError:
         with self._lock:

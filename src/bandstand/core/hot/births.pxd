@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t
 from bandstand.core.hot.cell cimport Cell
 from bandstand.core.hot.ids cimport ActorId
 from bandstand.core.hot.kernel cimport Kernel
+from bandstand.core.hot.receipt cimport Receipt
 from bandstand.core.hot.turn cimport Turn
 
 cdef int DATA
@@ -27,7 +28,7 @@ cdef class Births(Kernel):
     @cython.final
     @cython.locals(turn=Turn, before=Cell)
     cdef object _run_init(self, Cell cell, object init)
-    @cython.locals(before=Cell)
+    @cython.locals(before=Cell, turn=Turn, receipt=Receipt)
     cdef bint _say_goodbye(self, Cell cell) except -1
     @cython.locals(actor=ActorId, cell=Cell)
     cpdef object _set_epilogue(self, object target, object epilogue)

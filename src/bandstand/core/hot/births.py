@@ -18,6 +18,7 @@ from bandstand.core.hot.cell import Cell
 from bandstand.core.hot.kernel import Kernel, is_coroutine
 from bandstand.core.hot.life import REASONS
 from bandstand.core.hot.post import Hook
+from bandstand.core.hot.receipt import Receipt
 from bandstand.core.numbers import DATA, FAR, INIT, NORMAL, PANIC, RUNNING, STOPPING, SYSTEM
 from bandstand.core.signals import ChildStart
 from bandstand.core.vocabulary import SystemTag
@@ -146,7 +147,7 @@ class Births(Kernel):
             self._init_error = cell.cause
             if is_coroutine(state):
                 state.close()
-            self._exit(cell, cell.reason, cell.cause)
+            self._finish(cell)
         elif is_coroutine(state):
             self._perform_later(cell, state, cell.context)
         elif state is NOT_YET:
@@ -159,6 +160,12 @@ class Births(Kernel):
         """Have an actor do what it still has to, as its last turn; True if that is a coroutine, to be waited for."""
         epilogue, cell.epilogue = cell.epilogue, None
         self._mark_stopping(cell)
+        turn = cell.turn
+        if turn is not None and isinstance(turn.sender, Receipt):
+            # Whoever waits for the message at hand need not wait for what comes now, nor interrupt it.
+            receipt = turn.sender
+            turn.sender = 0
+            receipt.lost(cell.actor, cell.name, cell.reason, cell.cause)
         before = self._current
         if before is not None:
             self._outer.append(before)

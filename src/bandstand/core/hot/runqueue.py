@@ -25,8 +25,10 @@ class RunQueue:
         self.count: Count = 0
 
     def push(self, cell: Cell) -> None:
-        """Append a cell that is not in the queue."""
+        """Append a cell, unless it is in the queue: a visit that is due serves for everything there is to do."""
         last = self.last
+        if cell is last or cell.next_ready is not None:
+            return
         if last is None:
             self.first = cell
         else:

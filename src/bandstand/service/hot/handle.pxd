@@ -2,6 +2,7 @@ from bandstand.core.hot.desk cimport Desk
 from bandstand.core.hot.ids cimport ActorId
 
 cdef class Handle:
+    cdef object __weakref__
     cdef readonly Desk _bs_loop
     cdef readonly ActorId _bs_actor
     cdef readonly object _bs_name

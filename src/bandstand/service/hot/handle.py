@@ -36,7 +36,7 @@ class Place(Protocol):
 class Handle:
     """The base of all handles."""
 
-    __slots__ = ("_bs_actor", "_bs_ask_ms", "_bs_asks", "_bs_loop", "_bs_name", "_bs_place")
+    __slots__ = ("__weakref__", "_bs_actor", "_bs_ask_ms", "_bs_asks", "_bs_loop", "_bs_name", "_bs_place")
 
     def __init__(
         self,

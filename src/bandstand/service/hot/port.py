@@ -121,7 +121,8 @@ def ask(handle: Handle, method: Method, data: object, ms: Milliseconds) -> Reply
     reply.ms = ms
     reply.asks = handle._bs_asks
     reply.asked_at = kernel._elapsed()
-    reply.asker = kernel._current
+    reply.asker = None
+    reply.note_asker()
     reply.state = PENDING
     reply.value = None
     reply.timer = None
@@ -145,7 +146,7 @@ def land(handle: Handle, method: Method, data: object) -> Landing:
     """Send a one-way message as soon as there is room; what tells that it is in. Loop thread only."""
     kernel = handle._bs_loop
     landing = Landing(kernel, handle._bs_actor, handle._bs_name, method, -1, handle._bs_asks)
-    landing.asker = kernel._current
+    landing.note_asker()
     landing.message = wait_for_room(handle, method, data, landing)
     landing.actor = handle._bs_actor
     return landing

@@ -25,6 +25,8 @@ cdef class Reply(Asked):
     cdef Asks asks
     cdef int64_t asked_at
     cdef Cell asker
+    cdef object stepper
+    cdef Py_ssize_t serial
     cdef int state
     cdef object value
     cdef Timer timer
@@ -39,6 +41,7 @@ cdef class Reply(Asked):
     cpdef object add_waiter(self, object waiter)
     @cython.locals(kernel=Desk, passed=int64_t, left=int64_t)
     cdef object set_deadline(self)
+    cdef object note_asker(self)
     @cython.locals(current=Cell, asker=Cell)
     cdef Cell present_asker(self)
     @cython.locals(links=list, steps=list, reply=Reply)

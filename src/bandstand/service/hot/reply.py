@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from asyncio import CancelledError, get_running_loop
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from bandstand.core.hot.cell import Cell
 from bandstand.core.hot.desk import Desk
@@ -72,7 +72,9 @@ class Reply(Asked):
         "method",
         "ms",
         "name",
+        "serial",
         "state",
+        "stepper",
         "timer",
         "value",
         "waiters",
@@ -94,8 +96,10 @@ class Reply(Asked):
         self.ms = ms
         self.asks = asks
         self.asked_at: Nanoseconds = 0
-        # The actor in whose turn this was asked.
+        # The actor whose coroutine asked, and which of whose coroutines that was.
         self.asker: Cell | None = None
+        self.stepper: Any = None
+        self.serial: Count = 0
         self.state: State = PENDING
         self.value: Any = None
         self.timer: Timer | None = None
@@ -198,6 +202,9 @@ class Reply(Asked):
         # Raised anew each time: or a reply awaited twice would show the traceback of both.
         raise error.with_traceback(None)
 
+    def __bool__(self) -> NoReturn:
+        raise TypeError(f"the reply to {self.what()} is no answer, and would always be true: await it")
+
     def add_waiter(self, waiter: Any) -> None:
         """Have `waiter.set_result(None)` called when it has ended, unless `waiter.done()`."""
         if self.state != PENDING:
@@ -258,14 +265,27 @@ class Reply(Asked):
             self.timer = kernel._call_after(left, self.expire)
 
     def present_asker(self) -> Cell | None:
-        """The actor that waits, if one does in its turn: the one that is running, or the one that asked and is in flight."""
+        """The actor that waits, if one does in its turn: the one that is running, or the one whose coroutine asked."""
         current = self.kernel._current
         if current is not None:
             return current
         asker = self.asker
-        if asker is None or asker.driver is None:
+        stepper: Any = self.stepper
+        if asker is None or stepper.serial != self.serial or asker.driver is not stepper:
+            # Nobody's turn, or one that is over.
             return None
         return asker
+
+    def note_asker(self) -> None:
+        """Note whose coroutine asks. A plain handler cannot wait, so it does not count."""
+        stepper = self.kernel._stepper
+        if stepper is not None:
+            self.asker = self.kernel._current
+            self.stepper = stepper
+            self.serial = stepper.serial
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"{self!r} is the one place for one answer, and cannot be pickled or copied")
 
     def refuse_cycle(self, asker: Cell) -> None:
         """Raise if the target waits, directly or through others, for the one that is about to wait for it."""

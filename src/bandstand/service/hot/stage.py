@@ -58,12 +58,15 @@ def handle(turn: Turn, method: Method, data: object) -> object:
         return answering(method, asked, turn.state, data)
     if len(method.raises) == 0:
         # What it raises is a failure of the actor, which the exit path tells the asker.
-        asked.answer(method.call(turn.state, data))
+        result = method.call(turn.state, data)
     else:
         try:
             result = method.call(turn.state, data)
         except method.raises as error:
             asked.fail(error)
-        else:
-            asked.answer(result)
+            return None
+    if is_coroutine(result):
+        # A wrapper that does not tell what it wraps.
+        return answering(method, asked, None, None, result)
+    asked.answer(result)
     return None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from bandstand.core.hot.desk import Desk
 from bandstand.core.vocabulary import ExitReason
+from bandstand.errors import TargetEnded
 from bandstand.service.hot.asks import Asks
 from bandstand.service.hot.reply import Reply
 from bandstand.service.numbers import ANSWERED, CANCELLED, FAILED, PENDING
@@ -23,6 +24,7 @@ ReasonNumber: TypeAlias = int
 State: TypeAlias = int
 
 REASONS = tuple(ExitReason)
+NO_ROOM = "before there was room for"
 
 
 class Landing(Reply):
@@ -58,6 +60,13 @@ class Landing(Reply):
     def fail(self, error: BaseException) -> None:
         """The message is not in, and will not be."""
         self.settle(FAILED, error)
+
+    def lost(
+        self, actor: ActorId | None, name: str | None, reason: ReasonNumber, cause: BaseException | None
+    ) -> None:
+        """The target has ended before there was room."""
+        if self.state == PENDING:
+            self.lose(TargetEnded.of(self.target(), self.what(), REASONS[reason].name, cause, NO_ROOM))
 
     def lose(self, error: BaseException) -> None:
         """The same: nothing of this is counted among the asks."""

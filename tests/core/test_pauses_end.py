@@ -1,0 +1,182 @@
+"""Pauses at the end of the loop, which nobody ticks any more: what is waited for comes all the same, and at once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from asyncio import Event
+from typing import Any
+
+import pytest
+
+from bandstand.core import ExitReason
+from bandstand.errors import BandstandError, TargetEnded
+from bandstand.service import Actor, Loop, Reply, data
+from bandstand.testing import VirtualClock
+from tests.core.pausing import CROWDED, LONG, Leaver, Player, Work, crowd, wait_for
+from tests.loops import loops_of
+from tests.service.asking import Oracle, Play, in_time, turns
+
+
+@pytest.fixture
+def play(clock: VirtualClock) -> Play:
+    return in_time(clock)
+
+
+def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+def last_words(log: list[Any], oracle: Oracle, slow: Leaver) -> Work:
+    async def farewell() -> None:
+        try:
+            log.append(await oracle.plain(1))
+        except BandstandError as error:
+            log.append(type(error).__name__)
+        log.append(await slow.ended())
+
+    return farewell
+
+
+async def a_while() -> None:
+    await asyncio.sleep(0.05)
+
+
+def check_end(log: list[Any], took: int, caplog: pytest.LogCaptureFixture) -> None:
+    """Somebody who ended with the loop has heard at once that one has ended, and waited for the other."""
+    assert len(log) == 2, log
+    assert log[0] in {1, "NoSuchActor", "TargetEnded", "LoopClosed"}
+    assert log[1] is ExitReason.NORMAL
+    assert took < 1_000_000_000
+    assert complaints(caplog) == []
+
+
+@pytest.mark.guarantee("G65")
+@pytest.mark.parametrize("where", ["on_stop", "finally", "before"])
+def test_waits_in_an_actors_end_come_to_an_end_when_the_loop_ends(
+    play: Play, clock: VirtualClock, caplog: pytest.LogCaptureFixture, where: str
+) -> None:
+    log: list[Any] = []
+    began: list[int] = []
+
+    async def story(loop: Loop) -> None:
+        oracle = loop.spawn(Oracle)
+        slow = loop.spawn(Leaver, a_while)
+        farewell = last_words(log, oracle, slow)
+
+        async def work() -> None:
+            try:
+                await asyncio.sleep(LONG)
+            finally:
+                await farewell()
+
+        if where == "finally":
+            reply = loop.spawn(Player, work).play()
+            assert not reply.done()
+        else:
+            player = loop.spawn(Leaver, farewell)
+            if where == "before":
+                # It waits already when the loop ends.
+                player.stop()
+        await turns()
+        assert len(log) == (where == "before")
+        began.append(clock.now_ns())
+
+    play(story, stop_timeout_ms=LONG)
+    check_end(log, clock.now_ns() - began[0], caplog)
+
+
+@pytest.mark.guarantee("G65")
+def test_waits_in_an_actors_end_come_to_an_end_when_run_ends(
+    clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    log: list[Any] = []
+    with loops_of(Loop, clock, clock.new_event_loop) as make:
+        loop = make(stop_timeout_ms=LONG)
+        oracle = loop.spawn(Oracle)
+        slow = loop.spawn(Leaver, a_while)
+        loop.spawn(Leaver, last_words(log, oracle, slow))
+
+        class Ender(Actor):
+            @data
+            def end(self) -> None:
+                loop.request_stop()
+
+        began = clock.now_ns()
+        loop.spawn(Ender).end()
+        loop.run()
+        loop.destroy()
+        check_end(log, clock.now_ns() - began, caplog)
+
+
+@pytest.mark.guarantee("G65")
+def test_one_who_was_about_to_go_on_when_the_loop_ends_goes_on(
+    play: Play, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    log: list[Any] = []
+    asked: list[Reply[int]] = []
+    before = clock.now_ns()
+
+    async def story(loop: Loop) -> None:
+        oracle = loop.spawn(Oracle)
+
+        async def farewell() -> None:
+            asked.append(oracle.plain(1))
+            log.append(await asked[0])
+            await turns()
+            log.append("goes on")
+
+        loop.spawn(Leaver, farewell).stop()
+        crowd(loop, 20, 100)
+        while not asked or not asked[0].done():
+            await asyncio.sleep(0)
+        assert log == []
+
+    play(story, stop_timeout_ms=LONG, **CROWDED)
+    assert log == [1, "goes on"]
+    assert clock.now_ns() == before
+    assert complaints(caplog) == []
+
+
+@pytest.mark.guarantee("G60")
+def test_a_handler_that_waits_is_cancelled_when_the_loop_ends(
+    play: Play, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    log: list[Any] = []
+    asks: list[Reply[Any]] = []
+    before = clock.now_ns()
+
+    async def story(loop: Loop) -> None:
+        oracle = loop.spawn(Oracle, log)
+        asks.append(loop.spawn(Player, lambda: wait_for(oracle, log, Event())).play())
+        await turns()
+        assert log == ["begins 0"]
+
+    play(story, stop_timeout_ms=LONG)
+    assert sorted(log) == ["begins 0", "cancelled 0", "gone"]
+    with pytest.raises(TargetEnded):
+        asks[0].result()
+    assert clock.now_ns() == before
+    assert complaints(caplog) == []
+
+
+@pytest.mark.guarantee("G65")
+def test_an_actor_whose_handler_is_cancelled_when_the_loop_ends_still_has_its_end(
+    play: Play, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    log: list[Any] = []
+    before = clock.now_ns()
+
+    async def farewell() -> None:
+        await turns()
+        log.append("farewell")
+
+    async def story(loop: Loop) -> None:
+        reply = loop.spawn(Leaver, farewell).hold()
+        await turns()
+        assert not reply.done()
+
+    play(story, stop_timeout_ms=LONG)
+    assert log == ["farewell"]
+    assert clock.now_ns() == before
+    assert complaints(caplog) == []
