@@ -18,6 +18,17 @@ from tests.loops import loops_of
 from tests.service.asking import Oracle, Play, in_time, turns
 
 
+class Ender(Actor):
+    """Ends its loop."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.loop = loop
+
+    @data
+    def end(self) -> None:
+        self.loop.request_stop()
+
+
 @pytest.fixture
 def play(clock: VirtualClock) -> Play:
     return in_time(clock)
@@ -96,14 +107,8 @@ def test_waits_in_an_actors_end_come_to_an_end_when_run_ends(
         oracle = loop.spawn(Oracle)
         slow = loop.spawn(Leaver, a_while)
         loop.spawn(Leaver, last_words(log, oracle, slow))
-
-        class Ender(Actor):
-            @data
-            def end(self) -> None:
-                loop.request_stop()
-
         began = clock.now_ns()
-        loop.spawn(Ender).end()
+        loop.spawn(Ender, loop).end()
         loop.run()
         loop.destroy()
         check_end(log, clock.now_ns() - began, caplog)
@@ -128,8 +133,12 @@ def test_one_who_was_about_to_go_on_when_the_loop_ends_goes_on(
 
         loop.spawn(Leaver, farewell).stop()
         crowd(loop, 20, 100)
-        while not asked or not asked[0].done():
+        for _ in range(1000):
+            if asked and asked[0].done():
+                break
             await asyncio.sleep(0)
+        # Answered, and in the run queue behind the others.
+        assert asked[0].done()
         assert log == []
 
     play(story, stop_timeout_ms=LONG, **CROWDED)
@@ -160,6 +169,11 @@ def test_a_handler_that_waits_is_cancelled_when_the_loop_ends(
     assert complaints(caplog) == []
 
 
+async def late_words(log: list[Any]) -> None:
+    await turns()
+    log.append("farewell")
+
+
 @pytest.mark.guarantee("G65")
 def test_an_actor_whose_handler_is_cancelled_when_the_loop_ends_still_has_its_end(
     play: Play, clock: VirtualClock, caplog: pytest.LogCaptureFixture
@@ -167,12 +181,8 @@ def test_an_actor_whose_handler_is_cancelled_when_the_loop_ends_still_has_its_en
     log: list[Any] = []
     before = clock.now_ns()
 
-    async def farewell() -> None:
-        await turns()
-        log.append("farewell")
-
     async def story(loop: Loop) -> None:
-        reply = loop.spawn(Leaver, farewell).hold()
+        reply = loop.spawn(Leaver, lambda: late_words(log)).hold()
         await turns()
         assert not reply.done()
 
@@ -180,3 +190,20 @@ def test_an_actor_whose_handler_is_cancelled_when_the_loop_ends_still_has_its_en
     assert log == ["farewell"]
     assert clock.now_ns() == before
     assert complaints(caplog) == []
+
+
+@pytest.mark.guarantee("G65")
+def test_an_actor_whose_handler_is_cancelled_when_run_ends_still_has_its_end(
+    clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    log: list[Any] = []
+    before = clock.now_ns()
+    with loops_of(Loop, clock, clock.new_event_loop) as make:
+        loop = make(stop_timeout_ms=LONG)
+        reply = loop.spawn(Leaver, lambda: late_words(log)).hold()
+        loop.spawn(Ender, loop).end()
+        loop.run()
+        assert reply.done()
+        assert log == ["farewell"]
+        assert clock.now_ns() == before
+        assert complaints(caplog) == []

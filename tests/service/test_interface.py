@@ -15,7 +15,7 @@ from bandstand import core
 from bandstand.core import ActorId, ExitReason, Lane
 from bandstand.errors import InvalidArgument, NoSuchActor, TargetEnded
 from bandstand.service import Implements, Interface, Loop, ask, control, data, id_of, is_alive, management
-from bandstand.service.performer import RESERVED
+from bandstand.service.facade import RESERVED
 from tests.service.answers import answer
 from tests.service.counting import Counter, Counting, implementing, refusal, without_mark
 from tests.service.declaring import nothing

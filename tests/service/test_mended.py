@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import CancelledError, Event
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -140,23 +140,31 @@ def test_who_waited_for_room_on_another_thread_is_told_the_same(loop_factory: Ho
 # --- starts and ends ----------------------------------------------------------------------------------------------------
 
 
+class Brief(Noter):
+    """Stops before it has begun."""
+
+    def on_start(self) -> Awaitable[None] | None:
+        self.book.append("start")
+        self.stop()
+        return None
+
+    def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
+        self.book.append((reason, cause))
+
+
+class BriefLater(Brief):
+    async def on_start(self) -> None:
+        await turns()
+        super().on_start()
+
+
 @pytest.mark.guarantee("G65")
-@pytest.mark.parametrize("is_async", [False, True])
-def test_one_who_stops_in_its_on_start_has_its_on_stop(loop: Loop, is_async: bool) -> None:
+@pytest.mark.parametrize("kind", [Brief, BriefLater])
+def test_one_who_stops_in_its_on_start_has_its_on_stop(loop: Loop, kind: type[Brief]) -> None:
     book: Book = []
-
-    class Brief(Actor):
-        def on_start(self) -> Awaitable[None] | None:
-            book.append("start")
-            self.stop()
-            return turns() if is_async else None
-
-        def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
-            book.append(("stop", reason, cause))
-
-    handle = loop.spawn(Brief)
+    handle = loop.spawn(kind, book)
     spin(loop)
-    assert book == ["start", ("stop", ExitReason.NORMAL, None)]
+    assert book == ["start", (ExitReason.NORMAL, None)]
     assert not is_alive(handle)
 
 
@@ -183,8 +191,8 @@ def test_an_on_stop_may_return_anything_that_can_be_awaited(loop: Loop) -> None:
 
 class Parent(Noter):
     @ask
-    def have(self, kind: type[Actor]) -> bool:
-        return is_alive(self.spawn(kind))
+    def have(self, kind: Callable[[Book], Noter]) -> bool:
+        return is_alive(self.spawn(kind, []))
 
     def on_signal(self, signal: Signal) -> None:
         self.book.append(signal)
@@ -192,10 +200,6 @@ class Parent(Noter):
 
 @pytest.mark.guarantee("G66")
 def test_the_end_of_a_child_that_stops_in_its_on_start_is_a_signal(loop: Loop) -> None:
-    class Brief(Actor):
-        def on_start(self) -> None:
-            self.stop()
-
     book: Book = []
     parent = loop.spawn(Parent, book)
     assert answer(loop, parent.have(Brief)) is False
@@ -212,7 +216,7 @@ def test_a_child_is_spawned_although_a_field_has_the_name_of_a_tool(loop: Loop) 
             super().__init__(book)
             vars(self)["options"] = {"colour": "blue"}
 
-    assert answer(loop, loop.spawn(Configured, []).have(Oracle)) is True
+    assert answer(loop, loop.spawn(Configured, []).have(Noter)) is True
 
 
 @pytest.mark.guarantee("G69")
@@ -288,7 +292,7 @@ def test_a_handle_does_not_reach_a_child_of_another_class_in_the_same_place(loop
     replace(Dog)
     assert not is_alive(cat)
     with pytest.raises(NoSuchActor):
-        cat.sound()
+        answer(loop, cat.sound())
     assert answer(loop, supervised(root, Dog, "pet").sound()) == "woof"
     # It means the place, and whoever is there that is of its class.
     replace(Kitten)

@@ -10,7 +10,7 @@ import pytest
 from bandstand.core import ExitReason
 from bandstand.errors import BadDeclaration
 from bandstand.service import Actor, Loop, data, id_of, is_alive, loop_of
-from bandstand.service.performer import RESERVED
+from bandstand.service.facade import RESERVED
 from tests.service.answers import answer
 from tests.service.declaring import LOOSE, Book, class_with, loose_ask, nothing
 

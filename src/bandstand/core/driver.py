@@ -86,6 +86,7 @@ class Driver:
     def _pause(self, pause: Pause) -> None:
         """Keep the coroutine where it is until the pause is over."""
         self._is_paused = True
+        self._drivers.paused += 1
         if pause.done():
             self.end_pause(pause)
 
@@ -102,7 +103,7 @@ class Driver:
     def take_over(self) -> None:
         """The loop has ended and ticks no more: if a pause is over, the task itself goes on with the coroutine."""
         if self._is_paused and self._yielded.done():
-            self._is_paused = False
+            self._end_paused()
             self._yielded = None
             if self._park is not None and not self._park.done():
                 self._park.set_result(None)
@@ -115,8 +116,13 @@ class Driver:
             return None
         assert self._cell is not None
         assert self._coroutine is not None
-        self._is_paused = False
+        self._end_paused()
         return self._cell, self._coroutine, self._context
+
+    def _end_paused(self) -> None:
+        if self._is_paused:
+            self._is_paused = False
+            self._drivers.paused -= 1
 
     def clear(self) -> None:
         """Its coroutine has ended: forget it."""
@@ -156,7 +162,7 @@ class Driver:
             return
         while True:
             if self._stray is not None:
-                self._is_paused = False
+                self._end_paused()
             if not self.is_busy() or self._is_paused:
                 self._park = self._drivers.host.create_future()
                 if not self.is_busy() and not self._drivers.park(self):
@@ -167,7 +173,7 @@ class Driver:
                     if not self.is_busy():
                         return
                     # Cancelled between a step that was made for us, and our taking over.
-                    self._is_paused = False
+                    self._end_paused()
                     self._stray = error
                 finally:
                     self._park = None

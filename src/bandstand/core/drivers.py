@@ -108,6 +108,7 @@ class Drivers:
         "host",
         "is_closing",
         "note_stepper",
+        "paused",
         "resume",
         "suspend",
     )
@@ -135,6 +136,8 @@ class Drivers:
         self.note_stepper = note_stepper
         # At the end of the loop nobody is needed any more once he has done.
         self.is_closing = False
+        # How many coroutines wait for something that ends inside the loop.
+        self.paused = 0
         self._step = Step()
         self._free: list[Driver] = []
         self._all: set[Driver] = set()

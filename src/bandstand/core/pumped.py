@@ -174,7 +174,7 @@ class Pumped(Desk):
         if (
             self._on_idle is not None
             and not self._is_by_hand
-            and self._in_flight == 0
+            and self._in_flight == (0 if self._drivers is None else self._drivers.paused)
             and self._watched_fds == 0
         ):
             wait = self._wake_in()

@@ -23,8 +23,8 @@ A class is declared once: its marked methods are its messages, their marks say b
 How the room is laid out: `actor` is what to derive from, `performer` what every actor has, `interface` the form with the interface
 apart, `messages` the form with message classes, which `posting` sends; `marks` is what to put on methods. `declare` reads a
 class and finds what is wrong with it, `likeness` compares a handler with its interface, `generics` reads what a class says for
-a type parameter. `loop` and `spawning` start actors, `children` puts them under supervisors. `faces` is what `handle.method`
-is, `far` and `receipts` the same from other threads, `outside` what else a handle can do. `timing`, `work` and `jobs` are what an
+a type parameter. `loop` and `spawning` start actors, which `checks` looks at, `children` puts them under supervisors. `faces` is what `handle.method`
+is, `far` and `receipts` the same from other threads, `outside` and `facade` what else a handle can do. `timing`, `work` and `jobs` are what an
 actor does beside its messages, `brood` its children, `porter` what travels with a message, `answering` an ask of a coroutine.
 `hot` is compiled: the path of every message; `numbers` are its numbers.
 """

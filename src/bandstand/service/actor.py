@@ -20,7 +20,8 @@ object would be called.
 from __future__ import annotations
 
 from bandstand.service.declare import read_class
-from bandstand.service.performer import RESERVED, Performer, facade
+from bandstand.service.facade import RESERVED, facade
+from bandstand.service.performer import Performer
 
 __all__ = ("Actor",)
 

@@ -27,6 +27,8 @@ async def answering(
     """
     if asked.is_withdrawn():
         # Its asker has gone before we began: then we never do.
+        if work is not None:
+            work.close()
         return
     try:
         result = await (method.call(instance, data) if work is None else work)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final, overload
 
 from bandstand.core import ActorId, Behavior
 from bandstand.errors import InvalidArgument
+from bandstand.service.checks import checked_kind, checked_loop
 from bandstand.service.hot.stage import perform
-from bandstand.service.spawning import ChildInit, checked_kind, checked_loop, kind_of
+from bandstand.service.spawning import ChildInit, kind_of
 from bandstand.supervise import Backoff, ChildMode, ChildSpec, Mailbox, Overseer, Shutdown
 
 if TYPE_CHECKING:

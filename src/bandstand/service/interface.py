@@ -7,8 +7,9 @@ from typing import Generic, Protocol, TypeVar, get_origin
 from bandstand.errors import BadDeclaration
 from bandstand.service import outside
 from bandstand.service.declare import read_interface
+from bandstand.service.facade import RESERVED, facade
 from bandstand.service.generics import argument_of
-from bandstand.service.performer import RESERVED, Performer, facade
+from bandstand.service.performer import Performer
 
 __all__ = ("Implements", "Interface")
 

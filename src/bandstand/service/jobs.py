@@ -7,6 +7,7 @@ from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, final
 
 from bandstand.core import Lane
+from bandstand.errors import InvalidArgument
 from bandstand.service.hot.method import Method
 from bandstand.service.numbers import ONE
 
@@ -25,6 +26,10 @@ class Job:
     def __init__(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]
     ) -> None:
+        if not callable(function):
+            raise InvalidArgument(
+                f"{function!r} cannot be called: pass a function, self.tick, and not what it returns"
+            )
         self.function = function
         self.arguments = arguments
         self.named = named

@@ -11,19 +11,11 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 from bandstand import core
 from bandstand.core import ActorId, Behavior, Clock, Lane, LoopConfig, Overflow
 from bandstand.core.lowlevel import check_open
+from bandstand.service.checks import check_instance, checked_kind, refuse_factory
 from bandstand.service.hot.asks import Asks
 from bandstand.service.hot.stage import Parcel, perform
 from bandstand.service.porter import Tracer, make_porter
-from bandstand.service.spawning import (
-    UNSET_MS,
-    Options,
-    Spawner,
-    attach,
-    check_instance,
-    checked_kind,
-    refuse_factory,
-    start_in_steps,
-)
+from bandstand.service.spawning import UNSET_MS, Options, Spawner, attach, start_in_steps
 
 if TYPE_CHECKING:
     from bandstand.service.actor import Actor
@@ -147,7 +139,7 @@ class Loop(core.Loop):
         policy = None if options.overflow is REJECT else options.overflow
         # In the log and in the tree, whoever has no name goes by the name of the class.
         name = options.name or kind.__name__
-        actor = self._make(perform, instance, name, options.cap, policy, options.supervisor, None)
+        actor = self._make(perform, instance, name, options.cap, policy, options.told(), None)
         return attach(self, instance, actor, options.name, options.ask_ms)
 
     def options(

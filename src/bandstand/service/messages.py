@@ -47,11 +47,11 @@ from bandstand.core import Lane
 from bandstand.errors import BadDeclaration
 from bandstand.service.actor import Actor
 from bandstand.service.declare import ON, make_port, read_class
+from bandstand.service.facade import RESERVED, facade
 from bandstand.service.faces import Tell
 from bandstand.service.generics import argument_of, is_open
 from bandstand.service.marks import Mark
 from bandstand.service.marks import ask as ask_mark
-from bandstand.service.performer import RESERVED, facade
 from bandstand.service.posting import MessageAsk, MessageTell, Request
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
-from inspect import getattr_static, signature
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -24,10 +23,10 @@ from bandstand.errors import BadDeclaration, ChildFailed, InvalidArgument, LoopB
 from bandstand.service import outside
 from bandstand.service.brood import Brood
 from bandstand.service.declare import Schema
+from bandstand.service.facade import NOTES, TOOLS, refuse_hook
 from bandstand.service.faces import checked_ask_ms
 from bandstand.service.hot.handle import Handle
 from bandstand.service.jobs import Job
-from bandstand.service.marks import Mark
 from bandstand.service.spawning import UNSET_MS, Options, Spawner
 from bandstand.service.timing import Alarm, Ticker
 from bandstand.service.work import Work
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from bandstand.service.actor import Actor
     from bandstand.service.interface import Implements
 
-__all__ = ("DEFAULT_ASK_MS", "RESERVED", "Performer", "Signal", "facade")
+__all__ = ("DEFAULT_ASK_MS", "Performer", "Signal")
 
 A = TypeVar("A", bound="Actor")
 I_co = TypeVar("I_co", covariant=True)
@@ -48,15 +47,6 @@ Signal = ChildExit | ChildStart | Down | Exit | IoEvent
 """What the system tells an actor: see `Actor.on_signal`."""
 
 DEFAULT_ASK_MS = 5000
-
-# Names that no message may have: they are the actor's own, or every handle's.
-HOOKS = frozenset({"on_signal", "on_start", "on_stop"})
-TOOLS = frozenset(
-    {"after", "background", "ended", "every", "every_after", "kill", "me", "options", "spawn", "stop"}
-)
-RESERVED = HOOKS | TOOLS
-# What we note on a class.
-NOTES = frozenset({"_bs_ask_ms", "_bs_has_epilogue", "_bs_is_plain", "_bs_schema"})
 
 # The modules whose classes make up what every actor has.
 OURS = frozenset(
@@ -105,7 +95,7 @@ class Performer:
             for hook in ("on_start", "on_stop", "on_signal")
         ]
         for hook, takes in (("on_start", 0), ("on_stop", 2), ("on_signal", 1)):
-            _refuse_hook(cls, hook, takes)
+            refuse_hook(cls, hook, takes)
         ports = (*schema.ports.values(), *schema.messages.values())
         # Made as all objects are, without hooks, and without coroutines that need a context to start from: then there is
         # nothing to do or to check at its start.
@@ -169,7 +159,8 @@ class Performer:
         """End with reason `NORMAL`: inside, when the present handler has ended; on a handle, from any thread, at once.
 
         Nothing is drained: what waits becomes dead letters, and asks among it are answered with `TargetEnded`. With `drain`
-        it first handles what waits, and accepts nothing new from now on, not even from itself. If it has ended already, nothing
+        it first handles what waits, and accepts nothing new from now on, not even from itself; work in the background is not
+        waited for. If it has ended already, nothing
         happens. An actor
         under a supervisor is started again if its mode says so.
         """
@@ -225,15 +216,19 @@ class Performer:
         piece = Work(outside.loop_of(me), me, self._bs_schema, work, then, failed)
         loop = outside.loop_of(me)
         name = f"background {getattr(work, '__qualname__', type(work).__name__)}"
-        child = spawn_child(
-            loop,
-            _idle,
-            piece.begin,
-            name=name,
-            cap=checked_cap(loop, None),
-            supervisor=me._bs_actor,
-            context=copy_context(),
-        )
+        try:
+            child = spawn_child(
+                loop,
+                _idle,
+                piece.begin,
+                name=name,
+                cap=checked_cap(loop, None),
+                supervisor=me._bs_actor,
+                context=copy_context(),
+            )
+        except BaseException:  # there is no room, or it is ending: then it never begins
+            piece.abandon()
+            raise
         self._bs_adopt(child, name)
         self._bs_family().silence(child)
         return piece
@@ -290,37 +285,5 @@ class Performer:
         return self.on_signal(data)
 
 
-def _refuse_hook(cls: type[Performer], name: str, takes: int) -> None:
-    """Refuse a hook that could not be called."""
-    hook = getattr_static(cls, name)
-    try:
-        signature(hook).bind(None, *(None for _ in range(takes)))
-    except TypeError as error:
-        raise BadDeclaration(
-            f"{cls.__qualname__}.{name} is {hook!r}, which cannot be called with {takes} arguments besides self: {error}"
-        ) from None
-
-
 def _idle(_ctx: Any, _data: Any) -> None:
     """The behavior of what has only an init."""
-
-
-def facade(cls: type[Performer]) -> dict[str, Any]:
-    """What every handle of a class has besides its methods."""
-    face: dict[str, Any] = {
-        "stop": outside.stop,
-        "kill": outside.kill,
-        "ended": property(outside.End),
-        "me": property(lambda handle: handle),
-    }
-    # No __getattr__: with one, Python would make a bound object for every call. So what the class has is explained name by name.
-    for name in dir(cls):
-        if (
-            not name.startswith(("__", "_bs_"))
-            and name not in face
-            and not isinstance(getattr_static(cls, name), Mark)
-        ):
-            face[name] = outside.Hidden(cls.__qualname__, name)
-    for name in ("stop", "kill"):
-        face[name].__doc__ = getattr(Performer, name).__doc__
-    return face

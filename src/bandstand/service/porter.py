@@ -28,7 +28,10 @@ __all__ = ("Tracer", "make_porter")
 
 
 class Tracer(Protocol):
-    """Watches messages of typed actors where they are sent and where they are handled."""
+    """Watches messages of typed actors where they are sent and where they are handled.
+
+    It is part of the call, and no observer: what it raises is raised there, in the sender, or in the handler's actor.
+    """
 
     def sending(self, target: ActorId, method: str) -> object:
         """Called where a message is sent, before it is, on the sender's thread. What it returns travels with the message."""

@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import copy_context
 from functools import partial
-from inspect import CO_VARARGS, CO_VARKEYWORDS, iscoroutine, iscoroutinefunction
+from inspect import iscoroutine, iscoroutinefunction
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final, overload
 
 from bandstand.core import ActorId, ActorStatus, ExitReason, Overflow
 from bandstand.core.lowlevel import checked_cap, is_supervisor, set_epilogue, spawn_child, take_init_error
 from bandstand.errors import InvalidArgument, StartFailed
+from bandstand.service.checks import check_instance, checked_kind, checked_loop
 from bandstand.service.faces import checked_ask_ms
 from bandstand.service.hot.handle import Handle
 from bandstand.service.hot.stage import perform
@@ -35,9 +36,6 @@ __all__ = (
     "Options",
     "Spawner",
     "attach",
-    "check_instance",
-    "checked_kind",
-    "checked_loop",
     "kind_of",
     "start_in_steps",
 )
@@ -79,6 +77,16 @@ class Options:
         self.supervisor = _supervisor(loop, supervisor)
         # The actor that spawns a child of its own.
         self.parent = parent
+
+    def told(self) -> ActorId | None:
+        """Who is told of the end: of a handle, its present incarnation."""
+        if self.parent is not None:
+            told: ActorId = self.parent._bs_me._bs_actor
+            return told
+        if isinstance(self.supervisor, Handle):
+            self.supervisor._bs_refresh()
+            return self.supervisor._bs_actor
+        return self.supervisor
 
 
 @final
@@ -126,7 +134,7 @@ def start_in_steps(loop: Loop, instance: Performer, options: Options) -> Handle:
         # In the log and in the tree, whoever has no name goes by the name of the class.
         name=options.name or kind.__name__,
         cap=options.cap,
-        supervisor=options.supervisor if parent is None else parent._bs_me._bs_actor,
+        supervisor=options.told(),
         context=copy_context(),
         overflow=options.overflow,
     )
@@ -222,71 +230,11 @@ def kind_of(init: object) -> type[Performer] | None:
     return init.kind if isinstance(init, ChildInit) else None
 
 
-def check_instance(kind: type[Performer], instance: object) -> None:
-    """Refuse what a class has made if it cannot be its actor.
-
-    Raises:
-        InvalidArgument: it is of another class, or is an actor already.
-    """
-    if not isinstance(instance, kind):
-        raise InvalidArgument(
-            f"{kind.__qualname__} made {instance!r}, which is none of its objects: it cannot be an actor of it"
-        )
-    if hasattr(instance, "_bs_me"):
-        raise InvalidArgument(
-            f"{kind.__qualname__} made an object that is an actor already: an object is one actor at most"
-        )
-
-
-def refuse_factory(behavior: Any) -> None:
-    """Refuse what makes typed actors, or is one, where a behavior is meant: a mistake that checkers let pass.
-
-    Raises:
-        InvalidArgument: it is an object of a class of actors, or cannot take a context and a message.
-    """
-    makes: object = getattr(behavior, "func", None)
-    code = getattr(behavior, "__code__", None)
-    takes = 2 if code is None or code.co_flags & (CO_VARARGS | CO_VARKEYWORDS) else code.co_argcount
-    if hasattr(behavior, "_bs_schema") or hasattr(makes, "_bs_schema") or takes < 2:
-        raise InvalidArgument(
-            f"{behavior!r} is no behavior of (ctx, data): for a typed actor pass the class, and then the arguments of its "
-            f"constructor, loop.spawn(Counter, 10)"
-        )
-
-
-def checked_kind(kind: Any) -> type[Performer]:
-    """A class of actors, or an error.
-
-    Raises:
-        InvalidArgument: it is none.
-    """
-    # Of a generic class with its arguments, the class.
-    kind = getattr(kind, "__origin__", kind)
-    if not isinstance(kind, type) or not hasattr(kind, "_bs_schema"):
-        raise InvalidArgument(
-            f"{kind!r} is no class of actors: pass a class that derives from Actor, or from Implements[TheInterface]"
-        )
-    known: type[Performer] = kind
-    return known
-
-
-def checked_loop(loop: Any) -> Loop:
-    """A loop that has typed actors, or an error.
-
-    Raises:
-        InvalidArgument: it is one of the core's own.
-    """
-    if not hasattr(loop, "_asks"):
-        raise InvalidArgument(f"{loop!r} has no typed actors: make it with bandstand.service.Loop")
-    typed: Loop = loop
-    return typed
-
-
-def _supervisor(loop: Loop, supervisor: object) -> ActorId | None:
+def _supervisor(loop: Loop, supervisor: object) -> ActorId | Handle | None:
     if supervisor is None:
         return None
     if isinstance(supervisor, Handle):
-        return supervisor._bs_actor
+        return supervisor
     actor = supervisor
     if not isinstance(actor, ActorId):
         raise InvalidArgument(f"supervisor is {supervisor!r}: pass a handle or an actor's id")

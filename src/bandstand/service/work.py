@@ -17,7 +17,7 @@ from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, final
 
 from bandstand.core.lowlevel import end_actor
-from bandstand.errors import ActorFailed, BandstandError
+from bandstand.errors import ActorFailed, BandstandError, InvalidArgument
 from bandstand.service.hot.port import land
 from bandstand.service.hot.reply import Reply
 from bandstand.service.jobs import Job, job_method
@@ -49,6 +49,11 @@ class Work:
         if isinstance(awaitable, Reply):
             # The turn that asked goes on without it.
             awaitable.detach()
+        for callback in (then, failed):
+            if callback is not None and not callable(callback):
+                raise InvalidArgument(
+                    f"{callback!r} cannot be called: pass a function, self.got, and not what it returns"
+                )
         self._loop = loop
         self._parent = parent
         self._schema = schema

@@ -25,6 +25,9 @@ cdef class Arrivals(Timers):
     cdef object _post_afar(self, object target, int number, object data, object tag, object sender)
     cpdef object _call_afar(self, object function)
     @cython.final
+    @cython.locals(inbox=list)
+    cdef object _take_call(self, object function)
+    @cython.final
     cdef object _announce(self)
     @cython.final
     @cython.locals(given_up=list)

@@ -108,7 +108,8 @@ class Arrivals(Timers):
 
     def _tell_given_up(self) -> None:
         """Tell those whose messages were given up."""
-        given_up, self._given_up = self._given_up, []
+        with self._lock:
+            given_up, self._given_up = self._given_up, []
         for receipt, actor, name in given_up:
             receipt.dropped(actor, name)
 
@@ -119,10 +120,17 @@ class Arrivals(Timers):
         """
         if not cython.compiled:
             with self._lock:
-                self._inbox += (CALL, None, function)
+                self._take_call(function)
         else:
-            self._inbox += (CALL, None, function)  # type: ignore[unreachable]  # to the checkers
+            self._take_call(function)  # type: ignore[unreachable]  # to the checkers
         self._announce()
+
+    def _take_call(self, function: Callable[[], object]) -> None:
+        """Put a call into the inbox."""
+        inbox = self._inbox
+        inbox.append(CALL)
+        inbox.append(None)
+        inbox.append(function)
 
     def _announce(self) -> None:
         """Have the loop look at its inbox."""

@@ -7,18 +7,10 @@ from bandstand.core.hot.ring cimport Ring
 from bandstand.core.hot.runqueue cimport RunQueue
 from bandstand.core.hot.sending cimport Sending
 
-cdef extern from "pythread.h":
-    unsigned long PyThread_get_thread_ident() noexcept
-
 cdef Py_ssize_t REST_ROOM
-cdef int ACCEPTED
-cdef int AFAR
-cdef int AWAY
-cdef int FULL
 cdef int DATA
 cdef int FAIL_REASON
 cdef int64_t MILLISECOND
-cdef int64_t NEVER
 cdef int NORMAL
 cdef int PANIC
 cdef int RUNNING
@@ -26,7 +18,6 @@ cdef int STOPPED
 cdef int STOPPING
 cdef int SYSTEM
 cdef Py_ssize_t MAX_PACE
-cdef object DATA_LANE
 cdef object IO
 cdef object ZERO
 cdef int64_t SLOW

@@ -14,9 +14,6 @@ A behavior may also be a coroutine function. Calling it gives a coroutine, which
 its place outside the run queue, so no other message of that actor is begun, and comes back through `_resume`.
 """
 
-# PyThread_get_thread_ident comes from one of two places, of which the checker sees one.
-# pyright: reportPossiblyUnboundVariable=false
-
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
@@ -38,30 +35,18 @@ from bandstand.core.numbers import (
     STOPPING,
     SYSTEM,
 )
-from bandstand.core.vocabulary import Lane, SystemTag, Verdict
+from bandstand.core.vocabulary import SystemTag, Verdict
 from bandstand.errors import BadVerdict
-
-try:
-    import cython
-except ModuleNotFoundError:  # interpreted, where Cython is not installed
-    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
-
-if not cython.compiled:
-    # Compiled, this is C's function, declared in the .pxd.
-    pass
 
 if TYPE_CHECKING:
     from contextvars import Context
 
 Count: TypeAlias = int
-FateNumber: TypeAlias = int
-LaneNumber: TypeAlias = int
 Nanoseconds: TypeAlias = int
 
 MAX_PACE: Count = 64
 SLOW: Nanoseconds = 100_000
 
-DATA_LANE = Lane.DATA
 IO = SystemTag.IO
 ZERO = 0
 # Whether a coroutine that is given as a verdict is to be performed. One that a coroutine returned is not.

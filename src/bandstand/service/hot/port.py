@@ -122,6 +122,9 @@ def ask(handle: Handle, method: Method, data: object, ms: Milliseconds) -> Reply
     reply.asks = handle._bs_asks
     reply.asked_at = kernel._elapsed()
     reply.asker = None
+    reply.stepper = None
+    reply.serial = 0
+    reply.alarm = None
     reply.note_asker()
     reply.state = PENDING
     reply.value = None

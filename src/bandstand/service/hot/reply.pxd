@@ -30,6 +30,7 @@ cdef class Reply(Asked):
     cdef int state
     cdef object value
     cdef Timer timer
+    cdef object alarm
     cdef list waiters
 
     cdef object lose(self, object error)

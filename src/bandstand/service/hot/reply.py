@@ -65,6 +65,7 @@ class Reply(Asked):
     """The answer to one ask, to be awaited. Awaiting it again gives the same again."""
 
     __slots__ = (
+        "alarm",
         "asked_at",
         "asker",
         "asks",
@@ -103,6 +104,8 @@ class Reply(Asked):
         self.state: State = PENDING
         self.value: Any = None
         self.timer: Timer | None = None
+        # The host's, where nobody drives the loop.
+        self.alarm: Any = None
         self.waiters: list[Any] | None = None
 
     # -- how it ends ---------------------------------------------------------------------------------------------------
@@ -160,7 +163,8 @@ class Reply(Asked):
         self.asks.expired += 1
         self.state = EXPIRED
         waited = (self.kernel._elapsed() - self.asked_at) / 1e6
-        self.value = AskTimeout.of(self.target(), self.what(), waited, depth_of(self.actor))
+        # What the error is made of, not the error: its traceback would keep the asker alive while the message still waits.
+        self.value = (self.target(), self.what(), waited, depth_of(self.actor))
         self.wake()
 
     def cancel(self) -> bool:
@@ -198,6 +202,8 @@ class Reply(Asked):
             raise LoopBusy(f"{self.target()} has not answered {self.what()} yet: await the reply")
         if self.state == CANCELLED:
             raise CancelledError
+        if self.state == EXPIRED:
+            raise AskTimeout.of(*self.value)
         error = self.value
         # Raised anew each time: or a reply awaited twice would show the traceback of both.
         raise error.with_traceback(None)
@@ -256,13 +262,17 @@ class Reply(Asked):
 
     def set_deadline(self) -> None:
         """Have the wheel see to it that the wait ends, once somebody waits."""
-        if self.ms >= 0 and self.timer is None:
+        if self.ms >= 0 and self.timer is None and self.alarm is None:
             kernel = self.kernel
             passed = (kernel._elapsed() - self.asked_at) // 1000000
             left = self.ms - passed
             if left < 0:
                 left = 0
-            self.timer = kernel._call_after(left, self.expire)
+            if kernel._may_inline:
+                self.timer = kernel._call_after(left, self.expire)
+            else:
+                # Nobody drives the loop, and its wheel may never turn: but the wait has its end.
+                self.alarm = get_running_loop().call_later(left / 1000.0, self.expire)
 
     def present_asker(self) -> Cell | None:
         """The actor that waits, if one does in its turn: the one that is running, or the one whose coroutine asked."""
@@ -316,6 +326,9 @@ class Reply(Asked):
         if timer is not None:
             self.timer = None
             self.kernel._cancel_call(timer)
+        if self.alarm is not None:
+            self.alarm.cancel()
+            self.alarm = None
         waiters = self.waiters
         if waiters is None:
             return

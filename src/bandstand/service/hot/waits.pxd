@@ -16,7 +16,7 @@ cdef class Landing(Reply):
     cdef object settle(self, int state, object value)
 
 cdef class Ending(Landing):
-    pass
+    cdef str what(self)
 
 @cython.locals(ending=Ending, cell=Cell)
 cpdef Ending end_of(Desk kernel, ActorId actor, object name, Asks asks)

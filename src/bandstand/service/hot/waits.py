@@ -88,6 +88,10 @@ class Ending(Landing):
 
     __slots__ = ()
 
+    def what(self) -> str:
+        """How to speak of what is waited for."""
+        return "its end"
+
     def lost(
         self, actor: ActorId | None, name: str | None, reason: ReasonNumber, cause: BaseException | None
     ) -> None:
