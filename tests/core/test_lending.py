@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable
-from contextvars import ContextVar, copy_context
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
 
-from bandstand.core import ActorStatus, Context, Lane, Loop, Overflow
-from bandstand.core.lowlevel import call_afar, call_after, checked_cap, create_actor, send_tagged_after
-from bandstand.errors import InvalidArgument, MailboxFull, MaxActors, NoSuchActor
+from bandstand.core import Context, Lane, Loop
+from bandstand.core.lowlevel import call_afar, call_after, send_tagged_after
+from bandstand.errors import InvalidArgument, NoSuchActor
 from bandstand.testing import VirtualClock
 from tests.core.stage import USER_LANES, Boom, LoopMaker, Seen, check_books, collect, idle, record, settle
 
@@ -198,64 +197,3 @@ def test_a_delay_without_sense_is_refused(loop: Loop, ms: Any) -> None:
     loop.stop_actor(actor)
     with pytest.raises(NoSuchActor):
         send_tagged_after(loop, actor, 1, Lane.DATA, 1, object())
-
-
-# --- create_actor -----------------------------------------------------------------------------------------------------------
-
-
-def test_an_actor_in_one_step(loop: Loop) -> None:
-    got: list[Any] = []
-    cap = loop.config.sys_reserved + 2
-    actor = create_actor(loop, collect, got, "quick", cap, Overflow.REJECT, None, None)
-    assert loop.status(actor) is ActorStatus.RUNNING
-    loop.send(actor, 1)
-    loop.send(actor, 2)
-    with pytest.raises(MailboxFull, match="quick"):
-        loop.send(actor, 3)
-    settle(loop)
-    assert got == [1, 2]
-    check_books(loop)
-
-
-def test_its_overflow_policy_holds(loop: Loop) -> None:
-    got: list[Any] = []
-    cap = loop.config.sys_reserved + 2
-    actor = create_actor(loop, collect, got, None, cap, Overflow.DROP_OLDEST, None, None)
-    for number in range(5):
-        loop.send(actor, number)
-    settle(loop)
-    assert got == [3, 4]
-    check_books(loop)
-
-
-def test_without_a_context_its_coroutines_start_from_the_loops_own(loop: Loop) -> None:
-    seen: list[str] = []
-
-    async def look(ctx: Context[None], data: object) -> None:
-        seen.append(variable.get())
-        await asyncio.sleep(0)
-        seen.append(variable.get())
-
-    def make() -> None:
-        variable.set("here")
-        cap = checked_cap(loop, None)
-        for context in (None, copy_context()):
-            actor = create_actor(loop, look, None, None, cap, Overflow.REJECT, None, context)
-            loop.send(actor, "x")
-            for _ in range(5):
-                loop.poll_once()
-
-    copy_context().run(make)
-    assert seen == ["unset", "unset", "here", "here"]
-
-
-def test_what_create_actor_refuses(make_loop: LoopMaker) -> None:
-    loop = make_loop(max_actors=1)
-    cap = checked_cap(loop, None)
-    above = create_actor(loop, idle, None, None, cap, Overflow.REJECT, None, None)
-    with pytest.raises(MaxActors):
-        create_actor(loop, idle, None, None, cap, Overflow.REJECT, above, None)
-    loop.stop_actor(above)
-    with pytest.raises(NoSuchActor):
-        create_actor(loop, idle, None, None, cap, Overflow.REJECT, above, None)
-    check_books(loop)

@@ -39,7 +39,6 @@ __all__ = (
     "checked_cap",
     "clock_of",
     "close_mailbox",
-    "create_actor",
     "declare_started",
     "end_actor",
     "fail_loop",
@@ -135,26 +134,6 @@ def spawn_child(
     """
     policy = None if overflow is Overflow.REJECT else overflow
     return loop._spawn_child(behavior, init, name, cap, supervisor, context, keeps, estate, policy)  # noqa: SLF001
-
-
-def create_actor(
-    loop: Loop,
-    behavior: Callable[..., Any],
-    state: object,
-    name: str | None,
-    cap: int,
-    overflow: Overflow,
-    supervisor: ActorId | int | None,
-    context: Context | None,
-) -> ActorId:
-    """Make an actor that needs no init, of checked arguments. Without a context its coroutines start from the loop's own.
-
-    Raises:
-        MaxActors, NoMemory: there is no room for it.
-        NoSuchActor, ActorNotLocal, InvalidArgument: the supervisor is not there, or is no id.
-    """
-    policy = None if overflow is Overflow.REJECT else overflow
-    return loop._make(behavior, state, name, cap, policy, supervisor, context)
 
 
 def spawner_of(loop: Loop) -> Callable[..., ActorId]:
