@@ -28,7 +28,7 @@ import sys
 
 # Documented by asyncio, underscore and all, for those who write tasks of their own.
 from asyncio import _enter_task, _leave_task, current_task  # pyright: ignore[reportPrivateUsage]
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, Protocol, final
 
@@ -38,6 +38,7 @@ from bandstand.core.hot.step import Step
 from bandstand.core.pause import Pause
 
 if TYPE_CHECKING:
+    from bandstand.core.host import Host
     from bandstand.core.hot.cell import Cell
 
 __all__ = ("Drivers",)
@@ -267,6 +268,13 @@ class Drivers:
     def busy(self) -> list[asyncio.Task[None]]:
         """The tasks whose coroutine has not ended yet."""
         return [driver.task for driver in self._all if driver.is_busy() and not driver.task.done()]
+
+    async def wait_out(self, host: Host, time_left: Callable[[Host], float]) -> None:
+        """Wait for all that is in flight, and for what follows it: an actor may have something to do when it ends."""
+        left = 1.0
+        while left > 0 and (tasks := self.busy()):
+            left = time_left(host)
+            await host.wait(tasks, left)
 
     def close(self) -> list[asyncio.Task[None]]:
         """Cancel all that is left, a second time where it was waited for in vain; the tasks that have not ended yet."""

@@ -1,8 +1,7 @@
 """A kernel with a pump: a tick whenever the host calls, and what it takes to be called again.
 
-The host calls the pump; the pump runs a tick. If something is left to do it asks to be called soon, else it sleeps: the
-host is armed for the next deadline of the wheel, a send rouses it, and so does another thread. What comes out of the
-runtime's own code ends the loop; what comes out of a behavior never gets here.
+The host calls the pump; the pump runs a tick. If something is left to do it asks to be called soon, else it sleeps: the host is
+armed for the next deadline of the wheel, a send rouses it, and so does another thread. What the runtime's own code raises ends it.
 """
 
 from __future__ import annotations
@@ -234,7 +233,10 @@ class Pumped(Desk):
     def _perform_later(
         self, cell: Cell, coroutine: Coroutine[Any, Any, Any], context: Context | None
     ) -> None:
-        if self._host is None:
+        if self._drivers is not None and self._drivers.is_closing:
+            # The loop has ended, and an actor whose handler was in flight ends now: this is waited for, too.
+            self._drivers.perform(cell, coroutine, context, may_step=False)
+        elif self._host is None:
             # Nobody drives us, and whoever will may do it on any event loop.
             unbegun = Unbegun(cell, coroutine, context, self._withdraw_unbegun)
             self._unbegun[unbegun] = None

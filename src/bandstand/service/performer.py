@@ -158,6 +158,7 @@ class Performer:
     def stop(self, *, drain: bool = False) -> None:
         """End with reason `NORMAL`: inside, when the present handler has ended; on a handle, from any thread, at once.
 
+        A handler that is suspended, also the caller itself, is cancelled where it waits, or at its next await.
         Nothing is drained: what waits becomes dead letters, and asks among it are answered with `TargetEnded`. With `drain`
         it first handles what waits, and accepts nothing new from now on, not even from itself; work in the background is not
         waited for. If it has ended already, nothing
