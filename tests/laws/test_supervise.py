@@ -521,6 +521,8 @@ class Drama:
         self.plans = {"r": plan}
         self.names: dict[ActorId, str] = {}
         self.living: dict[str, ActorId] = {}
+        # The first incarnation of each child under each incarnation of its supervisor.
+        self.firsts: dict[tuple[ActorId | None, str], ActorId] = {}
         self.fails: Counter[str] = Counter()
         self.sent: set[int] = set()
         self.handled: list[tuple[str, int]] = []
@@ -602,6 +604,7 @@ class Drama:
         above = name.rpartition(".")[0]
         if above:
             self.check_order(above, name)
+            self.firsts.setdefault((self.living.get(above), name), id)
         self.names[id] = name
         self.living[name] = id
 
@@ -614,8 +617,17 @@ class Drama:
         ):
             before = [other for other in self.siblings(above) if place_in(other) < place_in(name)]
             for other in before:
+                if self.is_alone(above, name) or self.is_alone(above, other):
+                    continue
                 if self.loop.status(self.living[other]) is ActorStatus.INIT:
                     self.wrong.append(f"{name} starts before {other} has")
+
+    def is_alone(self, above: str, name: str) -> bool:
+        """Whether a child is one that its supervisor has started again, and by itself: then it keeps no order."""
+        if self.plan_of(above).strategy is not Strategy.ONE_FOR_ONE:
+            return False
+        first = self.firsts.get((self.living[above], name))
+        return first is not None and first != self.living.get(name)
 
     def siblings(self, above: str) -> list[str]:
         return [name for name in self.living if name.rpartition(".")[0] == above]
