@@ -17,7 +17,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 \
 	os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))))' \
 	>/dev/null 2>&1 && { echo "$$p"; break; }; done)
 
-.PHONY: help ready run test check bench docs spec soak clean
+.PHONY: help ready run tour test check bench docs spec soak clean
 
 help: ## say what each verb does
 	@echo "bandstand: supervised actors for Python"
@@ -29,7 +29,10 @@ ready:
 		"(on Debian: apt-get install python3.11-venv python3.11-dev)." >&2; exit 1; }
 	@$(PYTHON) tools/environment.py
 
-run: ready ## see it work: what is installed, then a tree that heals itself
+run: ready ## boot a node to talk to, with a little shop on it; it says what to try
+	@exec .venv/bin/bandstand serve examples/orders.py
+
+tour: ready ## see it work: what is installed, then a tree that heals itself
 	@.venv/bin/bandstand doctor
 	@echo
 	@$(PY) examples/healing.py

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent
 # Lowest first: each may cimport the declarations of all those before it. Nobody needs to tell Cython where they lie: it
 # looks from the root of the package that a source belongs to, which is src. It also keeps track of who cimports whom,
 # across packages too, and translates anew what has changed below; then the C file is newer than the extension.
-PACKAGES = ("bandstand.core.hot", "bandstand.service.hot")
+PACKAGES = ("bandstand.core.hot", "bandstand.service.hot", "bandstand.bus.hot")
 GENERATED = Path("build", "cython")
 FLAGS = ["-O3", "-g0"]
 DIRECTIVES = {

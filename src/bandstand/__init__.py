@@ -8,6 +8,7 @@ A map of the house. An upper floor may import any lower one; everyone enters a r
     testing    the rehearsal room: virtual time; no production module imports it
     __main__   argument parsing only
     app        the only file that knows every room, and joins them
+    bus        what may be said: commands, queries, events; capabilities, router, adapters
     service    actors as classes: typed handles, asks, what an actor does beside its messages
     supervise  who restarts whom: specs, the arithmetic of restarts, supervisors
     core       the loop: ids, mailboxes, lanes, run queue, timing wheel, scheduler, clock, observer

@@ -1,20 +1,45 @@
 """The composition root: the only file that knows every room.
 
-For now it knows what `bandstand doctor` reports: what is installed here, how it runs, and whether that is sound.
+It knows what `bandstand doctor` reports: what is installed here, how it runs, and whether that is sound. And it puts together what
+`bandstand serve` runs: a node, what it can do, and where it listens.
 """
 
+from __future__ import annotations
+
+import io
 import platform
+import shlex
+import shutil
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Final
+from typing import Final, TextIO, TypeAlias
 
 # Entered for their effect: the hot modules announce themselves to bandstand.mode.
 import bandstand.core  # pyright: ignore[reportUnusedImport]
 import bandstand.service  # pyright: ignore[reportUnusedImport]
 from bandstand import mode
+from bandstand.bus import (
+    Adapter,
+    BootSummary,
+    Capability,
+    Contract,
+    Memory,
+    PipeAdapter,
+    Provision,
+    Service,
+    TcpAdapter,
+    UnixAdapter,
+    load_capabilities,
+    serve,
+)
+from bandstand.bus.client.address import Address, default_address
+from bandstand.errors import InvalidArgument
 
-__all__ = ("EXTRAS", "Diagnosis", "diagnose", "render")
+__all__ = ("EXTRAS", "Diagnosis", "Serving", "diagnose", "plug", "render", "run_node")
+
+Source: TypeAlias = type[Capability] | Provision | Contract
 
 EXTRAS: Final = {"fast": ("uvloop",)}
 """Each optional extra with the distributions it brings."""
@@ -115,3 +140,123 @@ def _version(distribution: str) -> str | None:
         return version(distribution)
     except PackageNotFoundError:
         return None
+
+
+# --- a node -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """A node, as a command line asks for it."""
+
+    target: str | None = None
+    """Where its capabilities are, as `examples/orders.py`; None for `Memory` alone."""
+    unix: str | None = None
+    """The path of a Unix socket to listen at."""
+    tcp: str | None = None
+    """HOST:PORT to listen at, or only PORT."""
+    is_public: bool = False
+    """Whether programs on other machines may connect."""
+    is_batch: bool = False
+    """Whether to read messages from standard input, and to end when all is done."""
+    is_json: bool = False
+    """Whether to say nothing to people."""
+    program: str = "bandstand"
+    """What the command is called here, for the lines to try."""
+
+
+def run_node(serving: Serving, out: TextIO, err: TextIO) -> int:
+    """Run a node on this thread until it is told to stop; the exit code.
+
+    Raises:
+        InvalidArgument: it cannot listen where it was told to, whatever is there.
+    """
+    default = _default(serving)
+    adapters = _adapters(serving, default)
+
+    def load() -> list[Source]:
+        if default is not None:
+            # Here, and not before: if it cannot be made, that is a boot that has failed.
+            default.prepare()
+        return _load(serving.target)
+
+    def advice(summary: BootSummary) -> str:
+        return _advice(summary, serving.program, is_default=default is not None)
+
+    quiet = serving.is_json or serving.is_batch
+    service = Service(
+        load=load, adapters=adapters, is_batch=serving.is_batch, advice=None if quiet else advice
+    )
+    return serve(service, out, io.StringIO() if serving.is_json else err)
+
+
+def _default(serving: Serving) -> Address | None:
+    """Where to listen if nothing is said."""
+    is_told = serving.unix is not None or serving.tcp is not None or serving.is_batch
+    return None if is_told else default_address()
+
+
+def _adapters(serving: Serving, default: Address | None) -> Sequence[Adapter]:
+    found: list[Adapter] = [PipeAdapter()] if serving.is_batch else []
+    if serving.unix is not None:
+        found.append(UnixAdapter(serving.unix))
+    if serving.tcp is not None:
+        host, _, port = serving.tcp.rpartition(":")
+        found.append(_tcp(host.strip("[]") or "127.0.0.1", port, is_public=serving.is_public))
+    if default is not None and default.path:
+        found.append(UnixAdapter(default.path))
+    elif default is not None:
+        found.append(_tcp(default.host, str(default.port), is_public=serving.is_public))
+    return found
+
+
+def _tcp(host: str, port: str, *, is_public: bool) -> Adapter:
+    if not (port.isascii() and port.isdigit()):
+        raise InvalidArgument(f"{port!r} is no port: pass HOST:PORT, as 127.0.0.1:7777, or only a PORT")
+    try:
+        return TcpAdapter(host, int(port[:6]), is_public=is_public)
+    except InvalidArgument as error:
+        # Whoever reads this types options, not arguments.
+        raise InvalidArgument(str(error).replace("is_public=True", "--public")) from None
+
+
+def _load(target: str | None) -> list[Source]:
+    loaded = [] if target is None else load_capabilities(target)
+    is_brought = any(_id_of(each) == Memory.__name__ for each in loaded)
+    return loaded if is_brought else [Memory, *loaded]
+
+
+def _id_of(source: Source) -> str:
+    if isinstance(source, Contract):
+        return source.id
+    kind = source.kind if isinstance(source, Provision) else source
+    return kind.id or kind.__name__
+
+
+_BUILT_IN: Final = frozenset({"Memory", "Syscall", "Timer"})
+
+
+def _advice(summary: BootSummary, program: str, *, is_default: bool) -> str:
+    """What to try next: five lines for another terminal."""
+    place = next((name for name in summary.adapters if name.partition(":")[0] in {"unix", "tcp"}), "")
+    to = "" if is_default else f" --to {shlex.quote(place)}"
+    ours = [each for each in summary.capabilities if each.id not in _BUILT_IN and each.handles]
+    shown = ours[0].handles[0].partition(":")[2] if ours else "Memory.Set"
+    ping = '{"kind":"query","type":"Syscall.Ping","metadata":{"id":"1","timestamp":0}}'
+    lines = [
+        f"{program} describe{to}",
+        f"{program} describe {shown}{to}",
+        f"{program} call Memory.Set key=greeting value=hello{to}",
+        f"{program} call Memory.Get key=greeting{to}",
+        f"echo '{ping}' | {plug(place)}",
+    ]
+    return "\n".join(["try, from another terminal:", *(f"  {line}" for line in lines)])
+
+
+def plug(place: str, which: Callable[[str], str | None] = shutil.which) -> str:
+    """The command that connects a terminal with a socket: of those that most machines have, one that is here."""
+    scheme, _, rest = place.partition(":")
+    if which("socat") and not which("nc"):
+        return f"socat - {'UNIX-CONNECT' if scheme == 'unix' else 'TCP'}:{shlex.quote(rest)}"
+    host, _, port = rest.rpartition(":")
+    return f"nc -N -U {shlex.quote(rest)}" if scheme == "unix" else f"nc -N {host.strip('[]')} {port}"

@@ -30,7 +30,14 @@
     ├── MessageDropped        -115   an ask was given up by the overflow policy of a full mailbox
     ├── UnknownMessage        -116   (also a TypeError) no method of the actor takes a message of this class
     ├── BadDeclaration        -117   (also a TypeError) a class of actors contradicts itself, or its interface
-    └── ChildFailed           -118   a child that an actor had started by itself has ended abnormally
+    ├── ChildFailed           -118   a child that an actor had started by itself has ended abnormally
+    ├── BadMessage            -119   (also a ValueError) what came over the wire is no message
+    ├── BadContract           -120   (also a TypeError) what a capability declares cannot be served
+    ├── OutboundFault         -121   a capability has said what its contract does not allow
+    ├── RequestFailed         -122   a command or query was answered with an error
+    ├── Refused               -123   raised in a handler: answer with an error, and live on
+    ├── BootFailed            -124   a node did not start; what it had started was ended again
+    └── CannotListen          -125   (also an OSError) an adapter cannot start; says what is in the way
 
 Numbers down to -99 are the specification's; our own begin at -100. An error says in a sentence what happened, where,
 and what to do. Errors survive pickling: they hold numbers and names, never live objects.
@@ -44,9 +51,13 @@ __all__ = (
     "ActorNotLocal",
     "AskCycle",
     "AskTimeout",
+    "BadContract",
     "BadDeclaration",
+    "BadMessage",
     "BadVerdict",
     "BandstandError",
+    "BootFailed",
+    "CannotListen",
     "ChildFailed",
     "ChildState",
     "GaveUp",
@@ -65,6 +76,9 @@ __all__ = (
     "NoMemory",
     "NoSuchActor",
     "NoSuchChild",
+    "OutboundFault",
+    "Refused",
+    "RequestFailed",
     "StartFailed",
     "TargetEnded",
     "TimerInvalid",
@@ -334,3 +348,87 @@ class ChildFailed(BandstandError):
     """A child that an actor had started by itself has ended abnormally, and the actor did not say what to do about it."""
 
     code = -118
+
+
+class BadMessage(BandstandError, ValueError):
+    """What came over the wire is no message, or its data is not what its type asks for. Says what, and where."""
+
+    code = -119
+
+    path: str = ""
+    """Where in the message, as `$.metadata.id`; empty if it cannot be read at all."""
+    request_id: str | None = None
+    """The id of the message, if at least that could be read."""
+
+    @classmethod
+    def of(cls, problem: str, path: str = "", request_id: str | None = None) -> "BadMessage":
+        """Build the error for one message."""
+        error = cls(problem)
+        error.path, error.request_id = path, request_id
+        return error
+
+
+class BadContract(BandstandError, TypeError):
+    """What a capability declares cannot be served. Raised before anything starts; names capability and field."""
+
+    code = -120
+
+
+class OutboundFault(BandstandError):
+    """A capability has said what its contract does not allow. Its actor fails with this as the cause."""
+
+    code = -121
+
+
+class RequestFailed(BandstandError):
+    """A command or query was answered with an error."""
+
+    code = -122
+
+    type: str = ""
+    """The error's type: `Sys.Timeout`, `Sys.SchemaError`, or one of a capability's own."""
+    data: object = None
+    """What the error says: plain values, as JSON has them."""
+
+    @classmethod
+    def of(cls, request: str, type: str, data: object, message: str) -> "RequestFailed":  # noqa: A002  # its name on the wire
+        """Build the error for one request."""
+        error = cls(f"{request} was answered with {type}: {message}")
+        error.type, error.data = type, data
+        return error
+
+
+class Refused(BandstandError):
+    """Raise it in a handler of a capability to answer the request with an error. The capability lives on.
+
+    Args:
+        answer: words, which are answered as `Sys.Refused`; or a `Failure` that the capability's contract names.
+    """
+
+    code = -123
+
+    def __init__(self, answer: object) -> None:
+        super().__init__(answer)
+        self.answer = answer
+
+
+class BootFailed(BandstandError):
+    """A node did not start. What it had started was ended again; `__cause__` is what went wrong."""
+
+    code = -124
+
+    phase: str = ""
+    """The phase of the boot that has failed."""
+
+    @classmethod
+    def of(cls, phase: str, problem: str) -> "BootFailed":
+        """Build the error for one phase."""
+        error = cls(f"the node did not start: {phase} failed: {problem}")
+        error.phase = phase
+        return error
+
+
+class CannotListen(BandstandError, OSError):
+    """An adapter cannot start; says what is in the way. Nothing was left behind."""
+
+    code = -125

@@ -16,9 +16,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.once, pytest.mark.timeout(300)]
 
 
 class Tree:
-    """A copy of what the build needs, with three small hot modules so that compiling is quick.
+    """A copy of what the build needs, with four small hot modules so that compiling is quick.
 
-    `one` and `two` are the core's. `three` is the service's and knows the layout of a class of `one`.
+    `one` and `two` are the core's. `three` is the service's and knows the layout of a class of `one`. `four` is the bus's and calls
+    `three`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -32,6 +33,7 @@ class Tree:
         (package / "__init__.py").write_text('__version__ = "0.1.0"\n')
         self.core = self._package(package, "core", ("one", "two"))
         self.service = self._package(package, "service", ("three",))
+        self.bus = self._package(package, "bus", ("four",))
         for name in ("one", "two"):
             (self.core / f"{name}.py").write_text("def twice(n):\n    return n * 2\n")
             (self.core / f"{name}.pxd").write_text("cpdef long twice(long n)\n")
@@ -43,6 +45,13 @@ class Tree:
         (self.service / "three.pxd").write_text(
             "from bandstand.core.hot.one cimport Number\n\ncpdef long thrice(Number number)\n"
         )
+        (self.bus / "four.py").write_text(
+            "from bandstand.service.hot.three import thrice\n\n\ndef six_times(number):\n    return 2 * thrice(number)\n"
+        )
+        (self.bus / "four.pxd").write_text(
+            "from bandstand.core.hot.one cimport Number\nfrom bandstand.service.hot.three cimport thrice\n\n"
+            "cpdef long six_times(Number number)\n"
+        )
 
     def _package(self, package: Path, room: str, modules: tuple[str, ...]) -> Path:
         """Make a room with a hot package whose door is the real one, but for the list of modules."""
@@ -50,7 +59,7 @@ class Tree:
         hot.mkdir(parents=True)
         (package / room / "__init__.py").write_text(f"import bandstand.{room}.hot\n")
         door = (house.PACKAGE / room / "hot" / "__init__.py").read_text("utf-8")
-        start, end = door.index("MODULES = "), door.index("announce(__name__")
+        start, end = door.index("MODULES = "), door.index("announce(")
         (hot / "__init__.py").write_text(f"{door[:start]}MODULES = {modules}\n{door[end:]}")
         return hot
 
@@ -87,7 +96,7 @@ class Tree:
 
     def mode(self) -> list[object]:
         script = (
-            "import bandstand.service; from bandstand import mode; "
+            "import bandstand.bus; from bandstand import mode; "
             "print(json.dumps([mode.mode(), sorted(mode.stale_modules())]))"
         )
         result: list[object] = json.loads(self.ask(script))
@@ -112,11 +121,13 @@ def contents(tree: Tree) -> set[str]:
     return {f"{path.parts[1]}/{path.name.partition('.')[0]}{path.suffix}" for path in paths}
 
 
-MODULES = ("core/one", "core/two", "service/three")
-SOURCES = {"core/__init__.py", "service/__init__.py"} | {
+MODULES = ("core/one", "core/two", "service/three", "bus/four")
+SOURCES = {"core/__init__.py", "service/__init__.py", "bus/__init__.py"} | {
     f"{module}{suffix}" for module in MODULES for suffix in (".py", ".pxd")
 }
-EXTENSIONS = {"core/_stamp.json", "service/_stamp.json"} | {f"{module}.so" for module in MODULES}
+EXTENSIONS = {"core/_stamp.json", "service/_stamp.json", "bus/_stamp.json"} | {
+    f"{module}.so" for module in MODULES
+}
 
 
 def test_need_compiles_and_ships_sources_declarations_extensions_and_stamp(tree: Tree) -> None:
@@ -171,12 +182,13 @@ def test_auto_reports_a_failure_plainly_and_goes_on(tree: Tree, broken: str) -> 
     assert contents(tree) == SOURCES
 
 
-ONE, TWO, THREE = "bandstand.core.hot.one", "bandstand.core.hot.two", "bandstand.service.hot.three"
+ONE, TWO = "bandstand.core.hot.one", "bandstand.core.hot.two"
+THREE, FOUR = "bandstand.service.hot.three", "bandstand.bus.hot.four"
 
 
-@pytest.mark.parametrize(("broken", "stale"), [("two", [ONE, TWO, THREE]), ("three", [THREE])])
+@pytest.mark.parametrize(("broken", "stale"), [("two", [FOUR, ONE, TWO, THREE]), ("three", [FOUR, THREE])])
 def test_a_failed_auto_build_leaves_no_yesterday_behind(tree: Tree, broken: str, stale: list[str]) -> None:
-    """Not in the other package either: one half compiled and the other not would be a mixture."""
+    """Not in the other packages either: one half compiled and the other not would be a mixture."""
     assert tree.in_place(BANDSTAND_BUILD="need").returncode == 0
     assert tree.mode() == ["compiled", []]
     tree.break_declarations(broken)
@@ -198,16 +210,16 @@ def test_a_changed_source_is_compiled_again(tree: Tree) -> None:
 
 def test_a_changed_declaration_is_compiled_anew_in_the_package_above_too(tree: Tree) -> None:
     script = (
-        "from bandstand.core.hot.one import Number; from bandstand.service.hot.three import thrice; "
-        "print(thrice(Number(2)))"
+        "from bandstand.core.hot.one import Number; from bandstand.bus.hot.four import six_times; "
+        "print(six_times(Number(2)))"
     )
     assert tree.in_place(BANDSTAND_BUILD="need").returncode == 0
-    assert tree.ask(script) == "6\n"
+    assert tree.ask(script) == "12\n"
     tree.widen()
-    assert tree.mode() == ["compiled", [ONE, TWO, THREE]]
+    assert tree.mode() == ["compiled", [FOUR, ONE, TWO, THREE]]
     assert tree.in_place(BANDSTAND_BUILD="need").returncode == 0
     assert tree.mode() == ["compiled", []]
-    assert tree.ask(script) == "6\n"
+    assert tree.ask(script) == "12\n"
 
 
 def test_any_other_value_is_an_error(tree: Tree) -> None:

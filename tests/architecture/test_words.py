@@ -18,6 +18,9 @@ EMPTY = {
     "stuff",
 }
 
+# Methods that are called so because somebody else calls them: what they belong to is not ours to name.
+FOREIGN = {"get_write_buffer_size": "asyncio.Transport"}
+
 
 def test_no_module_hides_behind_an_empty_word() -> None:
     names = [
@@ -32,7 +35,11 @@ def test_no_public_function_is_a_getter_and_no_class_a_manager() -> None:
     found: list[str] = []
     for path in house.PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("get_"):
+            if (
+                isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+                and node.name.startswith("get_")
+                and node.name not in FOREIGN
+            ):
                 found.append(f"{path.name}:{node.lineno} {node.name}")
             if isinstance(node, ast.ClassDef) and node.name.endswith(
                 ("Manager", "Helper", "Util", "Utils", "Impl")

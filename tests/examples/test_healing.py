@@ -1,4 +1,4 @@
-"""The example that `make run` shows: it heals twice, gives up once, tells why, and ends well."""
+"""The example that `make tour` shows: it heals twice, gives up once, tells why, and ends well."""
 
 from __future__ import annotations
 

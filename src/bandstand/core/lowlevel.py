@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from bandstand.core.host import default_factory as new_event_loop
 from bandstand.core.hot.births import NOT_YET
 from bandstand.core.hot.cell import Family
 from bandstand.core.signals import Member
@@ -44,6 +45,7 @@ __all__ = (
     "fail_loop",
     "is_open",
     "is_supervisor",
+    "new_event_loop",
     "restart_teller_of",
     "send_system",
     "send_system_after",

@@ -1,0 +1,189 @@
+"""The client of the bus's cases: a process of its own with plain sockets, the same for every system, so that only servers differ.
+
+    python -m bench.caller requests PATH COUNT WINDOW      lines of JSON, so many of them without an answer
+    python -m bench.caller listen PATH COUNT LISTENERS     have events said, and hear all of them on so many connections
+    python -m bench.caller http PATH COUNT CONNECTIONS     the same requests over HTTP, one at a time on each connection
+
+What is sent is made before the clock starts, and what came is looked at when it has stopped: every answer must name its request, and
+every event must come once, in its order. Prints a line of JSON: the nanoseconds, how much was sent, and how much of it was answered.
+Standard library only: it runs in the peers' environment too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import selectors
+import socket
+import sys
+from collections import Counter
+from collections.abc import Sequence
+
+from bench import stopwatch
+
+KEYS = 100
+VALUES = {f"key-{number}": "hello world" for number in range(KEYS)}
+"""What every server knows."""
+BURST = 200
+"""How many events are said at a time: fewer bytes than a client may leave unread."""
+CHUNK = 1 << 18
+PATIENCE = 60
+MOMENT = 1767910000000
+
+CAUSATION = re.compile(rb'"kind":"reply"[^\n]*"causation":"([^"]*)"')
+NUMBER = re.compile(rb'"kind":"event"[^\n]*"number":(\d+)')
+
+
+def request(number: int) -> bytes:
+    return (
+        b'{"kind":"query","type":"Memory.Get","data":{"key":"key-%d"},"metadata":{"id":"%026d","timestamp":%d}}\n'
+        % (number % KEYS, number, MOMENT)
+    )
+
+
+def command(name: str, message_id: str, data: object) -> bytes:
+    message = {
+        "kind": "command",
+        "type": name,
+        "data": data,
+        "metadata": {"id": message_id, "timestamp": MOMENT},
+    }
+    return json.dumps(message).encode() + b"\n"
+
+
+def connect(path: str) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(PATIENCE)
+    connection.connect(path)
+    return connection
+
+
+def receive(connection: socket.socket) -> bytes:
+    data = connection.recv(CHUNK)
+    if not data:
+        raise ConnectionError("the server has ended the connection")
+    return data
+
+
+def answered(text: bytes, count: int) -> int:
+    """How many of the requests have exactly one answer."""
+    answers = Counter(CAUSATION.findall(text))
+    return sum(answers[b"%026d" % number] == 1 for number in range(count))
+
+
+def requests(path: str, count: int, window: int) -> tuple[int, int, int]:
+    lines = [request(number) for number in range(count)]
+    chunks: list[bytes] = []
+    got, sent = 0, window
+    with connect(path) as connection:
+        start = stopwatch.start()
+        connection.sendall(b"".join(lines[:window]))
+        while got < count:
+            data = receive(connection)
+            chunks.append(data)
+            more = data.count(b"\n")
+            got += more
+            if sent < count:
+                connection.sendall(b"".join(lines[sent : sent + more]))
+                sent += more
+        elapsed = stopwatch.since(start)
+    return elapsed, count, answered(b"".join(chunks), count)
+
+
+def listen(path: str, count: int, listeners: int) -> tuple[int, int, int]:
+    bursts = max(1, count // (listeners * BURST))
+    ears = [connect(path) for _ in range(listeners)]
+    heard: list[list[bytes]] = [[] for _ in ears]
+    for ear in ears:
+        ear.sendall(command("Syscall.Subscribe", "subscribe", {"types": ["Speaker.Said"]}))
+        receive(ear)
+    with connect(path) as speaking, selectors.DefaultSelector() as ready:
+        for number, ear in enumerate(ears):
+            ready.register(ear, selectors.EVENT_READ, number)
+        start = stopwatch.start()
+        for turn in range(bursts):
+            speaking.sendall(command("Speaker.Say", f"say-{turn}", {"first": turn * BURST, "count": BURST}))
+            _hear(ready, ears, heard, listeners * BURST)
+            receive(speaking)
+        elapsed = stopwatch.since(start)
+    for ear in ears:
+        ear.close()
+    wanted = list(range(bursts * BURST))
+    handled = sum(
+        len(wanted) for chunks in heard if [int(n) for n in NUMBER.findall(b"".join(chunks))] == wanted
+    )
+    return elapsed, listeners * len(wanted), handled
+
+
+def _hear(
+    ready: selectors.BaseSelector, ears: Sequence[socket.socket], heard: list[list[bytes]], left: int
+) -> None:
+    """Listen until so many lines have come, on all connections together."""
+    while left > 0:
+        found = ready.select(PATIENCE)
+        if not found:
+            raise TimeoutError(f"{left} events did not come")
+        for key, _ in found:
+            data = receive(ears[key.data])
+            heard[key.data].append(data)
+            left -= data.count(b"\n")
+
+
+def http(path: str, count: int, connections: int) -> tuple[int, int, int]:
+    posts = [_post(request(number).strip()) for number in range(count)]
+    bodies: list[bytes] = []
+    lines = [connect(path) for _ in range(min(connections, count))]
+    sent = len(lines)
+    parts = dict.fromkeys(lines, b"")
+    with selectors.DefaultSelector() as ready:
+        for line in lines:
+            ready.register(line, selectors.EVENT_READ, line)
+        start = stopwatch.start()
+        for line, post in zip(lines, posts, strict=False):
+            line.sendall(post)
+        while len(bodies) < count:
+            for key, _ in ready.select(PATIENCE):
+                line: socket.socket = key.data
+                parts[line] += receive(line)
+                body = _body(parts[line])
+                if body is None:
+                    continue
+                parts[line] = b""
+                bodies.append(body)
+                if sent < count:
+                    line.sendall(posts[sent])
+                    sent += 1
+        elapsed = stopwatch.since(start)
+    for line in lines:
+        line.close()
+    return elapsed, count, answered(b"\n".join(bodies), count)
+
+
+def _post(body: bytes) -> bytes:
+    head = b"POST /messages HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    return head % len(body) + body
+
+
+def _body(text: bytes) -> bytes | None:
+    """The body of a whole response; None as long as there is more to come."""
+    head, end, body = text.partition(b"\r\n\r\n")
+    if not end:
+        return None
+    length = int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
+    if not head.startswith(b"HTTP/1.1 200"):
+        raise ConnectionError(f"the server said {head[:80]!r}")
+    return body if len(body) >= length else None
+
+
+WAYS = {"requests": requests, "listen": listen, "http": http}
+
+
+def main(arguments: Sequence[str]) -> int:
+    way, path, count, many = arguments
+    total, sent, handled = WAYS[way](path, int(count), int(many))
+    print(json.dumps({"total": total, "sent": sent, "handled": handled}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,89 @@
+"""Events: one is said, and 1, 10 or 100 hear it; capabilities in the same program, or clients over the Unix socket.
+
+An operation is one event at one of those who hear it. 200 are said at a time, by a capability that is told to; then it is waited until
+all have been heard. A capability has each event decoded for itself; the bare protocol encodes an event once and writes the same
+bytes to everybody, all 200 at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from bandstand.core.host import default_factory
+from bench import calling, stopwatch
+from bench.caller import BURST
+from bench.case import Case, Outcome, Setting, Size
+
+
+def inside(setting: Setting, *, hearers: int) -> Outcome:
+    bursts = max(1, setting.size // (hearers * BURST))
+    with asyncio.Runner(loop_factory=default_factory) as runner:
+        return runner.run(_inside(bursts, hearers))
+
+
+async def _inside(bursts: int, hearers: int) -> Outcome:
+    from bandstand.bus import Capability, provide
+    from bench import lines
+
+    heard = [0] * hearers
+    sums = [0] * hearers
+
+    class Hearer(Capability):
+        """Hears."""
+
+        def __init__(self, place: int) -> None:
+            self._place = place
+
+        def said(self, msg: lines.Said) -> None:
+            heard[self._place] += 1
+            sums[self._place] += msg.number
+
+    kinds = [type(f"Hearer{place}", (Hearer,), {"__doc__": "Hears."}) for place in range(hearers)]
+    capabilities = [provide(kind, place) for place, kind in enumerate(kinds)]
+    async with lines.node(None, [lines.Speaker, *capabilities]) as node:
+        start = stopwatch.start()
+        for turn in range(bursts):
+            await node.bus.ask(lines.Say(first=turn * BURST, count=BURST))
+            while heard[-1] < (turn + 1) * BURST or min(heard) < (turn + 1) * BURST:
+                await asyncio.sleep(0)
+        elapsed = stopwatch.since(start)
+    n = bursts * BURST
+    handled = sum(count for count, total in zip(heard, sums, strict=True) if total == n * (n - 1) // 2)
+    return Outcome(total=elapsed, operations=n * hearers, sent=n * hearers, handled=handled)
+
+
+def node(setting: Setting, *, listeners: int) -> Outcome:
+    from bench import lines
+
+    return calling.drive(lines.node, "listen", setting.size, listeners)
+
+
+def echo(setting: Setting, *, listeners: int) -> Outcome:
+    from bench import lines
+
+    return calling.drive(lines.echo, "listen", setting.size, listeners)
+
+
+CASES = (
+    *(
+        Case(
+            name=f"bus-fanout-{hearers}",
+            title=f"an event to {hearers} inside",
+            what=f"an event to {hearers} capabilities that subscribe",
+            size=Size(full=100_000 if hearers == 1 else 200_000, slow=40_000, quick=hearers * BURST),
+            measures={"bus": partial(inside, hearers=hearers)},
+        )
+        for hearers in (1, 10, 100)
+    ),
+    *(
+        Case(
+            name=f"bus-listeners-{listeners}",
+            title=f"an event to {listeners} outside",
+            what=f"an event to {listeners} clients over the Unix socket that subscribe",
+            size=Size(full=100_000 if listeners == 1 else 400_000, slow=40_000, quick=listeners * BURST),
+            measures={"bus": partial(node, listeners=listeners), "echo": partial(echo, listeners=listeners)},
+        )
+        for listeners in (1, 10, 100)
+    ),
+)

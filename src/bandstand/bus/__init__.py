@@ -1,0 +1,115 @@
+"""The bus: commands, queries and events between capabilities, and with whoever connects from outside.
+
+    class Greeting(msgspec.Struct):
+        text: str
+
+    class Greet(Query[Greeting], type="Greeter.Greet"):
+        '''Say hello to somebody.'''
+
+        name: str
+
+    class Greeter(Capability):
+        '''Says hello.'''
+
+        def greet(self, msg: Greet) -> Greeting:
+            return Greeting(f"hello, {msg.name}")
+
+    async with Node([Greeter], adapters=[UnixAdapter("/run/user/1000/greeter.sock")]) as node:
+        print(await node.bus.ask(Greet(name="ada")))
+
+What a capability takes and says is declared with types, and so every message can be checked, described and called by anybody: a
+shell, another program, a language model. Each command and query gets exactly one answer, whatever happens. What the room promises is
+written down in `docs/semantics.md`.
+
+How the room is laid out: `frame` is the envelope, `wire` writes it as JSON, `faults` are the errors of the runtime's own. `contracts` has what may be
+said, as types: message classes, capabilities, schemas, descriptions. `outlet` is what a capability says things by, `worker` and
+`buffered` the shape for those who bring their own object. `router` is the actor that everything passes, whose hot half is in `hot`; `gate` lets clients
+in, `fanout` hands out events, `schedule` sends later, `ward` looks after capabilities, each of which has a `seat` with somebody who does its work:
+`performers`, `hosting`. `backstage` is what the capabilities of the runtime's own see: `syscall`, `timer`; `memory` is the reference of all others; `pulse` ticks. `tap`
+watches, `books` counts; `lineage` knows which message is at hand, `origin` who asked. `adapters` connect with the world, as `ports` says; `client` is the other end of the line. `node` joins it all, `serving` makes a
+program of it, `loading` finds what to serve.
+"""
+
+from bandstand.bus.adapters.limits import Limits as Limits
+from bandstand.bus.adapters.stdio import PipeAdapter as PipeAdapter
+from bandstand.bus.adapters.tcp import TcpAdapter as TcpAdapter
+from bandstand.bus.adapters.unix import UnixAdapter as UnixAdapter
+from bandstand.bus.books import Stats as Stats
+from bandstand.bus.buffered import BufferedWorker as BufferedWorker
+from bandstand.bus.config import NodeConfig as NodeConfig
+from bandstand.bus.contracts.blueprint import Blueprint as Blueprint
+from bandstand.bus.contracts.capability import Capability as Capability
+from bandstand.bus.contracts.capability import Provision as Provision
+from bandstand.bus.contracts.capability import provide as provide
+from bandstand.bus.contracts.contract import Contract as Contract
+from bandstand.bus.contracts.contract import RestartPolicy as RestartPolicy
+from bandstand.bus.contracts.messages import Command as Command
+from bandstand.bus.contracts.messages import Event as Event
+from bandstand.bus.contracts.messages import Failure as Failure
+from bandstand.bus.contracts.messages import Message as Message
+from bandstand.bus.contracts.messages import Query as Query
+from bandstand.bus.faults import Fault as Fault
+from bandstand.bus.frame import Frame as Frame
+from bandstand.bus.frame import Kind as Kind
+from bandstand.bus.frame import Metadata as Metadata
+from bandstand.bus.hot.log import MemoryLog as MemoryLog
+from bandstand.bus.loading import load_capabilities as load_capabilities
+from bandstand.bus.memory import Memory as Memory
+from bandstand.bus.node import Node as Node
+from bandstand.bus.outlet import Outlet as Outlet
+from bandstand.bus.ports import Adapter as Adapter
+from bandstand.bus.ports import Ingress as Ingress
+from bandstand.bus.ports import Line as Line
+from bandstand.bus.ports import Log as Log
+from bandstand.bus.serving import Service as Service
+from bandstand.bus.serving import serve as serve
+from bandstand.bus.summary import BootSummary as BootSummary
+from bandstand.bus.tap import Filter as Filter
+from bandstand.bus.tap import Tap as Tap
+from bandstand.bus.worker import ErrorEvent as ErrorEvent
+from bandstand.bus.worker import Listeners as Listeners
+from bandstand.bus.worker import MessageEvent as MessageEvent
+from bandstand.bus.worker import Worker as Worker
+
+__all__ = (
+    "Adapter",
+    "Blueprint",
+    "BootSummary",
+    "BufferedWorker",
+    "Capability",
+    "Command",
+    "Contract",
+    "ErrorEvent",
+    "Event",
+    "Failure",
+    "Fault",
+    "Filter",
+    "Frame",
+    "Ingress",
+    "Kind",
+    "Limits",
+    "Line",
+    "Listeners",
+    "Log",
+    "Memory",
+    "MemoryLog",
+    "Message",
+    "MessageEvent",
+    "Metadata",
+    "Node",
+    "NodeConfig",
+    "Outlet",
+    "PipeAdapter",
+    "Provision",
+    "Query",
+    "RestartPolicy",
+    "Service",
+    "Stats",
+    "Tap",
+    "TcpAdapter",
+    "UnixAdapter",
+    "Worker",
+    "load_capabilities",
+    "provide",
+    "serve",
+)

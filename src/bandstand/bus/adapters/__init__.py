@@ -1,0 +1,12 @@
+"""What connects a node with the world: lines of JSON over Unix sockets, TCP, and standard input.
+
+`unix`, `tcp` and `stdio` are the adapters; `listening` is what the two for sockets have in common, `descriptors` what makes a transport of
+two pipes. `ndjson` is one client; `intake` is its way in, on credit; `cutting` makes lines of bytes, and `limits` says how much is too much.
+"""
+
+from bandstand.bus.adapters.limits import Limits as Limits
+from bandstand.bus.adapters.stdio import PipeAdapter as PipeAdapter
+from bandstand.bus.adapters.tcp import TcpAdapter as TcpAdapter
+from bandstand.bus.adapters.unix import UnixAdapter as UnixAdapter
+
+__all__ = ("Limits", "PipeAdapter", "TcpAdapter", "UnixAdapter")

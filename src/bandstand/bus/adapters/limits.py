@@ -1,0 +1,35 @@
+"""How much one client may ask of a node, before it has to wait or is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bandstand.errors import InvalidArgument
+
+__all__ = ("Limits",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much one client may ask of a node.
+
+    Raises:
+        InvalidArgument: a value can never work; the message names the field.
+    """
+
+    line_bytes: int = 1024 * 1024
+    """The longest line; a longer one is answered with an error, and skipped."""
+    window: int = 512
+    """How many of its requests may be without an answer; it is not read from until there are fewer."""
+    write_high: int = 256 * 1024
+    """How many bytes of answers may wait for it; it is not read from, and gets no events, until it has taken most of them."""
+
+    def __post_init__(self) -> None:
+        self._check("line_bytes", self.line_bytes, 64, 1 << 30)
+        self._check("window", self.window, 1, 1 << 20)
+        self._check("write_high", self.write_high, 1, 1 << 30)
+
+    @staticmethod
+    def _check(field: str, value: object, least: int, most: int) -> None:
+        if type(value) is not int or not least <= value <= most:
+            raise InvalidArgument(f"Limits: {field} is {value!r}: pass an int from {least} to {most}")

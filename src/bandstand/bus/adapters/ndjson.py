@@ -1,0 +1,245 @@
+"""One client that speaks NDJSON: lines of JSON in, lines of JSON out.
+
+What it says goes to its `Intake`. As long as there is something that the intake cannot hand in, the client is not read from: so a
+client that asks faster than it is answered fills the buffers of the operating system, and then has to wait. An answer, room in
+the node, and a client that takes what was written to it: each of them makes the intake go on.
+
+However we are told to go on, we do so in a call of our own from the event loop: nobody who delivers an answer finds himself inside
+the reading of the next request. The same call writes what was delivered since the last one, as one piece.
+
+A client may have said all it has to say and still want its answers: it is let go when it has them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast, final
+
+from bandstand.bus.adapters.intake import Intake
+from bandstand.bus.wire import write_frame
+
+if TYPE_CHECKING:
+    from bandstand.bus.adapters.limits import Limits
+    from bandstand.bus.frame import Frame
+    from bandstand.bus.ports import Ingress
+
+__all__ = ("NdjsonLine",)
+
+# The last event that was written, and how: it usually goes to many clients, one after the other.
+_last_event: list[tuple[Frame | None, bytes]] = [(None, b"")]
+
+
+@final
+class NdjsonLine(asyncio.Protocol):
+    """One client, over any transport of asyncio's. It is a `Line` for the node, and a protocol for the event loop.
+
+    Args:
+        ingress: where what it says is handed in.
+        limits: how much it may ask.
+        name: for people.
+        is_welcome: asked when the client is there; False if it is too late for clients.
+        end: called when it is gone.
+        closes_at_eof: whether a client that will say nothing more is let go as soon as it has all its answers.
+    """
+
+    def __init__(
+        self,
+        ingress: Ingress,
+        limits: Limits,
+        name: str,
+        *,
+        is_welcome: Callable[[], bool],
+        end: Callable[[NdjsonLine], None],
+        closes_at_eof: bool = True,
+    ) -> None:
+        self.name = name
+        self.is_writable = True
+        self._ingress = ingress
+        self._write_high = limits.write_high
+        self._is_welcome = is_welcome
+        self._end = end
+        self._closes_at_eof = closes_at_eof
+        self._event_loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._intake = Intake(self, ingress, limits)
+        # What was delivered and not written yet.
+        self._out: list[bytes] = []
+        self._out_bytes = 0
+        self._has_begun = False
+        # The intake may have more than it could hand in.
+        self._is_blocked = False
+        self._is_paused = False
+        self._is_woken = False
+        self._is_at_eof = False
+        # Nothing more can be written to it.
+        self._is_gone = False
+
+    # --- for the node -------------------------------------------------------------------------------------------------
+
+    def deliver(self, frame: Frame, *, settles: bool) -> None:
+        """Write a frame to the client, soon."""
+        if settles:
+            self._intake.in_flight -= 1
+        if self._is_gone:
+            return
+        line = write_frame(frame) if settles else _write_event(frame)
+        self._out.append(line)
+        self._out_bytes += len(line)
+        if self._out_bytes > self._write_high:
+            # So much at once must not wait: only the transport can tell that it is too much.
+            self._flush()
+        if not self._is_woken:
+            self.resume()
+
+    def resume(self) -> None:
+        """Go on with what was not handed in, soon."""
+        if not self._is_woken:
+            self._is_woken = True
+            self._event_loop.call_soon(self._wake)
+
+    # --- for its adapter ----------------------------------------------------------------------------------------------
+
+    @property
+    def can_produce(self) -> bool:
+        """Whether anything can still come from it."""
+        return not (self._intake.is_stopped or (self._is_at_eof and not self._is_blocked))
+
+    @property
+    def is_flushed(self) -> bool:
+        """Whether all that was delivered has been given to the operating system."""
+        return not self._out and (self._transport is None or not self._transport.get_write_buffer_size())
+
+    def stop(self) -> None:
+        """Take in nothing more, not even what was read already."""
+        self._intake.stop()
+        self._is_blocked = False
+        self._pause()
+        self._close_if_done()
+
+    def close(self) -> None:
+        """Write what was delivered, then end the connection."""
+        self._flush()
+        self._is_gone = True
+        self._intake.stop()
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """End the connection now."""
+        self._is_gone = True
+        self._intake.stop()
+        if self._transport is not None:
+            self._transport.abort()
+
+    # --- for the event loop -------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The client is there."""
+        # A cast: uvloop's transports derive from none of asyncio's.
+        self._transport = cast("asyncio.Transport", transport)
+        self._has_begun = self._is_welcome()
+        if not self._has_begun:
+            self.abort()
+            return
+        self._transport.set_write_buffer_limits(high=self._write_high)
+        self._ingress.open(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # why it is gone makes no difference
+        """The client is gone."""
+        self._is_gone = True
+        self._is_blocked = False
+        self._transport = None
+        self._intake.stop()
+        self._out.clear()
+        self._end(self)
+        if self._has_begun:
+            self._ingress.close(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Some more bytes."""
+        self._intake.feed(data)
+        # While it is blocked, they were under way when reading was paused.
+        if not self._is_blocked:
+            self._go_on()
+
+    def eof_received(self) -> bool:
+        """The client will say nothing more; it still gets its answers."""
+        self._is_at_eof = True
+        self._intake.end()
+        if not self._is_blocked:
+            self._go_on()
+        return True
+
+    def pause_writing(self) -> None:
+        """The client does not take what was written."""
+        self.is_writable = False
+
+    def resume_writing(self) -> None:
+        """It has taken most of it."""
+        self.is_writable = True
+        self._ingress.drained(self)
+        self.resume()
+
+    # --- the way in ---------------------------------------------------------------------------------------------------
+
+    def _go_on(self) -> None:
+        """Hand in as much as can be, and read on if that was all."""
+        try:
+            is_all = self._intake.hand_in()
+        except BaseException:  # the node has failed, not the client; but what it had said cannot be made good
+            self.abort()
+            raise
+        self._is_blocked = not is_all and not self._intake.is_stopped
+        if self._is_blocked:
+            self._pause()
+            return
+        if (
+            self._is_paused
+            and not (self._is_at_eof or self._intake.is_stopped)
+            and self._transport is not None
+        ):
+            self._is_paused = False
+            self._transport.resume_reading()
+        self._close_if_done()
+
+    def _pause(self) -> None:
+        # Not after its end: a transport that is asked to read again would find the end once more.
+        if not self._is_paused and not self._is_at_eof and self._transport is not None:
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    # --- the way out --------------------------------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        self._is_woken = False
+        if self._out:
+            self._flush()
+        if self._is_blocked:
+            self._go_on()
+        else:
+            self._close_if_done()
+
+    def _flush(self) -> None:
+        out = self._out
+        if out and self._transport is not None:
+            # The end of the last line.
+            out.append(b"")
+            data = b"\n".join(out)
+            out.clear()
+            self._out_bytes = 0
+            self._transport.write(data)
+
+    def _close_if_done(self) -> None:
+        if not self._is_at_eof or not self._closes_at_eof:
+            return
+        if self._intake.in_flight <= 0 and not (self._is_blocked or self._is_gone):
+            self.close()
+
+
+def _write_event(frame: Frame) -> bytes:
+    last, line = _last_event[0]
+    if last is not frame:
+        line = write_frame(frame)
+        _last_event[0] = (frame, line)
+    return line

@@ -1,0 +1,63 @@
+"""How a node is set up: frozen, and checked before anything starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bandstand.bus.frame import LONGEST_TIMEOUT_MS
+from bandstand.errors import InvalidArgument
+
+__all__ = ("NodeConfig",)
+
+# More would fit into no memory, and a mailbox cannot have more slots.
+MOST = 1 << 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeConfig:
+    """The limits of a node.
+
+    Raises:
+        InvalidArgument: a value can never work. The message names the field.
+    """
+
+    timeout_ms: int = 30_000
+    """How long a command or query may take if neither it nor its capability says otherwise."""
+    max_in_flight: int = 8192
+    """How many requests and events of clients are taken in before adapters have to wait."""
+    max_inside: int = 8192
+    """How many requests of capabilities may be under way, and how many events of theirs may wait to be routed."""
+    max_timers: int = 10_000
+    """How many messages may be scheduled."""
+    mailbox_cap: int = 1024
+    """How many messages may wait for a capability, if its contract does not say."""
+    health_ms: int = 10_000
+    """How often a `Sys.HealthTick` is published; 0 for never."""
+    drain_ms: int = 5000
+    """How long a stopping node waits for requests that are under way."""
+    flush_ms: int = 5000
+    """How long it then waits for clients to take what was written to them."""
+
+    def __post_init__(self) -> None:
+        self._check("timeout_ms", 1, LONGEST_TIMEOUT_MS)
+        self._check("max_in_flight", 1, MOST)
+        self._check("max_inside", 1, MOST)
+        self._check("max_timers", 0, MOST)
+        self._check("mailbox_cap", 8, MOST)
+        self._check("health_ms", 0, LONGEST_TIMEOUT_MS)
+        self._check("drain_ms", 0, LONGEST_TIMEOUT_MS)
+        self._check("flush_ms", 0, LONGEST_TIMEOUT_MS)
+
+    def _check(self, field: str, least: int, most: int) -> None:
+        value: object = getattr(self, field)
+        if type(value) is not int or not least <= value <= most:
+            raise InvalidArgument(f"NodeConfig: {field} is {value!r}: pass an int from {least} to {most}")
+
+    @property
+    def router_cap(self) -> int:
+        """Slots for the router's mailbox: enough for whatever may be under way at once, so that it is never full.
+
+        A request has one slot at most, as itself or as its answer: whoever admits it reserves room for the answer. On the
+        other lane it has one at most for its deadline.
+        """
+        return self.max_in_flight + 2 * self.max_inside + self.max_timers + 256

@@ -1,0 +1,98 @@
+"""What a capability may call itself and its messages. The names of the runtime's own are not for everybody."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+from bandstand.bus.contracts.contract import Contract, RestartPolicy
+from bandstand.bus.contracts.discover import Branch
+from bandstand.bus.contracts.messages import TYPE_NAME
+from bandstand.bus.frame import LONGEST_TIMEOUT_MS
+from bandstand.errors import BadContract
+
+__all__ = ("check_contract", "check_inbound", "check_options", "check_outbound", "check_subscribes")
+
+ID: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)*")
+LARGEST_CAP: Final = 1_000_000_000
+
+SYSTEM: Final = "Sys."
+"""What the types of the runtime's own errors and events begin with."""
+BUILTIN: Final = ("Syscall.", "Timer.")
+"""What the types of the built-in capabilities begin with."""
+
+
+# Any, here and below: whether the values are of the right type is what is found out.
+def check_options(where: str, name: Any, policy: Any, mailbox_cap: Any, timeout_ms: Any) -> None:
+    """Refuse a name or options that have no sense."""
+    if not isinstance(name, str) or not ID.fullmatch(name):
+        raise BadContract(
+            f"{where}: id is {name!r}: use letters, digits and dashes, beginning with a letter, as 'Memory'"
+        )
+    if not isinstance(policy, RestartPolicy):
+        raise BadContract(f"{where}: policy is {policy!r}: pass a RestartPolicy")
+    for option, value, most in (
+        ("mailbox_cap", mailbox_cap, LARGEST_CAP),
+        ("timeout_ms", timeout_ms, LONGEST_TIMEOUT_MS),
+    ):
+        if value is not None and (type(value) is not int or not 1 <= value <= most):
+            raise BadContract(
+                f"{where}: {option} is {value!r}: pass an int from 1 to {most}, or None for the node's default"
+            )
+
+
+def check_contract(contract: Contract, where: str) -> None:
+    """Refuse a contract that cannot be read on."""
+    check_options(where, contract.id, contract.policy, contract.mailbox_cap, contract.timeout_ms)
+    said: object = contract.description
+    if not isinstance(said, str) or not said.strip():
+        raise BadContract(f"{where}: description is {said!r}: say in a sentence what it is for")
+    if not callable(contract.spawn):
+        raise BadContract(
+            f"{where}: spawn is {contract.spawn!r}: pass a function without arguments that makes the worker"
+        )
+
+
+def check_inbound(branch: Branch, where: str, *, is_builtin: bool) -> None:
+    """Refuse to handle what is the runtime's own, and what nobody can be sent."""
+    if branch.kind == "event":
+        # Listening takes nothing from anybody.
+        return
+    if branch.kind not in {"command", "query"}:
+        raise BadContract(
+            f"{where}: {branch.kind} {branch.type} cannot be taken: answers go to whoever has asked; take commands, queries "
+            f"and events"
+        )
+    if branch.type.startswith(SYSTEM) or (branch.type.startswith(BUILTIN) and not is_builtin):
+        raise BadContract(
+            f"{where}: {branch.type} cannot be handled: types that begin with {', '.join((SYSTEM, *BUILTIN))} are the "
+            f"runtime's own; choose another first word"
+        )
+
+
+def check_outbound(branch: Branch, where: str, *, is_builtin: bool) -> None:
+    """Refuse to say what only the runtime says."""
+    is_request = branch.kind in {"command", "query"}
+    is_own = branch.type.startswith(SYSTEM) or (branch.type.startswith(BUILTIN) and not is_request)
+    if is_own and not is_builtin:
+        raise BadContract(
+            f"{where}: outbound has {branch.kind} {branch.type}: types that begin with {', '.join((SYSTEM, *BUILTIN))} are the "
+            f"runtime's own; choose another first word"
+        )
+
+
+def check_subscribes(types: Any, where: str) -> tuple[str, ...]:
+    """The types of events that a capability listens to.
+
+    Raises:
+        BadContract: they are none.
+    """
+    if isinstance(types, str) or not isinstance(types, Sequence):
+        raise BadContract(f"{where}: subscribes is {types!r}: pass a list of types, as ['Memory.Changed']")
+    for name in cast("Sequence[object]", types):
+        if not isinstance(name, str) or not TYPE_NAME.fullmatch(name):
+            raise BadContract(
+                f"{where}: subscribes has {name!r}: pass words with dots between them, as 'Memory.Changed'"
+            )
+    return tuple(dict.fromkeys(cast("Sequence[str]", types)))

@@ -1,0 +1,110 @@
+"""Message classes: what may be said, as types.
+
+    class Value(msgspec.Struct):
+        value: Json
+
+    class Get(Query[Value], type="Memory.Get"):
+        '''Read what lies under a key.'''
+
+        key: str
+
+A message class is a `msgspec.Struct` that knows its kind and its type. Its fields are the message's `data`; what is written in the
+brackets is the type of the reply, so that `await outlet.ask(Get(key="a"))` is known to be a `Value`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar, Generic, TypeVar, dataclass_transform
+
+import msgspec
+from msgspec import Struct, StructMeta
+
+from bandstand.bus.frame import Kind, Metadata
+from bandstand.errors import BadContract
+
+__all__ = ("TYPE_NAME", "Command", "Event", "Failure", "Message", "Query", "Request", "Spoken")
+
+Reply_co = TypeVar("Reply_co", covariant=True)
+
+TYPE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)+")
+"""What a type is called: words with dots between them, as `Memory.Set`."""
+
+
+@dataclass_transform(field_specifiers=(msgspec.field,))
+class SpokenMeta(StructMeta):
+    """Gives a class of messages its `type`; all other keywords are those of `msgspec.Struct`."""
+
+    # Any: this is how a metaclass is called, and the options of a Struct are msgspec's affair.
+    def __new__(
+        cls,
+        name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, Any],
+        *,
+        type: str = "",  # noqa: A002  # its name on the wire
+        **options: Any,
+    ) -> Any:
+        """Make the class.
+
+        Raises:
+            BadContract: the type is no name.
+        """
+        if type and not TYPE_NAME.fullmatch(type):
+            raise BadContract(
+                f"class {name}: type is {type!r}: pass words with dots between them, as 'Memory.Set'"
+            )
+        made: Any = super().__new__(cls, name, bases, namespace, **options)
+        made.message_type = type
+        return made
+
+
+class Spoken(Struct, metaclass=SpokenMeta):
+    """What every message class is. Derive from `Command`, `Query`, `Event` or `Failure`."""
+
+    message_kind: ClassVar[Kind | None] = None
+    """Its kind on the wire."""
+    message_type: ClassVar[str] = ""
+    """Its type on the wire."""
+
+
+# The metaclass is said again, here and below, so that type checkers let a class that derives from one of these be frozen.
+class Request(Spoken, Generic[Reply_co], metaclass=SpokenMeta):
+    """What is owed an answer: a `Command` or a `Query`."""
+
+
+class Command(Request[Reply_co], Generic[Reply_co], metaclass=SpokenMeta):
+    """A wish: something is to be done. Exactly one capability handles it, and answers with a `Reply` or an error."""
+
+    message_kind = "command"
+
+
+class Query(Request[Reply_co], Generic[Reply_co], metaclass=SpokenMeta):
+    """A question: something is to be told, and nothing to be changed. Exactly one capability answers it."""
+
+    message_kind = "query"
+
+
+class Event(Spoken, metaclass=SpokenMeta):
+    """A fact: something has happened. Every capability and client that subscribes to it gets a copy of its own."""
+
+    message_kind = "event"
+
+
+class Failure(Spoken, metaclass=SpokenMeta):
+    """An error that a capability answers with on purpose: `raise Refused(NotFound(...))`."""
+
+    message_kind = "error"
+
+
+class Message(Struct, kw_only=True):
+    """A whole message with its data decoded: what a Worker is given and gives back.
+
+    In a message that a capability gives back, the runtime sets the id, the time, the causation and the correlation.
+    """
+
+    kind: Kind
+    type: str
+    # Any: what the data is depends on the type, which only a contract knows.
+    data: Any = msgspec.field(default_factory=dict[str, Any])
+    metadata: Metadata | None = None

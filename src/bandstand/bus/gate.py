@@ -1,0 +1,217 @@
+"""The gate: what adapters hand in, by whom, and how much at a time.
+
+A client has a line, and a place here: what it subscribes to, and how many events it has missed. A request is taken in only if there
+is credit for it; a line that had to wait is told when there is some again, in the order in which they came.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Raw, Struct
+
+from bandstand.bus.faults import SCHEMA_ERROR, SHUTTING_DOWN
+from bandstand.bus.frame import Frame, Metadata
+from bandstand.bus.hot.pending import Pending
+from bandstand.bus.tap import Filter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bandstand.bus.fanout import Fanout
+    from bandstand.bus.ports import Line
+    from bandstand.bus.router import Router
+    from bandstand.errors import BadMessage
+
+__all__ = ("Client", "Gate", "Lagged")
+
+
+class Lagged(Struct):
+    """The data of `Sys.Lagged`, which a client gets that did not keep up with its events."""
+
+    missed: int
+    """How many events it has not got since the last one it did."""
+
+
+class Client:
+    """A client, from when its line opens until it closes."""
+
+    __slots__ = ("_gate", "_where", "is_open", "line", "missed", "wants")
+
+    def __init__(self, gate: Gate, line: Line) -> None:
+        self._gate = gate
+        self.line = line
+        self.is_open = True
+        self.wants: frozenset[str] = frozenset()
+        """The types of events it has subscribed to, or the beginnings of such, as `Memory.*`."""
+        self.missed = 0
+        self._where: Filter | None = None
+
+    def settle(self, frame: Frame, settles: bool, /) -> bool:
+        """Write an answer to it; False if it is gone."""
+        if self.is_open:
+            self.line.deliver(frame, settles=settles)
+        return self.is_open
+
+    def subscribe(self, types: Iterable[str]) -> None:
+        """Have it listen to these, and to nothing else."""
+        self.wants = frozenset(types)
+        self._where = Filter(types=self.wants) if self.wants else None
+
+    def hears(self, frame: Frame) -> bool:
+        """Whether it listens to this."""
+        return self._where is not None and self._where.matches(frame)
+
+    def publish(self, frame: Frame) -> None:
+        """Write an event to it, if it keeps up; else it is told later how many it has missed."""
+        if not self.is_open:
+            return
+        if not self.line.is_writable:
+            self.missed += 1
+            self._gate.count_lag()
+            return
+        self.catch_up()
+        self.line.deliver(frame, settles=False)
+
+    def catch_up(self) -> None:
+        """Tell it how many events it has missed, if any."""
+        if self.missed:
+            missed, self.missed = self.missed, 0
+            self.line.deliver(self._gate.lagged(missed), settles=False)
+
+
+class Gate:
+    """A node's `Ingress`."""
+
+    __slots__ = ("_clients", "_fanout", "_is_locked", "_router", "_waiting")
+
+    def __init__(self, router: Router, fanout: Fanout) -> None:
+        self._router = router
+        self._fanout = fanout
+        # Until the node has said that it is ready, clients wait.
+        self._is_locked = True
+        self._clients: dict[Line, Client] = {}
+        # In their order; a line waits once.
+        self._waiting: dict[Line, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    # -- Ingress ---------------------------------------------------------------------------------------------------------------
+
+    def open(self, line: Line) -> None:
+        """A client is there."""
+        self._clients[line] = Client(self, line)
+
+    def admit(self, line: Line, frame: Frame) -> bool:
+        """Take in what a client says; False if there is no credit now."""
+        if self._is_locked:
+            return self._wait(line)
+        router = self._router
+        client = self._clients[line]
+        kind = frame.kind
+        if kind in {"command", "query"}:
+            if router.is_draining:
+                self._turn_away(client, frame)
+            elif not router.submit(Pending(client, frame, router.clients, True)):  # noqa: FBT003  # by position: it is hot
+                return self._wait(line)
+            return True
+        if kind == "event":
+            purse = router.clients
+            if purse.used >= purse.limit:
+                return self._wait(line)
+            purse.used += 1
+            router.post(Said(client, frame))
+            return True
+        router.books.refused += 1
+        said = f"{frame.type}: a {kind} is the node's to give: send a command, a query or an event"
+        line.deliver(router.faults.make(SCHEMA_ERROR, said, request=frame, path="$.kind"), settles=False)
+        return True
+
+    def refuse(self, line: Line, problem: BadMessage) -> None:
+        """Answer what was no message."""
+        router = self._router
+        router.books.refused += 1
+        fault = router.faults.make(
+            SCHEMA_ERROR, str(problem), request_id=problem.request_id, path=problem.path or None
+        )
+        line.deliver(fault, settles=False)
+
+    def drained(self, line: Line) -> None:
+        """A line can be written to again."""
+        client = self._clients.get(line)
+        if client is not None:
+            client.catch_up()
+
+    def close(self, line: Line) -> None:
+        """A client is gone."""
+        client = self._clients.pop(line, None)
+        if client is not None:
+            client.is_open = False
+            if client.wants:
+                client.subscribe(())
+                self._fanout.listen(client)
+
+    def unlock(self) -> None:
+        """Let clients in."""
+        self._is_locked = False
+        self._give_credit()
+
+    # -- credit ----------------------------------------------------------------------------------------------------------------
+
+    def _wait(self, line: Line) -> bool:
+        self._waiting[line] = None
+        self._router.on_credit = self._give_credit
+        return False
+
+    def _give_credit(self) -> None:
+        """There may be credit again: those who waited longest go on first."""
+        purse, waiting = self._router.clients, self._waiting
+        for line in list(waiting):
+            if purse.used >= purse.limit:
+                return
+            del waiting[line]
+            if line in self._clients:
+                line.resume()
+        if not waiting:
+            self._router.on_credit = None
+
+    # -- said to clients -------------------------------------------------------------------------------------------------------
+
+    def route_event(self, said: Said) -> None:
+        """An event of a client has its turn."""
+        self._router.clients.used -= 1
+        self._fanout.pass_on(said.frame, said)
+        if self._router.on_credit is not None:
+            self._router.on_credit()
+
+    def _turn_away(self, client: Client, frame: Frame) -> None:
+        self._router.books.refused += 1
+        client.line.deliver(
+            self._router.faults.make(SHUTTING_DOWN, "the node is stopping", request=frame), settles=True
+        )
+
+    def count_lag(self) -> None:
+        """An event was not written to a client that does not keep up."""
+        self._router.books.lagged += 1
+
+    def lagged(self, missed: int) -> Frame:
+        """What a client is told that has missed something."""
+        ids = self._router.ids
+        return Frame(
+            kind="event",
+            type="Sys.Lagged",
+            data=Raw(msgspec.json.encode(Lagged(missed))),
+            metadata=Metadata(ids(), ids.last_ms),
+        )
+
+
+class Said:
+    """An event of a client, on its way to the router."""
+
+    __slots__ = ("frame", "origin")
+
+    def __init__(self, origin: Client, frame: Frame) -> None:
+        self.origin = origin
+        self.frame = frame

@@ -1,0 +1,74 @@
+"""What is on its way to a handler: a request that is owed an answer, or an event that is not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from bandstand.bus.frame import Frame
+    from bandstand.bus.hot.purse import Purse
+    from bandstand.bus.hot.route import Route
+    from bandstand.bus.origin import Origin
+    from bandstand.core import TimerId
+
+Count: TypeAlias = int
+Flag: TypeAlias = bool
+
+
+class Pending:
+    """A request, from the moment it is taken in until its one answer has gone out.
+
+    Its stage (see `numbers`) only ever goes forward; the one who sets it to `DONE` sends the answer. So there is exactly one.
+    """
+
+    __slots__ = (
+        "frame",
+        "is_answered",
+        "is_begun",
+        "origin",
+        "parent",
+        "payload",
+        "purse",
+        "route",
+        "settles",
+        "stage",
+        "timer",
+    )
+
+    def __init__(
+        self,
+        origin: Origin,
+        frame: Frame,
+        purse: Purse,
+        settles: Flag,
+        parent: Pending | Delivery | None = None,
+    ) -> None:
+        self.origin = origin
+        self.frame = frame
+        # Where it was paid from; gets it back in the end.
+        self.purse = purse
+        # Whether the answer gives a client its credit back.
+        self.settles = settles
+        # The message whose handler waits for this one.
+        self.parent = parent
+        self.stage: Count = 0
+        # Whether an answer is on its way through the router: a second one need not set out.
+        self.is_answered: Flag = False
+        # Whether a handler has begun with it.
+        self.is_begun: Flag = False
+        self.route: Route | None = None
+        # Any: its type is known to the capability that declared it.
+        self.payload: Any = None
+        self.timer: TimerId | None = None
+
+
+class Delivery:
+    """An event on its way to one subscriber, with a copy of its data for that one alone."""
+
+    __slots__ = ("frame", "payload", "route")
+
+    # Any: as for `Pending`.
+    def __init__(self, frame: Frame, route: Route, payload: Any) -> None:
+        self.frame = frame
+        self.route = route
+        self.payload = payload

@@ -1,0 +1,3 @@
+cdef class Purse:
+    cdef readonly Py_ssize_t limit
+    cdef public Py_ssize_t used

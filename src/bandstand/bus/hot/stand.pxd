@@ -1,0 +1,34 @@
+cimport cython
+from bandstand.core.hot.ids cimport ActorId
+from bandstand.bus.hot.idmaker cimport IdMaker
+from bandstand.bus.hot.pending cimport Delivery, Pending
+from bandstand.bus.hot.route cimport Route
+from bandstand.bus.hot.switch cimport Switch
+
+cdef int DONE
+cdef object Frame
+cdef object Metadata
+cdef object AT_HAND
+
+cdef class Stand:
+    cdef readonly Switch switch
+    cdef public ActorId actor
+    cdef public object at_hand
+    cdef public object sync_item
+    cdef public long long handled
+    cdef public tuple handlers
+    cdef public object held
+    cdef set _plain
+
+    @cython.locals(pending=Pending, delivery=Delivery, route=Route)
+    cpdef object behave(self, object ctx, object item)
+    cdef bint _is_coroutine(self, object kind) except -1
+    @cython.locals(pending=Pending, route=Route)
+    cpdef object reply(self, object item, object value)
+    @cython.locals(pending=Pending, ids=IdMaker)
+    cpdef object answer(self, object item, str kind, str type_name, object data)
+    cpdef object take_held(self)
+    cpdef object perform(self, object item)
+    cpdef object await_result(self, object item, object result)
+    cpdef object refuse(self, object item, object refusal)
+    cpdef object check_silence(self, object item, object value)

@@ -1,0 +1,58 @@
+cimport cython
+from bandstand.core.hot.desk cimport Desk
+from bandstand.core.hot.ids cimport ActorId
+from bandstand.core.hot.wheel cimport Timer
+from bandstand.bus.hot.idmaker cimport IdMaker
+from bandstand.bus.hot.pending cimport Pending
+from bandstand.bus.hot.purse cimport Purse
+from bandstand.bus.hot.route cimport Route
+from bandstand.bus.hot.stand cimport Stand
+from bandstand.bus.hot.tally cimport Tally
+
+cdef int ACCEPTED
+cdef int CONTROL
+cdef int DATA
+cdef int DONE
+cdef int NEW
+cdef int ROUTED
+cdef object Frame
+
+cdef class Switch:
+    cdef readonly Desk loop
+    cdef public ActorId actor
+    cdef readonly IdMaker ids
+    cdef readonly Tally books
+    cdef readonly object taps
+    cdef readonly Purse outputs
+    cdef public object on_credit
+    cdef public object on_event
+    cdef dict _commands
+    cdef dict _queries
+    cdef set _open
+    cdef object _write_down
+
+    cpdef object install(self, str kind, Route route)
+    cpdef Route find(self, str kind, str type_name)
+    cpdef object note(self, object frame, str destination)
+    cpdef list open_requests(self)
+    cpdef Py_ssize_t count_open(self) except -1
+    cpdef object post(self, object item)
+    @cython.locals(purse=Purse)
+    cpdef bint submit(self, Pending pending) except -1
+    cpdef bint post_event(self, object frame) except -1
+    cpdef object answer(self, Pending pending, object frame)
+    @cython.locals(pending=Pending)
+    cpdef object turn(self, object ctx, object item)
+    @cython.locals(route=Route, seat=Stand)
+    cpdef object _take(self, Pending pending)
+    cpdef object conclude(self, Pending pending, object frame)
+    @cython.locals(timer=Timer)
+    cpdef object close(self, Pending pending)
+    cpdef object take_otherwise(self, object item)
+    cpdef object fail_unrouted(self, Pending pending)
+    cpdef object fail_unread(self, Pending pending, object problem)
+    cpdef object dispatch_otherwise(self, Stand seat, Pending pending)
+    cpdef bint closes_circle(self, Pending pending) except -1
+    cpdef object expire(self, Pending pending)
+    cpdef object leave_unsettled(self, Pending pending, object frame)
+    cpdef object count_failure(self, str type_name)

@@ -1,0 +1,258 @@
+"""The switch: what every request passes, from when it is let in until its one answer has gone out.
+
+It is the hot half of the router, which derives from it and does what is rare: everything that goes wrong. Messages come by the lanes
+of the router's actor, and are told apart by their class, the frequent ones first:
+
+    Pending   a request to be routed; or, if it has been routed already, its deadline
+    tuple     a request and its answer
+    Frame     an event of a capability
+"""
+
+# The hot modules are one mechanism in several files, across the rooms: they share kernels' insides by .pxd.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from bandstand.bus.frame import Frame, Kind
+from bandstand.bus.hot.pending import Pending
+from bandstand.bus.numbers import DONE, NEW, ROUTED
+from bandstand.core.numbers import ACCEPTED, CONTROL, DATA
+from bandstand.errors import BadMessage
+
+Count: TypeAlias = int
+
+if TYPE_CHECKING:
+    from bandstand.bus.books import Books
+    from bandstand.bus.hot.idmaker import IdMaker
+    from bandstand.bus.hot.purse import Purse
+    from bandstand.bus.hot.route import Route
+    from bandstand.bus.seat import Seat
+    from bandstand.bus.tap import Taps
+    from bandstand.core import Loop
+    from bandstand.core.hot.ids import ActorId
+
+
+class Switch:
+    """The router, as far as it is hot. All of it belongs on the loop's own thread."""
+
+    __slots__ = (
+        "_commands",
+        "_open",
+        "_queries",
+        "_write_down",
+        "actor",
+        "books",
+        "ids",
+        "loop",
+        "on_credit",
+        "on_event",
+        "outputs",
+        "taps",
+    )
+
+    actor: ActorId
+
+    def __init__(
+        self,
+        loop: Loop,
+        ids: IdMaker,
+        books: Books,
+        taps: Taps,
+        outputs: Purse,
+        write_down: Callable[[Frame], None],
+    ) -> None:
+        self.loop = loop
+        self.ids = ids
+        self.books = books
+        self.taps = taps
+        # What pays for events of capabilities that wait to be routed.
+        self.outputs = outputs
+        # Called when there may be credit again; None while nobody waits for it.
+        self.on_credit: Callable[[], None] | None = None
+        # What routes an event. Any: from whom it came, if from a client.
+        self.on_event: Callable[[Frame, Any], None] | None = None
+        self._write_down = write_down
+        self._commands: dict[str, Route] = {}
+        self._queries: dict[str, Route] = {}
+        self._open: set[Pending] = set()
+
+    def install(self, kind: Kind, route: Route) -> None:
+        """Have requests of a kind and type go to a capability."""
+        if kind == "command":
+            self._commands[route.type] = route
+        elif kind == "query":
+            self._queries[route.type] = route
+
+    def find(self, kind: Kind, type_name: str) -> Route | None:
+        """Where requests of a kind and type go; None for nowhere."""
+        return (self._commands if kind == "command" else self._queries).get(type_name)
+
+    def open_requests(self) -> list[Pending]:
+        """All that have not been answered."""
+        return list(self._open)
+
+    def count_open(self) -> Count:
+        """How many that are."""
+        return len(self._open)
+
+    def note(self, frame: Frame, destination: str) -> None:
+        """The choke point: everything that passes is written down, and shown to whoever watches."""
+        self._write_down(frame)
+        if self.taps.entries:
+            self.taps.pass_on(frame, destination)
+
+    # -- what comes in -----------------------------------------------------------------------------------------------------
+
+    def post(self, item: object) -> None:
+        """Put something into the router's mailbox. There is always room: whoever calls this has paid for it."""
+        if self.loop._post_known(self.actor, DATA, item, 0, 0) != ACCEPTED:
+            self.loop.send(self.actor, item)
+
+    def submit(self, pending: Pending) -> bool:
+        """Take in a request. False if whoever pays for it has no credit; nothing has happened then."""
+        purse = pending.purse
+        if purse.used >= purse.limit:
+            return False
+        purse.used += 1
+        self.books.admitted += 1
+        self._open.add(pending)
+        self.post(pending)
+        return True
+
+    def post_event(self, frame: Frame) -> bool:
+        """Take in an event of a capability. False if too many wait to be routed."""
+        if self.outputs.used >= self.outputs.limit:
+            return False
+        self.outputs.used += 1
+        self.post(frame)
+        return True
+
+    def answer(self, pending: Pending, frame: Frame) -> None:
+        """Take in the answer to a request. A second one, or one that comes too late, is discarded and counted."""
+        if pending.is_answered or pending.stage == DONE:
+            self.books.late += 1
+            return
+        pending.is_answered = True
+        self.post((pending, frame))
+
+    # -- a turn ------------------------------------------------------------------------------------------------------------
+
+    def turn(self, ctx: Any, item: Any) -> None:
+        """Deal with one message: the behavior of the router's actor."""
+        kind = type(item)  # pyright: ignore[reportUnknownVariableType]  # of whatever was sent
+        if kind is Pending:
+            pending = item
+            if pending.stage == NEW:
+                self._take(pending)
+            elif pending.stage == ROUTED:
+                pending.timer = None
+                self.expire(pending)
+        elif kind is tuple:
+            pending = item[0]
+            if pending.stage == DONE:
+                self.books.late += 1
+            else:
+                self.conclude(pending, item[1])
+        elif kind is Frame:
+            self.outputs.used -= 1
+            assert self.on_event is not None
+            self.on_event(item, None)
+        else:
+            self.take_otherwise(item)
+
+    def _take(self, pending: Pending) -> None:
+        """Validate, route and dispatch a request."""
+        frame = pending.frame
+        route = self.find(frame.kind, frame.type)
+        self._write_down(frame)
+        if self.taps.entries:
+            self.taps.pass_on(frame, "nobody" if route is None else route.seat.id)
+        pending.stage = ROUTED
+        if route is None:
+            self.fail_unrouted(pending)
+            return
+        pending.route = route
+        try:
+            pending.payload = route.read(frame.data)
+        except BadMessage as problem:
+            self.fail_unread(pending, problem)
+            return
+        timeout = frame.metadata.timeout
+        if timeout is None:
+            timeout = route.timeout_ms
+        pending.timer = self.loop._post_later(self.actor, timeout, CONTROL, pending, 0)
+        if pending.parent is not None and self.closes_circle(pending):
+            return
+        seat = route.seat
+        if (
+            seat.actor is None
+            or seat.held
+            or self.loop._post_known(seat.actor, DATA, pending, 0, 0) != ACCEPTED
+        ):
+            self.dispatch_otherwise(seat, pending)
+
+    # -- the end of a request ----------------------------------------------------------------------------------------------
+
+    def conclude(self, pending: Pending, frame: Frame) -> None:
+        """The one end of a request: its answer goes out."""
+        self.close(pending)
+        self._write_down(frame)
+        if frame.kind == "reply":
+            self.books.answered += 1
+        else:
+            self.count_failure(frame.type)
+        if self.taps.entries:
+            self.taps.pass_on(frame, "requester")
+        if not pending.origin.settle(frame, pending.settles):
+            self.leave_unsettled(pending, frame)
+        if self.on_credit is not None:
+            self.on_credit()
+
+    def close(self, pending: Pending) -> None:
+        """A request is over: no deadline any more, and its credit goes back."""
+        pending.stage = DONE
+        pending.purse.used -= 1
+        self._open.discard(pending)
+        timer = pending.timer
+        if timer is not None:
+            pending.timer = None
+            # It may have fired, and be on its way by the other lane: there it is ignored.
+            if timer.pending:
+                self.loop.cancel_timer(timer)
+
+    # -- what is rare ------------------------------------------------------------------------------------------------------
+
+    def take_otherwise(self, item: object) -> None:
+        """Something else has come by a lane."""
+        raise NotImplementedError
+
+    def fail_unrouted(self, pending: Pending) -> None:
+        """Nobody handles it."""
+        raise NotImplementedError
+
+    def fail_unread(self, pending: Pending, problem: BadMessage) -> None:
+        """Its data is not what its type asks for."""
+        raise NotImplementedError
+
+    def dispatch_otherwise(self, seat: Seat, pending: Pending) -> None:
+        """It could not go straight to its capability."""
+        raise NotImplementedError
+
+    def closes_circle(self, pending: Pending) -> bool:
+        """Whether it would wait for a capability that waits for it; then it has failed."""
+        raise NotImplementedError
+
+    def expire(self, pending: Pending) -> None:
+        """Its deadline has come."""
+        raise NotImplementedError
+
+    def leave_unsettled(self, pending: Pending, frame: Frame) -> None:
+        """Nobody has taken its answer."""
+        raise NotImplementedError
+
+    def count_failure(self, type_name: str) -> None:
+        """It has ended with an error."""
+        raise NotImplementedError

@@ -1,0 +1,52 @@
+"""Counters. What each of them counts is said where they are read: `Stats`."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+Count: TypeAlias = int
+
+
+class Tally:
+    """What a router has counted so far."""
+
+    __slots__ = (
+        "abandoned",
+        "admitted",
+        "answered",
+        "crashes",
+        "dead_letters",
+        "deliveries",
+        "events",
+        "expired",
+        "lagged",
+        "late",
+        "refused",
+        "restarts",
+        "sunk",
+        "timers_cancelled",
+        "timers_fired",
+        "timers_scheduled",
+        "unclaimed",
+        "withdrawn",
+    )
+
+    def __init__(self) -> None:
+        self.abandoned: Count = 0
+        self.admitted: Count = 0
+        self.answered: Count = 0
+        self.crashes: Count = 0
+        self.dead_letters: Count = 0
+        self.deliveries: Count = 0
+        self.events: Count = 0
+        self.expired: Count = 0
+        self.lagged: Count = 0
+        self.late: Count = 0
+        self.refused: Count = 0
+        self.restarts: Count = 0
+        self.sunk: Count = 0
+        self.timers_cancelled: Count = 0
+        self.timers_fired: Count = 0
+        self.timers_scheduled: Count = 0
+        self.unclaimed: Count = 0
+        self.withdrawn: Count = 0

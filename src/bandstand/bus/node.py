@@ -1,0 +1,320 @@
+"""A node: capabilities behind one router, and the adapters by which the world reaches them.
+
+    async with Node([Memory, Greeter], adapters=[UnixAdapter("/run/x.sock")]) as node:
+        value = await node.bus.ask(Get(key="greeting"))
+
+It starts in seven phases, each of which can fail: then what had been started is ended again, the last first, and nothing is left
+behind. It stops the other way round: adapters take in nothing more, requests under way are finished or answered, capabilities are
+stopped, and what was written to clients is given time to reach them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from bandstand.bus.backstage import Backstage
+from bandstand.bus.books import Books
+from bandstand.bus.config import NodeConfig
+from bandstand.bus.contracts.blueprint import Blueprint
+from bandstand.bus.contracts.capability import Capability, Provision, provide
+from bandstand.bus.contracts.contract import Contract
+from bandstand.bus.contracts.declare import blueprint_of
+from bandstand.bus.contracts.index import Index
+from bandstand.bus.fanout import Fanout
+from bandstand.bus.frame import Frame
+from bandstand.bus.gate import Gate, Said
+from bandstand.bus.hot.idmaker import IdMaker
+from bandstand.bus.hot.log import MemoryLog
+from bandstand.bus.outlet import Outlet
+from bandstand.bus.ports import Adapter, Log
+from bandstand.bus.pulse import Pulse
+from bandstand.bus.router import Router
+from bandstand.bus.schedule import Due, Schedule
+from bandstand.bus.seat import Seat, SeatState
+from bandstand.bus.summary import BootSummary, boot_frame, summarize
+from bandstand.bus.syscall import Syscall
+from bandstand.bus.tap import Filter, Tap, Taps, Watch
+from bandstand.bus.timer import Timer
+from bandstand.bus.ward import Ward
+from bandstand.core import ChildExit, Clock, Down, LoopConfig
+from bandstand.core.lowlevel import clock_of
+from bandstand.errors import BootFailed, InvalidArgument, StartFailed
+from bandstand.service import Loop
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+__all__ = ("Node",)
+
+logger = logging.getLogger("bandstand.bus")
+
+# How long a supervisor takes at most to stop a capability, and a little more, in seconds.
+PATIENCE = 6.0
+# How often it is looked whether a node that runs until it has nothing to do has nothing to do, in seconds.
+LOOK = 0.005
+
+
+class Node:
+    """A node of the bus. Use it as `async with Node(...) as node`, once.
+
+    `Syscall` and `Timer` are always there.
+
+    Args:
+        capabilities: classes that derive from `Capability`, `provide(...)` of such, or `Contract`s.
+        adapters: by what the world reaches it; none for a node inside a program.
+        config: its limits; None for the defaults.
+        log: where everything that passes is written down; None for a ring in memory.
+        clock: where its time comes from; None for the machine's own.
+        load: finds more capabilities when the node boots.
+        on_ready: called with the node when it is ready, before the first client is let in.
+    """
+
+    def __init__(
+        self,
+        capabilities: Iterable[type[Capability] | Provision | Contract] = (),
+        *,
+        adapters: Iterable[Adapter] = (),
+        config: NodeConfig | None = None,
+        log: Log | None = None,
+        clock: Clock | None = None,
+        load: Callable[[], Iterable[type[Capability] | Provision | Contract]] | None = None,
+        on_ready: Callable[[Node], object] | None = None,
+    ) -> None:
+        config = NodeConfig() if config is None else config
+        if not isinstance(config, NodeConfig):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
+            raise InvalidArgument(f"config is {config!r}: pass a NodeConfig")
+        self._sources = tuple(capabilities)
+        self._load = load
+        self._on_ready = on_ready
+        self._adapters = tuple(adapters)
+        self._started: list[Adapter] = []
+        self._config = config
+        self.loop = Loop(LoopConfig(), clock=clock)
+        """The loop it lives on; actors of one's own can be spawned there."""
+        self._riding: AbstractAsyncContextManager[Loop] | None = None
+        ids = IdMaker()
+        self._taps = Taps()
+        self._router = Router(
+            self.loop,
+            config,
+            ids=ids,
+            log=MemoryLog() if log is None else log,
+            taps=self._taps,
+            books=Books(),
+        )
+        self._fanout = Fanout(self._router)
+        self._gate = Gate(self._router, self._fanout)
+        self._schedule = self._router.schedule = Schedule(self._router)
+        now_ms = clock_of(self.loop)
+        self._backstage = Backstage(self._router, self._fanout, self._gate, self._schedule, now_ms)
+        self._pulse = Pulse(self._backstage, config.health_ms)
+        self._router.on_event = self._fanout.pass_on
+        self._router.check_event = self._fanout.check
+        self._ward = Ward(self._router)
+        self._router.handlers = {
+            Down: self._ward.take_fall,
+            ChildExit: self._ward.take_exit,
+            Said: self._gate.route_event,
+            Due: self._schedule.fire,
+            Pulse: self._pulse.beat,
+        }
+        self._phase = "LOAD"
+        self._summary: BootSummary | None = None
+        self._boot_frame: Frame | None = None
+        self.bus = Outlet(self._router)
+        """Where a program says something: `await node.bus.ask(...)`."""
+
+    # -- what can be seen ------------------------------------------------------------------------------------------------------
+
+    @property
+    def summary(self) -> BootSummary:
+        """What has started.
+
+        Raises:
+            InvalidArgument: nothing has yet.
+        """
+        if self._summary is None:
+            raise InvalidArgument("the node has not started: enter it with `async with`")
+        return self._summary
+
+    @property
+    def boot_message(self) -> Frame:
+        """The `Sys.BootComplete` that it has published."""
+        assert self._boot_frame is not None
+        return self._boot_frame
+
+    def tap(self, function: Watch, where: Filter | None = None) -> Tap:
+        """Have a function see everything that passes, or what `where` says, and where it goes. It costs nothing while there is none."""
+        return self._taps.add(function, where)
+
+    def recent(self, limit: int = 100) -> Sequence[Frame]:
+        """The last messages that have passed, the oldest first."""
+        return self._router.log.recent(limit)
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        """Boot.
+
+        Raises:
+            BootFailed: it did not start; says in which phase, and why. Nothing is left behind.
+        """
+        riding: AbstractAsyncContextManager[Loop] = self.loop
+        await riding.__aenter__()
+        self._riding = riding
+        try:
+            await self._boot()
+        except BaseException as error:
+            await self._end(drain_ms=0)
+            if isinstance(error, Exception):
+                raise BootFailed.of(self._phase, said_of(error)) from error
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop in good order."""
+        await self._end(drain_ms=self._config.drain_ms)
+
+    async def _boot(self) -> None:
+        self._phase = "LOAD"
+        sources = [*self._sources, *(self._load() if self._load is not None else ())]
+        self._phase = "DISCOVER"
+        own = [provide(Syscall, self._backstage), provide(Timer, self._backstage)]
+        blueprints = (
+            *(blueprint_of(each) for each in sources),
+            *(blueprint_of(each, is_builtin=True) for each in own),
+        )
+        self._phase = "BUILD"
+        index = Index.build(blueprints)
+        self._backstage.blueprints = blueprints
+        self._phase = "SPAWN"
+        seats = await self._spawn(blueprints)
+        self._phase = "ATTACH"
+        self._router.seat_all(index, seats)
+        self._fanout.seat_all()
+        self._pulse.begin()
+        self._phase = "ADAPT"
+        for adapter in self._adapters:
+            await adapter.start(self._gate)
+            self._started.append(adapter)
+        self._phase = "READY"
+        subscriptions = {name: [found[0] for found in heard] for name, heard in index.subscriptions.items()}
+        self._summary = summarize(
+            blueprints, subscriptions, [adapter.name for adapter in self._started], self._config.timeout_ms
+        )
+        self._boot_frame = boot_frame(self._summary, self._router.ids)
+        self._router.post_event(self._boot_frame)
+        if self._on_ready is not None:
+            self._on_ready(self)
+        self._gate.unlock()
+
+    async def _spawn(self, blueprints: Sequence[Blueprint]) -> list[Seat]:
+        seats: list[Seat] = []
+        starting: dict[Seat, asyncio.Future[None]] = {}
+
+        def settled(seat: Seat) -> None:
+            future = starting.get(seat)
+            if future is not None and not future.done():
+                future.set_result(None)
+
+        self._ward.on_settled = settled
+        for blueprint in blueprints:
+            seat = Seat(self._router, self._ward, blueprint)
+            # Known to the router before it starts: it may end at once.
+            self._router.seats[seat.id] = seat
+            seats.append(seat)
+            starting[seat] = asyncio.get_running_loop().create_future()
+            seat.launch()
+        for seat in seats:
+            if seat.state is SeatState.STARTING:
+                await starting[seat]
+            if seat.state is not SeatState.RUNNING:
+                raise StartFailed(f"capability {seat.id} did not start: {seat.last_fault}")
+        return seats
+
+    async def _end(self, *, drain_ms: float) -> None:
+        riding, self._riding = self._riding, None
+        if riding is None:
+            return
+        try:
+            self._router.is_draining = True
+            self._pulse.end()
+            for adapter in self._started:
+                await adapter.stop()
+            await self._drain(drain_ms)
+            self._schedule.cancel_all()
+            self._router.dismiss_all()
+            await self._stop_seats()
+        finally:
+            try:
+                for adapter in self._started:
+                    await adapter.close(self._config.flush_ms / 1000)
+            finally:
+                try:
+                    self._router.log.close()
+                except Exception:
+                    logger.exception("the log %r could not be closed", self._router.log)
+                await riding.__aexit__(None, None, None)
+
+    async def _drain(self, within_ms: float) -> None:
+        """Wait for requests that are under way, but not for ever."""
+        if not self._router.in_flight or not within_ms:
+            return
+        drained = asyncio.Event()
+
+        def look() -> None:
+            if not self._router.in_flight:
+                drained.set()
+
+        self._router.on_credit = look
+        try:
+            await asyncio.wait_for(drained.wait(), within_ms / 1000)
+        except TimeoutError:
+            logger.warning("%d requests were not answered in time and are given up", self._router.in_flight)
+
+    async def _stop_seats(self) -> None:
+        """Stop the capabilities, the last first; each has its supervisor's patience, and then it is killed."""
+        gone = asyncio.Event()
+
+        def look(_seat: Seat) -> None:
+            if not any(seat.is_there for seat in self._router.seats.values()):
+                gone.set()
+
+        self._ward.on_fallen = look
+        for seat in reversed(self._router.seats.values()):
+            seat.stop()
+            look(seat)
+        if self._router.seats:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(gone.wait(), PATIENCE)
+
+    async def wait_quiet(self) -> None:
+        """Wait until nothing can happen any more: nothing comes in, nothing is under way, nothing is scheduled, all is written."""
+        # Quiescence is the absence of everything: to look now and then is simpler than to have everything report its end.
+        while not self._is_quiet():  # noqa: ASYNC110  # see above
+            await asyncio.sleep(LOOK)
+
+    def _is_quiet(self) -> bool:
+        books = self.loop.statistics()
+        return (
+            not any(adapter.can_produce for adapter in self._started)
+            and self._router.is_quiet
+            and not len(self._schedule)
+            and not books.waiting
+            and not books.in_flight
+            and all(adapter.is_flushed for adapter in self._started)
+        )
+
+
+def said_of(error: Exception) -> str:
+    """What went wrong, with what it came from if that says more."""
+    cause = error.__cause__
+    more = f" ({type(cause).__name__}: {cause})" if cause is not None and str(cause) not in str(error) else ""
+    return f"{error}{more}"

@@ -1,0 +1,286 @@
+"""The router: every message of a node passes here. An actor, whose turns are select, validate, route, dispatch, bookkeep, yield.
+
+Its mailbox does the selecting. DATA is the lane of what users say: requests, events, answers, scheduled messages whose time has
+come. CONTROL is the lane of the bus itself: deadlines, health ticks; it is drained before each message of the other. The runtime's own
+lane above both tells of capabilities that have ended. The loop sees to it that one message is handled, then the lanes are looked at again.
+
+Answers take the same way through the mailbox as everything else, so that a client that asks and listens sees what happened in its
+order. There is always room for them: see `purse`. The router never waits for anybody, and nothing that a client sends makes it raise.
+
+What every request passes is in `hot.switch`; here is what is rare: everything that goes wrong, and what becomes of capabilities.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from bandstand.bus.faults import (
+    CYCLE,
+    OVERLOADED,
+    ROUTING_ERROR,
+    SCHEMA_ERROR,
+    SHUTTING_DOWN,
+    TIMEOUT,
+    UNHEALTHY,
+    FaultAnswer,
+    FaultMaker,
+)
+from bandstand.bus.frame import Frame, Kind, Metadata
+from bandstand.bus.hot.log import MemoryLog
+from bandstand.bus.hot.pending import Pending
+from bandstand.bus.hot.purse import Purse
+from bandstand.bus.hot.switch import Switch
+from bandstand.bus.numbers import DONE
+from bandstand.bus.origin import NOBODY
+from bandstand.bus.seat import Seat, SeatState
+from bandstand.core import ExitReason
+from bandstand.core.lowlevel import fail_loop, set_epilogue
+from bandstand.errors import BadMessage, InternalError, Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from msgspec import Raw
+
+    from bandstand.bus.books import Books
+    from bandstand.bus.config import NodeConfig
+    from bandstand.bus.contracts.index import Index
+    from bandstand.bus.hot.idmaker import IdMaker
+    from bandstand.bus.ports import Log
+    from bandstand.bus.schedule import Schedule
+    from bandstand.bus.tap import Taps
+    from bandstand.core import Loop
+
+__all__ = ("Router",)
+
+logger = logging.getLogger("bandstand.bus")
+
+
+class Router(Switch):
+    """The one choke point of a node. All of it belongs on the loop's own thread."""
+
+    def __init__(
+        self, loop: Loop, config: NodeConfig, *, ids: IdMaker, log: Log, taps: Taps, books: Books
+    ) -> None:
+        super().__init__(loop, ids, books, taps, Purse(config.max_inside), guarded(log))
+        self.config = config
+        self.log = log
+        self.faults = FaultMaker(ids, lambda: ids.last_ms)
+        self.clients = Purse(config.max_in_flight)
+        self.inside = Purse(config.max_inside)
+        self.seats: dict[str, Seat] = {}
+        self.index: Index | None = None
+        self.is_draining = False
+        self.schedule: Schedule | None = None
+        self.check_event: Callable[[Frame, str], None] | None = None
+        self.handlers: dict[type, Callable[[Any], None]] = {}
+        """What else may come by its lanes, and what to do about it."""
+        self.actor = loop.spawn(self.turn, name="router", mailbox_cap=config.router_cap)
+        set_epilogue(loop, self.actor, self._over)
+
+    def _over(self, reason: ExitReason, cause: BaseException | None) -> None:
+        # A node without its router would take everything in and answer nothing: it ends, loudly.
+        if reason is not ExitReason.NORMAL:
+            error = InternalError(f"the router of the node has failed: {cause!r}. Please report it.")
+            error.__cause__ = cause
+            fail_loop(self.loop, error)
+
+    def seat_all(self, index: Index, seats: Iterable[Seat]) -> None:
+        """Take over the indexes of the boot."""
+        self.index = index
+        self.seats = {seat.id: seat for seat in seats}
+        for seat in self.seats.values():
+            for route in seat.routes:
+                self.install(route.entry.kind, route)
+
+    # -- what comes in ---------------------------------------------------------------------------------------------------------
+
+    def discard(self, kind: Kind, type_name: str, data: Raw) -> None:
+        """Take note of an answer to no request that is known: it came too late, or twice."""
+        self.books.late += 1
+        if kind == "error":
+            self.sink(
+                Frame(kind=kind, type=type_name, data=data, metadata=Metadata(self.ids(), self.ids.last_ms))
+            )
+
+    def withdraw(self, pending: Pending) -> None:
+        """Whoever asked has gone: what has not begun never does, and no answer is owed."""
+        if pending.stage == DONE:
+            return
+        self.close(pending)
+        self.books.withdrawn += 1
+
+    def fan_out(self, frame: Frame) -> None:
+        """Route an event of the node's own at once: nobody has paid for it to wait."""
+        assert self.on_event is not None
+        self.on_event(frame, None)
+
+    def check(self, frame: Frame, path: str) -> None:
+        """Refuse what could not be routed, or not be read, if it were sent now. `path` is where it stands.
+
+        Raises:
+            Refused: so it is, with the fault that it would be answered with.
+        """
+        if frame.kind == "event":
+            assert self.check_event is not None
+            self.check_event(frame, path)
+            return
+        route = self.find(frame.kind, frame.type)
+        if route is None:
+            raise Refused(FaultAnswer(ROUTING_ERROR, self._lost(frame), f"{path}.type"))
+        try:
+            route.read(frame.data)
+        except BadMessage as problem:
+            where = f"{path}{problem.path.removeprefix('$')}"
+            raise Refused(FaultAnswer(SCHEMA_ERROR, str(problem), where)) from None
+
+    # -- what goes wrong -----------------------------------------------------------------------------------------------------
+
+    def take_otherwise(self, item: object) -> None:
+        """The end of a capability, or what another part of the node has asked for."""
+        self.handlers[type(item)](item)
+
+    def fail_unrouted(self, pending: Pending) -> None:
+        """Nobody handles it."""
+        self.fail(pending, ROUTING_ERROR, self._lost(pending.frame))
+
+    def fail_unread(self, pending: Pending, problem: BadMessage) -> None:
+        """Its data is not what its type asks for."""
+        self.fail(pending, SCHEMA_ERROR, str(problem), path=problem.path)
+
+    def dispatch_otherwise(self, seat: Seat, pending: Pending) -> None:
+        """Where a request cannot go straight to its capability: it waits for the next incarnation, or fails at once."""
+        if seat.state is SeatState.UNHEALTHY:
+            self.fail(
+                pending,
+                UNHEALTHY,
+                f"{seat.id} has failed too often and is out of service until it is reset; the last fault was: {seat.last_fault}",
+                capability=seat.id,
+                sinks=True,
+            )
+        elif self.is_draining and seat.state is SeatState.STOPPED:
+            self.fail(pending, SHUTTING_DOWN, "the node is stopping")
+        elif self.must_hold(seat) and seat.has_room():
+            seat.held.append(pending)
+        else:
+            self.fail(
+                pending,
+                OVERLOADED,
+                f"as many messages wait for {seat.id} as may; try again later",
+                capability=seat.id,
+            )
+
+    @staticmethod
+    def must_hold(seat: Seat) -> bool:
+        """Whether there is no incarnation that could take a message, or others wait for it already."""
+        return seat.actor is None or bool(seat.held) or not seat.actor.is_alive
+
+    def expire(self, pending: Pending) -> None:
+        """Its deadline has come."""
+        frame, route = pending.frame, pending.route
+        waited = frame.metadata.timeout or (route.timeout_ms if route is not None else self.config.timeout_ms)
+        who = "nobody" if route is None else route.seat.id
+        doing = "is at it" if pending.is_begun else "has not begun with it"
+        self.fail(
+            pending,
+            TIMEOUT,
+            f"{frame.type} was not answered within {waited} ms; {who} {doing}",
+            capability=who,
+        )
+
+    def closes_circle(self, pending: Pending) -> bool:
+        """Whether a request would wait for a capability that waits for it; then it fails, with the way in words."""
+        route = pending.route
+        assert route is not None
+        way = [f"{route.seat.id} ({pending.frame.type})"]
+        above = pending.parent
+        # Up the chain of those that wait: each is at hand in its capability as long as its handler has not ended.
+        while above is not None and above.route is not None and above.route.seat.at_hand is above:
+            way.append(f"{above.route.seat.id} ({above.frame.type})")
+            if above.route.seat is route.seat:
+                self.fail(
+                    pending,
+                    CYCLE,
+                    f"a capability would wait for one that waits for it: {' asks '.join(reversed(way))}",
+                    capability=route.seat.id,
+                )
+                return True
+            above = above.parent if isinstance(above, Pending) else None
+        return False
+
+    def _lost(self, frame: Frame) -> str:
+        near = self.index.nearest(frame.kind, frame.type) if self.index is not None else ()
+        hint = f"did you mean {' or '.join(near)}?" if near else "Syscall.Describe says what there is"
+        return f"nobody handles {frame.kind} {frame.type}; {hint}"
+
+    # -- ends of requests --------------------------------------------------------------------------------------------------
+
+    def fail(
+        self,
+        pending: Pending,
+        type_name: str,
+        message: str,
+        *,
+        path: str | None = None,
+        capability: str | None = None,
+        sinks: bool = False,
+    ) -> None:
+        """The one end of a request, with a fault of the runtime's own; `sinks` if it goes to the error sink too."""
+        frame = self.faults.make(type_name, message, request=pending.frame, path=path, capability=capability)
+        if sinks:
+            self.sink(frame)
+        self.conclude(pending, frame)
+
+    def leave_unsettled(self, pending: Pending, frame: Frame) -> None:
+        """Nobody has taken its answer."""
+        if pending.origin is not NOBODY:
+            self.books.abandoned += 1
+        elif frame.kind == "error":
+            self.sink(frame)
+        else:
+            self.books.unclaimed += 1
+
+    def count_failure(self, type_name: str) -> None:
+        """It has ended with an error."""
+        self.books.fail(type_name)
+
+    def sink(self, frame: Frame) -> None:
+        """The end of an error that nobody waits for: it is counted, and said in the log."""
+        self.books.sunk += 1
+        logger.warning("%s: %s", frame.type, bytes(frame.data).decode(errors="replace")[:500])
+
+    # -- the end ---------------------------------------------------------------------------------------------------------------
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests have not been answered."""
+        return self.count_open()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is under way: no request, no event, no handler."""
+        return (
+            not self.in_flight
+            and not self.outputs.used
+            and not any(seat.is_busy for seat in self.seats.values())
+        )
+
+    def dismiss_all(self) -> None:
+        """Answer every request that is still open: the node is stopping."""
+        for pending in self.open_requests():
+            self.fail(pending, SHUTTING_DOWN, "the node has stopped before it was answered")
+
+
+def guarded(log: Log) -> Callable[[Frame], None]:
+    """How to write something down: a log that fails must not take the node along."""
+    if type(log) is MemoryLog:
+        return log.append
+
+    def append(frame: Frame) -> None:
+        try:
+            log.append(frame)
+        except Exception:
+            logger.exception("the log %r has failed; %s %s is not in it", log, frame.kind, frame.type)
+
+    return append

@@ -1,0 +1,320 @@
+"""The place of a capability on a node: its supervised actor, incarnation after incarnation.
+
+A seat has a supervisor of its own with one permanent child, so each capability has its own budget of restarts. The child's mailbox
+is kept: what waited for an incarnation that has failed, the next one handles. What comes while there is none waits here. When the
+supervisor gives up, the seat is unhealthy until it is reset.
+
+The router hears of every end by a monitor, whatever the reason: then what was at hand is answered. There is no other path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from bandstand.bus.contracts.blueprint import Blueprint
+from bandstand.bus.faults import REFUSED, FaultAnswer
+from bandstand.bus.frame import Kind
+from bandstand.bus.hosting import performer_of
+from bandstand.bus.hot.pending import Delivery, Pending
+from bandstand.bus.hot.route import Route
+from bandstand.bus.hot.stand import Stand
+from bandstand.bus.lineage import AT_HAND
+from bandstand.bus.numbers import DONE
+from bandstand.bus.performers import Performer
+from bandstand.core import ActorId, Context
+from bandstand.core.lowlevel import end_actor, set_epilogue
+from bandstand.errors import OutboundFault, Refused
+from bandstand.supervise import ChildSpec, Mailbox, Supervisor, SupervisorSpec, spawn_supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Coroutine
+
+    from msgspec import Raw
+
+    from bandstand.bus.contracts.payload import Payload
+    from bandstand.bus.router import Router
+    from bandstand.bus.ward import Ward
+
+__all__ = ("Seat", "SeatState")
+
+logger = logging.getLogger("bandstand.bus")
+
+
+class SeatState(Enum):
+    """How a capability is."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    RESTARTING = "restarting"
+    UNHEALTHY = "unhealthy"
+    """It has failed too often, and is out of service until it is reset."""
+    STOPPED = "stopped"
+
+
+class Seat(Stand):
+    """One capability of a node."""
+
+    __slots__ = (
+        "_cap",
+        "_incarnation",
+        "_is_again",
+        "_left",
+        "_outbound",
+        "_performer",
+        "_router",
+        "_ward",
+        "blueprint",
+        "crashes",
+        "last_fault",
+        "restarts",
+        "routes",
+        "state",
+        "supervisor",
+        "task",
+    )
+
+    def __init__(self, router: Router, ward: Ward, blueprint: Blueprint) -> None:
+        super().__init__(router)
+        self._router = router
+        self._ward = ward
+        self.blueprint = blueprint
+        config = router.config
+        self._cap = blueprint.mailbox_cap or config.mailbox_cap
+        self._outbound: dict[tuple[Kind, str], Payload[Any]] = dict(blueprint.outbound)
+        limit = blueprint.timeout_ms or config.timeout_ms
+        self.routes = tuple(
+            Route(self, entry, place, limit) for place, entry in enumerate(blueprint.entries.values())
+        )
+        self.state = SeatState.STARTING
+        self.supervisor: Supervisor | None = None
+        self.task: asyncio.Task[Any] | None = None
+        """The task that runs the coroutine of the message at hand."""
+        self._performer: Performer | None = None
+        # Whose performer that is; and what those have left behind of whose end the router has not heard yet.
+        self._incarnation: ActorId | None = None
+        self._left: dict[ActorId, list[Pending | Delivery]] = {}
+        self._is_again = False
+        self.crashes = self.restarts = 0
+        self.last_fault: str | None = None
+
+    @property
+    def id(self) -> str:
+        """The capability's name."""
+        return self.blueprint.id
+
+    @property
+    def router(self) -> Router:
+        """Whose capability it is."""
+        return self._router
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    def launch(self) -> None:
+        """Start it under a new supervisor.
+
+        Raises:
+            StartFailed: it did not start.
+        """
+        policy = self.blueprint.policy
+        spec = SupervisorSpec(
+            children=[
+                ChildSpec(
+                    self.id,
+                    self.behave,
+                    init=self._begin,
+                    mailbox=Mailbox.KEPT,
+                    mailbox_cap=self._cap + self._router.loop.config.sys_reserved,
+                    backoff=policy.backoff,
+                )
+            ],
+            intensity=policy.max_restarts,
+            period_ms=policy.window_ms,
+        )
+        self.state = SeatState.STARTING
+        self._is_again = False
+        self.supervisor = spawn_supervisor(
+            self._router.loop, spec, name=f"capability {self.id}", parent=self._router.actor
+        )
+
+    def _begin(self, ctx: Context[None]) -> Coroutine[Any, Any, None] | None:
+        if self._incarnation is not None:
+            # The supervisor was faster than the router, who has not heard of the end of the last one.
+            self._left[self._incarnation] = self._vacate()
+        self._performer = performer = performer_of(self)
+        self._incarnation = ctx.self_id
+        self.handlers = performer.handlers
+        self._ward.watch(self, ctx.self_id)
+        set_epilogue(self._router.loop, ctx.self_id, lambda _reason, _cause: self._say_goodbye(performer))
+        # What it says while it starts follows from nothing.
+        AT_HAND.set(None)
+        starting = performer.start()
+        if starting is None:
+            self._rise(ctx.self_id)
+            return None
+        return self._rise_later(starting, ctx.self_id)
+
+    @staticmethod
+    def _say_goodbye(performer: Performer) -> Awaitable[None] | None:
+        AT_HAND.set(None)
+        return performer.stop()
+
+    async def _rise_later(self, starting: Any, actor: ActorId) -> None:
+        await starting
+        self._rise(actor)
+
+    def _rise(self, actor: ActorId) -> None:
+        if self._is_again:
+            self.restarts += 1
+            self._router.books.restarts += 1
+        self._is_again = True
+        self.actor = actor
+        self.state = SeatState.RUNNING
+        self.take_held()
+        self._ward.risen(self)
+
+    def take_held(self) -> None:
+        """Move what had to wait into the mailbox, as far as there is room; the rest follows with the next message."""
+        held, actor = self.held, self.actor
+        while held and actor is not None:
+            item = held[0]
+            is_over = isinstance(item, Pending) and item.stage == DONE
+            if not is_over and not self._router.loop.try_send(actor, item):
+                return
+            held.popleft()
+
+    def fall(self, actor: ActorId) -> list[Pending | Delivery]:
+        """An incarnation has ended: what it was at, and what else it owes an answer."""
+        if actor != self._incarnation:
+            return self._left.pop(actor, [])
+        if self.state in {SeatState.RUNNING, SeatState.STARTING}:
+            self.state = SeatState.RESTARTING
+        return self._vacate()
+
+    def _vacate(self) -> list[Pending | Delivery]:
+        owed: list[Pending | Delivery] = [] if self.at_hand is None else [self.at_hand]
+        self.at_hand = self.actor = self.sync_item = self.task = self._incarnation = None
+        self.handlers = None
+        performer, self._performer = self._performer, None
+        if performer is not None:
+            owed += performer.owed()
+            try:
+                performer.terminate()
+            except Exception:
+                logger.exception("%s: terminate() has failed; it has ended all the same", self.id)
+        return owed
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is an incarnation of whose end the router has not heard."""
+        return self._incarnation is not None
+
+    def is_under(self, actor: ActorId) -> bool:
+        """Whether this actor is its supervisor."""
+        return self.supervisor is not None and self.supervisor.actor == actor
+
+    def stop(self) -> None:
+        """End it in good order: what it is at is cancelled, what waits is answered by the router."""
+        self.state = SeatState.STOPPED
+        if self.supervisor is not None:
+            self.supervisor.stop()
+
+    def crash(self, error: BaseException) -> None:
+        """End the incarnation from outside its own turn: a Worker has failed."""
+        if self.actor is not None:
+            end_actor(self._router.loop, self.actor, error)
+
+    def has_room(self) -> bool:
+        """Whether one message more may wait while there is no incarnation."""
+        if len(self.held) >= self._cap:
+            # Those whose deadline has passed need not.
+            kept = [item for item in self.held if not (isinstance(item, Pending) and item.stage == DONE)]
+            self.held.clear()
+            self.held.extend(kept)
+        return len(self.held) < self._cap
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it is at something, or something waits for it."""
+        return (
+            self.at_hand is not None
+            or bool(self.held)
+            or (self._performer is not None and self._performer.is_busy)
+        )
+
+    # -- work ------------------------------------------------------------------------------------------------------------------
+
+    def perform(self, item: Pending | Delivery) -> Coroutine[Any, Any, None] | None:
+        """Deal with a message that is not simply handled by calling something."""
+        assert self._performer is not None
+        return self._performer.perform(item)
+
+    async def await_result(self, item: Pending | Delivery, result: Coroutine[Any, Any, Any]) -> None:
+        """See a handler's coroutine to its end."""
+        assert self._performer is not None
+        AT_HAND.set(item)
+        self.task = asyncio.current_task()
+        try:
+            self._performer.finish(item, await result)
+        except Refused as refusal:
+            self.refuse(item, refusal)
+        # Not in a finally: what is at hand when this is cancelled or fails, the ward answers.
+        self.task = None
+        self.at_hand = None
+
+    def check_silence(self, item: Delivery, value: object) -> None:
+        """The handler of an event has returned something.
+
+        Raises:
+            OutboundFault: so it is; nobody waits for it.
+        """
+        if value is not None:
+            raise OutboundFault(
+                f"{self.id}: the handler of event {item.frame.type} has returned {value!r}: nobody waits for an answer"
+            )
+
+    def refuse(self, item: Pending | Delivery, refusal: Refused) -> None:
+        """Answer the message at hand with an error that its handler wants.
+
+        Raises:
+            OutboundFault: the contract does not name it.
+        """
+        answer = refusal.answer
+        if isinstance(answer, str):
+            answer = FaultAnswer(REFUSED, answer)
+        if isinstance(answer, FaultAnswer):
+            if type(item) is Pending:
+                router = self._router
+                fault = router.faults.make(
+                    answer.type, answer.message, request=item.frame, path=answer.path, capability=self.id
+                )
+                router.answer(item, fault)
+            return
+        kind, type_name = getattr(answer, "message_kind", None), getattr(answer, "message_type", "")
+        if kind != "error" or not type_name:
+            raise OutboundFault(
+                f"{self.id}: Refused({answer!r}): pass words, or an instance of a class that derives from Failure"
+            )
+        self.answer(item, "error", type_name, self.written("error", type_name, answer))
+
+    def written(self, kind: Kind, type_name: str, data: object) -> Raw:
+        """What the capability says, checked against its contract.
+
+        Raises:
+            OutboundFault: the contract does not allow it.
+        """
+        payload = self._outbound.get((kind, type_name))
+        if payload is None:
+            allowed = (
+                ", ".join(sorted(f"{k} {t}" for k, t in self._outbound if k != "reply"))
+                or "nothing but replies"
+            )
+            raise OutboundFault(
+                f"{self.id}: its contract does not name {kind} {type_name} as something it says; outbound has {allowed}"
+            )
+        return payload.write(data)
+
+    def __repr__(self) -> str:
+        return f"<Seat {self.id} {self.state.value}>"

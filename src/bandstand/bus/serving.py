@@ -1,0 +1,121 @@
+"""A node as a program of its own: boots, says so, runs until it is told to stop or has nothing left to do.
+
+What a program reads comes on standard output, one JSON message a line; what a person reads, on standard error. The exit code is 0
+if it has stopped in good order, by a signal or by itself, and 1 if it did not start or has failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TextIO
+
+from bandstand.bus.contracts.capability import Capability, Provision
+from bandstand.bus.contracts.contract import Contract
+from bandstand.bus.faults import BOOT_FAILED, FaultMaker
+from bandstand.bus.hot.idmaker import IdMaker
+from bandstand.bus.node import Node
+from bandstand.bus.ports import Adapter
+from bandstand.bus.summary import BootSummary
+from bandstand.bus.wire import write_frame
+from bandstand.core.lowlevel import new_event_loop
+from bandstand.errors import BandstandError, BootFailed
+
+__all__ = ("Service", "serve")
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """What to serve, and how."""
+
+    load: Callable[[], Iterable[type[Capability] | Provision | Contract]]
+    """Finds the capabilities."""
+    adapters: Sequence[Adapter]
+    is_batch: bool = False
+    """Whether to end when there is nothing left to do."""
+    advice: Callable[[BootSummary], str] | None = None
+    """What else to say to people when it is ready."""
+
+
+def serve(service: Service, out: TextIO, err: TextIO) -> int:
+    """Run a node on this thread until it ends; the exit code."""
+    try:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(_run(service, out, err))
+    except BootFailed as error:
+        ids = IdMaker()
+        fault = FaultMaker(ids, ids.now_ms).make(BOOT_FAILED, str(error))
+        _print(out, write_frame(fault).decode())
+        _print(err, f"bandstand: {error}")
+        return 1
+    except BandstandError as error:
+        _print(err, f"bandstand: the node has failed: {error}")
+        return 1
+    return 0
+
+
+async def _run(service: Service, out: TextIO, err: TextIO) -> None:
+    stop = asyncio.Event()
+    began = time.perf_counter()
+    running = asyncio.get_running_loop()
+    told = 0
+
+    def told_to_stop() -> None:
+        nonlocal told
+        told += 1
+        if told == 1:
+            _print(err, "bandstand: stopping; once more to stop at once")
+            stop.set()
+        else:
+            # Whoever asks twice does not want to wait for anybody.
+            os._exit(1)
+
+    def ready(node: Node) -> None:
+        _print(out, write_frame(node.boot_message).decode())
+        _print(err, summary_text(node.summary, (time.perf_counter() - began) * 1000))
+        if service.advice is not None:
+            _print(err, service.advice(node.summary))
+
+    for number in SIGNALS:
+        running.add_signal_handler(number, told_to_stop)
+    try:
+        async with Node(adapters=service.adapters, load=service.load, on_ready=ready) as node:
+            if service.is_batch:
+                quiet = asyncio.ensure_future(node.wait_quiet())
+                quiet.add_done_callback(lambda _done: stop.set())
+            else:
+                quiet = None
+            try:
+                await stop.wait()
+            finally:
+                if quiet is not None:
+                    quiet.cancel()
+    finally:
+        for number in SIGNALS:
+            running.remove_signal_handler(number)
+
+
+def summary_text(summary: BootSummary, took_ms: float) -> str:
+    """What has started, for people."""
+    lines = [f"bandstand: ready in {took_ms:.0f} ms"]
+    lines += [
+        f"  {each.id:<12} {', '.join(handle.partition(':')[2] for handle in each.handles)}"
+        for each in summary.capabilities
+    ]
+    lines += [f"  {name} is heard by {', '.join(ids)}" for name, ids in summary.subscriptions.items()]
+    lines += [f"  listening on {name}" for name in summary.adapters]
+    return "\n".join(lines)
+
+
+def _print(stream: TextIO, text: str) -> None:
+    # Whoever started the node may have stopped reading; that is no reason to stop serving.
+    with suppress(OSError, ValueError):
+        stream.write(text + "\n")
+        stream.flush()

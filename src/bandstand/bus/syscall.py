@@ -1,0 +1,274 @@
+"""`Syscall`: what a node tells about itself, and the few things it can be told to do."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from bandstand.bus.backstage import Backstage
+from bandstand.bus.books import Stats
+from bandstand.bus.contracts.capability import Capability
+from bandstand.bus.contracts.describe import Description, describe
+from bandstand.bus.contracts.messages import Command, Event, Query
+from bandstand.bus.faults import ROUTING_ERROR, FaultAnswer
+from bandstand.bus.frame import KINDS, Frame, Kind
+from bandstand.bus.gate import Client
+from bandstand.bus.hot.pending import Pending
+from bandstand.bus.seat import Seat, SeatState
+from bandstand.bus.tap import Filter
+from bandstand.errors import Refused, StartFailed
+
+__all__ = (
+    "Describe",
+    "Health",
+    "HealthTick",
+    "Ping",
+    "Recent",
+    "Reset",
+    "StatsQuery",
+    "Subscribe",
+    "Syscall",
+    "Unsubscribe",
+)
+
+Pattern = Annotated[
+    str,
+    Meta(
+        pattern=r"^(\*|[A-Za-z][A-Za-z0-9_.-]{0,150}(\.\*)?)$",
+        description="A type, or the beginning of some, as Memory.*; * for all.",
+        examples=["Memory.*"],
+    ),
+]
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class CapabilityHealth(Struct, rename="camel", omit_defaults=True):
+    """How one capability is."""
+
+    state: Literal["starting", "running", "restarting", "unhealthy", "stopped"]
+    handled: int
+    """Messages it has begun with."""
+    crashes: int
+    restarts: int
+    waiting: int
+    """Messages that wait for it to be started again."""
+    last_fault: str | None = None
+
+
+class HealthReport(Struct, rename="camel"):
+    """How a node is."""
+
+    status: Literal["healthy", "degraded"]
+    """Degraded if a capability is out of service."""
+    uptime_ms: int
+    capabilities: dict[str, CapabilityHealth]
+
+
+class Pong(Struct, rename="camel"):
+    """The node is there."""
+
+    pong: bool
+    uptime_ms: int
+
+
+class NodeStats(Struct, rename="camel"):
+    """What a node has done so far."""
+
+    clients: int
+    """Connections that are open."""
+    requests: Stats
+
+
+class Subscribed(Struct, omit_defaults=True):
+    """What a connection listens to now."""
+
+    types: list[str]
+    unknown: list[str] = msgspec.field(default_factory=list[str])
+    """Those of them that no capability has declared: perhaps misspelt."""
+
+
+class History(Struct):
+    """Messages that have passed, the oldest first."""
+
+    messages: list[Frame]
+
+
+class Describe(Query[Description], type="Syscall.Describe"):
+    """Describe what can be sent to this node, with JSON Schemas and examples."""
+
+    type: Annotated[
+        str | None, Meta(description="Only this type, as Memory.Set.", examples=["Memory.Set"])
+    ] = None
+    capability: Annotated[
+        str | None, Meta(description="Only this capability, as Memory.", examples=["Memory"])
+    ] = None
+
+
+class Ping(Query[Pong], type="Syscall.Ping"):
+    """Ask whether the node is there."""
+
+
+class Health(Query[HealthReport], type="Syscall.Health"):
+    """Ask how the node and its capabilities are."""
+
+
+class StatsQuery(Query[NodeStats], type="Syscall.Stats"):
+    """Ask what the node has done so far."""
+
+
+class Subscribe(Command[Subscribed], type="Syscall.Subscribe"):
+    """Have events sent to this connection, besides those it has subscribed to already."""
+
+    types: Annotated[list[Pattern], Meta(min_length=1, max_length=1000)]
+
+
+class Unsubscribe(Command[Subscribed], type="Syscall.Unsubscribe"):
+    """Do not have these sent any more; with no types at all, none."""
+
+    types: Annotated[list[Pattern], Meta(max_length=1000)] = msgspec.field(default_factory=list[str])
+
+
+class Reset(Command[None], type="Syscall.Reset"):
+    """Start a capability anew that has failed too often and is out of service."""
+
+    capability: Annotated[Name, Meta(examples=["Memory"])]
+
+
+class Recent(Query[History], type="Syscall.Recent"):
+    """Read the last messages that have passed this node."""
+
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+    kinds: list[Kind] = msgspec.field(default_factory=list[Kind])
+    types: list[Pattern] = msgspec.field(default_factory=list[str])
+
+
+class HealthTick(Event, type="Sys.HealthTick", rename="camel"):
+    """The node is alive. It comes every so often, for whatever has to be done every so often."""
+
+    uptime_ms: int
+    in_flight: int
+    unhealthy: list[str]
+
+
+class Syscall(Capability):
+    """Tells what this node can do, how it is and what it has done, and sends its events to whoever subscribes."""
+
+    def __init__(self, backstage: Backstage) -> None:
+        self._backstage = backstage
+        # What is said of everything does not change while the node runs, and is asked for often.
+        self._whole: Description | None = None
+
+    def describe(self, msg: Describe) -> Description:
+        """Describe all of it, or a part."""
+        if msg.type is None and msg.capability is None:
+            if self._whole is None:
+                self._whole = describe(self._backstage.blueprints)
+            return self._whole
+        found = describe(self._backstage.blueprints, type=msg.type, capability=msg.capability)
+        if not found.capabilities:
+            raise Refused(FaultAnswer(ROUTING_ERROR, self._nothing_of(msg)))
+        return found
+
+    def _nothing_of(self, msg: Describe) -> str:
+        index = self._backstage.router.index
+        wanted = " ".join(name for name in (msg.capability, msg.type) if name)
+        near = index.similar(msg.type) if index is not None and msg.type else ()
+        if near:
+            return f"there is no {wanted} here; did you mean {' or '.join(near)}?"
+        there = ", ".join(blueprint.id for blueprint in self._backstage.blueprints)
+        return f"there is no {wanted} here; the capabilities are {there}"
+
+    def ping(self, _msg: Ping) -> Pong:
+        """Answer."""
+        return Pong(pong=True, uptime_ms=self._uptime())
+
+    def health(self, _msg: Health) -> HealthReport:
+        """Look at every capability."""
+        seats = self._backstage.router.seats
+        sick = any(seat.state is SeatState.UNHEALTHY for seat in seats.values())
+        return HealthReport(
+            status="degraded" if sick else "healthy",
+            uptime_ms=self._uptime(),
+            capabilities={name: health_of(seat) for name, seat in seats.items()},
+        )
+
+    def stats(self, _msg: StatsQuery) -> NodeStats:
+        """Take a snapshot of the books."""
+        backstage = self._backstage
+        requests = backstage.router.books.statistics(
+            in_flight=backstage.router.in_flight, timers_pending=len(backstage.schedule)
+        )
+        return NodeStats(clients=len(backstage.gate), requests=requests)
+
+    def subscribe(self, msg: Subscribe) -> Subscribed:
+        """Add to what the connection listens to."""
+        client = self._client()
+        return self._listen(client, client.wants | set(msg.types))
+
+    def unsubscribe(self, msg: Unsubscribe) -> Subscribed:
+        """Take away from it."""
+        client = self._client()
+        return self._listen(client, client.wants - set(msg.types) if msg.types else frozenset[str]())
+
+    def _client(self) -> Client:
+        item = self.bus.at_hand
+        if not isinstance(item, Pending) or not isinstance(item.origin, Client):
+            raise Refused(
+                "only a connection can subscribe: a capability says in its contract what it listens to"
+            )
+        return item.origin
+
+    def _listen(self, client: Client, types: frozenset[str]) -> Subscribed:
+        client.subscribe(types)
+        fanout = self._backstage.fanout
+        fanout.listen(client)
+        known = fanout.known
+        unknown = [name for name in types if "*" not in name and name not in known]
+        return Subscribed(sorted(types), sorted(unknown))
+
+    def reset(self, msg: Reset) -> None:
+        """Start it anew."""
+        seats = self._backstage.router.seats
+        seat = seats.get(msg.capability)
+        if seat is None:
+            raise Refused(f"there is no capability {msg.capability}; there are {', '.join(seats)}")
+        if seat.state is not SeatState.UNHEALTHY:
+            raise Refused(
+                f"{msg.capability} is {seat.state.value}, not out of service: there is nothing to reset"
+            )
+        try:
+            seat.launch()
+        except StartFailed as error:
+            seat.state = SeatState.UNHEALTHY
+            raise Refused(
+                f"{msg.capability} was started and failed at once: {error.__cause__ or error}"
+            ) from error
+
+    def recent(self, msg: Recent) -> History:
+        """Look into the log."""
+        where = Filter(kinds=msg.kinds or KINDS, types=msg.types)
+        log = self._backstage.router.log
+        # Not the answers to this very question: each would hold all those before it.
+        found = [
+            frame
+            for frame in log.recent(1 << 20)
+            if where.matches(frame) and (frame.type != Recent.message_type or frame.kind != "reply")
+        ]
+        return History(found[-msg.limit :])
+
+    def _uptime(self) -> int:
+        return int(self._backstage.uptime_ms())
+
+
+def health_of(seat: Seat) -> CapabilityHealth:
+    """How one capability is."""
+    return CapabilityHealth(
+        state=seat.state.value,
+        handled=seat.handled,
+        crashes=seat.crashes,
+        restarts=seat.restarts,
+        waiting=len(seat.held),
+        last_fault=seat.last_fault,
+    )

@@ -1,0 +1,604 @@
+"""The command line of the bus: real processes, real sockets, and what the exit codes say."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bandstand import app
+from bandstand.__main__ import main, program_name
+from bandstand.bus import Node, NodeConfig, UnixAdapter
+from bandstand.bus.client.calling import Exit
+from bandstand.testing import VirtualClock
+
+pytestmark = [pytest.mark.slow, pytest.mark.spec("C4", "C5", "C18", "C21", "C22")]
+
+STAGE = '''
+"""Capabilities that take their time, or do what they should not."""
+import asyncio
+from typing import Literal
+from msgspec import Struct
+from bandstand.bus import Capability, Command, Contract, Event, Message
+
+class Begun(Event, type="Slow.Begun"):
+    """It has been begun."""
+
+class Nap(Command[None], type="Slow.Nap"):
+    """Take so many seconds."""
+    seconds: float
+
+class Fall(Command[None], type="Glass.Fall"):
+    """Break."""
+
+class Slow(Capability):
+    """Takes its time."""
+    outbound = Begun
+
+    async def nap(self, msg: Nap) -> None:
+        self.bus.emit(Begun())
+        await asyncio.sleep(msg.seconds)
+
+class Glass(Capability):
+    """Breaks."""
+
+    def fall(self, msg: Fall) -> None:
+        raise RuntimeError("fallen")
+
+class Both(Struct):
+    """Can be said both ways."""
+    kind: Literal["command", "query"]
+    type: Literal["Odd.Both"]
+    data: dict[str, int] = {}
+
+def make():
+    return lambda message: Message(kind="reply", type="Odd.Both", data=None)
+
+odd = Contract(id="Odd.One", description="Says odd things.", inbound=Both, spawn=make)
+capabilities = [Slow, Glass, odd]
+'''
+
+
+class Served:
+    """A node in a process of its own."""
+
+    def __init__(self, *options: str, cwd: Path, **environment: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "bandstand", "serve", *options],
+            cwd=cwd,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    @property
+    def out(self) -> Any:
+        return self.process.stdout
+
+    @property
+    def err(self) -> Any:
+        return self.process.stderr
+
+    def boot(self) -> dict[str, Any]:
+        """The first line of its output."""
+        line = self.out.readline()
+        assert line, self.err.read()
+        boot: dict[str, Any] = json.loads(line)
+        return boot
+
+    def until(self, words: str) -> None:
+        """Read standard error up to a line with these words."""
+        for line in self.err:
+            if words in line:
+                return
+        raise AssertionError(f"it has never said {words!r}")
+
+    def end(self, number: int) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(30)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(30)
+        self.out.close()
+        self.err.close()
+
+
+Serve = Callable[..., Served]
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Start nodes, whose current directory has the module `stage`."""
+    (tmp_path / "stage.py").write_text(STAGE)
+    with ExitStack() as stack:
+
+        def start(*options: str, **environment: str) -> Served:
+            served = Served(*options, cwd=tmp_path, **environment)
+            stack.callback(served.close)
+            return served
+
+        yield start
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where a node with the module `stage` listens."""
+    folder = tmp_path_factory.mktemp("node")
+    (folder / "stage.py").write_text(STAGE)
+    path = folder / "bus.sock"
+    served = Served("stage", "--unix", str(path), cwd=folder)
+    assert served.boot()["type"] == "Sys.BootComplete"
+    yield f"unix:{path}"
+    assert served.end(signal.SIGTERM) == 0
+    served.close()
+
+
+class Line:
+    """A client that is not ours: a raw socket."""
+
+    def __init__(self, path: Path) -> None:
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socket.settimeout(30)
+        self.socket.connect(str(path))
+        self.lines = self.socket.makefile("r")
+
+    def say(self, kind: str, type_name: str, name: str, **data: object) -> None:
+        frame = {"kind": kind, "type": type_name, "data": data, "metadata": {"id": name, "timestamp": 0}}
+        self.socket.sendall(json.dumps(frame).encode() + b"\n")
+
+    def hear(self) -> tuple[str, str]:
+        frame = json.loads(self.lines.readline())
+        return frame["kind"], frame["type"]
+
+    def is_over(self) -> bool:
+        return self.lines.readline() == ""
+
+    def close(self) -> None:
+        self.lines.close()
+        self.socket.close()
+
+
+@pytest.fixture
+def connect() -> Iterator[Callable[[Path], Line]]:
+    with ExitStack() as stack:
+
+        def make(path: Path) -> Line:
+            line = Line(path)
+            stack.callback(line.close)
+            return line
+
+        yield make
+
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, address: str) -> Run:
+    """The command, in this process: its exit code, and what it has printed."""
+    monkeypatch.setenv("BANDSTAND_BUS", address)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        try:
+            code: Any = main(arguments)
+        except SystemExit as ended:
+            code = ended.code
+        seen = capsys.readouterr()
+        return code, seen.out, seen.err
+
+    return run
+
+
+class TestServe:
+    def test_a_node_is_found_where_it_listens_by_default(
+        self, serve: Serve, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        environment = {"XDG_RUNTIME_DIR": str(tmp_path), "BANDSTAND_BUS": ""}
+        node = serve(**environment)
+        boot = node.boot()
+        assert boot["kind"] == "event"
+        assert [each["id"] for each in boot["data"]["capabilities"]] == ["Memory", "Syscall", "Timer"]
+        assert boot["data"]["adapters"] == [f"unix:{tmp_path}/bandstand.sock"]
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        assert run("call", "Memory.Set", "key=a", "value=1") == (0, "{}\n", "")
+        assert run("call", "Memory.Get", "key=a", "--json")[1].startswith(
+            '{"kind":"reply","type":"Memory.Get"'
+        )
+        assert node.end(signal.SIGTERM) == 0
+        said = node.err.read()
+        assert "bandstand: ready in " in said
+        assert "try, from another terminal:\n" in said
+        assert " call Memory.Set key=greeting value=hello\n" in said
+        assert sorted(path.name for path in tmp_path.iterdir() if path.suffix != ".py") == []
+
+    def test_a_signal_drains_what_is_under_way(
+        self, serve: Serve, tmp_path: Path, connect: Callable[[Path], Line]
+    ) -> None:
+        path = tmp_path / "bus.sock"
+        node = serve("stage:Slow", "--unix", "bus.sock", "--json")
+        node.boot()
+        client = connect(path)
+        client.say("command", "Syscall.Subscribe", "1", types=["Slow.*"])
+        assert client.hear() == ("reply", "Syscall.Subscribe")
+        client.say("command", "Slow.Nap", "2", seconds=0.3)
+        assert client.hear() == ("event", "Slow.Begun")
+        assert node.end(signal.SIGTERM) == 0
+        assert client.hear() == ("reply", "Slow.Nap")
+        assert client.is_over()
+        assert (node.out.read(), node.err.read()) == ("", "")
+
+    def test_whoever_asks_twice_is_not_kept_waiting(
+        self, serve: Serve, tmp_path: Path, connect: Callable[[Path], Line]
+    ) -> None:
+        node = serve("stage", "--unix", "bus.sock")
+        node.boot()
+        client = connect(tmp_path / "bus.sock")
+        client.say("command", "Syscall.Subscribe", "1", types=["Slow.*"])
+        client.say("command", "Slow.Nap", "2", seconds=3600)
+        assert [client.hear(), client.hear()] == [("reply", "Syscall.Subscribe"), ("event", "Slow.Begun")]
+        node.process.send_signal(signal.SIGINT)
+        node.until("stopping; once more to stop at once")
+        assert node.end(signal.SIGINT) == 1
+
+    def test_a_dead_nodes_socket_is_taken_over_and_a_living_ones_is_not(
+        self, serve: Serve, tmp_path: Path, run: Run
+    ) -> None:
+        killed = serve("--unix", "bus.sock")
+        killed.boot()
+        assert killed.end(signal.SIGKILL) == -signal.SIGKILL
+        assert (tmp_path / "bus.sock").is_socket()
+        second = serve("--unix", "bus.sock")
+        assert second.boot()["type"] == "Sys.BootComplete"
+        third = serve("--unix", "bus.sock")
+        failed = third.boot()
+        assert (failed["kind"], failed["type"]) == ("error", "Sys.BootFailed")
+        assert third.process.wait(30) == 1
+        assert third.err.read() == f"bandstand: {failed['data']['message']}\n"
+        assert (
+            "ADAPT failed: cannot listen at unix:bus.sock: another node has it" in failed["data"]["message"]
+        )
+        assert run("call", "Syscall.Ping", "--to", f"unix:{tmp_path}/bus.sock")[0] == 0
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("import nonsense", "LOAD failed: broken cannot be imported: ModuleNotFoundError"),
+            (
+                STAGE.replace('Literal["Odd.Both"]', "str"),
+                "DISCOVER failed: capability Odd.One: inbound: Both: the field 'type' is str, which is open",
+            ),
+            (
+                STAGE.replace("capabilities = [Slow, Glass, odd]", "capabilities = [Slow, Slow]"),
+                "BUILD failed: ",
+            ),
+            (
+                STAGE.replace("    outbound = Begun", "    def on_start(self): raise RuntimeError('no')"),
+                "SPAWN failed: child 'Slow' of supervisor 'capability Slow' did not start: RuntimeError",
+            ),
+        ],
+        ids=["load", "discover", "build", "spawn"],
+    )
+    def test_what_does_not_boot_says_in_which_phase_and_leaves_nothing(
+        self, text: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "broken.py").write_text(text)
+        out, err = io.StringIO(), io.StringIO()
+        monkeypatch.chdir(tmp_path)
+        serving = app.Serving(target="./broken.py", unix="bus.sock")
+        assert app.run_node(serving, out, err) == 1
+        failed = json.loads(out.getvalue())
+        assert failed["type"] == "Sys.BootFailed"
+        assert words.replace("broken cannot", "./broken.py cannot") in failed["data"]["message"]
+        assert err.getvalue() == f"bandstand: {failed['data']['message']}\n"
+        assert sorted(path.name for path in tmp_path.iterdir() if path.name != "__pycache__") == ["broken.py"]
+
+    def test_tcp_is_told_which_port_it_has(self, serve: Serve, run: Run) -> None:
+        node = serve("--tcp", "0", "--json")
+        (place,) = node.boot()["data"]["adapters"]
+        assert run("call", "Syscall.Ping", "--to", place)[0] == 0
+        assert node.end(signal.SIGINT) == 0
+        assert node.err.read() == ""
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            (["--tcp", "0.0.0.0:1"], "others than this machine could connect.*--public"),
+            (["--tcp", "x:y"], "'y' is no port: pass HOST:PORT"),
+            (["--tcp", "70000"], "pass an int from 0 to 65535"),
+            (["--unix", ""], "pass the name of a file"),
+            (["a", "b"], "unrecognized arguments: b"),
+        ],
+    )
+    def test_what_can_never_work_is_a_bad_command_line(
+        self, run: Run, options: list[str], words: str
+    ) -> None:
+        code, out, err = run("serve", *options)
+        assert (code, out) == (2, "")
+        assert err.startswith("usage: bandstand serve")
+        assert re.search(words, err)
+
+    def test_a_default_address_that_is_none_is_told(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("BANDSTAND_BUS", "nix:here")
+        for command in (["serve"], ["describe"], ["call", "A.B"]):
+            code, _, err = run(*command)
+            assert code == 2
+            assert "BANDSTAND_BUS: 'nix:here' is no address" in err
+        monkeypatch.setenv("BANDSTAND_BUS", "tcp:0.0.0.0:7777")
+        assert "--public" in run("serve")[2]
+
+
+class TestStopping:
+    def test_a_client_that_never_reads_does_not_hold_up_the_end(
+        self, bandstand_clock: VirtualClock, bandstand_leak_check: None, tmp_path: Path
+    ) -> None:
+        config = NodeConfig(drain_ms=2000, flush_ms=3000)
+
+        async def stop() -> int:
+            adapter = UnixAdapter(tmp_path / "bus.sock")
+            line = None
+            try:
+                async with Node(adapters=[adapter], config=config, clock=bandstand_clock):
+                    line = Line(tmp_path / "bus.sock")
+                    line.socket.settimeout(0)
+                    with suppress(BlockingIOError):
+                        # The answers are a hundred times as long as the requests, and none of them is ever read.
+                        while True:
+                            line.say("query", "Syscall.Describe", "1")
+                            await asyncio.sleep(0)
+                    begun = bandstand_clock.now_ns()
+                assert not (tmp_path / "bus.sock").exists()
+            finally:
+                if line is not None:
+                    line.close()
+            return bandstand_clock.now_ns() - begun
+
+        assert 0 < bandstand_clock.run(stop()) <= 5_100_000_000
+
+
+class TestAdvice:
+    @pytest.mark.parametrize(
+        ("place", "tools", "words"),
+        [
+            ("unix:/run/x y.sock", ("nc", "socat"), "nc -N -U '/run/x y.sock'"),
+            ("unix:/run/x.sock", ("socat",), "socat - UNIX-CONNECT:/run/x.sock"),
+            ("tcp:127.0.0.1:7777", (), "nc -N 127.0.0.1 7777"),
+            ("tcp:[::1]:7777", ("socat",), "socat - TCP:[::1]:7777"),
+        ],
+    )
+    def test_a_line_is_plugged_in_with_what_is_here(
+        self, place: str, tools: tuple[str, ...], words: str
+    ) -> None:
+        found = app.plug(place, lambda name: name if name in tools else None)
+        assert shlex.split(found) == shlex.split(words)
+
+    def test_a_module_s_own_capability_is_shown_first(self, serve: Serve) -> None:
+        node = serve("stage", "--unix", "bus.sock")
+        node.boot()
+        node.until("try, from another terminal:")
+        assert [node.err.readline().strip() for _ in range(2)] == [
+            "python -m bandstand describe --to unix:bus.sock",
+            "python -m bandstand describe Slow.Nap --to unix:bus.sock",
+        ]
+
+    def test_the_command_is_called_as_it_was(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        script = tmp_path / "bandstand"
+        script.write_text("#!/bin/sh\n")
+        script.chmod(0o755)
+        monkeypatch.setattr(sys, "argv", [str(script)])
+        monkeypatch.setenv("PATH", str(tmp_path))
+        assert program_name() == "bandstand"
+        monkeypatch.setenv("PATH", "/nowhere")
+        assert program_name() == str(script)
+
+
+class TestBatch:
+    def batch(self, *lines: object, options: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+        text = "".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines)
+        done = subprocess.run(
+            [sys.executable, "-m", "bandstand", "serve", *options, "--batch", "--json"],
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=50,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def frame(self, kind: str, type_name: str, name: str, **data: object) -> dict[str, Any]:
+        return {"kind": kind, "type": type_name, "data": data, "metadata": {"id": name, "timestamp": 0}}
+
+    def test_it_ends_when_all_is_answered_and_every_timer_has_fired(self) -> None:
+        boot, *answers = self.batch(
+            self.frame("command", "Memory.Set", "1", key="a", value={"deep": [1]}),
+            self.frame(
+                "command",
+                "Timer.Schedule",
+                "2",
+                delay=100,
+                message=self.frame("query", "Memory.Get", "3", key="a"),
+            ),
+            self.frame(
+                "command",
+                "Timer.Schedule",
+                "4",
+                delay=3_600_000,
+                message=self.frame("query", "Memory.List", "5"),
+            )
+            | {"type": "Timer.Sing"},
+            "not a message",
+            self.frame("query", "Memory.Get", "6", key=""),
+        )
+        assert (boot["type"], boot["data"]["adapters"]) == ("Sys.BootComplete", ["stdio"])
+        by_cause = {each["metadata"].get("causation"): each for each in answers}
+        assert {cause: each["type"] for cause, each in by_cause.items()} == {
+            "1": "Memory.Set",
+            "2": "Timer.Schedule",
+            "3": "Memory.Get",
+            "4": "Sys.RoutingError",
+            None: "Sys.SchemaError",
+            "6": "Sys.SchemaError",
+        }
+        assert by_cause["3"]["data"] == {"value": {"deep": [1]}}
+        assert by_cause["6"]["data"]["path"] == "$.data.key"
+
+    def test_with_nothing_to_do_it_ends_at_once(self) -> None:
+        (boot,) = self.batch(options=("bandstand.bus.memory:Memory",))
+        assert [each["id"] for each in boot["data"]["capabilities"]] == ["Memory", "Syscall", "Timer"]
+
+
+class TestCall:
+    @pytest.mark.parametrize(
+        ("arguments", "code", "words"),
+        [
+            ("Glass.Fall", Exit.FAILED, "bandstand: Sys.ActorCrash: "),
+            ("Memory.Get x y", Exit.USAGE, "'x' is no field"),
+            ("Memory.Get {", Exit.USAGE, "the data is no JSON"),
+            ("Memory.Get --to here", Exit.USAGE, "'here' is no address"),
+            ("Memory.Get --timeout soon", Exit.USAGE, "'soon' is no time"),
+            ("Odd.Both", Exit.USAGE, "say --kind command or --kind query"),
+            ("Memory.Gett", Exit.ROUTING, "there is no Memory.Gett here"),
+            ("Memory.Changed", Exit.ROUTING, "Memory.Changed is an event, which nobody handles"),
+            ("Memory.Get --kind command", Exit.ROUTING, "Memory.Get is no command"),
+            ("Memory.Get key=", Exit.SCHEMA, r"Expected `str` of length >= 1 (at $.data.key)"),
+            ("Memory.Get kee=a", Exit.SCHEMA, "there is no field kee: did you mean key?"),
+            ("Slow.Nap seconds=3600 --timeout 20", Exit.TIMEOUT, "Sys.Timeout: "),
+            ("Memory.Get --to unix:/nowhere/x", Exit.NOBODY, "nobody listens at unix:/nowhere/x"),
+        ],
+    )
+    def test_the_exit_code_says_what_became_of_it(
+        self, run: Run, arguments: str, code: int, words: str
+    ) -> None:
+        given, out, err = run("call", *arguments.split())
+        assert (given, out) == (code, "")
+        assert words in err
+        assert "Traceback" not in err
+
+    def test_a_reply_is_readable(self, run: Run) -> None:
+        assert run("call", "Memory.Set", "key=song", 'value={"title": "tea", "notes": [1, 2]}') == (
+            0,
+            "{}\n",
+            "",
+        )
+        code, out, err = run("call", "Memory.Get", "key=song")
+        assert (code, json.loads(out), err) == (0, {"value": {"title": "tea", "notes": [1, 2]}}, "")
+        assert out.startswith('{\n  "value": {\n')
+
+    def test_options_may_stand_between_the_fields(self, run: Run) -> None:
+        code, out, _ = run("call", "Memory.Set", "key=mid", "--json", "value=1")
+        assert (code, json.loads(out)["type"]) == (0, "Memory.Set")
+        assert run("call", "--timeout", "5000", "Memory.Set", "key=mid", "value=2")[0] == 0
+
+    def test_json_is_the_whole_answer_in_one_line(self, run: Run) -> None:
+        code, out, err = run("call", "Memory.Get", "key=", "--json")
+        answer = json.loads(out)
+        assert (code, out.count("\n")) == (Exit.SCHEMA, 1)
+        assert (answer["kind"], answer["type"], answer["data"]["path"]) == (
+            "error",
+            "Sys.SchemaError",
+            "$.data.key",
+        )
+        assert answer["data"]["message"] in err
+
+    def test_data_comes_from_standard_input(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys, "stdin", io.StringIO('{"key": "piped",\n "value": 5}\n'))
+        assert run("call", "Memory.Set", "-")[0] == 0
+        assert json.loads(run("call", "Memory.Get", "key=piped")[1]) == {"value": 5}
+
+    @pytest.mark.parametrize("kind", ["command", "query"])
+    def test_a_type_that_is_both_is_called_by_its_kind(self, run: Run, kind: str) -> None:
+        assert run("call", "Odd.Both", "--kind", kind, "a=1") == (0, "{}\n", "")
+
+    def test_whoever_has_seen_enough_may_go(self, address: str) -> None:
+        script = f"{sys.executable} -m bandstand describe --json --to {address} | head -c 1"
+        done = subprocess.run(
+            ["/bin/sh", "-c", script], capture_output=True, text=True, timeout=50, check=False
+        )
+        assert (done.stdout, done.stderr) == ("{", "")
+
+
+class TestDescribe:
+    def test_everything_is_a_table(self, run: Run) -> None:
+        code, out, err = run("describe")
+        assert (code, err) == (0, "")
+        blocks = dict(block.split(": ", 1) for block in out.split("\n\n"))
+        assert list(blocks) == ["Memory", "Slow", "Glass", "Odd.One", "Syscall", "Timer"]
+        assert blocks["Slow"].splitlines() == [
+            "Takes its time.",
+            "  command  Slow.Nap             Take so many seconds.",
+            "  event    Slow.Begun           It has been begun.",
+        ]
+
+    @pytest.mark.parametrize("name", ["Memory", "Odd.One"])
+    def test_one_capability(self, run: Run, name: str) -> None:
+        code, out, _ = run("describe", name)
+        assert (code, out.count("\n\n")) == (0, 0)
+        assert out.startswith(f"{name}: ")
+
+    def test_one_type_has_its_fields_its_reply_and_a_line_to_try(self, run: Run) -> None:
+        code, out, _ = run("describe", "Memory.Set")
+        assert code == 0
+        first, data, reply, attempt = out.split("\n\n")
+        assert first.startswith("command Memory.Set, handled by Memory\nKeep a value under a key")
+        assert data.splitlines() == [
+            "data",
+            "  key    string, 1 to 1000 characters  The name of a value.",
+            "  value  any JSON                      Any JSON value.",
+        ]
+        assert reply == "reply\n  nothing but that it is done"
+        assert attempt == "try\n  python -m bandstand call Memory.Set key=greeting value=hello\n"
+
+    def test_every_line_to_try_can_be_tried(self, run: Run, address: str) -> None:
+        for type_name in (
+            "Memory.List",
+            "Timer.Schedule",
+            "Syscall.Recent",
+            "Syscall.Subscribe",
+            "Memory.Delete",
+        ):
+            line = run("describe", type_name, "--to", address)[1].rpartition("try\n")[2]
+            words = shlex.split(line)
+            assert words[:4] == ["python", "-m", "bandstand", "call"]
+            assert run(*words[3:])[0] in {Exit.REPLY, Exit.ROUTING}, line
+
+    def test_an_event_says_who_says_it(self, run: Run) -> None:
+        assert run("describe", "Slow.Begun")[1] == (
+            "event Slow.Begun, which Slow says\nIt has been begun.\n\ndata\n  none\n"
+        )
+
+    def test_json_is_what_the_node_says(self, run: Run) -> None:
+        described = json.loads(run("describe", "Memory.Get", "--json")[1])
+        (memory,) = described["capabilities"]
+        assert [each["type"] for each in memory["handles"]] == ["Memory.Get"]
+        assert memory["handles"][0]["schema"]["required"] == ["key"]
+
+    @pytest.mark.parametrize("name", ["Nothing", "Nothing.Here"])
+    def test_what_is_not_there_is_a_routing_error(self, run: Run, name: str) -> None:
+        code, out, err = run("describe", name)
+        assert (code, out) == (Exit.ROUTING, "")
+        assert f"there is no {name} here" in err
+
+    @pytest.mark.parametrize("command", ["serve", "call", "describe"])
+    def test_help_shows_examples(self, run: Run, command: str) -> None:
+        code, out, _ = run(command, "--help")
+        assert code == 0
+        assert f"examples:\n  bandstand {command}" in out
+        assert ("6  there is no node" in out) == (command != "serve")

@@ -1,0 +1,128 @@
+"""A node describes itself so that a program needs no other manual."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bandstand.bus.contracts.capability import Provision
+from bandstand.bus.contracts.declare import blueprint_of
+from bandstand.bus.contracts.describe import Description, describe
+from bandstand.bus.contracts.index import Index
+from bandstand.bus.contracts.payload import Payload
+from bandstand.bus.faults import FAULTS, Fault
+from bandstand.bus.frame import Frame
+from bandstand.bus.memory import Memory
+from bandstand.bus.syscall import Syscall
+from bandstand.bus.timer import Timer
+from bandstand.bus.wire import read_frame
+from tests.bus import declared as d
+from tests.bus.generating import check, check_schema, from_schema
+
+
+# Any: plain values, as a client gets them.
+def told(**given: Any) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(describe(BLUEPRINTS, **given)))
+
+
+def handled(description: Any) -> dict[str, Any]:
+    return {
+        each["type"]: each for capability in description["capabilities"] for each in capability["handles"]
+    }
+
+
+BLUEPRINTS = [
+    blueprint_of(Memory),
+    # None of them is made here.
+    blueprint_of(Provision(Syscall, Memory), is_builtin=True),
+    blueprint_of(Provision(Timer, Memory), is_builtin=True),
+]
+ALL = told()
+
+
+@pytest.mark.spec("C22")
+class TestContent:
+    def test_every_capability_is_there_with_all_it_handles(self) -> None:
+        assert [each["id"] for each in ALL["capabilities"]] == [each.id for each in BLUEPRINTS]
+        assert set(handled(ALL)) == {name for _, name in Index.build(BLUEPRINTS).handlers}
+        for each in handled(ALL).values():
+            assert each["description"]
+
+    def test_what_it_says_and_listens_to_is_there(self) -> None:
+        (memory,) = told(capability="Memory")["capabilities"]
+        assert [each["type"] for each in memory["emits"]] == ["Memory.Changed"]
+        assert memory["emits"][0]["kind"] == "event"
+        assert memory["emits"][0]["schema"]["properties"]
+        whole = describe([blueprint_of(d.Whole)]).capabilities[0]
+        assert [each.type for each in whole.subscribes] == ["Sys.HealthTick"]
+
+    def test_every_fault_is_explained(self) -> None:
+        assert {each["type"]: each["description"] for each in ALL["faults"]} == FAULTS
+        check(ALL["fault"], msgspec.to_builtins(Fault("m", "id")))
+
+    def test_it_can_be_asked_for_one_type(self) -> None:
+        found = told(type="Memory.Set")
+        assert set(handled(found)) == {"Memory.Set"}
+        assert [each["id"] for each in found["capabilities"]] == ["Memory"]
+        assert [each["emits"] for each in told(type="Memory.Changed")["capabilities"]] != [[]]
+
+    def test_it_can_be_asked_for_one_capability(self) -> None:
+        assert [each["id"] for each in told(capability="Timer")["capabilities"]] == ["Timer"]
+        assert told(capability="Nobody")["capabilities"] == []
+        assert told(type="No.Body")["capabilities"] == []
+
+    def test_its_names_are_those_of_the_wire(self) -> None:
+        payload: Payload[Description] = Payload(Description, "the reply to Syscall.Describe")
+        described = describe(BLUEPRINTS)
+        assert payload.read(payload.write(described)) == described
+
+
+@pytest.mark.spec("C22")
+class TestUse:
+    @pytest.mark.parametrize("name", handled(ALL))
+    def test_an_example_is_a_whole_message_that_is_read(self, name: str) -> None:
+        example = handled(ALL)[name]["example"]
+        frame = read_frame(json.dumps(example).encode())
+        _, entry = Index.build(BLUEPRINTS).handlers[frame.kind, frame.type]
+        entry.payload.read(frame.data)
+
+    def test_no_two_examples_have_one_id(self) -> None:
+        ids = [each["example"]["metadata"]["id"] for each in handled(ALL).values()]
+        assert len(set(ids)) == len(ids)
+
+    def test_examples_have_the_id_and_time_that_they_are_given(self) -> None:
+        (one,) = (
+            describe(BLUEPRINTS, type="Memory.Set", new_id=lambda: "x", now_ms=lambda: 7)
+            .capabilities[0]
+            .handles
+        )
+        assert one.example is not None
+        assert one.example.metadata is not None
+        assert (one.example.metadata.id, one.example.metadata.timestamp) == ("x", 7)
+
+    @pytest.mark.parametrize("name", handled(ALL))
+    def test_a_payload_from_the_schema_alone_is_read(self, name: str) -> None:
+        found = handled(ALL)[name]
+        _, entry = Index.build(BLUEPRINTS).handlers[found["kind"], name]
+
+        @settings(max_examples=12)
+        @given(from_schema(found["schema"]))
+        def holds(value: Any) -> None:
+            entry.payload.read(json.dumps(value).encode())
+
+        holds()
+
+    @settings(max_examples=50)
+    @given(from_schema(ALL["envelope"]))
+    def test_a_message_from_the_schema_of_the_envelope_alone_is_read(self, value: Any) -> None:
+        assert isinstance(read_frame(json.dumps(value).encode()), Frame)
+
+    @given(st.sampled_from(sorted(handled(ALL))))
+    def test_every_schema_is_one(self, name: str) -> None:
+        for word in ("schema", "reply"):
+            check_schema(handled(ALL)[name][word])

@@ -1,0 +1,293 @@
+"""From types to the finite set of messages they stand for; what is open is refused with the name of the field."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Union
+
+import pytest
+from typing_extensions import TypeAliasType
+
+from bandstand.bus.contracts.discover import UNSAID, Branch, branches_of, is_message_like, spoken
+from bandstand.bus.contracts.messages import Command, Message, Query
+from bandstand.bus.frame import Metadata
+from bandstand.errors import BadContract, BadMessage, OutboundFault
+from tests.bus import envelopes as e
+from tests.bus.models import Item, Order, OrderPlaced, Picky, PlaceOrder, Ruled
+
+Both = TypeAliasType("Both", e.Set | e.Get)
+METADATA = Metadata("id-1", 7, correlation="c")
+
+
+def pairs(annotation: Any) -> list[tuple[str, str]]:
+    return [(branch.kind, branch.type) for branch in branches_of(annotation, "capability X")]
+
+
+def only(annotation: Any) -> Branch:
+    (branch,) = branches_of(annotation, "capability X")
+    return branch
+
+
+@pytest.mark.spec("C15")
+class TestForms:
+    @pytest.mark.parametrize(
+        ("annotation", "expected"),
+        [
+            (e.SetMessage, [("command", "Memory.Set")]),
+            (e.SetRecord, [("command", "Memory.SetRecord")]),
+            (e.SetDict, [("command", "Memory.SetDict")]),
+            (e.Tagged, [("command", "Memory.Tagged")]),
+            (OrderPlaced, [("event", "Shop.OrderPlaced")]),
+            (e.Set, [("command", "Memory.Set")]),
+            (e.Changed, [("event", "Memory.Changed")]),
+            (e.NotFound, [("error", "Memory.NotFound")]),
+            (e.SetReply, [("reply", "Memory.Set")]),
+            (e.WithDefaults, [("command", "Memory.Defaults")]),
+        ],
+    )
+    def test_a_single_pair_of_literals(self, annotation: Any, expected: list[tuple[str, str]]) -> None:
+        assert pairs(annotation) == expected
+
+    @pytest.mark.parametrize(
+        ("annotation", "expected"),
+        [
+            (e.ReadMessage, [("query", "Memory.Get"), ("query", "Memory.List")]),
+            (e.UnionOfTypes, [("query", "Memory.One"), ("query", "Memory.Two")]),
+            (PlaceOrder, [("command", "Shop.Place"), ("command", "Shop.Replace")]),
+            (
+                e.ByEnum,
+                [
+                    ("command", "Enum.One"),
+                    ("command", "Enum.Two"),
+                    ("query", "Enum.One"),
+                    ("query", "Enum.Two"),
+                ],
+            ),
+        ],
+    )
+    def test_one_class_for_several_types(self, annotation: Any, expected: list[tuple[str, str]]) -> None:
+        assert pairs(annotation) == expected
+
+    @pytest.mark.parametrize(
+        "annotation",
+        [
+            e.Set | e.Get | e.Changed,
+            Union[e.Set, Union[e.Get, e.Changed]],  # noqa: UP007  # as older programs write it
+            Annotated[e.Set | e.Get, "x"] | e.Changed,
+            e.Alias | e.Changed,
+            Both | e.Changed,
+            Union[e.SetMessage, e.Get, e.Changed],  # noqa: UP007  # likewise
+        ],
+    )
+    def test_a_union_of_messages(self, annotation: Any) -> None:
+        assert pairs(annotation) == [
+            ("command", "Memory.Set"),
+            ("query", "Memory.Get"),
+            ("event", "Memory.Changed"),
+        ]
+
+    def test_a_union_of_tagged_structs_has_the_data_of_each(self) -> None:
+        first, second = branches_of(e.Tagged | e.OtherTag, "x")
+        assert (first.type, first.payload, second.type, second.payload) == (
+            "Memory.Tagged",
+            e.Pair,
+            "Memory.Other",
+            e.Value,
+        )
+
+    def test_the_data_is_the_message_class_itself_or_the_field(self) -> None:
+        assert only(e.Set).payload is e.Set
+        assert only(e.SetMessage).payload is e.Pair
+        assert only(e.Undocumented).payload is None
+        assert only(e.Envelope[e.Value]).payload is e.Value
+        assert only(e.Echo[int]).payload == e.Echo[int]
+
+    def test_the_description_is_the_classs_own_docstring(self) -> None:
+        assert only(e.Set).description == "Keep a value."
+        assert only(e.SetRecord).description == "Keep a value, as a dataclass."
+        assert only(OrderPlaced).description == "An order was placed."
+        # Neither inherited nor made up by a decorator.
+        assert only(e.NotFound).description == ""
+        assert only(e.Undocumented).description == ""
+
+
+class TestReplies:
+    @pytest.mark.parametrize(
+        ("annotation", "reply"),
+        [
+            (e.Get, e.Value),
+            (e.Set, None),
+            (e.Clear, UNSAID),
+            (e.Quoted, e.Later),
+            (e.QuotedInside, list[e.Later] | None),
+            (e.Names, list[str]),
+            (e.Echo[int], int),
+            (e.Echo, UNSAID),
+            (e.Changed, UNSAID),
+            (e.SetMessage, UNSAID),
+        ],
+    )
+    def test_what_stands_in_the_brackets_is_the_reply(self, annotation: Any, reply: Any) -> None:
+        assert only(annotation).reply == reply
+
+
+@pytest.mark.spec("C15")
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("annotation", "sentence"),
+        [
+            (e.OpenType, "OpenType: the field 'type' is str, which is open"),
+            (e.PatternType, "PatternType: the field 'type' is .*which is open"),
+            (e.HalfOpenType, "HalfOpenType: the field 'type' is .*which is open"),
+            (e.OpenKind, "OpenKind: the field 'kind' is str, which is open"),
+            (e.NoKind, "NoKind: the field 'kind' is missing"),
+            (e.NoType, "NoType: the field 'type' is missing"),
+            (e.WrongKind, "WrongKind: the field 'kind' allows 'request': a kind is one of command, query"),
+            (e.WrongType, "WrongType: the field 'type' allows 'set': use words with dots"),
+            (e.NumberType, "NumberType: the field 'type' allows 1, which is no string"),
+            (e.NumberTag, "NumberTag: .*'3'"),
+            (e.MoreFields, "MoreFields: the field 'tenant' is none of a message's"),
+            (e.MoreFieldsRecord, "MoreFieldsRecord: the field 'tenant' is none of a message's"),
+            (e.Dangling, "Dangling: an annotation of its fields cannot be resolved: name 'Nowhere'"),
+            (e.DanglingReply, "DanglingReply: the type of its reply cannot be resolved: name 'Nowhere'"),
+            (e.Untyped, "class Untyped has no type: write class Untyped"),
+            (Command, "class Command has no type"),
+            (Message, "Message: the field 'type' is str"),
+            (Ruled, "Ruled: the field 'data' has rules of its own"),
+            (int, "int is no class of messages"),
+            (None, "None is no class of messages"),
+            (e.Set | None, "None is no class of messages"),
+            (Item, "Item: the field 'kind' is missing"),
+            (e.Set | e.SetMessage, "command Memory.Set is declared twice, by Set and by Pair"),
+            ("Set", "Set is no class of messages"),
+        ],
+    )
+    def test_what_is_open_or_no_message_is_refused_by_name(self, annotation: Any, sentence: str) -> None:
+        with pytest.raises(BadContract, match=f"^capability X: .*{sentence}"):
+            branches_of(annotation, "capability X")
+
+
+class TestLikeness:
+    @pytest.mark.parametrize(
+        "annotation",
+        [
+            e.Set,
+            e.Set | None,
+            e.SetMessage,
+            e.SetDict,
+            e.Tagged,
+            OrderPlaced,
+            e.OpenType,
+            e.NoKind,
+            Message,
+            Query,
+            e.Echo[int],
+        ],
+    )
+    def test_a_message_is_known_even_if_it_is_declared_wrongly(self, annotation: Any) -> None:
+        assert is_message_like(annotation)
+
+    @pytest.mark.parametrize(
+        "annotation", [int, None, e.Value, e.Pair, dict[str, int], Item, list[e.Set], e.Plain, "x", Any]
+    )
+    def test_other_things_are_not(self, annotation: Any) -> None:
+        assert not is_message_like(annotation)
+
+
+class TestShapes:
+    @pytest.mark.parametrize(
+        ("annotation", "data", "expected"),
+        [
+            (e.SetMessage, e.Pair("a"), e.SetMessage("command", "Memory.Set", e.Pair("a"), METADATA)),
+            (e.Tagged, e.Pair("a"), e.Tagged("command", e.Pair("a"))),
+            (
+                e.SetRecord,
+                e.Pair("a"),
+                e.SetRecord(
+                    "command",
+                    "Memory.SetRecord",
+                    e.Pair("a"),
+                    {"id": "id-1", "timestamp": 7, "correlation": "c"},
+                ),
+            ),
+            (
+                e.SetDict,
+                e.Pair("a"),
+                {"kind": "command", "type": "Memory.SetDict", "data": e.Pair("a"), "metadata": METADATA},
+            ),
+            (e.Undocumented, None, e.Undocumented("event", "Memory.Undocumented")),
+            (
+                e.WithOwnMetadata,
+                None,
+                e.WithOwnMetadata("command", "Memory.OwnMetadata", e.OwnMetadata("id-1", "c")),
+            ),
+            (e.Envelope[e.Value], e.Value(1), e.Envelope("command", "Memory.Generic", e.Value(1))),
+            (e.WithDefaults, 3, e.WithDefaults(data=3)),
+            (
+                OrderPlaced,
+                Order(orderNumber=1, items=[]),
+                OrderPlaced(
+                    kind="event",
+                    type="Shop.OrderPlaced",
+                    data=Order(orderNumber=1, items=[]),
+                    metadata={"id": "id-1", "timestamp": 7, "correlation": "c"},
+                ),
+            ),
+        ],
+    )
+    def test_the_envelope_is_made_and_read_back(
+        self, annotation: Any, data: object, expected: object
+    ) -> None:
+        branch = only(annotation)
+        assert branch.shape is not None
+        made = branch.shape.build(branch.kind, branch.type, data, METADATA)
+        assert made == expected
+        assert branch.shape.take(made) == (branch.kind, branch.type, data)
+        assert spoken(made) == (branch.kind, branch.type, data)
+
+    def test_members_of_an_enum_are_given_as_members(self) -> None:
+        branch = branches_of(e.ByEnum, "x")[3]
+        assert branch.shape is not None
+        made = branch.shape.build("query", "Enum.Two", 3, METADATA)
+        assert made == e.ByEnum(e.Kinds.QUERY, e.Types.TWO, 3)
+        assert branch.shape.take(made) == ("query", "Enum.Two", 3)
+
+    def test_something_else_is_not_taken(self) -> None:
+        for kind in (e.SetMessage, e.SetDict):
+            shape = only(kind).shape
+            assert shape is not None
+            assert shape.take(3) is None
+
+    def test_an_envelope_that_refuses_is_a_bad_message(self) -> None:
+        shape = only(Picky).shape
+        assert shape is not None
+        with pytest.raises(BadMessage, match=r"Picky does not take this Shop\.Picky: .*too dear$") as caught:
+            shape.build("command", "Shop.Picky", Item(name="x", price=50), METADATA)
+        assert caught.value.path == "$.data"
+
+
+class TestSpeaking:
+    def test_a_message_class_is_its_own_data(self) -> None:
+        said = e.Set("a")
+        assert spoken(said) == ("command", "Memory.Set", said)
+
+    def test_a_whole_message_and_a_dictionary_are_taken_apart(self) -> None:
+        assert spoken(Message(kind="event", type="A.B", data=[1])) == ("event", "A.B", [1])
+        assert spoken({"kind": "reply", "type": "A.B"}) == ("reply", "A.B", None)
+
+    @pytest.mark.spec("C14")
+    @pytest.mark.parametrize(
+        ("value", "sentence"),
+        [
+            (3, "3 is no message: say an instance of a message class"),
+            (None, "None is no message"),
+            (e.Value(1), "is no message"),
+            ({"kind": "wish", "type": "A.B"}, "is no message"),
+            ({"kind": "event", "type": 3}, "is no message"),
+            (Message(kind="event", type=""), "is no message"),
+            (e.Untyped("k"), "class Untyped has no type"),
+            ("x" * 1000, "…"),
+        ],
+    )
+    def test_what_is_no_message_is_refused(self, value: object, sentence: str) -> None:
+        with pytest.raises(OutboundFault, match=sentence):
+            spoken(value)

@@ -1,0 +1,151 @@
+"""Who handles what is known at boot, and is a function of kind and type alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import FrozenInstanceError, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bandstand.bus.contracts.blueprint import Blueprint, Entry
+from bandstand.bus.contracts.contract import RestartPolicy
+from bandstand.bus.contracts.declare import blueprint_of
+from bandstand.bus.contracts.index import Index
+from bandstand.bus.contracts.payload import Payload
+from bandstand.bus.frame import KINDS, Kind
+from bandstand.errors import BadContract
+from tests.bus import declared as d
+
+ANY: Payload[Any] = Payload(Any, "anything")
+INDEX = Index.build([blueprint_of(d.Memory)])
+
+
+def blueprint(name: str, *keys: tuple[Kind, str]) -> Blueprint:
+    return Blueprint(
+        id=name,
+        description=f"Called {name}.",
+        entries={
+            (kind, type_name): Entry(kind=kind, type=type_name, payload=ANY) for kind, type_name in keys
+        },
+        outbound={},
+        subscribes=(),
+        make=object,
+        is_class=True,
+        policy=RestartPolicy(),
+        mailbox_cap=None,
+        timeout_ms=None,
+    )
+
+
+TYPES = st.sampled_from(["A.One", "A.Two", "B.One", "B.Two", "C.One"])
+KEYS = st.lists(st.tuples(st.sampled_from(["command", "query", "event"]), TYPES), unique=True)
+HOUSES = st.lists(KEYS, min_size=1, max_size=5)
+
+
+@pytest.mark.spec("C16")
+class TestBuilding:
+    @pytest.mark.spec("C15")
+    def test_commands_and_queries_have_a_handler_and_events_subscribers(self) -> None:
+        memory = blueprint_of(d.Memory)
+        audit = blueprint("Audit", ("event", "Memory.Changed"))
+        index = Index.build([memory, audit])
+        assert {key: owner for key, (owner, _) in index.handlers.items()} == {
+            ("command", "Memory.Set"): "Memory",
+            ("query", "Memory.Get"): "Memory",
+            ("command", "Memory.Clear"): "Memory",
+        }
+        assert {name: [owner for owner, _ in found] for name, found in index.subscriptions.items()} == {
+            "Memory.Changed": ["Memory", "Audit"]
+        }
+        assert index.handlers["query", "Memory.Get"][1] is memory.entries["query", "Memory.Get"]
+
+    @pytest.mark.spec("C15")
+    def test_a_duplicate_handler_is_refused_and_both_are_named(self) -> None:
+        key: tuple[Kind, str] = ("command", "A.B")
+        with pytest.raises(BadContract, match=r"both First and Second handle command A\.B: exactly one may"):
+            Index.build([blueprint("First", key), blueprint("Second", key)])
+
+    def test_one_type_can_be_a_command_here_and_a_query_there(self) -> None:
+        index = Index.build([blueprint("First", ("command", "A.B")), blueprint("Second", ("query", "A.B"))])
+        assert (index.handlers["command", "A.B"][0], index.handlers["query", "A.B"][0]) == ("First", "Second")
+
+    def test_a_duplicate_id_is_refused_and_both_are_named(self) -> None:
+        first = blueprint("Twin", ("command", "A.B"))
+        second = replace(blueprint("Twin", ("command", "A.C")), description="The other one.")
+        with pytest.raises(
+            BadContract,
+            match=r"two capabilities have the id 'Twin' \('Called Twin\.' and 'The other one\.'\)",
+        ):
+            Index.build([first, second])
+
+    def test_the_same_one_twice_is_refused_too(self) -> None:
+        only = blueprint("Twin", ("command", "A.B"))
+        with pytest.raises(BadContract, match="two capabilities have the id 'Twin'"):
+            Index.build([only, only])
+
+    def test_it_cannot_be_changed(self) -> None:
+        index = Index.build([blueprint("First", ("command", "A.B"))])
+        with pytest.raises(FrozenInstanceError):
+            index.handlers = {}  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]  # on purpose
+        with pytest.raises(TypeError):
+            index.handlers["query", "A.B"] = index.handlers["command", "A.B"]  # type: ignore[index]  # pyright: ignore[reportIndexIssue]  # on purpose
+
+
+@pytest.mark.spec("C9")
+class TestDestinations:
+    @given(HOUSES)
+    def test_a_destination_is_a_function_of_kind_and_type(
+        self, houses: Sequence[Sequence[tuple[Kind, str]]]
+    ) -> None:
+        blueprints = [blueprint(f"C{place}", *keys) for place, keys in enumerate(houses)]
+        owners: dict[tuple[Kind, str], list[str]] = {}
+        for each in blueprints:
+            for key in each.entries:
+                owners.setdefault(key, []).append(each.id)
+        is_ambiguous = any(len(found) > 1 for (kind, _), found in owners.items() if kind != "event")
+        if is_ambiguous:
+            with pytest.raises(BadContract, match="exactly one may"):
+                Index.build(blueprints)
+            return
+        index = Index.build(blueprints)
+        again = Index.build(blueprints)
+        for key, found in owners.items():
+            if key[0] == "event":
+                assert [owner for owner, _ in index.subscriptions[key[1]]] == found
+            else:
+                assert [index.handlers[key][0]] == found
+        assert index.handlers == again.handlers
+        assert index.subscriptions == again.subscriptions
+        assert len(index.handlers) + len(index.subscriptions) == len(owners)
+
+
+@pytest.mark.spec("C10")
+class TestNearMisses:
+    @pytest.mark.parametrize(
+        ("kind", "type_name", "best"),
+        [
+            ("query", "Memory.Gte", "query:Memory.Get"),
+            ("command", "Memory.Get", "query:Memory.Get"),
+            ("query", "memory.get", "query:Memory.Get"),
+            ("command", "MEMORY.SET", "command:Memory.Set"),
+            ("query", "Memory.Set", "command:Memory.Set"),
+            ("command", "Memory.Cleer", "command:Memory.Clear"),
+        ],
+    )
+    def test_the_nearest_is_found(self, kind: Kind, type_name: str, best: str) -> None:
+        assert INDEX.nearest(kind, type_name)[0] == best
+
+    def test_what_is_far_has_none(self) -> None:
+        assert INDEX.nearest("command", "Weather.Forecast.Tomorrow") == ()
+
+    @given(st.sampled_from(KINDS), st.text(max_size=200))
+    def test_whatever_is_asked_for_there_are_at_most_three_and_all_of_them_exist(
+        self, kind: Kind, name: str
+    ) -> None:
+        found = INDEX.nearest(kind, name)
+        assert len(found) <= 3
+        assert len(set(found)) == len(found)
+        assert set(found) <= {f"{each}:{type_name}" for each, type_name in INDEX.handlers}

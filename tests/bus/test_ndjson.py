@@ -1,0 +1,452 @@
+"""One client, without a socket: what it reads when, what it writes when, and that neither gets into the other's way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bandstand.bus import wire
+from bandstand.bus.adapters import ndjson
+from bandstand.bus.adapters.cutting import BATCH
+from bandstand.bus.adapters.limits import Limits
+from bandstand.bus.adapters.ndjson import NdjsonLine
+from bandstand.bus.frame import Frame
+from bandstand.bus.ports import Line
+from bandstand.errors import InvalidArgument
+from tests.bus.adapters import Desk, request
+from tests.core.stage import HostFactory
+
+pytestmark = pytest.mark.spec("C17")
+
+
+class Wire(asyncio.Transport):
+    """A transport that writes down what it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[bytes] = []
+        self.waiting = 0
+        self.high: int | None = None
+        self.is_paused = False
+        self.pauses = 0
+        self.is_closed = self.is_aborted = False
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self.high = high
+
+    def get_write_buffer_size(self) -> int:
+        return self.waiting
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written.append(bytes(data))
+
+    def pause_reading(self) -> None:
+        assert not self.is_paused
+        self.is_paused = True
+        self.pauses += 1
+
+    def resume_reading(self) -> None:
+        assert self.is_paused
+        self.is_paused = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+    def answers(self) -> list[str]:
+        lines = b"".join(self.written).splitlines()
+        return [json.loads(line)["metadata"].get("causation") for line in lines]
+
+
+class Booth:
+    """A line, its transport and its desk."""
+
+    def __init__(self, *, closes_at_eof: bool = True, is_welcome: bool = True, **limits: int) -> None:
+        self.desk = Desk()
+        self.wire = Wire()
+        self.ended: list[NdjsonLine] = []
+        self.line = NdjsonLine(
+            self.desk,
+            Limits(**limits),
+            "booth",
+            is_welcome=lambda: is_welcome,
+            end=self.ended.append,
+            closes_at_eof=closes_at_eof,
+        )
+        self.line.connection_made(self.wire)
+
+    def is_flushed(self) -> bool:
+        return self.line.is_flushed
+
+    def can_produce(self) -> bool:
+        return self.line.can_produce
+
+    @property
+    def said(self) -> list[str]:
+        return [frame.metadata.id for frame in self.desk.admitted]
+
+
+async def turn() -> None:
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+Play = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
+
+
+@pytest.fixture
+def play(loop_factory: HostFactory) -> Play:
+    def play(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            runner.run(body())
+
+    return play
+
+
+def ids(*numbers: int) -> list[str]:
+    return [f"q{number}" for number in numbers]
+
+
+# --- the way in -------------------------------------------------------------------------------------------------------
+
+NOISE = st.sampled_from([b"", b"\r", b"nonsense", b"{}", b"\xff", b"[" * 2000, b"x" * 900])
+
+
+@given(
+    lines=st.lists(st.integers(0, 99).map(lambda number: request(number)[:-1]) | NOISE, max_size=12),
+    data=st.data(),
+)
+def test_any_chunking_gives_the_same_messages(lines: list[bytes], data: st.DataObject) -> None:
+    """However the bytes come, and however often the node has no room: the same frames and the same errors, in order."""
+
+    async def body() -> None:
+        whole = Booth(line_bytes=500)
+        whole.line.data_received(b"".join(line + b"\n" for line in lines))
+        await turn()
+        booth = Booth(line_bytes=500, window=data.draw(st.integers(1, 3)))
+        booth.desk.is_holding = True
+        stream = b"\n".join(lines)
+        while stream:
+            size = data.draw(st.integers(1, len(stream)))
+            booth.line.data_received(stream[:size])
+            stream = stream[size:]
+            booth.desk.is_full = data.draw(st.booleans())
+            if not booth.desk.is_full:
+                booth.desk.make_room()
+            if data.draw(st.booleans()):
+                booth.desk.release()
+                await turn()
+        booth.line.eof_received()
+        booth.desk.make_room()
+        await turn()
+        while booth.desk.held:
+            booth.desk.release()
+            await turn()
+        assert booth.said == whole.said
+        assert [str(problem) for problem in booth.desk.refused] == [
+            str(problem) for problem in whole.desk.refused
+        ]
+        assert booth.wire.is_closed
+
+    with asyncio.Runner() as runner:
+        runner.run(body())
+
+
+class TestReading:
+    def test_it_pauses_when_the_window_is_full_and_goes_on_with_an_answer(self, play: Play) -> None:
+        async def body() -> None:
+            booth = Booth(window=2)
+            booth.desk.is_holding = True
+            booth.line.data_received(request(1) + request(2) + request(3))
+            assert booth.said == ids(1, 2)
+            assert booth.wire.is_paused
+            booth.desk.release(1)
+            # Not from inside the answer.
+            assert booth.said == ids(1, 2)
+            await turn()
+            assert booth.said == ids(1, 2, 3)
+            booth.desk.release()
+            await turn()
+            assert not booth.wire.is_paused
+
+        play(body)
+
+    def test_what_comes_though_it_has_paused_is_kept_in_order(self, play: Play) -> None:
+        async def body() -> None:
+            booth = Booth()
+            booth.desk.is_full = True
+            booth.line.data_received(request(1) + request(2)[:10])
+            booth.line.data_received(request(2)[10:])
+            booth.line.data_received(request(3))
+            assert booth.desk.turned_away == 1
+            booth.desk.make_room()
+            await turn()
+            assert booth.said == ids(1, 2, 3)
+            assert not booth.wire.is_paused
+
+        play(body)
+
+    def test_events_need_no_credit_but_wait_behind_those_who_do(self, play: Play) -> None:
+        async def body() -> None:
+            booth = Booth(window=1)
+            booth.desk.is_holding = True
+            booth.line.data_received(request(1, kind="event") + request(2) + request(3, kind="event"))
+            assert booth.said == ids(1, 2)
+            booth.desk.release()
+            await turn()
+            assert booth.said == ids(1, 2, 3)
+
+        play(body)
+
+    def test_it_reads_nothing_from_a_client_that_takes_nothing(self, play: Play) -> None:
+        async def body() -> None:
+            booth = Booth()
+            booth.line.pause_writing()
+            assert not booth.line.is_writable
+            booth.line.data_received(request(1))
+            assert booth.said == []
+            assert booth.wire.is_paused
+            booth.line.resume_writing()
+            assert booth.desk.drained_count == 1
+            await turn()
+            assert booth.said == ids(1)
+            assert not booth.wire.is_paused
+
+        play(body)
+
+    def test_a_client_that_says_a_lot_lets_others_have_their_turn(self, play: Play) -> None:
+        async def body() -> None:
+            booth = Booth(window=1 << 20)
+            booth.line.data_received(request(1) * (5 * BATCH))
+            assert BATCH <= len(booth.said) <= 2 * BATCH
+            assert booth.wire.is_paused
+            for _ in range(5):
+                await turn()
+            assert len(booth.said) == 5 * BATCH
+            assert not booth.wire.is_paused
+
+        play(body)
+
+    def test_an_answer_from_inside_the_question_does_not_make_it_read_inside_the_reading(
+        self, play: Play
+    ) -> None:
+        depth = deepest = 0
+
+        class Deep(Desk):
+            def admit(self, line: Line, frame: Frame) -> bool:
+                nonlocal depth, deepest
+                depth += 1
+                deepest = max(deepest, depth)
+                is_taken = super().admit(line, frame)
+                line.resume()
+                depth -= 1
+                return is_taken
+
+        async def body() -> None:
+            booth = Booth(window=1)
+            desk = Deep()
+            line = NdjsonLine(desk, Limits(window=1), "deep", is_welcome=lambda: True, end=lambda _: None)
+            line.connection_made(booth.wire)
+            line.data_received(request(1) * 100)
+            await turn()
+            assert len(desk.admitted) == 100
+            assert deepest == 1
+
+        play(body)
+
+    def test_a_node_that_fails_ends_the_connection_and_says_so(self, play: Play) -> None:
+        class Broken(Desk):
+            def admit(self, line: Line, frame: Frame) -> bool:
+                raise ZeroDivisionError
+
+        async def body() -> None:
+            wire = Wire()
+            line = NdjsonLine(Broken(), Limits(), "broken", is_welcome=lambda: True, end=lambda _: None)
+            line.connection_made(wire)
+            with pytest.raises(ZeroDivisionError):
+                line.data_received(request(1))
+            assert wire.is_aborted
+
+        play(body)
+
+
+# --- the way out ------------------------------------------------------------------------------------------------------
+
+
+class TestWriting:
+    def test_what_is_delivered_together_is_written_together(self, play: Play) -> None:
+        async def body() -> None:
+            booth = Booth()
+            booth.line.data_received(request(1) + request(2) + request(3))
+            assert booth.wire.written == []
+            assert not booth.is_flushed()
+            await turn()
+            assert len(booth.wire.written) == 1
+            assert booth.wire.answers() == ids(1, 2, 3)
+            assert booth.is_flushed()
+            booth.wire.waiting = 1
+            assert not booth.is_flushed()
+
+        play(body)
+
+    def test_much_at_once_is_not_kept(self, play: Play) -> None:
+        async def body() -> None:
+            booth = Booth(write_high=1000)
+            assert booth.wire.high == 1000
+            booth.line.data_received(request(1, data="x" * 1000))
+            assert booth.wire.answers() == ids(1)
+            await turn()
+            assert len(booth.wire.written) == 1
+
+        play(body)
+
+    def test_an_event_for_many_is_encoded_once(self, play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+        count = 0
+        write_frame = wire.write_frame
+
+        def counted(frame: Frame) -> bytes:
+            nonlocal count
+            count += 1
+            return write_frame(frame)
+
+        monkeypatch.setattr(ndjson, "write_frame", counted)
+
+        async def body() -> None:
+            booths = [Booth() for _ in range(10)]
+            booths[0].line.data_received(request(1, kind="event"))
+            (event,) = booths[0].desk.admitted
+            for booth in booths:
+                booth.line.deliver(event, settles=False)
+            await turn()
+            assert count == 1
+            assert {tuple(booth.wire.written) for booth in booths} == {(write_frame(event) + b"\n",)}
+
+        play(body)
+
+
+# --- ends -------------------------------------------------------------------------------------------------------------
+
+
+class TestEnds:
+    def test_after_its_end_a_client_is_let_go_with_its_last_answer(self, play: Play) -> None:
+        async def body() -> None:
+            booth = Booth()
+            booth.desk.is_holding = True
+            booth.line.data_received(request(1) + request(2)[:-1])
+            assert booth.line.eof_received()
+            assert booth.said == ids(1, 2)
+            assert not booth.can_produce()
+            booth.desk.release(1)
+            await turn()
+            assert not booth.wire.is_closed
+            booth.desk.release(1)
+            await turn()
+            assert booth.wire.answers() == ids(1, 2)
+            assert booth.wire.is_closed
+
+        play(body)
+
+    def test_at_its_end_it_can_still_produce_what_it_had_no_credit_for(self, play: Play) -> None:
+        async def body() -> None:
+            booth = Booth(window=1, closes_at_eof=False)
+            booth.desk.is_holding = True
+            booth.line.data_received(request(1) + request(2))
+            booth.line.eof_received()
+            assert booth.can_produce()
+            booth.desk.release()
+            await turn()
+            assert booth.said == ids(1, 2)
+            booth.desk.release()
+            await turn()
+            assert not booth.can_produce()
+            assert not booth.wire.is_closed
+            # A transport that has come to its end is not asked to pause or to read on.
+            assert booth.wire.pauses == 1
+
+        play(body)
+
+    def test_a_client_that_is_gone_gets_nothing_and_gives_nothing(self, play: Play) -> None:
+        async def body() -> None:
+            booth = Booth(window=1)
+            booth.desk.is_holding = True
+            booth.line.data_received(request(1) + request(2))
+            booth.line.connection_lost(None)
+            assert booth.desk.closed == [booth.line]
+            assert booth.ended == [booth.line]
+            booth.desk.release()
+            booth.line.resume()
+            await turn()
+            assert booth.said == ids(1)
+            assert booth.wire.written == []
+            assert booth.is_flushed()
+            assert not booth.can_produce()
+
+        play(body)
+
+    def test_one_that_comes_too_late_is_not_let_in(self, play: Play) -> None:
+        async def body() -> None:
+            booth = Booth(is_welcome=False)
+            assert booth.wire.is_aborted
+            booth.line.connection_lost(None)
+            assert booth.desk.opened == 0
+            assert booth.desk.closed == []
+            assert booth.ended == [booth.line]
+
+        play(body)
+
+    def test_stop_forgets_what_was_read(self, play: Play) -> None:
+        async def body() -> None:
+            booth = Booth(window=1)
+            booth.desk.is_holding = True
+            booth.line.data_received(request(1) + request(2))
+            booth.line.stop()
+            booth.line.data_received(request(3))
+            booth.desk.release()
+            await turn()
+            assert booth.said == ids(1)
+            assert booth.wire.answers() == ids(1)
+            assert booth.wire.is_paused
+
+        play(body)
+
+    def test_stop_from_inside_a_question_is_heeded_at_once(self, play: Play) -> None:
+        class Stopping(Desk):
+            def admit(self, line: Line, frame: Frame) -> bool:
+                assert isinstance(line, NdjsonLine)
+                line.stop()
+                return super().admit(line, frame)
+
+        async def body() -> None:
+            wire, desk = Wire(), Stopping()
+            line = NdjsonLine(desk, Limits(), "stopping", is_welcome=lambda: True, end=lambda _: None)
+            line.connection_made(wire)
+            line.data_received(request(1) + request(2))
+            await turn()
+            assert len(desk.admitted) == 1
+            assert wire.answers() == ids(1)
+            assert not line.can_produce
+
+        play(body)
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.once
+class TestLimits:
+    def test_the_defaults(self) -> None:
+        assert Limits() == Limits(line_bytes=1 << 20, window=512, write_high=1 << 18)
+
+    @pytest.mark.parametrize("field", ["line_bytes", "window", "write_high"])
+    @pytest.mark.parametrize("value", [0, -1, 1.5, True, None, "1", 1 << 40])
+    def test_what_has_no_sense_is_refused(self, field: str, value: Any) -> None:
+        with pytest.raises(InvalidArgument, match=f"Limits: {field} is .*: pass an int from"):
+            Limits(**{field: value})

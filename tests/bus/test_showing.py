@@ -1,0 +1,174 @@
+"""What a node says about itself, as people see it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pytest
+from msgspec import Meta
+
+from bandstand.bus import Capability, Command, Contract, Event, Failure, Query
+from bandstand.bus.client.showing import show_all, show_types
+from bandstand.bus.contracts.declare import blueprint_of
+from bandstand.bus.contracts.describe import Description, describe
+
+pytestmark = [pytest.mark.spec("C22"), pytest.mark.once]
+
+LONG = "A description that is so long that it would not fit on one line with the name of its field beside it, and so."
+
+
+class Part(msgspec.Struct):
+    """A part of something."""
+
+    name: Annotated[str, Meta(description="What it is called.")]
+    parts: list[Part] = []
+
+
+class Build(Command[Part], type="Yard.Build"):
+    """Build something.
+
+    This is a second paragraph, for those who want to know more.
+    """
+
+    parts: list[Part]
+    where: Annotated[str, Meta(description=LONG, examples=["the yard"])]
+    count: Annotated[int, Meta(ge=1)] = 1
+    note: str | None = None
+    mood: Literal["calm", "wild"] = "calm"
+
+
+class Weigh(Query[list[float]], type="Yard.Weigh"):
+    """Weigh it."""
+
+
+class Built(Event, type="Yard.Built"):
+    """It was built."""
+
+
+class Rained(Event, type="Sky.Rained"):
+    """It has rained."""
+
+    litres: float
+
+
+class Broken(Failure, type="Yard.Broken"):
+    """It is broken."""
+
+    why: str
+
+
+class Yard(Capability):
+    """Builds things."""
+
+    outbound = Built | Broken
+
+    def build(self, msg: Build) -> Part: ...  # type: ignore[empty-body]  # never called
+
+    def weigh(self, msg: Weigh) -> list[float]: ...  # type: ignore[empty-body]  # never called
+
+    def rained(self, msg: Rained) -> None: ...
+
+
+class Ask(Query[Any], type="Any.Ask"):
+    """Ask."""
+
+    how: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    why: Any = None
+
+
+class Bare(msgspec.Struct):
+    """Says numbers, one after the other."""
+
+    kind: Literal["command"]
+    type: Literal["Bare.Sum"]
+    data: list[int]
+
+
+bare = Contract(
+    id="Bare", description="Takes a list.", inbound=Bare | Ask, subscribes=["Yard.Built"], spawn=object
+)
+
+
+def described(name: str | None = None) -> Description:
+    return describe([blueprint_of(Yard), blueprint_of(bare)], type=name)
+
+
+def shown(name: str) -> list[str]:
+    return show_types(described(name), name, "bandstand call").splitlines()
+
+
+def test_everything_has_a_line() -> None:
+    assert show_all(described()).splitlines() == [
+        "Yard: Builds things.",
+        "  command  Yard.Build   Build something.",
+        "  query    Yard.Weigh   Weigh it.",
+        "  event    Yard.Built   It was built.",
+        "  error    Yard.Broken  It is broken.",
+        "  hears    Sky.Rained",
+        "",
+        "Bare: Takes a list.",
+        "  command  Bare.Sum     Says numbers, one after the other.",
+        "  query    Any.Ask      Ask.",
+        "  hears    Yard.Built",
+    ]
+
+
+def test_a_node_without_capabilities_shows_nothing() -> None:
+    assert show_all(describe([])) == ""
+
+
+def test_fields_are_shown_with_what_they_hold() -> None:
+    lines = shown("Yard.Build")
+    data = lines[lines.index("data") : lines.index("reply") - 1]
+    assert data[1:] == [
+        "  parts  list of Part",
+        "    name   string                  What it is called.",
+        "    parts  list of Part, optional",
+        "  where  string",
+        f"         {LONG}",
+        "  count  integer from 1, 1 by default",
+        "  note   string, optional",
+        "  mood   calm or wild, calm by default",
+    ]
+
+
+def test_a_line_to_try_is_the_last() -> None:
+    assert shown("Yard.Build")[-2:] == [
+        "try",
+        """  bandstand call Yard.Build 'parts={"name": "name"}' 'where=the yard'""",
+    ]
+    assert shown("Yard.Weigh")[-1] == "  bandstand call Yard.Weigh"
+    assert shown("Bare.Sum")[-1].startswith("  bandstand call Bare.Sum '[")
+
+
+@pytest.mark.parametrize(
+    ("name", "section", "words"),
+    [
+        ("Yard.Weigh", "data", "none"),
+        ("Yard.Weigh", "reply", "list of number"),
+        ("Bare.Sum", "data", "list of integer"),
+        ("Bare.Sum", "reply", "nothing but that it is done"),
+        ("Yard.Built", "data", "none"),
+        ("Sky.Rained", "data", "litres  number"),
+    ],
+)
+def test_what_has_no_fields_is_said_in_words(name: str, section: str, words: str) -> None:
+    lines = shown(name)
+    assert lines[lines.index(section) + 1] == f"  {words}"
+
+
+def test_an_event_says_who_says_it_and_who_hears_it() -> None:
+    lines = shown("Yard.Built")
+    assert (lines[0], lines[-1]) == ("event Yard.Built, which Yard says", "heard by Bare")
+    assert shown("Sky.Rained")[0] == "event Sky.Rained, which Yard hears"
+    assert shown("Yard.Broken")[0] == "error Yard.Broken, which Yard says"
+
+
+def test_what_is_left_out_may_be_anything() -> None:
+    lines = shown("Any.Ask")
+    assert lines[lines.index("data") + 1 : lines.index("data") + 3] == [
+        "  how  object of integer, optional",
+        "  why  any JSON, optional",
+    ]
+    assert lines[lines.index("reply") + 1] == "  any JSON"

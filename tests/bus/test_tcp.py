@@ -1,0 +1,194 @@
+"""TCP: who may connect, where it listens, and what it says when it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from bandstand.bus.adapters.ndjson import NdjsonLine
+from bandstand.bus.adapters.tcp import TcpAdapter
+from bandstand.bus.ports import Line
+from bandstand.errors import CannotListen, InvalidArgument
+from tests.bus.adapters import Desk
+from tests.core.stage import HostFactory
+
+pytestmark = pytest.mark.spec("C17")
+
+Play = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
+
+
+@pytest.fixture
+def play(loop_factory: HostFactory) -> Play:
+    def play(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            runner.run(body())
+
+    return play
+
+
+def has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+class Waiting(Desk):
+    """A desk that can be waited at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_client = asyncio.Event()
+
+    def open(self, line: Line) -> None:
+        super().open(line)
+        self.has_client.set()
+
+
+class TestWhoMayConnect:
+    @pytest.mark.once
+    @pytest.mark.parametrize(
+        "host", ["0.0.0.0", "::", "192.168.1.1", "example.org", "127.0.0.1.example.org", "2130706433"]
+    )
+    def test_nobody_from_elsewhere_unless_asked_for(self, host: str) -> None:
+        with pytest.raises(InvalidArgument, match=r"others than this machine could connect.*is_public=True"):
+            TcpAdapter(host)
+        TcpAdapter(host, is_public=True)
+
+    @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.5", "localhost"])
+    def test_this_machine_without_asking(self, play: Play, host: str) -> None:
+        async def body() -> None:
+            adapter = TcpAdapter(host)
+            await adapter.start(Desk())
+            assert adapter.name.startswith(("tcp:127.0.0.", "tcp:[::1]:"))
+            await adapter.close(1)
+
+        play(body)
+
+    def test_everybody_if_asked_for(self, play: Play) -> None:
+        async def body() -> None:
+            adapter = TcpAdapter("0.0.0.0", is_public=True)
+            await adapter.start(Desk())
+            assert adapter.name.startswith("tcp:0.0.0.0:")
+            await adapter.close(1)
+
+        play(body)
+
+    def test_a_localhost_that_is_not_this_machine_is_refused(self, play: Play) -> None:
+        async def body() -> None:
+            adapter = TcpAdapter("localhost")
+
+            async def elsewhere(*_: object, **__: object) -> list[Any]:
+                return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("192.0.2.1", 0))]
+
+            running = asyncio.get_running_loop()
+            running.getaddrinfo = elsewhere  # type: ignore[method-assign]  # it is to lie
+            with pytest.raises(CannotListen, match=r"here that is 192\.0\.2\.1"):
+                await adapter.start(Desk())
+
+        play(body)
+
+
+class TestWhere:
+    def test_its_name_has_the_port_it_was_given(self, play: Play) -> None:
+        async def body() -> None:
+            adapter = TcpAdapter()
+            assert adapter.name == "tcp:127.0.0.1:0"
+            desk = Waiting()
+            await adapter.start(desk)
+            port = int(adapter.name.removeprefix("tcp:127.0.0.1:"))
+            assert port > 0
+            with socket.create_connection(("127.0.0.1", port)):
+                await desk.has_client.wait()
+                assert desk.lines[0].name == f"tcp:127.0.0.1:{port}#1"
+            await adapter.close(1)
+
+        play(body)
+
+    @pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+    def test_ipv6(self, play: Play) -> None:
+        async def body() -> None:
+            adapter = TcpAdapter("::1")
+            desk = Waiting()
+            await adapter.start(desk)
+            port = int(adapter.name.removeprefix("tcp:[::1]:"))
+            with socket.create_connection(("::1", port)):
+                await desk.has_client.wait()
+            await adapter.close(1)
+
+        play(body)
+
+    def test_answers_leave_at_once(self, play: Play) -> None:
+        async def body() -> None:
+            adapter, desk = TcpAdapter(), Waiting()
+            await adapter.start(desk)
+            with socket.create_connection(("127.0.0.1", int(adapter.name.rpartition(":")[2]))):
+                await desk.has_client.wait()
+                (line,) = desk.lines
+                assert isinstance(line, NdjsonLine)
+                transport = line._transport  # pyright: ignore[reportPrivateUsage]  # there is no other way to its socket
+                assert transport is not None
+                connection = transport.get_extra_info("socket")
+                assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+                assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            await adapter.close(1)
+
+        play(body)
+
+    def test_a_port_that_is_taken_is_refused_in_a_sentence(self, play: Play) -> None:
+        async def body() -> None:
+            first = TcpAdapter()
+            await first.start(Desk())
+            port = int(first.name.rpartition(":")[2])
+            second = TcpAdapter(port=port)
+            with pytest.raises(CannotListen) as caught:
+                await second.start(Desk())
+            assert str(caught.value) == (
+                f"cannot listen at tcp:127.0.0.1:{port}: somebody listens there already. Choose another port, or 0 for any "
+                f"that is free."
+            )
+            assert isinstance(caught.value.__cause__, OSError)
+            assert caught.value.__cause__.errno == errno.EADDRINUSE
+            await first.close(1)
+            # It is free as soon as the first one is closed.
+            await second.start(Desk())
+            await second.close(1)
+
+        play(body)
+
+    @pytest.mark.parametrize(
+        ("host", "said"),
+        [
+            ("192.0.2.1", "this machine does not have that address"),
+            ("no.such.host.invalid", "is no address here"),
+        ],
+    )
+    def test_an_address_that_is_none_is_refused_in_a_sentence(self, play: Play, host: str, said: str) -> None:
+        async def body() -> None:
+            with pytest.raises(CannotListen, match=said):
+                await TcpAdapter(host, is_public=True).start(Desk())
+
+        play(body)
+
+    @pytest.mark.once
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            ({"host": ""}, "host is ''"),
+            ({"host": None}, "host is None"),
+            ({"port": -1}, "port is -1"),
+            ({"port": 65_536}, "port is 65536"),
+            ({"port": "80"}, "port is '80'"),
+            ({"limits": 5}, "limits is 5"),
+        ],
+    )
+    def test_what_has_no_sense_is_refused(self, arguments: dict[str, Any], said: str) -> None:
+        with pytest.raises(InvalidArgument, match=said):
+            TcpAdapter(**arguments)
