@@ -25,8 +25,14 @@ it has. Erlang's are processes, and `gen_server`s where something is asked, on o
 itself was built: one without profile-guided optimisation slows what is interpreted, and `limit` is nothing else; the
 caption says so.
 
+The bus has a table of its own. Its servers listen at a Unix socket, each in the process of its cell, and are called by one
+and the same client in another process, with plain sockets and without asyncio: it makes what it sends before the clock starts, and
+checks every answer by the id of its request when it has stopped. `echo` is the least that a server in Python can do for such a
+request, uvicorn with Starlette what people take for it; what is divided there are rates, so more is better.
+
 How it is laid out: `cases/` has one file for each thing measured, listed by hand in its `__init__`; `case` says what a case
 is, `system` what a column is; `limit`, `raw`, `typed`, `queues`, `threads` (Pykka) and `otp` (Erlang) are the ways to run
-actors, `target` is what a figure must reach; `child` measures a cell, `runner` runs children in rounds, `report` holds the
+actors; `lines` (the bus, and the bare protocol) and `web` (uvicorn) are servers, `caller` is their client and `calling` brings
+the two together; `target` is what a figure must reach; `child` measures a cell, `runner` runs children in rounds, `report` holds the
 result, `table` shows it, `machine` says where it was measured.
 """

@@ -124,8 +124,9 @@ def _hear(
         if not found:
             raise TimeoutError(f"{left} events did not come")
         for key, _ in found:
-            data = receive(ears[key.data])
-            heard[key.data].append(data)
+            number: int = key.data
+            data = receive(ears[number])
+            heard[number].append(data)
             left -= data.count(b"\n")
 
 
@@ -134,24 +135,24 @@ def http(path: str, count: int, connections: int) -> tuple[int, int, int]:
     bodies: list[bytes] = []
     lines = [connect(path) for _ in range(min(connections, count))]
     sent = len(lines)
-    parts = dict.fromkeys(lines, b"")
+    parts = [b""] * len(lines)
     with selectors.DefaultSelector() as ready:
-        for line in lines:
-            ready.register(line, selectors.EVENT_READ, line)
+        for place, line in enumerate(lines):
+            ready.register(line, selectors.EVENT_READ, place)
         start = stopwatch.start()
         for line, post in zip(lines, posts, strict=False):
             line.sendall(post)
         while len(bodies) < count:
             for key, _ in ready.select(PATIENCE):
-                line: socket.socket = key.data
-                parts[line] += receive(line)
-                body = _body(parts[line])
+                number: int = key.data
+                parts[number] += receive(lines[number])
+                body = _body(parts[number])
                 if body is None:
                     continue
-                parts[line] = b""
+                parts[number] = b""
                 bodies.append(body)
                 if sent < count:
-                    line.sendall(posts[sent])
+                    lines[number].sendall(posts[sent])
                     sent += 1
         elapsed = stopwatch.since(start)
     for line in lines:

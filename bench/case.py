@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from bench.target import Target
 
 Unit: TypeAlias = Literal["ns", "bytes", "ms"]
-Kind: TypeAlias = Literal["limit", "raw", "typed", "queues", "pykka", "erlang"]
+Kind: TypeAlias = Literal["limit", "raw", "typed", "queues", "pykka", "erlang", "bus", "echo", "web"]
 
 
 class WrongResultError(Exception):
@@ -82,7 +82,7 @@ class Case:
     measures: Mapping[Kind, Measure]
     unit: Unit = "ns"
     target: Target | None = None
-    """What the compiled kernel must reach; an outcome's own `bound` comes before it."""
+    """What the compiled kernel, or the bus, must reach; an outcome's own `bound` comes before it."""
     typed_target: Target | None = None
     """What typed actors on it must reach."""
     repeats: int = 3

@@ -11,11 +11,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
 
-from bandstand.bus import Capability, Command, Event, Memory, Node, Provision, UnixAdapter
+from bandstand.bus import Capability, Command, Event, Memory, Node, Provision, UnixAdapter, provide
 from bandstand.bus.memory import Get, Set, Value
 from bandstand.bus.syscall import StatsQuery
 from bench.caller import MOMENT, VALUES
@@ -47,6 +48,37 @@ class Speaker(Capability):
             emit(Said(number=number))
 
 
+@dataclass
+class Ledger:
+    """What a hearer has heard."""
+
+    heard: int = 0
+    total: int = 0
+
+
+class Hearer(Capability):
+    """Hears what is said."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def hear(self, msg: Said) -> None:
+        """Write it down."""
+        self._ledger.heard += 1
+        self._ledger.total += msg.number
+
+
+def hearer(ledger: Ledger) -> Provision:
+    """A hearer with a name of its own: no two capabilities of a node have the same."""
+
+    class Named(Hearer):
+        """Hears what is said."""
+
+        id = f"Hearer{id(ledger)}"
+
+    return provide(Named, ledger)
+
+
 # --- the bus ----------------------------------------------------------------------------------------------------------
 
 
@@ -63,7 +95,13 @@ async def node(
         yield made
         books = (await made.bus.ask(StatsQuery())).requests
         # The one in flight is the asking for them.
-        if not books.is_balanced or books.in_flight != 1 or books.failures or books.dead_letters or books.lagged:
+        if (
+            not books.is_balanced
+            or books.in_flight != 1
+            or books.failures
+            or books.dead_letters
+            or books.lagged
+        ):
             raise WrongResultError(f"the node's books say {books}")
 
 
@@ -115,9 +153,7 @@ class Echo(asyncio.Protocol):
                 reply: object = Value(values[get(message.data).key])
             else:
                 reply = self._command(message)
-            out.append(
-                encode(Answer("reply", message.type, reply, Metadata(request, MOMENT, request)))
-            )
+            out.append(encode(Answer("reply", message.type, reply, Metadata(request, MOMENT, request))))
         out.append(b"")
         self._transport.write(b"\n".join(out))
 

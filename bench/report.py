@@ -9,11 +9,12 @@ from typing import Any
 
 from bench.case import Case
 from bench.runner import Cell, Cells
-from bench.system import SYSTEMS
+from bench.system import SYSTEMS, Table, systems_of, table_of
 from bench.target import Target, at_most
 
-BASE = "limit"
-JUDGED = ("compiled", "typed")
+BASES: dict[Table, str] = {"actors": "limit", "bus": "echo"}
+"""What the others of a table are compared with."""
+JUDGED: dict[Table, tuple[str, ...]] = {"actors": ("compiled", "typed"), "bus": ("bus",)}
 """The columns that targets hold for."""
 
 
@@ -36,9 +37,14 @@ class Report:
         return None if cell is None else cell.value
 
     def ratio(self, case: Case, system: str) -> float | None:
-        """How many times `limit` it takes. Only for times: bytes and delays are compared with their target."""
-        value, base = self.value(case, system), self.value(case, BASE)
+        """How many times `limit`, or `echo`, it takes. Only for times: bytes and delays are compared with their target."""
+        value, base = self.value(case, system), self.value(case, BASES[table_of(case)])
         return value / base if case.unit == "ns" and value is not None and base else None
+
+    def rate(self, case: Case, system: str) -> float | None:
+        """Operations a second, where what is measured is a time."""
+        value = self.value(case, system)
+        return 1e9 / value if case.unit == "ns" and value else None
 
     def target(self, case: Case, system: str) -> Target | None:
         """What a judged column must reach: the bound of its own run where it has one, else the case's."""
@@ -78,8 +84,9 @@ class Report:
             "name": case.name,
             "what": case.what,
             "unit": case.unit,
-            "targets": {system: self._target(case, system) for system in JUDGED},
-            "cells": {system.name: self._cell(case, system.name) for system in SYSTEMS},
+            "table": table_of(case),
+            "targets": {system: self._target(case, system) for system in JUDGED[table_of(case)]},
+            "cells": {system.name: self._cell(case, system.name) for system in systems_of(table_of(case))},
         }
 
     def _target(self, case: Case, system: str) -> dict[str, Any] | None:
@@ -90,6 +97,7 @@ class Report:
             "most": target.most,
             "unit": target.unit,
             "ahead_of": target.rival,
+            "rates": dict(target.rates),
             "verdict": self.verdict(case, system),
         }
 
@@ -100,6 +108,7 @@ class Report:
         return {
             "value": cell.value,
             "ratio": self.ratio(case, system),
+            "rate": self.rate(case, system),
             "is_checked": cell.best is not None,
             "failure": cell.failure,
             "best": cell.best,

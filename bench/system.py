@@ -6,14 +6,18 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, TypeAlias
 
-from bench import otp, threads
+from bench import otp, threads, web
 from bench.case import Case, Kind, Measure
+
+Table: TypeAlias = Literal["actors", "bus"]
+"""Which table a column stands in."""
 
 
 @dataclass(frozen=True)
 class System:
-    """One column of the table."""
+    """One column of a table."""
 
     name: str
     kind: Kind
@@ -28,6 +32,7 @@ class System:
     environment: dict[str, str] = field(default_factory=dict[str, str])
     python: Path | None = None
     """Whose Python runs it, where that is not ours."""
+    table: Table = "actors"
 
     def measure(self, case: Case) -> Measure | None:
         return case.measures.get(self.kind)
@@ -43,13 +48,15 @@ class System:
             return otp.refusal()
         if self.kind == "pykka":
             return threads.refusal()
+        if self.kind == "web":
+            return web.refusal()
         if self.loop == "uvloop":
             try:
                 import uvloop  # noqa: F401  # pyright: ignore[reportUnusedImport]  # is it there?
             except ImportError:
                 return "uvloop is not installed"
         if self.mode is not None:
-            return _mode_refusal(self.mode)
+            return _mode_refusal(self.mode, self.table)
         return None
 
     def loop_factory(self) -> Callable[[], asyncio.AbstractEventLoop]:
@@ -60,8 +67,10 @@ class System:
         return asyncio.new_event_loop
 
 
-def _mode_refusal(wanted: str) -> str | None:
-    # Both announce their hot modules.
+def _mode_refusal(wanted: str, table: Table) -> str | None:
+    # All of them announce their hot modules.
+    if table == "bus":
+        import bandstand.bus  # pyright: ignore[reportUnusedImport]
     import bandstand.core  # pyright: ignore[reportUnusedImport]
     import bandstand.service  # noqa: F401  # pyright: ignore[reportUnusedImport]
     from bandstand import mode
@@ -104,7 +113,40 @@ SYSTEMS = (
         python=threads.PYTHON,
     ),
     System("erlang", "erlang", "Erlang/OTP on one scheduler", environment=APART),
+    System(
+        "bus",
+        "bus",
+        "bandstand's bus",
+        mode="compiled",
+        environment={"BANDSTAND_PURE": "0"},
+        table="bus",
+    ),
+    System(
+        "echo",
+        "echo",
+        "a bare asyncio.Protocol with msgspec on the same event loop",
+        environment=APART,
+        table="bus",
+    ),
+    System(
+        "uvicorn",
+        "web",
+        "uvicorn with a Starlette endpoint, JSON over HTTP",
+        is_slow=True,
+        environment={**APART, "PYTHONPATH": "src"},
+        python=threads.PYTHON,
+        table="bus",
+    ),
 )
+
+
+def table_of(case: Case) -> Table:
+    """Which table a case stands in: that of the systems that measure it."""
+    return next(system.table for system in SYSTEMS if system.measure(case) is not None)
+
+
+def systems_of(table: Table) -> tuple[System, ...]:
+    return tuple(system for system in SYSTEMS if system.table == table)
 
 
 def by_name(name: str) -> System:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from bench.case import Case
-from bench.report import BASE, JUDGED, Report
-from bench.system import SYSTEMS
+from bench.report import JUDGED, Report
+from bench.system import Table, systems_of, table_of
 
 HEADINGS = {
     "limit": "limit",
@@ -17,17 +17,27 @@ HEADINGS = {
     "uvloop": "uvloop",
     "pykka": "Pykka",
     "erlang": "Erlang",
+    "bus": "bus",
+    "echo": "echo",
+    "uvicorn": "uvicorn",
 }
+WORDS: dict[Table, int] = {"actors": 4, "bus": 2}
+"""How many of a table's last columns are words."""
 
 
 def render(report: Report) -> str:
     """Lay a report out in lines."""
-    return "\n".join([*_caption(report), "", *_grid(_rows(report)), "", *_legend(report)])
+    lines = [*_caption(report)]
+    if cases := [case for case in report.cases if table_of(case) == "actors"]:
+        lines += ["", *_grid(_rows(report, cases), WORDS["actors"])]
+    if cases := [case for case in report.cases if table_of(case) == "bus"]:
+        lines += ["", *_grid(_bus_rows(report, cases), WORDS["bus"])]
+    return "\n".join([*lines, "", *_legend(report)])
 
 
 def _caption(report: Report) -> Iterator[str]:
     machine = report.machine
-    yield "bandstand: raw loop and typed actors, side by side in one run; nanoseconds an operation unless the row says otherwise"
+    yield "bandstand: raw loop, typed actors and bus, side by side in one run; nanoseconds an operation unless the row says otherwise"
     yield f"{machine['machine']}; load {machine['load']} before the run"
     yield (
         f"{machine['python']}, bandstand {machine['bandstand']}, Cython {machine['cython']}, uvloop {machine['uvloop']}; "
@@ -43,25 +53,48 @@ def _caption(report: Report) -> Iterator[str]:
     )
 
 
-def _rows(report: Report) -> list[list[str]]:
+def _rows(report: Report, cases: Sequence[Case]) -> list[list[str]]:
+    systems = systems_of("actors")
     header = ["case", "unit"]
-    for system in SYSTEMS:
+    for system in systems:
         header.append(HEADINGS[system.name])
         if system.mode is not None:
             header.append("× limit")
     rows = [[*header, "target", "", "typed target", ""]]
-    for case in report.cases:
+    for case in cases:
         row = [case.title, case.unit]
-        for system in SYSTEMS:
+        for system in systems:
             row.append(_figure(report, case, system.name))
             if system.mode is not None:
                 ratio = report.ratio(case, system.name)
                 row.append("" if ratio is None else f"{ratio:.2f}" if ratio < 10 else f"{ratio:.1f}")
-        for judged in JUDGED:
-            target = report.target(case, judged)
-            row += [target.reads() if target else "", report.verdict(case, judged) or ""]
-        rows.append(row)
+        rows.append(row + _judged(report, case))
     return rows
+
+
+def _bus_rows(report: Report, cases: Sequence[Case]) -> list[list[str]]:
+    systems = systems_of("bus")
+    peers = [system.name for system in systems if system.name != "bus"]
+    header = ["the bus", "unit", *(HEADINGS[system.name] for system in systems), "a second"]
+    rows = [[*header, *(f"÷ {HEADINGS[peer]}" for peer in peers), "target", ""]]
+    for case in cases:
+        row = [case.title, case.unit, *(_figure(report, case, system.name) for system in systems)]
+        ours = report.rate(case, "bus")
+        row.append("" if ours is None else f"{ours:,.0f}")
+        for peer in peers:
+            theirs = report.rate(case, peer)
+            row.append("" if ours is None or theirs is None else f"{ours / theirs:.2f}")
+        rows.append(row + _judged(report, case))
+    return rows
+
+
+def _judged(report: Report, case: Case) -> list[str]:
+    """What each column that is judged must reach, and whether it does."""
+    texts: list[str] = []
+    for judged in JUDGED[table_of(case)]:
+        target = report.target(case, judged)
+        texts += [target.reads() if target else "", report.verdict(case, judged) or ""]
+    return texts
 
 
 def _figure(report: Report, case: Case, system: str) -> str:
@@ -73,10 +106,10 @@ def _figure(report: Report, case: Case, system: str) -> str:
     return f"{cell.value:.2f}" if case.unit == "ms" else f"{cell.value:,.0f}"
 
 
-def _grid(rows: list[list[str]]) -> Iterator[str]:
+def _grid(rows: list[list[str]], last: int) -> Iterator[str]:
     """Align the columns: words to the left, figures to the right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    words = {0, 1, *range(len(widths) - 2 * len(JUDGED), len(widths))}
+    words = {0, 1, *range(len(widths) - last, len(widths))}
     for number, row in enumerate(rows):
         texts = [
             text.ljust(width) if column in words else text.rjust(width)
@@ -88,9 +121,11 @@ def _grid(rows: list[list[str]]) -> Iterator[str]:
 
 
 def _legend(report: Report) -> Iterator[str]:
-    yield f"{BASE}: a plain Python loop over a deque, the same handlers. bandstand: compiled; interpreted: BANDSTAND_PURE=1."
+    yield "limit: a plain Python loop over a deque, the same handlers. bandstand: compiled; interpreted: BANDSTAND_PURE=1."
     yield "typed: classes and handles on the compiled loop. Pykka: a thread for each actor, asked and told by its reference."
     yield "asyncio, uvloop: a task with an asyncio.Queue for each actor. What is comparable and what is not: bench/__init__.py"
+    yield "bus: a node behind a Unix socket, its caller in another process; ÷ echo, ÷ uvicorn: its rate divided by theirs."
+    yield "echo: a bare asyncio.Protocol with msgspec and joined writes on the same event loop; uvicorn: Starlette, JSON over HTTP."
     if not report.failures:
         yield "Every figure was checked: all that was sent was handled."
     for system, refusal in report.refusals.items():

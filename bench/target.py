@@ -1,9 +1,9 @@
-"""What a figure must reach: so many times `limit`, so much by itself, or less than a peer takes."""
+"""What a figure must reach: so many times `limit`, so much by itself, less than a peer takes, or a part of a peer's rate."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 Figure: TypeAlias = Callable[[str], float | None]
@@ -19,6 +19,8 @@ class Target:
     """`x` for multiples of limit, else the case's own unit."""
     rival: str | None = None
     """A peer that must take longer, where it is measured."""
+    rates: Mapping[str, float] = field(default_factory=dict[str, float])
+    """For each peer, how many times its rate must be reached, where it is measured."""
 
     def reads(self) -> str:
         bounds: list[str] = []
@@ -26,6 +28,7 @@ class Target:
             bounds.append(f"≤ {self.most:,.4g} " + ("× limit" if self.unit == "x" else self.unit))
         if self.rival is not None:
             bounds.append(f"< {self.rival.capitalize()}")
+        bounds += [f"≥ {least:g} × {peer}'s rate" for peer, least in self.rates.items()]
         return ", ".join(bounds)
 
     def is_met(self, value: float, figure: Figure) -> bool | None:
@@ -37,6 +40,9 @@ class Target:
             checks.append(value / limit <= self.most)
         if self.rival is not None and (theirs := figure(self.rival)) is not None:
             checks.append(value < theirs)
+        for peer, least in self.rates.items():
+            if (theirs := figure(peer)) is not None:
+                checks.append(theirs / value >= least)
         return all(checks) if checks else None
 
 
@@ -50,3 +56,7 @@ def at_most(most: float, unit: str, ahead_of: str | None = None) -> Target:
 
 def ahead_of(rival: str) -> Target:
     return Target(None, "x", rival)
+
+
+def at_rate(**rates: float) -> Target:
+    return Target(None, "x", rates=rates)

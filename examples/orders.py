@@ -14,34 +14,19 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Annotated
 
-from msgspec import Meta, Raw, Struct, json
+from msgspec import Meta, Struct
 
-from bandstand.bus import Capability, Command, Contract, Event, Failure, Message, Metadata, Query, provide
-from bandstand.bus.timer import Cancel as CancelTimer
-from bandstand.bus.timer import Inner, Schedule
+from bandstand.bus import Capability, Command, Contract, Event, Message, Query
 from bandstand.errors import Refused, RequestFailed
 
-Item = Annotated[
-    str, Meta(min_length=1, max_length=50, description="What it is called.", examples=["teapot"])
-]
+Item = Annotated[str, Meta(min_length=1, description="What it is called.", examples=["teapot"])]
 Count = Annotated[int, Meta(ge=1, le=100, description="How many.", examples=[2])]
 Number = Annotated[int, Meta(ge=1, description="The number of an order.")]
-
-
-# --- the shelf: a contract, written out -------------------------------------------------------------------------------
+PAY_WITHIN_MS = 20_000
 
 
 class Left(Struct):
-    """What is left on the shelf."""
-
     items: dict[str, int]
-
-
-class SoldOut(Failure, type="Shelf.SoldOut"):
-    """There are not so many."""
-
-    item: str
-    left: int
 
 
 class Take(Command[Left], type="Shelf.Take"):
@@ -58,22 +43,24 @@ class Look(Query[Left], type="Shelf.Look"):
 class Cancelled(Event, type="Orders.Cancelled"):
     """An order was not paid in time: what it had taken is free again."""
 
-    order: Number
     item: Item
     count: Count
 
 
-def open_shelf() -> Callable[[Take | Look | Cancelled], Message | None]:
-    """Fill a shelf. What is made here lasts until the shelf breaks down and is opened anew."""
+ShelfMessage = Take | Look | Cancelled
+
+
+def open_shelf() -> Callable[[ShelfMessage], Message | None]:
+    """Fill a shelf. It lasts until it breaks down and is opened anew."""
     items = Counter(teapot=5, cup=24)
 
-    def handle(msg: Take | Look | Cancelled) -> Message | None:
+    def handle(msg: ShelfMessage) -> Message | None:
         match msg:
             case Take(item, count) if items[item] < count:
-                raise Refused(SoldOut(item, items[item]))
+                raise Refused(f"there are {items[item]} of {item}, not {count}")
             case Take(item, count):
                 items[item] -= count
-            case Cancelled(_, item, count):
+            case Cancelled(item, count):
                 items[item] += count
                 return None
             case Look():
@@ -83,21 +70,13 @@ def open_shelf() -> Callable[[Take | Look | Cancelled], Message | None]:
     return handle
 
 
+# A capability can be written out, as a contract and a function,
 shelf = Contract(
-    id="Shelf",
-    description="Knows what is there to be sold.",
-    inbound=Take | Look | Cancelled,
-    outbound=SoldOut,
-    spawn=open_shelf,
+    id="Shelf", description="Knows what there is to sell.", inbound=ShelfMessage, spawn=open_shelf
 )
 
 
-# --- the orders: a class whose annotated methods are the contract -----------------------------------------------------
-
-
 class Placed(Struct):
-    """An order that waits to be paid."""
-
     order: Number
 
 
@@ -115,45 +94,38 @@ class Pay(Command[None], type="Orders.Pay"):
 
 
 class Expire(Command[None], type="Orders.Expire"):
-    """Cancel an order that was not paid."""
+    """Cancel an order, unless it is paid."""
 
     order: Number
 
 
+# or as a class, whose annotated methods are the contract.
 class Orders(Capability):
     """Takes orders, and cancels those that are not paid in time."""
 
-    outbound = Take | Schedule | CancelTimer | Cancelled
+    outbound = Take | Expire | Cancelled
 
-    def __init__(self, pay_within_ms: int) -> None:
-        self.pay_within_ms = pay_within_ms
-        self.unpaid: dict[int, tuple[Place, str]] = {}
+    def __init__(self) -> None:
+        self.unpaid: dict[int, Place] = {}
         self.count = 0
 
     async def place(self, msg: Place) -> Placed:
         try:
             await self.bus.ask(Take(msg.item, msg.count))
         except RequestFailed as failure:
-            raise Refused(f"{msg.count} of {msg.item} are not to be had: {failure}") from failure
+            raise Refused(f"no order: {failure}") from failure
         self.count += 1
-        data = Raw(json.encode(Expire(self.count)))
-        expire = Inner("command", Expire.message_type, Metadata(f"expire-{self.count}", 0), data)
-        timer = await self.bus.ask(Schedule(self.pay_within_ms, expire))
-        self.unpaid[self.count] = msg, timer.timer_id
+        self.unpaid[self.count] = msg
+        self.bus.send_later(Expire(self.count), PAY_WITHIN_MS)
         return Placed(self.count)
 
     def pay(self, msg: Pay) -> None:
-        _, timer_id = self._unpaid(msg.order)
-        self.bus.send(CancelTimer(timer_id))
+        if not self.unpaid.pop(msg.order, None):
+            raise Refused(f"there is no unpaid order {msg.order}")
 
     def expire(self, msg: Expire) -> None:
-        placed, _ = self._unpaid(msg.order)
-        self.bus.emit(Cancelled(msg.order, placed.item, placed.count))
-
-    def _unpaid(self, order: int) -> tuple[Place, str]:
-        if order not in self.unpaid:
-            raise Refused(f"there is no unpaid order {order}")
-        return self.unpaid.pop(order)
+        if placed := self.unpaid.pop(msg.order, None):
+            self.bus.emit(Cancelled(placed.item, placed.count))
 
 
-capabilities = [provide(Orders, pay_within_ms=20_000), shelf]
+capabilities = [Orders, shelf]

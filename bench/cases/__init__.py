@@ -8,6 +8,9 @@ from bench.cases import (
     ask_async,
     big,
     bounded,
+    bus_ask,
+    bus_fanout,
+    bus_requests,
     coroutines,
     counting,
     create,
@@ -43,6 +46,9 @@ CASES: tuple[Case, ...] = (
     *coroutines.CASES,
     *memory.CASES,
     *flood.CASES,
+    *bus_requests.CASES,
+    *bus_ask.CASES,
+    *bus_fanout.CASES,
 )
 
 

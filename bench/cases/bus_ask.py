@@ -12,6 +12,7 @@ from itertools import repeat
 
 from bandstand.core.host import default_factory
 from bench import stopwatch
+from bench.caller import VALUES
 from bench.case import Case, Outcome, Setting, Size
 
 TASKS = 100
@@ -33,9 +34,10 @@ async def _asks(each: int, tasks: int) -> Outcome:
         async def go(key: str, value: str) -> None:
             nonlocal handled
             for _ in repeat(None, each):
-                handled += (await ask(Get(key=key))).value == value
+                answer = await ask(Get(key=key))
+                handled += answer.value == value
 
-        pairs = list(lines.VALUES.items())[:tasks]
+        pairs = list(VALUES.items())[:tasks]
         start = stopwatch.start()
         if tasks == 1:
             await go(*pairs[0])

@@ -23,33 +23,19 @@ def inside(setting: Setting, *, hearers: int) -> Outcome:
 
 
 async def _inside(bursts: int, hearers: int) -> Outcome:
-    from bandstand.bus import Capability, provide
     from bench import lines
 
-    heard = [0] * hearers
-    sums = [0] * hearers
-
-    class Hearer(Capability):
-        """Hears."""
-
-        def __init__(self, place: int) -> None:
-            self._place = place
-
-        def said(self, msg: lines.Said) -> None:
-            heard[self._place] += 1
-            sums[self._place] += msg.number
-
-    kinds = [type(f"Hearer{place}", (Hearer,), {"__doc__": "Hears."}) for place in range(hearers)]
-    capabilities = [provide(kind, place) for place, kind in enumerate(kinds)]
-    async with lines.node(None, [lines.Speaker, *capabilities]) as node:
+    ledgers = [lines.Ledger() for _ in range(hearers)]
+    async with lines.node(None, [lines.Speaker, *map(lines.hearer, ledgers)]) as node:
         start = stopwatch.start()
         for turn in range(bursts):
             await node.bus.ask(lines.Say(first=turn * BURST, count=BURST))
-            while heard[-1] < (turn + 1) * BURST or min(heard) < (turn + 1) * BURST:
+            wanted = (turn + 1) * BURST
+            while any(ledger.heard < wanted for ledger in reversed(ledgers)):  # noqa: ASYNC110  # turns, not time
                 await asyncio.sleep(0)
         elapsed = stopwatch.since(start)
     n = bursts * BURST
-    handled = sum(count for count, total in zip(heard, sums, strict=True) if total == n * (n - 1) // 2)
+    handled = sum(ledger.heard for ledger in ledgers if ledger.total == n * (n - 1) // 2)
     return Outcome(total=elapsed, operations=n * hearers, sent=n * hearers, handled=handled)
 
 

@@ -13,9 +13,9 @@ from bandstand.errors import InvalidArgument
 
 __all__ = ("main", "program_name")
 
-Command: TypeAlias = Callable[[argparse.Namespace], int]
+_Command: TypeAlias = Callable[[argparse.Namespace], int]
 
-EXITS = """exit codes:
+_EXITS = """exit codes:
   0  there was a reply
   1  any other error was answered
   2  the command line makes no sense
@@ -24,7 +24,7 @@ EXITS = """exit codes:
   5  no answer in time
   6  there is no node: nobody listens there, or it hung up"""
 
-DATA = """data:
+_DATA = """data:
   key=greeting value=hello           fields, each of the type that the node asks for
   delay=5000 message.type=Tea.Brew   dots lead inwards
   types=Tea.* types=Memory.*         a list, item by item
@@ -36,7 +36,7 @@ DATA = """data:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 0 well, 1 something is wrong; a bad command exits with 2."""
     options = _parse(arguments)
-    command: Command = options.command
+    command: _Command = options.command
     try:
         code = command(options)
         sys.stdout.flush()
@@ -148,7 +148,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="command", required=True)
 
     def add(
-        name: str, command: Command, about: str, description: str, epilog: str
+        name: str, command: _Command, about: str, description: str, epilog: str
     ) -> argparse.ArgumentParser:
         made = commands.add_parser(
             name,
@@ -189,7 +189,7 @@ def _parser() -> argparse.ArgumentParser:
             "The node is asked first what the type is, and what its fields are.",
             "examples:\n  bandstand call Memory.Set key=greeting value=hello\n"
             "  bandstand call Memory.Get key=greeting --json\n"
-            f"  bandstand call Syscall.Ping --to tcp:127.0.0.1:7777 --timeout 500\n\n{DATA}\n\n{EXITS}",
+            f"  bandstand call Syscall.Ping --to tcp:127.0.0.1:7777 --timeout 500\n\n{_DATA}\n\n{_EXITS}",
         )
     )
     describe = add(
@@ -198,7 +198,7 @@ def _parser() -> argparse.ArgumentParser:
         "say what a node can be asked",
         "Without a name: everything there is. With one: all about that type, or that capability.",
         "examples:\n  bandstand describe\n  bandstand describe Memory\n  bandstand describe Memory.Set\n"
-        f"  bandstand describe Memory.Set --json\n\n{EXITS}",
+        f"  bandstand describe Memory.Set --json\n\n{_EXITS}",
     )
     describe.add_argument("name", nargs="?", default="", metavar="TYPE|CAPABILITY", help="what to describe")
     _add_address(describe)

@@ -39,7 +39,7 @@ from bandstand.errors import InvalidArgument
 
 __all__ = ("EXTRAS", "Diagnosis", "Serving", "diagnose", "plug", "render", "run_node")
 
-Source: TypeAlias = type[Capability] | Provision | Contract
+_Source: TypeAlias = type[Capability] | Provision | Contract
 
 EXTRAS: Final = {"fast": ("uvloop",)}
 """Each optional extra with the distributions it brings."""
@@ -174,7 +174,7 @@ def run_node(serving: Serving, out: TextIO, err: TextIO) -> int:
     default = _default(serving)
     adapters = _adapters(serving, default)
 
-    def load() -> list[Source]:
+    def load() -> list[_Source]:
         if default is not None:
             # Here, and not before: if it cannot be made, that is a boot that has failed.
             default.prepare()
@@ -220,13 +220,13 @@ def _tcp(host: str, port: str, *, is_public: bool) -> Adapter:
         raise InvalidArgument(str(error).replace("is_public=True", "--public")) from None
 
 
-def _load(target: str | None) -> list[Source]:
+def _load(target: str | None) -> list[_Source]:
     loaded = [] if target is None else load_capabilities(target)
     is_brought = any(_id_of(each) == Memory.__name__ for each in loaded)
     return loaded if is_brought else [Memory, *loaded]
 
 
-def _id_of(source: Source) -> str:
+def _id_of(source: _Source) -> str:
     if isinstance(source, Contract):
         return source.id
     kind = source.kind if isinstance(source, Provision) else source

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,22 +18,26 @@ import pytest
 from bandstand import mode
 from bandstand.service import Loop, data
 from bandstand.service import ask as ask_mark
-from bench import otp, runner, typed
+from bench import caller, lines, otp, runner, typed
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.cases import CASES, ask, ask_async, by_name, tell
 from bench.child import measure
-from bench.system import SYSTEMS, System
+from bench.system import SYSTEMS, System, systems_of
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = [system.name for system in SYSTEMS]
-OPTIONAL = {"uvloop", "pykka", "erlang"}
+NAMES = [system.name for system in systems_of("actors")]
+OPTIONAL = {"uvloop", "pykka", "erlang", "uvicorn"}
+OURS = {"typed", "bus"}
 HERE = [
-    # Typed actors have one column, compiled; that they get all messages is proved in either mode.
-    replace(system, mode=mode.mode()) if system.kind == "typed" else system
+    # Typed actors and the bus have one column, compiled; that they get all messages is proved in either mode.
+    replace(system, mode=mode.mode()) if system.kind in OURS else system
     for system in SYSTEMS
-    if system.kind == "typed" or system.mode in {None, mode.mode()}
+    if system.kind in OURS or system.mode in {None, mode.mode()}
 ]
 """The two kernels cannot live in one process: the other is measured in its own lane."""
+
+
+STOPPING = "a node that stops looks every few milliseconds whether all is done"
 
 
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -55,7 +60,10 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
             case,
             system,
             id=f"{case.name}-{system.name}",
-            marks=[] if system.mode is not None else [pytest.mark.once],
+            marks=[
+                *([] if system.mode is not None else [pytest.mark.once]),
+                *([pytest.mark.real_time(reason=STOPPING)] if system.kind == "bus" else []),
+            ],
         )
         for case in CASES
         for system in HERE
@@ -205,6 +213,36 @@ def test_every_peer_has_an_ask_and_a_tell_beside_the_typed_ones() -> None:
         assert {"raw", "typed"} < kinds[name], name
 
 
+def test_the_bus_stands_beside_the_bare_protocol_wherever_there_is_a_socket() -> None:
+    kinds = {case.name: set(case.measures) for case in CASES if "bus" in case.measures}
+    for name in ("bus-pipelined", "bus-one"):
+        assert kinds.pop(name) == {"bus", "echo", "web"}, name
+    for count in (1, 10, 100):
+        assert kinds.pop(f"bus-listeners-{count}") == {"bus", "echo"}
+    assert set(kinds) == {"bus-ask", "bus-ask-100", "bus-fanout-1", "bus-fanout-10", "bus-fanout-100"}
+
+
+def test_an_answer_that_is_lost_doubled_or_of_another_kind_does_not_count() -> None:
+    def answer(number: int, kind: str = "reply") -> bytes:
+        return b'{"kind":"%s","type":"Memory.Get","data":{},"metadata":{"id":"x","causation":"%026d"}}' % (
+            kind.encode(),
+            number,
+        )
+
+    assert caller.answered(b"\n".join(map(answer, (2, 0, 1))), 3) == 3
+    assert caller.answered(b"\n".join(map(answer, (0, 1))), 3) == 2
+    assert caller.answered(b"\n".join(map(answer, (0, 1, 1, 2))), 3) == 2
+    assert caller.answered(b"\n".join((answer(0), answer(1, "error"))), 2) == 1
+
+
+@pytest.mark.real_time(reason=STOPPING)
+def test_a_server_that_fails_its_caller_has_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "node", partial(lines.node, capabilities=[lines.Speaker]))
+    system = next(system for system in HERE if system.kind == "bus")
+    with pytest.raises(WrongResultError, match="the node's books say"):
+        measure(by_name("bus-pipelined"), system, Setting(10), 1)
+
+
 # --- the program ------------------------------------------------------------------------------------------------------
 
 
@@ -222,17 +260,17 @@ def test_quick_run_is_checked_and_writes_json(tmp_path: Path) -> None:
     report = json.loads(file.read_text("utf-8"))
     assert {"machine", "python", "bandstand", "cython", "uvloop", "host", "load"} == set(report["machine"])
     assert (report["quick"], report["rounds"]) == (True, 1)
-    assert [system["name"] for system in report["systems"]] == NAMES
+    assert [system["name"] for system in report["systems"]] == [system.name for system in SYSTEMS]
     (case,) = report["cases"]
     assert (case["name"], case["unit"], case["targets"]) == (
         "ping-pong",
         "ns",
         {
-            "compiled": {"most": 1.5, "unit": "x", "ahead_of": None, "verdict": None},
-            "typed": {"most": 2.5, "unit": "x", "ahead_of": None, "verdict": None},
+            "compiled": {"most": 1.5, "unit": "x", "ahead_of": None, "rates": {}, "verdict": None},
+            "typed": {"most": 2.5, "unit": "x", "ahead_of": None, "rates": {}, "verdict": None},
         },
     )
-    refused = {system["name"] for system in report["systems"] if system["refusal"]}
+    refused = {system["name"] for system in report["systems"] if system["refusal"]} & set(NAMES)
     assert {name for name, cell in case["cells"].items() if cell is None} == refused
     assert refused <= OPTIONAL
     for name in set(NAMES) - refused:

@@ -8,7 +8,7 @@ from bench.case import Case, Outcome, Setting, Size
 from bench.report import Report
 from bench.runner import Cell
 from bench.table import render
-from bench.target import Target, ahead_of, at_most, times_limit
+from bench.target import Target, ahead_of, at_most, at_rate, times_limit
 
 MACHINE: dict[str, str] = dict.fromkeys(
     ("machine", "load", "python", "bandstand", "cython", "uvloop", "host"), "x"
@@ -78,6 +78,34 @@ def test_typed_actors_have_a_verdict_of_their_own(
     row = next(line for line in render(report).splitlines() if line.startswith("the x"))
     assert target.reads() in row
     assert row.endswith(verdict or target.reads())
+
+
+@pytest.mark.parametrize(
+    ("figures", "verdict"),
+    [
+        ({"bus": 500.0, "echo": 200.0, "uvicorn": 5000.0}, "met"),
+        ({"bus": 500.1, "echo": 200.0, "uvicorn": 9999.0}, "missed"),
+        ({"bus": 500.0, "echo": 200.0, "uvicorn": 4999.0}, "missed"),
+        ({"bus": 500.0, "echo": 200.0}, "met"),
+        ({"bus": 500.0}, None),
+    ],
+)
+def test_the_bus_is_judged_by_the_rates_of_its_peers(figures: dict[str, float], verdict: str | None) -> None:
+    case = Case(
+        name="x",
+        title="the x",
+        what="x",
+        size=Size(1, 1, 1),
+        measures={"bus": nothing},
+        target=at_rate(echo=0.4, uvicorn=10),
+    )
+    report = report_of(case, is_quick=False, **figures)
+    assert report.verdict(case, "bus") == verdict
+    (row,) = [line for line in render(report).splitlines() if line.startswith("the x")]
+    assert "≥ 0.4 × echo's rate, ≥ 10 × uvicorn's rate" in row
+    assert row.endswith(verdict or "rate")
+    assert f"{1e9 / figures['bus']:,.0f}" in row
+    assert "typed target" not in render(report)
 
 
 def test_a_bound_of_the_run_itself_comes_before_the_target() -> None:

@@ -147,8 +147,9 @@ class Hall(Venue):
         """Have the sleeper answer."""
         self.do(self.bell.set)
 
-    def guest(self) -> Guest:
-        connection = self.connect()
+    def guest(self, *, buffer: int | None = None) -> Guest:
+        """A client, of whose bytes the operating system keeps about so many each way; None for as many as it likes."""
+        connection = self.connect(buffer=buffer)
         number = connection.fileno()
         guest = Guest(
             number, number, closing=connection.close, half=lambda: connection.shutdown(socket.SHUT_WR)
@@ -157,14 +158,15 @@ class Hall(Venue):
         self._clients.append(guest)
         return guest
 
-    def connect(self) -> socket.socket:
-        if self.kind == "unix":
-            connection = socket.socket(socket.AF_UNIX)
-            # Without a timeout it would not wait for room among those who are to be accepted.
-            connection.connect(str(self.directory / "bus.sock"))
-            connection.settimeout(PATIENCE)
-        else:
-            connection = socket.create_connection(self.address, PATIENCE)
+    def connect(self, *, buffer: int | None = None) -> socket.socket:
+        is_unix = self.kind == "unix"
+        connection = socket.socket(socket.AF_UNIX if is_unix else socket.AF_INET)
+        if buffer is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+        # With a timeout it would not wait for room among those who are to be accepted.
+        connection.connect(str(self.directory / "bus.sock") if is_unix else self.address)
+        connection.settimeout(PATIENCE)
         return connection
 
     @property

@@ -32,6 +32,7 @@ from bandstand.bus import (
     Stats,
 )
 from bandstand.bus.syscall import CapabilityHealth, Health, StatsQuery
+from bandstand.core import ActorId
 from bandstand.testing import VirtualClock, leaks_of
 from tests.core.stage import guarded
 
@@ -203,6 +204,13 @@ class Stage:
         """Any: tests ask all sorts of wrong things."""
         return self.node.bus
 
+    def actor(self, capability: str) -> ActorId:
+        """The actor of a capability's present incarnation."""
+        found = self.node.loop.tree().find(capability)
+        assert found is not None
+        assert found.actor is not None
+        return found.actor
+
     @property
     def now_ms(self) -> float:
         return self.clock.now_ns() / 1e6
@@ -236,6 +244,7 @@ def play(act: Act, *capabilities: Source, clock: VirtualClock | None = None, **f
     async def main() -> None:
         async with node:
             stage = Stage(node, adapter, clock)
+            await stage.settle()
             await act(stage)
             stats = await stage.stats()
             assert stats.is_balanced, stats

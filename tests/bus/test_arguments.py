@@ -205,7 +205,7 @@ class TestReading:
             (bytes, "base64"),
             (Literal["a", "b", 3], "3 or a or b"),
             (list[int], "list of integer"),
-            (Annotated[list[str], Meta(min_length=1)], "list of string, at least 1 items"),
+            (Annotated[list[str], Meta(min_length=1)], "list of string, at least 1 item"),
             (dict[str, bool], "object of boolean"),
             (Any, "any JSON"),
             (Place, "Place"),

@@ -220,7 +220,8 @@ class TestNesting:
                 "last",
             )
             answers = {message["metadata"].get("causation"): message["type"] for message in heard}
-            assert answers["s"] in {"Memory.Set", "Sys.SchemaError"}, depth
+            # Of what is far too deep, not even the id can be made out.
+            assert answers.get("s", answers.get(None)) in {"Memory.Set", "Sys.SchemaError"}, depth
             assert (answers["g"], answers["r"]) == ("Memory.Get", "Syscall.Recent"), depth
 
 
@@ -368,13 +369,14 @@ class TestThoseWhoDoNotRead:
     COUNT = 1_000_000 if IS_THOROUGH else 100_000
 
     def test_one_that_never_reads_is_not_read_from(self, hall: Hall) -> None:
-        guest = hall.guest()
+        guest = hall.guest(buffer=65_536)
         guest.exchange(frame("keep", "Memory.Set", "command", key="long", value="x" * 1000), "keep")
-        lines = [frame(f"q{number}", "Memory.Get", key="long") for number in range(self.COUNT)]
+        line = frame("q<number>", "Memory.Get", key="long")
+        lines = [line.replace(b"<number>", b"%d" % number) for number in range(self.COUNT)]
         with neighbour_of(hall) as neighbour:
             before = resident()
             whole, rest = flood(hall, guest, lines)
-            neighbour.wait_rounds(20)
+            neighbour.wait_rounds(5)
             assert resident() - before < BOUND
             assert whole < self.COUNT, "all was taken, though nothing was read"
             assert hall.books().admitted < self.COUNT
@@ -387,22 +389,22 @@ class TestThoseWhoDoNotRead:
 
     def test_many_that_never_read_harm_nobody(self, unix_hall: Hall) -> None:
         lines = [ping(f"q{number}") for number in range(3_000)]
-        guests = [unix_hall.guest() for _ in range(20)]
+        guests = [unix_hall.guest(buffer=65_536) for _ in range(20)]
         with neighbour_of(unix_hall) as neighbour:
             before = resident()
             for guest in guests:
                 flood(unix_hall, guest, lines)
-            neighbour.wait_rounds(20)
+            neighbour.wait_rounds(5)
             assert resident() - before < BOUND
             for guest in guests:
                 guest.vanish()
         unix_hall.until_alone()
 
     def test_a_listener_that_never_reads_is_told_what_it_missed(self, hall: Hall) -> None:
-        listener, speaker = hall.guest(), hall.guest()
+        listener, speaker = hall.guest(buffer=65_536), hall.guest()
         listener.exchange(frame("sub", "Syscall.Subscribe", "command", types=["Talk.*"]), "sub")
-        said = 20_000
-        text = "x" * 200
+        said = 5_000
+        text = "x" * 2000
         with neighbour_of(hall):
             before = resident()
             events = [frame(f"e{number}", "Talk.Said", "event", text=text) for number in range(said)]

@@ -58,6 +58,18 @@ def test_there_are_pages_to_run() -> None:
     expected = {"README.md", "docs/index.md", "docs/tutorial.md", "docs/raw.md"}
     expected |= {
         f"docs/howto/{name}.md"
-        for name in ("asking", "context", "overload", "services", "supervision", "timers-and-work")
+        for name in (
+            "adapters",
+            "asking",
+            "bus",
+            "context",
+            "contracts",
+            "faults",
+            "nodes",
+            "overload",
+            "services",
+            "supervision",
+            "timers-and-work",
+        )
     }
     assert expected <= set(pages())

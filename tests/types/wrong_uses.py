@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from bandstand import service
+import msgspec
+
+from bandstand import bus, service
 from bandstand.core import ActorId, Context, Lane, Loop, LoopConfig, Observer, Verdict
 from bandstand.service import Actor, Implements, Interface, MessageActor, Request, ask, child, control, data, on, supervised
 from bandstand.supervise import (
@@ -488,3 +490,178 @@ async def use_messages(account: Account) -> None:
     text: str = await account.ask(Get())  # E:
     number: int = account.ask(Get())  # E:
     print(text, number, account.ask(Get()) + 1)  # E:
+
+
+class Found(msgspec.Struct):
+    value: int
+
+
+class Fetch(bus.Query[Found], type="Shelf.Fetch"):
+    key: str
+
+
+class Keep(bus.Command[None], type="Shelf.Keep"):
+    key: str
+    value: int = 0
+
+
+class Kept(bus.Event, type="Shelf.Kept"):
+    key: str
+
+
+class Lost(bus.Failure, type="Shelf.Lost"):
+    key: str
+
+
+class Shelf(bus.Capability):
+    """Keeps things."""
+
+    outbound = Kept
+    policy = 3  # E:
+    mailbox_cap = "64"  # E:
+
+    def __init__(self, size: int, *, label: str = "") -> None:
+        self.size = size
+
+    def keep(self, msg: Keep) -> None:
+        self.bus.emit(msg)  # E:
+        self.bus.send(Fetch(key="a"))  # E:
+        self.bus.ask(Kept(key="a"))  # E:
+        self.bus.message.id  # E:
+
+    def on_start(self) -> int:  # E:
+        return 5
+
+
+def use_spoken(kept: Kept) -> None:
+    Fetch()  # E:
+    Fetch(key=5)  # E:
+    Fetch(kye="a")  # E:
+    Keep(key="a", value="b")  # E:
+    kept.nothing  # E:
+    kept.key = 5  # E:
+    bus.Message("event", "A.B")  # E:
+    bus.Message(kind="wish", type="A.B")  # E:
+    bus.Message(kind="event")  # E:
+    bus.Message(kind="event", type="A.B", metadata={"id": "x"})  # E:
+
+
+def use_frames(frame: bus.Frame) -> None:
+    frame.kind = "event"  # E:
+    frame.metadata.id = "x"  # E:
+    bus.Frame(kind="wish", type="A.B", metadata=bus.Metadata("x", 1))  # E:
+    bus.Frame(kind="event", type="A.B")  # E:
+    bus.Metadata("x")  # E:
+    bus.Metadata("x", 1, timeout="5")  # E:
+
+
+class Half:
+    def post_message(self, message: bus.Message) -> None: ...
+
+
+class Late(bus.Listeners):
+    async def post_message(self, message: bus.Message) -> None: ...
+    def terminate(self) -> None: ...
+
+
+class Whole(bus.Listeners):
+    def post_message(self, message: bus.Message) -> None: ...
+    def terminate(self) -> None: ...
+
+
+def wants_two(one: bus.Message, other: bus.Message) -> None: ...
+
+
+def use_workers() -> None:
+    half: bus.Worker = Half()  # E:
+    late: bus.Worker = Late()  # E:
+    whole: bus.Worker = Whole()
+    whole.add_event_listener("massage", print)  # E:
+    whole.add_event_listener("message", 5)  # E:
+    whole.onmessage = wants_two  # E:
+    whole.dispatch_event("message")  # E:
+    whole.post_message("hello")  # E:
+    bus.BufferedWorker()  # E:
+    bus.BufferedWorker(wants_two)  # E:
+    bus.BufferedWorker(print, print)  # E:
+    bus.MessageEvent(1).data = 2  # E:
+    bus.ErrorEvent("went wrong")  # E:
+    print(half, late)
+
+
+def one_argument(frame: bus.Frame) -> None: ...
+
+
+class NoAdapter:
+    name = "none"
+
+    async def start(self, ingress: bus.Ingress) -> None: ...
+
+
+class NoLog:
+    def append(self, frame: bus.Frame) -> None: ...
+
+
+def use_nodes(line: bus.Line, ingress: bus.Ingress, frame: bus.Frame, tap: bus.Tap) -> None:
+    bus.Node(Shelf)  # E:
+    bus.Node(["Shelf"])  # E:
+    bus.Node([Shelf(5)])  # E:
+    bus.Node([], [bus.UnixAdapter("x")])  # E:
+    bus.Node([], adapters=bus.UnixAdapter("x"))  # E:
+    bus.Node([], adapters=[NoAdapter()])  # E:
+    bus.Node([], log=NoLog())  # E:
+    bus.Node([], config={})  # E:
+    bus.Node([], clock=Clockless())  # E:
+    bus.provide(Shelf)  # E:
+    bus.provide(Shelf, "5")  # E:
+    bus.provide(Shelf, 5, "label")  # E:
+    bus.provide(Shelf, 5, lable="x")  # E:
+    bus.provide(Shelf(5))  # E:
+    bus.provide(Counter)  # E:
+    bus.Contract("Shelf", "Keeps things.")  # E:
+    bus.Contract(id="Shelf", description="Keeps things.", inbound=Fetch)  # E:
+    bus.Contract(id="Shelf", description="Keeps things.", inbound=Fetch, spawn=Whole())  # E:
+    bus.RestartPolicy(3)  # E:
+    bus.RestartPolicy(max_restarts="3")  # E:
+    bus.RestartPolicy().max_restarts = 5  # E:
+    bus.NodeConfig(30)  # E:
+    bus.NodeConfig(timeout_ms="30")  # E:
+    bus.NodeConfig(timeout=30)  # E:
+    bus.Limits(line_bytes=2.5)  # E:
+    bus.UnixAdapter(5)  # E:
+    bus.TcpAdapter("127.0.0.1", "7777")  # E:
+    bus.TcpAdapter("127.0.0.1", 7777, True)  # E:
+    bus.PipeAdapter("stdin")  # E:
+    bus.Filter(kinds=["wish"])  # E:
+    bus.Filter(["event"])  # E:
+    bus.Filter(types=[5])  # E:
+    bus.load_capabilities(None)  # E:
+    line.deliver(frame)  # E:
+    line.deliver(frame, True)  # E:
+    ingress.admit(frame)  # E:
+    ingress.refuse(line, "nonsense")  # E:
+    tap.remove(frame)  # E:
+    bus.MemoryLog().append(b"{}")  # E:
+    bus.Stats().admitted = 5  # E:
+
+
+async def use_outlets(node: bus.Node) -> None:
+    node.tap(one_argument)  # E:
+    node.tap(print, "A.*")  # E:
+    node.recent("5")  # E:
+    node.bus.emit(Keep(key="a"))  # E:
+    node.bus.emit(Fetch(key="a"))  # E:
+    node.bus.emit(Lost(key="a"))  # E:
+    node.bus.emit("Shelf.Kept")  # E:
+    node.bus.send(Kept(key="a"))  # E:
+    node.bus.send(Fetch(key="a"))  # E:
+    await node.bus.ask(Kept(key="a"))  # E:
+    await node.bus.ask(Fetch)  # E:
+    await node.bus.ask(Fetch(key="a"), 5)  # E:
+    await node.bus.ask(Fetch(key="a"), timeout_ms="5")  # E:
+    await node.bus.emit(Kept(key="a"))  # E:
+    text: str = await node.bus.ask(Fetch(key="a"))  # E:
+    found: Found = node.bus.ask(Fetch(key="a"))  # E:
+    (await node.bus.ask(Fetch(key="a"))).vlaue  # E:
+    nothing: int = await node.bus.ask(Keep(key="a"))  # E:
+    print(text, found, nothing)

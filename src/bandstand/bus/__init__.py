@@ -24,8 +24,8 @@ written down in `docs/semantics.md`.
 How the room is laid out: `frame` is the envelope, `wire` writes it as JSON, `faults` are the errors of the runtime's own. `contracts` has what may be
 said, as types: message classes, capabilities, schemas, descriptions. `outlet` is what a capability says things by, `worker` and
 `buffered` the shape for those who bring their own object. `router` is the actor that everything passes, whose hot half is in `hot`; `gate` lets clients
-in, `fanout` hands out events, `schedule` sends later, `ward` looks after capabilities, each of which has a `seat` with somebody who does its work:
-`performers`, `hosting`. `backstage` is what the capabilities of the runtime's own see: `syscall`, `timer`; `memory` is the reference of all others; `pulse` ticks. `tap`
+in, `fanout` hands out events, `schedule` sends later, `ward` looks after capabilities, each of which has a `seat`, is a `speaker`, and has somebody who does its work:
+`performers`, `hosting`; `company` is all of them. `backstage` is what the capabilities of the runtime's own see: `syscall`, `timer`; `memory` is the reference of all others; `pulse` ticks. `tap`
 watches, `books` counts; `lineage` knows which message is at hand, `origin` who asked. `adapters` connect with the world, as `ports` says; `client` is the other end of the line. `node` joins it all, `serving` makes a
 program of it, `loading` finds what to serve.
 """
@@ -66,6 +66,8 @@ from bandstand.bus.serving import serve as serve
 from bandstand.bus.summary import BootSummary as BootSummary
 from bandstand.bus.tap import Filter as Filter
 from bandstand.bus.tap import Tap as Tap
+from bandstand.bus.wire import read_frame as read_frame
+from bandstand.bus.wire import write_frame as write_frame
 from bandstand.bus.worker import ErrorEvent as ErrorEvent
 from bandstand.bus.worker import Listeners as Listeners
 from bandstand.bus.worker import MessageEvent as MessageEvent
@@ -111,5 +113,7 @@ __all__ = (
     "Worker",
     "load_capabilities",
     "provide",
+    "read_frame",
     "serve",
+    "write_frame",
 )

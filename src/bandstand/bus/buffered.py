@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import aclosing
 from typing import TypeAlias, cast, final
 
@@ -30,6 +30,8 @@ Work: TypeAlias = Awaitable[object] | AsyncGenerator[object, None]
 
 # How many messages are handled before others have their turn on the event loop.
 BUDGET = 64
+# What comes because the worker itself has asked for something.
+ANSWERS = frozenset({"reply", "error"})
 
 
 @final
@@ -40,6 +42,8 @@ class BufferedWorker(Listeners):
         handler: called with each message; `def` or `async def`. It returns None, what is to be said, or a list, a tuple or an
             iterator of that; a generator, plain or async, is heard while it goes on.
         soon: how to have a function called later, on this thread; by default the running event loop's `call_soon`.
+        hears_answers: whether the handler is called with the answers to requests of its own too, which are of kind `reply` or
+            `error`.
     """
 
     def __init__(
@@ -48,8 +52,10 @@ class BufferedWorker(Listeners):
         handler: Callable[[Message], object],
         *,
         soon: Callable[[Callable[[], None]], object] | None = None,
+        hears_answers: bool = False,
     ) -> None:
         self._handler = handler
+        self._hears_answers = hears_answers
         self._soon = soon
         self._mailbox: deque[Message] = deque()
         # Whether something runs, or will run, that looks into the mailbox.
@@ -57,6 +63,8 @@ class BufferedWorker(Listeners):
         self._is_terminated = False
         # What waits for the handler, while it does.
         self._driver: asyncio.Task[None] | None = None
+        # What the driver is to await first, while it has not.
+        self._unbegun: Work | None = None
 
     def __repr__(self) -> str:
         return f"BufferedWorker({getattr(self._handler, '__qualname__', self._handler)!s})"
@@ -77,7 +85,7 @@ class BufferedWorker(Listeners):
         Raises:
             WrongThread: no event loop runs here, and nothing else was said about how to call later.
         """
-        if self._is_terminated:
+        if self._is_terminated or (message.kind in ANSWERS and not self._hears_answers):
             return
         if not self._is_busy:
             self._call_soon()
@@ -93,6 +101,10 @@ class BufferedWorker(Listeners):
         self._mailbox.clear()
         if self._driver is not None:
             self._driver.cancel()
+            unbegun, self._unbegun = self._unbegun, None
+            if isinstance(unbegun, Coroutine):
+                # The task has not come to its first step, and now never awaits it.
+                unbegun.close()
         else:
             self._is_busy = False
 
@@ -117,6 +129,7 @@ class BufferedWorker(Listeners):
                 message = self._mailbox.popleft()
                 work = self._begin(message)
                 if work is not None:
+                    self._unbegun = work
                     self._driver = asyncio.get_running_loop().create_task(self._drive(message, work))
                     break
         finally:
@@ -126,6 +139,7 @@ class BufferedWorker(Listeners):
     async def _drive(self, message: Message, work: Work) -> None:
         """Await what a handler has begun, and handle on from there as long as anything waits."""
         turns = 0
+        self._unbegun = None
         try:
             await self._finish(message, work)
             while self._mailbox:

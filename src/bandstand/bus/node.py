@@ -13,14 +13,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from bandstand.bus.backstage import Backstage
 from bandstand.bus.books import Books
+from bandstand.bus.company import Company
 from bandstand.bus.config import NodeConfig
-from bandstand.bus.contracts.blueprint import Blueprint
 from bandstand.bus.contracts.capability import Capability, Provision, provide
 from bandstand.bus.contracts.contract import Contract
 from bandstand.bus.contracts.declare import blueprint_of
@@ -35,15 +34,14 @@ from bandstand.bus.ports import Adapter, Log
 from bandstand.bus.pulse import Pulse
 from bandstand.bus.router import Router
 from bandstand.bus.schedule import Due, Schedule
-from bandstand.bus.seat import Seat, SeatState
 from bandstand.bus.summary import BootSummary, boot_frame, summarize
 from bandstand.bus.syscall import Syscall
 from bandstand.bus.tap import Filter, Tap, Taps, Watch
 from bandstand.bus.timer import Timer
 from bandstand.bus.ward import Ward
-from bandstand.core import ChildExit, Clock, Down, LoopConfig
+from bandstand.core import ChildExit, ChildStart, Clock, Down, LoopConfig
 from bandstand.core.lowlevel import clock_of
-from bandstand.errors import BootFailed, InvalidArgument, StartFailed
+from bandstand.errors import BootFailed, InvalidArgument
 from bandstand.service import Loop
 
 if TYPE_CHECKING:
@@ -53,8 +51,6 @@ __all__ = ("Node",)
 
 logger = logging.getLogger("bandstand.bus")
 
-# How long a supervisor takes at most to stop a capability, and a little more, in seconds.
-PATIENCE = 6.0
 # How often it is looked whether a node that runs until it has nothing to do has nothing to do, in seconds.
 LOOK = 0.005
 
@@ -116,9 +112,12 @@ class Node:
         self._router.on_event = self._fanout.pass_on
         self._router.check_event = self._fanout.check
         self._ward = Ward(self._router)
+        self._company = Company(self._router, self._ward)
         self._router.handlers = {
             Down: self._ward.take_fall,
             ChildExit: self._ward.take_exit,
+            # The seat has told already.
+            ChildStart: lambda _start: None,
             Said: self._gate.route_event,
             Due: self._schedule.fire,
             Pulse: self._pulse.beat,
@@ -195,7 +194,7 @@ class Node:
         index = Index.build(blueprints)
         self._backstage.blueprints = blueprints
         self._phase = "SPAWN"
-        seats = await self._spawn(blueprints)
+        seats = await self._company.start(blueprints)
         self._phase = "ATTACH"
         self._router.seat_all(index, seats)
         self._fanout.seat_all()
@@ -215,30 +214,6 @@ class Node:
             self._on_ready(self)
         self._gate.unlock()
 
-    async def _spawn(self, blueprints: Sequence[Blueprint]) -> list[Seat]:
-        seats: list[Seat] = []
-        starting: dict[Seat, asyncio.Future[None]] = {}
-
-        def settled(seat: Seat) -> None:
-            future = starting.get(seat)
-            if future is not None and not future.done():
-                future.set_result(None)
-
-        self._ward.on_settled = settled
-        for blueprint in blueprints:
-            seat = Seat(self._router, self._ward, blueprint)
-            # Known to the router before it starts: it may end at once.
-            self._router.seats[seat.id] = seat
-            seats.append(seat)
-            starting[seat] = asyncio.get_running_loop().create_future()
-            seat.launch()
-        for seat in seats:
-            if seat.state is SeatState.STARTING:
-                await starting[seat]
-            if seat.state is not SeatState.RUNNING:
-                raise StartFailed(f"capability {seat.id} did not start: {seat.last_fault}")
-        return seats
-
     async def _end(self, *, drain_ms: float) -> None:
         riding, self._riding = self._riding, None
         if riding is None:
@@ -251,7 +226,7 @@ class Node:
             await self._drain(drain_ms)
             self._schedule.cancel_all()
             self._router.dismiss_all()
-            await self._stop_seats()
+            await self._company.stop()
         finally:
             try:
                 for adapter in self._started:
@@ -278,22 +253,6 @@ class Node:
             await asyncio.wait_for(drained.wait(), within_ms / 1000)
         except TimeoutError:
             logger.warning("%d requests were not answered in time and are given up", self._router.in_flight)
-
-    async def _stop_seats(self) -> None:
-        """Stop the capabilities, the last first; each has its supervisor's patience, and then it is killed."""
-        gone = asyncio.Event()
-
-        def look(_seat: Seat) -> None:
-            if not any(seat.is_there for seat in self._router.seats.values()):
-                gone.set()
-
-        self._ward.on_fallen = look
-        for seat in reversed(self._router.seats.values()):
-            seat.stop()
-            look(seat)
-        if self._router.seats:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(gone.wait(), PATIENCE)
 
     async def wait_quiet(self) -> None:
         """Wait until nothing can happen any more: nothing comes in, nothing is under way, nothing is scheduled, all is written."""

@@ -255,11 +255,8 @@ def reply_of(kind: type) -> Payload[Any]:
 
 def failure_of(type_name: str, answer: Frame) -> RequestFailed:
     """What is raised for an error that was answered."""
-    data: object = msgspec.json.decode(answer.data)
+    # Any: whatever JSON can say.
+    data: Any = msgspec.json.decode(answer.data)
     said: object = cast("dict[str, object]", data).get("message") if isinstance(data, dict) else None
-    return RequestFailed.of(
-        type_name,
-        answer.type,
-        data,
-        said if isinstance(said, str) else bytes(answer.data).decode(),
-    )
+    words = said if isinstance(said, str) else bytes(answer.data).decode()
+    return RequestFailed.of(type_name, answer.type, cast("object", data), words)

@@ -139,7 +139,11 @@ class Router(Switch):
 
     def take_otherwise(self, item: object) -> None:
         """The end of a capability, or what another part of the node has asked for."""
-        self.handlers[type(item)](item)
+        handler = self.handlers.get(type(item))
+        if handler is None:
+            logger.error("the router has no use for %r; it goes on", item)
+        else:
+            handler(item)
 
     def fail_unrouted(self, pending: Pending) -> None:
         """Nobody handles it."""

@@ -15,26 +15,21 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from bandstand.bus.contracts.blueprint import Blueprint
-from bandstand.bus.faults import REFUSED, FaultAnswer
-from bandstand.bus.frame import Kind
 from bandstand.bus.hosting import performer_of
 from bandstand.bus.hot.pending import Delivery, Pending
 from bandstand.bus.hot.route import Route
-from bandstand.bus.hot.stand import Stand
 from bandstand.bus.lineage import AT_HAND
 from bandstand.bus.numbers import DONE
 from bandstand.bus.performers import Performer
+from bandstand.bus.speaker import Speaker
 from bandstand.core import ActorId, Context
 from bandstand.core.lowlevel import end_actor, set_epilogue
-from bandstand.errors import OutboundFault, Refused
+from bandstand.errors import Refused
 from bandstand.supervise import ChildSpec, Mailbox, Supervisor, SupervisorSpec, spawn_supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine
 
-    from msgspec import Raw
-
-    from bandstand.bus.contracts.payload import Payload
     from bandstand.bus.router import Router
     from bandstand.bus.ward import Ward
 
@@ -54,7 +49,7 @@ class SeatState(Enum):
     STOPPED = "stopped"
 
 
-class Seat(Stand):
+class Seat(Speaker):
     """One capability of a node."""
 
     __slots__ = (
@@ -62,11 +57,8 @@ class Seat(Stand):
         "_incarnation",
         "_is_again",
         "_left",
-        "_outbound",
         "_performer",
-        "_router",
         "_ward",
-        "blueprint",
         "crashes",
         "last_fault",
         "restarts",
@@ -77,13 +69,10 @@ class Seat(Stand):
     )
 
     def __init__(self, router: Router, ward: Ward, blueprint: Blueprint) -> None:
-        super().__init__(router)
-        self._router = router
+        super().__init__(router, blueprint)
         self._ward = ward
-        self.blueprint = blueprint
         config = router.config
         self._cap = blueprint.mailbox_cap or config.mailbox_cap
-        self._outbound: dict[tuple[Kind, str], Payload[Any]] = dict(blueprint.outbound)
         limit = blueprint.timeout_ms or config.timeout_ms
         self.routes = tuple(
             Route(self, entry, place, limit) for place, entry in enumerate(blueprint.entries.values())
@@ -99,16 +88,6 @@ class Seat(Stand):
         self._is_again = False
         self.crashes = self.restarts = 0
         self.last_fault: str | None = None
-
-    @property
-    def id(self) -> str:
-        """The capability's name."""
-        return self.blueprint.id
-
-    @property
-    def router(self) -> Router:
-        """Whose capability it is."""
-        return self._router
 
     # -- life ------------------------------------------------------------------------------------------------------------------
 
@@ -211,6 +190,11 @@ class Seat(Stand):
         """Whether there is an incarnation of whose end the router has not heard."""
         return self._incarnation is not None
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether its handler is at a request whose deadline has passed."""
+        return isinstance(self.at_hand, Pending) and self.at_hand.stage == DONE
+
     def is_under(self, actor: ActorId) -> bool:
         """Whether this actor is its supervisor."""
         return self.supervisor is not None and self.supervisor.actor == actor
@@ -263,58 +247,6 @@ class Seat(Stand):
         # Not in a finally: what is at hand when this is cancelled or fails, the ward answers.
         self.task = None
         self.at_hand = None
-
-    def check_silence(self, item: Delivery, value: object) -> None:
-        """The handler of an event has returned something.
-
-        Raises:
-            OutboundFault: so it is; nobody waits for it.
-        """
-        if value is not None:
-            raise OutboundFault(
-                f"{self.id}: the handler of event {item.frame.type} has returned {value!r}: nobody waits for an answer"
-            )
-
-    def refuse(self, item: Pending | Delivery, refusal: Refused) -> None:
-        """Answer the message at hand with an error that its handler wants.
-
-        Raises:
-            OutboundFault: the contract does not name it.
-        """
-        answer = refusal.answer
-        if isinstance(answer, str):
-            answer = FaultAnswer(REFUSED, answer)
-        if isinstance(answer, FaultAnswer):
-            if type(item) is Pending:
-                router = self._router
-                fault = router.faults.make(
-                    answer.type, answer.message, request=item.frame, path=answer.path, capability=self.id
-                )
-                router.answer(item, fault)
-            return
-        kind, type_name = getattr(answer, "message_kind", None), getattr(answer, "message_type", "")
-        if kind != "error" or not type_name:
-            raise OutboundFault(
-                f"{self.id}: Refused({answer!r}): pass words, or an instance of a class that derives from Failure"
-            )
-        self.answer(item, "error", type_name, self.written("error", type_name, answer))
-
-    def written(self, kind: Kind, type_name: str, data: object) -> Raw:
-        """What the capability says, checked against its contract.
-
-        Raises:
-            OutboundFault: the contract does not allow it.
-        """
-        payload = self._outbound.get((kind, type_name))
-        if payload is None:
-            allowed = (
-                ", ".join(sorted(f"{k} {t}" for k, t in self._outbound if k != "reply"))
-                or "nothing but replies"
-            )
-            raise OutboundFault(
-                f"{self.id}: its contract does not name {kind} {type_name} as something it says; outbound has {allowed}"
-            )
-        return payload.write(data)
 
     def __repr__(self) -> str:
         return f"<Seat {self.id} {self.state.value}>"

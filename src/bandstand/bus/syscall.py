@@ -54,6 +54,8 @@ class CapabilityHealth(Struct, rename="camel", omit_defaults=True):
     restarts: int
     waiting: int
     """Messages that wait for it to be started again."""
+    at: str | None = None
+    """The type of the message that its handler is at."""
     last_fault: str | None = None
 
 
@@ -131,7 +133,7 @@ class Unsubscribe(Command[Subscribed], type="Syscall.Unsubscribe"):
 
 
 class Reset(Command[None], type="Syscall.Reset"):
-    """Start a capability anew that has failed too often and is out of service."""
+    """Start a capability anew: one that has failed too often and is out of service, or one whose handler is stuck at a request that has timed out."""
 
     capability: Annotated[Name, Meta(examples=["Memory"])]
 
@@ -270,5 +272,6 @@ def health_of(seat: Seat) -> CapabilityHealth:
         crashes=seat.crashes,
         restarts=seat.restarts,
         waiting=len(seat.held),
+        at=None if seat.at_hand is None else seat.at_hand.frame.type,
         last_fault=seat.last_fault,
     )

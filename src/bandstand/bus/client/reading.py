@@ -172,7 +172,7 @@ def _size(branch: Tree, of: str, unit: str) -> str:
     least, most = branch.get(f"min{of}", 0), branch.get(f"max{of}")
     if most is not None:
         return f", {least} to {most} {unit}" if least != most else f", {most} {unit}"
-    return f", at least {least} {unit}" if least else ""
+    return f", at least {least} {unit if least > 1 else unit.removesuffix('s')}" if least else ""
 
 
 def _bounds(branch: Tree) -> str:

@@ -28,7 +28,7 @@ cdef class Switch:
     cdef public object on_event
     cdef dict _commands
     cdef dict _queries
-    cdef set _open
+    cdef dict _open
     cdef object _write_down
 
     cpdef object install(self, str kind, Route route)

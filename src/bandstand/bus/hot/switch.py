@@ -77,7 +77,8 @@ class Switch:
         self._write_down = write_down
         self._commands: dict[str, Route] = {}
         self._queries: dict[str, Route] = {}
-        self._open: set[Pending] = set()
+        # In the order in which they came.
+        self._open: dict[Pending, None] = {}
 
     def install(self, kind: Kind, route: Route) -> None:
         """Have requests of a kind and type go to a capability."""
@@ -118,7 +119,7 @@ class Switch:
             return False
         purse.used += 1
         self.books.admitted += 1
-        self._open.add(pending)
+        self._open[pending] = None
         self.post(pending)
         return True
 
@@ -215,7 +216,7 @@ class Switch:
         """A request is over: no deadline any more, and its credit goes back."""
         pending.stage = DONE
         pending.purse.used -= 1
-        self._open.discard(pending)
+        self._open.pop(pending, None)
         timer = pending.timer
         if timer is not None:
             pending.timer = None

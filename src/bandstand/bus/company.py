@@ -1,0 +1,77 @@
+"""The company: all capabilities of a node, started and stopped together."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from bandstand.bus.seat import Seat, SeatState
+from bandstand.errors import StartFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bandstand.bus.contracts.blueprint import Blueprint
+    from bandstand.bus.router import Router
+    from bandstand.bus.ward import Ward
+
+__all__ = ("Company",)
+
+# How long a supervisor takes at most to stop a capability, and a little more, in seconds.
+PATIENCE = 6.0
+
+
+class Company:
+    """Starts and stops the capabilities of one node."""
+
+    __slots__ = ("_router", "_ward")
+
+    def __init__(self, router: Router, ward: Ward) -> None:
+        self._router = router
+        self._ward = ward
+
+    async def start(self, blueprints: Sequence[Blueprint]) -> list[Seat]:
+        """Start them, in their order, and wait until each of them has.
+
+        Raises:
+            StartFailed: one has not.
+        """
+        seats: list[Seat] = []
+        starting: dict[Seat, asyncio.Future[None]] = {}
+
+        def settled(seat: Seat) -> None:
+            future = starting.get(seat)
+            if future is not None and not future.done():
+                future.set_result(None)
+
+        self._ward.on_settled = settled
+        for blueprint in blueprints:
+            seat = Seat(self._router, self._ward, blueprint)
+            # Known to the router before it starts: it may end at once.
+            self._router.seats[seat.id] = seat
+            seats.append(seat)
+            starting[seat] = asyncio.get_running_loop().create_future()
+            seat.launch()
+        for seat in seats:
+            if seat.state is SeatState.STARTING:
+                await starting[seat]
+            if seat.state is not SeatState.RUNNING:
+                raise StartFailed(f"capability {seat.id} did not start: {seat.last_fault}")
+        return seats
+
+    async def stop(self) -> None:
+        """Stop the capabilities, the last first; each has its supervisor's patience, and then it is killed."""
+        gone = asyncio.Event()
+
+        def look(_seat: Seat) -> None:
+            if not any(seat.is_there for seat in self._router.seats.values()):
+                gone.set()
+
+        self._ward.on_fallen = look
+        for seat in reversed(self._router.seats.values()):
+            seat.stop()
+            look(seat)
+        if self._router.seats:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(gone.wait(), PATIENCE)

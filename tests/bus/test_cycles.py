@@ -1,0 +1,127 @@
+"""A handler that would wait for itself is told so at once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from bandstand.bus import Capability, Command
+from bandstand.errors import RequestFailed
+from tests.bus.cast import Told
+from tests.bus.stage import Stage, play, staged
+
+pytestmark = [pytest.mark.spec("C11"), pytest.mark.guarantee("G90")]
+
+
+class ToA(Command[str], type="A.Go"):
+    way: list[str] = []  # noqa: RUF012  # a Struct copies it
+
+
+class ToB(Command[str], type="B.Go"):
+    way: list[str] = []  # noqa: RUF012  # a Struct copies it
+
+
+class ToC(Command[str], type="C.Go"):
+    way: list[str] = []  # noqa: RUF012  # a Struct copies it
+
+
+TO: dict[str, Any] = {"A": ToA, "B": ToB, "C": ToC}
+
+
+class Link(Capability):
+    """Asks the next one of the way, and tells what came of it."""
+
+    outbound = ToA | ToB | ToC | Told
+
+    async def ask_on(self, way: list[str]) -> str:
+        if not way:
+            return "the end"
+        try:
+            how, _, name = way[0].rpartition(" ")
+            asked = self.bus.ask(TO[name](way[1:]), timeout_ms=5000)
+            match how:
+                case "gathered":
+                    (answer,) = await asyncio.gather(asked)
+                case "timed":
+                    answer = await asyncio.wait_for(asked, 10)
+                case _:
+                    answer = await asked
+        except RequestFailed as error:
+            return f"{error.type}: {error}"
+        return str(answer)
+
+
+class A(Link):
+    """The first."""
+
+    async def go(self, msg: ToA) -> str:
+        return await self.ask_on(msg.way)
+
+    async def told(self, msg: Told) -> None:
+        self.bus.emit(Told2(await self.ask_on(["A"])))
+
+
+class Told2(Told, type="A.Told"):
+    pass
+
+
+A.outbound = Link.outbound | Told2
+
+
+class B(Link):
+    """The second."""
+
+    async def go(self, msg: ToB) -> str:
+        return await self.ask_on(msg.way)
+
+
+class C(Link):
+    """The third."""
+
+    async def go(self, msg: ToC) -> str:
+        return await self.ask_on(msg.way)
+
+
+@pytest.mark.parametrize(
+    ("way", "words"),
+    [
+        (["A"], "A (A.Go) asks A (A.Go)"),
+        (["B", "A"], "A (A.Go) asks B (B.Go) asks A (A.Go)"),
+        (["B", "C", "B"], "B (B.Go) asks C (C.Go) asks B (B.Go)"),
+        (["gathered B", "gathered A"], "A (A.Go)"),
+        (["timed B", "timed A"], "A (A.Go)"),
+    ],
+)
+def test_who_would_wait_for_itself_is_told_the_way(way: list[str], words: str) -> None:
+    async def act(stage: Stage) -> None:
+        before = stage.now_ms
+        answer = await stage.bus.ask(ToA(way))
+        assert answer.startswith("Sys.Cycle")
+        assert words in answer
+        assert stage.now_ms - before < 1
+        # And nobody is stuck.
+        assert await stage.bus.ask(ToA(["B", "C"])) == "the end"
+
+    play(act, A, B, C)
+
+
+class TestNone:
+    @staged(A, B, C)
+    async def test_a_long_way_is_no_cycle(self, stage: Stage) -> None:
+        assert await stage.bus.ask(ToA(["B", "C"])) == "the end"
+
+    @staged(A, B, C)
+    async def test_two_who_ask_the_same_are_no_cycle(self, stage: Stage) -> None:
+        found = await asyncio.gather(stage.bus.ask(ToA(["C"])), stage.bus.ask(ToB(["C"])))
+        assert found == ["the end"] * 2
+
+    @staged(A, B, C)
+    async def test_the_handler_of_an_event_would_wait_for_itself_as_well(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.command("Syscall.Subscribe", {"types": ["A.Told"]})
+        client.event("Cast.Told")
+        await stage.wait(100)
+        (told,) = client.events("A.Told")
+        assert told["text"].startswith("Sys.Cycle")

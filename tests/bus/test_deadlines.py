@@ -1,0 +1,149 @@
+"""Every request has a deadline, and what comes after it is too late."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from bandstand.bus.memory import Set
+from bandstand.errors import InvalidArgument, RequestFailed
+from tests.bus.cast import Do, Player, Wait, told
+from tests.bus.stage import Stage, play, staged
+
+pytestmark = [pytest.mark.spec("C8", "C19"), pytest.mark.guarantee("G75")]
+
+
+class TestWhen:
+    @pytest.mark.parametrize(
+        ("own", "node", "expected"), [(None, 30_000, 30_000), (None, 700, 700), (50, 700, 50), (900, 700, 900)]
+    )
+    def test_the_request_says_or_else_the_node(self, own: int | None, node: int, expected: int) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            asked = client.command("Cast.Wait", {"ms": 10**8}, timeout=own)
+            await stage.wait(expected - 2)
+            assert not client.is_answered(asked)
+            await stage.wait(4)
+            fault = client.fault(asked, "Sys.Timeout")
+            assert fault.original_id == asked
+            assert f"{expected} ms" in fault.message
+            assert fault.capability_id == "Cast"
+
+        play(act, Player, timeout_ms=node)
+
+    @pytest.mark.parametrize(("own", "expected"), [(None, 200), (50, 50), (900, 900)])
+    def test_or_else_the_capability(self, own: int | None, expected: int) -> None:
+        class Patient(Player):
+            """Gives itself little time."""
+
+            timeout_ms = 200
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            asked = client.command("Cast.Wait", {"ms": 10**8}, timeout=own)
+            await stage.wait(expected - 2)
+            assert not client.is_answered(asked)
+            await stage.wait(4)
+            client.fault(asked, "Sys.Timeout")
+
+        play(act, Patient)
+
+    @staged(Player)
+    async def test_inside_the_process_likewise(self, stage: Stage) -> None:
+        before = stage.now_ms
+        with pytest.raises(RequestFailed, match="Sys.Timeout") as caught:
+            await stage.bus.ask(Wait(10**8), timeout_ms=70)
+        assert caught.value.type == "Sys.Timeout"
+        assert 70 <= stage.now_ms - before < 73
+
+    @pytest.mark.parametrize("wrong", [0, -1, 1.5, True, 10**9, "5"])
+    def test_a_time_that_is_none_is_refused(self, wrong: object) -> None:
+        async def act(stage: Stage) -> None:
+            with pytest.raises(InvalidArgument, match="timeout_ms"):
+                await stage.bus.ask(Do(), timeout_ms=wrong)
+
+        play(act, Player)
+
+    @staged(Player)
+    async def test_an_answer_in_time_takes_the_deadline_back(self, stage: Stage) -> None:
+        client = stage.connect()
+        asked = client.command("Cast.Wait", {"ms": 10}, timeout=50)
+        await stage.wait(1000)
+        client.reply(asked)
+        assert stage.node.loop.statistics().timers_pending == 0
+
+
+class TestLate:
+    @staged(Player)
+    async def test_a_late_reply_is_discarded_and_counted(self, stage: Stage) -> None:
+        client = stage.connect()
+        asked = client.command("Cast.Wait", {"ms": 100}, timeout=50)
+        await stage.wait(200)
+        client.fault(asked, "Sys.Timeout")
+        stats = await stage.stats()
+        assert stats.late == 1
+        assert stats.failed == {"Sys.Timeout": 1}
+
+    @staged(Player)
+    async def test_a_late_refusal_is_discarded_and_the_capability_lives_on(self, stage: Stage) -> None:
+        client = stage.connect()
+        asked = client.command("Cast.Wait", {"ms": 100, "what": "refuse"}, timeout=50)
+        await stage.wait(200)
+        client.fault(asked, "Sys.Timeout")
+        assert (await stage.health("Cast")).crashes == 0
+
+    @staged(Player)
+    async def test_a_late_crash_answers_nothing_more(self, stage: Stage) -> None:
+        client = stage.connect()
+        asked = client.command("Cast.Wait", {"ms": 100, "what": "raise"}, timeout=50)
+        await stage.wait(200)
+        client.fault(asked, "Sys.Timeout")
+        assert (await stage.health("Cast")).crashes == 1
+
+    @staged(Player)
+    async def test_what_has_not_begun_never_begins(self, stage: Stage) -> None:
+        client = stage.connect()
+        texts = told(stage)
+        client.command("Cast.Wait", {"ms": 100})
+        waiting = client.command("Cast.Do", {"what": "late"}, timeout=50)
+        other = client.command("Cast.Do", {"what": "fine"})
+        await stage.wait(60)
+        assert "has not begun" in client.fault(waiting, "Sys.Timeout").message
+        await stage.wait(100)
+        client.reply(other)
+        assert texts == ["wait ", "do fine"]
+        assert (await stage.stats()).expired == 1
+
+    @staged(Player)
+    async def test_a_handler_that_hangs_costs_only_its_own_capability(self, stage: Stage) -> None:
+        client = stage.connect()
+        hanging = client.command("Cast.Wait", {"ms": 10**8}, timeout=50)
+        await stage.wait(100)
+        ping = client.query("Syscall.Ping")
+        await stage.settle()
+        client.reply(ping)
+        assert "is at it" in client.fault(hanging, "Sys.Timeout").message
+
+    @staged()
+    async def test_what_is_not_a_request_of_anybody_has_no_deadline(self, stage: Stage) -> None:
+        with pytest.raises(RequestFailed, match="Sys.RoutingError"):
+            await stage.bus.ask(Set("a", 1), timeout_ms=5)
+        assert stage.node.loop.statistics().timers_pending == 0
+
+
+@pytest.mark.guarantee("G74")
+class TestWithdrawn:
+    @staged(Player)
+    async def test_who_is_cancelled_while_asking_owes_and_is_owed_nothing(self, stage: Stage) -> None:
+        texts = told(stage)
+        busy = asyncio.ensure_future(stage.bus.ask(Wait(100)))
+        await stage.settle()
+        asking = asyncio.ensure_future(stage.bus.ask(Do("never")))
+        await stage.settle()
+        asking.cancel()
+        await busy
+        await stage.settle()
+        assert texts == ["wait "]
+        stats = await stage.stats()
+        assert (stats.withdrawn, stats.in_flight, stats.expired) == (1, 0, 1)

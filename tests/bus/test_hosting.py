@@ -1,0 +1,298 @@
+"""Workers in a node: objects of somebody's own, which answer for themselves, or do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bandstand.bus import Contract, ErrorEvent, Listeners, Message, MessageEvent, Metadata
+from bandstand.bus.worker import EventName, Listener, WorkerEvent
+from bandstand.errors import BootFailed
+from tests.bus.cast import Do, Echo, Echoed, Told, watch
+from tests.bus.stage import Stage, hushed, play
+from tests.core.stage import Boom
+
+pytestmark = [pytest.mark.spec("C13"), pytest.mark.guarantee("G74", "G80")]
+
+
+class Puppet(Listeners):
+    """Keeps what is posted to it; the test says what it says."""
+
+    def __init__(self) -> None:
+        self.posted: list[Message] = []
+        self.terminated = 0
+
+    def post_message(self, message: Message, /) -> None:
+        self.posted.append(message)
+
+    def terminate(self) -> None:
+        self.terminated += 1
+
+    def say(self, said: object, causation: str | None = None) -> None:
+        self.dispatch_event(MessageEvent(said, causation))
+
+    def reply(self, name: str, text: str = "", type_name: str = "Cast.Echo") -> None:
+        data = Echoed(text) if type_name == "Cast.Echo" else None
+        self.say(Message(kind="reply", type=type_name, data=data, metadata=Metadata("x", 0, name)))
+
+
+class Show:
+    """A node with one puppet after the other."""
+
+    def __init__(self) -> None:
+        self.puppets: list[Puppet] = []
+        self.make: Callable[[], Puppet] = Puppet
+
+    def spawn(self) -> Puppet:
+        self.puppets.append(self.make())
+        return self.puppets[-1]
+
+    @property
+    def puppet(self) -> Puppet:
+        return self.puppets[-1]
+
+    def play(self, act: Callable[[Stage], Any]) -> None:
+        contract = Contract(
+            id="Show", description="x", inbound=Echo | Told, outbound=Told | Do | Echo, spawn=self.spawn
+        )
+        with hushed():
+            play(act, contract)
+
+
+@pytest.fixture
+def show() -> Show:
+    return Show()
+
+
+class TestAnswers:
+    def test_it_answers_whom_it_names_in_whatever_order(self, show: Show) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            asked = [client.query("Cast.Echo", {"text": str(number)}) for number in range(3)]
+            await stage.settle()
+            assert [message.data for message in show.puppet.posted] == [Echo("0"), Echo("1"), Echo("2")]
+            for name in reversed(asked):
+                show.puppet.reply(name, name)
+            await stage.settle()
+            assert [client.reply(name)["text"] for name in asked] == asked
+            assert [frame.metadata.causation for frame in client.frames] == asked[::-1]
+
+        show.play(act)
+
+    def test_without_a_name_it_means_the_only_one_there_is(self, show: Show) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            asked = client.query("Cast.Echo")
+            await stage.settle()
+            show.puppet.say(Message(kind="reply", type="Cast.Echo", data=Echoed("x")))
+            await stage.settle()
+            client.reply(asked)
+
+        show.play(act)
+
+    def test_a_second_answer_and_one_to_nobody_are_counted(self, show: Show) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            asked = client.query("Cast.Echo")
+            await stage.settle()
+            for name in (asked, asked, "nobody"):
+                show.puppet.reply(name)
+            await stage.settle()
+            client.reply(asked)
+            assert (await stage.stats()).late == 2
+            assert (await stage.health("Show")).crashes == 0
+
+        show.play(act)
+
+    def test_one_after_the_deadline_is_too_late(self, show: Show) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            asked = client.query("Cast.Echo", timeout=10)
+            await stage.wait(20)
+            show.puppet.reply(asked)
+            await stage.settle()
+            client.fault(asked, "Sys.Timeout")
+            assert (await stage.stats()).late == 1
+
+        show.play(act)
+
+    def test_the_same_id_of_two_clients_is_answered_to_both(self, show: Show) -> None:
+        async def act(stage: Stage) -> None:
+            first, second = stage.connect(), stage.connect()
+            for client in (first, second):
+                client.query("Cast.Echo", {"text": client.name}, name="same")
+            await stage.settle()
+            show.puppet.reply("same", "1")
+            show.puppet.reply("same", "2")
+            await stage.settle()
+            assert (first.reply("same")["text"], second.reply("same")["text"]) == ("1", "2")
+
+        show.play(act)
+
+    def test_what_it_asks_for_is_answered_by_a_message(self, show: Show) -> None:
+        async def act(stage: Stage) -> None:
+            seen = watch(stage)
+            client = stage.connect()
+            asked = client.query("Cast.Echo", correlation="work")
+            await stage.settle()
+            show.puppet.say(Do("x"), asked)
+            await stage.settle()
+            (sent,) = [frame for frame in seen if frame.type == "Cast.Do"]
+            assert (sent.metadata.causation, sent.metadata.correlation) == (asked, "work")
+            posted = show.puppet.posted[-1]
+            assert (posted.kind, posted.type) == ("error", "Sys.RoutingError")
+            assert posted.metadata is not None
+            assert posted.metadata.causation == sent.metadata.id
+            show.puppet.reply(asked)
+            await stage.settle()
+            client.reply(asked)
+
+        show.play(act)
+
+
+class TestFailures:
+    @pytest.mark.parametrize(
+        "said",
+        [
+            Message(kind="reply", type="Cast.Echo", data="wrong"),
+            Message(kind="event", type="Cast.Unsaid"),
+            Message(kind="reply", type="Cast.Do", data=None),
+            5,
+        ],
+    )
+    def test_a_wrong_word_ends_it_and_all_it_owes_is_answered(self, show: Show, said: object) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            asked = [client.query("Cast.Echo") for _ in range(3)]
+            await stage.settle()
+            first = show.puppet
+            first.say(said, asked[0])
+            await stage.settle()
+            for name in asked:
+                client.fault(name, "Sys.ActorFault")
+            assert first.terminated == 1
+            await stage.wait(1001)
+            assert show.puppet is not first
+            # Nobody listens to the old one any more.
+            first.reply(asked[0])
+            after = client.query("Cast.Echo")
+            await stage.settle()
+            show.puppet.reply(after)
+            await stage.settle()
+            client.reply(after)
+
+        show.play(act)
+
+    def test_an_error_it_reports_is_a_crash(self, show: Show) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            asked = [client.query("Cast.Echo") for _ in range(2)]
+            await stage.settle()
+            show.puppet.dispatch_event(ErrorEvent(Boom("out of order"), asked[0]))
+            await stage.settle()
+            for name in asked:
+                assert "out of order" in client.fault(name, "Sys.ActorCrash").message
+
+        show.play(act)
+
+    @pytest.mark.parametrize("part", ["post_message", "terminate", "remove_event_listener", "hear"])
+    def test_whatever_it_raises_costs_nobody_else(self, show: Show, part: str) -> None:
+        class Broken(Puppet):
+            def post_message(self, message: Message, /) -> None:
+                super().post_message(message)
+                if part == ("post_message" if message.kind == "query" else "hear"):
+                    raise Boom(part)
+
+            def terminate(self) -> None:
+                super().terminate()
+                if part == "terminate":
+                    raise Boom(part)
+
+            def remove_event_listener(self, type: EventName, callback: Listener, /) -> None:  # noqa: A002  # its name
+                if part == "remove_event_listener":
+                    raise Boom(part)
+                super().remove_event_listener(type, callback)
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            asked = client.query("Cast.Echo")
+            await stage.settle()
+            if part == "hear":
+                show.puppet.say(Do("x"), asked)
+            elif part != "post_message":
+                show.puppet.dispatch_event(ErrorEvent(Boom("by wish"), asked))
+            await stage.settle()
+            client.fault(asked, "Sys.ActorCrash")
+            ping = client.query("Syscall.Ping")
+            await stage.settle()
+            client.reply(ping)
+            await stage.wait(1001)
+            assert (await stage.health("Show")).state == "running"
+
+        show.make = Broken
+        show.play(act)
+
+    def test_it_is_terminated_when_the_node_stops_and_what_it_owes_is_answered(self, show: Show) -> None:
+        answers: list[Any] = []
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            client.query("Cast.Echo", name="owed")
+            await stage.settle()
+            answers.append(client)
+
+        show.play(act)
+        assert show.puppet.terminated == 1
+        answers[0].fault("owed", "Sys.ShuttingDown")
+
+
+class Alien:
+    """Of that shape, and of nobody's family."""
+
+    def __init__(self) -> None:
+        self.onmessage: Callable[[MessageEvent], object] | None = None
+        self.onerror: Callable[[ErrorEvent], object] | None = None
+        self.heard: list[tuple[str, Listener]] = []
+
+    def post_message(self, message: Message, /) -> None:
+        assert message.metadata is not None
+        answer = Message(
+            kind="reply", type=message.type, data={"text": "alien"}, metadata=Metadata("", 0, message.metadata.id)
+        )
+        self.dispatch_event(MessageEvent(answer))
+
+    def terminate(self) -> None:
+        pass
+
+    def add_event_listener(self, type: EventName, callback: Listener, /) -> None:  # noqa: A002  # its name
+        self.heard.append((type, callback))
+
+    def remove_event_listener(self, type: EventName, callback: Listener, /) -> None:  # noqa: A002  # its name
+        self.heard.remove((type, callback))
+
+    def dispatch_event(self, event: WorkerEvent, /) -> bool:
+        for name, callback in self.heard:
+            if name == event.type:
+                callback(event)
+        return True
+
+
+class TestForeign:
+    def test_any_object_of_that_shape_will_do(self) -> None:
+        async def act(stage: Stage) -> None:
+            assert (await stage.bus.ask(Echo())).text == "alien"
+
+        play(act, Contract(id="Show", description="x", inbound=Echo, spawn=Alien))
+
+    def test_half_of_the_shape_will_not(self) -> None:
+        class Half:
+            def post_message(self, message: Message, /) -> None:
+                pass
+
+        async def act(stage: Stage) -> None:
+            raise AssertionError(stage)
+
+        with pytest.raises(BootFailed, match=r"terminate\(\)"):
+            play(act, Contract(id="Show", description="x", inbound=Echo, spawn=Half))

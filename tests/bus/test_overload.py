@@ -1,0 +1,233 @@
+"""Too much of everything: it is said at once, nobody waits for it, and what was let in is answered."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from bandstand.bus import Capability
+from bandstand.errors import MailboxFull, RequestFailed
+from tests.bus.cast import Do, Echo, Player, Told, Wait
+from tests.bus.stage import Stage, play, staged
+
+
+class Small(Player):
+    """Has little room."""
+
+    mailbox_cap = 8
+
+
+class Slow(Capability):
+    """Has little room, and takes its time over events."""
+
+    mailbox_cap = 8
+
+    async def told(self, msg: Told) -> None:
+        if msg.text == "hold":
+            await asyncio.sleep(1)
+
+
+@pytest.mark.spec("C30")
+@pytest.mark.guarantee("G81")
+class TestFullMailbox:
+    @staged(Small)
+    async def test_one_more_than_there_is_room_for_is_overloaded_at_once(self, stage: Stage) -> None:
+        client = stage.connect()
+        held = client.command("Cast.Wait", {"ms": 100})
+        await stage.settle()
+        waiting = [client.query("Cast.Echo") for _ in range(8)]
+        more = [client.query("Cast.Echo") for _ in range(3)]
+        await stage.settle()
+        for name in more:
+            fault = client.fault(name, "Sys.Overloaded")
+            assert fault.retryable
+            assert fault.capability_id == "Cast"
+        assert not any(client.is_answered(name) for name in [held, *waiting])
+        await stage.wait(200)
+        assert {client.answer(name).kind for name in [held, *waiting]} == {"reply"}
+
+    @staged(Slow)
+    async def test_an_event_for_it_is_a_dead_letter_and_counted(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.event("Cast.Told", {"text": "hold"})
+        await stage.settle()
+        for _ in range(10):
+            client.event("Cast.Told", {"text": ""})
+        await stage.settle()
+        stats = await stage.stats()
+        assert (stats.deliveries, stats.dead_letters) == (9, 2)
+
+    @staged(Small)
+    async def test_while_there_is_nobody_no_more_may_wait(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.command("Cast.Do", {"what": "raise"})
+        await stage.settle()
+        waiting = [client.query("Cast.Echo") for _ in range(10)]
+        await stage.settle()
+        assert [client.is_answered(name) for name in waiting] == [False] * 8 + [True] * 2
+        client.fault(waiting[-1], "Sys.Overloaded")
+        await stage.wait(1100)
+        assert {client.answer(name).kind for name in waiting[:8]} == {"reply"}
+
+
+@pytest.mark.spec("C30")
+@pytest.mark.guarantee("G81")
+class TestCredit:
+    @staged(Player, max_in_flight=3)
+    async def test_a_client_that_asks_too_much_waits_and_goes_on(self, stage: Stage) -> None:
+        client = stage.connect()
+        asked = [client.command("Cast.Wait", {"ms": 10}) for _ in range(10)]
+        assert len(client.backlog) == 7
+        await stage.wait(35)
+        assert len(client.backlog) == 4
+        await stage.wait(200)
+        assert client.backlog == type(client.backlog)()
+        for name in asked:
+            client.reply(name)
+        assert sorted(client.settled) == sorted(asked)
+
+    @staged(Player, max_in_flight=3)
+    async def test_those_who_waited_longest_go_on_first(self, stage: Stage) -> None:
+        clients = [stage.connect() for _ in range(4)]
+        for _ in range(3):
+            clients[0].command("Cast.Wait", {"ms": 10})
+        asked = [client.command("Cast.Do", {"what": client.name}) for client in clients]
+        await stage.wait(15)
+        assert [client.is_answered(name) for client, name in zip(clients, asked, strict=True)] == [False] * 4
+        await stage.wait(20)
+        assert not clients[3].backlog
+        await stage.wait(20)
+        for client, name in zip(clients, asked, strict=True):
+            client.reply(name)
+
+    @staged(Player, max_in_flight=2)
+    async def test_one_that_has_gone_is_not_waited_for(self, stage: Stage) -> None:
+        greedy, other = stage.connect(), stage.connect()
+        for _ in range(5):
+            greedy.command("Cast.Wait", {"ms": 10})
+        asked = other.query("Cast.Echo")
+        greedy.close()
+        await stage.wait(50)
+        other.reply(asked)
+        stats = await stage.stats()
+        assert (stats.abandoned, stats.in_flight) == (2, 0)
+
+    @staged(Player, max_in_flight=2)
+    async def test_events_need_credit_as_well(self, stage: Stage) -> None:
+        client = stage.connect()
+        for _ in range(50):
+            client.event("Cast.Told", {"text": ""})
+        assert len(client.backlog) == 48
+        await stage.settle()
+        assert not client.backlog
+        assert (await stage.stats()).events == 51
+
+    @staged(Player, max_in_flight=2)
+    async def test_capabilities_have_a_purse_of_their_own(self, stage: Stage) -> None:
+        client = stage.connect()
+        for _ in range(5):
+            client.command("Cast.Wait", {"ms": 1000})
+        await stage.settle()
+        assert (await stage.bus.ask(Echo("x"), timeout_ms=10_000)).text == "x"
+
+    @staged(Player, max_inside=2)
+    async def test_more_inside_than_may_be_is_refused_at_once(self, stage: Stage) -> None:
+        asking = [asyncio.ensure_future(stage.bus.ask(Wait(100))) for _ in range(2)]
+        await stage.settle()
+        with pytest.raises(RequestFailed, match="the node allows 2") as caught:
+            await stage.bus.ask(Echo())
+        assert caught.value.type == "Sys.Overloaded"
+        with pytest.raises(MailboxFull, match="max_inside"):
+            stage.bus.send(Do())
+        await asyncio.gather(*asking)
+        await stage.bus.ask(Echo())
+
+    @staged(Player, max_inside=3)
+    async def test_more_events_than_may_wait_are_refused_at_once(self, stage: Stage) -> None:
+        for _ in range(3):
+            stage.bus.emit(Told())
+        with pytest.raises(MailboxFull, match="max_inside"):
+            stage.bus.emit(Told())
+        await stage.settle()
+        stage.bus.emit(Told())
+
+    @pytest.mark.parametrize("clients", [1, 5])
+    def test_the_router_is_never_full(self, clients: int) -> None:
+        async def act(stage: Stage) -> None:
+            lines = [stage.connect() for _ in range(clients)]
+            asked = [(line, line.query("Cast.Echo")) for _ in range(400) for line in lines]
+            for line in lines:
+                line.command("Cast.Wait", {"ms": 10**7}, timeout=5)
+            await stage.wait(100)
+            assert all(line.is_answered(name) for line, name in asked)
+
+        play(act, Player, max_in_flight=64, max_inside=1, max_timers=0)
+
+
+@pytest.mark.spec("C30", "C17")
+@pytest.mark.guarantee("G82")
+class TestSlowListeners:
+    @staged(Player)
+    async def test_what_a_client_does_not_take_it_misses_alone(self, stage: Stage) -> None:
+        slow, quick = stage.connect(), stage.connect()
+        for client in (slow, quick):
+            client.command("Syscall.Subscribe", {"types": ["Cast.Told"]})
+        await stage.settle()
+        slow.is_writable = False
+        for number in range(5):
+            stage.bus.emit(Told(str(number)))
+        await stage.settle()
+        assert len(quick.events("Cast.Told")) == 5
+        assert slow.events() == []
+        slow.take()
+        assert slow.events("Sys.Lagged") == [{"missed": 5}]
+        stage.bus.emit(Told("now"))
+        await stage.settle()
+        assert slow.events("Cast.Told") == [{"text": "now"}]
+        assert slow.events("Sys.Lagged") == [{"missed": 5}]
+        assert (await stage.stats()).lagged == 5
+
+    @staged(Player)
+    async def test_it_is_told_before_the_next_event_it_takes(self, stage: Stage) -> None:
+        slow = stage.connect()
+        slow.command("Syscall.Subscribe", {"types": ["Cast.Told"]})
+        await stage.settle()
+        slow.is_writable = False
+        stage.bus.emit(Told("lost"))
+        await stage.settle()
+        slow.is_writable = True
+        stage.bus.emit(Told("kept"))
+        await stage.settle()
+        assert [frame.type for frame in slow.frames[1:]] == ["Sys.Lagged", "Cast.Told"]
+
+    @staged(Player)
+    async def test_answers_are_never_dropped(self, stage: Stage) -> None:
+        slow = stage.connect()
+        slow.is_writable = False
+        asked = slow.query("Cast.Echo")
+        await stage.settle()
+        slow.reply(asked)
+
+
+class Flooding(Capability):
+    """Emits more than there is room for."""
+
+    outbound = Told
+
+    def do(self, msg: Do) -> None:
+        for _ in range(100):
+            self.bus.emit(Told())
+
+
+@pytest.mark.guarantee("G81")
+class TestFlood:
+    @staged(Flooding, max_inside=10)
+    async def test_a_handler_that_emits_without_end_costs_one_request(self, stage: Stage) -> None:
+        client = stage.connect()
+        asked = client.command("Cast.Do")
+        await stage.settle()
+        assert "max_inside" in client.fault(asked, "Sys.ActorCrash").message
+        ping = client.query("Syscall.Ping")
+        await stage.settle()
+        client.reply(ping)

@@ -1,0 +1,237 @@
+"""What a node tells about itself, and what it can be told to do."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from bandstand.bus import Capability, Memory
+from bandstand.bus.syscall import Describe, HealthTick, Ping, Subscribe
+from bandstand.errors import RequestFailed
+from tests.bus.cast import Player, Told
+from tests.bus.generating import from_schema
+from tests.bus.stage import Stage, hushed, play, staged
+
+
+class TestTelling:
+    @staged(Player)
+    async def test_ping_and_how_long_it_has_been_there(self, stage: Stage) -> None:
+        before = (await stage.bus.ask(Ping())).uptime_ms
+        await stage.wait(5000)
+        pong = await stage.bus.ask(Ping())
+        assert pong.pong
+        assert 5000 <= pong.uptime_ms - before <= 5002
+
+    @pytest.mark.spec("C20")
+    @staged(Player)
+    async def test_health_tells_what_is_out_of_service(self, stage: Stage) -> None:
+        client = stage.connect()
+        asked = client.query("Syscall.Health")
+        await stage.settle()
+        assert client.reply(asked)["status"] == "healthy"
+        with hushed():
+            for _ in range(4):
+                client.command("Cast.Do", {"what": "raise"})
+            await stage.wait(4000)
+        asked = client.query("Syscall.Health")
+        await stage.settle()
+        report = client.reply(asked)
+        assert report["status"] == "degraded"
+        assert report["capabilities"]["Cast"]["state"] == "unhealthy"
+        assert "by wish" in report["capabilities"]["Cast"]["lastFault"]
+
+    @pytest.mark.guarantee("G74")
+    @staged(Player)
+    async def test_the_books_are_open(self, stage: Stage) -> None:
+        client, gone = stage.connect(), stage.connect()
+        client.query("Cast.Echo")
+        client.query("Cast.Nothing")
+        gone.command("Cast.Wait", {"ms": 10})
+        await stage.settle()
+        gone.close()
+        await stage.wait(50)
+        asked = client.query("Syscall.Stats")
+        await stage.settle()
+        told = client.reply(asked)
+        assert told["clients"] == 1
+        requests = told["requests"]
+        assert requests["failed"] == {"Sys.RoutingError": 1}
+        assert (requests["admitted"], requests["answered"], requests["inFlight"]) == (4, 2, 1)
+        assert requests["abandoned"] == 1
+
+    @pytest.mark.spec("C26")
+    @pytest.mark.guarantee("G88")
+    @staged(Player)
+    async def test_the_last_messages_can_be_read(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.query("Cast.Echo", {"text": "x"}, name="q")
+        await stage.settle()
+        asked = client.query("Syscall.Recent", {"types": ["Cast.*"]})
+        await stage.settle()
+        kinds = [(each["kind"], each["type"]) for each in client.reply(asked)["messages"]]
+        assert kinds == [("query", "Cast.Echo"), ("reply", "Cast.Echo")]
+        assert client.reply(asked)["messages"][0]["metadata"]["id"] == "q"
+        only = client.query("Syscall.Recent", {"kinds": ["reply"], "limit": 1, "types": ["Cast.*"]})
+        await stage.settle()
+        assert [each["kind"] for each in client.reply(only)["messages"]] == ["reply"]
+
+    @pytest.mark.parametrize("data", [b"1e999", b"123456789012345678901234567890", b"[" * 900 + b"]" * 900])
+    def test_whatever_has_passed_it_can_be_read(self, data: bytes) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            client.event("A.B", Raw(data))
+            await stage.settle()
+            asked = client.query("Syscall.Recent", {"types": ["A.B"]})
+            await stage.settle()
+            answer = client.answer(asked)
+            assert answer.kind == "reply"
+            assert b"A.B" in bytes(answer.data)
+            assert (await stage.health("Syscall")).crashes == 0
+
+        play(act)
+
+    @staged()
+    async def test_reading_them_again_and_again_does_not_grow(self, stage: Stage) -> None:
+        client = stage.connect()
+        sizes: list[int] = []
+        for _ in range(20):
+            asked = client.query("Syscall.Recent")
+            await stage.settle()
+            sizes.append(len(bytes(client.answer(asked).data)))
+        assert sizes[-1] < 20_000
+
+
+@pytest.mark.spec("C17", "C9")
+class TestSubscribing:
+    @staged(Player)
+    async def test_a_client_hears_what_it_wants_and_no_more(self, stage: Stage) -> None:
+        client, other = stage.connect(), stage.connect()
+        asked = client.command("Syscall.Subscribe", {"types": ["Cast.*", "Nobody.Says"]})
+        await stage.settle()
+        assert client.reply(asked) == {"types": ["Cast.*", "Nobody.Says"], "unknown": ["Nobody.Says"]}
+        stage.bus.emit(Told("x"))
+        other.event("Nobody.Says", {"y": 1})
+        other.event("Nobody.Cares")
+        await stage.settle()
+        assert client.events() == [{"text": "x"}, {"y": 1}]
+        assert other.events() == []
+
+    @staged(Player)
+    async def test_it_adds_up_and_can_be_taken_back(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.command("Syscall.Subscribe", {"types": ["Cast.Told"]})
+        client.command("Syscall.Subscribe", {"types": ["A.B"]})
+        asked = client.command("Syscall.Unsubscribe", {"types": ["Cast.Told"]})
+        await stage.settle()
+        assert client.reply(asked)["types"] == ["A.B"]
+        stage.bus.emit(Told())
+        client.event("A.B")
+        await stage.settle()
+        assert client.events() == [{}]
+        client.command("Syscall.Unsubscribe")
+        client.event("A.B")
+        await stage.settle()
+        assert client.events() == [{}]
+
+    @staged(Player)
+    async def test_who_has_gone_hears_nothing(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.command("Syscall.Subscribe", {"types": ["*"]})
+        await stage.settle()
+        client.close()
+        stage.bus.emit(Told())
+        await stage.settle()
+        assert client.events() == []
+
+    @staged(Player)
+    async def test_only_connections_can(self, stage: Stage) -> None:
+        with pytest.raises(RequestFailed, match="only a connection"):
+            await stage.bus.ask(Subscribe(["*"]))
+
+
+class Ticked(Capability):
+    """Does something every so often."""
+
+    outbound = Told
+
+    def tick(self, msg: HealthTick) -> None:
+        self.bus.emit(Told(f"{msg.uptime_ms // 1000} {msg.in_flight} {msg.unhealthy}"))
+
+
+@pytest.mark.spec("C25")
+@pytest.mark.guarantee("G83")
+class TestTicks:
+    def test_they_come_every_so_often_to_capabilities_and_clients(self) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            client.command("Syscall.Subscribe", {"types": ["Sys.HealthTick", "Cast.Told"]})
+            await stage.wait(3500)
+            assert len(client.events("Sys.HealthTick")) == 3
+            assert client.events("Cast.Told") == [{"text": f"{second} 0 []"} for second in (1, 2, 3)]
+
+        play(act, Ticked, health_ms=1000)
+
+    def test_they_come_first(self) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            seen: list[str] = []
+            stage.node.tap(lambda frame, _to: seen.append(frame.type))
+            stage.clock.advance(1500)
+            for _ in range(50):
+                client.query("Syscall.Ping")
+            await stage.settle()
+            assert seen[0] == "Sys.HealthTick"
+
+        play(act, health_ms=1000)
+
+    def test_none_if_nobody_wants_them(self) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.wait(100_000)
+            assert not [frame for frame in stage.node.recent() if frame.type == "Sys.HealthTick"]
+
+        play(act, health_ms=0)
+
+
+@pytest.mark.spec("C22")
+@pytest.mark.guarantee("G77")
+class TestDescribe:
+    @staged(Player)
+    async def test_it_names_all_and_a_part(self, stage: Stage) -> None:
+        found = await stage.bus.ask(Describe())
+        assert [each.id for each in found.capabilities] == ["Cast", "Syscall", "Timer"]
+        part = await stage.bus.ask(Describe(type="Cast.Echo"))
+        assert [each.type for each in part.capabilities[0].handles] == ["Cast.Echo"]
+        with pytest.raises(RequestFailed, match="Cast.Ecco") as caught:
+            await stage.bus.ask(Describe(type="Cast.Ecco"))
+        assert caught.value.type == "Sys.RoutingError"
+
+    @given(data=st.data())
+    @settings(max_examples=15, suppress_health_check=list(HealthCheck))
+    def test_what_is_made_from_it_alone_is_never_a_schema_error(self, data: st.DataObject) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            asked = client.query("Syscall.Describe")
+            await stage.settle()
+            # Any: a description is a tree of plain values, to a stranger.
+            handles: list[dict[str, Any]] = [
+                each for capability in client.reply(asked)["capabilities"] for each in capability["handles"]
+            ]
+            for each in handles:
+                payload = data.draw(from_schema(each["schema"]), each["type"])
+                name = client.say(each["kind"], each["type"], Raw(json.dumps(payload).encode()))
+                await stage.settle()
+                answer = client.answer(name)
+                assert answer.type != "Sys.SchemaError", (each["type"], payload, bytes(answer.data))
+                example = client.say(each["kind"], each["type"], each["example"]["data"])
+                await stage.settle()
+                assert client.answer(example).type != "Sys.SchemaError"
+
+        with hushed():
+            play(act, Player, Memory, timeout_ms=50)
+
+
