@@ -3,6 +3,7 @@
     python -m bench.caller requests PATH COUNT WINDOW      lines of JSON, so many of them without an answer
     python -m bench.caller listen PATH COUNT LISTENERS     have events said, and hear all of them on so many connections
     python -m bench.caller http PATH COUNT CONNECTIONS     the same requests over HTTP, one at a time on each connection
+    python -m bench.caller beside PATH COUNT FLOOD         one at a time, beside somebody who sends a flood and never reads
 
 What is sent is made before the clock starts, and what came is looked at when it has stopped: every answer must name its request, and
 every event must come once, in its order. Prints a line of JSON: the nanoseconds, how much was sent, and how much of it was answered.
@@ -18,6 +19,7 @@ import socket
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from time import perf_counter_ns
 
 from bench import stopwatch
 
@@ -176,7 +178,36 @@ def _body(text: bytes) -> bytes | None:
     return body if len(body) >= length else None
 
 
-WAYS = {"requests": requests, "listen": listen, "http": http}
+def beside(path: str, count: int, flood: int) -> tuple[int, int, int]:
+    """What is measured here is not how long all took, but how long 99 of 100 took at most: so many times that."""
+    water = memoryview(b"".join(request(number) for number in range(flood)))
+    answers: list[bytes] = []
+    times: list[int] = []
+    with connect(path) as flooder, connect(path) as connection:
+        flooder.settimeout(0)
+        stopwatch.start()
+        for number in range(count):
+            water = _pour(flooder, water)
+            line = request(number)
+            start = perf_counter_ns()
+            connection.sendall(line)
+            answers.append(receive(connection))
+            times.append(perf_counter_ns() - start)
+    times.sort()
+    return times[count * 99 // 100] * count, count, answered(b"".join(answers), count)
+
+
+def _pour(flooder: socket.socket, water: memoryview) -> memoryview:
+    """Send as much as is taken now; what is left of it."""
+    try:
+        while water:
+            water = water[flooder.send(water[:CHUNK]) :]
+    except BlockingIOError:
+        pass
+    return water
+
+
+WAYS = {"requests": requests, "listen": listen, "http": http, "beside": beside}
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -2,18 +2,27 @@
 
 *Pipelined* has 256 requests without an answer at any time, *one at a time* has one. Over HTTP there is no pipelining: 32
 connections with one request each stand beside the first, one connection beside the second.
+
+*Beside one that never reads*: a client asks one thing at a time, while another sends a million requests and takes no answer. The
+figure is what 99 of 100 of the first one's requests take at most, and the cell fails if the node needs memory for the other.
 """
 
 from __future__ import annotations
 
+import resource
+from dataclasses import replace
 from functools import partial
 
 from bench import calling, web
-from bench.case import Case, Outcome, Setting, Size
+from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.target import at_rate
 
 WINDOW = 256
 CONNECTIONS = 32
+NS_PER_MS = 1_000_000
+FLOOD = 1_000_000
+MOST_GROWN = 50 * 1024
+"""KiB that a flood may cost."""
 
 
 def node(setting: Setting, *, window: int) -> Outcome:
@@ -31,6 +40,17 @@ def echo(setting: Setting, *, window: int) -> Outcome:
 
 def http(setting: Setting, *, connections: int) -> Outcome:
     return calling.drive(web.serving, "http", setting.size, connections)
+
+
+def flooded(setting: Setting) -> Outcome:
+    from bench import lines
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    outcome = calling.drive(lines.node, "beside", setting.size, FLOOD // 100 if setting.is_quick else FLOOD)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    if grown > MOST_GROWN:
+        raise WrongResultError(f"the node has grown by {grown} KiB for a client that does not read")
+    return replace(outcome, total=outcome.total / NS_PER_MS, details={"grown_kib": grown})
 
 
 CASES = (
@@ -56,5 +76,13 @@ CASES = (
             "echo": partial(echo, window=1),
             "web": partial(http, connections=1),
         },
+    ),
+    Case(
+        name="bus-flooded",
+        title="p99 beside one that never reads",
+        what="99 of 100 queries, one at a time, while another client sends a million and reads nothing",
+        size=Size(full=5_000, slow=1_000, quick=200),
+        measures={"bus": flooded},
+        unit="ms",
     ),
 )

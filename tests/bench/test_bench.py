@@ -219,6 +219,7 @@ def test_the_bus_stands_beside_the_bare_protocol_wherever_there_is_a_socket() ->
         assert kinds.pop(name) == {"bus", "echo", "web"}, name
     for count in (1, 10, 100):
         assert kinds.pop(f"bus-listeners-{count}") == {"bus", "echo"}
+    assert kinds.pop("bus-flooded") == {"bus"}
     assert set(kinds) == {"bus-ask", "bus-ask-100", "bus-fanout-1", "bus-fanout-10", "bus-fanout-100"}
 
 

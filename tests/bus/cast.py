@@ -90,6 +90,8 @@ class Player(Capability):
                 self.bus.emit(Told("emitted"))
             case "unsaid":
                 self.bus.emit(Unsaid())
+            case _:
+                pass
 
 
 def watch(stage: Stage, type_name: str = "") -> list[Frame]:

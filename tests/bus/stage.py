@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from itertools import count
 from typing import Any, TypeAlias, TypeVar
@@ -273,7 +273,7 @@ def staged(
 
 
 @contextmanager
-def hushed(*names: str) -> Iterator[None]:
+def hushed(*names: str) -> Generator[None]:
     """No log, for tests in which much goes wrong on purpose."""
     loggers = [logging.getLogger(f"bandstand.{name}") for name in names or ("bus", "supervise", "core")]
     before = [logger.disabled for logger in loggers]

@@ -16,7 +16,8 @@ pytestmark = [pytest.mark.spec("C8", "C19"), pytest.mark.guarantee("G75")]
 
 class TestWhen:
     @pytest.mark.parametrize(
-        ("own", "node", "expected"), [(None, 30_000, 30_000), (None, 700, 700), (50, 700, 50), (900, 700, 900)]
+        ("own", "node", "expected"),
+        [(None, 30_000, 30_000), (None, 700, 700), (50, 700, 50), (900, 700, 900)],
     )
     def test_the_request_says_or_else_the_node(self, own: int | None, node: int, expected: int) -> None:
         async def act(stage: Stage) -> None:
@@ -52,7 +53,7 @@ class TestWhen:
     @staged(Player)
     async def test_inside_the_process_likewise(self, stage: Stage) -> None:
         before = stage.now_ms
-        with pytest.raises(RequestFailed, match="Sys.Timeout") as caught:
+        with pytest.raises(RequestFailed, match=r"Sys\.Timeout") as caught:
             await stage.bus.ask(Wait(10**8), timeout_ms=70)
         assert caught.value.type == "Sys.Timeout"
         assert 70 <= stage.now_ms - before < 73
@@ -127,7 +128,7 @@ class TestLate:
 
     @staged()
     async def test_what_is_not_a_request_of_anybody_has_no_deadline(self, stage: Stage) -> None:
-        with pytest.raises(RequestFailed, match="Sys.RoutingError"):
+        with pytest.raises(RequestFailed, match=r"Sys\.RoutingError"):
             await stage.bus.ask(Set("a", 1), timeout_ms=5)
         assert stage.node.loop.statistics().timers_pending == 0
 

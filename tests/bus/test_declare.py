@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from bandstand.bus.contracts.capability import provide
 from bandstand.bus.contracts import declare
 from bandstand.bus.contracts.blueprint import Blueprint
+from bandstand.bus.contracts.capability import provide
 from bandstand.bus.contracts.contract import Contract, RestartPolicy
 from bandstand.bus.memory import Memory as RealMemory
 from bandstand.bus.syscall import HealthTick

@@ -259,7 +259,10 @@ class Alien:
     def post_message(self, message: Message, /) -> None:
         assert message.metadata is not None
         answer = Message(
-            kind="reply", type=message.type, data={"text": "alien"}, metadata=Metadata("", 0, message.metadata.id)
+            kind="reply",
+            type=message.type,
+            data={"text": "alien"},
+            metadata=Metadata("", 0, message.metadata.id),
         )
         self.dispatch_event(MessageEvent(answer))
 

@@ -92,7 +92,11 @@ WORKER = Contract(
 
 
 def consequences(seen: list[Frame]) -> list[Frame]:
-    return [frame for frame in seen if frame.type in {"Cast.Told", "Cast.Do", "Cast.Echo"} and frame.kind != "reply"]
+    return [
+        frame
+        for frame in seen
+        if frame.type in {"Cast.Told", "Cast.Do", "Cast.Echo"} and frame.kind != "reply"
+    ]
 
 
 class TestConsequences:
@@ -166,13 +170,19 @@ class Chain(Capability):
         self.bus.send(Do())
 
 
+def sending(_message: Told) -> object:
+    return Do()
+
+
 def answered(message: Message) -> object:
     # The reply to what it has sent is posted to it as well.
     return Do() if message.kind == "event" else None
 
 
-CHAIN = Contract(id="Chain", description="x", inbound=Told, outbound=Do, spawn=lambda: lambda _message: Do())
-POSTED = Contract(id="Chain", description="x", inbound=Told, outbound=Do, spawn=lambda: BufferedWorker(answered))
+CHAIN = Contract(id="Chain", description="x", inbound=Told, outbound=Do, spawn=lambda: sending)
+POSTED = Contract(
+    id="Chain", description="x", inbound=Told, outbound=Do, spawn=lambda: BufferedWorker(answered)
+)
 
 
 class TestEvents:

@@ -47,7 +47,9 @@ WORKER = Contract(id="Wrong", description="x", inbound=Echo, spawn=lambda: Buffe
 class TestReplies:
     @pytest.mark.parametrize("name", WRONG)
     @pytest.mark.parametrize("form", [Wrong, FUNCTION, WORKER], ids=["class", "function", "worker"])
-    def test_a_wrong_reply_is_a_fault_and_a_restart(self, name: str, form: type[Capability] | Contract) -> None:
+    def test_a_wrong_reply_is_a_fault_and_a_restart(
+        self, name: str, form: type[Capability] | Contract
+    ) -> None:
         async def act(stage: Stage) -> None:
             client = stage.connect()
             asked = client.query("Cast.Echo", {"text": name})

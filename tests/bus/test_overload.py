@@ -85,7 +85,7 @@ class TestCredit:
         assert client.backlog == type(client.backlog)()
         for name in asked:
             client.reply(name)
-        assert sorted(client.settled) == sorted(asked)
+        assert set(client.settled) == set(asked)
 
     @staged(Player, max_in_flight=3)
     async def test_those_who_waited_longest_go_on_first(self, stage: Stage) -> None:

@@ -112,7 +112,9 @@ class TestCrash:
         client = stage.connect()
         asked = client.command("Cast.Wait", {"ms": 5000})
         await stage.settle()
-        (task,) = [each for each in asyncio.all_tasks() if "driver" in each.get_name() and not each.done()][:1]
+        (task,) = [each for each in asyncio.all_tasks() if "driver" in each.get_name() and not each.done()][
+            :1
+        ]
         task.cancel()
         await stage.settle()
         client.fault(asked, "Sys.ActorCrash")
@@ -248,7 +250,9 @@ class Over(Capability):
 FORMS = [
     Over,
     Contract(id="Over", description="x", inbound=Told | Do, spawn=lambda: over_event("function")),
-    Contract(id="Over", description="x", inbound=Told | Do, spawn=lambda: BufferedWorker(over_event("worker"))),
+    Contract(
+        id="Over", description="x", inbound=Told | Do, spawn=lambda: BufferedWorker(over_event("worker"))
+    ),
 ]
 
 

@@ -20,7 +20,11 @@ pytestmark = [pytest.mark.spec("C7"), pytest.mark.guarantee("G84")]
 
 
 def message(
-    kind: str = "query", type_name: str = "Cast.Echo", data: object = None, name: str = "inner", **metadata: object
+    kind: str = "query",
+    type_name: str = "Cast.Echo",
+    data: object = None,
+    name: str = "inner",
+    **metadata: object,
 ) -> dict[str, Any]:
     return {
         "kind": kind,
@@ -109,7 +113,9 @@ class TestSchedule:
                 schedule(client, delay, message("event", "Any.Thing", name=f"{number}"))
             await stage.wait(30)
             fired = [(int(name), at - start) for name, at in arrived if name.isdigit()]
-            assert [number for number, _ in fired] == sorted(range(len(delays)), key=lambda each: delays[each])
+            assert [number for number, _ in fired] == sorted(
+                range(len(delays)), key=lambda each: delays[each]
+            )
             assert all(delays[number] <= at < delays[number] + 3 for number, at in fired)
 
         play(act)
@@ -128,7 +134,9 @@ class TestChecked:
             (message(name=""), "Sys.SchemaError", "$.data.message.metadata.id"),
         ],
     )
-    def test_what_could_not_be_sent_now_is_not_scheduled(self, inner: dict[str, Any], fault: str, path: str) -> None:
+    def test_what_could_not_be_sent_now_is_not_scheduled(
+        self, inner: dict[str, Any], fault: str, path: str
+    ) -> None:
         async def act(stage: Stage) -> None:
             client, listener = stage.connect(), stage.connect()
             listener.command("Syscall.Subscribe", {"types": ["*"]})
@@ -204,7 +212,7 @@ class TestCancel:
 
 @staged()
 async def _bad(_self: object, stage: Stage) -> None:
-    with pytest.raises(RequestFailed, match="nobody handles query A.B") as caught:
+    with pytest.raises(RequestFailed, match=r"nobody handles query A\.B") as caught:
         await stage.bus.ask(Schedule(1, Inner("query", "A.B", Metadata("x", 0))))
     assert msgspec.json.encode(caught.value.data)
 

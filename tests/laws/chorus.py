@@ -10,7 +10,8 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
+from typing import Any, cast
 
 from msgspec import Struct, field
 
@@ -98,7 +99,18 @@ class Quartet(Act, type="Quartet.Act"):
 
 ACTS: dict[str, type[Act]] = {"Solo": Solo, "Duo": Duo, "Trio": Trio, "Quartet": Quartet}
 
-PLAIN = ("reply", "refuse", "decline", "raise", "mistake", "nan", "undeclared", "cancelled", "suicide", "emit")
+PLAIN = (
+    "reply",
+    "refuse",
+    "decline",
+    "raise",
+    "mistake",
+    "nan",
+    "undeclared",
+    "cancelled",
+    "suicide",
+    "emit",
+)
 SLOW = ("reply_later", "raise_later", "refuse_later", "hang", "cancel", "stubborn", "suicide_later")
 ASKING = ("relay", "relay_apart", "spread")
 
@@ -122,6 +134,8 @@ def plainly(name: str, act: Act, score: Score) -> object:
             return Done(act.token, math.nan)
         case "suicide":
             score.suicide(name)
+        case _:
+            pass
     return Done(act.token)
 
 
@@ -139,6 +153,8 @@ async def slowly(name: str, act: Act, score: Score) -> object:
                 await asyncio.sleep(60)
             except asyncio.CancelledError:
                 await asyncio.sleep(0.02)
+        case _:
+            pass
     await asyncio.sleep(act.ms / 1000)
     match act.deed:
         case "raise_later":
@@ -148,6 +164,8 @@ async def slowly(name: str, act: Act, score: Score) -> object:
         case "suicide_later":
             score.suicide(name)
             await asyncio.sleep(0)
+        case _:
+            pass
     return Done(act.token)
 
 
@@ -156,17 +174,15 @@ async def asking(bus: Outlet, act: Act) -> object:
     asked = ACTS[act.to](**act.inner)
 
     async def ask() -> None:
-        try:
+        with suppress(RequestFailed):
             await bus.ask(asked, timeout_ms=act.ms or None)
-        except RequestFailed:
-            pass
 
     match act.deed:
         case "relay":
             await ask()
         case "relay_apart":
             await asyncio.gather(ask(), ask())
-        case "spread":
+        case _:
             bus.send(asked)
     return Done(act.token)
 
@@ -183,9 +199,7 @@ class Singer(Capability):
         self._score = score
 
     def act(self, msg: Solo) -> Done:
-        # Any: it does not keep to its word.
-        result: Any = self._act(msg)
-        return result
+        return cast("Done", self._act(msg))  # it does not keep to its word
 
     def _act(self, msg: Solo) -> object:
         self._score.begun[msg.token] += 1
@@ -220,7 +234,8 @@ def function(name: str, score: Score) -> Callable[[Any], Any]:
                 return [Message(kind="reply", type="Solo.Act", data=data)]
             case "nothing":
                 return []
-        return [reply]
+            case _:
+                return [reply]
 
     async def later(act: Act) -> object:
         return said(act, await slowly(name, act, score))

@@ -31,10 +31,27 @@ NAMES = tuple(ACTS)
 ODD = ("twice", "another", "nothing")
 DEEDS = (*PLAIN, *SLOW, *ASKING, *ODD)
 # Never a reply, whoever does it.
-DAMNED = {"refuse", "decline", "undeclared", "raise", "cancelled", "mistake", "nan", "raise_later", "refuse_later"}
+DAMNED = {
+    "refuse",
+    "decline",
+    "undeclared",
+    "raise",
+    "cancelled",
+    "mistake",
+    "nan",
+    "raise_later",
+    "refuse_later",
+}
 TIMEOUT = 2000
 # What can befall a request that its handler would have answered well.
-FATES = {"Sys.Timeout", "Sys.ActorCrash", "Sys.ActorFault", "Sys.Unhealthy", "Sys.Overloaded", "Sys.ShuttingDown"}
+FATES = {
+    "Sys.Timeout",
+    "Sys.ActorCrash",
+    "Sys.ActorFault",
+    "Sys.Unhealthy",
+    "Sys.Overloaded",
+    "Sys.ShuttingDown",
+}
 
 names = st.sampled_from(NAMES)
 deeds = st.sampled_from(DEEDS)
@@ -83,7 +100,12 @@ class World(RuleBasedStateMachine):
     @initialize(credit=st.sampled_from([2, 5, 1000]), inside=st.sampled_from([1, 3, 1000]))
     def begin(self, credit: int, inside: int) -> None:
         config = NodeConfig(
-            timeout_ms=TIMEOUT, max_in_flight=credit, max_inside=inside, mailbox_cap=CAP, health_ms=700, max_timers=4
+            timeout_ms=TIMEOUT,
+            max_in_flight=credit,
+            max_inside=inside,
+            mailbox_cap=CAP,
+            health_ms=700,
+            max_timers=4,
         )
         node = Node(chorus(self.score), adapters=[self.adapter], config=config, clock=self.clock)
         self.do(node.__aenter__())
@@ -110,7 +132,14 @@ class World(RuleBasedStateMachine):
         return data
 
     @rule(
-        place=places, name=names, deed=deeds, ms=delays, timeout=timeouts, to=names, inner=deeds, times=st.integers(1, 12)
+        place=places,
+        name=names,
+        deed=deeds,
+        ms=delays,
+        timeout=timeouts,
+        to=names,
+        inner=deeds,
+        times=st.integers(1, 12),
     )
     def ask(
         self, place: int, name: str, deed: str, ms: int, timeout: int | None, to: str, inner: str, times: int
@@ -123,7 +152,9 @@ class World(RuleBasedStateMachine):
                 asked = Asked(line, "", deed, token=data["token"])
                 asked.name = f"q{data['token']}"
                 self.asked.append(asked)
-                line.command(f"{name}.Act", data, name=asked.name, timeout=timeout, correlation=f"c-{asked.name}")
+                line.command(
+                    f"{name}.Act", data, name=asked.name, timeout=timeout, correlation=f"c-{asked.name}"
+                )
 
         self.do(go())
 
@@ -287,9 +318,9 @@ class World(RuleBasedStateMachine):
             await self.reset(name)
         await stage.wait(6000)
         line = self.adapter.connect()
-        asked = [line.command(f"{name}.Act", self.act("reply", 0, "", "")) for name in NAMES]
+        again = [line.command(f"{name}.Act", self.act("reply", 0, "", "")) for name in NAMES]
         await stage.wait(100)
-        assert [line.answer(name).kind for name in asked] == ["reply"] * len(asked)
+        assert [line.answer(name).kind for name in again] == ["reply"] * len(again)
 
     def teardown(self) -> None:
         try:

@@ -84,6 +84,11 @@ def show(report: Report) -> None:
         f"{counts['timers_cancelled']:,} cancelled; {counts['io_events']:,} I/O events, {counts['io_errors']:,} of them "
         f"of closed descriptors; {counts['knocks']:,} knocks; {counts['inner_loops']:,} inner loops"
     )
+    print(
+        f"{counts['concerts']:,} concerts: {counts['bus_asked']:,} asked, {counts['bus_answered']:,} answered to those who stayed, "
+        f"{counts['bus_crashes']:,} crashes, {counts['bus_refused']:,} no messages, {counts['bus_abandoned']:,} abandoned; "
+        f"99 of 100 polite questions within {report.slowest * 1000:.1f} ms in the slowest"
+    )
     if report.warm is not None and report.end is not None:
         print(
             f"memory: {report.warm.resident / MEBIBYTE:.1f} MiB at most in the warm-up, {report.end.resident / MEBIBYTE:.1f} "

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
-from bandstand.errors import ActorFailed, ActorKilled, BadVerdict, GaveUp, MailboxOverrun
+from bandstand.errors import ActorFailed, ActorKilled, BadVerdict, GaveUp, MailboxOverrun, OutboundFault
 from tests.soak.books import Fail
 
 if TYPE_CHECKING:
@@ -23,7 +23,16 @@ class Mishap(Exception):  # noqa: N818  # it is one
     """What players and hooks raise on purpose."""
 
 
-ON_PURPOSE = (Mishap, ActorFailed, ActorKilled, BadVerdict, GaveUp, MailboxOverrun, asyncio.CancelledError)
+ON_PURPOSE = (
+    Mishap,
+    ActorFailed,
+    ActorKilled,
+    BadVerdict,
+    GaveUp,
+    MailboxOverrun,
+    OutboundFault,
+    asyncio.CancelledError,
+)
 
 
 class _Ear(logging.Handler):

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 from bandstand import mode
 from tests.soak.alarms import listening
+from tests.soak.books import Fail
+from tests.soak.concert import Concert
 from tests.soak.memory import MEBIBYTE, Memory
 from tests.soak.plan import LoopFactory, Plan
 from tests.soak.warden import Warden
@@ -26,6 +29,8 @@ LAST = 5
 JUDGED_FROM = 20.0
 """Seconds of a run from which on its memory is judged: shorter ones are all warm-up."""
 MOST_FAILURES = 20
+CONCERTS = 0.25
+"""How many of the worlds are concerts: nodes of the bus with clients."""
 
 
 @dataclass
@@ -38,6 +43,8 @@ class Report:
     seconds: float = 0.0
     failures: list[str] = field(default_factory=list[str])
     counts: Counter[str] = field(default_factory=Counter[str])
+    slowest: float = 0.0
+    """Seconds of the slowest concert's 99th percentile: what a client that asked one thing at a time has waited."""
     warm: Memory | None = None
     end: Memory | None = None
 
@@ -49,6 +56,7 @@ class Report:
             "seconds": round(self.seconds, 1),
             "failures": self.failures,
             "counts": dict(self.counts),
+            "bus_p99_ms": round(self.slowest * 1000, 1),
             "resident_mib": [
                 None if at is None else round(at.resident / MEBIBYTE, 1) for at in (self.warm, self.end)
             ],
@@ -85,9 +93,13 @@ def run(
     while not report.failures and (report.worlds == 0 or time.monotonic() < end):
         name = f"{seed}/{number}"
         # A world's plan depends on the seed and on nothing else, so that it can be played again by itself.
-        plan = Plan.draw(Random(f"{name}/plan"), min(LONGEST, max(0.3, seconds / 4)), chosen)
-        tell(report, plan.reads())
-        _play(report, name, number, plan, on_hang)
+        random, most = Random(f"{name}/plan"), min(LONGEST, max(0.3, seconds / 4))
+        plan = Plan.draw(random, most, chosen)
+        if Random(f"{name}/kind").random() < CONCERTS:
+            _perform(report, name, number, plan, most, tell, on_hang)
+        else:
+            tell(report, plan.reads())
+            _play(report, name, number, plan, on_hang)
         number += 1
         report.worlds += 1
         report.seconds = time.monotonic() - begin
@@ -103,6 +115,32 @@ def _play(
     report: Report, name: str, number: int, plan: Plan, on_hang: Callable[[list[str]], None] | None
 ) -> None:
     where = f"world {number} ({plan.reads()})"
+    with _guarded(report, where, plan.seconds, on_hang) as fail:
+        _count(report, play(name, plan, fail))
+
+
+def _perform(
+    report: Report,
+    name: str,
+    number: int,
+    plan: Plan,
+    seconds: float,
+    tell: Callable[[Report, str], None],
+    on_hang: Callable[[list[str]], None] | None,
+) -> None:
+    concert = Concert(name, seconds, plan.loop_factory)
+    tell(report, concert.reads())
+    with _guarded(report, f"world {number} ({concert.reads()})", seconds, on_hang) as fail:
+        concert.play(fail)
+        report.counts.update(concert.counts, concerts=1)
+        report.slowest = max(report.slowest, concert.p99)
+
+
+@contextmanager
+def _guarded(
+    report: Report, where: str, seconds: float, on_hang: Callable[[list[str]], None] | None
+) -> Generator[Fail]:
+    """Turn whatever goes wrong, on stage or off, into failures of the report; nothing may hang."""
 
     def fail(sentence: str) -> None:
         if len(report.failures) < MOST_FAILURES:
@@ -111,11 +149,11 @@ def _play(
     warden = (
         None
         if on_hang is None
-        else Warden(plan.seconds, lambda: on_hang([*report.failures, f"{where}: it hangs"]))
+        else Warden(seconds, lambda: on_hang([*report.failures, f"{where}: it hangs"]))
     )
     try:
         with listening(fail):
-            _count(report, play(name, plan, fail))
+            yield fail
     except Exception as error:  # noqa: BLE001  # whatever it is, it is a finding
         fail(f"{error!r} came out{_line(error)}")
     finally:

@@ -16,8 +16,13 @@ from typing import Any
 import pytest
 
 from bandstand import mode
+from bandstand.bus import Frame
+from bandstand.bus.books import Books
+from bandstand.bus.gate import Client
 from bandstand.core import ActorId, Loop, LoopConfig, TimerId
 from tests.soak import world
+from tests.soak.alarms import listening
+from tests.soak.concert import Concert
 from tests.soak.marathon import run
 from tests.soak.memory import BLOCKS_TOLERANCE, RESIDENT_TOLERANCE, Memory
 from tests.soak.plan import LoopFactory, Plan
@@ -44,6 +49,53 @@ def test_the_books_balance_in_a_storm(
     assert report.failures == [], f"seed {seed}"
     assert report.mode == mode.mode()
     assert report.counts["handled"] > 0
+
+
+@pytest.mark.real_time(reason="sockets, threads and timers of the machine are what a soak is about")
+@pytest.mark.spec("C11", "C17", "C30")
+@pytest.mark.guarantee("G74", "G80", "G81", "G82", "G85", "G87")
+@pytest.mark.parametrize("seed", range(4))
+def test_the_books_of_a_node_balance_whatever_its_clients_do(
+    seed: int, loop_factory: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    assert performed(seed, loop_factory) == []
+
+
+def performed(seed: int, loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> list[str]:
+    """What is wrong with a short concert."""
+    failures: list[str] = []
+    concert = Concert(f"test/{seed}", 0.6, loop_factory)
+    with listening(failures.append):
+        concert.play(failures.append)
+    assert concert.counts["bus_answered"] > 0
+    return failures
+
+
+@pytest.mark.once
+@pytest.mark.real_time(reason="the soak itself needs it")
+def test_it_notices_an_answer_that_is_given_twice(
+    loop_factory: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deliver(self: Client, frame: Frame, settles: bool, /) -> bool:
+        return settle(self, frame, settles) and settle(self, frame, False)  # noqa: FBT003  # as it is called
+
+    settle = Client.settle
+    monkeypatch.setattr(Client, "settle", deliver)
+    assert any("answered more than once" in failure for failure in performed(1, loop_factory))
+
+
+@pytest.mark.once
+@pytest.mark.real_time(reason="the soak itself needs it")
+def test_it_notices_a_failure_that_is_counted_twice(
+    loop_factory: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Books, error_type: str) -> None:
+        count(self, error_type)
+        count(self, error_type)
+
+    count = Books.fail
+    monkeypatch.setattr(Books, "fail", fail)
+    assert any("of the node do not balance" in failure for failure in performed(1, loop_factory))
 
 
 @pytest.mark.once

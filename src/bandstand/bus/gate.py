@@ -13,7 +13,6 @@ from msgspec import Raw, Struct
 
 from bandstand.bus.faults import SCHEMA_ERROR, SHUTTING_DOWN
 from bandstand.bus.frame import Frame, Metadata
-from bandstand.bus.hot.pending import Pending
 from bandstand.bus.tap import Filter
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ class Gate:
         if kind in {"command", "query"}:
             if router.is_draining:
                 self._turn_away(client, frame)
-            elif not router.submit(Pending(client, frame, router.clients, True)):  # noqa: FBT003  # by position: it is hot
+            elif not router.admit(client, frame, router.clients):
                 return self._wait(line)
             return True
         if kind == "event":

@@ -52,6 +52,13 @@ class Asker:
         return True
 
 
+class NoRoom(MailboxFull, Refused):
+    """More is under way than the node allows. A handler that does not catch it has refused its message, and lives on."""
+
+    def __init__(self, words: str) -> None:
+        Refused.__init__(self, words)
+
+
 class Outlet:
     """How to say something on the bus. A capability has one as `self.bus`, a program has its node's."""
 
@@ -130,7 +137,7 @@ class Outlet:
         except Refused as refusal:
             answer = refusal.answer
             assert isinstance(answer, FaultAnswer)
-            error = MailboxFull if answer.type == OVERLOADED else InvalidArgument
+            error = NoRoom if answer.type == OVERLOADED else InvalidArgument
             raise error(f"{type_name} was not scheduled: {answer.message}") from None
 
     def take_back(self, timer_id: str) -> bool:
@@ -167,7 +174,7 @@ class Outlet:
             return
         pending = self._request(kind, type_name, data, None, origin)
         if not self._router.submit(pending):
-            raise MailboxFull(
+            raise NoRoom(
                 f"{type_name} was not sent: {pending.purse.used} requests of capabilities are under way, and the node allows "
                 f"{pending.purse.limit}. Wait for some of them, or give NodeConfig a larger max_inside."
             )
@@ -175,7 +182,7 @@ class Outlet:
     def publish(self, type_name: str, data: Raw) -> None:
         """Emit an event whose data is written already."""
         if not self._router.post_event(self._frame("event", type_name, data, None)):
-            raise MailboxFull(
+            raise NoRoom(
                 f"{type_name} was not emitted: as many events wait to be routed as the node allows. Emit less at once, or give "
                 f"NodeConfig a larger max_inside."
             )

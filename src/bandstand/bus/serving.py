@@ -46,6 +46,15 @@ class Service:
 
 def serve(service: Service, out: TextIO, err: TextIO) -> int:
     """Run a node on this thread until it ends; the exit code."""
+    before = [signal.getsignal(number) for number in SIGNALS]
+    try:
+        return _serve(service, out, err)
+    finally:
+        for number, handler in zip(SIGNALS, before, strict=True):
+            signal.signal(number, handler)
+
+
+def _serve(service: Service, out: TextIO, err: TextIO) -> int:
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(_run(service, out, err))
@@ -67,14 +76,15 @@ async def _run(service: Service, out: TextIO, err: TextIO) -> None:
     running = asyncio.get_running_loop()
     told = 0
 
-    def told_to_stop() -> None:
+    def told_to_stop(number: int) -> None:
         nonlocal told
-        told += 1
-        if told == 1:
-            _print(err, "bandstand: stopping; once more to stop at once")
+        if not stop.is_set():
+            _print(err, "bandstand: stopping")
             stop.set()
-        else:
-            # Whoever asks twice does not want to wait for anybody.
+        # Who presses Ctrl-C twice does not want to wait for anybody. A second SIGTERM means nothing: those who send one to a
+        # process and to its group send two.
+        told += number == signal.SIGINT
+        if told > 1:
             os._exit(1)
 
     def ready(node: Node) -> None:
@@ -84,7 +94,7 @@ async def _run(service: Service, out: TextIO, err: TextIO) -> None:
             _print(err, service.advice(node.summary))
 
     for number in SIGNALS:
-        running.add_signal_handler(number, told_to_stop)
+        running.add_signal_handler(number, told_to_stop, number)
     try:
         async with Node(adapters=service.adapters, load=service.load, on_ready=ready) as node:
             if service.is_batch:
@@ -100,6 +110,8 @@ async def _run(service: Service, out: TextIO, err: TextIO) -> None:
     finally:
         for number in SIGNALS:
             running.remove_signal_handler(number)
+            # It has stopped: being told so once more, on the way out, must not make a failure of it.
+            signal.signal(number, signal.SIG_IGN)
 
 
 def summary_text(summary: BootSummary, took_ms: float) -> str:

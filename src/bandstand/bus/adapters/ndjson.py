@@ -221,14 +221,16 @@ class NdjsonLine(asyncio.Protocol):
             self._close_if_done()
 
     def _flush(self) -> None:
-        out = self._out
-        if out and self._transport is not None:
+        out, transport = self._out, self._transport
+        if out and transport is not None:
             # The end of the last line.
             out.append(b"")
             data = b"\n".join(out)
             out.clear()
             self._out_bytes = 0
-            self._transport.write(data)
+            # The client may be gone, and we be about to hear of it.
+            if not transport.is_closing():
+                transport.write(data)
 
     def _close_if_done(self) -> None:
         if not self._is_at_eof or not self._closes_at_eof:

@@ -8,7 +8,19 @@ import bandstand.core.hot
 import bandstand.service.hot
 from bandstand.mode import announce
 
-MODULES = ("codec", "idmaker", "log", "nesting", "pending", "purse", "route", "stand", "switch", "tally")
+MODULES = (
+    "codec",
+    "fields",
+    "idmaker",
+    "log",
+    "nesting",
+    "pending",
+    "purse",
+    "route",
+    "stand",
+    "switch",
+    "tally",
+)
 
 announce(
     __name__, __path__[0], MODULES, below=[*bandstand.core.hot.__path__, *bandstand.service.hot.__path__]

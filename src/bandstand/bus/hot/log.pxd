@@ -1,4 +1,5 @@
 cimport cython
+from bandstand.bus.hot.fields cimport data_of
 
 cdef class MemoryLog:
     cdef Py_ssize_t _messages

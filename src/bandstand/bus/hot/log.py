@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from bandstand.bus.hot.fields import data_of
 from bandstand.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class MemoryLog:
 
     def append(self, frame: Frame) -> None:
         """Keep one frame, and forget the oldest as far as it needs their room."""
-        size = len(frame.data)
+        size = len(data_of(frame))
         if size > self._bytes:
             self.skipped += 1
             return

@@ -1,5 +1,6 @@
 cimport cython
 from bandstand.core.hot.ids cimport ActorId
+from bandstand.bus.hot.fields cimport correlation_of, id_of, metadata_of
 from bandstand.bus.hot.idmaker cimport IdMaker
 from bandstand.bus.hot.pending cimport Delivery, Pending
 from bandstand.bus.hot.route cimport Route

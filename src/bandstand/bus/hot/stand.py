@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bandstand.bus.frame import Frame, Kind, Metadata
+from bandstand.bus.hot.fields import correlation_of, id_of, metadata_of
 from bandstand.bus.hot.pending import Delivery, Pending
 from bandstand.bus.lineage import AT_HAND
 from bandstand.bus.numbers import DONE
@@ -115,7 +116,7 @@ class Stand:
         if isinstance(item, Delivery):
             return
         pending = item
-        asked = pending.frame.metadata
+        asked = metadata_of(pending.frame)
         ids = self.switch.ids
         name = ids.make()
         self.switch.answer(
@@ -124,7 +125,7 @@ class Stand:
                 kind=kind,
                 type=type_name,
                 data=data,
-                metadata=Metadata(name, ids.last_ms, asked.id, asked.correlation),
+                metadata=Metadata(name, ids.last_ms, id_of(asked), correlation_of(asked)),
             ),
         )
 

@@ -2,6 +2,7 @@ cimport cython
 from bandstand.core.hot.desk cimport Desk
 from bandstand.core.hot.ids cimport ActorId
 from bandstand.core.hot.wheel cimport Timer
+from bandstand.bus.hot.fields cimport data_of, kind_of, metadata_of, timeout_of, type_of
 from bandstand.bus.hot.idmaker cimport IdMaker
 from bandstand.bus.hot.pending cimport Pending
 from bandstand.bus.hot.purse cimport Purse
@@ -39,6 +40,7 @@ cdef class Switch:
     cpdef object post(self, object item)
     @cython.locals(purse=Purse)
     cpdef bint submit(self, Pending pending) except -1
+    cpdef bint admit(self, object origin, object frame, Purse purse) except -1
     cpdef bint post_event(self, object frame) except -1
     cpdef object answer(self, Pending pending, object frame)
     @cython.locals(pending=Pending)

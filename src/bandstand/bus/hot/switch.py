@@ -17,18 +17,21 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bandstand.bus.frame import Frame, Kind
+from bandstand.bus.hot.fields import data_of, kind_of, metadata_of, timeout_of, type_of
 from bandstand.bus.hot.pending import Pending
 from bandstand.bus.numbers import DONE, NEW, ROUTED
 from bandstand.core.numbers import ACCEPTED, CONTROL, DATA
 from bandstand.errors import BadMessage
 
 Count: TypeAlias = int
+Flag: TypeAlias = bool
 
 if TYPE_CHECKING:
     from bandstand.bus.books import Books
     from bandstand.bus.hot.idmaker import IdMaker
     from bandstand.bus.hot.purse import Purse
     from bandstand.bus.hot.route import Route
+    from bandstand.bus.origin import Origin
     from bandstand.bus.seat import Seat
     from bandstand.bus.tap import Taps
     from bandstand.core import Loop
@@ -123,6 +126,10 @@ class Switch:
         self.post(pending)
         return True
 
+    def admit(self, origin: Origin, frame: Frame, purse: Purse) -> Flag:
+        """Take in a client's request. False if there is no credit; nothing has happened then."""
+        return purse.used < purse.limit and self.submit(Pending(origin, frame, purse, True))  # noqa: FBT003  # it is hot
+
     def post_event(self, frame: Frame) -> bool:
         """Take in an event of a capability. False if too many wait to be routed."""
         if self.outputs.used >= self.outputs.limit:
@@ -167,7 +174,7 @@ class Switch:
     def _take(self, pending: Pending) -> None:
         """Validate, route and dispatch a request."""
         frame = pending.frame
-        route = self.find(frame.kind, frame.type)
+        route = self.find(kind_of(frame), type_of(frame))
         self._write_down(frame)
         if self.taps.entries:
             self.taps.pass_on(frame, "nobody" if route is None else route.seat.id)
@@ -177,11 +184,11 @@ class Switch:
             return
         pending.route = route
         try:
-            pending.payload = route.read(frame.data)
+            pending.payload = route.read(data_of(frame))
         except BadMessage as problem:
             self.fail_unread(pending, problem)
             return
-        timeout = frame.metadata.timeout
+        timeout = timeout_of(metadata_of(frame))
         if timeout is None:
             timeout = route.timeout_ms
         pending.timer = self.loop._post_later(self.actor, timeout, CONTROL, pending, 0)
@@ -201,7 +208,7 @@ class Switch:
         """The one end of a request: its answer goes out."""
         self.close(pending)
         self._write_down(frame)
-        if frame.kind == "reply":
+        if kind_of(frame) == "reply":
             self.books.answered += 1
         else:
             self.count_failure(frame.type)
@@ -221,8 +228,7 @@ class Switch:
         if timer is not None:
             pending.timer = None
             # It may have fired, and be on its way by the other lane: there it is ignored.
-            if timer.pending:
-                self.loop.cancel_timer(timer)
+            self.loop._cancel(timer)
 
     # -- what is rare ------------------------------------------------------------------------------------------------------
 

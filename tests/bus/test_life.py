@@ -1,0 +1,292 @@
+"""Boot is all or nothing, and stopping answers everybody."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from bandstand.bus import Capability, Contract, Ingress, Node, NodeConfig, RestartPolicy
+from bandstand.bus.memory import Memory
+from bandstand.errors import BootFailed, InvalidArgument
+from bandstand.testing import VirtualClock, leaks_of
+from tests.bus.cast import Echo, Echoed, Player, Told, Wait
+from tests.bus.stage import ScriptedAdapter, hushed
+from tests.core.stage import Boom
+
+DIARY: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def diary() -> list[str]:
+    DIARY.clear()
+    return DIARY
+
+
+class Careful(Player):
+    """Writes down its life."""
+
+    async def on_start(self) -> None:
+        await asyncio.sleep(0.01)
+        DIARY.append("start")
+
+    async def on_stop(self) -> None:
+        DIARY.append("stop")
+
+
+class Failing(Capability):
+    """Does not start either, and takes its time over it."""
+
+    policy = RestartPolicy(max_restarts=0)
+
+    async def on_start(self) -> None:
+        await asyncio.sleep(0.01)
+        raise Boom("not today")
+
+    def told(self, msg: Told) -> None:
+        pass
+
+
+class Unmade(Capability):
+    """Cannot even be made."""
+
+    def __init__(self) -> None:
+        raise Boom("not today")
+
+    def told(self, msg: Told) -> None:
+        pass
+
+
+class Deaf(ScriptedAdapter):
+    """Cannot listen."""
+
+    async def start(self, ingress: Ingress) -> None:
+        raise OSError("somebody else is there")
+
+
+def load_badly() -> Iterable[type[Capability]]:
+    raise Boom("no such module")
+
+
+def ready_badly(_node: Node) -> None:
+    raise Boom("not ready")
+
+
+FAILURES: list[tuple[str, str, Callable[[ScriptedAdapter], dict[str, Any]]]] = [
+    ("LOAD", "no such module", lambda adapter: {"load": load_badly}),
+    (
+        "DISCOVER",
+        "inbound",
+        lambda adapter: {"load": lambda: [Contract(id="X", description="x", inbound=int, spawn=list)]},
+    ),
+    ("BUILD", "Cast.Echo", lambda adapter: {"load": lambda: [Twin]}),
+    ("SPAWN", "not today", lambda adapter: {"load": lambda: [Failing]}),
+    ("SPAWN", "not today", lambda adapter: {"load": lambda: [Unmade]}),
+    ("ADAPT", "somebody else", lambda adapter: {"adapters": [adapter, Deaf()]}),
+    ("READY", "not ready", lambda adapter: {"on_ready": ready_badly, "adapters": [adapter]}),
+]
+
+
+class Twin(Capability):
+    """Handles what another handles already."""
+
+    def echo(self, msg: Echo) -> Echoed:
+        return Echoed(msg.text)
+
+
+@pytest.mark.spec("C18")
+@pytest.mark.guarantee("G86")
+class TestBoot:
+    @pytest.mark.parametrize(("phase", "words", "options"), FAILURES)
+    def test_a_failure_in_any_phase_leaves_nothing_behind(
+        self, phase: str, words: str, options: Callable[[ScriptedAdapter], dict[str, Any]], diary: list[str]
+    ) -> None:
+        clock, adapter = VirtualClock(), ScriptedAdapter()
+        node = Node([Careful], clock=clock, **options(adapter))
+
+        async def main() -> None:
+            before = asyncio.all_tasks()
+            with pytest.raises(BootFailed) as caught:
+                await node.__aenter__()
+            assert caught.value.phase == phase
+            assert phase in str(caught.value)
+            assert words in str(caught.value)
+            await asyncio.sleep(0)
+            assert asyncio.all_tasks() == before
+
+        with hushed():
+            clock.run(main())
+        assert leaks_of(node.loop) == []
+        # One that had not finished to start when another failed is told of the end as well.
+        assert diary in ([], ["stop"], ["start", "stop"])
+        assert adapter.life in ([], ["start", "stop", "close"])
+        if phase in {"ADAPT", "READY"}:
+            assert (diary, adapter.life) == (["start", "stop"], ["start", "stop", "close"])
+
+    def test_nobody_is_let_in_before_it_is_ready(self) -> None:
+        clock = VirtualClock()
+        answered: list[bool] = []
+
+        class Early(ScriptedAdapter):
+            async def start(self, ingress: Ingress) -> None:
+                await super().start(ingress)
+                self.connect().query("Syscall.Ping", name="early")
+                await asyncio.sleep(0.1)
+
+        adapter = Early()
+
+        def ready(_node: Node) -> None:
+            answered.append(adapter.lines[0].is_answered("early"))
+
+        async def main() -> None:
+            async with Node(adapters=[adapter], clock=clock, on_ready=ready):
+                await asyncio.sleep(0.001)
+                adapter.lines[0].reply("early")
+
+        clock.run(main())
+        assert answered == [False]
+
+    def test_it_tells_what_has_started(self) -> None:
+        clock = VirtualClock()
+        adapter = ScriptedAdapter()
+
+        async def main() -> None:
+            node = Node([Memory], adapters=[adapter], clock=clock)
+            with pytest.raises(InvalidArgument, match="has not started"):
+                _ = node.summary
+            async with node:
+                assert [each.id for each in node.summary.capabilities] == ["Memory", "Syscall", "Timer"]
+                assert node.summary.adapters == ["scripted"]
+                assert node.boot_message.type == "Sys.BootComplete"
+                await asyncio.sleep(0.001)
+                assert "Sys.BootComplete" in [frame.type for frame in node.recent()]
+
+        clock.run(main())
+
+
+@pytest.mark.spec("C5", "C4")
+@pytest.mark.guarantee("G87")
+class TestStopping:
+    def run(
+        self,
+        act: Callable[[Node, ScriptedAdapter], Any],
+        after: Callable[[ScriptedAdapter], Any],
+        **fields: Any,
+    ) -> None:
+        clock, adapter = VirtualClock(), ScriptedAdapter()
+        node = Node([Careful], adapters=[adapter], clock=clock, config=NodeConfig(health_ms=0, **fields))
+
+        async def main() -> None:
+            async with node:
+                act(node, adapter)
+                await asyncio.sleep(0.001)
+            after(adapter)
+
+        with hushed():
+            clock.run(main())
+        assert leaks_of(node.loop) == []
+        assert adapter.life == ["start", "stop", "close"]
+        assert DIARY == ["start", "stop"]
+
+    def test_what_is_under_way_is_finished(self) -> None:
+        self.run(
+            lambda _node, adapter: adapter.connect().command("Cast.Wait", {"ms": 1000}, name="q"),
+            lambda adapter: adapter.lines[0].reply("q"),
+        )
+
+    def test_what_takes_too_long_is_answered(self) -> None:
+        def act(_node: Node, adapter: ScriptedAdapter) -> None:
+            line = adapter.connect()
+            line.command("Cast.Wait", {"ms": 10**7}, name="at hand")
+            line.query("Cast.Echo", name="waiting")
+
+        def after(adapter: ScriptedAdapter) -> None:
+            for name in ("at hand", "waiting"):
+                assert adapter.lines[0].fault(name, "Sys.ShuttingDown").retryable
+
+        self.run(act, after, drain_ms=200)
+
+    def test_what_comes_meanwhile_is_turned_away(self) -> None:
+        def act(_node: Node, adapter: ScriptedAdapter) -> None:
+            line = adapter.connect()
+            line.command("Cast.Wait", {"ms": 100}, name="q")
+            asyncio.get_running_loop().call_later(0.05, lambda: line.query("Syscall.Ping", name="late"))
+
+        def after(adapter: ScriptedAdapter) -> None:
+            adapter.lines[0].reply("q")
+            adapter.lines[0].fault("late", "Sys.ShuttingDown")
+            assert sorted(map(str, adapter.lines[0].settled)) == ["late", "q"]
+
+        self.run(act, after)
+
+    def test_what_waits_for_a_restart_is_answered(self) -> None:
+        def act(_node: Node, adapter: ScriptedAdapter) -> None:
+            line = adapter.connect()
+            line.command("Cast.Do", {"what": "raise"}, name="crash")
+            asyncio.get_running_loop().call_soon(lambda: line.query("Cast.Echo", name="q"))
+
+        clock, adapter = VirtualClock(), ScriptedAdapter()
+        node = Node([Player], adapters=[adapter], clock=clock, config=NodeConfig(drain_ms=100))
+
+        async def main() -> None:
+            async with node:
+                act(node, adapter)
+                await asyncio.sleep(0.01)
+
+        with hushed():
+            clock.run(main())
+        adapter.lines[0].fault("crash", "Sys.ActorCrash")
+        adapter.lines[0].fault("q", "Sys.ShuttingDown")
+        assert leaks_of(node.loop) == []
+
+    def test_who_asks_inside_is_answered_as_well(self) -> None:
+        found: list[Any] = []
+
+        def act(node: Node, _adapter: ScriptedAdapter) -> None:
+            async def ask() -> None:
+                try:
+                    await node.bus.ask(Wait(10**7))
+                except Exception as error:  # noqa: BLE001 -- to be looked at
+                    found.append(error)
+
+            found.append(asyncio.get_running_loop().create_task(ask()))
+
+        self.run(act, lambda _adapter: None, drain_ms=100)
+        assert found[1].type == "Sys.ShuttingDown"
+
+    @pytest.mark.spec("C4")
+    def test_a_node_that_has_nothing_more_to_do_is_quiet(self) -> None:
+        clock, adapter = VirtualClock(), ScriptedAdapter()
+
+        async def main() -> None:
+            async with Node(
+                [Player], adapters=[adapter], clock=clock, config=NodeConfig(health_ms=0)
+            ) as node:
+                line = adapter.connect()
+                line.command("Cast.Wait", {"ms": 1000}, name="q")
+                line.command(
+                    "Timer.Schedule",
+                    {
+                        "delay": 3000,
+                        "message": {
+                            "kind": "query",
+                            "type": "Cast.Echo",
+                            "data": {},
+                            "metadata": {"id": "in", "timestamp": 0},
+                        },
+                    },
+                )
+                start = clock.now_ns()
+                quiet = asyncio.ensure_future(node.wait_quiet())
+                await asyncio.sleep(10)
+                # The adapter could still bring something.
+                assert not quiet.done()
+                adapter.can_produce = False
+                await quiet
+                line.reply("q")
+                line.reply("in")
+                assert 10 <= (clock.now_ns() - start) / 1e9 < 10.1
+
+        clock.run(main())

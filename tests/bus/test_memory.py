@@ -1,0 +1,112 @@
+"""Memory, the reference capability."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bandstand.bus import provide
+from bandstand.bus.memory import Delete, Get, List, Memory, Set
+from bandstand.errors import RequestFailed
+from tests.bus.stage import Stage, play, staged
+
+pytestmark = pytest.mark.spec("C12")
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.text(st.characters(codec="utf-8")),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+class TestValues:
+    @given(
+        values=st.dictionaries(
+            st.text(st.characters(codec="utf-8"), min_size=1, max_size=5), JSON, max_size=8
+        )
+    )
+    @settings(max_examples=15)
+    def test_what_was_set_is_what_is_got(self, values: dict[str, Any]) -> None:
+        async def act(stage: Stage) -> None:
+            for key, value in values.items():
+                await stage.bus.ask(Set(key, value))
+            for key, value in values.items():
+                got = await stage.bus.ask(Get(key))
+                assert (got.value, got.found) == (value, True)
+            assert (await stage.bus.ask(List())).keys == sorted(values)
+            for key in values:
+                assert (await stage.bus.ask(Delete(key))).deleted
+                assert not (await stage.bus.ask(Get(key))).found
+
+        play(act, Memory)
+
+    @staged(Memory)
+    async def test_the_wire_says_no_more_than_it_must(self, stage: Stage) -> None:
+        client = stage.connect()
+        set_, get = (
+            client.command("Memory.Set", {"key": "a", "value": 1}),
+            client.query("Memory.Get", {"key": "a"}),
+        )
+        missing = client.query("Memory.Get", {"key": "b"})
+        await stage.settle()
+        assert client.reply(set_) == {}
+        assert client.reply(get) == {"value": 1}
+        assert client.reply(missing) == {"value": None, "found": False}
+
+    @staged(Memory)
+    async def test_a_change_is_told(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.command("Syscall.Subscribe", {"types": ["Memory.Changed"]})
+        client.command("Memory.Set", {"key": "a", "value": [1]})
+        client.command("Memory.Delete", {"key": "a"})
+        client.command("Memory.Delete", {"key": "a"})
+        await stage.settle()
+        assert client.events() == [{"key": "a", "value": [1]}, {"key": "a", "deleted": True}]
+
+    @pytest.mark.parametrize("key", ["", "x" * 1001])
+    def test_a_key_that_is_none_is_refused(self, key: str) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            asked = client.command("Memory.Set", {"key": key, "value": 1})
+            await stage.settle()
+            assert client.fault(asked, "Sys.SchemaError").path == "$.data.key"
+
+        play(act, Memory)
+
+    def test_there_is_an_end_to_it(self) -> None:
+        async def act(stage: Stage) -> None:
+            await stage.bus.ask(Set("a", 1))
+            await stage.bus.ask(Set("b", 1))
+            with pytest.raises(RequestFailed, match="2 keys are kept"):
+                await stage.bus.ask(Set("c", 1))
+            await stage.bus.ask(Set("b", 2))
+            await stage.bus.ask(Delete("a"))
+            await stage.bus.ask(Set("c", 1))
+
+        play(act, provide(Memory, most_keys=2))
+
+
+@given(
+    keys=st.sets(st.text("abc", min_size=1, max_size=4), max_size=20),
+    prefix=st.text("abc", max_size=2),
+    limit=st.integers(1, 5),
+)
+@settings(max_examples=15)
+def test_a_list_can_be_gone_through_in_parts(keys: set[str], prefix: str, limit: int) -> None:
+    async def act(stage: Stage) -> None:
+        for key in keys:
+            await stage.bus.ask(Set(key, 1))
+        found: list[str] = []
+        after, more = "", True
+        while more:
+            part = await stage.bus.ask(List(prefix=prefix, after=after, limit=limit))
+            assert len(part.keys) <= limit
+            found += part.keys
+            more = part.more
+            after = found[-1] if found else ""
+        assert found == sorted(key for key in keys if key.startswith(prefix))
+
+    play(act, Memory)

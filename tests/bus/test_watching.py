@@ -1,0 +1,156 @@
+"""Everything passes one place, where it can be watched and is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from bandstand.bus import Filter, Frame, MemoryLog
+from bandstand.bus.memory import Memory
+from tests.bus.cast import Player, watch
+from tests.bus.stage import Stage, hushed, play, staged
+
+pytestmark = [pytest.mark.spec("C26"), pytest.mark.guarantee("G88")]
+
+
+class TestTap:
+    @staged(Player)
+    async def test_it_sees_all_of_it_and_where_it_goes(self, stage: Stage) -> None:
+        client = stage.connect()
+        seen: list[tuple[str, str, str]] = []
+        stage.node.tap(lambda frame, where: seen.append((frame.kind, frame.type, where)))
+        client.command("Cast.Do", {"what": "emit"})
+        client.query("Cast.Nothing")
+        client.command("Cast.Do", {"what": "refuse"})
+        client.query("Cast.Echo", {"text": 5})
+        await stage.settle()
+        told = ("event", "Cast.Told", "nobody")
+        assert sorted(seen) == sorted(
+            [
+                ("command", "Cast.Do", "Cast"),
+                told,
+                told,
+                ("reply", "Cast.Do", "requester"),
+                ("query", "Cast.Nothing", "nobody"),
+                ("error", "Sys.RoutingError", "requester"),
+                ("command", "Cast.Do", "Cast"),
+                told,
+                ("error", "Sys.Refused", "requester"),
+                ("query", "Cast.Echo", "Cast"),
+                ("error", "Sys.SchemaError", "requester"),
+            ]
+        )
+
+    @staged(Player)
+    async def test_a_filter_says_what_it_wants(self, stage: Stage) -> None:
+        client = stage.connect()
+        seen: list[str] = []
+        stage.node.tap(
+            lambda frame, _where: seen.append(frame.type), Filter(kinds=["error"], types=["Sys.*"])
+        )
+        client.query("Cast.Echo")
+        client.query("Cast.Nothing")
+        await stage.settle()
+        assert seen == ["Sys.RoutingError"]
+
+    @staged(Player)
+    async def test_one_that_raises_is_taken_out_and_nobody_else_notices(self, stage: Stage) -> None:
+        client = stage.connect()
+        calls: list[Frame] = []
+
+        def broken(frame: Frame, _where: str) -> None:
+            calls.append(frame)
+            raise ValueError(frame.type)
+
+        tap = stage.node.tap(broken)
+        seen = watch(stage)
+        with hushed():
+            asked = client.query("Cast.Echo")
+            await stage.settle()
+        client.reply(asked)
+        assert (len(calls), len(seen), tap.is_removed) == (1, 2, True)
+
+    @staged(Player)
+    async def test_one_that_was_removed_sees_nothing_more(self, stage: Stage) -> None:
+        client = stage.connect()
+        seen: list[Frame] = []
+        tap = stage.node.tap(lambda frame, _where: seen.append(frame))
+        client.query("Cast.Echo")
+        await stage.settle()
+        tap.remove()
+        client.query("Cast.Echo")
+        await stage.settle()
+        assert len(seen) == 2
+
+
+class Book:
+    """A log of somebody's own, which can fail."""
+
+    def __init__(self) -> None:
+        self.frames: list[Frame] = []
+        self.is_broken = False
+        self.is_closed = False
+
+    def append(self, frame: Frame) -> None:
+        if self.is_broken:
+            raise OSError("the disk is full")
+        self.frames.append(frame)
+
+    def recent(self, limit: int) -> Sequence[Frame]:
+        return self.frames[-limit:]
+
+    def close(self) -> None:
+        self.is_closed = True
+        if self.is_broken:
+            raise OSError("the disk is full")
+
+
+class TestLog:
+    @staged(Player)
+    async def test_the_last_messages_are_kept(self, stage: Stage) -> None:
+        client = stage.connect()
+        for _ in range(3):
+            client.command("Cast.Do")
+        await stage.settle()
+        kinds = [frame.kind for frame in stage.node.recent(9)]
+        assert sorted(kinds) == ["command"] * 3 + ["event"] * 3 + ["reply"] * 3
+
+    def test_another_log_can_take_its_place(self) -> None:
+        book = Book()
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            seen = watch(stage)
+            client.command("Memory.Set", {"key": "a", "value": 1})
+            await stage.settle()
+            assert book.frames[-3:] == seen
+            assert [frame.type for frame in seen] == ["Memory.Set", "Memory.Changed", "Memory.Set"]
+
+        play(act, Memory, log=book)
+        assert book.is_closed
+
+    def test_a_log_that_fails_fails_alone(self) -> None:
+        book = Book()
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            book.is_broken = True
+            asked = client.command("Memory.Set", {"key": "a", "value": 1})
+            client.event("A.B")
+            await stage.settle()
+            client.reply(asked)
+
+        with hushed():
+            play(act, Memory, log=book)
+        assert book.is_closed
+
+    def test_a_small_one_forgets(self) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            for _ in range(50):
+                client.query("Syscall.Ping")
+            await stage.settle()
+            assert len(stage.node.recent(1000)) == 10
+
+        play(act, log=MemoryLog(messages=10))
