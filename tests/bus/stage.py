@@ -62,7 +62,7 @@ class ScriptedLine:
 
     # -- Line --
 
-    def deliver(self, frame: Frame, *, settles: bool) -> None:
+    def deliver(self, frame: Frame, settles: bool) -> None:
         assert self.is_open, f"{frame} was written to a client that has gone"
         self.frames.append(frame)
         if settles:

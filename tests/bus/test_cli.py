@@ -255,7 +255,7 @@ class TestServe:
         client.say("command", "Slow.Nap", "2", seconds=3600)
         assert [client.hear(), client.hear()] == [("reply", "Syscall.Subscribe"), ("event", "Slow.Begun")]
         node.process.send_signal(signal.SIGINT)
-        node.until("stopping; once more to stop at once")
+        node.until("bandstand: stopping")
         assert node.end(signal.SIGINT) == 1
 
     def test_a_dead_nodes_socket_is_taken_over_and_a_living_ones_is_not(

@@ -106,9 +106,18 @@ class TestConsequences:
     def test_a_coroutine_says_what_follows_from_its_message(self, way: str) -> None:
         self.check(way, provide(Leader))
 
-    @pytest.mark.parametrize("way", ["emit", "send", "task"])
+    @pytest.mark.parametrize("way", ["emit", "send"])
     def test_a_plain_handler_does(self, way: str) -> None:
         self.check(way, provide(Plain))
+
+    @staged(Plain)
+    async def test_what_a_plain_handler_leaves_to_a_task_follows_from_nothing(self, stage: Stage) -> None:
+        client = stage.connect()
+        seen = watch(stage, "Cast.Told")
+        client.command("Lead.Go", {"way": "task"}, correlation="work")
+        await stage.wait(100)
+        (told,) = seen
+        assert (told.metadata.causation, told.metadata.correlation) == (None, None)
 
     @pytest.mark.parametrize("contract", [FUNCTION, WORKER])
     def test_a_function_and_a_worker_do(self, contract: Contract) -> None:

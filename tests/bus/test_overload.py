@@ -227,7 +227,7 @@ class TestFlood:
         client = stage.connect()
         asked = client.command("Cast.Do")
         await stage.settle()
-        assert "max_inside" in client.fault(asked, "Sys.ActorCrash").message
+        assert "max_inside" in client.fault(asked, "Sys.Refused").message
         ping = client.query("Syscall.Ping")
         await stage.settle()
         client.reply(ping)

@@ -20,7 +20,7 @@ from bandstand.errors import CannotListen, InvalidArgument
 from tests.bus.adapters import PATIENCE, Desk, open_descriptors
 from tests.core.stage import HostFactory
 
-pytestmark = pytest.mark.spec("C17")
+pytestmark = [pytest.mark.spec("C17"), pytest.mark.guarantee("G89")]
 
 Play = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
 

@@ -133,7 +133,7 @@ class Desk:
 
     async def close(self, within_s: float) -> None: ...
 
-    def deliver(self, frame: Frame, *, settles: bool) -> None:
+    def deliver(self, frame: Frame, settles: bool) -> None:
         assert_type(frame.kind, Kind)
         assert_type(frame.metadata.causation, str | None)
 

@@ -82,7 +82,9 @@ class Fanout:
         """Route an event; `said` is there if it came from a client, who is told what is wrong with it."""
         router = self._router
         routes = self._subscribers.get(frame.type, ())
-        router.note(frame, ", ".join([route.seat.id for route in routes]) if router.taps.entries else "")
+        # The names are put together only if somebody looks.
+        heard = ", ".join([route.seat.id for route in routes]) if router.taps.entries else ""
+        router.note(frame, heard or "nobody")
         if said is not None:
             try:
                 self.check(frame, "$")

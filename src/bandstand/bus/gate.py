@@ -13,6 +13,8 @@ from msgspec import Raw, Struct
 
 from bandstand.bus.faults import SCHEMA_ERROR, SHUTTING_DOWN
 from bandstand.bus.frame import Frame, Metadata
+from bandstand.bus.hot.entrance import Entrance
+from bandstand.bus.hot.party import Party
 from bandstand.bus.tap import Filter
 
 if TYPE_CHECKING:
@@ -33,25 +35,18 @@ class Lagged(Struct):
     """How many events it has not got since the last one it did."""
 
 
-class Client:
+class Client(Party):
     """A client, from when its line opens until it closes."""
 
-    __slots__ = ("_gate", "_where", "is_open", "line", "missed", "wants")
+    __slots__ = ("_gate", "_where", "missed", "wants")
 
     def __init__(self, gate: Gate, line: Line) -> None:
+        super().__init__(line)
         self._gate = gate
-        self.line = line
-        self.is_open = True
         self.wants: frozenset[str] = frozenset()
         """The types of events it has subscribed to, or the beginnings of such, as `Memory.*`."""
         self.missed = 0
         self._where: Filter | None = None
-
-    def settle(self, frame: Frame, settles: bool, /) -> bool:
-        """Write an answer to it; False if it is gone."""
-        if self.is_open:
-            self.line.deliver(frame, settles=settles)
-        return self.is_open
 
     def subscribe(self, types: Iterable[str]) -> None:
         """Have it listen to these, and to nothing else."""
@@ -80,52 +75,48 @@ class Client:
             self.line.deliver(self._gate.lagged(missed), settles=False)
 
 
-class Gate:
+class Gate(Entrance):
     """A node's `Ingress`."""
 
-    __slots__ = ("_clients", "_fanout", "_is_locked", "_router", "_waiting")
+    __slots__ = ("_fanout", "_is_open", "_router", "_waiting")
 
     def __init__(self, router: Router, fanout: Fanout) -> None:
+        super().__init__(router, router.clients)
         self._router = router
         self._fanout = fanout
         # Until the node has said that it is ready, clients wait.
-        self._is_locked = True
-        self._clients: dict[Line, Client] = {}
+        self._is_open = False
         # In their order; a line waits once.
         self._waiting: dict[Line, None] = {}
 
     def __len__(self) -> int:
-        return len(self._clients)
+        return len(self.clients)
 
     # -- Ingress ---------------------------------------------------------------------------------------------------------------
 
     def open(self, line: Line) -> None:
         """A client is there."""
-        self._clients[line] = Client(self, line)
+        self.clients[line] = Client(self, line)
 
-    def admit(self, line: Line, frame: Frame) -> bool:
-        """Take in what a client says; False if there is no credit now."""
-        if self._is_locked:
-            return self._wait(line)
+    def admit_otherwise(self, line: Line, frame: Frame) -> bool:
+        """Take in an event; make whoever comes too early wait, and turn away whoever comes too late."""
+        if not self._is_open:
+            return self.hold_back(line)
         router = self._router
-        client = self._clients[line]
+        client = self.clients[line]
         kind = frame.kind
         if kind in {"command", "query"}:
-            if router.is_draining:
-                self._turn_away(client, frame)
-            elif not router.admit(client, frame, router.clients):
-                return self._wait(line)
-            return True
-        if kind == "event":
+            self._turn_away(client, frame)
+        elif kind == "event":
             purse = router.clients
             if purse.used >= purse.limit:
-                return self._wait(line)
+                return self.hold_back(line)
             purse.used += 1
             router.post(Said(client, frame))
-            return True
-        router.books.refused += 1
-        said = f"{frame.type}: a {kind} is the node's to give: send a command, a query or an event"
-        line.deliver(router.faults.make(SCHEMA_ERROR, said, request=frame, path="$.kind"), settles=False)
+        else:
+            router.books.refused += 1
+            said = f"{frame.type}: a {kind} is the node's to give: send a command, a query or an event"
+            line.deliver(router.faults.make(SCHEMA_ERROR, said, request=frame, path="$.kind"), settles=False)
         return True
 
     def refuse(self, line: Line, problem: BadMessage) -> None:
@@ -139,13 +130,13 @@ class Gate:
 
     def drained(self, line: Line) -> None:
         """A line can be written to again."""
-        client = self._clients.get(line)
+        client = self.clients.get(line)
         if client is not None:
             client.catch_up()
 
     def close(self, line: Line) -> None:
         """A client is gone."""
-        client = self._clients.pop(line, None)
+        client = self.clients.pop(line, None)
         if client is not None:
             client.is_open = False
             if client.wants:
@@ -154,12 +145,17 @@ class Gate:
 
     def unlock(self) -> None:
         """Let clients in."""
-        self._is_locked = False
+        self._is_open = self.is_free = True
         self._give_credit()
+
+    def lock(self) -> None:
+        """The node is stopping: requests that still come are turned away."""
+        self.is_free = False
 
     # -- credit ----------------------------------------------------------------------------------------------------------------
 
-    def _wait(self, line: Line) -> bool:
+    def hold_back(self, line: Line) -> bool:
+        """There is no credit: the line is told when there is."""
         self._waiting[line] = None
         self._router.on_credit = self._give_credit
         return False
@@ -171,7 +167,7 @@ class Gate:
             if purse.used >= purse.limit:
                 return
             del waiting[line]
-            if line in self._clients:
+            if line in self.clients:
                 line.resume()
         if not waiting:
             self._router.on_credit = None
@@ -185,7 +181,7 @@ class Gate:
         if self._router.on_credit is not None:
             self._router.on_credit()
 
-    def _turn_away(self, client: Client, frame: Frame) -> None:
+    def _turn_away(self, client: Party, frame: Frame) -> None:
         self._router.books.refused += 1
         client.line.deliver(
             self._router.faults.make(SHUTTING_DOWN, "the node is stopping", request=frame), settles=True
@@ -211,6 +207,6 @@ class Said:
 
     __slots__ = ("frame", "origin")
 
-    def __init__(self, origin: Client, frame: Frame) -> None:
+    def __init__(self, origin: Party, frame: Frame) -> None:
         self.origin = origin
         self.frame = frame

@@ -220,6 +220,7 @@ class Node:
             return
         try:
             self._router.is_draining = True
+            self._gate.lock()
             self._pulse.end()
             for adapter in self._started:
                 await adapter.stop()

@@ -11,3 +11,12 @@ DONE: Final[int] = 2
 ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 TAIL_BITS: Final[int] = 20
 MS: Final[int] = 1_000_000
+
+# How many levels of arrays and objects a message may have, its envelope included.
+DEEPEST: Final[int] = 128
+# Bytes of a line from which on it is looked at more closely, and whether its data is worth keeping the line for.
+LONG: Final[int] = 2048
+# How many lines are cut at a time: enough that cutting costs nothing, few enough that they need no memory to speak of.
+BATCH: Final[int] = 512
+# Stands for a line that was too long: this very object, whatever others are equal to it.
+OVERLONG: Final = b"\0 a line that was too long"

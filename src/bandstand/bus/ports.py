@@ -29,7 +29,7 @@ class Line(Protocol):
         """Whether the client keeps up: False while too much that was written to it has not been taken."""
         ...
 
-    def deliver(self, frame: Frame, *, settles: bool) -> None:
+    def deliver(self, frame: Frame, settles: bool) -> None:
         """Write a frame to the client, soon. It is never refused and does not raise.
 
         Args:

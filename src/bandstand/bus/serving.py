@@ -79,7 +79,7 @@ async def _run(service: Service, out: TextIO, err: TextIO) -> None:
     def told_to_stop(number: int) -> None:
         nonlocal told
         if not stop.is_set():
-            _print(err, "bandstand: stopping")
+            _print(err, "bandstand: stopping; Ctrl-C to stop at once")
             stop.set()
         # Who presses Ctrl-C twice does not want to wait for anybody. A second SIGTERM means nothing: those who send one to a
         # process and to its group send two.

@@ -36,7 +36,8 @@ __all__ = (
 Pattern = Annotated[
     str,
     Meta(
-        pattern=r"^(\*|[A-Za-z][A-Za-z0-9_.-]{0,150}(\.\*)?)$",
+        # What is behind the end: for Python, a newline may still follow it.
+        pattern=r"^(\*|[A-Za-z][A-Za-z0-9_.-]{0,150}(\.\*)?)$(?!\n)",
         description="A type, or the beginning of some, as Memory.*; * for all.",
         examples=["Memory.*"],
     ),

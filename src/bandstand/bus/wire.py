@@ -10,30 +10,27 @@ import msgspec
 from msgspec import Raw, Struct
 
 from bandstand.bus.frame import KINDS, Frame
+from bandstand.bus.hot.lines import read_plain, write_frame
 from bandstand.bus.hot.nesting import is_deeper
+from bandstand.bus.numbers import DEEPEST, LONG
 from bandstand.bus.whole import is_about_fractions, with_whole_numbers
 from bandstand.errors import BadMessage
 
-__all__ = ("DECODE_ERRORS", "DEEPEST", "read_frame", "split_problem", "write_frame")
+__all__ = ("DECODE_ERRORS", "read_frame", "split_problem", "write_frame")
 
 DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """All that decoding can raise over what a stranger has sent."""
 
-DEEPEST = 128
-"""How many levels of arrays and objects a message may have, its envelope included."""
-
-# Bytes of a line from which on it is looked whether its data is worth keeping the line for.
-LONG = 2048
-
-_decode_frame = msgspec.json.Decoder(Frame).decode
-_encoder = msgspec.json.Encoder()
-_encode = _encoder.encode
+decode = msgspec.json.Decoder(Frame).decode
 
 
 class _Skeleton(Struct):
     """As much of a message as is needed to say whose error it was."""
 
     metadata: Raw = Raw(b"null")
+
+
+decode = msgspec.json.Decoder(Frame).decode
 
 
 class _SkeletonMetadata(Struct):
@@ -46,13 +43,15 @@ def read_frame(line: bytes) -> Frame:
     Raises:
         BadMessage: it is no message; says what is wrong, where, and which id it had if that can be made out.
     """
+    plain = read_plain(line)
+    if plain is not None:
+        return plain
     try:
-        if not line.isascii():
-            # The data is only skipped over by the decoder, but goes on to others as it is.
-            line.decode()
-        if len(line) > 2 * DEEPEST and is_deeper(line, DEEPEST):
+        # The data is only skipped over by the decoder, but goes on to others as it is.
+        line.decode()
+        if is_deeper(line, DEEPEST):
             raise RecursionError  # as the decoder would, only sooner
-        frame = _decode_frame(line)
+        frame = decode(line)
     except DECODE_ERRORS as error:
         if is_about_fractions(error) and (whole := _read_whole(line)) is not None:
             return whole
@@ -64,11 +63,6 @@ def read_frame(line: bytes) -> Frame:
         # The data is a view of its line. Whoever keeps it must not keep a megabyte of unknown fields along with it.
         return Frame(kind=frame.kind, type=frame.type, data=frame.data.copy(), metadata=frame.metadata)
     return frame
-
-
-def write_frame(frame: Frame) -> bytes:
-    """Write a frame as JSON, without a line's end."""
-    return _encode(frame)
 
 
 def split_problem(error: Exception) -> tuple[str, str]:
@@ -87,7 +81,7 @@ def split_problem(error: Exception) -> tuple[str, str]:
 def _read_whole(line: bytes) -> Frame | None:
     """Read a line once more, with whole numbers as integers: 1.0 is one, for JSON Schema."""
     try:
-        return _decode_frame(with_whole_numbers(line))
+        return decode(with_whole_numbers(line))
     except (*DECODE_ERRORS, ValueError):
         return None
 

@@ -16,22 +16,19 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast, final
 
-from bandstand.bus.adapters.intake import Intake
-from bandstand.bus.wire import write_frame
+from bandstand.bus.hot.intake import Intake
+from bandstand.bus.hot.outbox import Outbox
+from bandstand.bus.wire import read_frame
 
 if TYPE_CHECKING:
     from bandstand.bus.adapters.limits import Limits
-    from bandstand.bus.frame import Frame
     from bandstand.bus.ports import Ingress
 
 __all__ = ("NdjsonLine",)
 
-# The last event that was written, and how: it usually goes to many clients, one after the other.
-_last_event: list[tuple[Frame | None, bytes]] = [(None, b"")]
-
 
 @final
-class NdjsonLine(asyncio.Protocol):
+class NdjsonLine(Outbox, asyncio.Protocol):
     """One client, over any transport of asyncio's. It is a `Line` for the node, and a protocol for the event loop.
 
     Args:
@@ -53,49 +50,29 @@ class NdjsonLine(asyncio.Protocol):
         end: Callable[[NdjsonLine], None],
         closes_at_eof: bool = True,
     ) -> None:
+        super().__init__(
+            Intake(self, ingress, limits.window, limits.line_bytes, read_frame), limits.write_high
+        )
         self.name = name
         self.is_writable = True
         self._ingress = ingress
-        self._write_high = limits.write_high
         self._is_welcome = is_welcome
         self._end = end
         self._closes_at_eof = closes_at_eof
         self._event_loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._intake = Intake(self, ingress, limits)
-        # What was delivered and not written yet.
-        self._out: list[bytes] = []
-        self._out_bytes = 0
         self._has_begun = False
         # The intake may have more than it could hand in.
         self._is_blocked = False
         self._is_paused = False
-        self._is_woken = False
         self._is_at_eof = False
-        # Nothing more can be written to it.
-        self._is_gone = False
 
     # --- for the node -------------------------------------------------------------------------------------------------
 
-    def deliver(self, frame: Frame, *, settles: bool) -> None:
-        """Write a frame to the client, soon."""
-        if settles:
-            self._intake.in_flight -= 1
-        if self._is_gone:
-            return
-        line = write_frame(frame) if settles else _write_event(frame)
-        self._out.append(line)
-        self._out_bytes += len(line)
-        if self._out_bytes > self._write_high:
-            # So much at once must not wait: only the transport can tell that it is too much.
-            self._flush()
-        if not self._is_woken:
-            self.resume()
-
     def resume(self) -> None:
         """Go on with what was not handed in, soon."""
-        if not self._is_woken:
-            self._is_woken = True
+        if not self.is_woken:
+            self.is_woken = True
             self._event_loop.call_soon(self._wake)
 
     # --- for its adapter ----------------------------------------------------------------------------------------------
@@ -103,32 +80,32 @@ class NdjsonLine(asyncio.Protocol):
     @property
     def can_produce(self) -> bool:
         """Whether anything can still come from it."""
-        return not (self._intake.is_stopped or (self._is_at_eof and not self._is_blocked))
+        return not (self.intake.is_stopped or (self._is_at_eof and not self._is_blocked))
 
     @property
     def is_flushed(self) -> bool:
         """Whether all that was delivered has been given to the operating system."""
-        return not self._out and (self._transport is None or not self._transport.get_write_buffer_size())
+        return not self.out and (self._transport is None or not self._transport.get_write_buffer_size())
 
     def stop(self) -> None:
         """Take in nothing more, not even what was read already."""
-        self._intake.stop()
+        self.intake.stop()
         self._is_blocked = False
         self._pause()
         self._close_if_done()
 
     def close(self) -> None:
         """Write what was delivered, then end the connection."""
-        self._flush()
-        self._is_gone = True
-        self._intake.stop()
+        self.flush()
+        self.is_gone = True
+        self.intake.stop()
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
         """End the connection now."""
-        self._is_gone = True
-        self._intake.stop()
+        self.is_gone = True
+        self.intake.stop()
         if self._transport is not None:
             self._transport.abort()
 
@@ -142,23 +119,23 @@ class NdjsonLine(asyncio.Protocol):
         if not self._has_begun:
             self.abort()
             return
-        self._transport.set_write_buffer_limits(high=self._write_high)
+        self._transport.set_write_buffer_limits(high=self.write_high)
         self._ingress.open(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # why it is gone makes no difference
         """The client is gone."""
-        self._is_gone = True
+        self.is_gone = True
         self._is_blocked = False
         self._transport = None
-        self._intake.stop()
-        self._out.clear()
+        self.intake.stop()
+        self.out.clear()
         self._end(self)
         if self._has_begun:
             self._ingress.close(self)
 
     def data_received(self, data: bytes) -> None:
         """Some more bytes."""
-        self._intake.feed(data)
+        self.intake.feed(data)
         # While it is blocked, they were under way when reading was paused.
         if not self._is_blocked:
             self._go_on()
@@ -166,7 +143,7 @@ class NdjsonLine(asyncio.Protocol):
     def eof_received(self) -> bool:
         """The client will say nothing more; it still gets its answers."""
         self._is_at_eof = True
-        self._intake.end()
+        self.intake.end()
         if not self._is_blocked:
             self._go_on()
         return True
@@ -186,17 +163,17 @@ class NdjsonLine(asyncio.Protocol):
     def _go_on(self) -> None:
         """Hand in as much as can be, and read on if that was all."""
         try:
-            is_all = self._intake.hand_in()
+            is_all = self.intake.hand_in()
         except BaseException:  # the node has failed, not the client; but what it had said cannot be made good
             self.abort()
             raise
-        self._is_blocked = not is_all and not self._intake.is_stopped
+        self._is_blocked = not is_all and not self.intake.is_stopped
         if self._is_blocked:
             self._pause()
             return
         if (
             self._is_paused
-            and not (self._is_at_eof or self._intake.is_stopped)
+            and not (self._is_at_eof or self.intake.is_stopped)
             and self._transport is not None
         ):
             self._is_paused = False
@@ -212,22 +189,23 @@ class NdjsonLine(asyncio.Protocol):
     # --- the way out --------------------------------------------------------------------------------------------------
 
     def _wake(self) -> None:
-        self._is_woken = False
-        if self._out:
-            self._flush()
+        self.is_woken = False
+        if self.out:
+            self.flush()
         if self._is_blocked:
             self._go_on()
         else:
             self._close_if_done()
 
-    def _flush(self) -> None:
-        out, transport = self._out, self._transport
+    def flush(self) -> None:
+        """Write what was delivered, as one piece."""
+        out, transport = self.out, self._transport
         if out and transport is not None:
             # The end of the last line.
             out.append(b"")
             data = b"\n".join(out)
             out.clear()
-            self._out_bytes = 0
+            self.out_bytes = 0
             # The client may be gone, and we be about to hear of it.
             if not transport.is_closing():
                 transport.write(data)
@@ -235,13 +213,5 @@ class NdjsonLine(asyncio.Protocol):
     def _close_if_done(self) -> None:
         if not self._is_at_eof or not self._closes_at_eof:
             return
-        if self._intake.in_flight <= 0 and not (self._is_blocked or self._is_gone):
+        if self.intake.in_flight <= 0 and not (self._is_blocked or self.is_gone):
             self.close()
-
-
-def _write_event(frame: Frame) -> bytes:
-    last, line = _last_event[0]
-    if last is not frame:
-        line = write_frame(frame)
-        _last_event[0] = (frame, line)
-    return line

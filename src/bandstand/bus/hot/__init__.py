@@ -10,10 +10,16 @@ from bandstand.mode import announce
 
 MODULES = (
     "codec",
+    "cutting",
+    "entrance",
     "fields",
     "idmaker",
+    "intake",
+    "lines",
     "log",
     "nesting",
+    "outbox",
+    "party",
     "pending",
     "purse",
     "route",

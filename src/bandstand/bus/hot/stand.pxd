@@ -9,7 +9,6 @@ from bandstand.bus.hot.switch cimport Switch
 cdef int DONE
 cdef object Frame
 cdef object Metadata
-cdef object AT_HAND
 
 cdef class Stand:
     cdef readonly Switch switch

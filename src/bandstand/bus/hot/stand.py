@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from bandstand.bus.frame import Frame, Kind, Metadata
 from bandstand.bus.hot.fields import correlation_of, id_of, metadata_of
 from bandstand.bus.hot.pending import Delivery, Pending
-from bandstand.bus.lineage import AT_HAND
 from bandstand.bus.numbers import DONE
 from bandstand.errors import Refused
 
@@ -68,9 +67,6 @@ class Stand:
         self.handled += 1
         if self.held:
             self.take_held()
-        # For the tasks that a plain handler starts, which take a copy of the context along. It is not taken back: nobody else
-        # looks at it here without having set it.
-        AT_HAND.set(item)
         handlers = self.handlers
         if handlers is None or route.shape is not None:
             return self.perform(item)

@@ -8,18 +8,14 @@ no more memory than the longest that is allowed, and one chunk.
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import TypeAlias
 
-__all__ = ("BATCH", "OVERLONG", "Cutter")
+from bandstand.bus.numbers import BATCH, OVERLONG
 
-# Enough that cutting costs nothing, few enough that they need no memory to speak of.
-BATCH = 512
-
-OVERLONG: Final = b"\0 a line that was too long"
-"""Stands for a line that was too long: this very object, whatever others are equal to it."""
+Count: TypeAlias = int
+Flag: TypeAlias = bool
 
 
-@final
 class Cutter:
     r"""Takes chunks and gives lines, without their `\n`.
 
@@ -29,14 +25,14 @@ class Cutter:
 
     __slots__ = ("_has_ended", "_is_skipping", "_longest", "_partial", "_rest")
 
-    def __init__(self, longest: int) -> None:
-        self._longest = longest
+    def __init__(self, longest: Count) -> None:
+        self._longest: Count = longest
         self._rest = b""
         # The beginning of a line. An array, because it may come a byte at a time.
         self._partial = bytearray()
         # Inside a line that is too long.
-        self._is_skipping = False
-        self._has_ended = False
+        self._is_skipping: Flag = False
+        self._has_ended: Flag = False
 
     def feed(self, chunk: bytes) -> None:
         """Some more bytes."""
@@ -45,6 +41,10 @@ class Cutter:
     def end(self) -> None:
         """No more bytes: what has come of the last line is all of it."""
         self._has_ended = True
+
+    def held(self) -> Count:
+        """How many bytes are kept."""
+        return len(self._rest) + len(self._partial)
 
     def clear(self) -> None:
         """Forget everything that was fed."""

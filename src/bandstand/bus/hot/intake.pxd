@@ -1,0 +1,29 @@
+cimport cython
+from bandstand.bus.hot.cutting cimport Cutter
+from bandstand.bus.hot.fields cimport kind_of
+from bandstand.bus.hot.lines cimport read_plain
+
+@cython.final
+cdef class Intake:
+    cdef object _line
+    cdef object _ingress
+    cdef Py_ssize_t _window
+    cdef readonly Py_ssize_t line_bytes
+    cdef object _read
+    cdef public Py_ssize_t in_flight
+    cdef readonly bint is_stopped
+    cdef object _held
+    cdef list _batch
+    cdef Py_ssize_t _at
+    cdef Cutter _cutter
+
+    cpdef object feed(self, bytes chunk)
+    cpdef object end(self)
+    cpdef object stop(self)
+    cpdef bint hand_in(self) except -1
+    @cython.locals(text=bytes, is_request=bint, is_first=bint, kind=str)
+    cdef bint _hand_in_lines(self) except -1
+    cdef object _read_closely(self, bytes text)
+    @cython.locals(is_request=bint)
+    cdef bint _hand_in_held(self) except -1
+    cdef bint _has_credit(self) except -1

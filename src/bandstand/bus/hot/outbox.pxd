@@ -1,0 +1,25 @@
+cimport cython
+from bandstand.bus.hot.intake cimport Intake
+from bandstand.bus.hot.lines cimport write_frame
+
+cdef class Memo:
+    cdef public object frame
+    cdef public bytes line
+
+cdef Memo MEMO
+
+@cython.locals(memo=Memo)
+cdef bytes write_event(object frame)
+
+cdef class Outbox:
+    cdef readonly Intake intake
+    cdef readonly Py_ssize_t write_high
+    cdef readonly list out
+    cdef public Py_ssize_t out_bytes
+    cdef public bint is_gone
+    cdef public bint is_woken
+
+    @cython.locals(line=bytes)
+    cpdef object deliver(self, object frame, bint settles)
+    cpdef object flush(self)
+    cpdef object resume(self)

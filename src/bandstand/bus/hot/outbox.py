@@ -1,0 +1,79 @@
+"""What is written to one client: frames become lines, and the lines of one burst one write.
+
+A frame that goes to many is written as JSON once: the last one that was no answer is remembered.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from bandstand.bus.hot.lines import write_frame
+
+if TYPE_CHECKING:
+    from bandstand.bus.frame import Frame
+    from bandstand.bus.hot.intake import Intake
+
+Count: TypeAlias = int
+Flag: TypeAlias = bool
+
+
+class Memo:
+    """The last event that was written, and its line."""
+
+    __slots__ = ("frame", "line")
+
+    def __init__(self) -> None:
+        self.frame: Frame | None = None
+        self.line = b""
+
+
+MEMO = Memo()
+
+
+def write_event(frame: Frame) -> bytes:
+    """Write a frame that others get too."""
+    memo = MEMO
+    if memo.frame is not frame:
+        memo.line = write_frame(frame)
+        memo.frame = frame
+    return memo.line
+
+
+class Outbox:
+    """The way out of one line."""
+
+    __slots__ = ("intake", "is_gone", "is_woken", "out", "out_bytes", "write_high")
+
+    def __init__(self, intake: Intake, write_high: Count) -> None:
+        self.intake = intake
+        self.write_high: Count = write_high
+        # What was delivered and not written yet.
+        self.out: list[bytes] = []
+        self.out_bytes: Count = 0
+        # Nothing more can be written to it.
+        self.is_gone: Flag = False
+        # It will be called soon.
+        self.is_woken: Flag = False
+
+    def deliver(self, frame: Frame, settles: Flag) -> None:
+        """Write a frame to the client, soon."""
+        if settles:
+            self.intake.in_flight -= 1
+        if self.is_gone:
+            return
+        line = write_frame(frame) if settles else write_event(frame)
+        self.out.append(line)
+        self.out_bytes += len(line)
+        if self.out_bytes > self.write_high:
+            # So much at once must not wait: only the transport can tell that it is too much.
+            self.flush()
+        if not self.is_woken:
+            self.resume()
+
+    def flush(self) -> None:
+        """Write what was delivered."""
+        raise NotImplementedError
+
+    def resume(self) -> None:
+        """Go on with what was not handed in, soon."""
+        raise NotImplementedError
