@@ -1,7 +1,7 @@
 """What connects a node with the world: lines of JSON over Unix sockets, TCP, and standard input.
 
 `unix`, `tcp` and `stdio` are the adapters; `listening` is what the two for sockets have in common, `descriptors` what makes a transport of
-two pipes. `ndjson` is one client; `intake` is its way in, on credit; `cutting` makes lines of bytes, and `limits` says how much is too much.
+two pipes. `ndjson` is one client, whose ways in and out are in `bus.hot`, and `limits` says how much is too much.
 """
 
 from bandstand.bus.adapters.limits import Limits as Limits
