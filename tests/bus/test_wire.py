@@ -367,3 +367,19 @@ def test_every_frame_comes_back_as_it_was(frame: Frame) -> None:
     assert read_frame(written) == frame
     assert write_frame(read_frame(written)) == written
     assert json.loads(written)["metadata"]["id"] == frame.metadata.id
+
+
+class TestWholeNumbers:
+    @pytest.mark.parametrize("number", ["1e99999999999999999999", "1e500", "-1e500", "NaN", "Infinity"])
+    def test_a_number_that_is_none_makes_it_no_message(self, number: str) -> None:
+        metadata = '{"id":"a","timestamp":1,"timeout":1.5}'
+        line = f'{{"kind":"event","type":"A.B","data":{number},"metadata":{metadata}}}'
+        with pytest.raises(BadMessage):
+            read_frame(line.encode())
+
+    def test_whole_numbers_in_the_metadata_leave_the_data_as_it_came(self) -> None:
+        data = '{"a":1e22,"b":-0.0,"c":18014398509481985.5,"d":1e500}'
+        metadata = '{"id":"a","timestamp":1,"timeout":1000.0}'
+        frame = read_frame(f'{{"kind":"event","type":"A.B","data":{data},"metadata":{metadata}}}'.encode())
+        assert frame.metadata.timeout == 1000
+        assert bytes(frame.data) == data.encode()

@@ -57,7 +57,8 @@ class NodeConfig:
     def router_cap(self) -> int:
         """Slots for the router's mailbox: enough for whatever may be under way at once, so that it is never full.
 
-        A request has one slot at most, as itself or as its answer: whoever admits it reserves room for the answer. On the
-        other lane it has one at most for its deadline.
+        A request that is under way has one slot at most, as itself or as its answer: whoever admits it reserves room for the
+        answer. One that a deadline has ended may have left an answer behind, which is discarded before anything that was admitted
+        since has its turn: that is one slot more. On the other lane it has one at most for its deadline.
         """
-        return self.max_in_flight + 2 * self.max_inside + self.max_timers + 256
+        return 2 * (self.max_in_flight + self.max_inside + self.max_timers) + self.max_inside + 256

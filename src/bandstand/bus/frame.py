@@ -12,7 +12,7 @@ from typing import Annotated, Literal, TypeAlias, get_args
 
 from msgspec import Meta, Raw, Struct
 
-__all__ = ("KINDS", "LONGEST_DELAY_MS", "LONGEST_TIMEOUT_MS", "Frame", "Kind", "Metadata")
+__all__ = ("KINDS", "LONGEST_DELAY_MS", "LONGEST_TIMEOUT_MS", "Frame", "Kind", "Metadata", "TypeName")
 
 Kind: TypeAlias = Literal["command", "query", "event", "reply", "error"]
 """What a message is: a wish, a question, a fact, or the answer to one of the first two."""
@@ -25,6 +25,7 @@ LONGEST_TIMEOUT_MS = 86_400_000
 # A year and a day: a wheel can reckon with far more, but whoever asks for more has mistaken the unit.
 LONGEST_DELAY_MS = 366 * 86_400_000
 
+TypeName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200)]
 Id: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
@@ -47,7 +48,7 @@ class Frame(Struct, frozen=True, gc=False, kw_only=True):
     """A message with its data still encoded."""
 
     kind: Kind
-    type: Annotated[str, Meta(min_length=1, max_length=200)]
+    type: TypeName
     data: Raw = Raw(b"{}")
     metadata: Metadata
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
-from typing import Final
+from math import isfinite
+from typing import Final, NoReturn
 
 import msgspec
 
@@ -28,13 +29,24 @@ def with_whole_numbers(line: bytes) -> bytes:
     """The same JSON with every number that is whole as an integer.
 
     Raises:
-        ValueError: it is not JSON.
+        ValueError: it is not JSON, or has a number that is too large.
     """
-    return msgspec.json.encode(json.loads(line, parse_float=_number))
+    return msgspec.json.encode(json.loads(line, parse_float=_number, parse_constant=_refuse))
+
+
+def _refuse(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number of JSON's")
 
 
 def _number(text: str) -> int | float:
-    exact = Decimal(text)
+    try:
+        exact = Decimal(text)
+    except ArithmeticError:
+        # An exponent that no decimal can have.
+        _refuse(text)
     if exact.adjusted() < LONGEST and exact == exact.to_integral_value():
         return int(exact)
-    return float(text)
+    number = float(text)
+    if not isfinite(number):
+        _refuse(text)
+    return number

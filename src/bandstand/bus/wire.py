@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw, Struct
 
-from bandstand.bus.frame import KINDS, Frame
+from bandstand.bus.frame import KINDS, Frame, Kind, Metadata, TypeName
 from bandstand.bus.hot.lines import read_plain, write_frame
 from bandstand.bus.hot.nesting import is_deeper
 from bandstand.bus.numbers import DEEPEST, LONG
@@ -22,6 +22,15 @@ DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """All that decoding can raise over what a stranger has sent."""
 
 decode = msgspec.json.Decoder(Frame).decode
+
+
+class _Parts(Struct, kw_only=True):
+    """A frame whose metadata has not been read."""
+
+    kind: Kind
+    type: TypeName
+    data: Raw = Raw(b"{}")
+    metadata: Raw
 
 
 class _Skeleton(Struct):
@@ -79,11 +88,13 @@ def split_problem(error: Exception) -> tuple[str, str]:
 
 
 def _read_whole(line: bytes) -> Frame | None:
-    """Read a line once more, with whole numbers as integers: 1.0 is one, for JSON Schema."""
+    """Read a line once more, with whole numbers in its metadata as integers: 1.0 is one, for JSON Schema. The data stays as it came."""
     try:
-        return decode(with_whole_numbers(line))
+        parts = msgspec.json.decode(line, type=_Parts)
+        metadata = msgspec.json.decode(with_whole_numbers(bytes(parts.metadata)), type=Metadata)
     except (*DECODE_ERRORS, ValueError):
         return None
+    return Frame(kind=parts.kind, type=parts.type, data=parts.data.copy(), metadata=metadata)
 
 
 def _salvage_id(line: bytes) -> str | None:
