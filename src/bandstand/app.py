@@ -187,7 +187,9 @@ def run_node(serving: Serving, out: TextIO, err: TextIO) -> int:
     service = Service(
         load=load, adapters=adapters, is_batch=serving.is_batch, advice=None if quiet else advice
     )
-    return serve(service, out, io.StringIO() if serving.is_json else err)
+    # On a terminal there is no program that would read what is for programs.
+    is_seen = out.isatty() and not serving.is_json and not serving.is_batch
+    return serve(service, io.StringIO() if is_seen else out, io.StringIO() if serving.is_json else err)
 
 
 def _default(serving: Serving) -> Address | None:

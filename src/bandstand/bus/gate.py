@@ -6,11 +6,12 @@ is credit for it; a line that had to wait is told when there is some again, in t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw
 
+from bandstand.bus.contracts.messages import Event
 from bandstand.bus.faults import SCHEMA_ERROR, SHUTTING_DOWN
 from bandstand.bus.frame import Frame, Metadata
 from bandstand.bus.hot.entrance import Entrance
@@ -28,11 +29,10 @@ if TYPE_CHECKING:
 __all__ = ("Client", "Gate", "Lagged")
 
 
-class Lagged(Struct):
-    """The data of `Sys.Lagged`, which a client gets that did not keep up with its events."""
+class Lagged(Event, type="Sys.Lagged"):
+    """This connection did not keep up: so many events were not sent to it since the last one that was."""
 
-    missed: int
-    """How many events it has not got since the last one it did."""
+    missed: Annotated[int, Meta(ge=1)]
 
 
 class Client(Party):
@@ -196,7 +196,7 @@ class Gate(Entrance):
         ids = self._router.ids
         return Frame(
             kind="event",
-            type="Sys.Lagged",
+            type=Lagged.message_type,
             data=Raw(msgspec.json.encode(Lagged(missed))),
             metadata=Metadata(ids(), ids.last_ms),
         )

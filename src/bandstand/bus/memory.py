@@ -27,17 +27,17 @@ class Value(Struct, omit_defaults=True):
     """What lies under a key."""
 
     value: Json
-    """The value; null if there is none."""
-    found: bool = True
-    """False if there is none."""
+    found: Annotated[bool, Meta(description="False if there is no value; left out if there is one.")] = True
 
 
 class Keys(Struct, omit_defaults=True):
     """Keys, in their order."""
 
     keys: list[str]
-    more: bool = False
-    """Whether there are more of them: ask again with `after` set to the last."""
+    more: Annotated[
+        bool,
+        Meta(description="Whether there are more: ask again, with `after` as the last key. Left out if not."),
+    ] = False
 
 
 class Deleted(Struct):

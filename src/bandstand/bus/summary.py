@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from bandstand.bus.contracts.blueprint import Blueprint
+from bandstand.bus.contracts.messages import Event
 from bandstand.bus.frame import Frame, Metadata
 from bandstand.bus.hot.idmaker import IdMaker
 
@@ -27,8 +28,8 @@ class TimerSummary(Struct, rename="camel"):
     default_timeout: int
 
 
-class BootSummary(Struct):
-    """The data of `Sys.BootComplete`."""
+class BootSummary(Event, type="Sys.BootComplete"):
+    """The node has started: what it can do, who listens to what, and where it can be reached."""
 
     capabilities: list[CapabilitySummary]
     subscriptions: dict[str, list[str]]
@@ -55,7 +56,7 @@ def boot_frame(summary: BootSummary, ids: IdMaker) -> Frame:
     """The summary as an event."""
     return Frame(
         kind="event",
-        type="Sys.BootComplete",
+        type=BootSummary.message_type,
         data=Raw(msgspec.json.encode(summary)),
         metadata=Metadata(ids(), ids.last_ms),
     )

@@ -14,9 +14,10 @@ from bandstand.bus.contracts.describe import Description, describe
 from bandstand.bus.contracts.messages import Command, Event, Query
 from bandstand.bus.faults import ROUTING_ERROR, FaultAnswer
 from bandstand.bus.frame import KINDS, Frame, Kind
-from bandstand.bus.gate import Client
+from bandstand.bus.gate import Client, Lagged
 from bandstand.bus.hot.pending import Pending
 from bandstand.bus.seat import Seat, SeatState
+from bandstand.bus.summary import BootSummary
 from bandstand.bus.tap import Filter
 from bandstand.errors import Refused, StartFailed
 
@@ -157,6 +158,9 @@ class HealthTick(Event, type="Sys.HealthTick", rename="camel"):
 
 class Syscall(Capability):
     """Tells what this node can do, how it is and what it has done, and sends its events to whoever subscribes."""
+
+    # What the node itself says: declared here, so that it is described.
+    outbound = BootSummary | HealthTick | Lagged
 
     def __init__(self, backstage: Backstage) -> None:
         self._backstage = backstage
