@@ -117,9 +117,12 @@ def program_name() -> str:
 
 
 def _milliseconds(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:10]) <= 86_400_000):
+    from bandstand.bus.client.address import whole_number
+
+    number = whole_number(text, 1, 86_400_000)
+    if number is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no time: pass milliseconds, from 1 to 86400000")
-    return int(text)
+    return number
 
 
 # --- the command line -------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from bandstand.bus import (
     load_capabilities,
     serve,
 )
-from bandstand.bus.client.address import Address, default_address
+from bandstand.bus.client.address import Address, default_address, whole_number
 from bandstand.errors import InvalidArgument
 
 __all__ = ("EXTRAS", "Diagnosis", "Serving", "diagnose", "plug", "render", "run_node")
@@ -213,10 +213,13 @@ def _adapters(serving: Serving, default: Address | None) -> Sequence[Adapter]:
 
 
 def _tcp(host: str, port: str, *, is_public: bool) -> Adapter:
-    if not (port.isascii() and port.isdigit()):
-        raise InvalidArgument(f"{port!r} is no port: pass HOST:PORT, as 127.0.0.1:7777, or only a PORT")
+    number = whole_number(port, 0, 65535)
+    if number is None:
+        raise InvalidArgument(
+            f"{port!r} is no port: pass HOST:PORT, as 127.0.0.1:7777, or only a PORT, from 0 to 65535"
+        )
     try:
-        return TcpAdapter(host, int(port[:6]), is_public=is_public)
+        return TcpAdapter(host, number, is_public=is_public)
     except InvalidArgument as error:
         # Whoever reads this types options, not arguments.
         raise InvalidArgument(str(error).replace("is_public=True", "--public")) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import resource
 import socket
@@ -55,6 +56,14 @@ class TestEveryAdapter:
         adapter: Adapter = make().adapter
         assert adapter.can_produce
         assert adapter.is_flushed
+
+    def test_what_a_web_page_posts_is_not_carried_out(self, make: VenueMaker) -> None:
+        venue = make()
+        client = venue.client()
+        client.send(b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" + request(1))
+        refusal = client.line()
+        assert "no web server" in json.dumps(refusal)
+        assert venue.desk.admitted == []
 
     def test_requests_are_pipelined_and_answered_in_order(self, make: VenueMaker) -> None:
         client = make().client()

@@ -322,7 +322,7 @@ class TestServe:
         [
             (["--tcp", "0.0.0.0:1"], "others than this machine could connect.*--public"),
             (["--tcp", "x:y"], "'y' is no port: pass HOST:PORT"),
-            (["--tcp", "70000"], "pass an int from 0 to 65535"),
+            (["--tcp", "70000"], "is no port: pass HOST:PORT.* from 0 to 65535"),
             (["--unix", ""], "pass the name of a file"),
             (["a", "b"], "unrecognized arguments: b"),
         ],
@@ -476,7 +476,11 @@ class TestCall:
             ("Memory.Get --timeout soon", Exit.USAGE, "'soon' is no time"),
             ("Odd.Both", Exit.USAGE, "say --kind command or --kind query"),
             ("Memory.Gett", Exit.ROUTING, "there is no Memory.Gett here"),
-            ("Memory.Changed", Exit.ROUTING, "Memory.Changed is an event, which nobody handles"),
+            (
+                "Memory.Changed",
+                Exit.ROUTING,
+                "Memory.Changed is an event: only commands and queries are called",
+            ),
             ("Memory.Get --kind command", Exit.ROUTING, "Memory.Get is no command"),
             ("Memory.Get key=", Exit.SCHEMA, r"Expected `str` of length >= 1 (at $.data.key)"),
             ("Memory.Get kee=a", Exit.SCHEMA, "there is no field kee: did you mean key?"),

@@ -128,6 +128,7 @@ class Fanout:
         assert isinstance(answer, FaultAnswer)
         router.books.refused += 1
         fault = router.faults.make(answer.type, answer.message, request=said.frame, path=answer.path)
+        router.note(fault, "requester")
         said.origin.settle(fault, False)  # noqa: FBT003  # who asked for nothing has no credit to get back
 
     def _deliver(self, route: Route, delivery: Delivery) -> None:

@@ -72,7 +72,7 @@ class Client(Party):
         """Tell it how many events it has missed, if any."""
         if self.missed:
             missed, self.missed = self.missed, 0
-            self.line.deliver(self._gate.lagged(missed), settles=False)
+            self._gate.tell(self.line, self._gate.lagged(missed))
 
 
 class Gate(Entrance):
@@ -116,7 +116,7 @@ class Gate(Entrance):
         else:
             router.books.refused += 1
             said = f"{frame.type}: a {kind} is the node's to give: send a command, a query or an event"
-            line.deliver(router.faults.make(SCHEMA_ERROR, said, request=frame, path="$.kind"), settles=False)
+            self.tell(line, router.faults.make(SCHEMA_ERROR, said, request=frame, path="$.kind"))
         return True
 
     def refuse(self, line: Line, problem: BadMessage) -> None:
@@ -126,7 +126,7 @@ class Gate(Entrance):
         fault = router.faults.make(
             SCHEMA_ERROR, str(problem), request_id=problem.request_id, path=problem.path or None
         )
-        line.deliver(fault, settles=False)
+        self.tell(line, fault)
 
     def drained(self, line: Line) -> None:
         """A line can be written to again."""
@@ -181,10 +181,17 @@ class Gate(Entrance):
         if self._router.on_credit is not None:
             self._router.on_credit()
 
+    def tell(self, line: Line, frame: Frame, *, settles: bool = False) -> None:
+        """Say something to one client that is no answer of a capability: it passes the choke point too."""
+        self._router.note(frame, line.name)
+        line.deliver(frame, settles)
+
     def _turn_away(self, client: Party, frame: Frame) -> None:
         self._router.books.refused += 1
-        client.line.deliver(
-            self._router.faults.make(SHUTTING_DOWN, "the node is stopping", request=frame), settles=True
+        self.tell(
+            client.line,
+            self._router.faults.make(SHUTTING_DOWN, "the node is stopping", request=frame),
+            settles=True,
         )
 
     def count_lag(self) -> None:

@@ -207,7 +207,7 @@ def _call(function: object, where: str) -> object:
         pass
     try:
         return function()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise BadContract(f"{where} raised {type(error).__name__}: {error}") from error
 
 

@@ -21,7 +21,11 @@ __all__ = ("DECODE_ERRORS", "read_frame", "split_problem", "write_frame")
 DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """All that decoding can raise over what a stranger has sent."""
 
-decode = msgspec.json.Decoder(Frame).decode
+
+# Characters of what is said to be wrong.
+LONGEST_PROBLEM = 300
+
+_decode = msgspec.json.Decoder(Frame).decode
 
 
 class _Parts(Struct, kw_only=True):
@@ -37,9 +41,6 @@ class _Skeleton(Struct):
     """As much of a message as is needed to say whose error it was."""
 
     metadata: Raw = Raw(b"null")
-
-
-decode = msgspec.json.Decoder(Frame).decode
 
 
 class _SkeletonMetadata(Struct):
@@ -60,7 +61,7 @@ def read_frame(line: bytes) -> Frame:
         line.decode()
         if is_deeper(line, DEEPEST):
             raise RecursionError  # as the decoder would, only sooner
-        frame = decode(line)
+        frame = _decode(line)
     except DECODE_ERRORS as error:
         if is_about_fractions(error) and (whole := _read_whole(line)) is not None:
             return whole
@@ -81,6 +82,9 @@ def split_problem(error: Exception) -> tuple[str, str]:
     if isinstance(error, RecursionError):
         return f"nested too deeply: {DEEPEST} levels are the limit", ""
     problem, _, path = str(error).partition(" - at `")
+    if len(problem) > LONGEST_PROBLEM:
+        # It repeats what it refuses, which may be a megabyte.
+        problem = f"{problem[:LONGEST_PROBLEM]}…"
     if path:
         return problem, path.rstrip("`")
     # What is missing, or of the wrong kind, at the top of it.

@@ -167,6 +167,9 @@ class NdjsonLine(Outbox, asyncio.Protocol):
         except BaseException:  # the node has failed, not the client; but what it had said cannot be made good
             self.abort()
             raise
+        if self.intake.is_foreign:
+            self.close()
+            return
         self._is_blocked = not is_all and not self.intake.is_stopped
         if self._is_blocked:
             self._pause()

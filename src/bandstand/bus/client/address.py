@@ -16,7 +16,7 @@ from typing import final
 
 from bandstand.errors import InvalidArgument
 
-__all__ = ("Address", "default_address")
+__all__ = ("Address", "default_address", "whole_number")
 
 FORMS = "unix:PATH or tcp:HOST:PORT"
 
@@ -48,8 +48,9 @@ class Address:
                 host = host[1:-1]
             elif ":" in host:
                 host = ""
-            if host and port.isascii() and port.isdigit() and 1 <= int(port[:6]) <= 65535:
-                return cls(host=host, port=int(port))
+            number = whole_number(port, 1, 65535)
+            if host and number is not None:
+                return cls(host=host, port=number)
             raise InvalidArgument(
                 f"{text!r} is no address: after tcp: comes HOST:PORT, with a port from 1 to 65535"
             )
@@ -118,3 +119,11 @@ def default_address(environment: Mapping[str, str] | None = None) -> Address:
 
 def _last_resort() -> Path:
     return Path("/tmp", f"bandstand-{os.getuid()}")  # noqa: S108  # the directory is checked to be the user's own
+
+
+def whole_number(text: str, least: int, most: int) -> int | None:
+    """What somebody has typed for a number; None if it is none, or out of its bounds."""
+    if not (text.isascii() and text.isdigit()) or len(text.lstrip("0")) > len(str(most)):
+        return None
+    number = int(text)
+    return number if least <= number <= most else None

@@ -133,7 +133,10 @@ class Caller:
     def _connect(self) -> socket.socket:
         address = self._address
         if not address.path:
-            return socket.create_connection((address.host, address.port), self._timeout_s)
+            try:
+                return socket.create_connection((address.host, address.port), self._timeout_s)
+            except UnicodeError as error:
+                raise OSError(f"{address.host!r} is no name of a host: {error}") from None
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             made.settimeout(self._timeout_s)
@@ -147,7 +150,7 @@ class Caller:
         where = self._address
         if isinstance(error, (FileNotFoundError, ConnectionRefusedError)):
             raise ConnectionRefusedError(
-                f"nobody listens at {where}: start a node with `bandstand serve`, or say by BANDSTAND_BUS where one is"
+                f"nobody listens at {where}: start a node with `bandstand serve`, or say with --to or BANDSTAND_BUS where one is"
             ) from error
         if isinstance(error, TimeoutError):
             raise TimeoutError(f"no connection to {where} in {self._timeout_s:g} s") from error
@@ -198,6 +201,8 @@ def _raw(data: object) -> Raw:
         return Raw(msgspec.json.format(data, indent=-1))
     except DECODE_ERRORS as error:
         problem, _ = split_problem(error)
-        raise InvalidArgument(f"the data is no JSON: {problem}") from None
+        raise InvalidArgument(
+            f"the data is no JSON: {problem}; pass NAME=TEXT, as key=greeting, or all of the data as one JSON"
+        ) from None
     except (TypeError, ValueError, NotImplementedError) as error:
         raise InvalidArgument(f"the data cannot be written as JSON: {error}") from None

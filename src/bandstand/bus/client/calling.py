@@ -132,7 +132,7 @@ def _choose(wish: Call, described: Description, err: TextIO) -> MessageDescripti
         what = (
             f"no {wish.kind}"
             if wish.kind
-            else f"an {said[0].kind}, which nobody handles"
+            else f"an {said[0].kind}: only commands and queries are called"
             if said
             else "not handled"
         )

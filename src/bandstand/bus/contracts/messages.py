@@ -69,8 +69,12 @@ class Spoken(Struct, metaclass=SpokenMeta):
 
 
 # The metaclass is said again, here and below, so that type checkers let a class that derives from one of these be frozen.
-class Request(Spoken, Generic[Reply_co], metaclass=SpokenMeta):
-    """What is owed an answer: a `Command` or a `Query`."""
+class Request(Spoken, Generic[Reply_co], metaclass=SpokenMeta, forbid_unknown_fields=True):
+    """What is owed an answer: a `Command` or a `Query`.
+
+    A field that it does not have is refused: who misspells an optional one is told, and does not get something else. (Events tolerate
+    fields that nobody knows, so that those who say them may come to say more.) `forbid_unknown_fields=False` in a class says otherwise.
+    """
 
 
 class Command(Request[Reply_co], Generic[Reply_co], metaclass=SpokenMeta):

@@ -3,6 +3,8 @@ from bandstand.bus.hot.cutting cimport Cutter
 from bandstand.bus.hot.fields cimport kind_of
 from bandstand.bus.hot.lines cimport read_plain
 
+cdef tuple HTTP
+
 @cython.final
 cdef class Intake:
     cdef object _line
@@ -12,6 +14,7 @@ cdef class Intake:
     cdef object _read
     cdef public Py_ssize_t in_flight
     cdef readonly bint is_stopped
+    cdef readonly bint is_foreign
     cdef object _held
     cdef list _batch
     cdef Py_ssize_t _at

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from bandstand.bus.frame import Frame
     from bandstand.bus.ports import Ingress, Line
 
+# What a request of HTTP's begins with.
+HTTP = (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"DELETE ", b"OPTIONS ", b"PATCH ", b"TRACE ", b"CONNECT ")
+
 Count: TypeAlias = int
 Flag: TypeAlias = bool
 
@@ -32,7 +35,8 @@ Flag: TypeAlias = bool
 class Intake:
     """The way in of one line.
 
-    `in_flight` is how many of its requests have no answer yet; `is_stopped`, whether nothing more is taken in.
+    `in_flight` is how many of its requests have no answer yet; `is_stopped`, whether nothing more is taken in;
+    `is_foreign`, whether it has turned out that the client speaks something else.
 
     Args:
         line: whose.
@@ -52,6 +56,7 @@ class Intake:
         "_read",
         "_window",
         "in_flight",
+        "is_foreign",
         "is_stopped",
         "line_bytes",
     )
@@ -66,6 +71,7 @@ class Intake:
         self._read = read
         self.in_flight: Count = 0
         self.is_stopped: Flag = False
+        self.is_foreign: Flag = False
         # What was read, in the order in which it is handed in: the message that there was no room for, the lines that were
         # cut already, from `_at` on, and the bytes that were not.
         self._held: Frame | None = None
@@ -131,6 +137,14 @@ class Intake:
     def _read_closely(self, text: bytes) -> Frame | None:
         """Read a line that is not plainly a message; None if it is none."""
         if not text or text.isspace():
+            return None
+        if text.startswith(HTTP):
+            # A web page has had its browser post something to a port of this machine. What follows is not meant for us.
+            self.is_foreign = True
+            self._ingress.refuse(
+                self._line, BadMessage.of("not a message: this is no web server; the connection is closed")
+            )
+            self.stop()
             return None
         try:
             if text is OVERLONG:
