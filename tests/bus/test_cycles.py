@@ -82,8 +82,8 @@ class C(Link):
     ("way", "words"),
     [
         (["A"], "A (A.Go) asks A (A.Go)"),
-        (["B", "A"], "A (A.Go) asks B (B.Go) asks A (A.Go)"),
-        (["B", "C", "B"], "B (B.Go) asks C (C.Go) asks B (B.Go)"),
+        (["B", "A"], "B (B.Go) asks A (A.Go) asks B (B.Go)"),
+        (["B", "C", "B"], "C (C.Go) asks B (B.Go) asks C (C.Go)"),
     ],
 )
 def test_who_would_wait_for_itself_is_told_the_way(way: list[str], words: str) -> None:

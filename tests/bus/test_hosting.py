@@ -124,8 +124,11 @@ class TestAnswers:
             for client in (first, second):
                 client.query("Cast.Echo", {"text": client.name}, name="same")
             await stage.settle()
-            show.puppet.reply("same", "1")
-            show.puppet.reply("same", "2")
+            # The second has another name for the worker: so it can tell them apart, and answer in any order.
+            names = [message.metadata.id for message in show.puppet.posted if message.metadata is not None]
+            assert names[0] == "same" != names[1]
+            show.puppet.reply(names[1], "2")
+            show.puppet.reply(names[0], "1")
             await stage.settle()
             assert (first.reply("same")["text"], second.reply("same")["text"]) == ("1", "2")
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
 
+from bandstand.bus import Capability, Command, Frame, MemoryLog, Node
 from bandstand.bus.client.address import Address, whole_number
 from bandstand.bus.client.caller import Caller
 from bandstand.bus.loading import load_capabilities
-from bandstand.bus.memory import Memory
+from bandstand.bus.memory import Changed, Get, Memory
 from bandstand.bus.wire import read_frame
-from bandstand.errors import BadContract, BadMessage
-from tests.bus.cast import Player
+from bandstand.errors import BadContract, BadMessage, LoopClosed
+from tests.bus.cast import Do, Player
 from tests.bus.stage import Stage, staged
+from tests.core.stage import Boom
 
 
 class TestFieldsThatNobodyKnows:
@@ -87,3 +90,134 @@ class TestCommandLine:
         file.write_text("def capabilities():\n    raise SystemExit(3)\n")
         with pytest.raises(BadContract, match="SystemExit"):
             load_capabilities(f"{file}:capabilities")
+
+
+class Slow(Capability):
+    """Waits for a word."""
+
+    mailbox_cap = 8
+    timeout_ms = 500
+
+    def do(self, msg: Do) -> None:
+        if msg.what == "boom":
+            raise Boom
+
+
+class TestSeats:
+    @pytest.mark.guarantee("G80")
+    @staged(Slow)
+    async def test_a_mailbox_full_of_what_has_expired_holds_up_nobody(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.command("Cast.Do", {"what": "boom"})
+        for _ in range(16):
+            client.command("Cast.Do", {"what": ""})
+        await stage.wait(1500)
+        asked = client.command("Cast.Do", {"what": ""})
+        await stage.settle()
+        client.reply(asked)
+
+    @staged(Memory)
+    async def test_a_connection_that_is_gone_does_not_listen(self, stage: Stage) -> None:
+        client, other = stage.connect(), stage.connect()
+        inner = {
+            "kind": "command",
+            "type": "Syscall.Subscribe",
+            "data": {"types": ["*"]},
+            "metadata": {"id": "later", "timestamp": 0},
+        }
+        client.command("Timer.Schedule", {"delay": 10, "message": inner})
+        await stage.settle()
+        client.close()
+        await stage.wait(20)
+        other.command("Memory.Set", {"key": "a", "value": 1})
+        await stage.settle()
+        assert client.events("Memory.Changed") == []
+
+    @staged(Memory)
+    async def test_a_connection_listens_to_so_many_types_and_no_more(self, stage: Stage) -> None:
+        client = stage.connect()
+        asked = [
+            client.command("Syscall.Subscribe", {"types": [f"A{turn}.B{n}" for n in range(600)]})
+            for turn in range(2)
+        ]
+        await stage.settle()
+        assert len(client.reply(asked[0])["types"]) == 600
+        client.fault(asked[1], "Sys.Refused")
+
+
+class Left(Command[None], type="Left.Go"):
+    """Ask the other."""
+
+
+class Right(Command[None], type="Right.Go"):
+    """Ask the other."""
+
+
+class LeftSide(Capability):
+    """Asks the right one."""
+
+    id = "Left"
+    outbound = Right
+
+    async def go(self, _msg: Left) -> None:
+        await asyncio.sleep(0.01)
+        await self.bus.ask(Right())
+
+
+class RightSide(Capability):
+    """Asks the left one."""
+
+    id = "Right"
+    outbound = Left
+
+    async def go(self, _msg: Right) -> None:
+        await asyncio.sleep(0.01)
+        await self.bus.ask(Left())
+
+
+class Early(Capability):
+    """Says something before it has started."""
+
+    outbound = Do | Get
+
+    async def on_start(self) -> None:
+        self.found = await self.bus.ask(Get(key="a"))
+        self.bus.send_later(Do("later"), 10)
+
+    def do(self, msg: Do) -> None:
+        pass
+
+
+class TestLife:
+    @pytest.mark.guarantee("G90")
+    @staged(LeftSide, RightSide)
+    async def test_two_that_ask_each_other_over_different_requests_are_told(self, stage: Stage) -> None:
+        client = stage.connect()
+        asked = [client.command("Left.Go"), client.command("Right.Go")]
+        await stage.wait(100)
+        told = [client.answer(name) for name in asked]
+        assert all(answer.type == "Sys.ActorCrash" for answer in told)
+        assert any(b"Sys.Cycle" in bytes(answer.data) for answer in told)
+
+    @staged(Memory, Early)
+    async def test_what_is_said_at_the_start_goes_to_whom_it_is_for(self, stage: Stage) -> None:
+        await stage.wait(20)
+        assert (await stage.health("Early")).handled == 1
+
+    def test_a_node_that_does_not_run_says_so(self) -> None:
+        with pytest.raises(LoopClosed, match="has not started"):
+            Node([Memory]).bus.emit(Changed(key="a"))
+
+    @pytest.mark.guarantee("G80")
+    @staged(Memory)
+    async def test_a_log_that_cannot_be_read_is_told_and_costs_nothing(self, stage: Stage) -> None:
+        class Broken(MemoryLog):
+            def recent(self, limit: int) -> tuple[Frame, ...]:
+                raise OSError("disk")
+
+        client = stage.connect()
+        stage.node._router.log = Broken()  # pyright: ignore[reportPrivateUsage]  # the stage has no door for it
+        asked = client.query("Syscall.Recent")
+        await stage.settle()
+        assert "disk" in client.fault(asked, "Sys.Refused").message
+        assert (await stage.health("Syscall")).crashes == 0

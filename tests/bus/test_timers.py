@@ -13,7 +13,7 @@ from msgspec import Raw
 from bandstand.bus.frame import Metadata
 from bandstand.bus.timer import Cancel, Inner, Schedule
 from bandstand.errors import RequestFailed
-from tests.bus.cast import Player, told, watch
+from tests.bus.cast import Do, Player, told, watch
 from tests.bus.stage import ScriptedLine, Stage, play, staged
 
 pytestmark = [pytest.mark.spec("C7"), pytest.mark.guarantee("G84")]
@@ -159,11 +159,21 @@ class TestChecked:
 
         play(act, Player)
 
-    @staged(Player, max_timers=2)
+    @staged(Player, max_timers=8)
+    async def test_what_one_client_schedules_leaves_something_for_others(self, stage: Stage) -> None:
+        client, other = stage.connect(), stage.connect()
+        asked = [schedule(client, 10, message()) for _ in range(3)]
+        fair = schedule(other, 10, message())
+        await stage.settle()
+        client.reply(asked[1])
+        client.fault(asked[2], "Sys.Overloaded")
+        other.reply(fair)
+        assert stage.bus.send_later(Do(""), 10)
+
+    @staged(Player, max_timers=1)
     async def test_no_more_than_may_be_are_scheduled(self, stage: Stage) -> None:
         client = stage.connect()
-        for _ in range(2):
-            schedule(client, 10, message("command", "Cast.Wait", {"ms": 100}))
+        schedule(client, 10, message("command", "Cast.Wait", {"ms": 100}))
         asked = schedule(client, 10, message())
         await stage.settle()
         assert client.fault(asked, "Sys.Overloaded").retryable

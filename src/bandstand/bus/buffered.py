@@ -75,6 +75,11 @@ class BufferedWorker(Listeners):
         return not self._is_busy
 
     @property
+    def backlog(self) -> int:
+        """How many messages wait for it: past the capability's `mailbox_cap` it is given no more."""
+        return len(self._mailbox)
+
+    @property
     def is_terminated(self) -> bool:
         """Whether it has ended, and takes nothing any more."""
         return self._is_terminated

@@ -31,13 +31,16 @@ class Company:
         self._router = router
         self._ward = ward
 
-    async def start(self, blueprints: Sequence[Blueprint]) -> list[Seat]:
+    def seat(self, blueprints: Sequence[Blueprint]) -> list[Seat]:
+        """Give each of them its place. What is said to one that has not started yet waits for it."""
+        return [Seat(self._router, self._ward, blueprint) for blueprint in blueprints]
+
+    async def start(self, seats: Sequence[Seat]) -> None:
         """Start them, in their order, and wait until each of them has.
 
         Raises:
             StartFailed: one has not.
         """
-        seats: list[Seat] = []
         starting: dict[Seat, asyncio.Future[None]] = {}
 
         def settled(seat: Seat) -> None:
@@ -46,11 +49,7 @@ class Company:
                 future.set_result(None)
 
         self._ward.on_settled = settled
-        for blueprint in blueprints:
-            seat = Seat(self._router, self._ward, blueprint)
-            # Known to the router before it starts: it may end at once.
-            self._router.seats[seat.id] = seat
-            seats.append(seat)
+        for seat in seats:
             starting[seat] = asyncio.get_running_loop().create_future()
             seat.launch()
         for seat in seats:
@@ -58,7 +57,6 @@ class Company:
                 await starting[seat]
             if seat.state is not SeatState.RUNNING:
                 raise StartFailed(f"capability {seat.id} did not start: {seat.last_fault}")
-        return seats
 
     async def stop(self) -> None:
         """Stop the capabilities, the last first; each has its supervisor's patience, and then it is killed."""

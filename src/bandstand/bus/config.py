@@ -28,7 +28,7 @@ class NodeConfig:
     max_inside: int = 8192
     """How many requests of capabilities may be under way, and how many events of theirs may wait to be routed."""
     max_timers: int = 10_000
-    """How many messages may be scheduled."""
+    """How many messages may be scheduled by clients, a quarter of them by one; and as many by capabilities."""
     mailbox_cap: int = 1024
     """How many messages may wait for a capability, if its contract does not say."""
     health_ms: int = 10_000
@@ -57,8 +57,7 @@ class NodeConfig:
     def router_cap(self) -> int:
         """Slots for the router's mailbox: enough for whatever may be under way at once, so that it is never full.
 
-        A request that is under way has one slot at most, as itself or as its answer: whoever admits it reserves room for the
-        answer. One that a deadline has ended may have left an answer behind, which is discarded before anything that was admitted
-        since has its turn: that is one slot more. On the other lane it has one at most for its deadline.
+        A request has one slot at most, as itself or as its answer: whoever admits it reserves room for the answer, and has its credit
+        back only when the slot is free. On the other lane it has one at most for its deadline.
         """
-        return 2 * (self.max_in_flight + self.max_inside + self.max_timers) + self.max_inside + 256
+        return self.max_in_flight + 2 * self.max_inside + 2 * self.max_timers + 256

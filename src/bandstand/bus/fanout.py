@@ -136,9 +136,11 @@ class Fanout:
         actor = seat.actor
         if actor is not None and not seat.held and router.loop.try_send(actor, delivery):
             router.books.deliveries += 1
+            seat.events_sent += 1
             return
         if seat.state is not SeatState.UNHEALTHY and router.must_hold(seat) and seat.has_room():
             router.books.deliveries += 1
+            seat.events_sent += 1
             seat.held.append(delivery)
             return
         router.books.dead_letters += 1

@@ -18,6 +18,7 @@ from bandstand.bus.hot.pending import Delivery, Pending
 from bandstand.bus.numbers import DONE
 from bandstand.bus.outlet import Outlet
 from bandstand.bus.performers import Function, Methods, Performer
+from bandstand.bus.wire import DECODE_ERRORS
 from bandstand.bus.worker import worker_of
 from bandstand.errors import BadContract, OutboundFault, Refused
 
@@ -80,10 +81,10 @@ class WorkerHost:
         self._worker = worker
         self._outlet = Outlet(seat.router, seat)
         self._is_over = False
-        # What it was given and has not answered, by id. Two clients may use the same one: the older is answered first.
-        self._waiting: dict[str, list[Pending]] = {}
+        # What it was given and has not answered, by the id that it knows it by.
+        self._waiting: dict[str, Pending] = {}
         self._sweep_at = SWEEP
-        # The last messages it was given, by id: what it says follows from one of them.
+        # The last messages it was given, likewise: what it says follows from one of them.
         self._known: dict[str, Pending | Delivery] = {}
 
     handlers = None
@@ -94,9 +95,9 @@ class WorkerHost:
 
     @property
     def is_busy(self) -> bool:
-        """Whether it owes an answer."""
+        """Whether it owes an answer, or says itself that it is at something."""
         self._sweep()
-        return bool(self._waiting)
+        return bool(self._waiting) or getattr(self._worker, "is_idle", True) is False
 
     def start(self) -> Awaitable[None] | None:
         """Listen to it."""
@@ -105,26 +106,48 @@ class WorkerHost:
         return None
 
     def perform(self, item: Pending | Delivery) -> Coroutine[Any, Any, None] | None:
-        """Hand over the message."""
-        seat, frame = self._seat, item.frame
-        self._known[frame.metadata.id] = item
+        """Hand over the message, unless as much waits for it as may."""
+        seat, frame, metadata = self._seat, item.frame, item.frame.metadata
+        seat.at_hand = None
+        if self._is_full(item):
+            seat.turn_away(item)
+            return None
+        if metadata.id in self._known:
+            # Another message with this id was given to it, and what it says about that one may still come: this one gets another
+            # name, of which nobody but the worker hears.
+            metadata = msgspec.structs.replace(metadata, id=seat.router.ids())
+        self._known[metadata.id] = item
         if len(self._known) > KNOWN:
             del self._known[next(iter(self._known))]
         if type(item) is Pending:
-            if len(self._waiting) >= self._sweep_at:
-                self._sweep()
-            self._waiting.setdefault(frame.metadata.id, []).append(item)
-        self._worker.post_message(
-            Message(kind=frame.kind, type=frame.type, data=item.payload, metadata=frame.metadata)
-        )
-        seat.at_hand = None
+            self._waiting[metadata.id] = item
+        try:
+            self._worker.post_message(
+                Message(kind=frame.kind, type=frame.type, data=item.payload, metadata=metadata)
+            )
+        except BaseException:
+            # What it was at is answered with the reason why it has failed.
+            self._waiting.pop(metadata.id, None)
+            seat.at_hand = item
+            raise
         return None
 
+    def _is_full(self, item: Pending | Delivery) -> bool:
+        if type(item) is Pending and len(self._waiting) >= self._sweep_at:
+            self._sweep()
+        waiting: object = getattr(self._worker, "backlog", 0)
+        return len(self._waiting) >= self._seat.cap or (
+            isinstance(waiting, int) and waiting >= self._seat.cap
+        )
+
     def hear(self, frame: Frame) -> bool:
-        """Post the answer to a request of the Worker's own; False if it has ended."""
+        """Post the answer to a request of the Worker's own; False if it has ended, or the data has what Python does not."""
         if self._is_over:
             return False
-        data = msgspec.json.decode(frame.data)
+        try:
+            data = msgspec.json.decode(frame.data)
+        except DECODE_ERRORS:
+            return False
         try:
             self._worker.post_message(
                 Message(kind=frame.kind, type=frame.type, data=data, metadata=frame.metadata)
@@ -160,11 +183,10 @@ class WorkerHost:
     def _cause(self, causation: str | None) -> Pending | None:
         """The request that something follows from, if it has not been answered."""
         if causation is not None:
-            waiting = self._waiting.get(causation)
-            return waiting[0] if waiting else None
+            return self._waiting.get(causation)
         # What does not say what it follows from can only be about the one request there is.
         self._sweep()
-        return next(iter(self._waiting.values()))[0] if len(self._waiting) == 1 else None
+        return next(iter(self._waiting.values())) if len(self._waiting) == 1 else None
 
     def _answer(self, item: Pending | None, kind: Kind, type_name: str, raw: Raw) -> None:
         seat = self._seat
@@ -178,14 +200,14 @@ class WorkerHost:
         seat.answer(item, kind, type_name, raw)
 
     def _forget(self, item: Pending) -> None:
-        waiting = self._waiting[item.frame.metadata.id]
-        waiting.remove(item)
-        if not waiting:
-            del self._waiting[item.frame.metadata.id]
+        # Nearly always under its own id, and else under the one that it was given.
+        name = item.frame.metadata.id
+        if self._waiting.get(name) is not item:
+            name = next(key for key, each in self._waiting.items() if each is item)
+        del self._waiting[name]
 
     def _sweep(self) -> None:
-        kept = {key: [item for item in items if item.stage != DONE] for key, items in self._waiting.items()}
-        self._waiting = {key: items for key, items in kept.items() if items}
+        self._waiting = {key: item for key, item in self._waiting.items() if item.stage != DONE}
         self._sweep_at = max(SWEEP, 2 * len(self._waiting))
 
     # -- its end -----------------------------------------------------------------------------------------------------------
@@ -216,7 +238,7 @@ class WorkerHost:
 
     def owed(self) -> Sequence[Pending]:
         """What it was given and has not answered."""
-        return [item for items in self._waiting.values() for item in items]
+        return list(self._waiting.values())
 
     def terminate(self) -> None:
         """Terminate it; what it has not answered, the router does."""

@@ -193,11 +193,14 @@ class Node:
         self._phase = "BUILD"
         index = Index.build(blueprints)
         self._backstage.blueprints = blueprints
-        self._phase = "SPAWN"
-        seats = await self._company.start(blueprints)
-        self._phase = "ATTACH"
+        # Before anybody starts: what a capability says while it does goes to whom it is for.
+        seats = self._company.seat(blueprints)
         self._router.seat_all(index, seats)
         self._fanout.seat_all()
+        self._phase = "SPAWN"
+        self._router.is_running = True
+        await self._company.start(seats)
+        self._phase = "ATTACH"
         self._pulse.begin()
         self._phase = "ADAPT"
         for adapter in self._adapters:
@@ -229,6 +232,7 @@ class Node:
             self._router.dismiss_all()
             await self._company.stop()
         finally:
+            self._router.is_running = False
             try:
                 for adapter in self._started:
                     await adapter.close(self._config.flush_ms / 1000)

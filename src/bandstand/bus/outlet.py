@@ -21,7 +21,7 @@ from bandstand.bus.frame import LONGEST_DELAY_MS, LONGEST_TIMEOUT_MS, Frame, Kin
 from bandstand.bus.hot.pending import Delivery, Pending
 from bandstand.bus.lineage import AT_HAND
 from bandstand.bus.origin import NOBODY, Origin
-from bandstand.errors import InvalidArgument, MailboxFull, OutboundFault, Refused, RequestFailed
+from bandstand.errors import InvalidArgument, LoopClosed, MailboxFull, OutboundFault, Refused, RequestFailed
 
 if TYPE_CHECKING:
     from msgspec import Raw
@@ -76,6 +76,7 @@ class Outlet:
         Raises:
             OutboundFault: the contract does not name it, or a field has a value that its type does not allow.
             MailboxFull: more events wait to be routed than the node allows.
+            LoopClosed: the node has not started, or has stopped.
         """
         kind, type_name = self._named(event, "event", Event)
         self.publish(type_name, self._write(kind, type_name, event))
@@ -197,12 +198,20 @@ class Outlet:
                 f"{pending.purse.used} requests of capabilities are under way, and the node allows {pending.purse.limit}",
                 request=pending.frame,
             )
+        waiting = (
+            None if pending.parent is None or pending.parent.route is None else pending.parent.route.seat
+        )
+        if waiting is not None:
+            waiting.awaits = pending
         try:
             return await asker.future
         except asyncio.CancelledError:
             # Nobody waits any more: if it has not begun, it never does.
             self._router.withdraw(pending)
             raise
+        finally:
+            if waiting is not None:
+                waiting.awaits = None
 
     def _request(
         self, kind: Kind, type_name: str, data: Raw, timeout_ms: int | None, origin: Origin
@@ -217,6 +226,8 @@ class Outlet:
         return Pending(origin, frame, self._router.inside, False, parent)  # noqa: FBT003  # by position: it is hot
 
     def _frame(self, kind: Kind, type_name: str, data: Raw, timeout_ms: int | None) -> Frame:
+        if not self._router.is_running:
+            raise LoopClosed(f"{type_name} was not said: the node has not started, or has stopped")
         item = self.at_hand
         causation = correlation = None
         if item is not None:

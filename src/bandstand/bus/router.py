@@ -72,6 +72,7 @@ class Router(Switch):
         self.seats: dict[str, Seat] = {}
         self.index: Index | None = None
         self.is_draining = False
+        self.is_running = False
         self.schedule: Schedule | None = None
         self.check_event: Callable[[Frame, str], None] | None = None
         self.handlers: dict[type, Callable[[Any], None]] = {}
@@ -195,23 +196,27 @@ class Router(Switch):
 
     def closes_circle(self, pending: Pending) -> bool:
         """Whether a request would wait for a capability that waits for it; then it fails, with the way in words."""
-        route = pending.route
+        route, parent = pending.route, pending.parent
         assert route is not None
-        way = [f"{route.seat.id} ({pending.frame.type})"]
-        above = pending.parent
-        # Up the chain of those that wait: each is at hand in its capability as long as its handler has not ended.
-        while above is not None and above.route is not None and above.route.seat.at_hand is above:
-            way.append(f"{above.route.seat.id} ({above.frame.type})")
-            if above.route.seat is route.seat:
-                self.fail(
-                    pending,
-                    CYCLE,
-                    f"a capability would wait for one that waits for it: {' asks '.join(reversed(way))}",
-                    capability=route.seat.id,
-                )
-                return True
-            above = above.parent if isinstance(above, Pending) else None
-        return False
+        assert parent is not None
+        assert parent.route is not None
+        asker = parent.route.seat
+        way = [f"{asker.id} ({parent.frame.type})", f"{route.seat.id} ({pending.frame.type})"]
+        # From the one that is asked to what its handler waits for, and so on: at most one at a time for each capability.
+        seat, steps = route.seat, len(self.seats)
+        while seat is not asker and steps:
+            awaited = seat.awaits
+            if awaited is None or awaited.route is None or awaited.stage == DONE:
+                return False
+            seat, steps = awaited.route.seat, steps - 1
+            way.append(f"{seat.id} ({awaited.frame.type})")
+        self.fail(
+            pending,
+            CYCLE,
+            f"a capability would wait for one that waits for it: {' asks '.join(way)}",
+            capability=route.seat.id,
+        )
+        return True
 
     def _lost(self, frame: Frame) -> str:
         near = self.index.nearest(frame.kind, frame.type) if self.index is not None else ()
@@ -244,6 +249,15 @@ class Router(Switch):
             self.sink(frame)
         else:
             self.books.unclaimed += 1
+
+    def complain(self, pending: Pending, error: Exception) -> None:
+        """Whoever asked for it has failed to take the answer."""
+        logger.error(
+            "the answer to %s could not be delivered to %r",
+            pending.frame.type,
+            pending.origin,
+            exc_info=error,
+        )
 
     def count_failure(self, type_name: str) -> None:
         """It has ended with an error."""

@@ -8,7 +8,7 @@ from bandstand.bus.faults import OVERLOADED, FaultAnswer
 from bandstand.bus.frame import Frame, Metadata
 from bandstand.bus.hot.pending import Pending
 from bandstand.bus.hot.purse import Purse
-from bandstand.bus.origin import Origin
+from bandstand.bus.origin import NOBODY, Origin
 from bandstand.errors import Refused
 
 if TYPE_CHECKING:
@@ -19,12 +19,19 @@ if TYPE_CHECKING:
 __all__ = ("Due", "Schedule", "inherit")
 
 
+# A client may have one part in so many of what all clients may have scheduled.
+SHARE = 4
+# Bytes of data that may be scheduled, all together.
+MOST_BYTES = 64 << 20
+
+
 class Due:
     """A scheduled message, while it waits and when its time has come."""
 
-    __slots__ = ("frame", "id", "origin", "timer")
+    __slots__ = ("frame", "id", "origin", "purse", "timer")
 
-    def __init__(self, timer_id: str, origin: Origin, frame: Frame) -> None:
+    def __init__(self, timer_id: str, origin: Origin, frame: Frame, purse: Purse) -> None:
+        self.purse = purse
         self.id = timer_id
         self.origin = origin
         self.frame = frame
@@ -34,13 +41,17 @@ class Due:
 class Schedule:
     """All that is scheduled on a node."""
 
-    __slots__ = ("_due", "_purse", "_router")
+    __slots__ = ("_bytes", "_clients", "_due", "_inside", "_router", "_shares")
 
     def __init__(self, router: Router) -> None:
         self._router = router
         self._due: dict[str, Due] = {}
-        # It is paid for from when it is scheduled until its answer has gone out.
-        self._purse = Purse(router.config.max_timers)
+        # It is paid for from when it is scheduled until its answer has gone out. What clients schedule takes nothing from
+        # capabilities, and what one client schedules leaves something for the others.
+        self._clients = Purse(router.config.max_timers)
+        self._inside = Purse(router.config.max_timers)
+        self._shares: dict[Origin, int] = {}
+        self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._due)
@@ -56,13 +67,19 @@ class Schedule:
         """
         router = self._router
         router.check(frame, path)
-        purse = self._purse
-        if purse.used >= purse.limit:
-            raise Refused(
-                FaultAnswer(OVERLOADED, f"{purse.used} messages are scheduled, and the node allows no more")
-            )
+        purse = self._inside if origin is NOBODY else self._clients
+        share = purse.limit if origin is NOBODY else max(1, purse.limit // SHARE)
+        size = len(frame.data)
+        if (
+            purse.used >= purse.limit
+            or self._shares.get(origin, 0) >= share
+            or self._bytes + size > MOST_BYTES
+        ):
+            raise Refused(FaultAnswer(OVERLOADED, "as much is scheduled as the node allows; try again later"))
         purse.used += 1
-        due = Due(router.ids(), origin, frame)
+        self._bytes += size
+        self._shares[origin] = self._shares.get(origin, 0) + 1
+        due = Due(router.ids(), origin, frame, purse)
         due.timer = router.loop.send_after(router.actor, delay_ms, due)
         self._due[due.id] = due
         router.books.timers_scheduled += 1
@@ -75,9 +92,16 @@ class Schedule:
             return False
         if due.timer is not None:
             self._router.loop.cancel_timer(due.timer)
-        self._purse.used -= 1
+        self._give_back(due)
         self._router.books.timers_cancelled += 1
         return True
+
+    def _give_back(self, due: Due) -> None:
+        due.purse.used -= 1
+        self._bytes -= len(due.frame.data)
+        left = self._shares.pop(due.origin) - 1
+        if left:
+            self._shares[due.origin] = left
 
     def cancel_all(self) -> None:
         """The node stops: what is scheduled is not sent any more."""
@@ -91,12 +115,12 @@ class Schedule:
             # It was cancelled when it was on its way already.
             return
         router.books.timers_fired += 1
-        self._purse.used -= 1
+        self._give_back(due)
         frame = stamped(due.frame, router.ids)
         if frame.kind == "event":
             router.fan_out(frame)
             return
-        router.submit(Pending(due.origin, frame, self._purse, False))  # noqa: FBT003  # by position, as elsewhere
+        router.submit(Pending(due.origin, frame, due.purse, False))  # noqa: FBT003  # by position, as elsewhere
 
 
 def inherit(frame: Frame, parent: Metadata) -> Frame:

@@ -15,6 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from bandstand.bus.contracts.blueprint import Blueprint
+from bandstand.bus.faults import OVERLOADED
 from bandstand.bus.hosting import performer_of
 from bandstand.bus.hot.pending import Delivery, Pending
 from bandstand.bus.hot.route import Route
@@ -24,7 +25,7 @@ from bandstand.bus.performers import Performer
 from bandstand.bus.speaker import Speaker
 from bandstand.core import ActorId, Context
 from bandstand.core.lowlevel import end_actor, set_epilogue
-from bandstand.errors import Refused
+from bandstand.errors import ActorFailed, Refused
 from bandstand.supervise import ChildSpec, Mailbox, Supervisor, SupervisorSpec, spawn_supervisor
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Seat(Speaker):
         "_left",
         "_performer",
         "_ward",
+        "awaits",
         "crashes",
         "last_fault",
         "restarts",
@@ -81,6 +83,8 @@ class Seat(Speaker):
         self.supervisor: Supervisor | None = None
         self.task: asyncio.Task[Any] | None = None
         """The task that runs the coroutine of the message at hand."""
+        self.awaits: Pending | None = None
+        """The request that the handler at hand waits for."""
         self._performer: Performer | None = None
         # Whose performer that is; and what those have left behind of whose end the router has not heard yet.
         self._incarnation: ActorId | None = None
@@ -174,7 +178,7 @@ class Seat(Speaker):
 
     def _vacate(self) -> list[Pending | Delivery]:
         owed: list[Pending | Delivery] = [] if self.at_hand is None else [self.at_hand]
-        self.at_hand = self.actor = self.sync_item = self.task = self._incarnation = None
+        self.at_hand = self.actor = self.sync_item = self.task = self.awaits = self._incarnation = None
         self.handlers = None
         performer, self._performer = self._performer, None
         if performer is not None:
@@ -198,6 +202,20 @@ class Seat(Speaker):
     def is_under(self, actor: ActorId) -> bool:
         """Whether this actor is its supervisor."""
         return self.supervisor is not None and self.supervisor.actor == actor
+
+    @property
+    def cap(self) -> int:
+        """How many messages may wait for it."""
+        return self._cap
+
+    def turn_away(self, item: Pending | Delivery) -> None:
+        """As much waits for it as may, and this is more."""
+        router = self._router
+        if isinstance(item, Pending):
+            said = f"as many messages wait for {self.id} as may; try again later"
+            router.answer(item, router.faults.make(OVERLOADED, said, request=item.frame, capability=self.id))
+        else:
+            router.books.dead_letters += 1
 
     def stop(self) -> None:
         """End it in good order: what it is at is cancelled, what waits is answered by the router."""
@@ -244,6 +262,8 @@ class Seat(Speaker):
             self._performer.finish(item, await result)
         except Refused as refusal:
             self.refuse(item, refusal)
+        except SystemExit as error:
+            raise ActorFailed(f"the handler of {item.frame.type} called sys.exit({error.code!r})") from error
         # Not in a finally: what is at hand when this is cancelled or fails, the ward answers.
         self.task = None
         self.at_hand = None

@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 from bandstand.bus.backstage import Backstage
 from bandstand.bus.books import Stats
 from bandstand.bus.contracts.capability import Capability
+from bandstand.bus.contracts.contract import RestartPolicy
 from bandstand.bus.contracts.describe import Description, describe
 from bandstand.bus.contracts.messages import Command, Event, Query
 from bandstand.bus.faults import ROUTING_ERROR, FaultAnswer
@@ -19,7 +20,7 @@ from bandstand.bus.hot.pending import Pending
 from bandstand.bus.seat import Seat, SeatState
 from bandstand.bus.summary import BootSummary
 from bandstand.bus.tap import Filter
-from bandstand.errors import Refused, StartFailed
+from bandstand.errors import ActorKilled, Refused, StartFailed
 
 __all__ = (
     "Describe",
@@ -44,6 +45,12 @@ Pattern = Annotated[
     ),
 ]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+# Types that one connection can listen to: each event of a new type is held against all of them.
+MOST_TYPES = 1000
+# How far back `Recent` looks.
+FAR_BACK = 10_000
 
 
 class CapabilityHealth(Struct, rename="camel", omit_defaults=True):
@@ -161,6 +168,8 @@ class Syscall(Capability):
 
     # What the node itself says: declared here, so that it is described.
     outbound = BootSummary | HealthTick | Lagged
+    # Without it nobody could be reset, itself included: it is started again however often it fails.
+    policy = RestartPolicy(max_restarts=1_000_000, backoff_ms=100)
 
     def __init__(self, backstage: Backstage) -> None:
         self._backstage = backstage
@@ -212,7 +221,12 @@ class Syscall(Capability):
     def subscribe(self, msg: Subscribe) -> Subscribed:
         """Add to what the connection listens to."""
         client = self._client()
-        return self._listen(client, client.wants | set(msg.types))
+        types = client.wants | set(msg.types)
+        if len(types) > MOST_TYPES:
+            raise Refused(
+                f"a connection can listen to {MOST_TYPES} types; a pattern, as Memory.*, stands for many"
+            )
+        return self._listen(client, types)
 
     def unsubscribe(self, msg: Unsubscribe) -> Subscribed:
         """Take away from it."""
@@ -225,6 +239,8 @@ class Syscall(Capability):
             raise Refused(
                 "only a connection can subscribe: a capability says in its contract what it listens to"
             )
+        if not item.origin.is_open:
+            raise Refused("the connection that was to listen is gone")
         return item.origin
 
     def _listen(self, client: Client, types: frozenset[str]) -> Subscribed:
@@ -241,10 +257,11 @@ class Syscall(Capability):
         seat = seats.get(msg.capability)
         if seat is None:
             raise Refused(f"there is no capability {msg.capability}; there are {', '.join(seats)}")
+        if seat.is_stuck:
+            seat.crash(ActorKilled(f"{seat.id} was stuck, and was reset"))
+            return
         if seat.state is not SeatState.UNHEALTHY:
-            raise Refused(
-                f"{msg.capability} is {seat.state.value}, not out of service: there is nothing to reset"
-            )
+            raise Refused(f"{msg.capability} is {seat.state.value}, and not stuck: there is nothing to reset")
         try:
             seat.launch()
         except StartFailed as error:
@@ -256,11 +273,14 @@ class Syscall(Capability):
     def recent(self, msg: Recent) -> History:
         """Look into the log."""
         where = Filter(kinds=msg.kinds or KINDS, types=msg.types)
-        log = self._backstage.router.log
+        try:
+            frames = self._backstage.router.log.recent(FAR_BACK)
+        except Exception as error:
+            raise Refused(f"the log cannot be read: {type(error).__name__}: {error}") from error
         # Not the answers to this very question: each would hold all those before it.
         found = [
             frame
-            for frame in log.recent(1 << 20)
+            for frame in frames
             if where.matches(frame) and (frame.type != Recent.message_type or frame.kind != "reply")
         ]
         return History(found[-msg.limit :])

@@ -90,7 +90,9 @@ class Ward:
                 seat.last_fault = repr(failures[-1])
         seat.state = SeatState.UNHEALTHY
         seat.supervisor = None
-        router.books.dead_letters += sum(type(item) is not Pending for item in seat.held)
+        # Those that waited, here and in the mailbox that was kept for nobody.
+        router.books.dead_letters += seat.events_sent - seat.events_begun
+        seat.events_begun = seat.events_sent
         seat.held.clear()
         logger.error("capability %s is out of service: %s", seat.id, exit_.cause)
         for pending in router.open_requests():

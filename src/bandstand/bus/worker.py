@@ -63,7 +63,11 @@ Listener: TypeAlias = Callable[[Any], object]
 
 
 class Worker(Protocol):
-    """What can be a capability: bring any object of this shape. All of it is called on the node's own thread."""
+    """What can be a capability: bring any object of this shape. All of it is called on the node's own thread.
+
+    Two more attributes are looked at if it has them: `backlog`, how many messages wait for it (past the contract's `mailbox_cap` it is
+    given no more), and `is_idle`, whether it is at nothing (a node in batch mode does not end before).
+    """
 
     onmessage: Callable[[MessageEvent], object] | None
     """Called with what it says."""

@@ -13,6 +13,7 @@ cdef class Pending:
     cdef public int stage
     cdef public bint is_answered
     cdef public bint is_begun
+    cdef public bint is_queued
     cdef public Route route
     cdef public object payload
     cdef public object timer

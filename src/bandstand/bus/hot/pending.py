@@ -25,6 +25,7 @@ class Pending:
         "frame",
         "is_answered",
         "is_begun",
+        "is_queued",
         "origin",
         "parent",
         "payload",
@@ -54,6 +55,8 @@ class Pending:
         self.stage: Count = 0
         # Whether an answer is on its way through the router: a second one need not set out.
         self.is_answered: Flag = False
+        # Whether it, or its answer, lies in the router's mailbox: a slot that is paid for until it comes out.
+        self.is_queued: Flag = False
         # Whether a handler has begun with it.
         self.is_begun: Flag = False
         self.route: Route | None = None

@@ -16,6 +16,8 @@ cdef class Stand:
     cdef public object at_hand
     cdef public object sync_item
     cdef public long long handled
+    cdef public long long events_sent
+    cdef public long long events_begun
     cdef public tuple handlers
     cdef public object held
     cdef set _plain

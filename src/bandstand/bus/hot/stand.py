@@ -14,7 +14,7 @@ from bandstand.bus.frame import Frame, Kind, Metadata
 from bandstand.bus.hot.fields import correlation_of, id_of, metadata_of
 from bandstand.bus.hot.pending import Delivery, Pending
 from bandstand.bus.numbers import DONE
-from bandstand.errors import Refused
+from bandstand.errors import ActorFailed, Refused
 
 if TYPE_CHECKING:
     from msgspec import Raw
@@ -28,7 +28,18 @@ Count: TypeAlias = int
 class Stand:
     """One capability of a node, as far as it is hot."""
 
-    __slots__ = ("_plain", "actor", "at_hand", "handled", "handlers", "held", "switch", "sync_item")
+    __slots__ = (
+        "_plain",
+        "actor",
+        "at_hand",
+        "events_begun",
+        "events_sent",
+        "handled",
+        "handlers",
+        "held",
+        "switch",
+        "sync_item",
+    )
 
     def __init__(self, switch: Switch) -> None:
         self.switch = switch
@@ -39,6 +50,9 @@ class Stand:
         # The same, while a plain handler runs.
         self.sync_item: Pending | Delivery | None = None
         self.handled: Count = 0
+        # Events that were sent to it, and those that a handler has begun with.
+        self.events_sent: Count = 0
+        self.events_begun: Count = 0
         # What to call for each route, by its place; None if messages are not handled by calling something and replying with what it
         # returns. Any: the types of messages are the contract's affair.
         self.handlers: tuple[Callable[[Any], Any], ...] | None = None
@@ -54,6 +68,8 @@ class Stand:
             if pending.stage == DONE:
                 # Its deadline has passed, or whoever asked has gone: it need not be done any more.
                 self.switch.books.expired += 1
+                if self.held:
+                    self.take_held()
                 return None
             pending.is_begun = True
             route = pending.route
@@ -61,6 +77,7 @@ class Stand:
             payload = pending.payload
         else:
             delivery = item
+            self.events_begun += 1
             route = delivery.route
             payload = delivery.payload
         self.at_hand = item
@@ -82,6 +99,9 @@ class Stand:
             self.refuse(item, refusal)
             self.at_hand = None
             return None
+        except SystemExit as error:
+            # It is the handler's wish, and not the node's, to end.
+            raise ActorFailed(f"the handler of {route.type} called sys.exit({error.code!r})") from error
         finally:
             self.sync_item = None
         return self.await_result(item, result)

@@ -47,9 +47,11 @@ cdef class Switch:
     cpdef object turn(self, object ctx, object item)
     @cython.locals(route=Route, seat=Stand)
     cpdef object _take(self, Pending pending)
+    @cython.locals(is_settled=bint)
     cpdef object conclude(self, Pending pending, object frame)
     @cython.locals(timer=Timer)
     cpdef object close(self, Pending pending)
+    cpdef object release(self, Pending pending)
     cpdef object take_otherwise(self, object item)
     cpdef object fail_unrouted(self, Pending pending)
     cpdef object fail_unread(self, Pending pending, object problem)
@@ -57,4 +59,5 @@ cdef class Switch:
     cpdef bint closes_circle(self, Pending pending) except -1
     cpdef object expire(self, Pending pending)
     cpdef object leave_unsettled(self, Pending pending, object frame)
+    cpdef object complain(self, Pending pending, object error)
     cpdef object count_failure(self, str type_name)

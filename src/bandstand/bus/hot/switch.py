@@ -120,10 +120,12 @@ class Switch:
         purse = pending.purse
         if purse.used >= purse.limit:
             return False
+        # First of all: if it cannot be posted, nothing has happened.
+        self.post(pending)
+        pending.is_queued = True
         purse.used += 1
         self.books.admitted += 1
         self._open[pending] = None
-        self.post(pending)
         return True
 
     def admit(self, origin: Origin, frame: Frame, purse: Purse) -> Flag:
@@ -143,7 +145,7 @@ class Switch:
         if pending.is_answered or pending.stage == DONE:
             self.books.late += 1
             return
-        pending.is_answered = True
+        pending.is_answered = pending.is_queued = True
         self.post((pending, frame))
 
     # -- a turn ------------------------------------------------------------------------------------------------------------
@@ -154,15 +156,21 @@ class Switch:
         if kind is Pending:
             pending = item
             if pending.stage == NEW:
+                pending.is_queued = False
                 self._take(pending)
             elif pending.stage == ROUTED:
                 pending.timer = None
                 self.expire(pending)
+            elif pending.is_queued and not pending.is_answered:
+                # It was withdrawn before it had its turn.
+                self.release(pending)
         elif kind is tuple:
             pending = item[0]
             if pending.stage == DONE:
                 self.books.late += 1
+                self.release(pending)
             else:
+                pending.is_queued = False
                 self.conclude(pending, item[1])
         elif kind is Frame:
             self.outputs.used -= 1
@@ -214,21 +222,34 @@ class Switch:
             self.count_failure(frame.type)
         if self.taps.entries:
             self.taps.pass_on(frame, "requester")
-        if not pending.origin.settle(frame, pending.settles):
+        try:
+            is_settled = pending.origin.settle(frame, pending.settles)
+        except Exception as error:  # noqa: BLE001  # whoever asked is at fault, and must not take the router along
+            self.complain(pending, error)
+            is_settled = False
+        if not is_settled:
             self.leave_unsettled(pending, frame)
         if self.on_credit is not None:
             self.on_credit()
 
     def close(self, pending: Pending) -> None:
-        """A request is over: no deadline any more, and its credit goes back."""
+        """A request is over: no deadline any more, and its credit goes back, once nothing of it is in the mailbox."""
         pending.stage = DONE
-        pending.purse.used -= 1
+        if not pending.is_queued:
+            pending.purse.used -= 1
         self._open.pop(pending, None)
         timer = pending.timer
         if timer is not None:
             pending.timer = None
             # It may have fired, and be on its way by the other lane: there it is ignored.
             self.loop._cancel(timer)
+
+    def release(self, pending: Pending) -> None:
+        """What a request that is over had left in the mailbox has come out: now its credit goes back."""
+        pending.is_queued = False
+        pending.purse.used -= 1
+        if self.on_credit is not None:
+            self.on_credit()
 
     # -- what is rare ------------------------------------------------------------------------------------------------------
 
@@ -258,6 +279,10 @@ class Switch:
 
     def leave_unsettled(self, pending: Pending, frame: Frame) -> None:
         """Nobody has taken its answer."""
+        raise NotImplementedError
+
+    def complain(self, pending: Pending, error: Exception) -> None:
+        """Whoever asked for it has failed to take the answer."""
         raise NotImplementedError
 
     def count_failure(self, type_name: str) -> None:
