@@ -34,7 +34,7 @@
     ├── BadMessage            -119   (also a ValueError) what came over the wire is no message
     ├── BadContract           -120   (also a TypeError) what a capability declares cannot be served
     ├── OutboundFault         -121   a capability has said what its contract does not allow
-    ├── RequestFailed         -122   a command or query was answered with an error
+    ├── RequestFailed         -122   (also a Refused) a command or query was answered with an error
     ├── Refused               -123   raised in a handler: answer with an error, and live on
     ├── BootFailed            -124   a node did not start; what it had started was ended again
     └── CannotListen          -125   (also an OSError) an adapter cannot start; says what is in the way
@@ -380,8 +380,26 @@ class OutboundFault(BandstandError):
     code = -121
 
 
-class RequestFailed(BandstandError):
-    """A command or query was answered with an error."""
+class Refused(BandstandError):
+    """Raise it in a handler of a capability to answer the request with an error. The capability lives on.
+
+    Args:
+        answer: words, which are answered as `Sys.Refused`; or a `Failure` that the capability's contract names.
+    """
+
+    code = -123
+
+    def __init__(self, answer: object) -> None:
+        super().__init__(answer)
+        self.answer = answer
+
+
+class RequestFailed(Refused):
+    """A command or query was answered with an error.
+
+    A handler that has asked for something and does not catch it has refused its own message in turn, and lives on: nobody's
+    error is another capability's crash.
+    """
 
     code = -122
 
@@ -396,20 +414,6 @@ class RequestFailed(BandstandError):
         error = cls(f"{request} was answered with {type}: {message}")
         error.type, error.data = type, data
         return error
-
-
-class Refused(BandstandError):
-    """Raise it in a handler of a capability to answer the request with an error. The capability lives on.
-
-    Args:
-        answer: words, which are answered as `Sys.Refused`; or a `Failure` that the capability's contract names.
-    """
-
-    code = -123
-
-    def __init__(self, answer: object) -> None:
-        super().__init__(answer)
-        self.answer = answer
 
 
 class BootFailed(BandstandError):

@@ -55,7 +55,8 @@ class Company:
         for seat in seats:
             if seat.state is SeatState.STARTING:
                 await starting[seat]
-            if seat.state is not SeatState.RUNNING:
+            # One that has started and failed since is its supervisor's affair.
+            if seat.state is SeatState.UNHEALTHY:
                 raise StartFailed(f"capability {seat.id} did not start: {seat.last_fault}")
 
     async def stop(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bandstand.bus.frame import LONGEST_TIMEOUT_MS
+from bandstand.bus.numbers import RESERVE
 from bandstand.errors import InvalidArgument
 
 __all__ = ("NodeConfig",)
@@ -60,4 +61,4 @@ class NodeConfig:
         A request has one slot at most, as itself or as its answer: whoever admits it reserves room for the answer, and has its credit
         back only when the slot is free. On the other lane it has one at most for its deadline.
         """
-        return self.max_in_flight + 2 * self.max_inside + 2 * self.max_timers + 256
+        return self.max_in_flight + 2 * self.max_inside + 2 * self.max_timers + RESERVE + 256

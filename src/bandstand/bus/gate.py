@@ -16,6 +16,8 @@ from bandstand.bus.faults import SCHEMA_ERROR, SHUTTING_DOWN
 from bandstand.bus.frame import Frame, Metadata
 from bandstand.bus.hot.entrance import Entrance
 from bandstand.bus.hot.party import Party
+from bandstand.bus.hot.purse import Purse
+from bandstand.bus.numbers import RESERVE
 from bandstand.bus.tap import Filter
 
 if TYPE_CHECKING:
@@ -78,12 +80,13 @@ class Client(Party):
 class Gate(Entrance):
     """A node's `Ingress`."""
 
-    __slots__ = ("_fanout", "_is_open", "_router", "_waiting")
+    __slots__ = ("_fanout", "_is_open", "_reserve", "_router", "_waiting")
 
     def __init__(self, router: Router, fanout: Fanout) -> None:
         super().__init__(router, router.clients)
         self._router = router
         self._fanout = fanout
+        self._reserve = Purse(RESERVE)
         # Until the node has said that it is ready, clients wait.
         self._is_open = False
         # In their order; a line waits once.
@@ -137,11 +140,21 @@ class Gate(Entrance):
     def close(self, line: Line) -> None:
         """A client is gone."""
         client = self.clients.pop(line, None)
+        self._waiting.pop(line, None)
         if client is not None:
             client.is_open = False
+            self._forget_queries(client)
             if client.wants:
                 client.subscribe(())
                 self._fanout.listen(client)
+
+    def _forget_queries(self, client: Client) -> None:
+        """Nobody wants to know any more what one that is gone has asked; where credit is short, it goes to others."""
+        purse = self._router.clients
+        if purse.used * 2 > purse.limit:
+            for pending in self._router.open_requests():
+                if pending.origin is client and pending.frame.kind == "query" and not pending.is_begun:
+                    self._router.withdraw(pending)
 
     def unlock(self) -> None:
         """Let clients in."""
@@ -154,6 +167,12 @@ class Gate(Entrance):
 
     # -- credit ----------------------------------------------------------------------------------------------------------------
 
+    def admit_in_need(self, line: Line, frame: Frame) -> bool:
+        """There is no credit, but for those who want to know what is the matter, and to do something about it."""
+        if frame.type.startswith("Syscall.") and self._router.admit(self.clients[line], frame, self._reserve):
+            return True
+        return self.hold_back(line)
+
     def hold_back(self, line: Line) -> bool:
         """There is no credit: the line is told when there is."""
         self._waiting[line] = None
@@ -163,9 +182,11 @@ class Gate(Entrance):
     def _give_credit(self) -> None:
         """There may be credit again: those who waited longest go on first."""
         purse, waiting = self._router.clients, self._waiting
+        if purse.used >= purse.limit:
+            return
+        # All of them: whether one that is told still wants something is known only when it has been told, and then nobody else
+        # would be.
         for line in list(waiting):
-            if purse.used >= purse.limit:
-                return
             del waiting[line]
             if line in self.clients:
                 line.resume()

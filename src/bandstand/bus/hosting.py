@@ -112,7 +112,7 @@ class WorkerHost:
         if self._is_full(item):
             seat.turn_away(item)
             return None
-        if metadata.id in self._known:
+        if metadata.id in self._known or metadata.id in self._waiting:
             # Another message with this id was given to it, and what it says about that one may still come: this one gets another
             # name, of which nobody but the worker hears.
             metadata = msgspec.structs.replace(metadata, id=seat.router.ids())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import Annotated, Any, TypeAlias
 
+import msgspec
 from msgspec import Meta, Struct
 
 from bandstand.bus.contracts.capability import Capability
@@ -21,6 +22,7 @@ Json: TypeAlias = Annotated[Any, Meta(description="Any JSON value.", examples=["
 
 # A client that fills a node's memory harms all others.
 MOST_KEYS = 100_000
+MOST_BYTES = 256 << 20
 
 
 class Value(Struct, omit_defaults=True):
@@ -89,10 +91,17 @@ class Memory(Capability):
     def __init__(self, most_keys: int = MOST_KEYS) -> None:
         self._most_keys = most_keys
         self._values: dict[str, Any] = {}
+        self._sizes: dict[str, int] = {}
+        self._bytes = 0
         self._keys: list[str] = []
 
     def set(self, msg: Set) -> None:
         """Keep it, and tell whoever wants to know."""
+        size = len(msgspec.json.encode(msg.value))
+        if self._bytes - self._sizes.get(msg.key, 0) + size > MOST_BYTES:
+            raise Refused(
+                f"the values are {self._bytes} bytes, and {MOST_BYTES} are all there is room for; delete some first"
+            )
         if msg.key not in self._values:
             if len(self._values) >= self._most_keys:
                 raise Refused(
@@ -100,6 +109,8 @@ class Memory(Capability):
                 )
             insort(self._keys, msg.key)
         self._values[msg.key] = msg.value
+        self._bytes += size - self._sizes.get(msg.key, 0)
+        self._sizes[msg.key] = size
         self.bus.emit(Changed(key=msg.key, value=msg.value))
 
     def get(self, msg: Get) -> Value:
@@ -113,6 +124,7 @@ class Memory(Capability):
         if msg.key not in self._values:
             return Deleted(deleted=False)
         del self._values[msg.key]
+        self._bytes -= self._sizes.pop(msg.key)
         del self._keys[bisect_left(self._keys, msg.key)]
         self.bus.emit(Changed(key=msg.key, deleted=True))
         return Deleted(deleted=True)

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -221,27 +222,42 @@ class Node:
         riding, self._riding = self._riding, None
         if riding is None:
             return
+        self._router.is_draining = True
+        self._gate.lock()
+        self._pulse.end()
         try:
-            self._router.is_draining = True
-            self._gate.lock()
-            self._pulse.end()
             for adapter in self._started:
-                await adapter.stop()
-            await self._drain(drain_ms)
-            self._schedule.cancel_all()
-            self._router.dismiss_all()
-            await self._company.stop()
+                await self._attempt(f"stop {adapter.name}", adapter.stop)
+            if self._router.actor.is_alive:
+                await self._drain(drain_ms)
+                self._schedule.cancel_all()
+                self._router.dismiss_all()
+                await self._attempt("stop the capabilities", self._company.stop)
         finally:
-            self._router.is_running = False
+            # Also if whoever waits for the end is cancelled meanwhile.
+            await self._let_go(riding)
+
+    async def _let_go(self, riding: AbstractAsyncContextManager[Loop]) -> None:
+        self._router.is_running = False
+        try:
+            for adapter in self._started:
+                await self._attempt(
+                    f"close {adapter.name}", partial(adapter.close, self._config.flush_ms / 1000)
+                )
+        finally:
             try:
-                for adapter in self._started:
-                    await adapter.close(self._config.flush_ms / 1000)
-            finally:
-                try:
-                    self._router.log.close()
-                except Exception:
-                    logger.exception("the log %r could not be closed", self._router.log)
-                await riding.__aexit__(None, None, None)
+                self._router.log.close()
+            except Exception:
+                logger.exception("the log %r could not be closed", self._router.log)
+            await riding.__aexit__(None, None, None)
+
+    @staticmethod
+    async def _attempt(what: str, step: Callable[[], Awaitable[None]]) -> None:
+        """One step of the end: whatever comes of it, the others are taken too."""
+        try:
+            await step()
+        except Exception:
+            logger.exception("the node could not %s; it goes on to stop", what)
 
     async def _drain(self, within_ms: float) -> None:
         """Wait for requests that are under way, but not for ever."""
@@ -257,7 +273,7 @@ class Node:
         try:
             await asyncio.wait_for(drained.wait(), within_ms / 1000)
         except TimeoutError:
-            logger.warning("%d requests were not answered in time and are given up", self._router.in_flight)
+            logger.warning("not answered in time, and given up: %d", self._router.in_flight)
 
     async def wait_quiet(self) -> None:
         """Wait until nothing can happen any more: nothing comes in, nothing is under way, nothing is scheduled, all is written."""

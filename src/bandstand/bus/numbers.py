@@ -20,3 +20,11 @@ LONG: Final[int] = 2048
 BATCH: Final[int] = 512
 # Stands for a line that was too long: this very object, whatever others are equal to it.
 OVERLONG: Final = b"\0 a line that was too long"
+
+# How many requests a new client may have without an answer, before it has taken some; and how many bytes of answers may be
+# owed to one, reckoned by the largest it had of late.
+FIRST_WINDOW: Final[int] = 32
+ANSWER_BYTES: Final[int] = 4 << 20
+
+# How many requests to Syscall are let in although all credit is used up.
+RESERVE: Final[int] = 64

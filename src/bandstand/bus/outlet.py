@@ -210,7 +210,7 @@ class Outlet:
             self._router.withdraw(pending)
             raise
         finally:
-            if waiting is not None:
+            if waiting is not None and waiting.awaits is pending:
                 waiting.awaits = None
 
     def _request(

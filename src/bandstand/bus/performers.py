@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from bandstand.bus.contracts.discover import spoken
+from bandstand.bus.contracts.messages import Message, Spoken
 from bandstand.bus.faults import SCHEMA_ERROR, FaultAnswer
 from bandstand.bus.hot.pending import Delivery, Pending
 from bandstand.bus.outlet import Outlet
@@ -168,7 +169,13 @@ class Function(Direct):
         self._handler = handler
         super().__init__(seat, None)
 
-    def _call(self, place: int, payload: Any) -> Any:  # noqa: ARG002  # one function for all of them
+    def _call(self, place: int, payload: Any) -> Any:
+        route = self._seat.routes[place]
+        item = self._seat.sync_item
+        if route.shape is None and item is not None and not isinstance(payload, Spoken):
+            # Plain data does not say of what type it is.
+            frame = item.frame
+            payload = Message(kind=frame.kind, type=frame.type, data=payload, metadata=frame.metadata)
         return self._handler(payload)
 
     def finish(self, item: Pending | Delivery, result: object) -> None:
@@ -195,9 +202,9 @@ class Function(Direct):
             else:
                 self._outlet.pass_on(kind, type_name, raw)
         if type(item) is Pending and not answers:
-            entry = item.route.entry if item.route is not None else None
-            if entry is not None and entry.reply is not None and result is None:
-                # Nothing was said: that is an answer where the contract promises an empty one.
+            reply = None if item.route is None else item.route.reply
+            if reply is not None and reply.kind is None:
+                # It need not be said where the contract promises an empty one.
                 self._seat.reply(item, None)
             else:
                 raise OutboundFault(

@@ -111,6 +111,8 @@ class Router(Switch):
             return
         self.close(pending)
         self.books.withdrawn += 1
+        if self.on_credit is not None:
+            self.on_credit()
 
     def fan_out(self, frame: Frame) -> None:
         """Route an event of the node's own at once: nobody has paid for it to wait."""

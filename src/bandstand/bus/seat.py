@@ -251,7 +251,10 @@ class Seat(Speaker):
     def perform(self, item: Pending | Delivery) -> Coroutine[Any, Any, None] | None:
         """Deal with a message that is not simply handled by calling something."""
         assert self._performer is not None
-        return self._performer.perform(item)
+        try:
+            return self._performer.perform(item)
+        except SystemExit as error:
+            raise ActorFailed(f"the handler of {item.frame.type} called sys.exit({error.code!r})") from error
 
     async def await_result(self, item: Pending | Delivery, result: Coroutine[Any, Any, Any]) -> None:
         """See a handler's coroutine to its end."""

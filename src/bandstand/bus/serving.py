@@ -11,7 +11,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -46,6 +46,13 @@ class Service:
 
 def serve(service: Service, out: TextIO, err: TextIO) -> int:
     """Run a node on this thread until it ends; the exit code."""
+    # Standard output is for programs: what a capability prints is for people.
+    with redirect_stdout(err):
+        return _guarded(service, out, err)
+
+
+def _guarded(service: Service, out: TextIO, err: TextIO) -> int:
+    """The same, with the handlers of signals as they were in the end."""
     before = [signal.getsignal(number) for number in SIGNALS]
     try:
         return _serve(service, out, err)
@@ -67,27 +74,34 @@ def _serve(service: Service, out: TextIO, err: TextIO) -> int:
     except BandstandError as error:
         _print(err, f"bandstand: the node has failed: {error}")
         return 1
+    except asyncio.CancelledError:
+        _print(err, "bandstand: stopped before it had started")
+        return 1
     return 0
 
 
 async def _run(service: Service, out: TextIO, err: TextIO) -> None:
     stop = asyncio.Event()
+    booting = asyncio.current_task()
     began = time.perf_counter()
     running = asyncio.get_running_loop()
-    told = 0
 
     def told_to_stop(number: int) -> None:
-        nonlocal told
-        if not stop.is_set():
-            _print(err, "bandstand: stopping; Ctrl-C to stop at once")
-            stop.set()
-        # Who presses Ctrl-C twice does not want to wait for anybody. A second SIGTERM means nothing: those who send one to a
-        # process and to its group send two.
-        told += number == signal.SIGINT
-        if told > 1:
-            os._exit(1)
+        if stop.is_set():
+            # Who then presses Ctrl-C does not want to wait for anybody. A second SIGTERM means nothing: those who send one to a
+            # process and to its group send two.
+            if number == signal.SIGINT:
+                os._exit(1)
+            return
+        _print(err, "bandstand: stopping; Ctrl-C to stop at once")
+        stop.set()
+        if booting is not None:
+            # It may wait for something that never comes.
+            booting.cancel()
 
     def ready(node: Node) -> None:
+        nonlocal booting
+        booting = None
         _print(out, write_frame(node.boot_message).decode())
         _print(err, summary_text(node.summary, (time.perf_counter() - began) * 1000))
         if service.advice is not None:
@@ -97,21 +111,24 @@ async def _run(service: Service, out: TextIO, err: TextIO) -> None:
         running.add_signal_handler(number, told_to_stop, number)
     try:
         async with Node(adapters=service.adapters, load=service.load, on_ready=ready) as node:
-            if service.is_batch:
-                quiet = asyncio.ensure_future(node.wait_quiet())
-                quiet.add_done_callback(lambda _done: stop.set())
-            else:
-                quiet = None
-            try:
-                await stop.wait()
-            finally:
-                if quiet is not None:
-                    quiet.cancel()
+            await _serve_until(stop, node if service.is_batch else None)
     finally:
         for number in SIGNALS:
             running.remove_signal_handler(number)
             # It has stopped: being told so once more, on the way out, must not make a failure of it.
             signal.signal(number, signal.SIG_IGN)
+
+
+async def _serve_until(stop: asyncio.Event, batch: Node | None) -> None:
+    """Wait until told to stop; in batch mode, until there is nothing left to do."""
+    quiet = None if batch is None else asyncio.ensure_future(batch.wait_quiet())
+    if quiet is not None:
+        quiet.add_done_callback(lambda _done: stop.set())
+    try:
+        await stop.wait()
+    finally:
+        if quiet is not None:
+            quiet.cancel()
 
 
 def summary_text(summary: BootSummary, took_ms: float) -> str:

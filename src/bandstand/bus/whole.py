@@ -22,7 +22,8 @@ LONGEST: Final = 400
 
 def is_about_fractions(error: Exception) -> bool:
     """Whether a decoder has met a fraction and wanted something else: all else is wrong for JSON Schema too."""
-    return "got `float`" in str(error)
+    # Of the tag of a struct it says only what it has expected.
+    return "got `float`" in str(error) or str(error).startswith("Expected `int`")
 
 
 def with_whole_numbers(line: bytes) -> bytes:

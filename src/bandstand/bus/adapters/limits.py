@@ -23,11 +23,18 @@ class Limits:
     """How many of its requests may be without an answer; it is not read from until there are fewer."""
     write_high: int = 256 * 1024
     """How many bytes of answers may wait for it; it is not read from, and gets no events, until it has taken most of them."""
+    write_most: int = 64 * 1024 * 1024
+    """How many may wait for it at all: one for which more waits is dropped."""
 
     def __post_init__(self) -> None:
         self._check("line_bytes", self.line_bytes, 64, 1 << 30)
         self._check("window", self.window, 1, 1 << 20)
         self._check("write_high", self.write_high, 1, 1 << 30)
+        self._check("write_most", self.write_most, 1, 1 << 40)
+        if self.write_most < self.write_high:
+            raise InvalidArgument(
+                f"Limits: write_high is {self.write_high} and write_most is {self.write_most}: the most cannot be less than what is much"
+            )
 
     @staticmethod
     def _check(field: str, value: object, least: int, most: int) -> None:

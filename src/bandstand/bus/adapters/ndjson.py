@@ -13,6 +13,7 @@ A client may have said all it has to say and still want its answers: it is let g
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast, final
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from bandstand.bus.ports import Ingress
 
 __all__ = ("NdjsonLine",)
+
+logger = logging.getLogger("bandstand.bus")
 
 
 @final
@@ -55,6 +58,7 @@ class NdjsonLine(Outbox, asyncio.Protocol):
         )
         self.name = name
         self.is_writable = True
+        self._write_most = limits.write_most
         self._ingress = ingress
         self._is_welcome = is_welcome
         self._end = end
@@ -212,6 +216,10 @@ class NdjsonLine(Outbox, asyncio.Protocol):
             # The client may be gone, and we be about to hear of it.
             if not transport.is_closing():
                 transport.write(data)
+                if transport.get_write_buffer_size() > self._write_most:
+                    # It has asked for much and takes nothing of it: what it has is all of our memory that it gets.
+                    logger.warning("%s is dropped: it does not take its answers", self.name)
+                    self.abort()
 
     def _close_if_done(self) -> None:
         if not self._is_at_eof or not self._closes_at_eof:

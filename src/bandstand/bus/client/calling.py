@@ -31,6 +31,8 @@ __all__ = ("Call", "Exit", "Inquiry", "call", "inquire")
 
 # What a node is asked about itself before the call is answered in no time, however short the call may be.
 LEAST_MS = 1000
+# How long a call may take if nothing is said: both ends know it then, whatever the capability's own limit is.
+PATIENCE_MS = 30_000
 
 
 @final
@@ -89,7 +91,7 @@ def call(wish: Call, address: Address, out: TextIO, err: TextIO) -> Exit:
         if message is None:
             return Exit.ROUTING
         data = data_of(wish.arguments, message.schema)
-        answer = caller.request(message.kind, wish.type, data, wish.timeout_ms)
+        answer = caller.request(message.kind, wish.type, data, wish.timeout_ms or PATIENCE_MS)
         return _conclude(answer, out, err, is_json=wish.is_json)
     return errors.exit
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
-from inspect import Parameter, isfunction, signature
+from inspect import Parameter, isasyncgenfunction, isfunction, isgeneratorfunction, signature
 from typing import Any, NoReturn
 
 from bandstand.bus.contracts.annotations import description_of, is_nothing, members_of, name_of
@@ -49,6 +49,12 @@ def handlers_of(kind: type[Capability], where: str) -> Iterator[Handler]:
         hints = _hints(function, place)
         parameter = _parameter(function, hints, place)
         branches = branches_of(hints[parameter], place) if parameter else ()
+        if branches and (isgeneratorfunction(function) or isasyncgenfunction(function)):
+            raise BadContract(f"{place}: a handler returns its reply: it cannot yield")
+        if branches and name == "bus":
+            raise BadContract(
+                f"{place}: bus is what a capability says things by: give the handler another name"
+            )
         for branch in branches:
             reply = _reply(branch, hints.get("return", UNSAID), place, is_sole=len(branches) == 1)
             yield Handler(name, branch, reply, description_of(function))

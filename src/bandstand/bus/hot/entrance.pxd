@@ -12,4 +12,4 @@ cdef class Entrance:
     @cython.locals(kind=str)
     cpdef bint admit(self, object line, object frame) except -1
     cpdef bint admit_otherwise(self, object line, object frame) except -1
-    cpdef bint hold_back(self, object line) except -1
+    cpdef bint admit_in_need(self, object line, object frame) except -1

@@ -34,12 +34,12 @@ class Entrance:
             return self.admit_otherwise(line, frame)
         if self.switch.admit(self.clients[line], frame, self.purse):
             return True
-        return self.hold_back(line)
+        return self.admit_in_need(line, frame)
 
     def admit_otherwise(self, line: Line, frame: Frame) -> Flag:
         """It is no request, or the node is starting or stopping."""
         raise NotImplementedError
 
-    def hold_back(self, line: Line) -> Flag:
-        """There is no credit: the line has to wait."""
+    def admit_in_need(self, line: Line, frame: Frame) -> Flag:
+        """There is no credit."""
         raise NotImplementedError

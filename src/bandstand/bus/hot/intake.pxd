@@ -3,7 +3,9 @@ from bandstand.bus.hot.cutting cimport Cutter
 from bandstand.bus.hot.fields cimport kind_of
 from bandstand.bus.hot.lines cimport read_plain
 
-cdef tuple HTTP
+cdef Py_ssize_t ANSWER_BYTES
+cdef Py_ssize_t FIRST_WINDOW
+cdef object HTTP
 
 @cython.final
 cdef class Intake:
@@ -13,14 +15,18 @@ cdef class Intake:
     cdef readonly Py_ssize_t line_bytes
     cdef object _read
     cdef public Py_ssize_t in_flight
+    cdef Py_ssize_t _allowed
+    cdef Py_ssize_t _largest
     cdef readonly bint is_stopped
     cdef readonly bint is_foreign
+    cdef bint _has_spoken
     cdef object _held
     cdef list _batch
     cdef Py_ssize_t _at
     cdef Cutter _cutter
 
     cpdef object feed(self, bytes chunk)
+    cpdef object settle(self, Py_ssize_t size)
     cpdef object end(self)
     cpdef object stop(self)
     cpdef bint hand_in(self) except -1

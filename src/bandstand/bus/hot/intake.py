@@ -12,21 +12,22 @@ And after some hundreds of lines others have their turn.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from bandstand.bus.hot.cutting import Cutter
 from bandstand.bus.hot.fields import kind_of
 from bandstand.bus.hot.lines import read_plain
-from bandstand.bus.numbers import OVERLONG
+from bandstand.bus.numbers import ANSWER_BYTES, FIRST_WINDOW, OVERLONG
 from bandstand.errors import BadMessage
 
 if TYPE_CHECKING:
     from bandstand.bus.frame import Frame
     from bandstand.bus.ports import Ingress, Line
 
-# What a request of HTTP's begins with.
-HTTP = (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"DELETE ", b"OPTIONS ", b"PATCH ", b"TRACE ", b"CONNECT ")
+# What a request of HTTP's begins with, or one of its lines that none is without.
+HTTP = re.compile(rb"(?i)(?:[a-z]+ \S+ http/1\.[01]|host: ?\S+)\r?$")
 
 Count: TypeAlias = int
 Flag: TypeAlias = bool
@@ -50,8 +51,11 @@ class Intake:
         "_at",
         "_batch",
         "_cutter",
+        "_has_spoken",
+        "_allowed",
         "_held",
         "_ingress",
+        "_largest",
         "_line",
         "_read",
         "_window",
@@ -70,8 +74,14 @@ class Intake:
         self.line_bytes: Count = line_bytes
         self._read = read
         self.in_flight: Count = 0
+        # How many may be without an answer now: a client that has shown that it takes its answers may have more. And how
+        # large an answer to it was of late.
+        self._allowed: Count = min(window, FIRST_WINDOW)
+        self._largest: Count = 0
         self.is_stopped: Flag = False
         self.is_foreign: Flag = False
+        # Whether a message has come from it.
+        self._has_spoken: Flag = False
         # What was read, in the order in which it is handed in: the message that there was no room for, the lines that were
         # cut already, from `_at` on, and the bytes that were not.
         self._held: Frame | None = None
@@ -113,6 +123,7 @@ class Intake:
                     if self.is_stopped:
                         return False
                     continue
+                self._has_spoken = True
                 # Counted before it is handed in: the answer may come before `admit` is back.
                 kind = kind_of(frame)
                 is_request = kind == "command" or kind == "query"  # noqa: PLR1714  # compiled, two comparisons
@@ -121,7 +132,7 @@ class Intake:
                     self.in_flight -= is_request
                     self._held = frame
                     return False
-                if self.in_flight >= self._window or not line.is_writable or self.is_stopped:
+                if not self._has_credit():
                     return False
             self._batch = self._cutter.cut()
             self._at = 0
@@ -138,7 +149,7 @@ class Intake:
         """Read a line that is not plainly a message; None if it is none."""
         if not text or text.isspace():
             return None
-        if text.startswith(HTTP):
+        if not self._has_spoken and HTTP.match(text):
             # A web page has had its browser post something to a port of this machine. What follows is not meant for us.
             self.is_foreign = True
             self._ingress.refuse(
@@ -171,5 +182,18 @@ class Intake:
         self.in_flight -= is_request
         return False
 
+    def settle(self, size: Count) -> None:
+        """A request has had its answer, of so many bytes."""
+        self.in_flight -= 1
+        if self._allowed < self._window:
+            self._allowed += 1
+        # The largest counts, and is forgotten by and by.
+        self._largest = size if size >= self._largest else self._largest - self._largest // 16
+
     def _has_credit(self) -> Flag:
-        return self.in_flight < self._window and self._line.is_writable and not self.is_stopped
+        return (
+            self.in_flight < self._allowed
+            and (self.in_flight == 0 or self.in_flight * self._largest < ANSWER_BYTES)
+            and self._line.is_writable
+            and not self.is_stopped
+        )

@@ -57,11 +57,15 @@ class Outbox:
 
     def deliver(self, frame: Frame, settles: Flag) -> None:
         """Write a frame to the client, soon."""
-        if settles:
-            self.intake.in_flight -= 1
         if self.is_gone:
+            if settles:
+                self.intake.settle(0)
             return
-        line = write_frame(frame) if settles else write_event(frame)
+        if settles:
+            line = write_frame(frame)
+            self.intake.settle(len(line))
+        else:
+            line = write_event(frame)
         self.out.append(line)
         self.out_bytes += len(line)
         if self.out_bytes > self.write_high:
