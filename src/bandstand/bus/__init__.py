@@ -26,7 +26,7 @@ said, as types: message classes, capabilities, schemas, descriptions. `outlet` i
 `buffered` the shape for those who bring their own object. `router` is the actor that everything passes, whose hot half is in `hot`; `gate` lets clients
 in, `fanout` hands out events, `schedule` sends later, `ward` looks after capabilities, each of which has a `seat`, is a `speaker`, and has somebody who does its work:
 `performers`, `hosting`; `company` is all of them. `backstage` is what the capabilities of the runtime's own see: `syscall`, `timer`; `memory` is the reference of all others; `pulse` ticks. `tap`
-watches, `books` counts; `lineage` knows which message is at hand, `origin` who asked. `adapters` connect with the world, as `ports` says; `client` is the other end of the line. `node` joins it all, `serving` makes a
+watches, `books` counts, `chronicle` writes down; `lineage` knows which message is at hand, `origin` who asked. `adapters` connect with the world, as `ports` says; `client` is the other end of the line. `node` joins it all, `serving` makes a
 program of it, `loading` finds what to serve.
 """
 

@@ -6,6 +6,8 @@ is credit for it; a line that had to wait is told when there is some again, in t
 
 from __future__ import annotations
 
+from enum import Enum
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -19,6 +21,7 @@ from bandstand.bus.hot.party import Party
 from bandstand.bus.hot.purse import Purse
 from bandstand.bus.numbers import RESERVE
 from bandstand.bus.tap import Filter
+from bandstand.core import Lane
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from bandstand.bus.router import Router
     from bandstand.errors import BadMessage
 
-__all__ = ("Client", "Gate", "Lagged")
+__all__ = ("Client", "Credit", "Gate", "Lagged")
 
 
 class Lagged(Event, type="Sys.Lagged"):
@@ -77,16 +80,26 @@ class Client(Party):
             self._gate.tell(self.line, self._gate.lagged(missed))
 
 
+class Credit(Enum):
+    """What the gate says to itself, by the router's own lane."""
+
+    CREDIT = "credit"
+
+
+CREDIT = Credit.CREDIT
+
+
 class Gate(Entrance):
     """A node's `Ingress`."""
 
-    __slots__ = ("_fanout", "_is_open", "_reserve", "_router", "_waiting")
+    __slots__ = ("_fanout", "_is_due", "_is_open", "_reserve", "_router", "_waiting")
 
     def __init__(self, router: Router, fanout: Fanout) -> None:
         super().__init__(router, router.clients)
         self._router = router
         self._fanout = fanout
         self._reserve = Purse(RESERVE)
+        self._is_due = False
         # Until the node has said that it is ready, clients wait.
         self._is_open = False
         # In their order; a line waits once.
@@ -180,18 +193,25 @@ class Gate(Entrance):
         return False
 
     def _give_credit(self) -> None:
-        """There may be credit again: those who waited longest go on first."""
+        """There may be credit again: those who have waited longest go on first, as many as can be let in."""
         purse, waiting = self._router.clients, self._waiting
-        if purse.used >= purse.limit:
+        free = purse.limit - purse.used
+        if free <= 0:
             return
-        # All of them: whether one that is told still wants something is known only when it has been told, and then nobody else
-        # would be.
-        for line in list(waiting):
+        for line in list(islice(waiting, free)):
             del waiting[line]
-            if line in self.clients:
-                line.resume()
+            line.resume()
         if not waiting:
             self._router.on_credit = None
+        elif not self._is_due:
+            # Whether those who were told still want something is known only a little later; if not, it is the others' turn.
+            self._is_due = True
+            self._router.loop.send_after(self._router.actor, 1, CREDIT, lane=Lane.CONTROL)
+
+    def look_again(self, _credit: Credit) -> None:
+        """Those who were told of credit have had the time to use it."""
+        self._is_due = False
+        self._give_credit()
 
     # -- said to clients -------------------------------------------------------------------------------------------------------
 

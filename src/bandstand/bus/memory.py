@@ -25,14 +25,14 @@ MOST_KEYS = 100_000
 MOST_BYTES = 256 << 20
 
 
-class Value(Struct, omit_defaults=True):
+class Value(Struct, omit_defaults=True, gc=False):
     """What lies under a key."""
 
     value: Json
     found: Annotated[bool, Meta(description="False if there is no value; left out if there is one.")] = True
 
 
-class Keys(Struct, omit_defaults=True):
+class Keys(Struct, omit_defaults=True, gc=False):
     """Keys, in their order."""
 
     keys: list[str]
@@ -42,7 +42,7 @@ class Keys(Struct, omit_defaults=True):
     ] = False
 
 
-class Deleted(Struct):
+class Deleted(Struct, gc=False):
     """Whether there was something to delete."""
 
     deleted: bool

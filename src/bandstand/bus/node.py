@@ -27,7 +27,7 @@ from bandstand.bus.contracts.declare import blueprint_of
 from bandstand.bus.contracts.index import Index
 from bandstand.bus.fanout import Fanout
 from bandstand.bus.frame import Frame
-from bandstand.bus.gate import Gate, Said
+from bandstand.bus.gate import Credit, Gate, Said
 from bandstand.bus.hot.idmaker import IdMaker
 from bandstand.bus.hot.log import MemoryLog
 from bandstand.bus.outlet import Outlet
@@ -120,6 +120,7 @@ class Node:
             # The seat has told already.
             ChildStart: lambda _start: None,
             Said: self._gate.route_event,
+            Credit: self._gate.look_again,
             Due: self._schedule.fire,
             Pulse: self._pulse.beat,
         }
@@ -133,11 +134,7 @@ class Node:
 
     @property
     def summary(self) -> BootSummary:
-        """What has started.
-
-        Raises:
-            InvalidArgument: nothing has yet.
-        """
+        """What has started. An `InvalidArgument` if nothing has yet."""
         if self._summary is None:
             raise InvalidArgument("the node has not started: enter it with `async with`")
         return self._summary

@@ -16,8 +16,9 @@ MS: Final[int] = 1_000_000
 DEEPEST: Final[int] = 128
 # Bytes of a line from which on it is looked at more closely, and whether its data is worth keeping the line for.
 LONG: Final[int] = 2048
-# How many lines are cut at a time: enough that cutting costs nothing, few enough that they need no memory to speak of.
-BATCH: Final[int] = 512
+# How many lines are cut at a time: enough that cutting costs nothing, few enough that what becomes of them stays in the
+# processor's cache until they are answered (64 were up to a tenth faster than 512).
+BATCH: Final[int] = 64
 # Stands for a line that was too long: this very object, whatever others are equal to it.
 OVERLONG: Final = b"\0 a line that was too long"
 

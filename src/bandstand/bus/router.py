@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from bandstand.bus.chronicle import guarded
 from bandstand.bus.faults import (
     CYCLE,
     OVERLOADED,
@@ -27,7 +28,6 @@ from bandstand.bus.faults import (
     FaultMaker,
 )
 from bandstand.bus.frame import Frame, Kind, Metadata
-from bandstand.bus.hot.log import MemoryLog
 from bandstand.bus.hot.pending import Pending
 from bandstand.bus.hot.purse import Purse
 from bandstand.bus.hot.switch import Switch
@@ -290,17 +290,3 @@ class Router(Switch):
         """Answer every request that is still open: the node is stopping."""
         for pending in self.open_requests():
             self.fail(pending, SHUTTING_DOWN, "the node has stopped before it was answered")
-
-
-def guarded(log: Log) -> Callable[[Frame], None]:
-    """How to write something down: a log that fails must not take the node along."""
-    if type(log) is MemoryLog:
-        return log.append
-
-    def append(frame: Frame) -> None:
-        try:
-            log.append(frame)
-        except Exception:
-            logger.exception("the log %r has failed; %s %s is not in it", log, frame.kind, frame.type)
-
-    return append

@@ -198,7 +198,7 @@ class Syscall(Capability):
 
     def ping(self, _msg: Ping) -> Pong:
         """Answer."""
-        return Pong(pong=True, uptime_ms=self._uptime())
+        return Pong(pong=True, uptime_ms=int(self._backstage.uptime_ms()))
 
     def health(self, _msg: Health) -> HealthReport:
         """Look at every capability."""
@@ -206,7 +206,7 @@ class Syscall(Capability):
         sick = any(seat.state is SeatState.UNHEALTHY for seat in seats.values())
         return HealthReport(
             status="degraded" if sick else "healthy",
-            uptime_ms=self._uptime(),
+            uptime_ms=int(self._backstage.uptime_ms()),
             capabilities={name: health_of(seat) for name, seat in seats.items()},
         )
 
@@ -284,9 +284,6 @@ class Syscall(Capability):
             if where.matches(frame) and (frame.type != Recent.message_type or frame.kind != "reply")
         ]
         return History(found[-msg.limit :])
-
-    def _uptime(self) -> int:
-        return int(self._backstage.uptime_ms())
 
 
 def health_of(seat: Seat) -> CapabilityHealth:

@@ -59,8 +59,11 @@ class SpokenMeta(StructMeta):
         return made
 
 
-class Spoken(Struct, metaclass=SpokenMeta):
-    """What every message class is. Derive from `Command`, `Query`, `Event` or `Failure`."""
+class Spoken(Struct, metaclass=SpokenMeta, gc=False):
+    """What every message class is. Derive from `Command`, `Query`, `Event` or `Failure`.
+
+    Messages are trees, so the garbage collector need not look at them: `gc=True` for a class whose objects are made part of a cycle.
+    """
 
     message_kind: ClassVar[Kind | None] = None
     """Its kind on the wire."""
