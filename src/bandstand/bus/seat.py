@@ -123,9 +123,10 @@ class Seat(Speaker):
         )
 
     def _begin(self, ctx: Context[None]) -> Coroutine[Any, Any, None] | None:
-        if self._incarnation is not None:
+        before = self._incarnation
+        if before is not None:
             # The supervisor was faster than the router, who has not heard of the end of the last one.
-            self._left[self._incarnation] = self._vacate()
+            self._left[before] = self._vacate()
         self._performer = performer = performer_of(self)
         self._incarnation = ctx.self_id
         self.handlers = performer.handlers
