@@ -637,7 +637,6 @@ def use_nodes(line: bus.Line, ingress: bus.Ingress, frame: bus.Frame, tap: bus.T
     bus.Filter(types=[5])  # E:
     bus.load_capabilities(None)  # E:
     line.deliver(frame)  # E:
-    line.deliver(frame, True)  # E:
     ingress.admit(frame)  # E:
     ingress.refuse(line, "nonsense")  # E:
     tap.remove(frame)  # E:

@@ -1,0 +1,71 @@
+"""The hot modules of the bus do the same in both modes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from tests.parity.twins import Twin, both
+
+TEXTS = st.text(alphabet='[]{}"\\a,:', max_size=60).map(str.encode)
+
+
+def lines_of(twin: Twin, chunks: list[bytes]) -> list[bytes]:
+    cutter = twin.cutting.Cutter(20)
+    cut: list[bytes] = []
+    for chunk in chunks:
+        cutter.feed(chunk)
+        while batch := cutter.cut():
+            cut += batch
+    cutter.end()
+    cut += cutter.cut()
+    return cut
+
+
+@given(chunks=st.lists(st.binary(max_size=30) | st.sampled_from([b"\n", b"a\nb", b"x" * 25]), max_size=20))
+def test_bytes_are_cut_alike(chunks: list[bytes]) -> None:
+    interpreted, compiled = both()
+    assert lines_of(interpreted, chunks) == lines_of(compiled, chunks)
+
+
+@given(text=TEXTS, limit=st.integers(0, 5))
+def test_depth_is_seen_alike(text: bytes, limit: int) -> None:
+    interpreted, compiled = both()
+    assert interpreted.nesting.is_deeper(text, limit) == compiled.nesting.is_deeper(text, limit)
+
+
+@given(sizes=st.lists(st.integers(0, 12), max_size=60))
+def test_the_log_keeps_alike(sizes: list[int]) -> None:
+    kept: list[tuple[list[str], int, int]] = []
+    for twin in both():
+        log = twin.log.MemoryLog(messages=5, bytes=10)
+        for number, size in enumerate(sizes):
+            metadata = twin.bus.Metadata(str(number), 0)
+            log.append(twin.bus.Frame(kind="event", type="A.B", data=Raw(b"x" * size), metadata=metadata))
+        kept.append(([frame.metadata.id for frame in log.recent(100)], log.held_bytes, log.skipped))
+    assert kept[0] == kept[1]
+
+
+@given(
+    steps=st.lists(st.integers(-2_000_000, 2_000_000), max_size=30),
+    chance=st.binary(min_size=10, max_size=10),
+)
+def test_ids_are_made_alike(steps: list[int], chance: bytes) -> None:
+    made: list[list[str]] = []
+    for twin in both():
+        now = 1_767_910_000_000_000_000
+        times = iter([now := now + step for step in steps])
+        make = twin.idmaker.IdMaker(lambda times=times: next(times), lambda _count: chance)
+        made.append([make() for _ in steps])
+    assert made[0] == made[1]
+
+
+def test_a_codec_checks_alike() -> None:
+    for twin in both():
+        codec = twin.codec.Codec(int, lambda value: str(value).encode(), is_nothing=False)
+        assert codec.read(b"5") == 5
+        assert bytes(codec.write(7)) == b"7"
+        with pytest.raises(NotImplementedError):
+            codec.read(b"x")
