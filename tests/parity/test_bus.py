@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,18 +55,25 @@ def test_the_log_keeps_alike(sizes: list[int]) -> None:
     chance=st.binary(min_size=10, max_size=10),
 )
 def test_ids_are_made_alike(steps: list[int], chance: bytes) -> None:
+    def draw(_count: int) -> bytes:
+        return chance
+
     made: list[list[str]] = []
     for twin in both():
         now = 1_767_910_000_000_000_000
         times = iter([now := now + step for step in steps])
-        make = twin.idmaker.IdMaker(lambda times=times: next(times), lambda _count: chance)
+        make = twin.idmaker.IdMaker(partial(next, times), draw)
         made.append([make() for _ in steps])
     assert made[0] == made[1]
 
 
+def written(value: int) -> bytes:
+    return str(value).encode()
+
+
 def test_a_codec_checks_alike() -> None:
     for twin in both():
-        codec = twin.codec.Codec(int, lambda value: str(value).encode(), is_nothing=False)
+        codec = twin.codec.Codec(int, written, is_nothing=False)
         assert codec.read(b"5") == 5
         assert bytes(codec.write(7)) == b"7"
         with pytest.raises(NotImplementedError):
