@@ -13,7 +13,7 @@ from bandstand.bus.client import address as module
 from bandstand.bus.client.address import Address, default_address
 from bandstand.errors import InvalidArgument
 
-pytestmark = [pytest.mark.spec("C17"), pytest.mark.once]
+pytestmark = [pytest.mark.spec("C17")]
 
 
 class TestAnAddress:

@@ -17,7 +17,7 @@ from bandstand.bus.client.reading import SchemaReader
 from bandstand.bus.contracts.schema import schema_of
 from bandstand.errors import BadMessage, InvalidArgument
 
-pytestmark = [pytest.mark.spec("C22"), pytest.mark.once]
+pytestmark = [pytest.mark.spec("C22")]
 
 
 class Place(msgspec.Struct):

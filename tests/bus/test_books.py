@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bandstand.bus import books
 from bandstand.bus.books import Books, Stats
 
-pytestmark = [pytest.mark.spec("C11", "C26"), pytest.mark.once]
+pytestmark = [pytest.mark.spec("C11", "C26")]
 
 COUNTERS = books.COUNTERS
 

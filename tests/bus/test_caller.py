@@ -17,7 +17,7 @@ from bandstand.bus.client.caller import Caller
 from bandstand.bus.wire import write_frame
 from bandstand.errors import BadMessage, InvalidArgument
 
-pytestmark = [pytest.mark.spec("C17"), pytest.mark.once]
+pytestmark = [pytest.mark.spec("C17")]
 
 # A script takes a request, as it was sent, and the connection to answer it on.
 Script = Callable[[dict[str, Any], socket.socket], None]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bandstand.bus.hot.cutting import Cutter
 from bandstand.bus.numbers import BATCH, OVERLONG
 
-pytestmark = [pytest.mark.spec("C17"), pytest.mark.once]
+pytestmark = [pytest.mark.spec("C17")]
 
 LONGEST = 8
 TEXTS = st.lists(st.binary(max_size=12).map(lambda text: text.replace(b"\n", b"")), max_size=12)

@@ -10,7 +10,7 @@ from bandstand.bus.faults import FAULTS, RETRYABLE, Fault, FaultMaker
 from bandstand.bus.frame import Frame, Metadata
 from bandstand.bus.wire import read_frame, write_frame
 
-pytestmark = [pytest.mark.spec("C19"), pytest.mark.once]
+pytestmark = [pytest.mark.spec("C19")]
 
 REQUEST = Frame(kind="command", type="Memory.Set", metadata=Metadata("c1", 1, None, "flow-7"))
 

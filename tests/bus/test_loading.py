@@ -14,7 +14,7 @@ from bandstand.bus.contracts.contract import Contract
 from bandstand.bus.loading import Loadable, load_capabilities
 from bandstand.errors import BadContract
 
-pytestmark = [pytest.mark.spec("C18"), pytest.mark.once]
+pytestmark = [pytest.mark.spec("C18")]
 
 Write = Callable[[str, str], Path]
 

@@ -16,7 +16,7 @@ from bandstand.errors import InvalidArgument
 if TYPE_CHECKING:
     from bandstand.bus.ports import Log
 
-pytestmark = [pytest.mark.spec("C26"), pytest.mark.once]
+pytestmark = [pytest.mark.spec("C26")]
 
 
 def frame(number: int, size: int = 2) -> Frame:

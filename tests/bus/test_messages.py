@@ -21,7 +21,7 @@ from bandstand.bus.contracts.messages import (
 from bandstand.bus.frame import Metadata
 from bandstand.errors import BadContract
 
-pytestmark = [pytest.mark.spec("C1", "C12"), pytest.mark.once]
+pytestmark = [pytest.mark.spec("C1", "C12")]
 
 
 class Value(msgspec.Struct):

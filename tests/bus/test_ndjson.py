@@ -434,7 +434,6 @@ class TestEnds:
 # --- limits -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.once
 class TestLimits:
     def test_the_defaults(self) -> None:
         assert Limits() == Limits(line_bytes=1 << 20, window=512, write_high=1 << 18)

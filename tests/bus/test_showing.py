@@ -13,7 +13,7 @@ from bandstand.bus.client.showing import show_all, show_types
 from bandstand.bus.contracts.declare import blueprint_of
 from bandstand.bus.contracts.describe import Description, describe
 
-pytestmark = [pytest.mark.spec("C22"), pytest.mark.once]
+pytestmark = [pytest.mark.spec("C22")]
 
 LONG = "A description that is so long that it would not fit on one line with the name of its field beside it, and so."
 

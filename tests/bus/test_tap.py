@@ -13,7 +13,7 @@ from bandstand.bus.frame import KINDS, Frame, Kind, Metadata
 from bandstand.bus.tap import Filter, Tap, Taps
 from bandstand.errors import InvalidArgument
 
-pytestmark = [pytest.mark.spec("C26"), pytest.mark.once]
+pytestmark = [pytest.mark.spec("C26")]
 
 
 def frame(kind: Kind = "event", type: str = "Memory.Changed") -> Frame:  # noqa: A002  # its name on the wire

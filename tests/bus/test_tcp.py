@@ -53,7 +53,6 @@ class Waiting(Desk):
 
 
 class TestWhoMayConnect:
-    @pytest.mark.once
     @pytest.mark.parametrize(
         "host", ["0.0.0.0", "::", "192.168.1.1", "example.org", "127.0.0.1.example.org", "2130706433"]
     )
@@ -177,7 +176,6 @@ class TestWhere:
 
         play(body)
 
-    @pytest.mark.once
     @pytest.mark.parametrize(
         ("arguments", "said"),
         [

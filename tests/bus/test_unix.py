@@ -324,13 +324,11 @@ class TestWhere:
 
         play(body)
 
-    @pytest.mark.once
     @pytest.mark.parametrize("path", ["", "a\0b", b"bytes", None, 3])
     def test_what_is_no_name_is_refused(self, path: Any) -> None:
         with pytest.raises((InvalidArgument, TypeError)):
             UnixAdapter(path)
 
-    @pytest.mark.once
     def test_a_path_that_is_too_long_is_refused_in_a_sentence(self) -> None:
         with pytest.raises(
             InvalidArgument, match=rf"it has {LONGEST_PATH + 1} bytes, and the address of a socket holds"

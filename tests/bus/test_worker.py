@@ -83,7 +83,6 @@ def hear(play: Play[Any], handler: Callable[[Message], object], count: int = 1) 
 # --- who listens --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.once
 class TestListeners:
     def test_are_called_in_order_and_the_attribute_last(self) -> None:
         target, order = Listeners(), list[str]()
@@ -188,7 +187,6 @@ class Parrot(Listeners):
         self.is_over = True
 
 
-@pytest.mark.once
 class TestTheShape:
     def test_is_complete_with_two_methods_of_ones_own(self) -> None:
         parrot = Parrot()
@@ -719,7 +717,6 @@ class TestTheEnd:
         assert [(type(event), event.causation) for event in heard.events] == [(ErrorEvent, "m1")]
 
 
-@pytest.mark.once
 class TestItsOwnSchedule:
     def test_it_can_be_told_how_to_call_later(self) -> None:
         calls: list[Callable[[], None]] = []
