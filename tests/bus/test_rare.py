@@ -25,7 +25,9 @@ from bandstand.bus import (
     RestartPolicy,
 )
 from bandstand.bus.hot.pending import Pending
+from bandstand.bus.hot.purse import Purse
 from bandstand.bus.memory import Changed, Memory
+from bandstand.bus.whole import with_whole_numbers
 from bandstand.bus.wire import read_frame
 from bandstand.errors import (
     BadMessage,
@@ -367,3 +369,16 @@ def test_a_timestamp_that_is_no_number_makes_it_no_message(number: str) -> None:
     else:
         with pytest.raises(BadMessage):
             read_frame(line.encode())
+
+
+@pytest.mark.parametrize(
+    "text", [b"[1e99999999999999999999]", b"[1e500]", b"[NaN]", b"[-Infinity]", b"nonsense"]
+)
+def test_what_has_no_number_of_jsons_is_not_made_whole(text: bytes) -> None:
+    with pytest.raises(ValueError, match=r"number|JSON|Expecting"):
+        with_whole_numbers(text)
+
+
+def test_what_is_whole_is_made_an_integer() -> None:
+    assert with_whole_numbers(b"[1.0, 1e3, 1.5, 2, -0.0]") == b"[1,1000,1.5,2,0]"
+    assert repr(Purse(3)) == "<Purse 0 of 3>"
