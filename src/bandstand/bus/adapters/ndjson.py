@@ -154,11 +154,11 @@ class NdjsonLine(Outbox, asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The client does not take what was written."""
-        self.is_writable = False
+        self.is_writable = self.intake.is_writable = False
 
     def resume_writing(self) -> None:
         """It has taken most of it."""
-        self.is_writable = True
+        self.is_writable = self.intake.is_writable = True
         self._ingress.drained(self)
         self.resume()
 

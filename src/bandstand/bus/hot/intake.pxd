@@ -11,6 +11,7 @@ cdef object HTTP
 cdef class Intake:
     cdef object _line
     cdef object _ingress
+    cdef object _admit
     cdef Py_ssize_t _window
     cdef readonly Py_ssize_t line_bytes
     cdef object _read
@@ -19,6 +20,7 @@ cdef class Intake:
     cdef Py_ssize_t _largest
     cdef readonly bint is_stopped
     cdef readonly bint is_foreign
+    cdef public bint is_writable
     cdef bint _has_spoken
     cdef object _held
     cdef list _batch

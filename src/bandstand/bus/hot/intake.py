@@ -48,6 +48,7 @@ class Intake:
     """
 
     __slots__ = (
+        "_admit",
         "_at",
         "_batch",
         "_cutter",
@@ -62,6 +63,7 @@ class Intake:
         "in_flight",
         "is_foreign",
         "is_stopped",
+        "is_writable",
         "line_bytes",
     )
 
@@ -70,6 +72,8 @@ class Intake:
     ) -> None:
         self._line = line
         self._ingress = ingress
+        # Looked up once: it is called for every message.
+        self._admit = ingress.admit
         self._window: Count = window
         self.line_bytes: Count = line_bytes
         self._read = read
@@ -80,6 +84,8 @@ class Intake:
         self._largest: Count = 0
         self.is_stopped: Flag = False
         self.is_foreign: Flag = False
+        # Whether the client takes what is written to it.
+        self.is_writable: Flag = True
         # Whether a message has come from it.
         self._has_spoken: Flag = False
         # What was read, in the order in which it is handed in: the message that there was no room for, the lines that were
@@ -128,7 +134,7 @@ class Intake:
                 kind = kind_of(frame)
                 is_request = kind == "command" or kind == "query"  # noqa: PLR1714  # compiled, two comparisons
                 self.in_flight += is_request
-                if not self._ingress.admit(line, frame):
+                if not self._admit(line, frame):
                     self.in_flight -= is_request
                     self._held = frame
                     return False
@@ -194,6 +200,6 @@ class Intake:
         return (
             self.in_flight < self._allowed
             and (self.in_flight == 0 or self.in_flight * self._largest < ANSWER_BYTES)
-            and self._line.is_writable
+            and self.is_writable
             and not self.is_stopped
         )
