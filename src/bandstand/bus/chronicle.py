@@ -25,7 +25,7 @@ def guarded(log: Log) -> Callable[[Frame], None]:
     def append(frame: Frame) -> None:
         try:
             log.append(frame)
-        except Exception:
+        except Exception:  # whatever a log of somebody's own raises
             logger.exception("the log %r has failed; %s %s is not in it", log, frame.kind, frame.type)
 
     return append

@@ -91,7 +91,7 @@ class WorkerHost:
 
     def finish(self, item: Pending | Delivery, result: object) -> None:
         """A Worker's handlers are its own affair."""
-        raise NotImplementedError
+        raise NotImplementedError  # never called: it has no handlers of ours
 
     @property
     def is_busy(self) -> bool:
@@ -125,7 +125,7 @@ class WorkerHost:
             self._worker.post_message(
                 Message(kind=frame.kind, type=frame.type, data=item.payload, metadata=metadata)
             )
-        except BaseException:
+        except BaseException:  # whatever it was, it is raised again: only what is at hand is put right
             # What it was at is answered with the reason why it has failed.
             self._waiting.pop(metadata.id, None)
             seat.at_hand = item

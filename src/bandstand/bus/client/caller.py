@@ -141,7 +141,7 @@ class Caller:
         try:
             made.settimeout(self._timeout_s)
             made.connect(address.path)
-        except BaseException:
+        except BaseException:  # whatever it was, the socket is ours
             made.close()
             raise
         return made

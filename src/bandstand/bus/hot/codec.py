@@ -76,12 +76,12 @@ class Codec:
 
     def read_again(self, data: Any, error: Exception) -> Any:
         """Decoding has failed: read it after all, or say what is wrong."""
-        raise NotImplementedError
+        raise NotImplementedError  # a hook: who derives from this fills it in
 
     def unfit(self, value: Any, error: Exception) -> Exception:
         """What to raise for a value that cannot be written, or not be read again."""
-        raise NotImplementedError
+        raise NotImplementedError  # a hook: who derives from this fills it in
 
     def check_finite(self, value: Any) -> None:
         """Refuse a number that JSON does not have: it has become null."""
-        raise NotImplementedError
+        raise NotImplementedError  # a hook: who derives from this fills it in

@@ -38,8 +38,8 @@ class Entrance:
 
     def admit_otherwise(self, line: Line, frame: Frame) -> Flag:
         """It is no request, or the node is starting or stopping."""
-        raise NotImplementedError
+        raise NotImplementedError  # a hook: who derives from this fills it in
 
     def admit_in_need(self, line: Line, frame: Frame) -> Flag:
         """There is no credit."""
-        raise NotImplementedError
+        raise NotImplementedError  # a hook: who derives from this fills it in

@@ -76,8 +76,8 @@ class Outbox:
 
     def flush(self) -> None:
         """Write what was delivered."""
-        raise NotImplementedError
+        raise NotImplementedError  # a hook: who derives from this fills it in
 
     def resume(self) -> None:
         """Go on with what was not handed in, soon."""
-        raise NotImplementedError
+        raise NotImplementedError  # a hook: who derives from this fills it in

@@ -149,20 +149,20 @@ class Stand:
 
     def take_held(self) -> None:
         """There is room for what had to wait."""
-        raise NotImplementedError
+        raise NotImplementedError  # a hook: who derives from this fills it in
 
     def perform(self, item: Pending | Delivery) -> Any:
         """Deal with a message some other way."""
-        raise NotImplementedError
+        raise NotImplementedError  # a hook: who derives from this fills it in
 
     def await_result(self, item: Pending | Delivery, result: Any) -> Any:
         """The handler has returned a coroutine: one that sees it to its end."""
-        raise NotImplementedError
+        raise NotImplementedError  # a hook: who derives from this fills it in
 
     def refuse(self, item: Pending | Delivery, refusal: Refused) -> None:
         """The handler has refused."""
-        raise NotImplementedError
+        raise NotImplementedError  # a hook: who derives from this fills it in
 
     def check_silence(self, item: Delivery, value: object) -> None:
         """The handler of an event has returned something."""
-        raise NotImplementedError
+        raise NotImplementedError  # a hook: who derives from this fills it in

@@ -255,36 +255,36 @@ class Switch:
 
     def take_otherwise(self, item: object) -> None:
         """Something else has come by a lane."""
-        raise NotImplementedError
+        raise NotImplementedError  # a hook: who derives from this fills it in
 
     def fail_unrouted(self, pending: Pending) -> None:
         """Nobody handles it."""
-        raise NotImplementedError
+        raise NotImplementedError  # a hook: who derives from this fills it in
 
     def fail_unread(self, pending: Pending, problem: BadMessage) -> None:
         """Its data is not what its type asks for."""
-        raise NotImplementedError
+        raise NotImplementedError  # a hook: who derives from this fills it in
 
     def dispatch_otherwise(self, seat: Seat, pending: Pending) -> None:
         """It could not go straight to its capability."""
-        raise NotImplementedError
+        raise NotImplementedError  # a hook: who derives from this fills it in
 
     def closes_circle(self, pending: Pending) -> bool:
         """Whether it would wait for a capability that waits for it; then it has failed."""
-        raise NotImplementedError
+        raise NotImplementedError  # a hook: who derives from this fills it in
 
     def expire(self, pending: Pending) -> None:
         """Its deadline has come."""
-        raise NotImplementedError
+        raise NotImplementedError  # a hook: who derives from this fills it in
 
     def leave_unsettled(self, pending: Pending, frame: Frame) -> None:
         """Nobody has taken its answer."""
-        raise NotImplementedError
+        raise NotImplementedError  # a hook: who derives from this fills it in
 
     def complain(self, pending: Pending, error: Exception) -> None:
         """Whoever asked for it has failed to take the answer."""
-        raise NotImplementedError
+        raise NotImplementedError  # a hook: who derives from this fills it in
 
     def count_failure(self, type_name: str) -> None:
         """It has ended with an error."""
-        raise NotImplementedError
+        raise NotImplementedError  # a hook: who derives from this fills it in
