@@ -37,7 +37,11 @@
     ├── RequestFailed         -122   (also a Refused) a command or query was answered with an error
     ├── Refused               -123   raised in a handler: answer with an error, and live on
     ├── BootFailed            -124   a node did not start; what it had started was ended again
-    └── CannotListen          -125   (also an OSError) an adapter cannot start; says what is in the way
+    ├── CannotListen          -125   (also an OSError) an adapter cannot start; says what is in the way
+    ├── ChannelClosed         -126   the channel is closed: it accepts nothing, and has nothing left
+    ├── ChannelTimeout        -127   (also a TimeoutError) nobody came to the other side of a channel in time
+    ├── Cancelled             -128   a cancel token has ended the wait; says why
+    └── ScopeClosed           -129   the scope is over, and takes nothing in any more
 
 Numbers down to -99 are the specification's; our own begin at -100. An error says in a sentence what happened, where,
 and what to do. Errors survive pickling: they hold numbers and names, never live objects.
@@ -57,7 +61,10 @@ __all__ = (
     "BadVerdict",
     "BandstandError",
     "BootFailed",
+    "Cancelled",
     "CannotListen",
+    "ChannelClosed",
+    "ChannelTimeout",
     "ChildFailed",
     "ChildState",
     "GaveUp",
@@ -79,6 +86,7 @@ __all__ = (
     "OutboundFault",
     "Refused",
     "RequestFailed",
+    "ScopeClosed",
     "StartFailed",
     "TargetEnded",
     "TimerInvalid",
@@ -436,3 +444,39 @@ class CannotListen(BandstandError, OSError):
     """An adapter cannot start; says what is in the way. Nothing was left behind."""
 
     code = -125
+
+
+class ChannelClosed(BandstandError):
+    """The channel is closed: a send is refused at once, and a receive has nothing left to wait for."""
+
+    code = -126
+
+
+class ChannelTimeout(BandstandError, TimeoutError):
+    """Nobody came to the other side of a channel in time. Nothing was sent, or received."""
+
+    code = -127
+
+
+class Cancelled(BandstandError):
+    """A cancel token has ended what was going on. Not asyncio's `CancelledError`: no task was cancelled by anybody."""
+
+    code = -128
+
+    reason: str = ""
+    """Why, in the words of whoever cancelled."""
+    token: int = 0
+    """The number of the token that was cancelled first, from which it came down the tree."""
+
+    @classmethod
+    def of(cls, what: str, reason: str, token: int) -> "Cancelled":
+        """Build the error for one wait."""
+        error = cls(f"{what} was cancelled: {reason}")
+        error.reason, error.token = reason, token
+        return error
+
+
+class ScopeClosed(BandstandError):
+    """The scope is over, or was never entered: it takes nothing in."""
+
+    code = -129

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from typing import Any, final
 
+from bandstand.core.riders import dismount, mount
 from bandstand.errors import LoopBusy
 
 __all__ = ("Host", "default_factory")
@@ -44,6 +45,7 @@ class Host:
         "_context",
         "_has_cancelled",
         "_is_stopping",
+        "_rider",
         "_soon",
         "_task",
         "_timer",
@@ -63,6 +65,8 @@ class Host:
         self._task: asyncio.Task[Any] | None = None
         self._has_cancelled = False
         self._is_stopping = False
+        # Whom others find who look for the loop they run on.
+        self._rider: object = None
         self.owned = owned
         self.wakeups = 0
 
@@ -95,19 +99,21 @@ class Host:
                 "an event loop is running in this thread, and this call would block it: use `async with loop:` there"
             )
 
-    def enter(self) -> None:
+    def enter(self, rider: object) -> None:
         """Take the present context for the callbacks to come: somebody begins to drive."""
         self._context = copy_context()
+        self._rider = rider
+        mount(self.loop, rider)
 
     def call_soon(self) -> None:
         """Have the callback run once, before long. Loop thread only."""
         if self._soon is None:
             self._soon = self.loop.call_soon(self._wake_soon, context=self._context)
 
-    def call_soon_threadsafe(self) -> None:
-        """The same, from any thread; wakes the host through its own descriptor. Nothing happens if it is closed."""
+    def call_soon_threadsafe(self, function: Callable[[], None] | None = None) -> None:
+        """The same, from any thread, or another function; wakes the host by its own descriptor. Nothing if it is closed."""
         try:
-            self.loop.call_soon_threadsafe(self._wake, context=self._context)
+            self.loop.call_soon_threadsafe(function or self._wake, context=self._context)
         except RuntimeError:
             # The event loop was closed between the caller's look and this call: there is nobody left to wake.
             if not self.loop.is_closed():
@@ -132,6 +138,9 @@ class Host:
 
     def let_go(self) -> None:
         """Withdraw everything of ours that is under way."""
+        if self._rider is not None:
+            dismount(self.loop, self._rider)
+            self._rider = None
         self.arm(None)
         if self._soon is not None:
             self._soon.cancel()

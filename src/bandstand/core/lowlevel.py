@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from bandstand.core.host import default_factory as new_event_loop
 from bandstand.core.hot.births import NOT_YET
 from bandstand.core.hot.cell import Family
+from bandstand.core.mourner import Heir
 from bandstand.core.signals import Member
 from bandstand.core.vocabulary import ExitReason, Lane, Overflow, SystemTag
 from bandstand.errors import InvalidArgument, LoopClosed
@@ -233,9 +234,14 @@ def send_tagged_at(loop: Loop, target: ActorId, at_ms: int, lane: Lane, data: ob
     return loop._post_at(target, at_ms, lane.value, data, tag)  # noqa: SLF001
 
 
-def call_after(loop: Loop, ms: int, function: Callable[[], object]) -> Callable[[], None]:
-    """Have a function called in `ms` milliseconds, by the wheel; what takes that back. What it raises is logged."""
-    timer = loop._call_after(ms, function)  # noqa: SLF001
+def call_after(
+    loop: Loop, ms: int, function: Callable[[], object], heir: Callable[[], object] | None = None
+) -> Callable[[], None]:
+    """Have a function called in `ms` milliseconds, by the wheel; what takes that back. What it raises is logged.
+
+    If the loop ends before, `heir` is called instead; it must not raise.
+    """
+    timer = loop._call_after(ms, function, None if heir is None else Heir(heir))  # noqa: SLF001
     return lambda: loop._cancel_call(timer)  # noqa: SLF001
 
 

@@ -23,8 +23,8 @@ NORMAL: Final[int] = ExitReason.NORMAL.value
 FAIL_REASON: Final[int] = ExitReason.FAIL.value
 PANIC: Final[int] = ExitReason.PANIC.value
 
-# Tags from CHILD_EXIT down to CHILD_START travel in slots of their own, outside the cap; those below take any free slot.
-LAST_RESERVED: Final[int] = SystemTag.CHILD_START.value
+# Tags from CHILD_EXIT down to ELEMENT travel in slots of their own, outside the cap; those below take any free slot.
+LAST_RESERVED: Final[int] = SystemTag.ELEMENT.value
 
 # What became of a send.
 ACCEPTED: Final[int] = 0

@@ -87,7 +87,7 @@ class Pumped(Desk):
             # Only parked ones are left there; they end with that event loop.
             self._drivers.close()
             self._drivers = None
-        host.enter()
+        host.enter(self)
         self._host = host
         self._until_idle = False
         self._looking = self._on_idle is not None
@@ -190,9 +190,9 @@ class Pumped(Desk):
             self._host.call_soon()
 
     def _wake_from_afar(self) -> None:
-        host = self._host
+        host = self._host or (self._guest_host if self._closed else None)
         if host is not None:
-            host.call_soon_threadsafe()
+            host.call_soon_threadsafe(None if self._host else self._drain)  # without a host no tick comes
 
     def _rearm(self) -> None:
         if self._host is not None:

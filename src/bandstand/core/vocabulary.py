@@ -104,5 +104,6 @@ class SystemTag(IntEnum):
     IO = -3
     EXIT = -4
     CHILD_START = -5
-    CHILD_RESTART = -6
-    SHUTDOWN = -7
+    ELEMENT = -6
+    CHILD_RESTART = -7
+    SHUTDOWN = -8

@@ -32,6 +32,10 @@ cdef class Births(Kernel):
     cdef bint _say_goodbye(self, Cell cell) except -1
     @cython.locals(actor=ActorId, cell=Cell)
     cpdef object _set_epilogue(self, object target, object epilogue)
+    @cython.locals(actor=ActorId, cell=Cell)
+    cpdef object _set_budget(self, object target, int budget)
+    @cython.locals(actor=ActorId, cell=Cell)
+    cpdef object _set_heard(self, object target)
     @cython.locals(cell=Cell)
     cpdef object _close_mailbox(self, object target)
     @cython.final

@@ -195,6 +195,20 @@ class Births(Kernel):
         if cell is not None:
             cell.epilogue = epilogue
 
+    def _set_budget(self, target: ActorId, budget: Count) -> None:
+        """Say how many messages an actor handles a visit; 0 for the loop's own number."""
+        actor = self._own_id(target)
+        cell = actor.cell
+        if cell is not None:
+            cell.budget = budget
+
+    def _set_heard(self, target: ActorId) -> None:
+        """Note that somebody hears of an actor's end."""
+        actor = self._own_id(target)
+        cell = actor.cell
+        if cell is not None:
+            cell.is_heard = True
+
     def _close_mailbox(self, target: ActorId) -> None:
         """Have an actor accept nothing any more, handle what it has, and end."""
         cell = self._reach(target)

@@ -25,6 +25,7 @@ cdef class Cell(Mailbox):
     cdef int64_t birth
     cdef int status
     cdef int reason
+    cdef int budget
     cdef object cause
     cdef object overflow
     cdef Timer timers
@@ -34,6 +35,7 @@ cdef class Cell(Mailbox):
     cdef object family
     cdef object epilogue
     cdef bint keeps
+    cdef bint is_heard
     cdef bint traps
     cdef dict links
     cdef dict watchers

@@ -58,12 +58,14 @@ class Cell(Mailbox):
         "actor",
         "behavior",
         "birth",
+        "budget",
         "cause",
         "context",
         "driver",
         "epilogue",
         "family",
         "fds",
+        "is_heard",
         "keeps",
         "kernel",
         "links",
@@ -93,6 +95,8 @@ class Cell(Mailbox):
         self.state: object = None
         # The how-manieth actor of its loop this is: the order in which they end is the reverse of it.
         self.birth: ReasonNumber = 0
+        # How many messages it handles a visit; 0 for the loop's own number.
+        self.budget: ReasonNumber = 0
         self.name: str | None = None
         self.turn: Turn | None = None
         # What a coroutine's context variables start from, for an async behavior.
@@ -122,6 +126,8 @@ class Cell(Mailbox):
         self.family: Family | None = None
         # What it still has to do when it ends, unless it is killed: called with the reason and the cause.
         self.epilogue: Callable[[ExitReason, BaseException | None], object] | None = None
+        # Whether somebody hears of its end who is no supervisor, so that the log need not tell.
+        self.is_heard = False
         # Whether what it leaves unread is kept for the supervisor's next child of that name.
         self.keeps = False
         # Whom this actor is linked with, and whether it is told of their ends instead of sharing them.

@@ -3,6 +3,8 @@ from libc.stdint cimport int64_t
 from bandstand.core.hot.cell cimport Cell
 from bandstand.core.hot.ids cimport ActorId
 from bandstand.core.hot.births cimport Births
+from bandstand.core.hot.receipt cimport Receipt
+from bandstand.core.hot.wheel cimport Timer
 
 cdef extern from "Python.h":
     int PyContext_Enter(object context) except -1
@@ -18,6 +20,7 @@ cdef int PANIC
 cdef int STOPPED
 cdef int STOPPING
 cdef object IO
+cdef object ELEMENT
 cdef object OK_VERDICT
 
 cdef class Desk(Births):
@@ -55,6 +58,14 @@ cdef class Desk(Births):
     cpdef object _end_watch(self, ActorId actor)
     @cython.locals(cell=Cell)
     cpdef object _send_io(self, ActorId actor, object event, object watch)
+    @cython.locals(timer=Timer, heir=Receipt)
+    cpdef object _bequeath_calls(self)
+    @cython.locals(cell=Cell)
+    cpdef object _prod(self, ActorId actor)
+    @cython.locals(cell=Cell)
+    cpdef bint _is_current(self, ActorId actor) except -1
+    @cython.locals(cell=Cell)
+    cpdef object _mourn(self, ActorId actor, Receipt mourner)
     @cython.locals(cell=Cell)
     cpdef tuple _at_hand(self)
 

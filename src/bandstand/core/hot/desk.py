@@ -36,8 +36,10 @@ except ModuleNotFoundError:  # interpreted, where Cython is not installed
 if TYPE_CHECKING:
     from bandstand.core.hot.cell import Cell, Driver
     from bandstand.core.hot.ids import ActorId
+    from bandstand.core.hot.receipt import Receipt
 
 IO = SystemTag.IO
+ELEMENT = SystemTag.ELEMENT
 OK_VERDICT = Verdict.OK
 
 Count: TypeAlias = int
@@ -152,6 +154,9 @@ class Desk(Births):
         # Whoever the supervisors have left.
         for cell in self._table.living():
             self._end(cell, NORMAL, None)
+        # No tick comes any more: what other threads have sent is dead, and what was to be called is called.
+        self._drain()
+        self._bequeath_calls()
         while self._queue.count > 0:
             self._queue.pop()
 
@@ -285,6 +290,38 @@ class Desk(Births):
         self._accepted += 1
         if not cell.queued:
             self._ready(cell)
+
+    def _bequeath_calls(self) -> None:
+        """The loop has ended, and its wheel turns no more: whoever has a call pending there is told."""
+        for timer in self._wheel.remaining():
+            # Looked at anew each time: an heir may take others back.
+            heir = timer.waiter
+            if timer.cell is None and heir is not None:
+                self._cancel_call(timer)
+                heir.lost(None, None, NORMAL, None)
+
+    def _prod(self, actor: ActorId) -> None:
+        """Have an actor look at the channel it consumes, if it lives: in a slot of its own, whatever fills its mailbox."""
+        cell = actor.cell
+        if cell is None:
+            return
+        cell.offer_reserved(None, ELEMENT, 0)
+        self._accepted += 1
+        if not cell.queued:
+            self._ready(cell)
+
+    def _is_current(self, actor: ActorId) -> bool:
+        """Whether an actor is the one whose turn it is at this moment, or in whose turn another is being started."""
+        cell = actor.cell
+        return cell is not None and self._is_running_now(cell)
+
+    def _mourn(self, actor: ActorId, mourner: Receipt) -> None:
+        """Have somebody told of an actor's end; at once, if it has ended."""
+        cell = actor.cell
+        if cell is None:
+            mourner.lost(actor, None, actor.reason, None)
+        else:
+            self._await_end(cell, mourner)
 
     def _at_hand(self) -> tuple[Count, ActorId | None, str | None, object]:
         """For the watchdog, from its own thread: how many messages there have been, whose is being handled, and which."""

@@ -201,7 +201,7 @@ class Kernel(Sending):
         if turn is None:
             turn = self._make_turn(cell)
         behavior = cell.behavior
-        budget = self._max_msgs
+        budget = self._max_msgs if cell.budget == 0 else cell.budget
         handled = 0
         self._current = cell
         try:

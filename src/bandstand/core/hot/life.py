@@ -208,6 +208,7 @@ class Life(Reach):
         cell.birth = self._spawned
         cell.status = INIT
         cell.reason = NORMAL
+        cell.budget = 0
         cell.cause = None
         cell.overflow = overflow
         cell.timers = None
@@ -217,6 +218,7 @@ class Life(Reach):
         cell.family = None
         cell.epilogue = None
         cell.keeps = keeps
+        cell.is_heard = False
         cell.traps = False
         cell.links = None
         cell.watchers = None
@@ -331,7 +333,7 @@ class Life(Reach):
             self._accepted += 1
             if not supervisor.queued:
                 self._ready(supervisor)
-        elif reason != NORMAL:
+        elif reason != NORMAL and not cell.is_heard:
             self._report_exit(actor, name, reason, cause, dead)
         if cell.watchers is not None:
             self._tell_watchers(cell, reason, cause)

@@ -58,7 +58,7 @@ cdef class Timers(Links):
     @cython.locals(elapsed=int64_t, deadline=int64_t)
     cdef int64_t _deadline(self, int64_t ms) except -1
     @cython.locals(timer=Timer, deadline=int64_t)
-    cpdef Timer _call_after(self, int64_t ms, object callback)
+    cpdef Timer _call_after(self, int64_t ms, object callback, Receipt heir=*)
     cpdef object _cancel_call(self, Timer timer)
     @cython.final
     @cython.locals(cell=Cell, known=Timer)

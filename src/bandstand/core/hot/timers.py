@@ -202,8 +202,11 @@ class Timers(Links):
             raise InvalidArgument(f"ms is {ms}: that is beyond the 139 years a loop can reckon with")
         return deadline
 
-    def _call_after(self, ms: Ticks, callback: Callable[[], object]) -> Timer:
-        """Have the runtime's own `callback` called in `ms` milliseconds. No actor's timer, and in no statistics."""
+    def _call_after(self, ms: Ticks, callback: Callable[[], object], heir: Receipt | None = None) -> Timer:
+        """Have the runtime's own `callback` called in `ms` milliseconds. No actor's timer, and in no statistics.
+
+        If the loop ends before, `heir` is told: `lost`.
+        """
         deadline = self._deadline(ms)
         timer = Timer.__new__(Timer)
         timer.data = callback
@@ -213,7 +216,7 @@ class Timers(Links):
         timer.place = GONE
         timer.before = None
         timer.after = None
-        timer.waiter = None
+        timer.waiter = heir
         timer.cell = None
         timer.previous_of_cell = None
         timer.next_of_cell = None
@@ -227,6 +230,7 @@ class Timers(Links):
         if timer.place != GONE:
             self._wheel.cancel(timer)
         timer.data = None
+        timer.waiter = None
 
     def _cancel(self, timer: object) -> bool:
         """Cancel a pending timer of this loop; False if it is not that."""
@@ -292,6 +296,7 @@ class Timers(Links):
         cell = timer.cell
         if cell is None:
             callback, timer.data = timer.data, None
+            timer.waiter = None
             self._tell(callback, ())  # type: ignore[arg-type]  # _call_after has seen to it
             return
         lane = timer.lane

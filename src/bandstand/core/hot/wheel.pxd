@@ -60,6 +60,8 @@ cdef class Wheel:
     cpdef object expire(self, int64_t now)
     @cython.locals(timer=Timer)
     cpdef Timer take(self)
+    @cython.locals(timer=Timer, first=Timer, level=Level)
+    cpdef list remaining(self)
     @cython.locals(deadline=int64_t, difference=int64_t, number=int, shift=int, slot=int, level=Level)
     cdef object settle(self, Timer timer)
     @cython.locals(level=Level, slot=int, timer=Timer, last=Timer, following=Timer)

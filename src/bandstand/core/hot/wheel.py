@@ -246,6 +246,23 @@ class Wheel:
             self.soonest = self.next_turn()
         return timer
 
+    def remaining(self) -> list[Timer]:
+        """Every pending timer, in no order to speak of: for the end."""
+        found: list[Timer] = []
+        timer = self.due.first
+        while timer is not None:
+            found.append(timer)
+            timer = timer.after
+        for level in self.levels:
+            for first in level.slots:
+                timer = first
+                while timer is not None:
+                    found.append(timer)
+                    timer = timer.after
+                    if timer is first:
+                        break
+        return found
+
     def settle(self, timer: Timer) -> None:
         """Put a timer where its deadline belongs at the wheel's present time."""
         deadline = timer.deadline

@@ -1,0 +1,53 @@
+"""For those who build lifetimes on the loop: which loop rides here, whose turn it is, an actor's end, an element's coming.
+
+A door of its own, like `lowlevel`, and as little for programs that only use actors. All of it belongs on the loop's own thread.
+"""
+
+# The house's own door: it alone may reach for what the loop does not show.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from bandstand.core.mourner import Mourner
+from bandstand.core.riders import riders
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bandstand.core.hot.ids import ActorId
+    from bandstand.core.loop import Loop
+    from bandstand.core.vocabulary import ExitReason
+
+__all__ = ("answer_for", "current_loops", "is_current", "mourn", "prod", "set_budget")
+
+
+def current_loops() -> list[Loop]:
+    """The loops that ride the event loop that is running on this thread, the last to come last."""
+    return cast("list[Loop]", list(riders()))
+
+
+def mourn(loop: Loop, actor: ActorId, told: Callable[[ExitReason, BaseException | None], object]) -> None:
+    """Have a function called when an actor ends, however it ends, and inside its exit: it must not raise. Now, if it has."""
+    loop._mourn(actor, Mourner(told))  # noqa: SLF001
+
+
+def answer_for(loop: Loop, actor: ActorId) -> None:
+    """Say that somebody who is no supervisor hears of an actor's end, and tells of it: the log need not."""
+    loop._set_heard(actor)  # noqa: SLF001
+
+
+def prod(loop: Loop, actor: ActorId) -> None:
+    """Send an actor an `ELEMENT`, in a slot of its own: the channel it consumes has something. Nothing if it has ended."""
+    loop._prod(actor)  # noqa: SLF001
+
+
+def set_budget(loop: Loop, actor: ActorId, budget: int) -> None:
+    """Say how many messages an actor handles before others have their turn; 0 for the loop's own number."""
+    loop._set_budget(actor, budget)  # noqa: SLF001
+
+
+def is_current(loop: Loop, actor: ActorId) -> bool:
+    """Whether the caller is the actor itself, in its turn. Loop thread only."""
+    return loop._is_current(actor)  # noqa: SLF001

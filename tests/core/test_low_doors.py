@@ -1,0 +1,204 @@
+"""What the core offers those who build lifetimes on it: which loops ride here, an actor's end, a prod, a budget, heirs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bandstand.core import STOP, ActorId, Context, ExitReason, Loop, SystemTag
+from bandstand.core.hot.wheel import Timer, Wheel
+from bandstand.core.lifelines import answer_for, current_loops, is_current, mourn, prod, set_budget
+from bandstand.core.lowlevel import call_after
+from bandstand.testing import VirtualClock
+from tests.core.stage import HostFactory, LoopMaker, fill, idle, settle
+
+# -- which loops ride the running event loop ---------------------------------------------------------------------------
+
+
+def test_no_loop_rides_where_no_event_loop_runs(loop: Loop) -> None:
+    assert current_loops() == []
+
+
+def test_a_loop_is_found_by_its_actors_and_by_the_body_of_its_block(
+    make_loop: LoopMaker, loop_factory: HostFactory
+) -> None:
+    found: list[list[Loop]] = []
+
+    async def main() -> None:
+        assert current_loops() == []
+        async with make_loop() as one:
+            assert current_loops() == [one]
+            async with make_loop() as other:
+                assert current_loops() == [one, other]
+            assert current_loops() == [one]
+        assert current_loops() == []
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(main())
+    loop = make_loop()
+    actor = loop.spawn(lambda _ctx, _data: found.append(current_loops()))
+    loop.send(actor, None)
+    loop.run(until_idle=True)
+    assert found == [[loop]]
+    assert current_loops() == []
+
+
+def test_a_loop_that_was_asked_to_stop_rides_no_more(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
+    async def main() -> None:
+        async with make_loop() as loop:
+            loop.request_stop()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert current_loops() == []
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(main())
+
+
+# -- hearing of an end -------------------------------------------------------------------------------------------------
+
+
+def raising(_ctx: Context[None], error: BaseException) -> None:
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        (lambda loop, actor: loop.stop_actor(actor), ExitReason.NORMAL),
+        (lambda loop, actor: loop.fail_actor(actor, "because"), ExitReason.FAIL),
+        (lambda loop, actor: loop.kill_actor(actor), ExitReason.FAIL),
+        (lambda loop, actor: loop.send(actor, OSError("x")), ExitReason.PANIC),
+        (lambda loop, _actor: loop.destroy(), ExitReason.NORMAL),
+    ],
+    ids=["stopped", "failed", "killed", "raised", "loop destroyed"],
+)
+def test_an_end_is_heard_of_however_it_comes(
+    loop: Loop, end: Callable[[Loop, ActorId], None], reason: ExitReason
+) -> None:
+    heard: list[tuple[ExitReason, BaseException | None]] = []
+    actor = loop.spawn(raising)
+    mourn(loop, actor, lambda why, cause: heard.append((why, cause)))
+    assert heard == []
+    end(loop, actor)
+    if reason is ExitReason.PANIC:
+        settle(loop)
+    assert [why for why, _cause in heard] == [reason]
+    assert (heard[0][1] is None) == (reason is ExitReason.NORMAL)
+
+
+def test_an_end_that_was_is_heard_of_at_once(loop: Loop) -> None:
+    heard: list[ExitReason] = []
+    actor = loop.spawn(idle)
+    loop.fail_actor(actor)
+    mourn(loop, actor, lambda why, _cause: heard.append(why))
+    assert heard == [ExitReason.FAIL]
+
+
+@pytest.mark.parametrize("is_answered_for", [False, True])
+def test_the_log_does_not_tell_what_somebody_answers_for(
+    loop: Loop, caplog: pytest.LogCaptureFixture, *, is_answered_for: bool
+) -> None:
+    actor = loop.spawn(raising)
+    if is_answered_for:
+        answer_for(loop, actor)
+    loop.send(actor, OSError("x"))
+    settle(loop)
+    assert ("no supervisor hears of it" in caplog.text) != is_answered_for
+
+
+# -- a prod ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_prod_comes_by_itself_whatever_fills_the_mailbox(loop: Loop) -> None:
+    seen: list[tuple[Any, Any]] = []
+    actor = loop.spawn(lambda ctx, data: seen.append((ctx.tag, data)), mailbox_cap=8)
+    fill(loop, actor)
+    prod(loop, actor)
+    loop.poll_once()
+    assert seen[0] == (SystemTag.ELEMENT, None)
+    loop.stop_actor(actor)
+    prod(loop, actor)
+    assert loop.poll_once() == 0
+
+
+# -- a budget ----------------------------------------------------------------------------------------------------------
+
+
+def test_two_actors_with_a_budget_of_one_alternate(loop: Loop) -> None:
+    seen: list[str] = []
+    actors = [loop.spawn(lambda ctx, data: seen.append(data)) for _ in range(2)]
+    for actor, name in zip(actors, "ab", strict=True):
+        set_budget(loop, actor, 1)
+        for _ in range(3):
+            loop.send(actor, name)
+    settle(loop)
+    assert "".join(seen) == "ababab"
+
+
+def test_a_budget_of_none_is_the_loops_own(loop: Loop) -> None:
+    seen: list[str] = []
+    actors = [loop.spawn(lambda ctx, data: seen.append(data)) for _ in range(2)]
+    for actor, name in zip(actors, "ab", strict=True):
+        set_budget(loop, actor, 1)
+        set_budget(loop, actor, 0)
+        for _ in range(3):
+            loop.send(actor, name)
+    settle(loop)
+    assert "".join(seen) == "aaabbb"
+
+
+# -- whose turn it is --------------------------------------------------------------------------------------------------
+
+
+def test_an_actor_is_current_in_its_own_turn_only(loop: Loop) -> None:
+    seen: list[bool] = []
+
+    def behavior(ctx: Context[None], _data: object) -> object:
+        seen.extend(is_current(loop, actor) for actor in (ctx.self_id, other))
+        return STOP
+
+    other = loop.spawn(idle)
+    actor = loop.spawn(behavior)  # type: ignore[arg-type]  # object is a verdict here
+    loop.send(actor, None)
+    assert not is_current(loop, actor)
+    settle(loop)
+    assert seen == [True, False]
+    assert not is_current(loop, actor)
+
+
+# -- heirs -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_call_that_is_made_has_no_heir(loop: Loop, clock: VirtualClock) -> None:
+    seen: list[str] = []
+    call_after(loop, 5, lambda: seen.append("called"), lambda: seen.append("inherited"))
+    clock.advance(5)
+    loop.poll_once()
+    loop.destroy()
+    assert seen == ["called"]
+
+
+@pytest.mark.parametrize("ms", [0, 1, 63, 64, 5000, 10**9])
+def test_a_call_that_the_loop_does_not_live_to_make_goes_to_its_heir(loop: Loop, ms: int) -> None:
+    seen: list[str] = []
+    call_after(loop, ms, lambda: seen.append("called"), lambda: seen.append("inherited"))
+    cancel = call_after(loop, ms, lambda: seen.append("called"), lambda: seen.append("wrong"))
+    call_after(loop, ms, lambda: seen.append("called"))
+    cancel()
+    loop.destroy()
+    assert seen == ["inherited"]
+
+
+def test_a_wheel_names_every_pending_timer() -> None:
+    wheel = Wheel(100)
+    timers = [Timer() for _ in range(6)]
+    for timer, deadline in zip(timers, (50, 101, 101, 200, 99_999, 1 << 40), strict=True):
+        wheel.schedule(timer, deadline)
+    assert {id(timer) for timer in wheel.remaining()} == {id(timer) for timer in timers}
+    for timer in timers:
+        wheel.cancel(timer)
+    assert wheel.remaining() == []
