@@ -21,10 +21,15 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
-# Lowest first: each may cimport the declarations of all those before it. Nobody needs to tell Cython where they lie: it
-# looks from the root of the package that a source belongs to, which is src. It also keeps track of who cimports whom,
-# across packages too, and translates anew what has changed below; then the C file is newer than the extension.
-PACKAGES = ("bandstand.core.hot", "bandstand.service.hot", "bandstand.bus.hot")
+# Lowest first, each with those whose declarations it may cimport. Nobody needs to tell Cython where they lie: it looks from
+# the root of the package that a source belongs to, which is src. It also keeps track of who cimports whom, across packages
+# too, and translates anew what has changed below; then the C file is newer than the extension.
+PACKAGES = {
+    "bandstand.core.hot": (),
+    "bandstand.scope.hot": ("bandstand.core.hot",),
+    "bandstand.service.hot": ("bandstand.core.hot",),
+    "bandstand.bus.hot": ("bandstand.core.hot", "bandstand.service.hot"),
+}
 GENERATED = Path("build", "cython")
 FLAGS = ["-O3", "-g0"]
 DIRECTIVES = {
@@ -53,7 +58,7 @@ def source(package: str) -> Path:
 
 def below(package: str) -> tuple[Path, ...]:
     """Where the packages lie whose declarations this one rests on, lowest first."""
-    return tuple(source(lower) for lower in PACKAGES[: PACKAGES.index(package)])
+    return tuple(source(lower) for lower in PACKAGES[package])
 
 
 def hot_modules(package: str) -> tuple[str, ...]:

@@ -10,7 +10,9 @@ from typing import Literal, TypeAlias
 from bench.target import Target
 
 Unit: TypeAlias = Literal["ns", "bytes", "ms"]
-Kind: TypeAlias = Literal["limit", "raw", "typed", "queues", "pykka", "erlang", "bus", "echo", "web"]
+Kind: TypeAlias = Literal[
+    "limit", "raw", "typed", "queues", "pykka", "erlang", "bus", "echo", "web", "channel", "queue", "stream"
+]
 
 
 class WrongResultError(Exception):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from bench import otp, threads, web
 from bench.case import Case, Kind, Measure
 
-Table: TypeAlias = Literal["actors", "bus"]
+Table: TypeAlias = Literal["actors", "channels", "bus"]
 """Which table a column stands in."""
 
 
@@ -50,6 +51,8 @@ class System:
             return threads.refusal()
         if self.kind == "web":
             return web.refusal()
+        if self.kind == "stream" and find_spec("anyio") is None:
+            return "anyio is not installed"
         if self.loop == "uvloop":
             try:
                 import uvloop  # noqa: F401  # pyright: ignore[reportUnusedImport]  # is it there?
@@ -72,6 +75,7 @@ def _mode_refusal(wanted: str, table: Table) -> str | None:
     if table == "bus":
         import bandstand.bus  # pyright: ignore[reportUnusedImport]
     import bandstand.core  # pyright: ignore[reportUnusedImport]
+    import bandstand.scope  # pyright: ignore[reportUnusedImport]
     import bandstand.service  # noqa: F401  # pyright: ignore[reportUnusedImport]
     from bandstand import mode
 
@@ -113,6 +117,18 @@ SYSTEMS = (
         python=threads.PYTHON,
     ),
     System("erlang", "erlang", "Erlang/OTP on one scheduler", environment=APART),
+    System(
+        "channel",
+        "channel",
+        "bandstand's channels",
+        mode="compiled",
+        environment={"BANDSTAND_PURE": "0"},
+        table="channels",
+    ),
+    System("Queue", "queue", "asyncio.Queue", is_slow=True, environment=APART, table="channels"),
+    System(
+        "anyio", "stream", "anyio's memory object streams", is_slow=True, environment=APART, table="channels"
+    ),
     System(
         "bus",
         "bus",

@@ -17,11 +17,14 @@ HEADINGS = {
     "uvloop": "uvloop",
     "pykka": "Pykka",
     "erlang": "Erlang",
+    "channel": "channel",
+    "Queue": "Queue",
+    "anyio": "anyio",
     "bus": "bus",
     "echo": "echo",
     "uvicorn": "uvicorn",
 }
-WORDS: dict[Table, int] = {"actors": 4, "bus": 2}
+WORDS: dict[Table, int] = {"actors": 4, "channels": 2, "bus": 2}
 """How many of a table's last columns are words."""
 
 
@@ -30,8 +33,9 @@ def render(report: Report) -> str:
     lines = [*_caption(report)]
     if cases := [case for case in report.cases if table_of(case) == "actors"]:
         lines += ["", *_grid(_rows(report, cases), WORDS["actors"])]
-    if cases := [case for case in report.cases if table_of(case) == "bus"]:
-        lines += ["", *_grid(_bus_rows(report, cases), WORDS["bus"])]
+    for table, title in (("channels", "channels"), ("bus", "the bus")):
+        if cases := [case for case in report.cases if table_of(case) == table]:
+            lines += ["", *_grid(_rate_rows(report, cases, table, title), WORDS[table])]
     return "\n".join([*lines, "", *_legend(report)])
 
 
@@ -72,14 +76,16 @@ def _rows(report: Report, cases: Sequence[Case]) -> list[list[str]]:
     return rows
 
 
-def _bus_rows(report: Report, cases: Sequence[Case]) -> list[list[str]]:
-    systems = systems_of("bus")
-    peers = [system.name for system in systems if system.name != "bus"]
-    header = ["the bus", "unit", *(HEADINGS[system.name] for system in systems), "a second"]
+def _rate_rows(report: Report, cases: Sequence[Case], table: Table, title: str) -> list[list[str]]:
+    """A table of one system of ours, whose rate is divided by that of each peer."""
+    systems = systems_of(table)
+    (judged,) = JUDGED[table]
+    peers = [system.name for system in systems if system.name != judged]
+    header = [title, "unit", *(HEADINGS[system.name] for system in systems), "a second"]
     rows = [[*header, *(f"÷ {HEADINGS[peer]}" for peer in peers), "target", ""]]
     for case in cases:
         row = [case.title, case.unit, *(_figure(report, case, system.name) for system in systems)]
-        ours = report.rate(case, "bus")
+        ours = report.rate(case, judged)
         row.append("" if ours is None else f"{ours:,.0f}")
         for peer in peers:
             theirs = report.rate(case, peer)
@@ -124,6 +130,7 @@ def _legend(report: Report) -> Iterator[str]:
     yield "limit: a plain Python loop over a deque, the same handlers. bandstand: compiled; interpreted: BANDSTAND_PURE=1."
     yield "typed: classes and handles on the compiled loop. Pykka: a thread for each actor, asked and told by its reference."
     yield "asyncio, uvloop: a task with an asyncio.Queue for each actor. What is comparable and what is not: bench/__init__.py"
+    yield "channel, Queue, anyio: one task sends and another receives; ÷ Queue, ÷ anyio: our rate divided by theirs."
     yield "bus: a node behind a Unix socket, its caller in another process; ÷ echo, ÷ uvicorn: its rate divided by theirs."
     yield "echo: a bare asyncio.Protocol with msgspec and joined writes on the same event loop; uvicorn: Starlette, JSON over HTTP."
     if not report.failures:

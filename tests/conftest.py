@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 
 # Entered for their effect: the hot modules announce themselves to bandstand.mode.
 import bandstand.core  # pyright: ignore[reportUnusedImport]
+import bandstand.scope  # pyright: ignore[reportUnusedImport]
 import bandstand.service  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from bandstand import mode
 

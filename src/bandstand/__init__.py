@@ -11,6 +11,7 @@ A map of the house. An upper floor may import any lower one; everyone enters a r
     bus        what may be said: commands, queries, events; capabilities, router, adapters
     service    actors as classes: typed handles, asks, what an actor does beside its messages
     supervise  who restarts whom: specs, the arithmetic of restarts, supervisors
+    scope      lifetimes: channels, cancel tokens, scopes, actors that consume a channel
     core       the loop: ids, mailboxes, lanes, run queue, timing wheel, scheduler, clock, observer
     errors     one exception tree, drawn at the top of the file
     mode       which twin of the hot modules runs, compiled or interpreted
@@ -19,6 +20,11 @@ A map of the house. An upper floor may import any lower one; everyone enters a r
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from bandstand.scope import CancelToken as CancelToken
+    from bandstand.scope import Channel as Channel
+    from bandstand.scope import Scope as Scope
+    from bandstand.scope import consume as consume
+    from bandstand.scope import select as select
     from bandstand.service import Actor as Actor
     from bandstand.service import Loop as Loop
     from bandstand.service import ask as ask
@@ -32,19 +38,35 @@ if TYPE_CHECKING:
 
 __all__ = (
     "Actor",
+    "CancelToken",
+    "Channel",
     "Loop",
+    "Scope",
     "SupervisorSpec",
     "__version__",
     "ask",
     "child",
+    "consume",
     "control",
     "data",
     "management",
+    "select",
     "spawn_supervisor",
     "supervised",
 )
 
 __version__ = "0.1.0"
+
+# Where those live that are not at home in bandstand.service.
+_HOMES = {
+    "CancelToken": "scope",
+    "Channel": "scope",
+    "Scope": "scope",
+    "SupervisorSpec": "supervise",
+    "consume": "scope",
+    "select": "scope",
+    "spawn_supervisor": "supervise",
+}
 
 
 def __getattr__(name: str) -> object:
@@ -53,8 +75,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'bandstand' has no attribute {name!r}")
     from importlib import import_module
 
-    room = "supervise" if name in {"SupervisorSpec", "spawn_supervisor"} else "service"
-    value: object = getattr(import_module(f"bandstand.{room}"), name)
+    value: object = getattr(import_module(f"bandstand.{_HOMES.get(name, 'service')}"), name)
     globals()[name] = value
     return value
 

@@ -18,6 +18,7 @@ from typing import Final, TextIO, TypeAlias
 
 # Entered for their effect: the hot modules announce themselves to bandstand.mode.
 import bandstand.core  # pyright: ignore[reportUnusedImport]
+import bandstand.scope  # pyright: ignore[reportUnusedImport]
 import bandstand.service  # pyright: ignore[reportUnusedImport]
 from bandstand import mode
 from bandstand.bus import (

@@ -16,10 +16,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.once, pytest.mark.timeout(300)]
 
 
 class Tree:
-    """A copy of what the build needs, with four small hot modules so that compiling is quick.
+    """A copy of what the build needs, with five small hot modules so that compiling is quick.
 
     `one` and `two` are the core's. `three` is the service's and knows the layout of a class of `one`. `four` is the bus's and calls
-    `three`.
+    `three`. `five` is the scope's and knows nobody.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -34,6 +34,7 @@ class Tree:
         self.core = self._package(package, "core", ("one", "two"))
         self.service = self._package(package, "service", ("three",))
         self.bus = self._package(package, "bus", ("four",))
+        self.scope = self._package(package, "scope", ("five",))
         for name in ("one", "two"):
             (self.core / f"{name}.py").write_text("def twice(n):\n    return n * 2\n")
             (self.core / f"{name}.pxd").write_text("cpdef long twice(long n)\n")
@@ -52,6 +53,9 @@ class Tree:
             "from bandstand.core.hot.one cimport Number\nfrom bandstand.service.hot.three cimport thrice\n\n"
             "cpdef long six_times(Number number)\n"
         )
+
+        (self.scope / "five.py").write_text("def fivefold(n):\n    return n * 5\n")
+        (self.scope / "five.pxd").write_text("cpdef long fivefold(long n)\n")
 
     def _package(self, package: Path, room: str, modules: tuple[str, ...]) -> Path:
         """Make a room with a hot package whose door is the real one, but for the list of modules."""
@@ -96,7 +100,7 @@ class Tree:
 
     def mode(self) -> list[object]:
         script = (
-            "import bandstand.bus; from bandstand import mode; "
+            "import bandstand.bus, bandstand.scope; from bandstand import mode; "
             "print(json.dumps([mode.mode(), sorted(mode.stale_modules())]))"
         )
         result: list[object] = json.loads(self.ask(script))
@@ -121,11 +125,11 @@ def contents(tree: Tree) -> set[str]:
     return {f"{path.parts[1]}/{path.name.partition('.')[0]}{path.suffix}" for path in paths}
 
 
-MODULES = ("core/one", "core/two", "service/three", "bus/four")
-SOURCES = {"core/__init__.py", "service/__init__.py", "bus/__init__.py"} | {
+MODULES = ("core/one", "core/two", "scope/five", "service/three", "bus/four")
+SOURCES = {"core/__init__.py", "scope/__init__.py", "service/__init__.py", "bus/__init__.py"} | {
     f"{module}{suffix}" for module in MODULES for suffix in (".py", ".pxd")
 }
-EXTENSIONS = {"core/_stamp.json", "service/_stamp.json", "bus/_stamp.json"} | {
+EXTENSIONS = {"core/_stamp.json", "scope/_stamp.json", "service/_stamp.json", "bus/_stamp.json"} | {
     f"{module}.so" for module in MODULES
 }
 
@@ -183,10 +187,12 @@ def test_auto_reports_a_failure_plainly_and_goes_on(tree: Tree, broken: str) -> 
 
 
 ONE, TWO = "bandstand.core.hot.one", "bandstand.core.hot.two"
-THREE, FOUR = "bandstand.service.hot.three", "bandstand.bus.hot.four"
+THREE, FOUR, FIVE = "bandstand.service.hot.three", "bandstand.bus.hot.four", "bandstand.scope.hot.five"
 
 
-@pytest.mark.parametrize(("broken", "stale"), [("two", [FOUR, ONE, TWO, THREE]), ("three", [FOUR, THREE])])
+@pytest.mark.parametrize(
+    ("broken", "stale"), [("two", [FOUR, ONE, TWO, FIVE, THREE]), ("three", [FOUR, THREE])]
+)
 def test_a_failed_auto_build_leaves_no_yesterday_behind(tree: Tree, broken: str, stale: list[str]) -> None:
     """Not in the other packages either: one half compiled and the other not would be a mixture."""
     assert tree.in_place(BANDSTAND_BUILD="need").returncode == 0
@@ -216,7 +222,7 @@ def test_a_changed_declaration_is_compiled_anew_in_the_package_above_too(tree: T
     assert tree.in_place(BANDSTAND_BUILD="need").returncode == 0
     assert tree.ask(script) == "12\n"
     tree.widen()
-    assert tree.mode() == ["compiled", [FOUR, ONE, TWO, THREE]]
+    assert tree.mode() == ["compiled", [FOUR, ONE, TWO, FIVE, THREE]]
     assert tree.in_place(BANDSTAND_BUILD="need").returncode == 0
     assert tree.mode() == ["compiled", []]
     assert tree.ask(script) == "12\n"

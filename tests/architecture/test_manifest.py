@@ -10,6 +10,7 @@ import pytest
 # Entered for their effect: the hot modules announce themselves to bandstand.mode.
 import bandstand.bus  # pyright: ignore[reportUnusedImport]
 import bandstand.core  # pyright: ignore[reportUnusedImport]
+import bandstand.scope  # pyright: ignore[reportUnusedImport]
 import bandstand.service  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from bandstand import mode
 from tests.architecture import house

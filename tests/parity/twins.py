@@ -24,12 +24,13 @@ import bandstand
 # So that they are in sys.modules.
 import bandstand.bus  # pyright: ignore[reportUnusedImport]
 import bandstand.core.lowlevel  # pyright: ignore[reportUnusedImport]
+import bandstand.scope  # pyright: ignore[reportUnusedImport]
 import bandstand.service  # pyright: ignore[reportUnusedImport]
 import bandstand.supervise  # pyright: ignore[reportUnusedImport]
 from bandstand import mode
 
 # By their short names, as attributes of the house.
-ROOMS = ("core", "supervise", "service", "bus")
+ROOMS = ("core", "scope", "supervise", "service", "bus")
 # The full names of the hot modules by their short ones.
 HOT = {name.rpartition(".")[2]: name for name in sorted(mode.hot_modules())}
 # Where each lies, but for the suffix.

@@ -9,6 +9,7 @@ import msgspec
 
 from bandstand import bus, service
 from bandstand.core import ActorId, Context, Lane, Loop, LoopConfig, Observer, Verdict
+from bandstand.scope import CancelToken, Channel, select
 from bandstand.service import Actor, Implements, Interface, MessageActor, Request, ask, child, control, data, on, supervised
 from bandstand.supervise import (
     Backoff,
@@ -664,3 +665,49 @@ async def use_outlets(node: bus.Node) -> None:
     (await node.bus.ask(Fetch(key="a"))).vlaue  # E:
     nothing: int = await node.bus.ask(Keep(key="a"))  # E:
     print(text, found, nothing)
+
+
+async def use_channels(numbers: Channel[int], words: Channel[str], token: CancelToken) -> None:
+    await numbers.send("one")  # E:
+    await numbers.send(None)  # E:
+    await numbers.send()  # E:
+    await numbers.send(1, 5)  # E:
+    await numbers.send(1, timeout_ms="5")  # E:
+    await numbers.send(1, timeout=5)  # E:
+    await numbers.send(1, token="stop")  # E:
+    await numbers.receive(5)  # E:
+    await numbers.receive(timeout_ms="5")  # E:
+    await numbers.receive(token=5)  # E:
+    numbers.try_send("one")  # E:
+    numbers.try_send(1, timeout_ms=5)  # E:
+    numbers.send("one").blocking()  # E:
+    text: str = await numbers.receive()  # E:
+    number: int = numbers.receive()  # E:
+    sure: int = numbers.try_receive()  # E:
+    wide: Channel[int | None] = numbers  # E:
+    Channel[int]("10")  # E:
+    Channel[int](None)  # E:
+    Channel[int](10, "name")  # E:
+    Channel[int](name=5)  # E:
+    numbers.name = "x"  # E:
+    numbers.is_closed = True  # E:
+    numbers.statistics().sent = 5  # E:
+    numbers.nothing  # E:
+    await numbers.try_send(1)  # E:
+    await numbers.close()  # E:
+    async for word in words:
+        word + 1  # E:
+    for _ in numbers:  # E:
+        pass
+    await select(5)  # E:
+    await select(numbers)  # E:
+    await select(numbers.receive(), words)  # E:
+    await select(numbers.receive(), timeout_ms="5")  # E:
+    await select(numbers.receive(), token=5)  # E:
+    await select(numbers.receive(), 5)  # E:
+    index, value = await select(numbers.receive(), words.receive())
+    value.upper()  # E:
+    index.upper()  # E:
+    wrong: tuple[int, int] = await select(numbers.receive(), words.receive())  # E:
+    await asyncio.wait_for(numbers.receive(), "1")  # E:
+    print(text, number, sure, wide, wrong, token)

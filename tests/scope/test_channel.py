@@ -1,0 +1,724 @@
+"""Channels: what is sent is received, in order, once; and everybody knows where he stands."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import gc
+import pickle
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bandstand.errors import BandstandError, ChannelClosed, ChannelTimeout, InvalidArgument
+from bandstand.scope import CONFLATED, UNBOUNDED, Channel, ChannelStatistics
+from bandstand.testing import VirtualClock
+from tests.scope.channelling import (
+    CAPACITIES,
+    ROOMY,
+    Capacity,
+    balance,
+    do,
+    drain,
+    lane_factory,
+    outcome,
+    pause,
+    perform,
+    rehearse,
+    turns,
+    waiting,
+)
+
+pytestmark = pytest.mark.spec("K3")
+
+
+# -- the kinds ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G91")
+@pytest.mark.parametrize("capacity", [0, 1, 3, 100, UNBOUNDED])
+def test_what_is_sent_is_received_once_and_in_order(capacity: Capacity) -> None:
+    async def main() -> None:
+        channel = Channel[int](capacity)
+
+        async def sender() -> None:
+            for number in range(1000):
+                await channel.send(number)
+            channel.close()
+
+        task = asyncio.create_task(sender())
+        assert [number async for number in channel] == list(range(1000))
+        await task
+        balance(channel)
+
+    perform(main)
+
+
+@pytest.mark.guarantee("G92")
+def test_at_a_rendezvous_a_send_waits_until_it_is_received() -> None:
+    async def main() -> None:
+        channel = Channel[str]()
+        assert not channel.try_send("nobody is there")
+        sender = await waiting(channel.send("hello"))
+        assert channel.statistics().senders == 1
+        assert channel.statistics().sent == 0, "what nobody has received was not sent"
+        assert await channel.receive() == "hello"
+        await sender
+        receiver = await waiting(channel.receive())
+        assert channel.try_send("at once")
+        assert await receiver == "at once"
+        assert len(channel) == 0
+
+    perform(main)
+
+
+@pytest.mark.guarantee("G92")
+@pytest.mark.parametrize("capacity", [1, 3, 17])
+def test_a_bounded_channel_holds_as_many_as_it_says(capacity: int) -> None:
+    async def main() -> None:
+        channel = Channel[int](capacity)
+        for number in range(capacity):
+            await channel.send(number)
+        assert not channel.try_send(99)
+        late = await waiting(channel.send(capacity))
+        balance(channel)
+        assert channel.try_receive() == 0
+        balance(channel)
+        await turns(2)
+        assert late.done(), "there was room, and he still waits"
+        assert len(channel) == capacity
+        assert drain(channel) == list(range(1, capacity + 1))
+        assert channel.statistics().peak == capacity
+
+    perform(main)
+
+
+@pytest.mark.guarantee("G92")
+def test_an_unbounded_channel_makes_nobody_wait_and_gives_its_memory_back() -> None:
+    channel = Channel[int](UNBOUNDED)
+    for number in range(10_000):
+        assert channel.try_send(number)
+    assert drain(channel) == list(range(10_000))
+    assert channel.try_receive() is None
+    # Once more, around the end of the list.
+    for _ in range(3):
+        for number in range(700):
+            assert channel.try_send(number)
+        assert drain(channel) == list(range(700))
+    assert channel.statistics().peak == 10_000
+    balance(channel)
+
+
+@pytest.mark.guarantee("G92")
+def test_a_conflated_channel_keeps_the_newest() -> None:
+    async def main() -> None:
+        channel = Channel[int](CONFLATED)
+        for number in range(5):
+            await channel.send(number)
+            balance(channel)
+        assert await channel.receive() == 4
+        receiver = await waiting(channel.receive())
+        channel.try_send(5)
+        channel.try_send(6)
+        assert await receiver == 5, "handed over: nothing replaces it any more"
+        assert drain(channel) == [6]
+        assert channel.statistics().conflated == 4
+
+    perform(main)
+
+
+@pytest.mark.guarantee("G92")
+def test_what_is_replaced_may_use_the_channel_as_it_goes() -> None:
+    """Its finalizer runs when all is in order again, and outside of any lock."""
+    channel = Channel[Any](CONFLATED)
+    heard = Channel[str](UNBOUNDED)
+
+    class Loud:
+        def __del__(self) -> None:
+            balance(channel)
+            heard.try_send(f"{len(channel)} in it")
+
+    assert channel.try_send(Loud())
+    assert channel.try_send(1)
+    assert heard.try_receive() == "1 in it"
+    assert drain(channel) == [1]
+
+
+@pytest.mark.guarantee("G92")
+@pytest.mark.real_time(reason="another thread is waited for")
+def test_the_end_of_what_is_replaced_may_wait_for_another_thread() -> None:
+    import threading
+
+    channel = Channel[Any](CONFLATED)
+    answers = Channel[int](UNBOUNDED)
+    said: list[int] = []
+
+    def answer() -> None:
+        answers.try_send(7)
+
+    class Patient:
+        def __del__(self) -> None:
+            thread = threading.Thread(target=answer)
+            thread.start()
+            said.append(answers.receive(timeout_ms=5000).blocking())
+            thread.join()
+
+    channel.try_send(Patient())
+    channel.try_send(1)
+    assert said == [7]
+
+
+# -- twins -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G93")
+@pytest.mark.parametrize("capacity", CAPACITIES)
+def test_the_twins_never_wait_and_need_no_loop(capacity: Capacity) -> None:
+    channel = Channel[str](capacity)
+    nothing = object()
+    assert channel.try_receive() is None
+    assert channel.try_receive(nothing) is nothing
+    assert channel.try_receive(default="x") == "x"
+    assert channel.try_send("a") is (capacity != 0)
+    assert channel.try_receive("none") == ("none" if capacity == 0 else "a")
+    assert channel.close() is True
+    assert channel.close() is False
+    with pytest.raises(ChannelClosed, match="accepts nothing"):
+        channel.try_send("b")
+    with pytest.raises(ChannelClosed, match="nothing is left"):
+        channel.try_receive()
+
+
+def test_a_twin_takes_from_a_sender_who_waits() -> None:
+    async def main() -> None:
+        channel = Channel[int](1)
+        await channel.send(1)
+        second, third = await waiting(channel.send(2)), await waiting(channel.send(3))
+        assert drain(channel) == [1, 2, 3]
+        await asyncio.gather(second, third)
+
+    perform(main)
+
+
+# -- timeouts ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G93")
+def test_a_timeout_of_nought_does_it_at_once_or_not_at_all() -> None:
+    async def main() -> None:
+        channel = Channel[int](1)
+        with pytest.raises(ChannelTimeout, match="no element at once"):
+            await channel.receive(timeout_ms=0)
+        await channel.send(1, timeout_ms=0)
+        with pytest.raises(ChannelTimeout, match="nobody took the element at once"):
+            await channel.send(2, timeout_ms=0)
+        assert await channel.receive(timeout_ms=0) == 1
+        assert channel.statistics().timed_out == 0, "nobody stood in line"
+
+    perform(main)
+
+
+@pytest.mark.guarantee("G93")
+@pytest.mark.parametrize("side", ["send", "receive"])
+@pytest.mark.parametrize("ms", [0.25, 1, 7.5, 1000, 86_400_000])
+def test_a_wait_ends_by_its_deadline_and_not_before(
+    side: str, ms: float, bandstand_clock: VirtualClock
+) -> None:
+    async def main() -> None:
+        channel = Channel[int]()
+        before = bandstand_clock.now_ns()
+        with pytest.raises(ChannelTimeout, match=f"within {ms:.15g} ms") as caught:
+            await (channel.send(1, timeout_ms=ms) if side == "send" else channel.receive(timeout_ms=ms))
+        assert isinstance(caught.value, TimeoutError)
+        assert ms <= (bandstand_clock.now_ns() - before) / 1e6 <= ms + 2
+        books = channel.statistics()
+        assert (books.timed_out, books.senders, books.receivers, books.sent) == (1, 0, 0, 0)
+
+    rehearse(main, clock=bandstand_clock)
+
+
+@pytest.mark.guarantee("G93")
+@pytest.mark.real_time(reason="uvloop's clock cannot be replaced")
+@pytest.mark.parametrize("is_ridden", [False, True])
+def test_deadlines_in_real_time(is_ridden: bool) -> None:
+    """Once, by the clocks that users have."""
+    from time import monotonic
+
+    from bandstand.core import Loop
+
+    async def main() -> None:
+        channel = Channel[int]()
+        before = monotonic()
+        with pytest.raises(ChannelTimeout):
+            await channel.receive(timeout_ms=12)
+        # uvloop's own clock has no more than milliseconds.
+        assert 0.0105 <= monotonic() - before < 5
+
+    async def ridden() -> None:
+        async with Loop():
+            await main()
+
+    with asyncio.Runner(loop_factory=lane_factory()) as runner:
+        runner.run(ridden() if is_ridden else main())
+
+
+@pytest.mark.guarantee("G93")
+def test_deadlines_need_no_loop_of_ours(bandstand_clock: VirtualClock) -> None:
+    async def main() -> None:
+        channel = Channel[int]()
+        before = bandstand_clock.now_ns()
+        with pytest.raises(ChannelTimeout):
+            await channel.receive(timeout_ms=250)
+        assert 250 <= (bandstand_clock.now_ns() - before) / 1e6 <= 251
+
+    bandstand_clock.run(main())
+
+
+@pytest.mark.guarantee("G93")
+def test_a_deadline_outlives_the_loop_that_kept_it(bandstand_clock: VirtualClock) -> None:
+    from bandstand.core import Loop
+
+    async def main() -> None:
+        channel = Channel[int]()
+        before = bandstand_clock.now_ns()
+        async with Loop(clock=bandstand_clock):
+            receiver = await waiting(channel.receive(timeout_ms=300))
+            await asyncio.sleep(0.1)
+        assert await outcome(receiver) is ChannelTimeout
+        assert 300 <= (bandstand_clock.now_ns() - before) / 1e6 <= 302
+
+    bandstand_clock.run(main())
+
+
+@pytest.mark.guarantee("G93")
+def test_served_in_time_there_is_no_timeout(bandstand_clock: VirtualClock) -> None:
+    async def main() -> None:
+        channel = Channel[int]()
+        receiver = await waiting(channel.receive(timeout_ms=100))
+        await pause(99)
+        assert channel.try_send(5)
+        await pause(200)
+        assert await receiver == 5
+        sender = await waiting(channel.send(6, timeout_ms=100))
+        await pause(50)
+        assert await channel.receive() == 6
+        await pause(200)
+        await sender
+        assert channel.statistics().timed_out == 0
+
+    rehearse(main, clock=bandstand_clock)
+
+
+@pytest.mark.guarantee("G93")
+def test_whoever_timed_out_is_not_in_the_way_of_others() -> None:
+    async def main() -> None:
+        channel = Channel[int]()
+        impatient = await waiting(channel.receive(timeout_ms=10))
+        patient = await waiting(channel.receive())
+        await pause(20)
+        assert await outcome(impatient) is ChannelTimeout
+        assert channel.try_send(1)
+        assert await patient == 1
+        short = await waiting(channel.send(2, timeout_ms=10))
+        long = await waiting(channel.send(3))
+        await pause(20)
+        assert await outcome(short) is ChannelTimeout
+        assert await channel.receive() == 3
+        await long
+
+    rehearse(main)
+
+
+# -- close -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G94")
+@pytest.mark.parametrize("capacity", ROOMY)
+def test_receivers_drain_what_is_left_and_then_are_at_the_end(capacity: Capacity) -> None:
+    async def main() -> None:
+        channel = Channel[int](capacity)
+        await channel.send(1)
+        channel.close()
+        assert channel.is_closed
+        with pytest.raises(ChannelClosed, match="accepts nothing"):
+            await channel.send(2)
+        assert [item async for item in channel] == [1]
+        assert [item async for item in channel] == []
+        with pytest.raises(ChannelClosed, match="nothing is left"):
+            await channel.receive()
+        with pytest.raises(ChannelClosed):
+            await channel.receive(timeout_ms=0)
+        assert await anext(channel, "the end") == "the end"
+        with pytest.raises(StopAsyncIteration):
+            await anext(channel)
+
+    perform(main)
+
+
+@pytest.mark.guarantee("G94")
+def test_whoever_waits_is_told_at_once() -> None:
+    async def main() -> None:
+        full = Channel[int](1)
+        await full.send(0)
+        senders = [await waiting(full.send(number, timeout_ms=1000)) for number in (1, 2, 3)]
+        full.close()
+        assert [await outcome(task) for task in senders] == [ChannelClosed] * 3
+        assert full.statistics().refused == 3
+        assert drain(full) == [0]
+        empty = Channel[int]()
+        receivers = [await waiting(empty.receive()) for _ in range(3)]
+
+        async def loop() -> list[int]:
+            return [item async for item in empty]
+
+        looping = asyncio.create_task(loop())
+        await turns(2)
+        empty.close()
+        assert [await outcome(task) for task in receivers] == [ChannelClosed] * 3
+        assert await looping == []
+        balance(full, empty)
+
+    perform(main)
+
+
+@pytest.mark.guarantee("G94")
+def test_a_wait_that_nobody_holds_ends_well_when_it_is_closed() -> None:
+    """The line may be all that holds an operation: driven by hand, and dropped."""
+
+    async def main() -> None:
+        channel = Channel[int]()
+        for _ in range(50):
+            next(iter(channel.receive().__await__()))
+        assert channel.statistics().receivers == 50
+        channel.close()
+        gc.collect()
+        channel = Channel[int]()
+        for number in range(50):
+            next(iter(channel.send(number).__await__()))
+        channel.close()
+        gc.collect()
+        assert channel.statistics().refused == 50
+
+    perform(main)
+
+
+# -- fairness ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G95")
+@pytest.mark.parametrize("capacity", [0, 1, 3])
+def test_first_come_first_served_on_both_sides(capacity: int) -> None:
+    async def main() -> None:
+        channel = Channel[int](capacity)
+        got: list[tuple[int, int]] = []
+
+        async def receive(number: int) -> None:
+            got.append((number, await channel.receive()))
+
+        receivers = [asyncio.create_task(receive(number)) for number in range(20)]
+        await turns()
+        for number in range(20):
+            assert channel.try_send(number)
+        await asyncio.gather(*receivers)
+        assert got == [(number, number) for number in range(20)]
+        done: list[int] = []
+
+        async def send(number: int) -> None:
+            await channel.send(number)
+            done.append(number)
+
+        senders = [asyncio.create_task(send(number)) for number in range(20)]
+        await turns()
+        assert [await channel.receive() for _ in range(20)] == list(range(20))
+        await asyncio.gather(*senders)
+        assert done == list(range(20))
+
+    perform(main)
+
+
+@pytest.mark.guarantee("G95")
+def test_nobody_overtakes_those_who_wait() -> None:
+    async def main() -> None:
+        channel = Channel[str](1)
+        await channel.send("first")
+        second = await waiting(channel.send("second"))
+        assert await channel.receive() == "first"
+        assert not channel.try_send("pushy"), "the room was somebody's already"
+        assert drain(channel) == ["second"]
+        await second
+
+    perform(main)
+
+
+@pytest.mark.guarantee("G95")
+def test_each_of_many_loops_has_its_share() -> None:
+    async def main() -> None:
+        channel = Channel[int]()
+        shares = [0] * 5
+
+        async def consume(number: int) -> None:
+            async for _ in channel:
+                shares[number] += 1
+
+        tasks = [asyncio.create_task(consume(number)) for number in range(5)]
+        await turns()
+        for number in range(1000):
+            await channel.send(number)
+        channel.close()
+        await asyncio.gather(*tasks)
+        assert sum(shares) == 1000
+        assert min(shares) >= 1000 // 6 - 1, shares
+
+    perform(main)
+
+
+# -- what passes -------------------------------------------------------------------------------------------------------
+
+ODD: list[Any] = [
+    None, (), (1,), (1, 2, 3), 0, False, "", [], {}, b"",
+    ValueError("x"), ValueError, StopIteration(1), StopIteration, StopAsyncIteration(), StopIteration((1, 2)),
+    asyncio.CancelledError(), GeneratorExit(), KeyboardInterrupt(), object(), Ellipsis, NotImplemented,
+]  # fmt: skip
+
+
+@pytest.mark.guarantee("G91")
+@pytest.mark.parametrize("value", ODD, ids=repr)
+def test_every_value_passes_as_it_is(value: Any) -> None:
+    async def main() -> None:
+        channel = Channel[Any](1)
+        await channel.send(value)
+        assert await channel.receive() is value
+        await channel.send(value)
+        assert channel.try_receive("default") is value
+        receiver = await waiting(channel.receive())
+        await channel.send(value)
+        assert await receiver is value
+        await channel.send(value)
+        async for item in channel:
+            assert item is value
+            break
+        try:
+            raise ValueError  # noqa: TRY301 -- as short as can be
+        except ValueError:
+            # While an error is handled, an end of an iterator looks different in C.
+            await channel.send(value)
+            assert await channel.receive() is value
+        await channel.send(value)
+        assert await asyncio.wait_for(channel.receive(), 1) is value
+
+    perform(main)
+
+
+@pytest.mark.guarantee("G91")
+def test_a_channel_keeps_nothing_of_what_was_received() -> None:
+    import weakref
+
+    class Thing:
+        pass
+
+    async def main() -> None:
+        for capacity in (0, 1, UNBOUNDED):
+            channel = Channel[Thing](capacity)
+            thing = Thing()
+            seen = weakref.ref(thing)
+            sender = asyncio.create_task(do(channel.send(thing)))
+            del thing
+            await turns()
+            del sender
+            await channel.receive()
+            await turns()
+            assert seen() is None
+
+    perform(main)
+
+
+# -- the books ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G99")
+def test_statistics_say_everything() -> None:
+    async def main() -> None:
+        channel = Channel[int](2, name="orders")
+        nothing = ChannelStatistics(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, closed=False)
+        assert channel.statistics() == nothing
+        await channel.send(1)
+        await channel.send(2)
+        sender = await waiting(channel.send(3))
+        assert channel.statistics() == replace(nothing, sent=2, buffered=2, senders=1, peak=2)
+        await channel.receive()
+        assert channel.statistics() == replace(nothing, sent=3, received=1, buffered=2, peak=2)
+        drain(channel)
+        await sender
+        receiver = await waiting(channel.receive())
+        assert channel.statistics() == replace(nothing, sent=3, received=3, receivers=1, peak=2)
+        receiver.cancel()
+        await turns()
+        channel.close()
+        with pytest.raises(ChannelClosed):
+            channel.try_send(4)
+        assert channel.statistics() == replace(
+            nothing, sent=3, received=3, cancelled=1, refused=1, peak=2, closed=True
+        )
+        assert Channel[int](UNBOUNDED).statistics().capacity is UNBOUNDED
+        assert Channel[int](CONFLATED).statistics().capacity is CONFLATED
+
+    perform(main)
+
+
+@pytest.mark.parametrize(
+    ("channel", "text"),
+    [
+        (Channel[int](), "<Channel of 0: 0 in it>"),
+        (Channel[int](3, name="orders"), "<Channel 'orders' of 3: 0 in it>"),
+        (Channel[int](UNBOUNDED), "<Channel unbounded: 0 in it>"),
+        (Channel[int](CONFLATED, name="x"), "<Channel 'x' conflated: 0 in it>"),
+    ],
+)
+def test_repr(channel: Channel[int], text: str) -> None:
+    assert repr(channel) == text
+    channel.close()
+    assert repr(channel) == text.replace(": ", ": closed, ")
+    assert channel, "a channel is a thing, and true"
+
+
+def test_the_name_is_what_was_given() -> None:
+    assert Channel[int](name="orders").name == "orders"
+    assert Channel[int]().name is None
+
+
+# -- misuse ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("capacity", [-1, 1.0, "1", None, True, 1 << 41, object()])
+def test_a_capacity_that_is_none_is_refused(capacity: Any) -> None:
+    with pytest.raises(InvalidArgument, match="capacity is"):
+        Channel[int](capacity)
+
+
+def test_a_name_is_a_string() -> None:
+    with pytest.raises(InvalidArgument, match="name is"):
+        Channel[int](name=b"x")  # type: ignore[arg-type]  # that is what is tested
+
+
+@pytest.mark.parametrize("ms", [-1, float("nan"), float("inf"), "1", object(), -(10**400), 10**400, 1e13])
+def test_a_timeout_that_is_none_is_refused(ms: Any) -> None:
+    channel = Channel[int](1)
+    for make in (lambda: channel.send(1, timeout_ms=ms), lambda: channel.receive(timeout_ms=ms)):
+        with pytest.raises(InvalidArgument, match="timeout_ms is"):
+            make()
+
+
+def test_a_token_is_a_token() -> None:
+    channel = Channel[int](1)
+    with pytest.raises(InvalidArgument, match="token is"):
+        channel.receive(token=5)  # type: ignore[arg-type, unused-awaitable]  # that is what is tested
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_an_operation_is_awaited_once(is_late: bool) -> None:
+    async def main() -> None:
+        channel = Channel[int](1)
+        operation = channel.receive()
+        if is_late:
+            first = await waiting(operation)
+            with pytest.raises(InvalidArgument, match="once"):
+                await operation
+            await channel.send(1)
+            await first
+        else:
+            await channel.send(1)
+            await operation
+        with pytest.raises(InvalidArgument, match="once: make another"):
+            await operation
+        with pytest.raises(InvalidArgument, match="once"):
+            operation.blocking()
+        by_hand: Any = operation
+        with pytest.raises(InvalidArgument, match="once"):
+            by_hand.send(None)
+        assert channel.statistics().received == 1
+
+    perform(main)
+
+
+def test_a_wait_that_is_sent_on_too_early_leaves_the_line() -> None:
+    """Or the next element would be handed to somebody who is not there any more."""
+
+    async def main() -> None:
+        channel = Channel[int](1)
+        by_hand: Any = channel.receive()
+        assert by_hand.send(None) is not None
+        with pytest.raises(InvalidArgument, match="still waits"):
+            by_hand.send(None)
+        assert channel.statistics().receivers == 0
+        await channel.send(1)
+        assert drain(channel) == [1]
+
+    perform(main)
+
+
+def test_an_operation_has_no_truth() -> None:
+    channel = Channel[int](1)
+    operation: Any = channel.send(1)
+    with pytest.raises(TypeError, match="await it"):
+        bool(operation)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        del operation
+
+
+@pytest.mark.parametrize("side", ["send", "receive"])
+def test_what_is_never_awaited_warns(side: str) -> None:
+    channel = Channel[int](1)
+    operation: Any = channel.send(1) if side == "send" else channel.receive()
+    with pytest.warns(RuntimeWarning, match="never awaited: nothing has happened"):
+        del operation
+    assert channel.statistics().sent == 0
+
+
+def test_without_an_event_loop_only_what_can_be_done_at_once_is_done() -> None:
+    channel = Channel[int](1)
+    steps: Any = channel.send(1)
+    with pytest.raises(StopIteration):
+        steps.send(None)
+    steps = channel.send(2)
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        steps.send(None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        del steps
+    assert channel.statistics().senders == 0
+
+
+@pytest.mark.parametrize("duplicate", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_nothing_of_it_can_be_pickled_or_copied(duplicate: Any) -> None:
+    channel = Channel[int](1)
+    channel.try_send(1)
+    operation = channel.receive()
+    for thing in (channel, operation):
+        with pytest.raises(TypeError, match="cannot be pickled"):
+            duplicate(thing)
+    perform(lambda: do(operation))
+
+
+def test_errors_are_of_the_family_and_say_which_channel() -> None:
+    channel = Channel[int](name="orders")
+    channel.close()
+    with pytest.raises(BandstandError, match="'orders'") as caught:
+        channel.try_send(1)
+    assert pickle.loads(pickle.dumps(caught.value)).args == caught.value.args
+
+
+def test_a_task_of_an_operation_can_be_shown() -> None:
+    """asyncio takes it for a coroutine, since it has all that one has."""
+
+    async def main() -> None:
+        channel = Channel[int]()
+        task = asyncio.ensure_future(channel.receive())
+        await turns()
+        assert "pending" in repr(task)
+        channel.try_send(1)
+        assert await task == 1
+
+    perform(main)

@@ -1,0 +1,608 @@
+"""One channel, many threads, several event loops: every element exactly once, whoever is interrupted when."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+import pytest
+
+from bandstand.errors import Cancelled, ChannelClosed, ChannelTimeout, LoopBusy
+from bandstand.scope import UNBOUNDED, CancelToken, Channel, select
+from tests.scope.channelling import Capacity, balance, do, drain, hurried, lane_factory, perform, turns
+
+pytestmark = [
+    pytest.mark.spec("K3", "K4"),
+    pytest.mark.real_time(reason="threads live in real time"),
+    pytest.mark.slow,
+]
+
+CAPACITIES: tuple[Capacity, ...] = (0, 1, 4, UNBOUNDED)
+
+
+@pytest.fixture(autouse=True)
+def hurry() -> Iterator[None]:
+    with hurried():
+        yield
+
+
+class Crew:
+    """Threads that are waited for, and whose errors are the test's."""
+
+    def __init__(self) -> None:
+        self.threads: list[threading.Thread] = []
+        self.errors: list[BaseException] = []
+
+    def start(self, work: Callable[..., Any], *arguments: Any) -> None:
+        def guarded() -> None:
+            try:
+                work(*arguments)
+            except BaseException as error:  # noqa: BLE001 -- the test raises it
+                self.errors.append(error)
+
+        thread = threading.Thread(target=guarded, daemon=True)
+        self.threads.append(thread)
+        thread.start()
+
+    def start_loop(self, main: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> None:
+        """An event loop in a thread of its own."""
+
+        def run() -> None:
+            with asyncio.Runner(loop_factory=lane_factory()) as runner:
+                runner.run(main(*arguments))
+
+        self.start(run)
+
+    def join(self) -> None:
+        for thread in self.threads:
+            thread.join(40)
+            assert not thread.is_alive(), f"somebody waits for ever; {self.errors}"
+        self.threads.clear()
+        if self.errors:
+            raise self.errors[0]
+
+
+@pytest.fixture
+def crew() -> Crew:
+    return Crew()
+
+
+def in_order_of_senders(got: list[tuple[int, int]]) -> bool:
+    """Whether what one receiver got of each sender is in the order in which it was sent."""
+    last: dict[int, int] = {}
+    for sender, number in got:
+        if number <= last.get(sender, -1):
+            return False
+        last[sender] = number
+    return True
+
+
+def all_of(senders: int, each: int) -> list[tuple[int, int]]:
+    return [(sender, number) for sender in range(senders) for number in range(each)]
+
+
+# -- exactly once ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G91")
+@pytest.mark.parametrize("capacity", CAPACITIES)
+def test_threads_only(capacity: Capacity, crew: Crew) -> None:
+    channel = Channel[tuple[int, int]](capacity)
+    got: list[list[tuple[int, int]]] = [[] for _ in range(3)]
+
+    def send(sender: int) -> None:
+        for number in range(300):
+            channel.send((sender, number)).blocking()
+
+    def receive(mine: list[tuple[int, int]]) -> None:
+        while True:
+            try:
+                mine.append(channel.receive().blocking())
+            except ChannelClosed:
+                return
+
+    receivers, senders = Crew(), crew
+    for mine in got:
+        receivers.start(receive, mine)
+    for sender in range(4):
+        senders.start(send, sender)
+    senders.join()
+    channel.close()
+    receivers.join()
+    assert sorted(item for mine in got for item in mine) == all_of(4, 300)
+    assert all(in_order_of_senders(mine) for mine in got)
+    balance(channel)
+
+
+@pytest.mark.guarantee("G91")
+@pytest.mark.parametrize("capacity", CAPACITIES)
+def test_two_event_loops_and_threads(capacity: Capacity, crew: Crew) -> None:  # noqa: C901 -- many small parts
+    channel = Channel[tuple[int, int]](capacity)
+    got: list[list[tuple[int, int]]] = [[] for _ in range(5)]
+
+    def send(sender: int) -> None:
+        for number in range(200):
+            channel.send((sender, number)).blocking()
+
+    async def send_async(sender: int) -> None:
+        for number in range(200):
+            await channel.send((sender, number))
+
+    async def sending() -> None:
+        await asyncio.gather(send_async(2), send_async(3))
+
+    async def receive_async(mine: list[tuple[int, int]]) -> None:
+        async for item in channel:
+            mine.append(item)  # noqa: PERF401 -- one by one
+
+    async def receiving(*lists: list[tuple[int, int]]) -> None:
+        await asyncio.gather(*(receive_async(mine) for mine in lists))
+
+    def receive(mine: list[tuple[int, int]]) -> None:
+        with suppress(ChannelClosed):
+            while True:
+                mine.append(channel.receive().blocking())
+
+    receivers = Crew()
+    receivers.start_loop(receiving, got[0], got[1])
+    receivers.start_loop(receiving, got[2], got[3])
+    receivers.start(receive, got[4])
+    for sender in (0, 1):
+        crew.start(send, sender)
+    crew.start_loop(sending)
+    crew.join()
+    channel.close()
+    receivers.join()
+    assert sorted(item for mine in got for item in mine) == all_of(4, 200)
+    assert all(in_order_of_senders(mine) for mine in got)
+    balance(channel)
+
+
+@pytest.mark.guarantee("G99")
+def test_the_books_balance_at_every_moment_for_every_thread(crew: Crew) -> None:
+    channel = Channel[int](2)
+    is_over = threading.Event()
+
+    def look() -> None:
+        while not is_over.is_set():
+            balance(channel)
+
+    def send() -> None:
+        for number in range(2000):
+            channel.send(number).blocking()
+
+    def receive() -> None:
+        for _ in range(2000):
+            channel.receive().blocking()
+
+    lookers = Crew()
+    lookers.start(look)
+    for work in (send, receive, send, receive):
+        crew.start(work)
+    crew.join()
+    is_over.set()
+    lookers.join()
+    assert channel.statistics().received == 4000
+
+
+@pytest.mark.parametrize("capacity", [0, 2])
+def test_choices_in_many_threads(capacity: int, crew: Crew) -> None:
+    """Both sides choose between both channels: the worst case for whoever takes one out of all lines."""
+    left, right = Channel[tuple[int, int]](capacity), Channel[tuple[int, int]](capacity)
+    got: list[list[tuple[int, int]]] = [[] for _ in range(4)]
+
+    def send(sender: int) -> None:
+        for number in range(200):
+            item = (sender, number)
+            select(left.send(item), right.send(item)).blocking()
+
+    async def send_async(sender: int) -> None:
+        for number in range(200):
+            item = (sender, number)
+            await select(right.send(item), left.send(item))
+
+    def receive(mine: list[tuple[int, int]]) -> None:
+        with suppress(ChannelClosed):
+            while True:
+                mine.append(select(right.receive(), left.receive()).blocking()[1])
+
+    async def receive_async(mine: list[tuple[int, int]]) -> None:
+        with suppress(ChannelClosed):
+            while True:
+                mine.append((await select(left.receive(), right.receive()))[1])
+
+    receivers = Crew()
+    receivers.start(receive, got[0])
+    receivers.start(receive, got[1])
+    receivers.start_loop(receive_async, got[2])
+    receivers.start_loop(receive_async, got[3])
+    crew.start(send, 0)
+    crew.start(send, 1)
+    crew.start_loop(send_async, 2)
+    crew.join()
+    left.close()
+    right.close()
+    receivers.join()
+    assert sorted(item for mine in got for item in mine) == all_of(3, 200)
+    balance(left, right)
+    for channel in (left, right):
+        assert (channel.statistics().senders, channel.statistics().receivers) == (0, 0)
+
+
+def test_one_channel_on_both_sides_of_many_choices(crew: Crew) -> None:
+    channel = Channel[int]()
+    sent: list[int] = []
+    got: list[int] = []
+
+    def play(start: int) -> None:
+        for number in range(start, start + 150):
+            with suppress(ChannelTimeout):
+                index, item = select(channel.send(number), channel.receive(), timeout_ms=50).blocking()
+                if index == 0:
+                    sent.append(number)
+                else:
+                    assert item is not None
+                    assert not start <= item < start + 150, "it has met itself"
+                    got.append(item)
+
+    for start in (0, 1000, 2000):
+        crew.start(play, start)
+    crew.join()
+    assert sorted(sent) == sorted(got)
+    balance(channel)
+
+
+# -- races -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G94")
+@pytest.mark.parametrize("capacity", CAPACITIES)
+def test_close_races_with_everybody(capacity: Capacity, crew: Crew) -> None:
+    for _ in range(20):
+        channel = Channel[tuple[int, int]](capacity)
+        sent: list[tuple[int, int]] = []
+        got: list[tuple[int, int]] = []
+
+        def send(sender: int, channel: Channel[tuple[int, int]], sent: list[tuple[int, int]]) -> None:
+            with suppress(ChannelClosed):
+                for number in range(1000):
+                    channel.send((sender, number)).blocking()
+                    sent.append((sender, number))
+
+        async def receive_async(channel: Channel[tuple[int, int]], got: list[tuple[int, int]]) -> None:
+            async for item in channel:
+                got.append(item)  # noqa: PERF401 -- same
+
+        def receive(channel: Channel[tuple[int, int]], got: list[tuple[int, int]]) -> None:
+            with suppress(ChannelClosed):
+                while True:
+                    got.append(channel.receive().blocking())
+
+        def close(channel: Channel[tuple[int, int]], got: list[tuple[int, int]]) -> None:
+            while len(got) < 15:
+                pass
+            channel.close()
+
+        crew.start(send, 0, channel, sent)
+        crew.start(send, 1, channel, sent)
+        crew.start_loop(receive_async, channel, got)
+        crew.start(receive, channel, got)
+        crew.start(close, channel, got)
+        crew.join()
+        assert sorted(got) == sorted(sent), "accepted, or refused to its sender"
+        assert drain(channel) == []
+        balance(channel)
+
+
+@pytest.mark.guarantee("G96")
+@pytest.mark.parametrize("capacity", [0, 1, UNBOUNDED])
+def test_tasks_that_are_cancelled_while_a_thread_sends(capacity: Capacity, crew: Crew) -> None:
+    channel = Channel[int](capacity)
+    got: list[int] = []
+    others: list[int] = []
+
+    async def receive() -> None:
+        while True:
+            got.append(await channel.receive())
+
+    async def main() -> None:
+        random = Random(7)
+        while not channel.is_closed:
+            tasks = [asyncio.create_task(receive()) for _ in range(3)]
+            await turns(random.randrange(6))
+            for task in tasks:
+                task.cancel()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+            assert all(isinstance(result, (asyncio.CancelledError, ChannelClosed)) for result in results)
+
+    def send() -> None:
+        for number in range(1500):
+            channel.send(number).blocking()
+
+    def also_receive() -> None:
+        with suppress(ChannelClosed):
+            while True:
+                others.append(channel.receive().blocking())
+
+    receivers = Crew()
+    receivers.start_loop(main)
+    receivers.start(also_receive)
+    crew.start(send)
+    crew.join()
+    channel.close()
+    receivers.join()
+    rest = drain(channel)
+    assert sorted(got + others + rest) == list(range(1500))
+    balance(channel)
+
+
+@pytest.mark.guarantee("G96")
+def test_senders_that_are_cancelled_while_a_thread_receives(crew: Crew) -> None:
+    """A send that was cancelled was not sent, unless somebody received it at that moment; and never twice."""
+    channel = Channel[int]()
+    got: list[int] = []
+    sure: list[int] = []
+
+    async def send(number: int) -> None:
+        await channel.send(number)
+        sure.append(number)
+
+    async def main() -> None:
+        random = Random(11)
+        for start in range(0, 1500, 3):
+            tasks = [asyncio.create_task(send(start + each)) for each in range(3)]
+            await turns(random.randrange(6))
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        channel.close()
+
+    def receive() -> None:
+        with suppress(ChannelClosed):
+            while True:
+                got.append(channel.receive().blocking())
+
+    crew.start_loop(main)
+    crew.start(receive)
+    crew.join()
+    assert len(set(got)) == len(got)
+    assert set(sure) <= set(got)
+    balance(channel)
+
+
+@pytest.mark.guarantee("G97")
+@pytest.mark.parametrize("is_blocking", [False, True])
+def test_a_token_races_with_an_element(is_blocking: bool, crew: Crew) -> None:  # noqa: C901 -- same
+    channel = Channel[int]()
+    got: list[int] = []
+    ended = [0]
+    tokens = Channel[CancelToken](UNBOUNDED)
+
+    async def receive_async() -> None:
+        for _ in range(600):
+            token = CancelToken()
+            tokens.try_send(token)
+            try:
+                got.append(await channel.receive(token=token))
+            except Cancelled:
+                ended[0] += 1
+        tokens.close()
+
+    def receive() -> None:
+        for _ in range(600):
+            token = CancelToken()
+            tokens.try_send(token)
+            try:
+                got.append(channel.receive(token=token).blocking())
+            except Cancelled:
+                ended[0] += 1
+        tokens.close()
+
+    def cancel() -> None:
+        with suppress(ChannelClosed):
+            while True:
+                tokens.receive().blocking().cancel()
+
+    def send() -> None:
+        number = 0
+        while not tokens.is_closed:
+            with suppress(ChannelTimeout):
+                channel.send(number, timeout_ms=1).blocking()
+                number += 1
+
+    if is_blocking:
+        crew.start(receive)
+    else:
+        crew.start_loop(receive_async)
+    crew.start(cancel)
+    crew.start(send)
+    crew.join()
+    assert len(got) + ended[0] == 600
+    assert got == list(range(len(got))), "each once, in order"
+    balance(channel)
+    assert channel.statistics().sent == len(got)
+
+
+@pytest.mark.guarantee("G93")
+def test_deadlines_race_with_elements(crew: Crew) -> None:
+    channel = Channel[int]()
+    got: list[int] = []
+    sent: list[int] = []
+
+    def receive() -> None:
+        while not channel.is_closed:
+            with suppress(ChannelTimeout, ChannelClosed):
+                got.append(channel.receive(timeout_ms=0.2).blocking())
+
+    async def receive_async() -> None:
+        while not channel.is_closed:
+            with suppress(ChannelTimeout, ChannelClosed):
+                got.append(await channel.receive(timeout_ms=1))
+
+    def send(start: int) -> None:
+        for number in range(start, start + 400):
+            with suppress(ChannelTimeout):
+                channel.send(number, timeout_ms=0.3).blocking()
+                sent.append(number)
+
+    receivers = Crew()
+    receivers.start(receive)
+    receivers.start_loop(receive_async)
+    crew.start(send, 0)
+    crew.start(send, 1000)
+    crew.join()
+    channel.close()
+    receivers.join()
+    assert sorted(got) == sorted(sent), "what timed out was not sent, what was sent was received"
+    balance(channel)
+
+
+@pytest.mark.guarantee("G96")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_event_loops_that_end_while_threads_send(crew: Crew) -> None:
+    """Each ends with somebody waiting; what he was handed goes to the next."""
+    channel = Channel[int]()
+    got: list[int] = []
+    kept: list[Any] = []
+
+    async def receive() -> None:
+        while True:
+            got.append(await channel.receive())
+
+    def loops() -> None:
+        while not channel.is_closed:
+            host = lane_factory()()
+            kept.append([host.create_task(receive()) for _ in range(2)])
+            host.run_until_complete(turns(8))
+            host.close()
+
+    def send() -> None:
+        for number in range(500):
+            channel.send(number).blocking()
+
+    receivers = Crew()
+    receivers.start(loops)
+    crew.start(send)
+    crew.join()
+    channel.close()
+    receivers.join()
+    # What was handed over and never taken is with those who wait in loops that are no more, until they are given up.
+    for tasks in kept:
+        for task in tasks:
+            task._log_destroy_pending = False
+            with suppress(RuntimeError):
+                task.get_coro().close()
+    assert sorted(got + drain(channel)) == list(range(500))
+    balance(channel)
+
+
+# -- blocking ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G98")
+def test_blocking_on_a_thread_that_runs_an_event_loop_is_refused() -> None:
+    async def main() -> None:
+        channel = Channel[int](1)
+        for operation in (channel.send(1), select(channel.send(1))):
+            with pytest.raises(LoopBusy, match="await"):
+                operation.blocking()
+            assert len(channel) == 0, "nothing has happened"
+            await do(operation)
+            channel.try_receive()
+
+    perform(main)
+
+
+@pytest.mark.guarantee("G93")
+def test_blocking_with_timeouts() -> None:
+    from time import monotonic
+
+    channel = Channel[int](1)
+    with pytest.raises(ChannelTimeout, match="at once"):
+        channel.receive(timeout_ms=0).blocking()
+    before = monotonic()
+    with pytest.raises(ChannelTimeout, match="within 15 ms"):
+        channel.receive(timeout_ms=15).blocking()
+    assert monotonic() - before >= 0.015
+    channel.send(1, timeout_ms=0).blocking()
+    with pytest.raises(ChannelTimeout):
+        channel.send(2, timeout_ms=5).blocking()
+    with pytest.raises(ChannelTimeout):
+        select(channel.send(2), channel.send(3), timeout_ms=5).blocking()
+    assert channel.receive(timeout_ms=5).blocking() == 1
+    books = channel.statistics()
+    assert (books.senders, books.receivers, books.buffered) == (0, 0, 0)
+
+
+@pytest.mark.guarantee("G97")
+def test_blocking_with_a_token(crew: Crew) -> None:
+    channel = Channel[int]()
+    token = CancelToken()
+    token.cancel("too late")
+    with pytest.raises(Cancelled, match="too late"):
+        channel.receive(token=token).blocking()
+    token = CancelToken()
+
+    def cancel() -> None:
+        while channel.statistics().receivers == 0:
+            pass
+        token.cancel("now")
+
+    crew.start(cancel)
+    with pytest.raises(Cancelled, match="now"):
+        channel.receive(token=token).blocking()
+    crew.join()
+    assert channel.statistics().receivers == 0
+
+
+@pytest.mark.guarantee("G96")
+def test_an_interrupted_thread_leaves_the_line(crew: Crew) -> None:
+    """As by Ctrl-C."""
+    channel = Channel[int]()
+
+    class Interrupted(BaseException):
+        pass
+
+    def raise_it(*_: object) -> None:
+        raise Interrupted
+
+    def interrupt() -> None:
+        while channel.statistics().receivers == 0:
+            pass
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, raise_it)
+    try:
+        crew.start(interrupt)
+        with pytest.raises(Interrupted):
+            channel.receive(timeout_ms=20_000).blocking()
+        crew.join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert channel.statistics().receivers == 0
+    assert not channel.try_send(1)
+
+
+@pytest.mark.guarantee("G94")
+def test_a_thread_that_waits_is_told_of_the_end(crew: Crew) -> None:
+    channel = Channel[int]()
+    told: list[str] = []
+
+    def wait(operation: Any) -> None:
+        try:
+            operation.blocking()
+        except ChannelClosed as error:
+            told.append(str(error))
+
+    crew.start(wait, channel.receive())
+    while channel.statistics().receivers == 0:
+        pass
+    channel.close()
+    crew.join()
+    assert len(told) == 1

@@ -1,0 +1,600 @@
+"""A channel actor: once for each element, one at a time, in turn with all others, and at no cost while there is nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import ContextVar
+from functools import partial
+from typing import Any
+from weakref import ref
+
+import pytest
+
+from bandstand.core import ActorId, ActorStatus, Loop, Verdict
+from bandstand.errors import (
+    Cancelled,
+    ChannelTimeout,
+    InvalidArgument,
+    LoopClosed,
+    MailboxFull,
+    MaxActors,
+    ScopeClosed,
+    WrongThread,
+)
+from bandstand.scope import CONFLATED, UNBOUNDED, CancelToken, Channel, ChannelActor, EndedBy, Scope, consume
+from bandstand.testing import VirtualClock
+from tests.core.stage import Diary, LoopMaker, check_books, fill, settle
+from tests.scope.consuming import Desk, filled, ride, until
+
+# --- once for each element ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("K1")
+@pytest.mark.guarantee("G106")
+@pytest.mark.parametrize("capacity", [0, 1, 3, UNBOUNDED], ids=str)
+def test_calls_the_function_once_for_each_element_in_order(capacity: Any) -> None:
+    async def main(loop: Loop) -> None:
+        channel, got = Channel[int](capacity), list[int]()
+        actor = consume(channel, got.append)
+        for number in range(100):
+            await channel.send(number)
+        channel.close()
+        assert (await actor.ended()).ended_by is EndedBy.CLOSED
+        assert got == list(range(100))
+        assert actor.processed == 100
+
+    ride(main)
+
+
+@pytest.mark.spec("K1")
+@pytest.mark.guarantee("G106")
+def test_an_async_function_handles_one_element_at_a_time() -> None:
+    async def main(loop: Loop) -> None:
+        busy, most, got = 0, 0, list[int]()
+
+        async def process(number: int) -> Verdict:
+            nonlocal busy, most
+            busy += 1
+            most = max(most, busy)
+            await asyncio.sleep(0)
+            got.append(number)
+            busy -= 1
+            return Verdict.OK
+
+        channel = filled(*range(20))
+        actor = consume(channel, process)
+        channel.close()
+        await actor.ended()
+        assert got == list(range(20))
+        assert most == 1
+
+    ride(main)
+
+
+async def waits_a_turn(got: list[int], number: int) -> None:
+    await asyncio.sleep(0)
+    got.append(number)
+
+
+class Callable_:  # noqa: N801  # not the type
+    def __init__(self, got: list[int]) -> None:
+        self.got = got
+
+    async def __call__(self, number: int) -> None:
+        await waits_a_turn(self.got, number)
+
+
+def giving(got: list[int]) -> Callable[[int], Any]:
+    def give(number: int) -> Any:
+        return waits_a_turn(got, number)
+
+    return give
+
+
+FUNCTIONS: dict[str, Callable[[list[int]], Any]] = {
+    "a def": lambda got: got.append,
+    "a partial of an async def": lambda got: partial(waits_a_turn, got),
+    "a def that gives a coroutine": giving,
+    "an object with an async call": Callable_,
+}
+
+
+@pytest.mark.spec("K1")
+@pytest.mark.parametrize("make", FUNCTIONS.values(), ids=FUNCTIONS.keys())
+def test_any_callable_will_do(make: Callable[[list[int]], Any]) -> None:
+    async def main(loop: Loop) -> None:
+        got: list[int] = []
+        channel = filled(1, 2, 3)
+        actor = consume(channel, make(got))
+        channel.close()
+        assert (await actor.ended()).ended_by is EndedBy.CLOSED
+        assert got == [1, 2, 3]
+
+    ride(main)
+
+
+@pytest.mark.spec("K1")
+def test_every_element_of_a_shared_channel_goes_to_one_of_them() -> None:
+    async def main(loop: Loop) -> None:
+        channel, got = Channel[int](2), list[int]()
+        actors = [consume(channel, got.append) for _ in range(3)]
+        for number in range(50):
+            await channel.send(number)
+        channel.close()
+        for actor in actors:
+            await actor.ended()
+        assert sorted(got) == list(range(50))
+        assert sum(actor.processed for actor in actors) == 50
+
+    ride(main)
+
+
+@pytest.mark.spec("K1")
+def test_none_is_an_element_as_any_other() -> None:
+    async def main(loop: Loop) -> None:
+        got: list[None] = []
+        channel = filled(None, None)
+        actor = consume(channel, got.append)
+        channel.close()
+        await actor.ended()
+        assert got == [None, None]
+
+    ride(main)
+
+
+@pytest.mark.spec("K3")
+def test_a_conflated_channel_gives_the_newest() -> None:
+    async def main(loop: Loop) -> None:
+        channel, got = Channel[int](CONFLATED), list[int]()
+        actor = consume(channel, got.append)
+        for number in range(10):
+            channel.try_send(number)
+        await until(lambda: got != [])
+        channel.close()
+        await actor.ended()
+        assert got == [9]
+
+    ride(main)
+
+
+@pytest.mark.spec("K1")
+def test_what_its_function_sends_to_the_same_channel_comes_back_to_it() -> None:
+    async def main(loop: Loop) -> None:
+        channel, got = filled(3), list[int]()
+
+        def count_down(number: int) -> None:
+            got.append(number)
+            if number == 0:
+                channel.close()
+            else:
+                channel.try_send(number - 1)
+
+        await consume(channel, count_down).ended()
+        assert got == [3, 2, 1, 0]
+
+    ride(main)
+
+
+def test_each_element_of_an_async_function_starts_from_the_context_of_the_start() -> None:
+    variable = ContextVar("variable", default="unset")
+
+    async def main(loop: Loop) -> None:
+        seen: list[str] = []
+
+        async def process(number: int) -> None:
+            seen.append(variable.get())
+            variable.set(f"set by {number}")
+            await asyncio.sleep(0)
+
+        variable.set("at the start")
+        channel = filled(1, 2)
+        actor = consume(channel, process)
+        variable.set("later")
+        channel.close()
+        await actor.ended()
+        assert seen == ["at the start", "at the start"]
+
+    ride(main)
+
+
+# --- in turn -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("K2")
+@pytest.mark.guarantee("G107")
+def test_two_full_ones_alternate_element_by_element(loop: Loop) -> None:
+    got: list[str] = []
+    for name in "ab":
+        consume(filled(*[name] * 50), got.append, loop=loop)
+    settle(loop)
+    assert got == ["a", "b"] * 50
+
+
+@pytest.mark.spec("K2")
+@pytest.mark.guarantee("G107")
+def test_an_ordinary_actor_has_its_turn_between_two_elements(loop: Loop) -> None:
+    got: list[str] = []
+    consume(filled(*["element"] * 3), got.append, loop=loop)
+    note = loop.spawn(lambda ctx, data: got.append(data))
+    for _ in range(2):
+        loop.send(note, "message")
+    settle(loop)
+    # The whole mailbox of an ordinary one is within its budget; the channel actor's budget is one element.
+    assert got == ["element", "message", "message", "element", "element"]
+
+
+@pytest.mark.spec("K2")
+@pytest.mark.guarantee("G107")
+def test_a_full_one_holds_up_neither_tasks_nor_timers(clock: VirtualClock) -> None:
+    async def main(loop: Loop) -> None:
+        channel = Channel[int](UNBOUNDED)
+        channel.try_send(0)
+
+        def process(number: int) -> None:
+            clock.advance(1)
+            channel.try_send(number + 1)
+
+        actor = consume(channel, process)
+        await wheel_sleep(20)
+        assert 20 <= actor.processed < 100
+        await actor.stop()
+
+    ride(main, clock)
+
+
+# --- at no cost ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("K2")
+@pytest.mark.guarantee("G107")
+def test_two_idle_seconds_wake_nothing_in_virtual_time(make_loop: LoopMaker, clock: VirtualClock) -> None:
+    async def main(loop: Loop) -> None:
+        channel = Channel[int]()
+        actors = [consume(channel, idle_element) for _ in range(10)]
+        await until(lambda: channel.statistics().receivers == 10)
+        await asyncio.sleep(0)
+        before, start = loop.statistics(), clock.now_ns()
+        await asyncio.get_running_loop().create_task(virtual_sleep(clock, 2))
+        after = loop.statistics()
+        assert clock.now_ns() - start >= 2_000_000_000
+        assert (after.wakeups, after.ticks, after.handled) == (before.wakeups, before.ticks, before.handled)
+        channel.close()
+        for actor in actors:
+            await actor.ended()
+
+    ride(main, clock)
+
+
+def idle_element(_item: object) -> None:
+    """Do nothing with an element."""
+
+
+async def wheel_sleep(ms: float) -> None:
+    with suppress(ChannelTimeout):
+        await Channel[None]().receive(timeout_ms=ms)
+
+
+async def virtual_sleep(clock: VirtualClock, seconds: float) -> None:
+    """Sleep by the event loop and not by the wheel, where it keeps virtual time; elsewhere move the clock by hand."""
+    if getattr(asyncio.get_running_loop(), "virtual_time", False):
+        await asyncio.sleep(seconds)
+    else:
+        clock.advance(seconds * 1000)
+        for _ in range(100):
+            await asyncio.sleep(0)
+
+
+@pytest.mark.slow
+@pytest.mark.spec("K2")
+@pytest.mark.guarantee("G107")
+@pytest.mark.real_time(reason="what an idle actor costs is a matter of the machine's own time")
+def test_two_idle_seconds_wake_nothing_in_real_time(
+    loop_factory: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def main() -> None:
+        async with Loop() as loop:
+            channel = Channel[int]()
+            actor = consume(channel, idle_element)
+            await until(lambda: channel.statistics().receivers == 1)
+            await asyncio.sleep(0)
+            before = loop.statistics()
+            await asyncio.sleep(2)
+            after = loop.statistics()
+            assert (after.wakeups, after.ticks) == (before.wakeups, before.ticks)
+            await channel.send(1)
+            await until(lambda: actor.processed == 1)
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(main())
+
+
+# --- where it lives ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("K1")
+@pytest.mark.guarantee("G106")
+def test_it_is_an_actor_with_an_id_and_a_name(loop: Loop, diary: Diary) -> None:
+    actor = consume(Channel[int](), idle_element, loop=loop, name="orders")
+    assert isinstance(actor.id, ActorId)
+    assert loop.status(actor.id) is ActorStatus.RUNNING
+    assert diary.started == [(actor.id, "orders")]
+    settle(loop)
+    assert str(loop.tree()) == "orders (running)"
+    assert (actor.name, actor.loop) == ("orders", loop)
+
+
+def test_without_a_name_it_has_that_of_the_channel(loop: Loop) -> None:
+    channel = Channel[int](name="parcels")
+    assert consume(channel, idle_element, loop=loop).name == "parcels"
+    assert "parcels" in str(loop.tree())
+    assert consume(Channel[int](), idle_element, loop=loop).name is None
+
+
+@pytest.mark.spec("K1")
+@pytest.mark.guarantee("G106")
+def test_messages_to_its_id_are_strays_and_harm_nobody(loop: Loop) -> None:
+    channel, got = filled(1, 2, 3), list[int]()
+    actor = consume(channel, got.append, loop=loop)
+    for number in range(10):
+        loop.send(actor.id, number)
+    settle(loop)
+    assert got == [1, 2, 3]
+    assert actor.strays == 10
+    channel.try_send(4)
+    settle(loop)
+    assert got == [1, 2, 3, 4]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G106")
+def test_a_mailbox_full_of_strays_delays_no_element(loop: Loop) -> None:
+    channel, got = Channel[int](UNBOUNDED), list[int]()
+    actor = consume(channel, got.append, loop=loop)
+    settle(loop)
+    strays = fill(loop, actor.id)
+    with pytest.raises(MailboxFull):
+        loop.send(actor.id, "one more")
+    channel.try_send(1)
+    loop.poll_once()
+    assert got == [1]
+    settle(loop)
+    assert actor.strays == strays
+
+
+@pytest.mark.parametrize("how", ["run", "poll_once"])
+def test_it_is_driven_as_any_actor(how: str, make_loop: LoopMaker) -> None:
+    loop = make_loop()
+    got: list[int] = []
+
+    async def process(number: int) -> None:
+        await asyncio.sleep(0)
+        got.append(number)
+
+    plain, slow = filled(1, 2), filled(3, 4)
+    one, other = consume(plain, got.append, loop=loop), consume(slow, process, loop=loop)
+    plain.close()
+    slow.close()
+    if how == "run":
+        loop.run(until_idle=True)
+    else:
+        for _ in range(50):
+            loop.poll_once()
+    assert sorted(got) == [1, 2, 3, 4]
+    assert (one.done, other.done) == (True, True)
+
+
+def test_it_can_be_started_before_the_loop_is_driven_and_fed_meanwhile(make_loop: LoopMaker) -> None:
+    loop = make_loop()
+    channel, got = Channel[int](UNBOUNDED), list[int]()
+    actor = consume(channel, got.append, loop=loop)
+    loop.run(until_idle=True)
+    channel.try_send(1)
+    assert got == []
+    loop.run(until_idle=True)
+    assert got == [1]
+    assert not actor.done
+
+
+def test_the_loop_is_the_one_that_rides_the_running_event_loop() -> None:
+    async def main(loop: Loop) -> None:
+        actor = consume(Channel[int](), idle_element)
+        assert actor.loop is loop
+        async with Loop() as second:
+            with pytest.raises(InvalidArgument, match=r"2 loops ride .* loop="):
+                consume(Channel[int](), idle_element)
+            assert consume(Channel[int](), idle_element, loop=second).loop is second
+            second.request_stop()
+            assert consume(Channel[int](), idle_element).loop is loop
+
+    ride(main)
+
+
+def test_without_a_loop_it_says_what_to_pass() -> None:
+    with pytest.raises(InvalidArgument, match=r"no loop rides .* loop="):
+        consume(Channel[int](), idle_element)
+
+
+# --- refusals ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((object(), idle_element), "channel is .* pass a Channel"),
+        ((Channel[int](), 3), "process is 3: pass a function"),
+    ],
+)
+def test_arguments_without_sense_are_refused(loop: Loop, arguments: tuple[Any, Any], words: str) -> None:
+    with pytest.raises(InvalidArgument, match=words):
+        consume(*arguments, loop=loop)
+    assert loop.statistics().spawned == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"name": 3}, "name is 3: pass a string"),
+        ({"token": "x"}, "token is 'x': pass a CancelToken"),
+        ({"on_done": 3}, "on_done is 3: pass a function"),
+    ],
+)
+def test_options_without_sense_are_refused(loop: Loop, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidArgument, match=words):
+        consume(Channel[int](), idle_element, loop=loop, **options)
+    assert loop.statistics().spawned == 0
+
+
+def test_a_loop_that_takes_no_actor_takes_no_channel_actor(make_loop: LoopMaker) -> None:
+    full = make_loop(max_actors=1)
+    consume(Channel[int](), idle_element, loop=full)
+    with pytest.raises(MaxActors):
+        consume(Channel[int](), idle_element, loop=full)
+    closed = make_loop()
+    closed.request_stop()
+    channel = Channel[int]()
+    with pytest.raises(LoopClosed):
+        consume(channel, idle_element, loop=closed)
+    assert channel.statistics().receivers == 0
+
+
+def test_it_is_started_on_the_thread_of_its_loop(loop: Loop) -> None:
+    async def elsewhere() -> None:
+        with pytest.raises(WrongThread):
+            await asyncio.to_thread(partial(consume, Channel[int](), idle_element, loop=loop))
+
+    asyncio.run(elsewhere())
+
+
+# --- odd moments ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("K4")
+def test_a_token_that_is_cancelled_already_ends_it_before_its_first_element(loop: Loop) -> None:
+    token = CancelToken()
+    token.cancel("too late")
+    channel, got, desk = filled(1), list[int](), Desk[int]()
+    actor = consume(channel, got.append, loop=loop, token=token, on_done=desk)
+    settle(loop)
+    assert desk.ended_by is EndedBy.CANCELLED
+    assert (got, len(channel), actor.processed) == ([], 1, 0)
+
+
+@pytest.mark.spec("K3")
+def test_a_closed_and_empty_channel_ends_it_at_once(loop: Loop) -> None:
+    channel = Channel[int]()
+    channel.close()
+    actor = consume(channel, idle_element, loop=loop)
+    settle(loop)
+    assert actor.outcome is not None
+    assert actor.outcome.ended_by is EndedBy.CLOSED
+
+
+@pytest.mark.guarantee("G110")
+def test_an_observer_that_ends_it_at_its_birth_is_no_surprise(loop: Loop) -> None:
+    class Severe:
+        def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
+            loop.stop_actor(id)
+
+    loop.set_observer(Severe())
+    channel, desk, token = filled(1), Desk[int](), CancelToken()
+    actor = consume(channel, idle_element, loop=loop, on_done=desk, token=token)
+    settle(loop)
+    assert desk.ended_by is EndedBy.STOPPED
+    assert (actor.processed, len(channel)) == (0, 1)
+    own = ref(actor.token)
+    del actor
+    gc.collect()
+    assert own() is None
+
+
+def test_a_start_that_fails_leaves_nothing(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    class Broken:
+        def child(self) -> Broken:
+            return self
+
+        def enlist(self, listener: object) -> None:
+            raise InvalidArgument("nobody keeps the time")
+
+        def dismiss(self, listener: object) -> bool:
+            return False
+
+    channel = filled(1)
+    with pytest.raises(InvalidArgument, match="nobody keeps the time"):
+        consume(channel, idle_element, loop=loop, token=Broken())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # on purpose
+    assert loop.statistics().alive == 0
+    assert len(channel) == 1
+
+
+def test_it_says_what_it_is(loop: Loop) -> None:
+    actor = consume(Channel[int](3, name="orders"), idle_element, loop=loop)
+    assert repr(actor) == "<ChannelActor 'orders' of <Channel 'orders' of 3: 0 in it>: running>"
+    _ = actor.stop()
+    assert repr(actor) == "<ChannelActor 'orders' of <Channel 'orders' of 3: 0 in it>: stopped>"
+
+
+def test_a_send_may_be_what_is_done_with_an_element() -> None:
+    """What a function returns is performed if it can be awaited: a channel into a channel."""
+
+    async def main(loop: Loop) -> None:
+        source, target = filled(1, 2, 3), Channel[int](1)
+        actor: ChannelActor[int] = consume(source, target.send)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # an Operation is no Coroutine
+        source.close()
+        assert [await target.receive() for _ in range(3)] == [1, 2, 3]
+        assert (await actor.ended()).ended_by is EndedBy.CLOSED
+
+    ride(main)
+
+
+# --- in a scope ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("K6")
+def test_in_a_scope_it_takes_the_scopes_token_and_leaves_when_it_ends() -> None:
+    async def main(loop: Loop) -> None:
+        scope = Scope()
+        async with scope:
+            one = consume(Channel[int](), idle_element, scope=scope)
+            other = scope.consume(Channel[int](), idle_element)
+            assert one.loop is loop
+            assert set(scope.children) == {one, other}
+            await one.stop()
+            await until(lambda: list(scope.children) == [other])
+            await scope.cancel("enough")
+            assert other.outcome is not None
+            assert other.outcome.ended_by is EndedBy.CANCELLED
+            assert other.token.origin == scope.token.number
+        with pytest.raises(ScopeClosed):
+            consume(Channel[int](), idle_element, scope=scope)
+
+    ride(main)
+
+
+@pytest.mark.spec("K6")
+def test_in_a_scope_with_a_token_it_obeys_both() -> None:
+    async def main(loop: Loop) -> None:
+        async with Scope() as scope:
+            token = CancelToken()
+            actors = [consume(Channel[int](), idle_element, scope=scope, token=token) for _ in range(2)]
+            await actors[0].stop()
+            token.cancel("the other master")
+            assert (await actors[1].ended()).ended_by is EndedBy.CANCELLED
+            assert actors[1].token.reason == "the other master"
+            assert not scope.token.cancelled
+            late = consume(Channel[int](), idle_element, scope=scope, token=token)
+            assert (await late.ended()).ended_by is EndedBy.CANCELLED
+
+    ride(main)
+
+
+@pytest.mark.spec("K6")
+def test_a_cancelled_scope_takes_none() -> None:
+    async def main(loop: Loop) -> None:
+        async with Scope() as scope:
+            _ = scope.cancel("too late")
+            with pytest.raises(Cancelled, match="too late"):
+                consume(Channel[int](), idle_element, scope=scope)
+
+    ride(main)

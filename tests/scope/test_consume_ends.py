@@ -1,0 +1,801 @@
+"""How a channel actor ends: by what, when, with what left in the channel, and who is told: each of them exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError
+from typing import Any
+from weakref import ref
+
+import pytest
+
+from bandstand.core import ActorStatus, Context, ExitReason, Loop, Verdict
+from bandstand.core.lowlevel import is_open
+from bandstand.errors import ActorFailed, ActorKilled, BadVerdict, ChannelTimeout, InvalidArgument, LoopBusy
+from bandstand.scope import UNBOUNDED, CancelToken, Channel, ChannelActor, EndedBy, Outcome, consume
+from bandstand.scope.latch import Wait
+from bandstand.testing import VirtualClock
+from tests.core.stage import Boom, LoopMaker, check_books, settle, stopper
+from tests.scope.consuming import Desk, Slow, filled, pause, ride, until
+
+NORMAL, FAIL, PANIC = ExitReason
+
+
+# --- every way to end, and exactly one outcome ---------------------------------------------------------------------------
+
+
+class Play:
+    """One actor, to be ended in one way or another."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.loop = loop
+        self.channel = Channel[Any](UNBOUNDED)
+        self.desk = Desk[Any]()
+        self.late: list[Outcome] = []
+        self.actor: ChannelActor[Any] = consume(self.channel, self.process, loop=loop, on_done=self.desk)
+        self.actor.on_done(self.late.append)
+
+    def process(self, item: Callable[[], Any]) -> Any:
+        return item()
+
+    def give(self, item: Callable[[], Any]) -> None:
+        """Have it do something, as if that were its function."""
+        self.channel.try_send(item)
+
+
+def boom() -> None:
+    raise Boom("in the function")
+
+
+async def verdict_of(verdict: Any) -> Any:
+    await asyncio.sleep(0)
+    if isinstance(verdict, BaseException):
+        raise verdict
+    return verdict
+
+
+Way = tuple[Callable[[Play], object], EndedBy, ExitReason, type[BaseException] | None]
+
+WAYS: dict[str, Way] = {
+    "close": (lambda play: play.channel.close(), EndedBy.CLOSED, NORMAL, None),
+    "stop": (lambda play: play.actor.stop(), EndedBy.STOPPED, NORMAL, None),
+    "cancel": (lambda play: play.actor.cancel("enough"), EndedBy.CANCELLED, NORMAL, None),
+    "its token": (lambda play: play.actor.token.cancel(), EndedBy.CANCELLED, NORMAL, None),
+    "STOP": (lambda play: play.give(lambda: Verdict.STOP), EndedBy.RETURNED, NORMAL, None),
+    "FAIL": (lambda play: play.give(lambda: Verdict.FAIL), EndedBy.FAILED, FAIL, None),
+    "an exception": (lambda play: play.give(boom), EndedBy.FAILED, PANIC, Boom),
+    "no verdict": (lambda play: play.give(lambda: "done"), EndedBy.FAILED, PANIC, BadVerdict),
+    "async STOP": (
+        lambda play: play.give(lambda: verdict_of(Verdict.STOP)),
+        EndedBy.RETURNED,
+        NORMAL,
+        None,
+    ),
+    "async FAIL": (lambda play: play.give(lambda: verdict_of(Verdict.FAIL)), EndedBy.FAILED, FAIL, None),
+    "async exception": (lambda play: play.give(lambda: verdict_of(Boom())), EndedBy.FAILED, PANIC, Boom),
+    "async no verdict": (
+        lambda play: play.give(lambda: verdict_of((1, 2))),
+        EndedBy.FAILED,
+        PANIC,
+        BadVerdict,
+    ),
+    "stop_actor": (lambda play: play.loop.stop_actor(play.actor.id), EndedBy.STOPPED, NORMAL, None),
+    "fail_actor": (
+        lambda play: play.loop.fail_actor(play.actor.id, "bad"),
+        EndedBy.FAILED,
+        FAIL,
+        ActorFailed,
+    ),
+    "kill_actor": (lambda play: play.loop.kill_actor(play.actor.id), EndedBy.KILLED, FAIL, ActorKilled),
+    "request_stop": (lambda play: play.loop.request_stop(), EndedBy.STOPPED, NORMAL, None),
+}
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL, "bandstand.core")
+
+
+@pytest.mark.spec("K5", "K7")
+@pytest.mark.guarantee("G109", "G110")
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
+@pytest.mark.parametrize("has_started", [True, False], ids=["idle", "before its first turn"])
+def test_every_end_has_one_outcome_and_tells_everybody_once(
+    way: Way, has_started: bool, make_loop: LoopMaker
+) -> None:
+    deed, ended_by, reason, cause = way
+    loop = make_loop()
+    play = Play(loop)
+    if has_started:
+        loop.run(until_idle=True)
+    deed(play)
+    if is_open(loop):
+        loop.run(until_idle=True)
+    loop.destroy()
+    assert play.desk.ended_by is ended_by
+    assert play.actor.outcome == play.desk.outcomes[0]
+    assert play.late == play.desk.outcomes
+    outcome = play.desk.outcomes[0]
+    assert outcome.reason is reason
+    assert (None if outcome.cause is None else type(outcome.cause)) is cause
+    assert play.actor.done
+    late: list[Outcome] = []
+    play.actor.on_done(late.append)
+    assert late == play.desk.outcomes
+    assert play.channel.statistics().receivers == 0
+
+
+@pytest.mark.spec("K5")
+@pytest.mark.guarantee("G110")
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
+def test_the_same_on_a_riding_loop_where_the_body_waits_for_it(way: Way) -> None:
+    async def main(loop: Loop) -> None:
+        play = Play(loop)
+        await until(lambda: play.channel.statistics().receivers == 1)
+        deed, ended_by, reason, _cause = way
+        deed(play)
+        outcome = await play.actor.ended()
+        assert (outcome.ended_by, outcome.reason) == (ended_by, reason)
+        await asyncio.sleep(0)
+        assert play.desk.outcomes == [outcome]
+
+    ride(main)
+
+
+@pytest.mark.spec("K5")
+@pytest.mark.guarantee("G110")
+def test_the_end_of_the_block_is_an_end(clock: VirtualClock) -> None:
+    play: list[Play] = []
+    slow = Slow[int]()
+    desk = Desk[int]()
+
+    async def main(loop: Loop) -> None:
+        play.append(Play(loop))
+        consume(filled(1), slow, on_done=desk)
+        await until(lambda: slow.begun == [1])
+
+    ride(main)
+    assert play[0].desk.ended_by is EndedBy.STOPPED
+    assert desk.ended_by is EndedBy.STOPPED
+    assert slow.cancelled == [1]
+
+
+@pytest.mark.guarantee("G110")
+def test_the_loop_asked_to_stop_ends_one_in_flight_and_the_body_can_wait_for_it() -> None:
+    """No tick comes any more, and the outcome must not wait for the end of the block."""
+
+    async def main(loop: Loop) -> None:
+        slow, desk = Slow[int](), Desk[int]()
+        actor = consume(filled(1, 2), slow, on_done=desk)
+        await until(lambda: slow.begun == [1])
+        loop.request_stop()
+        assert (await actor.ended()).ended_by is EndedBy.STOPPED
+        assert slow.cancelled == [1]
+        assert len(desk.outcomes) == 1
+
+    ride(main)
+
+
+@pytest.mark.guarantee("G110")
+def test_the_loop_asked_to_stop_in_the_tick_in_which_it_ended() -> None:
+    """The outcome is on its way, and no tick comes any more that would bring it."""
+
+    async def main(loop: Loop) -> None:
+        slow, desk = Slow[int](), Desk[Verdict]()
+        consume(filled(1), slow)
+        await until(lambda: slow.begun == [1])
+        actor = consume(filled(Verdict.STOP), lambda verdict: verdict, on_done=desk)
+        loop.send(loop.spawn(lambda ctx, data: loop.request_stop()), "go")
+        assert (await actor.ended(timeout_ms=1000)).ended_by is EndedBy.RETURNED
+        assert len(desk.outcomes) == 1
+
+    ride(main)
+
+
+# --- on_done -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("K5")
+@pytest.mark.guarantee("G110")
+def test_what_on_done_raises_is_logged_and_all_others_are_told(
+    loop: Loop, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR, "bandstand.scope")
+    channel, desk = Channel[int](), Desk[int]()
+
+    def bad(outcome: Outcome) -> None:
+        raise Boom("in on_done")
+
+    actor = consume(channel, print, loop=loop, on_done=bad)
+    actor.on_done(desk)
+    channel.close()
+    settle(loop)
+    assert desk.ended_by is EndedBy.CLOSED
+    assert [record.name for record in caplog.records] == ["bandstand.scope"]
+    actor.on_done(bad)
+    assert len(caplog.records) == 2
+
+
+@pytest.mark.spec("K5")
+@pytest.mark.guarantee("G110")
+def test_on_done_may_do_anything(loop: Loop) -> None:
+    """It is outside of any lock, and outside of the actor's exit: it may start the next one, and ask about the last."""
+    ended: list[ChannelActor[int]] = []
+    channel = filled(*range(5))
+
+    def stop_at_once(number: int) -> Verdict:
+        return Verdict.STOP
+
+    def next_one(outcome: Outcome) -> None:
+        ended.append(actors[-1])
+        assert loop.statistics().alive == 0
+        assert actors[-1].done
+        assert actors[-1].outcome is outcome
+        if len(actors) < 5:
+            actors.append(consume(channel, stop_at_once, loop=loop, on_done=next_one))
+
+    actors = [consume(channel, stop_at_once, loop=loop, on_done=next_one)]
+    settle(loop)
+    assert len(ended) == 5
+    assert [actor.processed for actor in ended] == [1] * 5
+    assert len(channel) == 0
+
+
+def test_an_outcome_is_frozen() -> None:
+    outcome = Outcome(NORMAL, None, EndedBy.CLOSED)
+    with pytest.raises(FrozenInstanceError):
+        outcome.reason = FAIL  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]  # on purpose
+
+
+# --- close ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("K3")
+@pytest.mark.guarantee("G108")
+def test_close_ends_it_when_it_has_drained_the_channel(loop: Loop) -> None:
+    channel, got = filled(1, 2, 3), list[int]()
+    actor = consume(channel, got.append, loop=loop)
+    channel.close()
+    settle(loop)
+    assert got == [1, 2, 3]
+    assert actor.outcome == Outcome(NORMAL, None, EndedBy.CLOSED)
+    assert loop.status(actor.id) is ActorStatus.STOPPED
+    check_books(loop)
+
+
+@pytest.mark.spec("K3")
+@pytest.mark.guarantee("G108")
+def test_close_lets_an_element_in_flight_be_finished(clock: VirtualClock) -> None:
+    async def main(loop: Loop) -> None:
+        slow = Slow[int]()
+        channel = filled(1)
+        actor = consume(channel, slow)
+        await until(lambda: slow.begun == [1])
+        channel.close()
+        await pause(loop, clock, 50)
+        assert not actor.done
+        slow.gate.set()
+        assert (await actor.ended()).ended_by is EndedBy.CLOSED
+        assert slow.ended == [1]
+
+    ride(main, clock)
+
+
+# --- stop ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("K4")
+@pytest.mark.guarantee("G108")
+def test_stop_finishes_the_element_in_flight_and_takes_no_other(clock: VirtualClock) -> None:
+    async def main(loop: Loop) -> None:
+        slow = Slow[int]()
+        channel = filled(1, 2, 3)
+        actor = consume(channel, slow)
+        await until(lambda: slow.begun == [1])
+        wait = actor.stop()
+        await pause(loop, clock, 50)
+        assert not actor.done
+        slow.gate.set()
+        assert await wait == Outcome(NORMAL, None, EndedBy.STOPPED)
+        assert (slow.ended, slow.cancelled, len(channel)) == ([1], [], 2)
+
+    ride(main, clock)
+
+
+@pytest.mark.spec("K4")
+@pytest.mark.guarantee("G108")
+def test_stop_of_an_idle_one_ends_it_inside_the_call(loop: Loop) -> None:
+    channel = Channel[int](UNBOUNDED)
+    actor = consume(channel, print, loop=loop)
+    settle(loop)
+    wait = actor.stop()
+    assert loop.status(actor.id) is ActorStatus.STOPPED
+    # Nobody drives the loop at this moment, and the outcome is there all the same.
+    assert wait.blocking() == Outcome(NORMAL, None, EndedBy.STOPPED)
+    assert channel.try_send(1)
+    assert len(channel) == 1
+
+
+@pytest.mark.spec("K4")
+@pytest.mark.guarantee("G108")
+@pytest.mark.parametrize("is_async", [False, True], ids=["def", "async def"])
+def test_stop_of_one_that_is_idle_again_ends_it_at_once(is_async: bool) -> None:
+    async def main(loop: Loop) -> None:
+        channel, got = filled(1, 2), list[int]()
+
+        async def process(number: int) -> None:
+            await asyncio.sleep(0)
+            got.append(number)
+
+        actor = consume(channel, process if is_async else got.append)
+        await until(lambda: got == [1, 2])
+        await until(lambda: channel.statistics().receivers == 1)
+        assert (await actor.stop(timeout_ms=1000)).ended_by is EndedBy.STOPPED
+
+    ride(main)
+
+
+@pytest.mark.spec("K4")
+@pytest.mark.guarantee("G108")
+def test_nothing_is_taken_after_stop_has_returned(loop: Loop) -> None:
+    """Also not within the same tick, in which it was ready to run."""
+    channel, got = filled(*range(10)), list[int]()
+    actor = consume(channel, got.append, loop=loop)
+    loop.spawn(lambda ctx, data: None)
+
+    def stop_it(ctx: Context[None], data: object) -> None:
+        _ = actor.stop()
+        got.append(-1)
+
+    loop.send(loop.spawn(stop_it), "go")
+    settle(loop)
+    assert got == [0, -1]
+    assert len(channel) == 9
+    assert actor.done
+
+
+@pytest.mark.spec("K4")
+def test_stop_twice_and_after_the_end_gives_the_same_outcome() -> None:
+    async def main(loop: Loop) -> None:
+        actor = consume(Channel[int](), print)
+        first, second = actor.stop(), actor.stop()
+        assert await first is await second
+        assert await actor.stop() is actor.outcome
+        assert await actor.cancel("late") is actor.outcome
+        assert actor.outcome is not None
+        assert actor.outcome.ended_by is EndedBy.STOPPED
+
+    ride(main)
+
+
+async def waited(wait: Wait[Outcome]) -> Outcome:
+    return await wait
+
+
+@pytest.mark.spec("K4")
+def test_a_wait_for_the_end_can_have_a_deadline_and_the_request_stands(clock: VirtualClock) -> None:
+    async def main(loop: Loop) -> None:
+        slow = Slow[int]()
+        actor = consume(filled(1), slow)
+        await until(lambda: slow.begun == [1])
+        waits = [
+            asyncio.create_task(waited(wait))
+            for wait in (actor.stop(timeout_ms=10), actor.ended(timeout_ms=10))
+        ]
+        await asyncio.sleep(0)
+        await pause(loop, clock, 20)
+        for wait in waits:
+            with pytest.raises(ChannelTimeout, match="the end of ChannelActor"):
+                await wait
+        slow.gate.set()
+        assert (await actor.ended()).ended_by is EndedBy.STOPPED
+
+    ride(main, clock)
+
+
+@pytest.mark.spec("K4")
+def test_cancel_after_stop_does_not_wait_for_the_element() -> None:
+    async def main(loop: Loop) -> None:
+        slow = Slow[int]()
+        actor = consume(filled(1), slow)
+        await until(lambda: slow.begun == [1])
+        stopped = actor.stop()
+        assert (await actor.cancel("no more patience")).ended_by is EndedBy.CANCELLED
+        assert (await stopped).ended_by is EndedBy.CANCELLED
+        assert slow.cancelled == [1]
+
+    ride(main)
+
+
+# --- cancel --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("K4")
+@pytest.mark.guarantee("G108")
+def test_cancel_while_idle_ends_it_and_calls_nothing_more() -> None:
+    async def main(loop: Loop) -> None:
+        channel, got = Channel[int](UNBOUNDED), list[int]()
+        actor = consume(channel, got.append)
+        await until(lambda: channel.statistics().receivers == 1)
+        wait = actor.cancel("enough")
+        channel.try_send(1)
+        assert await wait == Outcome(NORMAL, None, EndedBy.CANCELLED)
+        assert (got, len(channel)) == ([], 1)
+        assert actor.token.reason == "enough"
+
+    ride(main)
+
+
+@pytest.mark.spec("K4")
+@pytest.mark.guarantee("G108")
+def test_cancel_while_a_coroutine_is_in_flight_cancels_it() -> None:
+    async def main(loop: Loop) -> None:
+        slow = Slow[int]()
+        channel = filled(1, 2)
+        actor = consume(channel, slow)
+        await until(lambda: slow.begun == [1])
+        assert await actor.cancel() == Outcome(NORMAL, None, EndedBy.CANCELLED)
+        assert (slow.begun, slow.cancelled, slow.ended) == ([1], [1], [])
+        assert (len(channel), actor.processed) == (1, 1)
+
+    ride(main)
+
+
+@pytest.mark.spec("K4")
+@pytest.mark.guarantee("G108")
+def test_cancel_while_a_def_runs_lets_it_return_and_no_other_begin(loop: Loop) -> None:
+    token = CancelToken()
+    channel, got = filled(1, 2, 3), list[int]()
+
+    def process(number: int) -> None:
+        token.cancel("in the middle")
+        got.append(number)
+
+    actor = consume(channel, process, token=token, loop=loop)
+    settle(loop)
+    assert actor.outcome == Outcome(NORMAL, None, EndedBy.CANCELLED)
+    assert (got, len(channel)) == ([1], 2)
+
+
+@pytest.mark.spec("K4")
+def test_a_coroutine_that_returns_a_verdict_when_it_is_cancelled_was_cancelled() -> None:
+    async def main(loop: Loop) -> None:
+        begun = asyncio.Event()
+
+        async def stubborn(number: int) -> Verdict:
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                return Verdict.OK
+            raise AssertionError
+
+        channel = filled(1, 2)
+        actor = consume(channel, stubborn)
+        await begun.wait()
+        assert (await actor.cancel()).ended_by is EndedBy.CANCELLED
+        assert len(channel) == 1
+
+    ride(main)
+
+
+@pytest.mark.spec("K4")
+@pytest.mark.guarantee("G108")
+def test_a_token_above_cancels_all_below_and_an_actor_no_sibling() -> None:
+    async def main(loop: Loop) -> None:
+        token = CancelToken()
+        channel = Channel[int]()
+        one, other = consume(channel, print, token=token), consume(channel, print, token=token)
+        await one.cancel()
+        assert not token.cancelled
+        assert not other.done
+        token.cancel("all of you")
+        assert (await other.ended()).ended_by is EndedBy.CANCELLED
+        assert other.token.reason == "all of you"
+        assert other.token.origin == token.number
+
+    ride(main)
+
+
+@pytest.mark.spec("K4")
+def test_a_deadline_ends_it() -> None:
+    async def main(loop: Loop) -> None:
+        token = CancelToken(timeout_ms=100)
+        actor = consume(Channel[int](), print, token=token)
+        assert (await actor.ended()).ended_by is EndedBy.CANCELLED
+        assert isinstance(actor.token.cause, TimeoutError)
+
+    ride(main)
+
+
+@pytest.mark.spec("K4")
+@pytest.mark.guarantee("G108")
+def test_an_ended_actor_leaves_nothing_with_the_token() -> None:
+    async def main(loop: Loop) -> None:
+        token = CancelToken()
+        actors = [consume(Channel[int](), print, token=token) for _ in range(10)]
+        own = [ref(actor.token) for actor in actors]
+        while actors:
+            await actors.pop().stop()
+        await asyncio.sleep(0)
+        gc.collect()
+        assert [token() for token in own] == [None] * 10
+        token.cancel()
+
+    ride(main)
+
+
+# --- from inside ---------------------------------------------------------------------------------------------------------
+
+
+REQUESTS: dict[str, tuple[Callable[[ChannelActor[int]], Any], EndedBy]] = {
+    "stop": (lambda actor: actor.stop(), EndedBy.STOPPED),
+    "cancel": (lambda actor: actor.cancel("from inside"), EndedBy.CANCELLED),
+}
+
+
+@pytest.mark.spec("K4")
+@pytest.mark.guarantee("G111")
+@pytest.mark.parametrize("request_of", REQUESTS.values(), ids=REQUESTS.keys())
+@pytest.mark.parametrize("is_run", [True, False], ids=["run", "poll_once"])
+def test_from_its_own_def_it_requests_and_returns(request_of: Any, is_run: bool, loop: Loop) -> None:
+    ask, ended_by = request_of
+    channel, seen = filled(1, 2), list[Any]()
+
+    def process(number: int) -> None:
+        # This would wait for itself for ever.
+        seen.append(ask(actor).blocking())
+        seen.append(actor.done)
+
+    actor = consume(channel, process, loop=loop)
+    if is_run:
+        loop.run(until_idle=True)
+    else:
+        settle(loop)
+    assert seen == [Outcome(NORMAL, None, EndedBy.NOT_YET), False]
+    assert actor.outcome == Outcome(NORMAL, None, ended_by)
+    assert len(channel) == 1
+
+
+@pytest.mark.spec("K4")
+@pytest.mark.guarantee("G111")
+def test_from_its_own_async_function_stop_requests_and_returns() -> None:
+    async def main(loop: Loop) -> None:
+        seen: list[Any] = []
+
+        async def process(number: int) -> None:
+            await asyncio.sleep(0)
+            seen.append((await actor.stop()).ended_by)
+            await asyncio.sleep(0)
+            seen.append((await actor.ended()).ended_by)
+            seen.append(actor.done)
+
+        channel = filled(1, 2)
+        actor = consume(channel, process)
+        assert (await actor.ended()).ended_by is EndedBy.STOPPED
+        assert seen == [EndedBy.NOT_YET, EndedBy.NOT_YET, False]
+        assert len(channel) == 1
+
+    ride(main)
+
+
+@pytest.mark.spec("K4")
+@pytest.mark.guarantee("G111")
+def test_from_its_own_async_function_cancel_requests_and_the_next_await_is_cancelled() -> None:
+    async def main(loop: Loop) -> None:
+        seen: list[Any] = []
+
+        async def process(number: int) -> None:
+            await asyncio.sleep(0)
+            seen.append((await actor.cancel()).ended_by)
+            try:
+                await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                seen.append("cancelled")
+                raise
+
+        actor = consume(filled(1, 2), process)
+        assert (await actor.ended()).ended_by is EndedBy.CANCELLED
+        assert seen == [EndedBy.NOT_YET, "cancelled"]
+
+    ride(main)
+
+
+@pytest.mark.spec("K4")
+def test_a_failure_after_its_own_request_is_a_failure(loop: Loop) -> None:
+    def process(number: int) -> None:
+        _ = actor.cancel()
+        raise Boom("nevertheless")
+
+    actor = consume(filled(1), process, loop=loop)
+    settle(loop)
+    assert actor.outcome is not None
+    assert actor.outcome.ended_by is EndedBy.FAILED
+    assert isinstance(actor.outcome.cause, Boom)
+
+
+@pytest.mark.spec("K4")
+@pytest.mark.guarantee("G111")
+def test_two_actors_end_each_other_and_wait_for_it() -> None:
+    """From another actor's function: that one can wait."""
+
+    async def main(loop: Loop) -> None:
+        seen: list[EndedBy] = []
+        victim = consume(Channel[int](), print)
+
+        async def process(number: int) -> None:
+            seen.append((await victim.cancel()).ended_by)
+            seen.append((await actor.stop()).ended_by)
+
+        actor = consume(filled(1), process)
+        assert (await actor.ended()).ended_by is EndedBy.STOPPED
+        assert seen == [EndedBy.CANCELLED, EndedBy.NOT_YET]
+
+    ride(main)
+
+
+@pytest.mark.guarantee("G111")
+def test_an_ordinary_actor_can_end_it_from_its_turn(loop: Loop) -> None:
+    actor = consume(Channel[int](), print, loop=loop)
+    seen: list[bool] = []
+
+    def behavior(ctx: Context[None], data: object) -> None:
+        _ = actor.cancel("by another actor")
+        seen.append(actor.done)
+
+    loop.send(loop.spawn(behavior), "go")
+    settle(loop)
+    assert seen == [True]
+    assert actor.outcome is not None
+    assert actor.outcome.ended_by is EndedBy.CANCELLED
+
+
+def test_blocking_on_the_thread_of_its_own_loop_is_refused(loop: Loop) -> None:
+    """Nobody would drive the loop meanwhile."""
+    actor = consume(filled(1), print, loop=loop)
+    with pytest.raises(LoopBusy, match="nobody would drive"):
+        actor.ended().blocking()
+
+
+def test_a_wait_is_good_for_once(loop: Loop) -> None:
+    actor = consume(Channel[int](), print, loop=loop)
+    wait = actor.stop()
+    wait.blocking()
+    with pytest.raises(InvalidArgument, match="once"):
+        wait.blocking()
+
+
+def test_blocking_where_an_event_loop_runs_is_refused() -> None:
+    async def main(loop: Loop) -> None:
+        actor = consume(Channel[int](), print)
+        with pytest.raises(LoopBusy):
+            actor.stop().blocking()
+
+    ride(main)
+
+
+# --- what goes back ------------------------------------------------------------------------------------------------------
+
+
+ENDS_AT_ONCE: dict[str, Callable[[Loop, ChannelActor[Any]], object]] = {
+    "stop": lambda loop, actor: actor.stop(),
+    "cancel": lambda loop, actor: actor.cancel(),
+    "stop_actor": lambda loop, actor: loop.stop_actor(actor.id),
+    "kill_actor": lambda loop, actor: loop.kill_actor(actor.id),
+    "fail_actor": lambda loop, actor: loop.fail_actor(actor.id),
+}
+
+
+@pytest.mark.spec("K1", "K4")
+@pytest.mark.guarantee("G112")
+@pytest.mark.parametrize("end", ENDS_AT_ONCE.values(), ids=ENDS_AT_ONCE.keys())
+def test_an_element_handed_over_too_late_goes_back_to_the_front(
+    end: Callable[[Loop, ChannelActor[Any]], object], loop: Loop
+) -> None:
+    channel, got = Channel[int](UNBOUNDED), list[int]()
+    first = consume(channel, got.append, loop=loop)
+    settle(loop)
+    for number in (1, 2, 3):
+        channel.try_send(number)
+    assert len(channel) == 2
+    end(loop, first)
+    assert len(channel) == 3
+    assert channel.statistics().received == 0
+    settle(loop)
+    assert (got, first.processed) == ([], 0)
+    second = consume(channel, got.append, loop=loop)
+    settle(loop)
+    assert (got, second.processed) == ([1, 2, 3], 3)
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G112")
+def test_an_element_handed_over_too_late_goes_to_whoever_waits(loop: Loop) -> None:
+    channel, got = Channel[int](), list[str]()
+    first = consume(channel, lambda number: got.append(f"first {number}"), loop=loop)
+    second = consume(channel, lambda number: got.append(f"second {number}"), loop=loop)
+    settle(loop)
+    assert channel.try_send(1)
+    assert first.stop().blocking().ended_by is EndedBy.STOPPED
+    settle(loop)
+    assert got == ["second 1"]
+    assert second.processed == 1
+
+
+@pytest.mark.guarantee("G112")
+def test_an_element_handed_over_to_a_loop_that_ends_goes_back(make_loop: LoopMaker) -> None:
+    loop = make_loop()
+    channel = Channel[int](UNBOUNDED)
+    consume(channel, print, loop=loop)
+    settle(loop)
+    channel.try_send(1)
+    channel.try_send(2)
+    loop.destroy()
+    assert [channel.try_receive(), channel.try_receive()] == [1, 2]
+
+
+@pytest.mark.guarantee("G112")
+def test_a_channel_actor_that_failed_leaves_the_rest(loop: Loop) -> None:
+    channel, got = filled(*range(5)), list[int]()
+
+    def process(number: int) -> None:
+        if number == 2:
+            raise Boom(number)
+        got.append(number)
+
+    actor = consume(channel, process, loop=loop)
+    settle(loop)
+    assert (got, len(channel), actor.processed) == ([0, 1], 2, 3)
+
+
+# --- STOP ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("K7")
+@pytest.mark.guarantee("G109")
+def test_what_the_function_returns_decides(loop: Loop) -> None:
+    channel = filled(None, Verdict.OK, None, Verdict.STOP, None)
+    actor = consume(channel, lambda verdict: verdict, loop=loop)
+    settle(loop)
+    assert (actor.processed, len(channel)) == (4, 1)
+    assert actor.outcome == Outcome(NORMAL, None, EndedBy.RETURNED)
+
+
+@pytest.mark.spec("K7")
+@pytest.mark.guarantee("G109")
+def test_a_failure_is_reported_like_any_actors(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR, "bandstand.core")
+    consume(filled(1), lambda number: boom(), loop=loop, name="orders")
+    settle(loop)
+    (entry,) = caplog.records
+    assert "orders ended with reason PANIC" in entry.getMessage()
+    assert entry.exc_info is not None
+    assert isinstance(entry.exc_info[1], Boom)
+
+
+@pytest.mark.spec("K7")
+def test_no_dead_letter_comes_of_an_ordinary_end(loop: Loop) -> None:
+    for verdict in (Verdict.STOP, Verdict.FAIL):
+        consume(filled(verdict), lambda verdict: verdict, loop=loop)
+    channel = Channel[int]()
+    consume(channel, print, loop=loop)
+    channel.close()
+    _ = consume(Channel[int](), print, loop=loop).stop
+    settle(loop)
+    assert loop.statistics().dead == 0
+
+
+@pytest.mark.spec("K4")
+def test_a_stop_of_an_ordinary_actor_beside_it_is_nothing_to_it(loop: Loop) -> None:
+    other = loop.spawn(stopper)
+    channel, got = Channel[int](UNBOUNDED), list[int]()
+    actor = consume(channel, got.append, loop=loop)
+    loop.send(other, "end")
+    settle(loop)
+    channel.try_send(1)
+    settle(loop)
+    assert got == [1]
+    assert not actor.done

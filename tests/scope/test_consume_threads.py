@@ -1,0 +1,369 @@
+"""Channel actors and other threads: elements, stops, cancels and waits come from wherever they come from."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Generator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import pytest
+
+from bandstand.core import Context, Loop, LoopConfig, Verdict
+from bandstand.errors import ChannelClosed
+from bandstand.scope import UNBOUNDED, CancelToken, Channel, ChannelActor, EndedBy, Outcome, Process, consume
+from tests.core.stage import settle
+from tests.scope.consuming import Desk, filled
+
+T = TypeVar("T")
+
+HostFactory = Callable[[], asyncio.AbstractEventLoop]
+
+SOON = 20  # seconds: a deadline for what takes milliseconds
+
+pytestmark = pytest.mark.real_time(reason="real threads live in real time")
+
+
+class Stage:
+    """A loop that runs on a thread of its own."""
+
+    def __init__(self, loop_factory: HostFactory) -> None:
+        self.loop = Loop(LoopConfig(loop_factory=loop_factory))
+        self.thread = threading.Thread(target=self.loop.run, name="stage")
+
+    def call(self, function: Callable[[], Any]) -> Any:
+        """Call a function on the loop's thread."""
+        from bandstand.core.lowlevel import call_afar
+
+        done: Future[Any] = Future()
+
+        def work() -> None:
+            try:
+                done.set_result(function())
+            except BaseException as error:  # noqa: BLE001  # whoever asked gets it
+                done.set_exception(error)
+
+        call_afar(self.loop, work)
+        return done.result(SOON)
+
+    def consume(self, channel: Channel[T], process: Process[T], **options: Any) -> ChannelActor[T]:
+        actor: ChannelActor[T] = self.call(lambda: consume(channel, process, loop=self.loop, **options))
+        return actor
+
+
+@contextmanager
+def staged(loop_factory: HostFactory) -> Generator[Stage]:
+    stage = Stage(loop_factory)
+    stage.thread.start()
+    try:
+        yield stage
+    finally:
+        stage.loop.request_stop()
+        stage.thread.join(SOON)
+        assert not stage.thread.is_alive()
+        stage.loop.destroy()
+
+
+@pytest.fixture
+def stage(loop_factory: HostFactory) -> Generator[Stage]:
+    with staged(loop_factory) as stage:
+        yield stage
+
+
+# --- elements ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("K1")
+@pytest.mark.guarantee("G106")
+@pytest.mark.parametrize("capacity", [0, 1, UNBOUNDED], ids=str)
+def test_elements_from_other_threads_are_each_processed_once(capacity: Any, stage: Stage) -> None:
+    channel, got = Channel[tuple[int, int]](capacity), list[tuple[int, int]]()
+    actors = [stage.consume(channel, got.append) for _ in range(2)]
+
+    def send(who: int) -> None:
+        for number in range(200):
+            channel.send((who, number)).blocking()
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(send, range(3)))
+    channel.close()
+    for actor in actors:
+        assert actor.ended(timeout_ms=SOON * 1000).blocking().ended_by is EndedBy.CLOSED
+    assert sorted(got) == [(who, number) for who in range(3) for number in range(200)]
+
+
+@pytest.mark.spec("K1")
+def test_an_element_from_another_thread_wakes_a_loop_that_sleeps(stage: Stage) -> None:
+    came = threading.Event()
+    channel = Channel[int]()
+    stage.consume(channel, lambda number: came.set())
+    while channel.statistics().receivers == 0:
+        stage.call(lambda: None)
+    assert channel.try_send(1)
+    assert came.wait(SOON)
+
+
+@pytest.mark.spec("K1")
+@pytest.mark.guarantee("G107")
+def test_a_served_actor_is_prodded_once(stage: Stage) -> None:
+    """Elements that come while it is looking are no reason to look twice."""
+    channel = Channel[int](UNBOUNDED)
+    actor = stage.consume(channel, lambda number: None)
+    for number in range(2000):
+        channel.send(number).blocking()
+    channel.close()
+    actor.ended(timeout_ms=SOON * 1000).blocking()
+    handled = stage.call(lambda: stage.loop.statistics().handled)
+    # One look for each element, and one more for each time that it found nothing.
+    assert 2000 < handled <= 2 * 2000 + 2
+
+
+# --- stop, cancel, ended -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("K4")
+@pytest.mark.guarantee("G111")
+@pytest.mark.parametrize("how", ["stop", "cancel"])
+def test_from_a_plain_thread_it_is_asked_and_waited_for(how: str, stage: Stage) -> None:
+    desk = Desk[int]()
+    actor = stage.consume(Channel[int](), print, on_done=desk)
+    wait = actor.stop() if how == "stop" else actor.cancel("by a thread")
+    outcome = wait.blocking()
+    assert outcome.ended_by is (EndedBy.STOPPED if how == "stop" else EndedBy.CANCELLED)
+    assert actor.done
+    assert stage.call(lambda: desk.outcomes) == [outcome]
+
+
+@pytest.mark.spec("K4")
+@pytest.mark.guarantee("G108", "G111")
+def test_stop_from_a_thread_lets_a_running_def_finish_and_no_other_begin(stage: Stage) -> None:
+    entered, go, got = threading.Event(), threading.Event(), list[int]()
+
+    def process(number: int) -> None:
+        entered.set()
+        go.wait(SOON)
+        got.append(number)
+
+    channel = filled(1, 2, 3)
+    actor = stage.consume(channel, process)
+    assert entered.wait(SOON)
+    # The loop is blocked by the function: the request reaches the actor all the same, before its next element.
+    wait = actor.stop()
+    go.set()
+    assert wait.blocking().ended_by is EndedBy.STOPPED
+    assert (got, len(channel)) == ([1], 2)
+
+
+@pytest.mark.spec("K4")
+@pytest.mark.guarantee("G108", "G111")
+@pytest.mark.parametrize("how", ["stop", "cancel"])
+def test_a_request_from_a_thread_holds_before_the_loop_has_heard_of_it(how: str, loop: Loop) -> None:
+    """It is ready to take its next element in this very tick, and the request waits for the next one."""
+    channel, got = filled(*range(10)), list[int]()
+    actor = consume(channel, got.append, loop=loop)
+
+    def ask_elsewhere(ctx: Context[None], data: object) -> None:
+        thread = threading.Thread(target=actor.stop if how == "stop" else actor.cancel)
+        thread.start()
+        thread.join(SOON)
+        got.append(-1)
+
+    loop.send(loop.spawn(ask_elsewhere), "go")
+    settle(loop)
+    assert got == [0, -1]
+    assert len(channel) == 9
+    assert actor.done
+
+
+@pytest.mark.spec("K4")
+@pytest.mark.guarantee("G108", "G111")
+def test_cancel_from_a_thread_while_a_def_runs_lets_no_other_begin(stage: Stage) -> None:
+    entered, go, got = threading.Event(), threading.Event(), list[int]()
+    token = CancelToken()
+
+    def process(number: int) -> None:
+        entered.set()
+        go.wait(SOON)
+        got.append(number)
+
+    channel = filled(1, 2, 3)
+    actor = stage.consume(channel, process, token=token)
+    assert entered.wait(SOON)
+    token.cancel("from a thread")
+    go.set()
+    assert actor.ended().blocking() == Outcome(actor.outcome.reason, None, EndedBy.CANCELLED)  # type: ignore[union-attr]  # it has ended
+    assert (got, len(channel)) == ([1], 2)
+
+
+@pytest.mark.spec("K4")
+@pytest.mark.guarantee("G111")
+def test_cancel_from_a_thread_ends_a_coroutine_in_flight(stage: Stage) -> None:
+    entered, cancelled = threading.Event(), threading.Event()
+
+    async def process(number: int) -> None:
+        entered.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    actor = stage.consume(filled(1), process)
+    assert entered.wait(SOON)
+    assert actor.cancel().blocking().ended_by is EndedBy.CANCELLED
+    assert cancelled.is_set()
+
+
+@pytest.mark.spec("K4")
+@pytest.mark.guarantee("G111")
+@pytest.mark.parametrize("how", ["stop", "cancel"])
+def test_from_another_event_loop_in_another_thread(how: str, stage: Stage, loop_factory: HostFactory) -> None:
+    actor = stage.consume(Channel[int](), print)
+
+    async def main() -> Outcome:
+        return await (actor.stop() if how == "stop" else actor.cancel())
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        outcome = runner.run(main())
+    assert outcome is actor.outcome
+    assert outcome.ended_by is (EndedBy.STOPPED if how == "stop" else EndedBy.CANCELLED)
+
+
+@pytest.mark.spec("K4")
+@pytest.mark.guarantee("G111")
+def test_another_thread_is_not_the_actor_though_its_function_runs(stage: Stage) -> None:
+    """What is true of the function at hand is not true of whoever asks meanwhile: that one really waits."""
+    entered, go = threading.Event(), threading.Event()
+
+    def process(number: int) -> None:
+        entered.set()
+        go.wait(SOON)
+
+    actor = stage.consume(filled(1), process)
+    assert entered.wait(SOON)
+    outcomes: list[Outcome] = []
+    waiter = threading.Thread(target=lambda: outcomes.append(actor.stop().blocking()))
+    waiter.start()
+    waiter.join(0.05)
+    assert waiter.is_alive()
+    go.set()
+    waiter.join(SOON)
+    assert [outcome.ended_by for outcome in outcomes] == [EndedBy.STOPPED]
+
+
+@pytest.mark.spec("K5")
+@pytest.mark.guarantee("G110")
+def test_many_threads_end_it_at_once_and_on_done_runs_once(stage: Stage) -> None:
+    for _ in range(20):
+        desk = Desk[int]()
+        channel = filled(*range(1000))
+        actor = stage.consume(channel, lambda number: None, on_done=desk)
+        start = threading.Barrier(4)
+
+        def end(how: int, actor: ChannelActor[Any] = actor, start: threading.Barrier = start) -> Outcome:
+            start.wait(SOON)
+            return (actor.stop() if how % 2 else actor.cancel()).blocking()
+
+        with ThreadPoolExecutor(4) as pool:
+            outcomes = list(pool.map(end, range(4)))
+        assert len({id(outcome) for outcome in outcomes}) == 1
+        assert len(stage.call(desk.outcomes.copy)) == 1
+        late: list[Outcome] = []
+        actor.on_done(late.append)
+        assert late == [actor.outcome]
+        assert actor.processed + len(channel) == 1000
+
+
+@pytest.mark.spec("K5")
+@pytest.mark.guarantee("G110")
+def test_on_done_registered_from_threads_during_the_end_runs_once_each(stage: Stage) -> None:
+    for _ in range(20):
+        actor = stage.consume(Channel[int](), print)
+        told: list[int] = []
+        start = threading.Barrier(4)
+
+        def register(number: int, actor: ChannelActor[Any] = actor, told: list[int] = told) -> None:
+            start.wait(SOON)  # noqa: B023  # it is waited for in this turn
+            if number == 0:
+                actor.stop().blocking()
+            else:
+                for each in range(20):
+                    actor.on_done(lambda outcome, each=each: told.append(number * 100 + each))  # type: ignore[misc]  # its default
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(register, range(4)))
+        stage.call(lambda: None)
+        assert sorted(told) == sorted(number * 100 + each for number in (1, 2, 3) for each in range(20))
+
+
+@pytest.mark.spec("K4")
+def test_after_the_loop_has_ended_everything_is_answered_at_once(
+    loop_factory: HostFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    with staged(loop_factory) as stage:
+        actor = stage.consume(Channel[int](), print)
+        other = stage.consume(Channel[int](), print)
+    assert actor.ended().blocking().ended_by is EndedBy.STOPPED
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(lambda: other.cancel("late").blocking()).result(SOON).ended_by is EndedBy.STOPPED
+        assert pool.submit(lambda: other.stop().blocking()).result(SOON).ended_by is EndedBy.STOPPED
+    assert caplog.records == []
+
+
+@pytest.mark.spec("K5")
+@pytest.mark.guarantee("G110", "G112")
+def test_the_loop_ends_while_threads_send_and_wait(loop_factory: HostFactory) -> None:
+    """Whatever was accepted was processed, or is in the channel; and nobody waits for ever."""
+    for _ in range(5):
+        channel, got = Channel[int](UNBOUNDED), list[int]()
+        sent: list[int] = []
+        with staged(loop_factory) as stage:
+            actor = stage.consume(channel, got.append)
+            begun = threading.Event()
+
+            def send(
+                channel: Channel[int] = channel, begun: threading.Event = begun, sent: list[int] = sent
+            ) -> None:
+                for number in range(100_000):
+                    try:
+                        channel.send(number).blocking()
+                    except ChannelClosed:
+                        return
+                    sent.append(number)
+                    begun.set()
+
+            sender = threading.Thread(target=send)
+            sender.start()
+            assert begun.wait(SOON)
+        assert actor.ended().blocking().ended_by is EndedBy.STOPPED
+        channel.close()
+        sender.join(SOON)
+        left = [channel.try_receive() for _ in range(len(channel))]
+        assert got + left == sent
+
+
+@pytest.mark.spec("K1")
+def test_one_channel_consumed_on_two_loops(loop_factory: HostFactory) -> None:
+    with staged(loop_factory) as one, staged(loop_factory) as other:
+        channel = Channel[int](4)
+        here, there = list[int](), list[int]()
+        actors = [one.consume(channel, here.append), other.consume(channel, there.append)]
+        for number in range(500):
+            channel.send(number).blocking()
+        channel.close()
+        for actor in actors:
+            assert actor.ended(timeout_ms=SOON * 1000).blocking().ended_by is EndedBy.CLOSED
+    assert sorted(here + there) == list(range(500))
+    assert here == sorted(here)
+    assert there == sorted(there)
+
+
+@pytest.mark.spec("K7")
+def test_the_end_by_its_own_function_is_seen_from_a_thread(stage: Stage) -> None:
+    channel = Channel[Verdict](UNBOUNDED)
+    actor = stage.consume(channel, lambda verdict: verdict)
+    wait = actor.ended()
+    channel.send(Verdict.STOP).blocking()
+    assert wait.blocking().ended_by is EndedBy.RETURNED

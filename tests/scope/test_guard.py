@@ -1,0 +1,737 @@
+"""Guards: asyncio's own waits obey a token, and asyncio's own cancellation is nobody else's."""
+
+# What raises is a block, at its end: more than one statement, and what it has bound is looked at afterwards.
+# ruff: noqa: PT012
+# pyright: reportPossiblyUnboundVariable=false
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import weakref
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from typing import Any
+
+import anyio
+import pytest
+
+from bandstand.core import Context, Loop
+from bandstand.errors import Cancelled, InvalidArgument
+from bandstand.scope.channel import Channel
+from bandstand.scope.token import CancelToken
+from bandstand.testing import VirtualClock
+from tests.scope.tokens import heard, outcome, perform, turns, waiting
+
+pytestmark = [pytest.mark.spec("K4"), pytest.mark.guarantee("G105")]
+
+FOR_EVER = 3600
+
+
+def this_task() -> asyncio.Task[Any]:
+    task = asyncio.current_task()
+    assert task is not None
+    return task
+
+
+def later(ms: float, function: Callable[..., object], *args: object) -> None:
+    asyncio.get_running_loop().call_later(ms / 1000, function, *args)
+
+
+async def goes_on(before: int = 0) -> None:
+    """A task that was guarded is as it was: nothing is pending, and it can await whatever it likes."""
+    assert this_task().cancelling() == before
+    for _ in range(3):
+        await asyncio.sleep(0)
+    await asyncio.sleep(0.001)
+    async with asyncio.timeout(FOR_EVER):
+        await asyncio.sleep(0.001)
+
+
+# -- one guard ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("whose", ["the token", "its parent", "the inner one"])
+def test_a_token_ends_what_the_block_awaits_and_the_task_goes_on(clock: VirtualClock, whose: str) -> None:
+    async def main() -> None:
+        root = CancelToken()
+        token = root.child()
+        with pytest.raises(Cancelled, match=r"^the block was cancelled: enough$") as caught:
+            async with token.guard() as inner:
+                victim = {"the token": token, "its parent": root, "the inner one": inner}[whose]
+                later(20, victim.cancel, "enough")
+                await asyncio.sleep(FOR_EVER)
+        assert caught.value.token == victim.number
+        assert isinstance(caught.value.__cause__, asyncio.CancelledError)
+        assert inner.reason == "enough"
+        assert token.cancelled == (whose != "the inner one")
+        assert heard(root) == heard(token) == heard(inner) == 0
+        await goes_on()
+
+    clock.run(main())
+
+
+def test_the_cause_of_the_cancellation_is_the_cause_of_the_error(clock: VirtualClock) -> None:
+    async def main() -> None:
+        token, error = CancelToken(), ValueError("no such page")
+        with pytest.raises(Cancelled) as caught:
+            async with token.guard():
+                later(1, token.cancel, error)
+                await asyncio.sleep(FOR_EVER)
+        assert caught.value.__cause__ is error
+
+    clock.run(main())
+
+
+def test_deadlines_end_it_too(clock: VirtualClock) -> None:
+    async def main() -> None:
+        start = clock.now_ns()
+        with pytest.raises(Cancelled, match="its deadline of 30 ms"):
+            async with CancelToken(timeout_ms=30).guard():
+                await asyncio.sleep(FOR_EVER)
+        token = CancelToken()
+        with pytest.raises(Cancelled, match="its deadline of 20 ms"):
+            async with token.guard(timeout_ms=20):
+                await asyncio.sleep(FOR_EVER)
+        assert not token.cancelled
+        assert clock.now_ns() - start == 50_000_000
+        await goes_on()
+
+    clock.run(main())
+
+
+def test_a_block_that_ends_by_itself_is_just_over(clock: VirtualClock) -> None:
+    async def main() -> None:
+        token = CancelToken()
+        told: list[str | None] = []
+        async with token.guard() as inner:
+            inner.on_cancel(lambda which: told.append(which.reason))
+            task = await waiting(Channel[int]().receive(token=inner))
+        assert told == ["the block is over"]
+        assert await outcome(task) is Cancelled
+        assert not token.cancelled
+        assert heard(token) == 0
+        with pytest.raises(ValueError, match="oops"):
+            async with token.guard() as inner:
+                raise ValueError("oops")
+        assert inner.reason == "the block is over"
+        token.cancel()
+        await goes_on()
+
+    clock.run(main())
+
+
+def test_on_a_cancelled_token_the_block_is_not_entered(clock: VirtualClock) -> None:
+    async def main() -> None:
+        token = CancelToken()
+        token.cancel("enough")
+        with pytest.raises(Cancelled, match="enough"):
+            async with token.guard():
+                pytest.fail("it was entered")
+        await goes_on()
+
+    clock.run(main())
+
+
+def test_a_task_may_cancel_its_own_token(clock: VirtualClock) -> None:
+    async def main() -> None:
+        token = CancelToken()
+        with pytest.raises(Cancelled, match="mine"):
+            async with token.guard():
+                token.cancel("mine")
+                await asyncio.sleep(FOR_EVER)
+        await goes_on()
+
+    clock.run(main())
+
+
+@pytest.mark.parametrize("ends", ["by itself", "with an error"])
+def test_a_cancellation_that_the_block_never_met_is_not_left_for_the_next_await(
+    clock: VirtualClock, ends: str
+) -> None:
+    async def main() -> None:
+        token = CancelToken()
+        is_wrong = ends == "with an error"
+        with pytest.raises(ValueError, match="oops") if is_wrong else nullcontext():
+            async with token.guard():
+                token.cancel("too late")
+                if is_wrong:
+                    raise ValueError("oops")
+        await goes_on()
+
+    clock.run(main())
+
+
+def test_a_block_that_swallows_the_cancellation_has_ended_by_itself(clock: VirtualClock) -> None:
+    async def main() -> None:
+        token = CancelToken()
+        async with token.guard():
+            token.cancel("enough")
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(FOR_EVER)
+        await goes_on()
+
+    clock.run(main())
+
+
+def test_the_block_may_clean_up_for_as_long_as_it_takes(clock: VirtualClock) -> None:
+    async def main() -> None:
+        token, log = CancelToken(), list[str]()
+        with pytest.raises(Cancelled):
+            async with token.guard() as inner:
+                later(1, token.cancel)
+                later(2, token.cancel)
+                later(3, inner.cancel)
+                try:
+                    await asyncio.sleep(FOR_EVER)
+                finally:
+                    await asyncio.sleep(1)
+                    log.append("cleaned up")
+        assert log == ["cleaned up"], "it is cancelled once"
+        await goes_on()
+
+    clock.run(main())
+
+
+def test_what_it_raises_is_in_no_cycle(clock: VirtualClock) -> None:
+    async def work(ghosts: list[weakref.ref[CancelToken]]) -> None:
+        async with CancelToken().guard() as inner:
+            ghosts.append(weakref.ref(inner))
+            later(1, inner.cancel)
+            await asyncio.sleep(FOR_EVER)
+
+    async def main() -> None:
+        ghosts: list[weakref.ref[CancelToken]] = []
+        gc.disable()
+        try:
+            with suppress(Cancelled):
+                await work(ghosts)
+            await turns()
+            assert ghosts[0]() is None
+        finally:
+            gc.enable()
+
+    clock.run(main())
+
+
+def test_misuse_is_refused(clock: VirtualClock) -> None:
+    async def main() -> None:
+        guard = CancelToken().guard()
+        async with guard:
+            pass
+        with pytest.raises(InvalidArgument, match="entered once"):
+            async with guard:
+                pass
+
+    clock.run(main())
+    with pytest.raises(InvalidArgument, match="needs a task"):
+        CancelToken().guard().__aenter__().send(None)
+
+
+def test_a_token_that_is_cancelled_from_another_thread_ends_the_block(
+    loop_factory: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def main() -> None:
+        token = CancelToken()
+        # Late enough for the event loop to sleep by then: it must be woken, too.
+        thread = threading.Timer(0.05, token.cancel, ("from afar",))
+        patience = asyncio.timeout(10)
+        with pytest.raises(Cancelled, match="from afar"):
+            async with token.guard(), patience:
+                thread.start()
+                await asyncio.Event().wait()
+        assert not patience.expired()
+        thread.join()
+        assert this_task().cancelling() == 0
+        await turns()
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(main())
+
+
+def test_one_that_comes_from_afar_after_the_block_finds_nobody(
+    loop_factory: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def main() -> None:
+        token = CancelToken()
+        async with token.guard():
+            thread = threading.Thread(target=token.cancel)
+            thread.start()
+            thread.join()
+        assert token.cancelled
+        assert this_task().cancelling() == 0
+        await turns()
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(main())
+
+
+def test_it_works_on_the_lanes_event_loop_with_a_loop_riding_on_it() -> None:
+    async def main() -> None:
+        with pytest.raises(Cancelled, match="its deadline of 30 ms"):
+            async with CancelToken(timeout_ms=30).guard():
+                await asyncio.Event().wait()
+        assert this_task().cancelling() == 0
+        await turns()
+
+    perform(main)
+
+
+def test_it_works_in_an_actor(clock: VirtualClock) -> None:
+    """Whose coroutines are driven by a task that serves many messages."""
+    log: list[object] = []
+
+    async def behavior(ctx: Context[None], data: str) -> None:
+        try:
+            async with CancelToken(timeout_ms=20).guard() as inner:
+                log.append(inner)
+                await asyncio.sleep(FOR_EVER)
+        except Cancelled:
+            log.append(data)
+        await goes_on()
+
+    async def main() -> None:
+        async with Loop(clock=clock) as loop:
+            actor = loop.spawn(behavior)
+            for data in ("one", "two", "three"):
+                loop.send(actor, data)
+            await asyncio.sleep(0.05)
+            loop.stop_actor(actor)
+            await turns()
+
+    clock.run(main())
+    assert log[1::2] == ["one", "two"]
+    assert [inner.reason for inner in log[::2] if isinstance(inner, CancelToken)] == [
+        "its deadline of 20 ms has passed",
+        "its deadline of 20 ms has passed",
+        "the task was cancelled",
+    ]
+
+
+# -- asyncio's own cancellation ----------------------------------------------------------------------------------------
+
+
+def test_a_task_that_is_cancelled_goes_on_with_that_and_cancels_the_inner_token(clock: VirtualClock) -> None:
+    async def main() -> None:
+        token = CancelToken()
+        seen: list[CancelToken] = []
+
+        async def work() -> None:
+            async with token.guard() as inner:
+                seen.append(inner)
+                await asyncio.sleep(FOR_EVER)
+
+        task = await waiting(work())
+        task.cancel("from outside")
+        assert await outcome(task) is asyncio.CancelledError
+        assert seen[0].reason == "the task was cancelled"
+        assert not token.cancelled
+        assert heard(token) == 0
+
+    clock.run(main())
+
+
+@pytest.mark.parametrize("first", ["token", "task"])
+@pytest.mark.parametrize("apart", [0, 1])
+def test_if_both_come_asyncios_wins(clock: VirtualClock, first: str, apart: int) -> None:
+    async def main() -> None:
+        token = CancelToken()
+
+        async def work() -> None:
+            async with token.guard():
+                try:
+                    await asyncio.sleep(FOR_EVER)
+                finally:
+                    # Whichever comes second must find it still inside.
+                    with pytest.raises(asyncio.CancelledError) if apart else nullcontext():
+                        await asyncio.sleep(0.01)
+
+        task = await waiting(work())
+        both = [token.cancel, task.cancel] if first == "token" else [task.cancel, token.cancel]
+        both[0]()
+        await turns(3 * apart)
+        both[1]()
+        assert await outcome(task) is asyncio.CancelledError
+        assert task.cancelling() == 1, "ours is taken back, theirs is not"
+
+    clock.run(main())
+
+
+def test_asyncios_wins_also_if_the_block_never_met_either(clock: VirtualClock) -> None:
+    async def main() -> None:
+        token = CancelToken()
+
+        async def work() -> None:
+            async with token.guard():
+                token.cancel()
+                this_task().cancel()
+            await asyncio.sleep(FOR_EVER)
+
+        task = asyncio.create_task(work())
+        assert await outcome(task) is asyncio.CancelledError
+        assert task.cancelling() == 1
+
+    clock.run(main())
+
+
+def test_asyncios_wins_also_if_it_comes_at_the_very_end(clock: VirtualClock) -> None:
+    """While the guard meets a cancellation of its own that the block has not met."""
+
+    async def main() -> None:
+        token = CancelToken()
+
+        async def work() -> None:
+            async with token.guard():
+                asyncio.get_running_loop().call_soon(task.cancel)
+                token.cancel()
+            await asyncio.sleep(FOR_EVER)
+            pytest.fail("the cancellation was swallowed")
+
+        task = asyncio.create_task(work())
+        assert await outcome(task) is asyncio.CancelledError
+
+    clock.run(main())
+
+
+def test_in_the_cleanup_of_a_cancelled_task_it_works_as_anywhere(clock: VirtualClock) -> None:
+    """One cancellation is there already when the block begins: it is none of ours."""
+
+    async def main() -> None:
+        log: list[str] = []
+
+        async def work() -> None:
+            try:
+                await asyncio.sleep(FOR_EVER)
+            except asyncio.CancelledError:
+                token = CancelToken()
+                with pytest.raises(Cancelled):
+                    async with token.guard():
+                        later(1, token.cancel)
+                        await asyncio.sleep(FOR_EVER)
+                await goes_on(before=1)
+                log.append("cleaned up")
+                raise
+
+        task = await waiting(work())
+        task.cancel()
+        assert await outcome(task) is asyncio.CancelledError
+        assert log == ["cleaned up"]
+
+    clock.run(main())
+
+
+# -- guards and asyncio.timeout ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("token_ms", "timeout_ms", "wins"), [(10, 20, Cancelled), (20, 10, TimeoutError)])
+@pytest.mark.parametrize("outside", ["guard", "timeout"])
+def test_around_and_inside_a_timeout_the_first_one_wins(
+    clock: VirtualClock, outside: str, token_ms: float, timeout_ms: float, wins: type[Exception]
+) -> None:
+    async def main() -> None:
+        token = CancelToken(timeout_ms=token_ms)
+        guard: AbstractAsyncContextManager[object] = token.guard()
+        timeout: AbstractAsyncContextManager[object] = asyncio.timeout(timeout_ms / 1000)
+        outer, inner = (guard, timeout) if outside == "guard" else (timeout, guard)
+        with pytest.raises(wins):
+            async with outer, inner:
+                await asyncio.sleep(FOR_EVER)
+        await goes_on()
+
+    clock.run(main())
+
+
+@pytest.mark.parametrize("first", ["token", "timeout"])
+@pytest.mark.parametrize("outside", ["guard", "timeout"])
+def test_if_both_come_at_once_the_outer_one_says_so(clock: VirtualClock, outside: str, first: str) -> None:
+    async def main() -> None:
+        token = CancelToken()
+        timeout = asyncio.timeout(None)
+
+        def strike() -> None:
+            now = asyncio.get_running_loop().time()
+            if first == "token":
+                token.cancel("enough")
+                timeout.reschedule(now)
+            else:
+                timeout.reschedule(now)
+                asyncio.get_running_loop().call_soon(token.cancel, "enough")
+
+        guard: AbstractAsyncContextManager[object] = token.guard()
+        outer, inner = (guard, timeout) if outside == "guard" else (timeout, guard)
+        later(5, strike)
+        with pytest.raises(Cancelled if outside == "guard" else TimeoutError):
+            async with outer, inner:
+                try:
+                    await asyncio.sleep(FOR_EVER)
+                except asyncio.CancelledError:
+                    # Until the second has struck, too.
+                    with suppress(asyncio.CancelledError):
+                        await asyncio.sleep(0.01)
+                    raise
+        await goes_on()
+
+    clock.run(main())
+
+
+# -- guards and task groups --------------------------------------------------------------------------------------------
+
+
+def test_a_task_group_inside_ends_its_tasks(clock: VirtualClock) -> None:
+    async def main() -> None:
+        token, log = CancelToken(), list[str]()
+
+        async def child() -> None:
+            try:
+                await asyncio.sleep(FOR_EVER)
+            finally:
+                log.append("child ended")
+
+        with pytest.raises(Cancelled):
+            async with token.guard(), asyncio.TaskGroup() as group:
+                group.create_task(child())
+                later(5, token.cancel)
+        assert log == ["child ended"]
+        await goes_on()
+        token = CancelToken()
+        with pytest.raises(Cancelled):
+            async with token.guard(), asyncio.TaskGroup() as group:
+                group.create_task(child())
+                later(5, token.cancel)
+                await asyncio.sleep(FOR_EVER)
+        await goes_on()
+
+    clock.run(main())
+
+
+def test_a_task_group_inside_that_fails_at_the_same_time_says_so(clock: VirtualClock) -> None:
+    async def main() -> None:
+        token = CancelToken()
+
+        async def fails() -> None:
+            try:
+                await asyncio.sleep(FOR_EVER)
+            finally:
+                raise ValueError("oops")
+
+        with pytest.raises(ExceptionGroup) as caught:
+            async with token.guard(), asyncio.TaskGroup() as group:
+                group.create_task(fails())
+                later(5, token.cancel)
+        assert [type(error) for error in caught.value.exceptions] == [ValueError]
+        await goes_on()
+
+    clock.run(main())
+
+
+def test_a_child_of_a_task_group_inside_cancels_the_inner_token(clock: VirtualClock) -> None:
+    async def main() -> None:
+        async def child(token: CancelToken) -> None:
+            await asyncio.sleep(0.01)
+            token.cancel("found it")
+            await asyncio.sleep(FOR_EVER)
+
+        with pytest.raises(Cancelled, match="found it"):
+            async with CancelToken().guard() as inner, asyncio.TaskGroup() as group:
+                for _ in range(3):
+                    group.create_task(child(inner))
+        await goes_on()
+
+    clock.run(main())
+
+
+def test_around_it_a_task_group_cancels_the_block_when_a_sibling_fails(clock: VirtualClock) -> None:
+    async def main() -> None:
+        token = CancelToken()
+        seen: list[str | None] = []
+
+        async def fails() -> None:
+            await asyncio.sleep(0.01)
+            raise ValueError("oops")
+
+        async def guarded() -> None:
+            async with token.guard() as inner:
+                inner.on_cancel(lambda which: seen.append(which.reason))
+                await asyncio.sleep(FOR_EVER)
+
+        with pytest.raises(ExceptionGroup) as caught:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(fails())
+                group.create_task(guarded())
+                async with token.guard() as inner:
+                    inner.on_cancel(lambda which: seen.append(which.reason))
+                    await asyncio.sleep(FOR_EVER)
+        assert [type(error) for error in caught.value.exceptions] == [ValueError]
+        assert seen == ["the task was cancelled"] * 2
+        assert not token.cancelled
+        await goes_on()
+
+    clock.run(main())
+
+
+def test_in_the_body_of_a_task_group_cancelled_is_an_error_like_any(clock: VirtualClock) -> None:
+    async def main() -> None:
+        token = CancelToken()
+        with pytest.raises(ExceptionGroup) as caught:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(asyncio.sleep(FOR_EVER))
+                later(5, token.cancel)
+                async with token.guard():
+                    await asyncio.sleep(FOR_EVER)
+        assert [type(error) for error in caught.value.exceptions] == [Cancelled]
+        await goes_on()
+
+    clock.run(main())
+
+
+# -- guards and anyio --------------------------------------------------------------------------------------------------
+
+
+def test_an_anyio_scope_inside_lets_it_through(clock: VirtualClock) -> None:
+    async def main() -> None:
+        token = CancelToken()
+        with pytest.raises(Cancelled):
+            async with token.guard():
+                later(5, token.cancel)
+                with anyio.CancelScope() as scope:
+                    await anyio.sleep(FOR_EVER)
+        assert not scope.cancel_called
+        token = CancelToken()
+        with pytest.raises(Cancelled):
+            async with token.guard():
+                later(5, token.cancel)
+                with anyio.move_on_after(FOR_EVER):
+                    async with anyio.create_task_group() as group:
+                        group.start_soon(anyio.sleep, FOR_EVER)
+        await goes_on()
+        with anyio.move_on_after(0.01) as scope:
+            await anyio.sleep(FOR_EVER)
+        assert scope.cancelled_caught
+
+    clock.run(main())
+
+
+def test_an_anyio_scope_around_it_that_is_cancelled_wins(clock: VirtualClock) -> None:
+    async def main() -> None:
+        for also in (False, True):
+            token = CancelToken()
+            with anyio.CancelScope() as scope:
+                later(5, scope.cancel)
+                if also:
+                    later(5, token.cancel)
+                async with token.guard() as inner:
+                    await anyio.sleep(FOR_EVER)
+                pytest.fail("the scope's cancellation was swallowed")
+            assert scope.cancelled_caught
+            assert inner.cancelled
+            assert heard(token) == 0
+            await goes_on()
+
+    clock.run(main())
+
+
+def test_an_anyio_scope_inside_that_is_cancelled_is_its_own_matter(clock: VirtualClock) -> None:
+    async def main() -> None:
+        token = CancelToken()
+        async with token.guard() as inner:
+            with anyio.move_on_after(0.01) as scope:
+                await anyio.sleep(FOR_EVER)
+            assert scope.cancelled_caught
+            assert not inner.cancelled
+            await goes_on()
+        with pytest.raises(Cancelled):
+            async with token.guard():
+                with anyio.move_on_after(0.01):
+                    await anyio.sleep(FOR_EVER)
+                later(5, token.cancel)
+                await anyio.sleep(FOR_EVER)
+        await goes_on()
+
+    clock.run(main())
+
+
+def test_in_an_anyio_task_group_it_ends_the_block_and_not_the_group(clock: VirtualClock) -> None:
+    async def main() -> None:
+        token, log = CancelToken(), list[str]()
+
+        async def guarded() -> None:
+            with pytest.raises(Cancelled):
+                async with token.guard():
+                    await anyio.sleep(FOR_EVER)
+            await goes_on()
+            log.append("guarded went on")
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(guarded)
+            later(5, token.cancel)
+            await anyio.sleep(0.02)
+            log.append("body went on")
+        assert log == ["guarded went on", "body went on"]
+
+    clock.run(main())
+
+
+# -- guards in guards --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("whose", ["outer", "inner"])
+def test_guards_nest(clock: VirtualClock, whose: str) -> None:
+    async def main() -> None:
+        outer = CancelToken()
+        inner = CancelToken() if whose == "inner" else outer.child()
+        log: list[str] = []
+
+        async def guarded() -> None:
+            async with outer.guard():
+                try:
+                    async with inner.guard():
+                        await asyncio.sleep(FOR_EVER)
+                except Cancelled as error:
+                    log.append(error.reason)
+                    await asyncio.sleep(0.001)
+                    log.append("between them")
+
+        later(5, (outer if whose == "outer" else inner).cancel, whose)
+        if whose == "inner":
+            await guarded()
+            assert log == ["inner", "between them"]
+        else:
+            with pytest.raises(Cancelled, match="outer"):
+                await guarded()
+            assert log == [], "both were struck: it ends at the outermost"
+        await goes_on()
+
+    clock.run(main())
+
+
+@pytest.mark.parametrize("turn", range(6))
+def test_whenever_it_comes_it_ends_in_one_of_two_ways(clock: VirtualClock, turn: int) -> None:
+    """The token is cancelled in each of the turns of a block that ends by itself: it is over, or `Cancelled`; never more."""
+
+    @asynccontextmanager
+    async def guarded(token: CancelToken) -> AsyncGenerator[None]:
+        async with token.guard():
+            await asyncio.sleep(0)
+            yield
+            await asyncio.sleep(0)
+
+    async def strike(token: CancelToken) -> None:
+        await turns(turn)
+        token.cancel("enough")
+
+    async def main() -> None:
+        token = CancelToken()
+        task = asyncio.create_task(strike(token))
+        ended: list[object] = []
+        try:
+            async with guarded(token):
+                await asyncio.sleep(0)
+            ended.append("over")
+        except Cancelled:
+            ended.append("cancelled")
+        await goes_on()
+        await task
+        assert ended == (["cancelled"] if turn < 3 else ["over"])
+
+    clock.run(main())

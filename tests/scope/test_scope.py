@@ -1,0 +1,589 @@
+"""Scopes: what they own, how they wait for it, what they refuse."""
+
+# A block may end before its end, by its own cancellation: what is bound in it may not be. Tasks are the scope's to wait for.
+# ruff: noqa: PT012  # blocks that raise are what this is about
+# pyright: reportPossiblyUnboundVariable=false
+# mypy: disable-error-code="unused-awaitable, possibly-undefined"
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import warnings
+import weakref
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+
+from bandstand.core import STOP, ActorId, Context, Loop, Verdict
+from bandstand.errors import (
+    ActorNotLocal,
+    Cancelled,
+    ChannelTimeout,
+    InvalidArgument,
+    NoSuchActor,
+    ScopeClosed,
+    WrongThread,
+)
+from bandstand.scope.channel import UNBOUNDED, Channel
+from bandstand.scope.consume import consume
+from bandstand.scope.scope import Scope
+from bandstand.scope.token import CancelToken
+from bandstand.supervise import ChildSpec, SupervisorSpec, spawn_supervisor
+from bandstand.testing import VirtualClock
+from tests.scope.scoping import Boom, boom, errors_of, hang, idle, is_closed, is_over, play, play_timed, turns
+
+pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G113")]
+
+
+# --- what it owns -----------------------------------------------------------------------------------------------------
+
+
+def test_the_end_of_the_block_waits_for_tasks() -> None:
+    async def main(loop: Loop) -> None:
+        async with Scope() as scope:
+            slow = scope.launch(asyncio.sleep(3, "slow"))
+            quick = scope.launch(asyncio.sleep(1, "quick"), name="quickly")
+            assert quick.get_name() == "quickly"
+            assert scope.children == (slow, quick)
+            assert not slow.done()
+        assert (slow.result(), quick.result()) == ("slow", "quick")
+        assert is_over(scope)
+
+    clock = VirtualClock()
+    before = clock.now_ns()
+    play_timed(main, clock)
+    assert clock.now_ns() - before == 3_000_000_000
+
+
+def test_the_end_of_the_block_waits_for_channel_actors() -> None:
+    async def main(loop: Loop) -> list[int]:
+        channel = Channel[int](UNBOUNDED)
+        seen: list[int] = []
+        async with Scope() as scope:
+            direct = scope.consume(channel, seen.append, name="direct")
+            other = consume(channel, seen.append, scope=scope)
+            assert scope.children == (direct, other)
+            for number in range(10):
+                await channel.send(number)
+            channel.close()
+        assert direct.done
+        assert other.done
+        assert direct.processed + other.processed == 10
+        return seen
+
+    assert play(main) == list(range(10))
+
+
+def test_actors_finish_what_they_have_got() -> None:
+    async def main(loop: Loop) -> None:
+        seen: list[object] = []
+
+        async def slowly(ctx: Context[list[object]], data: object) -> None:
+            await asyncio.sleep(1)
+            ctx.state.append(data)
+
+        async with Scope() as scope:
+            actor = scope.spawn(slowly, seen, name="slow")
+            assert scope.children == (actor,)
+            for number in range(3):
+                loop.send(actor, number)
+        assert seen == [0, 1, 2]
+        assert not actor.is_alive
+        assert loop.statistics().dead == 0
+
+    play_timed(main)
+
+
+def sink(ctx: Context[list[object]], data: object) -> None:
+    """Keep what comes."""
+    ctx.state.append(data)
+
+
+async def relay(ctx: Context[ActorId], data: object) -> None:
+    """Pass on what comes, in a while."""
+    await turns(3)
+    ctx.loop.send(ctx.state, data)
+
+
+def test_actors_finish_the_youngest_first() -> None:
+    """Who was made later may still send to who was made before."""
+
+    async def main(loop: Loop) -> list[object]:
+        seen: list[object] = []
+        async with Scope() as scope:
+            last = scope.spawn(sink, seen)
+            middle = scope.spawn(relay, last)
+            first = scope.spawn(relay, middle)
+            for number in range(20):
+                loop.send(first, number)
+        assert loop.statistics().dead == 0
+        return seen
+
+    assert play(main) == list(range(20))
+
+
+def test_actors_are_there_until_all_others_have_ended() -> None:
+    async def main(loop: Loop) -> list[object]:
+        seen: list[object] = []
+        channel = Channel[int](UNBOUNDED)
+        async with Scope() as scope:
+
+            async def feed(number: int) -> None:
+                await turns(3)
+                loop.send(actor, number)
+
+            scope.consume(channel, feed)
+            # The youngest of all.
+            actor = scope.spawn(sink, seen)
+            for number in range(20):
+                await channel.send(number)
+            channel.close()
+        assert loop.statistics().dead == 0
+        return seen
+
+    assert play(main) == list(range(20))
+
+
+def test_an_actor_that_is_finishing_may_start_others() -> None:
+    async def main(loop: Loop) -> None:
+        seen: list[object] = []
+
+        def child(ctx: Context[Any], data: object) -> None:
+            seen.append(data)
+
+        async def late() -> None:
+            await asyncio.sleep(0)
+            seen.append("task")
+
+        async with Scope() as scope:
+
+            def starter(ctx: Context[Any], data: object) -> None:
+                loop.send(scope.spawn(child), "actor")
+                scope.launch(late())
+
+            loop.send(scope.spawn(starter), "go")
+        assert sorted(map(str, seen)) == ["actor", "task"]
+
+    play(main)
+
+
+def test_a_supervisor_is_adopted_and_ends_with_its_children() -> None:
+    async def main(loop: Loop) -> None:
+        async with Scope() as scope:
+            supervisor = spawn_supervisor(
+                loop, SupervisorSpec(children=[ChildSpec("child", run=idle)]), name="top"
+            )
+            scope.adopt(supervisor.actor)
+            scope.adopt(supervisor.actor)
+            assert scope.children == (supervisor.actor,)
+            assert loop.statistics().alive == 2
+        assert loop.statistics().alive == 0
+
+    play(main)
+
+
+def test_an_actor_that_is_adopted_twice_is_there_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def main(loop: Loop) -> None:
+        def behavior(ctx: Context[Any], data: object) -> None:
+            raise Boom(data)
+
+        with pytest.raises(ExceptionGroup) as caught:
+            async with Scope() as scope:
+                actor = scope.spawn(behavior)
+                scope.adopt(actor)
+                loop.send(actor, "once")
+                await hang()
+        assert errors_of(caught) == [repr(Boom("once"))]
+
+    with caplog.at_level("ERROR", "bandstand.scope"):
+        play(main)
+    assert "given up" not in caplog.text
+
+
+def test_a_finished_child_leaves_at_once() -> None:
+    async def main(loop: Loop) -> None:
+        channel = Channel[int](UNBOUNDED)
+
+        def ender(ctx: Context[Any], data: object) -> Verdict:
+            return STOP
+
+        async with Scope() as scope:
+            done = scope.launch(asyncio.sleep(0))
+            cancelled = scope.launch(hang())
+            actor = scope.spawn(ender)
+            consumer = scope.consume(channel, print)
+            assert scope.children == (done, cancelled, actor, consumer)
+            cancelled.cancel()
+            loop.send(actor, "end")
+            channel.close()
+            await turns()
+            assert "0 in it" in repr(scope)
+            assert not scope.children
+
+    play(main)
+
+
+def test_a_child_is_not_kept_alive_by_the_scope() -> None:
+    async def main(loop: Loop) -> None:
+        before = len(gc.get_objects())
+        async with Scope() as scope:
+            for _ in range(20):
+                for _ in range(100):
+                    scope.launch(asyncio.sleep(0))
+                await scope.wait_all()
+            gc.collect()
+            assert len(gc.get_objects()) - before < 500
+
+    play(main)
+
+
+def test_a_scope_that_is_over_is_not_kept_alive_by_the_token_above() -> None:
+    async def main(loop: Loop) -> None:
+        token = CancelToken()
+
+        async def once() -> weakref.ref[Scope]:
+            async with Scope(token=token) as scope:
+                scope.launch(asyncio.sleep(0))
+                scope.consume(Channel[int](), idle_process).token.cancel()
+            return weakref.ref(scope)
+
+        over = await once()
+        await turns()
+        gc.collect()
+        assert over() is None
+        assert not token.cancelled
+
+    play(main)
+
+
+def test_children_see_the_context_of_who_launches_them() -> None:
+    who: ContextVar[str] = ContextVar("who")
+
+    async def main(loop: Loop) -> None:
+        async def look() -> str:
+            return who.get()
+
+        who.set("me")
+        async with Scope() as scope:
+            task = scope.launch(look())
+        assert task.result() == "me"
+
+    play(main)
+
+
+def test_children_may_launch_children_while_the_block_ends() -> None:
+    async def main(loop: Loop) -> None:
+        log: list[int] = []
+
+        async def dig(depth: int) -> None:
+            await asyncio.sleep(0)
+            log.append(depth)
+            if depth:
+                scope.launch(dig(depth - 1))
+
+        async with Scope() as scope:
+            scope.launch(dig(5))
+        assert log == [5, 4, 3, 2, 1, 0]
+
+    play(main)
+
+
+# --- wait_all ---------------------------------------------------------------------------------------------------------
+
+
+def test_wait_all_waits_for_those_that_end_by_themselves() -> None:
+    async def main(loop: Loop) -> None:
+        channel = Channel[int](UNBOUNDED)
+        async with Scope() as scope:
+            await scope.wait_all()
+            actor = scope.spawn(idle)
+            await scope.wait_all()
+            task = scope.launch(asyncio.sleep(2))
+            consumer = scope.consume(channel, idle_process)
+            loop.send_after(scope.spawn(closer, channel), 4000, "close")
+            assert await scope.wait_all() is True
+            assert task.done()
+            assert consumer.done
+            assert actor.is_alive
+            # It stays open, and can be waited for again.
+            again = scope.launch(asyncio.sleep(1))
+            await scope.wait_all()
+            assert again.done()
+
+    play_timed(main)
+
+
+def idle_process(number: int) -> None:
+    """Do nothing."""
+
+
+def closer(ctx: Context[Channel[int]], data: object) -> None:
+    ctx.state.close()
+
+
+def test_wait_all_with_a_timeout() -> None:
+    async def main(loop: Loop) -> None:
+        async with Scope(name="shop") as scope:
+            task = scope.launch(asyncio.sleep(3))
+            with pytest.raises(ChannelTimeout, match="all tasks and channel actors of scope 'shop'"):
+                await scope.wait_all(2000)
+            with pytest.raises(ChannelTimeout):
+                await scope.wait_all(timeout_ms=0)
+            with pytest.raises(InvalidArgument, match="timeout_ms"):
+                scope.wait_all(-1)
+            assert not task.done()
+            await scope.wait_all(2000)
+            assert task.done()
+
+    play_timed(main)
+
+
+def test_a_child_does_not_wait_for_itself() -> None:
+    async def main(loop: Loop) -> None:
+        refused: list[str] = []
+
+        async with Scope() as scope:
+
+            async def child() -> None:
+                with pytest.raises(InvalidArgument, match="would wait for itself"):
+                    await scope.wait_all()
+                refused.append("task")
+
+            def actor(ctx: Context[Any], data: object) -> None:
+                with pytest.raises(InvalidArgument, match="would wait for itself"):
+                    scope.wait_all()
+                refused.append("actor")
+
+            scope.launch(child())
+            loop.send(scope.spawn(actor), "wait")
+        assert sorted(refused) == ["actor", "task"]
+
+    play(main)
+
+
+# --- what it refuses --------------------------------------------------------------------------------------------------
+
+
+def test_it_is_for_one_block() -> None:
+    async def main(loop: Loop) -> None:
+        scope = Scope(name="once")
+        async with scope:
+            with pytest.raises(InvalidArgument, match="scope 'once' was entered before"):
+                async with scope:
+                    pass
+            assert scope.launch(asyncio.sleep(0)) in scope.children
+        with pytest.raises(InvalidArgument, match="entered before"):
+            async with scope:
+                pass
+
+    play(main)
+
+
+def test_outside_of_its_block_it_takes_nothing_in() -> None:
+    async def main(loop: Loop) -> None:
+        channel = Channel[int]()
+        actor = loop.spawn(idle)
+        scope = Scope(name="shop")
+
+        def refuses(words: str) -> None:
+            coroutine = hang()
+            with pytest.raises(ScopeClosed, match=words):
+                scope.launch(coroutine)
+            # Closed: it is not "never awaited".
+            assert is_closed(coroutine)
+            with pytest.raises(ScopeClosed, match=words):
+                scope.consume(channel, idle_process)
+            with pytest.raises(ScopeClosed, match=words):
+                scope.spawn(idle)
+            with pytest.raises(ScopeClosed, match=words):
+                scope.adopt(actor)
+
+        refuses("scope 'shop' is not entered")
+        with pytest.raises(ScopeClosed, match="not entered"):
+            scope.cancel()
+        async with scope:
+            pass
+        refuses("scope 'shop' is over")
+        # There is nothing to wait for, nor to cancel.
+        assert await scope.wait_all() is True
+        assert await scope.cancel() is True
+        loop.stop_actor(actor)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        play(main)
+
+
+def test_after_a_cancel_it_takes_nothing_in() -> None:
+    async def main(loop: Loop) -> None:
+        actor = loop.spawn(idle)
+        async with Scope(name="shop") as scope:
+            await scope.cancel("we close")
+            coroutine = hang()
+            with pytest.raises(Cancelled, match="a start in scope 'shop' was cancelled: we close") as caught:
+                scope.launch(coroutine)
+            assert is_closed(coroutine)
+            assert caught.value.token == scope.token.number
+            for start in (
+                lambda: scope.consume(Channel[int](), idle_process),
+                lambda: scope.spawn(idle),
+                lambda: scope.adopt(actor),
+            ):
+                with pytest.raises(Cancelled, match="we close"):
+                    start()
+        assert loop.statistics().alive == 1
+        loop.stop_actor(actor)
+
+    play(main)
+
+
+def test_the_token_of_a_cancelled_parent_refuses_the_block() -> None:
+    async def main(loop: Loop) -> None:
+        token = CancelToken()
+        token.cancel("too late")
+        with pytest.raises(Cancelled, match="a scope was cancelled: too late") as caught:
+            async with Scope(token=token):
+                pytest.fail("the body has begun")
+        assert caught.value.token == token.number
+
+    play(main)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"token": "x"}, "token is 'x'"),
+        ({"loop": "x"}, "loop is 'x'"),
+        ({"stop_timeout_ms": -1}, "timeout_ms is -1"),
+        ({"stop_timeout_ms": "soon"}, "timeout_ms is 'soon'"),
+        ({"name": 7}, "name is 7"),
+    ],
+)
+def test_arguments_that_have_no_sense(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidArgument, match=words):
+        Scope(**arguments)
+
+
+def test_only_coroutines_are_launched_and_only_actors_adopted() -> None:
+    async def main(loop: Loop) -> None:
+        stranger = Loop()
+        foreign = stranger.spawn(idle)
+        ended = loop.spawn(idle)
+        loop.stop_actor(ended)
+        async with Scope() as scope:
+            with pytest.raises(InvalidArgument, match="call an `async def` function"):
+                scope.launch(hang)  # type: ignore[arg-type]  # that is the point
+            with pytest.raises(InvalidArgument, match="pass the ActorId"):
+                scope.adopt(7)  # type: ignore[arg-type]  # that is the point
+            with pytest.raises(ActorNotLocal):
+                scope.adopt(foreign)
+            with pytest.raises(NoSuchActor, match="has ended"):
+                scope.adopt(ended)
+            assert not scope.children
+        stranger.destroy()
+
+    play(main)
+
+
+def test_its_loop_must_ride_here() -> None:
+    async def main(loop: Loop) -> None:
+        stranger = Loop()
+        with pytest.raises(InvalidArgument, match="does not ride the event loop that runs here"):
+            async with Scope(loop=stranger):
+                pass
+        async with stranger:
+            async with Scope() as undecided:
+                assert undecided.loop is None
+                with pytest.raises(InvalidArgument, match="knows no loop"):
+                    undecided.spawn(idle)
+            async with Scope(loop=stranger) as scope:
+                assert scope.loop is stranger
+                scope.spawn(idle)
+                assert stranger.statistics().alive == 1
+
+    play(main)
+
+
+def test_without_a_loop_it_owns_tasks() -> None:
+    async def main() -> int:
+        async with Scope() as scope:
+            assert scope.loop is None
+            task = scope.launch(asyncio.sleep(1, 5))
+            with pytest.raises(InvalidArgument, match="knows no loop"):
+                scope.spawn(idle)
+        return task.result()
+
+    assert VirtualClock().run(main()) == 5
+
+
+def test_it_is_entered_in_a_task_and_used_on_its_event_loop() -> None:
+    async def main(loop: Loop) -> None:
+        refused: list[bool] = []
+
+        def callback() -> None:
+            with pytest.raises(InvalidArgument, match="where no task runs"):
+                Scope().__aenter__().send(None)
+            refused.append(True)
+
+        asyncio.get_running_loop().call_soon(callback)
+        await turns()
+        assert refused == [True]
+        async with Scope() as scope:
+            coroutine = hang()
+            with pytest.raises(WrongThread, match="its own event loop"):
+                await asyncio.to_thread(scope.launch, coroutine)
+            assert is_closed(coroutine)
+
+    play(main)
+
+
+def test_an_actor_that_its_observer_ends_at_once_was_never_in_the_scope() -> None:
+    async def main(loop: Loop) -> None:
+        class Bouncer:
+            def on_actor_start(self, actor: ActorId, name: str | None) -> None:
+                loop.stop_actor(actor)
+
+        loop.set_observer(Bouncer())
+        async with Scope() as scope:
+            assert not scope.spawn(idle).is_alive
+            assert not scope.children
+        loop.set_observer(None)
+
+    play(main)
+
+
+def test_it_says_how_it_stands() -> None:
+    async def main(loop: Loop) -> None:
+        scope = Scope(name="shop")
+        assert repr(scope) == "<Scope 'shop' not entered: 0 in it>"
+        async with scope:
+            scope.launch(hang())
+            assert repr(scope) == "<Scope 'shop' open: 1 in it>"
+            waiting = scope.cancel()
+            assert repr(scope) == "<Scope 'shop' ending: 1 in it>"
+            await waiting
+        assert repr(scope) == "<Scope 'shop' over: 0 in it>"
+        assert repr(Scope()) == "<Scope not entered: 0 in it>"
+
+    play(main)
+
+
+def test_its_token_is_cancelled_when_it_is_over() -> None:
+    """Whoever holds on to it and waits with it is released."""
+
+    async def main(loop: Loop) -> None:
+        above = CancelToken()
+        async with Scope(token=above) as scope:
+            assert not scope.token.cancelled
+        assert scope.token.reason == "the scope is over"
+        assert not above.cancelled
+        with pytest.raises(ExceptionGroup) as caught:
+            async with Scope() as scope:
+                scope.launch(boom())
+                await hang()
+        assert errors_of(caught) == [repr(Boom())]
+        assert scope.token.reason == "Boom"
+
+    play(main)

@@ -1,0 +1,623 @@
+"""Scopes: what becomes of errors, of the body and of every kind of child."""
+
+# A block may end before its end, by its own cancellation: what is bound in it may not be. Tasks are the scope's to wait for.
+# ruff: noqa: PT012  # blocks that raise are what this is about
+# pyright: reportPossiblyUnboundVariable=false
+# mypy: disable-error-code="unused-awaitable, possibly-undefined"
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+import weakref
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from bandstand.core import FAIL, Context, Loop, Verdict
+from bandstand.errors import ActorKilled, Cancelled, ChildFailed
+from bandstand.scope.channel import UNBOUNDED, Channel
+from bandstand.scope.outcome import EndedBy
+from bandstand.scope.scope import Scope
+from bandstand.scope.token import CancelToken
+from bandstand.testing import VirtualClock
+from tests.scope.scoping import Boom, boom, errors_of, flat, hang, idle, is_over, play, play_timed, turns
+
+pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G114")]
+
+
+# --- a child fails ----------------------------------------------------------------------------------------------------
+
+
+def test_a_task_that_fails_cancels_the_others_and_the_body() -> None:
+    async def main(loop: Loop) -> None:
+        log: list[str] = []
+        channel = Channel[int]()
+        with pytest.raises(ExceptionGroup, match="errors in scope 'shop'") as caught:
+            async with Scope(name="shop") as scope:
+                scope.launch(hang(log, "task"))
+                consumer = scope.consume(channel, print)
+                actor = scope.spawn(idle)
+                scope.launch(boom("first"))
+                await hang(log, "body")
+        assert errors_of(caught) == [repr(Boom("first"))]
+        assert sorted(log) == ["body ended", "task ended"]
+        assert consumer.outcome is not None
+        assert consumer.outcome.ended_by is EndedBy.CANCELLED
+        assert not actor.is_alive
+        assert is_over(scope)
+        assert scope.token.cause is caught.value.exceptions[0]
+        # What asyncio counts is as it was, and the next await is nobody's business.
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+        await turns()
+
+    play(main)
+
+
+@pytest.mark.parametrize("how", ["raise", "fail"])
+def test_an_actor_that_fails(how: str) -> None:
+    async def main(loop: Loop) -> None:
+        def behavior(ctx: Context[Any], data: object) -> Verdict:
+            if how == "raise":
+                raise Boom(data)
+            return FAIL
+
+        with pytest.raises(ExceptionGroup) as caught:
+            async with Scope() as scope:
+                loop.send(scope.spawn(behavior, name="clerk"), "hello")
+                await hang()
+        (error,) = caught.value.exceptions
+        if how == "raise":
+            assert repr(error) == repr(Boom("hello"))
+        else:
+            assert isinstance(error, ChildFailed)
+            assert "has ended with reason FAIL" in str(error)
+
+    play(main)
+
+
+@pytest.mark.spec("K7")
+@pytest.mark.parametrize("how", ["raise", "fail", "async"])
+def test_a_channel_actor_that_fails(how: str) -> None:
+    async def main(loop: Loop) -> None:
+        channel = Channel[int](UNBOUNDED)
+
+        def process(number: int) -> Verdict:
+            if how == "raise":
+                raise Boom(number)
+            return FAIL
+
+        async def slowly(number: int) -> None:
+            await asyncio.sleep(0)
+            raise Boom(number)
+
+        with pytest.raises(ExceptionGroup) as caught:
+            async with Scope() as scope:
+                consumer = scope.consume(channel, slowly if how == "async" else process, name="orders")
+                await channel.send(7)
+                await channel.send(8)
+                await hang()
+        (error,) = caught.value.exceptions
+        assert consumer.outcome is not None
+        assert consumer.outcome.ended_by is EndedBy.FAILED
+        if how == "fail":
+            assert isinstance(error, ChildFailed)
+            assert "'orders'" in str(error)
+        else:
+            assert error is consumer.outcome.cause
+            assert repr(error) == repr(Boom(7))
+        assert channel.statistics().buffered == 1
+
+    play(main)
+
+
+def test_an_actor_that_somebody_kills_is_an_error() -> None:
+    async def main(loop: Loop) -> None:
+        with pytest.raises(ExceptionGroup) as caught:
+            async with Scope() as scope:
+                loop.kill_actor(scope.spawn(idle))
+                await hang()
+        assert isinstance(caught.value.exceptions[0], ActorKilled)
+
+    play(main)
+
+
+def test_a_child_that_fails_while_the_block_ends() -> None:
+    """The body is over: only the other children are cancelled."""
+
+    async def main(loop: Loop) -> None:
+        log: list[str] = []
+        with pytest.raises(ExceptionGroup) as caught:
+            async with Scope() as scope:
+                scope.launch(hang(log))
+                scope.launch(boom())
+        assert errors_of(caught) == [repr(Boom())]
+        assert log == ["child ended"]
+
+    play(main)
+
+
+def test_a_child_that_fails_before_the_body_has_waited_for_anything() -> None:
+    async def main(loop: Loop) -> None:
+        async def at_once() -> None:
+            raise Boom
+
+        with pytest.raises(ExceptionGroup) as caught:
+            async with Scope() as scope:
+                scope.launch(at_once())
+        assert errors_of(caught) == [repr(Boom())]
+        await turns()
+
+    play(main)
+
+
+def test_all_errors_are_in_the_group(caplog: pytest.LogCaptureFixture) -> None:
+    """But for what an actor raises while it is being stopped: that is logged, here as everywhere."""
+
+    async def main(loop: Loop) -> None:
+        async def at_cleanup(word: str) -> None:
+            try:
+                await hang()
+            finally:
+                raise Boom(word)
+
+        async def failing(number: int) -> None:
+            try:
+                await hang()
+            except asyncio.CancelledError:
+                raise Boom("consumer") from None
+
+        channel = Channel[int](UNBOUNDED)
+        with pytest.raises(ExceptionGroup) as caught:
+            async with Scope() as scope:
+                scope.consume(channel, failing)
+                await channel.send(1)
+                for word in ("a", "b"):
+                    scope.launch(at_cleanup(word))
+                await turns()
+                try:
+                    scope.launch(boom("first"))
+                    await hang()
+                finally:
+                    raise Boom("body")
+        assert errors_of(caught) == [repr(Boom(word)) for word in ("a", "b", "body", "first")]
+        assert "raised while it was being stopped" in caplog.text
+
+    play(main)
+
+
+def test_two_that_fail_in_the_same_turn() -> None:
+    async def main(loop: Loop) -> None:
+        with pytest.raises(ExceptionGroup) as caught:
+            async with Scope() as scope:
+                scope.launch(boom(1))
+                scope.launch(boom(2))
+                await hang()
+        assert errors_of(caught) == [repr(Boom(1)), repr(Boom(2))]
+
+    play(main)
+
+
+def test_the_error_is_in_the_group_even_if_somebody_awaits_the_task() -> None:
+    async def main(loop: Loop) -> None:
+        with pytest.raises(ExceptionGroup) as caught:
+            async with Scope() as scope:
+                task = scope.launch(boom())
+                with pytest.raises(Boom):
+                    await task
+                await hang()
+        assert errors_of(caught) == [repr(Boom())]
+
+    play(main)
+
+
+def test_that_a_child_was_cancelled_is_no_error() -> None:
+    async def main(loop: Loop) -> None:
+        async with Scope() as scope:
+            task = scope.launch(hang())
+            await turns()
+            task.cancel()
+            consumer = scope.consume(Channel[int](), print)
+            await consumer.cancel()
+            loop.stop_actor(scope.spawn(idle))
+            await turns()
+            assert not scope.token.cancelled
+
+    play(main)
+
+
+# --- the body fails ---------------------------------------------------------------------------------------------------
+
+
+def test_a_body_that_fails_cancels_its_children() -> None:
+    async def main(loop: Loop) -> None:
+        log: list[str] = []
+        with pytest.raises(ExceptionGroup) as caught:
+            async with Scope() as scope:
+                scope.launch(hang(log))
+                actor = scope.spawn(idle)
+                loop.send(actor, "dead letter")
+                await asyncio.sleep(0)
+                raise Boom("body")
+        assert errors_of(caught) == [repr(Boom("body"))]
+        assert log == ["child ended"]
+        assert not actor.is_alive
+        assert scope.token.reason == "Boom: body"
+
+    play(main)
+
+
+def test_a_body_that_fails_with_a_group() -> None:
+    async def main(loop: Loop) -> None:
+        with pytest.raises(ExceptionGroup) as caught:
+            async with Scope():
+                raise ExceptionGroup("mine", [Boom(1), Boom(2)])
+        assert len(caught.value.exceptions) == 1
+        assert [repr(error) for error in flat(caught.value)] == [repr(Boom(1)), repr(Boom(2))]
+
+    play(main)
+
+
+def test_a_body_that_awaits_something_cancelled() -> None:
+    """Nobody has cancelled the task: as in a TaskGroup, the CancelledError goes on."""
+
+    async def main(loop: Loop) -> None:
+        log: list[str] = []
+        with pytest.raises(asyncio.CancelledError):
+            async with Scope() as scope:
+                scope.launch(hang(log))
+                victim = scope.launch(hang(log, "victim"))
+                await turns()
+                victim.cancel()
+                await victim
+        assert sorted(log) == ["child ended", "victim ended"]
+
+    play(main)
+
+
+def test_exceptions_that_are_no_exceptions() -> None:
+    class Odd(BaseException):
+        pass
+
+    async def odd() -> None:
+        await asyncio.sleep(0)
+        raise Odd
+
+    async def main(loop: Loop) -> None:
+        with pytest.raises(BaseExceptionGroup) as caught:
+            async with Scope() as scope:
+                scope.launch(odd())
+                await hang()
+        assert not isinstance(caught.value, ExceptionGroup)
+        assert isinstance(caught.value.exceptions[0], Odd)
+
+    play(main)
+
+
+# --- KeyboardInterrupt and SystemExit ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_in_the_body_goes_on_bare(kind: type[BaseException]) -> None:
+    log: list[str] = []
+
+    async def main() -> None:
+        async with Scope() as scope:
+            scope.launch(hang(log))
+            await asyncio.sleep(0)
+            raise kind("body")
+
+    with pytest.raises(kind, match="body"):
+        VirtualClock().run(main())
+    assert log == ["child ended"]
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_in_a_child_goes_on_bare(kind: type[BaseException]) -> None:
+    """asyncio lets it out of the event loop, too; when that runs again the block ends with it, and not with a group."""
+
+    async def child() -> None:
+        await asyncio.sleep(0)
+        raise kind("child")
+
+    async def block() -> None:
+        async with Scope() as scope:
+            scope.launch(hang())
+            scope.launch(boom())
+            scope.launch(child())
+            await hang()
+
+    host = VirtualClock().new_event_loop()
+    try:
+        task = host.create_task(block())
+        with pytest.raises(kind, match="child"):
+            host.run_until_complete(task)
+        with pytest.raises(kind, match="child"):
+            host.run_until_complete(task)
+        assert task.cancelling() == 0
+        assert isinstance(task.exception(), kind)
+    finally:
+        host.close()
+
+
+# --- errors that only say that the scope was cancelled ----------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G115")
+def test_that_a_wait_was_ended_by_the_scopes_token_is_no_error() -> None:
+    async def main(loop: Loop) -> None:
+        empty = Channel[int]()
+
+        async def child() -> None:
+            await empty.receive(token=scope.token)
+
+        async with Scope() as scope:
+            waiting = scope.launch(child())
+            await turns()
+            scope.launch(cancels(scope))
+            await empty.receive(token=scope.token)
+        assert waiting.done()
+        assert is_over(scope)
+
+    play(main)
+
+
+async def cancels(scope: Scope) -> None:
+    await scope.cancel("enough")
+
+
+@pytest.mark.guarantee("G115")
+def test_that_another_token_has_ended_a_wait_is_an_error() -> None:
+    async def main(loop: Loop) -> None:
+        other = CancelToken()
+
+        async def child() -> None:
+            await Channel[int]().receive(token=other)
+
+        with pytest.raises(ExceptionGroup) as caught:
+            async with Scope() as scope:
+                scope.launch(child())
+                await turns()
+                other.cancel("theirs")
+                await hang()
+        (error,) = caught.value.exceptions
+        assert isinstance(error, Cancelled)
+        assert error.token == other.number
+
+    play(main)
+
+
+# --- odds and ends ----------------------------------------------------------------------------------------------------
+
+
+def test_the_block_ends_without_leaving_cycles_of_errors() -> None:
+    """What was raised is gone when nobody holds it any more, without the garbage collector."""
+
+    async def main(loop: Loop) -> None:
+        class Marked(Exception):  # noqa: N818 -- only here
+            pass
+
+        kept: list[weakref.ref[BaseException]] = []
+
+        async def fail() -> None:
+            raise Marked
+
+        async def once() -> None:
+            try:
+                async with Scope() as scope:
+                    scope.launch(fail())
+                    await hang()
+            except ExceptionGroup as group:
+                kept.extend(weakref.ref(error) for error in (group, *group.exceptions))
+
+        gc.collect()
+        gc.disable()
+        try:
+            await once()
+            # asyncio itself holds on to what has woken a task, until the turn is over.
+            await turns()
+            assert kept[0]() is None
+        finally:
+            gc.enable()
+        gc.collect()
+        assert kept[1]() is None
+
+    play(main)
+
+
+def test_a_cancellation_that_goes_on_leaves_no_cycle() -> None:
+    async def main(loop: Loop) -> None:
+        kept: list[weakref.ref[BaseException]] = []
+
+        async def block() -> None:
+            try:
+                async with Scope() as scope:
+                    scope.launch(hang())
+            except asyncio.CancelledError as error:
+                kept.append(weakref.ref(error))
+
+        gc.collect()
+        gc.disable()
+        try:
+            task = asyncio.create_task(block())
+            await turns()
+            task.cancel()
+            await task
+            del task
+            await turns()
+            assert kept[0]() is None
+        finally:
+            gc.enable()
+
+    play(main)
+
+
+def test_a_callback_that_is_interrupted_does_not_keep_the_scope_waiting() -> None:
+    """Whatever happens to those who are told of the end: the child has left."""
+
+    def interrupt(_token: CancelToken) -> None:
+        raise KeyboardInterrupt
+
+    async def block() -> None:
+        async with Scope() as scope:
+            scope.token.on_cancel(interrupt)
+            scope.launch(boom())
+            await hang()
+
+    host = VirtualClock().new_event_loop()
+    try:
+        task = host.create_task(block())
+        with pytest.raises(KeyboardInterrupt):
+            host.run_until_complete(task)
+        with pytest.raises(ExceptionGroup) as caught:
+            host.run_until_complete(task)
+        assert errors_of(caught) == [repr(Boom())]
+    finally:
+        host.close()
+
+
+def test_a_generator_that_is_closed_in_its_task_waits_for_its_children() -> None:
+    async def main(loop: Loop) -> None:
+        log: list[str] = []
+
+        async def numbers() -> AsyncIterator[int]:
+            async with Scope() as scope:
+                scope.launch(hang(log))
+                await turns()
+                yield 1
+            log.append("not reached")
+
+        source = numbers()
+        assert await anext(source) == 1
+        await source.aclose()  # type: ignore[attr-defined]  # it is a generator
+        assert log == ["child ended"]
+
+    play(main)
+
+
+@pytest.mark.guarantee("G120")
+def test_a_coroutine_that_is_thrown_away_does_not_wait() -> None:
+    """Its event loop was closed, or has stopped: there is nobody who would wait. Nothing is raised and nothing hangs."""
+    log: list[str] = []
+    clock = VirtualClock()
+    host = clock.new_event_loop()
+    children: list[asyncio.Task[None]] = []
+
+    async def block() -> None:
+        async with Scope() as scope:
+            children.append(scope.launch(hang(log)))
+            try:
+                await hang()
+            finally:
+                log.append("body ended")
+
+    coroutine = block()
+    task = host.create_task(coroutine)
+    host.run_until_complete(turns())
+    coroutine.close()
+    assert log == ["body ended"]
+    # The children are cancelled as soon as somebody runs the event loop again.
+    host.run_until_complete(turns())
+    assert children[0].cancelled()
+    assert log == ["body ended", "child ended"]
+    # asyncio steps a coroutine that was closed: that is its own affair.
+    task.cancel()
+    host.run_until_complete(turns())
+    assert task.done()
+    if not task.cancelled():
+        task.exception()
+    host.close()
+
+
+@pytest.mark.guarantee("G120")
+@pytest.mark.filterwarnings(
+    "ignore:coroutine .* was never awaited", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+def test_an_event_loop_that_is_closed_under_an_open_scope() -> None:
+    log: list[str] = []
+    host = VirtualClock().new_event_loop()
+    scopes: list[Scope] = []
+
+    async def block() -> None:
+        async with Scope() as scope:
+            scopes.append(scope)
+            scope.launch(hang(log))
+            try:
+                await hang()
+            finally:
+                log.append("body ended")
+
+    coroutine = block()
+    task = host.create_task(coroutine)
+    host.run_until_complete(turns())
+    host.close()
+    # A cancel from here goes nowhere, and nobody waits for it.
+    assert scopes[0].cancel("too late").blocking() is False
+    coroutine.close()
+    assert "body ended" in log
+    assert repr(scopes[0]).startswith("<Scope over")
+    task._log_destroy_pending = False  # type: ignore[attr-defined]  # we know
+    for child in scopes[0].children:
+        child._log_destroy_pending = False  # type: ignore[union-attr]  # same
+    del task, coroutine, child
+    scopes.clear()
+    gc.collect()
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="there are no eager tasks before 3.12")
+def test_eager_tasks() -> None:
+    async def fail() -> None:
+        raise Boom("eager")
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)  # type: ignore[attr-defined]  # since 3.12
+        log: list[str] = []
+        async with Scope() as scope:
+            assert scope.launch(asyncio.sleep(0, "now")) in scope.children
+        with pytest.raises(ExceptionGroup) as caught:
+            async with Scope() as scope:
+                scope.launch(fail())
+                assert scope.children == ()
+                await hang(log, "body")
+        assert errors_of(caught) == [repr(Boom("eager"))]
+        assert log == ["body ended"]
+        async with Scope() as scope:
+            # It cancels the scope before anybody knows of it.
+            async def canceller() -> None:
+                await scope.cancel("eager")
+                await hang(log)
+
+            scope.launch(canceller())
+            await hang(log, "body")
+        assert log == ["body ended", "child ended", "body ended"]
+
+    VirtualClock().run(main())
+
+
+def test_it_is_not_the_bodys_business_that_a_child_fails_after_its_own_cancel() -> None:
+    """The body winds down: what a child says to that waits for the end of the block."""
+
+    async def main(loop: Loop) -> None:
+        log: list[str] = []
+
+        async def at_cleanup() -> None:
+            try:
+                await hang()
+            finally:
+                raise Boom
+
+        with pytest.raises(ExceptionGroup) as caught:
+            async with Scope() as scope:
+                scope.launch(at_cleanup())
+                await turns()
+                assert await scope.cancel()
+                await asyncio.sleep(1)
+                log.append("wound down")
+        assert errors_of(caught) == [repr(Boom())]
+        assert log == ["wound down"]
+
+    play_timed(main)

@@ -1,0 +1,737 @@
+"""Scopes among others: asyncio's groups and timeouts, anyio's groups and cancel scopes, scopes in scopes, scopes in actors."""
+
+# A block may end before its end, by its own cancellation: what is bound in it may not be. Tasks are the scope's to wait for.
+# ruff: noqa: PT012  # blocks that raise are what this is about
+# pyright: reportPossiblyUnboundVariable=false
+# mypy: disable-error-code="unused-awaitable, possibly-undefined"
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from bandstand.core import STOP, Context, Loop, Verdict
+from bandstand.errors import Cancelled
+from bandstand.scope.channel import UNBOUNDED, Channel
+from bandstand.scope.outcome import EndedBy
+from bandstand.scope.scope import Scope
+from bandstand.scope.token import CancelToken
+from bandstand.testing import VirtualClock
+from tests.scope.scoping import Boom, boom, check_clean, errors_of, flat, hang, idle, play, play_timed, turns
+
+pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G118")]
+
+
+# --- asyncio around ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["body", "joining"])
+def test_a_timeout_around(where: str) -> None:
+    async def main(loop: Loop) -> None:
+        log: list[str] = []
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                async with Scope() as scope:
+                    scope.launch(hang(log))
+                    scope.consume(Channel[int](), print)
+                    scope.spawn(idle)
+                    if where == "body":
+                        await hang(log, "body")
+        assert "child ended" in log
+        check_clean(loop)
+        await turns()
+
+    play_timed(main)
+
+
+@pytest.mark.parametrize("seconds", [0.9, 1, 1.1])
+def test_a_timeout_around_a_scope_that_is_cancelled_about_then(seconds: float) -> None:
+    async def main(loop: Loop) -> str:
+        try:
+            async with asyncio.timeout(1):
+                async with Scope() as scope:
+                    scope.launch(hang())
+                    asyncio.get_running_loop().call_later(seconds, scope.token.cancel)
+                    await hang()
+        except TimeoutError:
+            how = "timeout"
+        else:
+            how = "cancel"
+        check_clean(loop)
+        await turns()
+        return how
+
+    # At the very same moment either is right, as long as the books are.
+    assert play_timed(main) in {0.9: ["cancel"], 1: ["cancel", "timeout"], 1.1: ["timeout"]}[seconds]
+
+
+def test_a_timeout_around_a_scope_that_fails_while_it_is_cancelled() -> None:
+    async def main(loop: Loop) -> None:
+        async def at_cleanup() -> None:
+            try:
+                await hang()
+            finally:
+                raise Boom
+
+        with pytest.raises(ExceptionGroup) as caught:
+            async with asyncio.timeout(1):
+                async with Scope() as scope:
+                    scope.launch(at_cleanup())
+                    await hang()
+        assert errors_of(caught) == [repr(Boom())]
+        check_clean(loop)
+        await turns()
+
+    play_timed(main)
+
+
+def test_wait_for_around() -> None:
+    async def main(loop: Loop) -> None:
+        log: list[str] = []
+
+        async def block() -> None:
+            async with Scope() as scope:
+                scope.launch(hang(log))
+                await hang(log, "body")
+
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(block(), 1)
+        assert sorted(log) == ["body ended", "child ended"]
+        check_clean(loop)
+
+    play_timed(main)
+
+
+@pytest.mark.parametrize("who", ["brother", "scope's child", "group's body"])
+def test_a_task_group_around(who: str) -> None:
+    async def main(loop: Loop) -> None:
+        log: list[str] = []
+
+        async def block() -> None:
+            async with Scope() as scope:
+                scope.launch(hang(log))
+                if who == "scope's child":
+                    scope.launch(boom())
+                await hang(log, "body")
+
+        with pytest.raises(ExceptionGroup) as caught:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(block())
+                group.create_task(hang(log, "brother"))
+                await turns(2)
+                if who == "brother":
+                    group.create_task(boom())
+                elif who == "group's body":
+                    raise Boom
+                # Not in its end: there, on 3.11, a group forgets to take its own cancellation back.
+                await hang()
+        assert errors_of(caught) == [repr(Boom())]
+        assert sorted(log) == ["body ended", "brother ended", "child ended"]
+        check_clean(loop)
+
+    play(main)
+
+
+def test_a_task_group_around_in_the_same_task() -> None:
+    async def main(loop: Loop) -> None:
+        log: list[str] = []
+        with pytest.raises(ExceptionGroup) as caught:
+            async with asyncio.TaskGroup() as group, Scope() as scope:
+                scope.launch(hang(log))
+                group.create_task(boom())
+                await hang(log, "body")
+        assert errors_of(caught) == [repr(Boom())]
+        assert sorted(log) == ["body ended", "child ended"]
+        # And the other way round: the scope's cancellation is not the group's.
+        async with asyncio.TaskGroup() as group:
+            async with Scope() as scope:
+                scope.launch(cancels(scope))
+                await hang()
+            log.append("the group's body goes on")
+            await turns()
+        assert log[-1] == "the group's body goes on"
+        check_clean(loop)
+
+    play(main)
+
+
+async def cancels(scope: Scope) -> None:
+    await asyncio.sleep(0)
+    await scope.cancel("enough")
+
+
+# --- asyncio inside ---------------------------------------------------------------------------------------------------
+
+
+def test_a_timeout_inside() -> None:
+    async def main(loop: Loop) -> list[str]:
+        log: list[str] = []
+        async with Scope() as scope:
+            child = scope.launch(hang(log))
+            try:
+                async with asyncio.timeout(1):
+                    await hang(log, "body")
+            except TimeoutError:
+                log.append("timed out")
+            assert not child.done()
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(child, 1)
+        return log
+
+    assert play_timed(main) == ["body ended", "timed out", "child ended"]
+
+
+def test_a_timeout_inside_does_not_take_the_scopes_cancellation_for_its_own() -> None:
+    async def main(loop: Loop) -> None:
+        async with Scope() as scope:
+            scope.launch(cancels(scope))
+            async with asyncio.timeout(1):
+                await hang()
+        async with Scope() as scope:
+            scope.launch(cancels(scope))
+            await asyncio.wait_for(hang(), 1)
+        check_clean(loop)
+
+    play_timed(main)
+
+
+@pytest.mark.parametrize("where", ["body", "child"])
+def test_a_task_group_inside(where: str) -> None:
+    async def main(loop: Loop) -> None:
+        log: list[str] = []
+
+        async def group_of_two(*, fails: bool) -> None:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(hang(log, "inner"))
+                if fails:
+                    group.create_task(boom())
+                await hang(log, "group")
+
+        async with Scope() as scope:
+            scope.launch(cancels(scope))
+            if where == "child":
+                scope.launch(group_of_two(fails=False))
+                await hang()
+            else:
+                await group_of_two(fails=False)
+        assert sorted(log) == ["group ended", "inner ended"]
+        with pytest.raises(ExceptionGroup) as caught:
+            async with Scope() as scope:
+                if where == "child":
+                    scope.launch(group_of_two(fails=True))
+                    await hang()
+                else:
+                    await group_of_two(fails=True)
+        assert errors_of(caught) == [repr(Boom())]
+        check_clean(loop)
+        await turns()
+
+    play(main)
+
+
+def test_a_task_group_inside_that_fails_while_the_scope_is_cancelled() -> None:
+    """3.13 cancels the task once more at the end of such a group: that must not come out behind the scope."""
+
+    async def main(loop: Loop) -> None:
+        async def at_cleanup() -> None:
+            try:
+                await hang()
+            finally:
+                raise Boom
+
+        with pytest.raises(ExceptionGroup) as caught:
+            async with Scope() as scope:
+                scope.launch(cancels(scope))
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(at_cleanup())
+                    await hang()
+        assert errors_of(caught) == [repr(Boom())]
+        check_clean(loop)
+        await turns()
+
+    play(main)
+
+
+# --- anyio ------------------------------------------------------------------------------------------------------------
+
+
+def test_anyio_runs_here() -> None:
+    async def main(loop: Loop) -> list[str]:
+        log: list[str] = []
+        async with Scope() as scope:
+
+            async def child() -> None:
+                await anyio.sleep(1)
+                log.append("child")
+
+            scope.launch(child())
+            with anyio.move_on_after(0.5):
+                await anyio.sleep(5)
+            log.append("body")
+        return log
+
+    assert play_timed(main) == ["body", "child"]
+
+
+@pytest.mark.parametrize("where", ["body", "joining"])
+def test_move_on_after_around(where: str) -> None:
+    async def main(loop: Loop) -> None:
+        log: list[str] = []
+        with anyio.move_on_after(1) as span:
+            async with Scope() as scope:
+                scope.launch(hang(log))
+                scope.consume(Channel[int](), print)
+                scope.spawn(idle)
+                if where == "body":
+                    await hang(log, "body")
+        assert span.cancelled_caught
+        assert "child ended" in log
+        check_clean(loop)
+        await turns()
+
+    play_timed(main)
+
+
+def test_fail_after_around() -> None:
+    async def main(loop: Loop) -> None:
+        log: list[str] = []
+        with pytest.raises(TimeoutError):
+            with anyio.fail_after(1):
+                async with Scope() as scope:
+                    scope.launch(hang(log))
+                    await hang(log, "body")
+        assert sorted(log) == ["body ended", "child ended"]
+        check_clean(loop)
+
+    play_timed(main)
+
+
+@pytest.mark.parametrize("first", ["anyio", "scope"])
+@pytest.mark.parametrize("is_same_turn", [True, False])
+def test_an_anyio_scope_that_is_cancelled_together_with_ours(first: str, is_same_turn: bool) -> None:
+    async def main(loop: Loop) -> None:
+        host = asyncio.get_running_loop()
+        log: list[str] = []
+        with anyio.CancelScope() as around:
+            async with Scope() as scope:
+                scope.launch(hang(log))
+
+                def cancel() -> None:
+                    for who in ("anyio", "scope") if first == "anyio" else ("scope", "anyio"):
+                        if who == "anyio":
+                            around.cancel()
+                        else:
+                            scope.token.cancel("own")
+                        if not is_same_turn:
+                            break
+
+                host.call_soon(cancel)
+                await hang(log, "body")
+            # Ours ends here. anyio's is thrown at the next checkpoint, if it has not come through already.
+            await anyio.lowlevel.checkpoint()
+            log.append("went on")
+        assert sorted(log[:2]) == ["body ended", "child ended"]
+        assert ("went on" in log) is (first == "scope" and not is_same_turn)
+        assert around.cancel_called is not (first == "scope" and not is_same_turn)
+        check_clean(loop)
+        await turns()
+
+    play(main)
+
+
+def test_two_cancellations_of_a_task_that_is_about_to_run_in_one() -> None:
+    """asyncio throws one error for both, with the words of the last one on it, and anyio knows its own by their words."""
+
+    async def main(loop: Loop) -> None:
+        log: list[str] = []
+        with anyio.CancelScope() as around:
+            async with Scope() as scope:
+
+                def cancel() -> None:
+                    asyncio.get_running_loop().call_soon(around.cancel)
+                    scope.token.cancel("own")
+
+                asyncio.get_running_loop().call_soon(cancel)
+                await turns(1000)
+            log.append("not reached")
+        assert log == []
+        assert around.cancelled_caught
+        check_clean(loop)
+        await turns()
+
+    play(main)
+
+
+@pytest.mark.parametrize("who", ["brother", "scope's child", "cancel"])
+def test_an_anyio_group_around(who: str) -> None:
+    async def main(loop: Loop) -> None:
+        log: list[str] = []
+
+        async def block() -> None:
+            async with Scope() as scope:
+                scope.launch(hang(log))
+                if who == "scope's child":
+                    scope.launch(boom())
+                await hang(log, "body")
+
+        errors: list[BaseException] = []
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(block)
+                group.start_soon(hang, log, "brother")
+                await turns(2)
+                if who == "brother":
+                    group.start_soon(boom)
+                elif who == "cancel":
+                    group.cancel_scope.cancel()
+        except* Boom as caught:
+            errors = flat(caught)
+        assert [repr(error) for error in errors] == ([] if who == "cancel" else [repr(Boom())])
+        assert sorted(log) == ["body ended", "brother ended", "child ended"]
+        check_clean(loop)
+
+    play(main)
+
+
+@pytest.mark.parametrize("where", ["body", "child"])
+def test_an_anyio_group_inside(where: str) -> None:
+    async def main(loop: Loop) -> None:
+        log: list[str] = []
+
+        async def group_of_two(*, fails: bool) -> None:
+            async with anyio.create_task_group() as group:
+                group.start_soon(hang, log, "inner")
+                if fails:
+                    group.start_soon(boom)
+                await hang(log, "group")
+
+        async with Scope() as scope:
+            scope.launch(cancels(scope))
+            if where == "child":
+                scope.launch(group_of_two(fails=False))
+                await hang()
+            else:
+                await group_of_two(fails=False)
+        assert sorted(log) == ["group ended", "inner ended"]
+        with pytest.raises(ExceptionGroup) as caught:
+            async with Scope() as scope:
+                if where == "child":
+                    scope.launch(group_of_two(fails=True))
+                    await hang()
+                else:
+                    await group_of_two(fails=True)
+        assert errors_of(caught) == [repr(Boom())]
+        check_clean(loop)
+
+    play(main)
+
+
+# --- scopes in scopes -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("joined", [True, False])
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_a_cancellation_ends_at_the_scope_that_was_cancelled(joined: bool, level: int) -> None:
+    """Three deep, in one task; joined: each has the token of the one around it."""
+
+    async def main(loop: Loop) -> list[str]:
+        log: list[str] = []
+        async with Scope(name="1") as one:
+            one.launch(hang(log, "child 1"))
+            async with Scope(name="2", token=one.token if joined else None) as two:
+                two.launch(hang(log, "child 2"))
+                async with Scope(name="3", token=two.token if joined else None) as three:
+                    three.launch(hang(log, "child 3"))
+                    await turns()
+                    asyncio.get_running_loop().call_soon(
+                        [one, two, three][level - 1].token.cancel, "this one"
+                    )
+                    await hang(log, "body")
+                log.append("after 3")
+                await two.cancel()
+            log.append("after 2")
+            await one.cancel()
+        log.append("after 1")
+        check_clean(loop)
+        await turns()
+        assert sorted(line for line in log if "ended" in line) == [
+            "body ended",
+            "child 1 ended",
+            "child 2 ended",
+            "child 3 ended",
+        ]
+        return [line for line in log if "after" in line]
+
+    assert play(main) == ["after 3", "after 2", "after 1"][3 - level :]
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_a_scope_that_is_cancelled_by_a_body_inside_of_it(level: int) -> None:
+    """The innermost one's body cancels one around it: its own scope hears that from above."""
+
+    async def main(loop: Loop) -> list[str]:
+        log: list[str] = []
+        async with Scope() as one:
+            async with Scope(token=one.token) as two:
+                async with Scope(token=two.token) as three:
+                    [one, two, three][level - 1].token.cancel("this one")
+                    await turns()
+                    log.append("body goes on")
+                log.append("after 3")
+                await turns()
+            log.append("after 2")
+            await turns()
+        log.append("after 1")
+        check_clean(loop)
+        return log
+
+    expected = {
+        1: ["after 1"],
+        2: ["after 2", "after 1"],
+        3: ["body goes on", "after 3", "after 2", "after 1"],
+    }
+    assert play(main) == expected[level]
+
+
+def test_a_token_above_all_of_them() -> None:
+    async def main(loop: Loop) -> None:
+        token = CancelToken()
+        log: list[str] = []
+        with pytest.raises(Cancelled) as caught:
+            async with (
+                Scope(token=token) as one,
+                Scope(token=one.token) as two,
+                Scope(token=two.token) as three,
+            ):
+                for scope in (one, two, three):
+                    scope.launch(hang(log))
+                await turns()
+                asyncio.get_running_loop().call_soon(token.cancel, "all")
+                await hang()
+        assert caught.value.token == token.number
+        assert len(log) == 3
+        check_clean(loop)
+
+    play(main)
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_an_error_comes_out_of_all_of_them(level: int) -> None:
+    async def main(loop: Loop) -> None:
+        log: list[str] = []
+
+        async def third() -> None:
+            async with Scope() as scope:
+                scope.launch(hang(log))
+                if level == 3:
+                    scope.launch(boom())
+                await hang()
+
+        async def second() -> None:
+            async with Scope() as scope:
+                scope.launch(third())
+                if level == 2:
+                    scope.launch(boom())
+                await hang()
+
+        with pytest.raises(ExceptionGroup) as caught:
+            async with Scope() as scope:
+                scope.launch(second())
+                await turns()
+                if level == 1:
+                    scope.launch(boom())
+                await hang()
+        assert errors_of(caught) == [repr(Boom())]
+        # A child that was cancelled before its first step has begun nothing.
+        assert log in ([], ["child ended"])
+        check_clean(loop)
+
+    play(main)
+
+
+def test_a_scope_in_a_child_hears_of_the_one_around_by_either_way() -> None:
+    async def main(loop: Loop) -> None:
+        log: list[str] = []
+
+        async def child(token: CancelToken | None) -> None:
+            async with Scope(token=token) as scope:
+                scope.launch(hang(log))
+                await hang(log, "child's body")
+
+        async with Scope() as scope:
+            joined = scope.launch(child(scope.token))
+            alone = scope.launch(child(None))
+            await turns()
+            await scope.cancel()
+        assert sorted(log) == ["child ended", "child ended", "child's body ended", "child's body ended"]
+        assert joined.cancelled()
+        assert alone.cancelled()
+
+    play(main)
+
+
+# --- scopes in actors -------------------------------------------------------------------------------------------------
+
+
+Block = Callable[[], Coroutine[Any, Any, None]]
+
+
+def in_actor(block: Block, *, is_stopped: bool) -> list[str]:
+    """Run a block in the handler of an actor; how that ended."""
+    log: list[str] = []
+
+    async def main(loop: Loop) -> None:
+        async def handler(ctx: Context[Any], data: object) -> Verdict:
+            try:
+                await block()
+            except asyncio.CancelledError:
+                log.append("cancelled")
+                raise
+            log.append("over")
+            return STOP
+
+        actor = loop.spawn(handler)
+        loop.send(actor, "go")
+        await turns(20)
+        if is_stopped:
+            loop.stop_actor(actor)
+        for _ in range(50):
+            await turns()
+        assert not actor.is_alive
+
+    play(main)
+    return log
+
+
+def in_consumer(block: Block, *, is_stopped: bool) -> list[str]:
+    """The same in the function of a channel actor."""
+    log: list[str] = []
+
+    async def main(loop: Loop) -> None:
+        channel = Channel[int](UNBOUNDED)
+
+        async def process(number: int) -> None:
+            try:
+                await block()
+            except asyncio.CancelledError:
+                log.append("cancelled")
+                raise
+            log.append("over")
+
+        async with Scope() as scope:
+            consumer = scope.consume(channel, process)
+            await channel.send(1)
+            await turns(20)
+            if is_stopped:
+                await consumer.cancel()
+            channel.close()
+
+    play(main)
+    return log
+
+
+@pytest.mark.parametrize("inside", [in_actor, in_consumer])
+def test_a_scope_inside_an_actor(inside: Callable[..., list[str]]) -> None:
+    log: list[str] = []
+
+    async def normal() -> None:
+        async with Scope() as scope:
+            channel = Channel[int](UNBOUNDED)
+            consumer = scope.consume(channel, idle_process)
+            scope.spawn(idle)
+            scope.launch(asyncio.sleep(0))
+            await channel.send(1)
+            channel.close()
+        assert consumer.processed == 1
+
+    async def cancelled() -> None:
+        async with Scope() as scope:
+            scope.launch(hang(log))
+            scope.consume(Channel[int](), idle_process)
+            scope.launch(cancels(scope))
+            await hang(log, "body")
+
+    async def failing() -> None:
+        with pytest.raises(ExceptionGroup):
+            async with Scope() as scope:
+                scope.launch(boom())
+                await hang(log, "body")
+
+    assert inside(normal, is_stopped=False) == ["over"]
+    assert inside(cancelled, is_stopped=False) == ["over"]
+    assert sorted(log) == ["body ended", "child ended"]
+    log.clear()
+    assert inside(failing, is_stopped=False) == ["over"]
+    assert log == ["body ended"]
+
+
+def idle_process(number: int) -> None:
+    """Do nothing."""
+
+
+@pytest.mark.parametrize("inside", [in_actor, in_consumer])
+def test_an_actor_that_is_stopped_ends_the_scope_inside_of_it(inside: Callable[..., list[str]]) -> None:
+    log: list[str] = []
+
+    async def block() -> None:
+        async with Scope() as scope:
+            scope.launch(hang(log))
+            scope.consume(Channel[int](), idle_process)
+            scope.spawn(idle)
+            await hang(log, "body")
+
+    assert inside(block, is_stopped=True) == ["cancelled"]
+    assert sorted(log) == ["body ended", "child ended"]
+
+
+def test_the_next_message_is_not_touched_by_the_cancellation_of_the_last() -> None:
+    async def main(loop: Loop) -> list[object]:
+        seen: list[object] = []
+
+        async def handler(ctx: Context[Any], data: object) -> None:
+            async with Scope() as scope:
+                scope.launch(cancels(scope))
+                await hang()
+            await turns()
+            seen.append(data)
+
+        async with Scope() as scope:
+            actor = scope.spawn(handler)
+            for number in range(5):
+                loop.send(actor, number)
+        return seen
+
+    assert play(main) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.guarantee("G120")
+def test_a_loop_that_ends_with_a_scope_open_inside_an_actor() -> None:
+    """Its children on that loop end with it, and the scope does not wait for what cannot come any more."""
+    log: list[str] = []
+    consumers: list[Any] = []
+
+    async def main() -> None:
+        async with Loop(clock=clock) as loop:
+
+            async def handler(ctx: Context[Any], data: object) -> None:
+                async with Scope() as scope:
+                    scope.launch(hang(log))
+                    consumers.append(scope.consume(Channel[int](), idle_process))
+                    scope.spawn(idle)
+                    await hang(log, "body")
+
+            loop.send(loop.spawn(handler), "go")
+            await turns(10)
+        assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []
+
+    clock = VirtualClock()
+    before = clock.now_ns()
+    clock.run(main())
+    assert sorted(log) == ["body ended", "child ended"]
+    assert consumers[0].outcome.ended_by in {EndedBy.STOPPED, EndedBy.CANCELLED}
+    assert clock.now_ns() == before

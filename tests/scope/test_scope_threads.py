@@ -1,0 +1,218 @@
+"""Scopes and plain threads: cancelling them from there, and waiting for what they own."""
+
+# A block may end before its end, by its own cancellation: what is bound in it may not be. Tasks are the scope's to wait for.
+# ruff: noqa: PT012  # blocks that raise are what this is about
+# pyright: reportPossiblyUnboundVariable=false
+# mypy: disable-error-code="unused-awaitable, possibly-undefined"
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import pytest
+
+from bandstand.core import Loop
+from bandstand.errors import Cancelled, ChannelTimeout, LoopBusy
+from bandstand.scope.channel import UNBOUNDED, Channel
+from bandstand.scope.outcome import EndedBy
+from bandstand.scope.scope import Scope
+from bandstand.scope.token import CancelToken
+from tests.scope.scoping import check_clean, hang, idle, play, turns
+
+pytestmark = [
+    pytest.mark.spec("K4", "K6"),
+    pytest.mark.guarantee("G119"),
+    pytest.mark.real_time(reason="threads live in real time"),
+]
+
+T = TypeVar("T")
+
+# Enough for a machine that is busy with something else.
+PATIENCE = 30
+
+
+async def in_thread(function: Callable[[], T]) -> T:
+    """Call a function in a thread of its own, and let the event loop go on meanwhile."""
+    result: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(function())
+        except BaseException as error:  # noqa: BLE001  # it is raised in the test
+            result.set_exception(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    # By an executor, so that virtual time does not run away while the thread is working.
+    answer = await asyncio.get_running_loop().run_in_executor(None, result.result, PATIENCE)
+    thread.join(PATIENCE)
+    return answer
+
+
+def test_a_thread_cancels_a_scope_and_waits_for_its_children() -> None:
+    async def main(loop: Loop) -> None:
+        log: list[str] = []
+        watchers: list[asyncio.Task[None]] = []
+
+        async def watch(scope: Scope) -> None:
+            assert await in_thread(lambda: scope.cancel("by a thread").blocking()) is True
+            log.append("joined")
+
+        async with Scope() as scope:
+            scope.launch(hang(log))
+            consumer = scope.consume(Channel[int](), print)
+            actor = scope.spawn(idle)
+            await turns()
+            watchers.append(asyncio.create_task(watch(scope)))
+            await hang(log, "body")
+        assert scope.token.reason == "by a thread"
+        assert consumer.outcome is not None
+        assert consumer.outcome.ended_by is EndedBy.CANCELLED
+        assert not actor.is_alive
+        await watchers[0]
+        assert sorted(log) == ["body ended", "child ended", "joined"]
+        check_clean(loop)
+
+    play(main)
+
+
+def test_the_body_that_waits_for_the_thread_that_cancels_is_cancelled() -> None:
+    async def main(loop: Loop) -> None:
+        log: list[str] = []
+        answers: list[bool] = []
+        has_answered = threading.Event()
+        async with Scope() as scope:
+
+            def ask() -> None:
+                answers.append(scope.cancel().blocking())
+                has_answered.set()
+
+            scope.launch(hang(log))
+            await turns()
+            await in_thread(ask)
+            pytest.fail("the body was not cancelled")
+        assert log == ["child ended"]
+        check_clean(loop)
+        await in_thread(lambda: has_answered.wait(PATIENCE))
+        assert answers == [True]
+
+    play(main)
+
+
+def test_a_child_that_cancels_its_scope_from_a_thread_does_not_wait_for_itself() -> None:
+    async def main(loop: Loop) -> None:
+        async with Scope() as scope:
+
+            async def child() -> None:
+                await asyncio.to_thread(lambda: scope.cancel("by a child's thread").blocking())
+
+            scope.launch(child())
+            await hang()
+        assert scope.token.reason == "by a child's thread"
+
+    play(main)
+
+
+def test_a_thread_cancels_the_token_above() -> None:
+    async def main(loop: Loop) -> None:
+        token = CancelToken()
+        log: list[str] = []
+        with pytest.raises(Cancelled, match="by a thread") as caught:
+            async with Scope(token=token) as scope:
+                scope.launch(hang(log))
+                scope.consume(Channel[int](), print)
+                await turns()
+                thread = threading.Thread(target=token.cancel, args=("by a thread",))
+                thread.start()
+                await hang()
+        thread.join(PATIENCE)
+        assert caught.value.token == token.number
+        assert log == ["child ended"]
+        check_clean(loop)
+
+    play(main)
+
+
+def test_a_thread_waits_for_all() -> None:
+    async def main(loop: Loop) -> None:
+        channel = Channel[int](UNBOUNDED)
+        async with Scope() as scope:
+            consumer = scope.consume(channel, print)
+            waiting = asyncio.create_task(in_thread(lambda: scope.wait_all().blocking()))
+            with pytest.raises(ChannelTimeout):
+                await in_thread(lambda: scope.wait_all(1).blocking())
+            channel.close()
+            assert await waiting is True
+            assert consumer.done
+        assert await in_thread(lambda: scope.wait_all().blocking()) is True
+
+    play(main)
+
+
+def test_the_event_loops_own_thread_does_not_block() -> None:
+    async def main(loop: Loop) -> None:
+        async with Scope() as scope:
+            scope.launch(hang())
+            with pytest.raises(LoopBusy):
+                scope.wait_all().blocking()
+            with pytest.raises(LoopBusy):
+                scope.cancel().blocking()
+
+    play(main)
+
+
+def test_many_threads_cancel_at_once() -> None:
+    """One of them did it; all of them find it done."""
+
+    async def main(loop: Loop) -> None:
+        for _ in range(20):
+            with ThreadPoolExecutor(8) as threads:
+                barrier = threading.Barrier(8)
+                async with Scope() as scope:
+                    for _ in range(5):
+                        scope.launch(hang())
+                        scope.consume(Channel[int](), print)
+                    await turns()
+                    jobs: list[Future[Any]] = [
+                        threads.submit(cancel, scope, barrier, number) for number in range(8)
+                    ]
+                    await hang()
+                assert scope.children == ()
+                assert scope.token.reason in {f"by {number}" for number in range(8)}
+                assert [job.result(PATIENCE) for job in jobs] == [True] * 8
+                check_clean(loop)
+
+    play(main)
+
+
+def cancel(scope: Scope, barrier: threading.Barrier, number: int) -> bool:
+    barrier.wait(PATIENCE)
+    return scope.cancel(f"by {number}").blocking()
+
+
+def test_a_thread_cancels_while_the_block_ends() -> None:
+    """Whenever it comes: the block ends, nobody is left, and the cancellation does not come out behind it."""
+
+    async def main(loop: Loop) -> None:
+        for number in range(200):
+            token = CancelToken()
+            thread = threading.Thread(target=token.cancel, args=("by a thread",))
+            origin = token.number
+            try:
+                async with Scope(token=token) as scope:
+                    scope.launch(turns(3))
+                    scope.consume(Channel[int](), print).token.cancel()
+                    thread.start()
+                    await turns(number % 8)
+            except Cancelled as error:
+                origin = error.token
+            thread.join(PATIENCE)
+            assert origin == token.number
+            check_clean(loop)
+            await turns()
+
+    play(main)
