@@ -45,14 +45,8 @@ class System:
 
     def refusal(self) -> str | None:
         """Say why this process cannot measure the system; None if it can."""
-        if self.kind == "erlang":
-            return otp.refusal()
-        if self.kind == "pykka":
-            return threads.refusal()
-        if self.kind == "web":
-            return web.refusal()
-        if self.kind == "stream" and find_spec("anyio") is None:
-            return "anyio is not installed"
+        if self.kind in APART_REFUSALS:
+            return APART_REFUSALS[self.kind]()
         if self.loop == "uvloop":
             try:
                 import uvloop  # noqa: F401  # pyright: ignore[reportUnusedImport]  # is it there?
@@ -68,6 +62,19 @@ class System:
 
             return uvloop.new_event_loop
         return asyncio.new_event_loop
+
+
+def _anyio_refusal() -> str | None:
+    return "anyio is not installed" if find_spec("anyio") is None else None
+
+
+APART_REFUSALS: dict[Kind, Callable[[], str | None]] = {
+    "erlang": otp.refusal,
+    "pykka": threads.refusal,
+    "web": web.refusal,
+    "stream": _anyio_refusal,
+}
+"""Why the peers cannot be measured here, each by itself."""
 
 
 def _mode_refusal(wanted: str, table: Table) -> str | None:

@@ -26,6 +26,8 @@ HEADINGS = {
 }
 WORDS: dict[Table, int] = {"actors": 4, "channels": 2, "bus": 2}
 """How many of a table's last columns are words."""
+TITLES: dict[Table, str] = {"channels": "channels", "bus": "the bus"}
+"""The tables of rates."""
 
 
 def render(report: Report) -> str:
@@ -33,7 +35,7 @@ def render(report: Report) -> str:
     lines = [*_caption(report)]
     if cases := [case for case in report.cases if table_of(case) == "actors"]:
         lines += ["", *_grid(_rows(report, cases), WORDS["actors"])]
-    for table, title in (("channels", "channels"), ("bus", "the bus")):
+    for table, title in TITLES.items():
         if cases := [case for case in report.cases if table_of(case) == table]:
             lines += ["", *_grid(_rate_rows(report, cases, table, title), WORDS[table])]
     return "\n".join([*lines, "", *_legend(report)])

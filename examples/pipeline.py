@@ -51,7 +51,7 @@ async def add_up(lines: Sequence[str], *, is_late: bool) -> int:
     try:
         async with Scope(token=deadline, name="pipeline") as scope:
             reading = asyncio.to_thread(read, lines, texts, is_late=is_late)
-            scope.launch(reading, name="read")
+            _ = scope.launch(reading, name="read")
             parser = scope.consume(texts, parse, name="parse")
             # When there is nothing left to parse there is nothing left to add.
             parser.on_done(lambda _outcome: numbers.close())

@@ -65,16 +65,36 @@ def raising(_ctx: Context[None], error: BaseException) -> None:
     raise error
 
 
+def stopped(loop: Loop, actor: ActorId) -> None:
+    loop.stop_actor(actor)
+
+
+def failed(loop: Loop, actor: ActorId) -> None:
+    loop.fail_actor(actor, "because")
+
+
+def killed(loop: Loop, actor: ActorId) -> None:
+    loop.kill_actor(actor)
+
+
+def raised(loop: Loop, actor: ActorId) -> None:
+    loop.send(actor, OSError("x"))
+    settle(loop)
+
+
+def destroyed(loop: Loop, _actor: ActorId) -> None:
+    loop.destroy()
+
+
 @pytest.mark.parametrize(
     ("end", "reason"),
     [
-        (lambda loop, actor: loop.stop_actor(actor), ExitReason.NORMAL),
-        (lambda loop, actor: loop.fail_actor(actor, "because"), ExitReason.FAIL),
-        (lambda loop, actor: loop.kill_actor(actor), ExitReason.FAIL),
-        (lambda loop, actor: loop.send(actor, OSError("x")), ExitReason.PANIC),
-        (lambda loop, _actor: loop.destroy(), ExitReason.NORMAL),
+        (stopped, ExitReason.NORMAL),
+        (failed, ExitReason.FAIL),
+        (killed, ExitReason.FAIL),
+        (raised, ExitReason.PANIC),
+        (destroyed, ExitReason.NORMAL),
     ],
-    ids=["stopped", "failed", "killed", "raised", "loop destroyed"],
 )
 def test_an_end_is_heard_of_however_it_comes(
     loop: Loop, end: Callable[[Loop, ActorId], None], reason: ExitReason
@@ -84,8 +104,6 @@ def test_an_end_is_heard_of_however_it_comes(
     mourn(loop, actor, lambda why, cause: heard.append((why, cause)))
     assert heard == []
     end(loop, actor)
-    if reason is ExitReason.PANIC:
-        settle(loop)
     assert [why for why, _cause in heard] == [reason]
     assert (heard[0][1] is None) == (reason is ExitReason.NORMAL)
 

@@ -6,6 +6,6 @@ Compiled like those of `bandstand.core.hot`, on whose declarations they stand; t
 import bandstand.core.hot
 from bandstand.mode import announce
 
-MODULES = ("choosing", "feeding", "parked", "pipe")
+MODULES = ("choosing", "feeding", "parked", "passage", "pipe", "store")
 
 announce(__name__, __path__[0], MODULES, below=bandstand.core.hot.__path__)

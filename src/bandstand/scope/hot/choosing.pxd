@@ -1,6 +1,6 @@
 cimport cython
 from libc.stdint cimport int64_t
-from bandstand.scope.hot.pipe cimport Group, Passage, Pipe
+from bandstand.scope.hot.passage cimport Conduit, Group, Passage
 
 cdef int FRESH
 cdef int WAITING
@@ -26,7 +26,7 @@ cdef class Choosing(Group):
     cdef list by_turn(self)
     @cython.locals(op=Passage)
     cpdef bint begin(self) except -1
-    @cython.locals(op=Passage, pipe=Pipe)
+    @cython.locals(op=Passage, pipe=Conduit)
     cpdef bint stand(self) except -1
     @cython.locals(chosen=Passage)
     cpdef object give_back(self)

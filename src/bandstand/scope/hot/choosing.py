@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from warnings import warn
 
 from bandstand.errors import ChannelClosed, ChannelTimeout, InvalidArgument
-from bandstand.scope.hot.pipe import Group, Passage
+from bandstand.scope.hot.passage import Group, Passage
 from bandstand.scope.numbers import CANCELLED, CLOSED, DONE, EXPIRED, FOREVER, FRESH, LEFT, SPENT, WAITING
 
 try:

@@ -6,7 +6,8 @@ from bandstand.core.hot.desk cimport Desk
 from bandstand.core.hot.ids cimport ActorId
 from bandstand.core.hot.kernel cimport is_coroutine
 from bandstand.core.hot.turn cimport Turn
-from bandstand.scope.hot.pipe cimport Passage, Pipe
+from bandstand.scope.hot.passage cimport Passage
+from bandstand.scope.hot.pipe cimport Pipe
 
 cdef extern from "pythread.h":
     unsigned long PyThread_get_thread_ident() noexcept

@@ -23,7 +23,8 @@ from bandstand.core.hot.desk import Desk
 from bandstand.core.hot.kernel import is_coroutine
 from bandstand.core.hot.turn import Turn
 from bandstand.core.vocabulary import SystemTag, Verdict
-from bandstand.scope.hot.pipe import Passage, Pipe
+from bandstand.scope.hot.passage import Passage
+from bandstand.scope.hot.pipe import Pipe
 from bandstand.scope.numbers import CLOSED, DONE, FOREVER, FRESH, LEFT
 
 try:

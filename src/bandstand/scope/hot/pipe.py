@@ -7,9 +7,6 @@ only while the ring is full. So whoever comes first is served first, and nobody 
 hands its element over, or finds room, or joins the line; a receive takes the oldest element, and the first sender in the line
 moves up.
 
-Whoever has been served stands in `served` until the critical section is over, and is woken then: waking calls other people's
-code.
-
 An element that was handed to a receiver whose task was cancelled at the same moment comes back, to the front; several do so in
 the order in which they were sent, by their numbers. A channel may then hold more elements than its capacity. None is lost, and
 none is there twice.
@@ -17,24 +14,13 @@ none is there twice.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, Self, TypeAlias
-from warnings import warn
+from typing import Any, NoReturn, TypeAlias
 
-from bandstand.errors import ChannelClosed, ChannelTimeout
+from bandstand.errors import ChannelClosed
 from bandstand.scope.checks import check_token, checked_ms
 from bandstand.scope.hot.parked import LOCK, Parked
-from bandstand.scope.numbers import (
-    BOUNDLESS,
-    CANCELLED,
-    CLOSED,
-    DONE,
-    EXPIRED,
-    FOREVER,
-    FRESH,
-    LEFT,
-    SPENT,
-    WAITING,
-)
+from bandstand.scope.hot.passage import Conduit, Group, Line, Passage
+from bandstand.scope.numbers import BOUNDLESS, CLOSED, DONE, EMPTY, FOREVER, LEFT, OVER, REST_ROOM, WAITING
 
 try:
     import cython
@@ -44,358 +30,60 @@ except ModuleNotFoundError:  # interpreted, where Cython is not installed
 Count: TypeAlias = int
 State: TypeAlias = int
 
-FIRST_ROOM = 4
-REST_ROOM = 256
-# What `take` answers instead of an element.
-EMPTY: Any = object()
-OVER: Any = object()
 # What `push` answers if the list must grow first.
 AGAIN: State = -1
 SEND = True
 RECEIVE = False
 
 
-class Line:
-    """Operations that wait, first come, first served: a list through the operations themselves, so that one can leave."""
-
-    __slots__ = ("count", "first", "last")
-
-    def __init__(self) -> None:
-        self.first: Passage | None = None
-        self.last: Passage | None = None
-        self.count: Count = 0
-
-    def append(self, op: Passage) -> None:
-        """Put an operation at the end."""
-        last = self.last
-        op.line = self
-        op.before = last
-        op.after = None
-        if last is None:
-            self.first = op
-        else:
-            last.after = op
-        self.last = op
-        self.count += 1
-
-    def remove(self, op: Passage) -> None:
-        """Take an operation out, wherever it stands."""
-        before = op.before
-        after = op.after
-        if before is None:
-            self.first = after
-        else:
-            before.after = after
-        if after is None:
-            self.last = before
-        else:
-            after.before = before
-        op.line = None
-        op.before = None
-        op.after = None
-        self.count -= 1
-
-
-class Passage(Parked):
-    """One element on its way: into a channel, or out of it."""
-
-    __slots__ = (
-        "after",
-        "before",
-        "group",
-        "is_last",
-        "is_part",
-        "is_send",
-        "item",
-        "line",
-        "number",
-        "pipe",
-    )
-
-    def set_up(self, pipe: Pipe, is_send: bool, item: object, ms: float, token: Any) -> None:
-        """What its making does: past `__init__`, which costs an object of every call in C, too."""
-        if not cython.compiled:
-            # In C it is made with all of this.
-            Parked.__init__(self)
-            # Whether the end of the channel is the end of an `async for`, and no error.
-            self.is_last = False
-            # Which element of its channel was handed to it.
-            self.number: Count = 0
-            # Whether it is a part of a choice; and of which, from when that is awaited: before, they would hold each other.
-            self.is_part = False
-            self.group: Group | None = None
-            # Where it stands.
-            self.line: Line | None = None
-            self.before: Passage | None = None
-            self.after: Passage | None = None
-        self.ms = ms
-        self.token = token
-        self.pipe = pipe
-        self.is_send = is_send
-        self.item: Any = item
-
-    def __await__(self) -> Self:
-        """Wait for it as a task does."""
-        if self.state != FRESH or self.is_part:
-            raise self.refused_again()
-        return self
-
-    def begin(self) -> bool:
-        """Send or receive at once; False if that cannot be."""
-        pipe = self.pipe
-        if self.is_send:
-            state = pipe.offer(self.item, self.group)
-            if state == WAITING:
-                return False
-            if state == DONE:
-                self.item = None
-            self.state = state
-        else:
-            item = pipe.take(self.group)
-            if item is EMPTY:
-                return False
-            if item is OVER:
-                self.state = CLOSED
-            else:
-                self.item = item
-                self.state = DONE
-        return True
-
-    def stand(self) -> bool:
-        """Send or receive at once, or join the line."""
-        pipe = self.pipe
-        pipe.stand_in_line(self)
-        if pipe.served.first is not None:
-            pipe.wake_served()
-        return self.state != WAITING
-
-    def leave(self, state: State) -> bool:
-        """Leave the line, if it still stands there."""
-        if not cython.compiled:
-            with LOCK:
-                return self.quit(state)
-        return self.quit(state)  # type: ignore[unreachable]  # to the checkers
-
-    def quit(self, state: State) -> bool:
-        """The same, inside a critical section."""
-        if self.state != WAITING:
-            return False
-        self.state = state
-        line = self.line
-        if line is not None:
-            line.remove(self)
-        pipe = self.pipe
-        if state == EXPIRED:
-            pipe.expired += 1
-        else:
-            pipe.cancelled += 1
-        return True
-
-    def give_back(self) -> None:
-        """An element that nobody is there to receive goes back to the front."""
-        if not cython.compiled:
-            with LOCK:
-                item = self.let_go()
-        else:
-            item = self.let_go()  # type: ignore[unreachable]  # to the checkers
-        if item is not EMPTY:
-            self.pipe.put_back(item, self.number)
-
-    def let_go(self) -> Any:
-        """The element that was handed to it, once; EMPTY if there is none. Inside a critical section."""
-        if self.state != DONE or self.is_send:
-            return EMPTY
-        item, self.item = self.item, None
-        self.state = LEFT
-        return item
-
-    def settle(self, state: State) -> None:
-        """It is over: by a partner, or by the channel's end. Inside a critical section."""
-        line = self.line
-        if line is not None:
-            line.remove(self)
-        group = self.group
-        if group is None:
-            self.state = state
-        elif not group.settle(self, state):
-            # Others of the choice are still open.
-            return
-        self.pipe.served.append(self)
-
-    def finish(self) -> Any:
-        """What came of it."""
-        state = self.state
-        self.state = SPENT
-        self.future = None
-        if state == DONE:
-            if self.is_send:
-                return None
-            item, self.item = self.item, None
-            return item
-        if state == CLOSED and self.is_last:
-            raise StopAsyncIteration
-        raise self.error(state)
-
-    def error(self, state: State) -> BaseException:
-        """The error for an operation that was not done."""
-        verb = "send to" if self.is_send else "receive from"
-        if state == CLOSED:
-            rest = "it accepts nothing any more" if self.is_send else "and nothing is left in it"
-            return ChannelClosed(f"cannot {verb} {self.pipe!r}: it is closed, {rest}")
-        if state == EXPIRED:
-            waited = "at once" if self.ms == 0 else f"within {self.ms:.15g} ms"
-            what = "nobody took the element" if self.is_send else "there was no element"
-            return ChannelTimeout(f"cannot {verb} {self.pipe!r}: {what} {waited}")
-        if state != CANCELLED:
-            return self.refused_again()
-        error: BaseException = self.token.error(f"{verb} {self.pipe!r}")
-        return error
-
-    def wake(self) -> None:
-        """Have whoever waits go on: for this, or for the choice that it is a part of."""
-        group = self.group
-        if group is None:
-            Parked.wake(self)
-        else:
-            group.wake()
-
-    def __dealloc__(self) -> None:
-        # Compiled, this is called at its end, and costs less than a finalizer; interpreted it is one: see below.
-        if self.state == FRESH and not self.is_part and self.pipe is not None:  # pyright: ignore[reportUnnecessaryComparison]  # it is, in C
-            # As Python says it of a coroutine: or an element that nobody sent would be missed much later.
-            warn(f"{self!r} was never awaited: nothing has happened", RuntimeWarning, stacklevel=2)
-
-    def __repr__(self) -> str:
-        return f"<{'send to' if self.is_send else 'receive from'} {self.pipe!r}>"
-
-
-if not cython.compiled:
-    Passage.__del__ = Passage.__dealloc__  # type: ignore[attr-defined]  # only here
-
-
-class Group(Parked):
-    """Several operations of which one is done: what channels must know of a choice. `Choosing` is the whole of it."""
-
-    __slots__ = ("chosen", "opened", "ops")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.ops: list[Passage] = []
-        # The one that was done, and how many still can be: a closed channel is never chosen.
-        self.chosen: Passage | None = None
-        self.opened: Count = 0
-
-    def settle(self, op: Passage, state: State) -> bool:
-        """One of them is over; whether all is. Inside a critical section."""
-        op.state = state
-        if state == CLOSED:
-            self.opened -= 1
-            if self.opened > 0:
-                return False
-        else:
-            self.chosen = op
-        self.state = state
-        self.withdraw(LEFT)
-        return True
-
-    def leave(self, state: State) -> bool:
-        """Leave all the lines, if none of them has been served."""
-        if not cython.compiled:
-            with LOCK:
-                return self.quit(state)
-        return self.quit(state)  # type: ignore[unreachable]  # to the checkers
-
-    def quit(self, state: State) -> bool:
-        """The same, inside a critical section."""
-        if self.state != WAITING:
-            return False
-        self.state = state
-        self.withdraw(state)
-        return True
-
-    def withdraw(self, state: State) -> None:
-        """Have those leave their lines that still stand there."""
-        for op in self.ops:
-            if op.state == WAITING:
-                op.quit(state)
-
-
-class Pipe:
+class Pipe(Conduit):
     """A channel without its types. `Channel` is what to use.
 
     `capacity` is how many elements it holds, BOUNDLESS for any number; `conflates` makes the newest element replace the last
     that nobody has received.
     """
 
-    __slots__ = (
-        "cancelled",
-        "capacity",
-        "closed",
-        "conflated",
-        "conflates",
-        "count",
-        "entries",
-        "expired",
-        "head",
-        "label",
-        "peak",
-        "received",
-        "receivers",
-        "refused",
-        "returned",
-        "room",
-        "senders",
-        "sent",
-        "served",
-        "turn_in",
-        "turn_out",
-    )
+    __slots__ = ("capacity", "closed", "conflated", "label", "peak", "received", "refused", "sent")
 
     def __init__(self, capacity: Count, conflates: bool, label: str | None) -> None:
+        super().__init__(conflates)
         self.capacity: Count = capacity
-        self.conflates = conflates
         self.label = label
         self.closed = False
-        self.entries: list[Any] = [None] * FIRST_ROOM
-        self.room: Count = FIRST_ROOM
-        self.head: Count = 0
-        self.count: Count = 0
-        # The numbers of those at the front that have come back.
-        self.returned: list[Count] = []
-        self.senders = Line()
-        self.receivers = Line()
-        self.served = Line()
         # The books: sent = received + conflated + what is in it.
         self.sent: Count = 0
         self.received: Count = 0
         self.conflated: Count = 0
         self.refused: Count = 0
-        self.expired: Count = 0
-        self.cancelled: Count = 0
         self.peak: Count = 0
-        # When a choice last took it, to send and to receive.
-        self.turn_in: Count = 0
-        self.turn_out: Count = 0
 
     # -- what users call -----------------------------------------------------------------------------------------------
 
     def send(self, item: Any, *, timeout_ms: float | None = None, token: Any = None) -> Any:
-        """Have an element sent: to be awaited. `Channel` says what of."""
+        """Send an element: `await channel.send(element)`. Waits for room, or, at a rendezvous, for a receiver.
+
+        Nothing happens before it is awaited. `timeout_ms` is how long to wait at most, 0 for not at all; a CancelToken may end
+        the wait as well. Raises ChannelClosed, ChannelTimeout, Cancelled: then the element was not sent.
+        """
         return self.passage(SEND, item, timeout_ms, token)
 
     def receive(self, *, timeout_ms: float | None = None, token: Any = None) -> Any:
-        """Have an element received: to be awaited. `Channel` says what of."""
+        """Receive the oldest element: `await channel.receive()`. Waits until there is one.
+
+        Nothing happens before it is awaited. `timeout_ms` is how long to wait at most, 0 for not at all; a CancelToken may end
+        the wait as well. Raises ChannelClosed if nothing is left, ChannelTimeout, Cancelled.
+        """
         return self.passage(RECEIVE, None, timeout_ms, token)
 
     def try_send(self, item: Any) -> bool:
-        """Send an element if that can be at once. `Channel` says what of."""
+        """Send an element if that can be done at once; False if it cannot. Raises ChannelClosed. From any thread."""
         state = self.offer(item, None)
         if state == CLOSED:
             raise ChannelClosed(f"cannot send to {self!r}: it is closed, and accepts nothing any more")
         return state == DONE
 
     def try_receive(self, default: Any = None) -> Any:
-        """Receive an element if there is one. `Channel` says what of."""
+        """Receive the oldest element; `default` if there is none. Raises ChannelClosed if nothing is left. From any thread."""
         item = self.take(None)
         if item is EMPTY:
             return default
@@ -404,7 +92,7 @@ class Pipe:
         return item
 
     def close(self) -> bool:
-        """Close it. `Channel` says what of."""
+        """Close it: senders are refused at once, receivers drain it and are at the end. False if it was closed already."""
         return self.shut()
 
     def __aiter__(self) -> Any:
@@ -445,7 +133,7 @@ class Pipe:
 
     # -- from outside: each is one critical section, and then the waking -----------------------------------------------
 
-    def offer(self, item: object, group: Any) -> State:
+    def offer(self, item: object, group: Group | None) -> State:
         """Send an element: DONE, CLOSED, or WAITING if it would have to wait."""
         if self.receivers.first is not None:
             self.forget_gone(self.receivers, False)  # noqa: FBT003  # by position in C
@@ -465,7 +153,7 @@ class Pipe:
             self.wake_served()
         return state
 
-    def take(self, group: Any) -> Any:
+    def take(self, group: Group | None) -> Any:
         """Receive an element: EMPTY if one would have to wait, OVER if none will ever come."""
         if self.senders.first is not None:
             self.forget_gone(self.senders, False)  # noqa: FBT003  # by position in C
@@ -522,18 +210,6 @@ class Pipe:
             self.wake_served()
         return was_open
 
-    def wake_served(self) -> None:
-        """Wake those who have been served, in their order."""
-        while True:
-            if not cython.compiled:
-                with LOCK:
-                    op = self.next_served()
-            else:
-                op = self.next_served()  # type: ignore[unreachable]  # to the checkers
-            if op is None:
-                return
-            op.wake()
-
     def forget_gone(self, line: Line, is_thorough: bool) -> None:
         """Have those leave the head of a line whose task has been cancelled, and who have not noticed yet.
 
@@ -548,20 +224,9 @@ class Pipe:
                 return
             whose.leave(LEFT)
 
-    def make_room(self) -> None:
-        """Have room for one element more. Outside a critical section: it allocates, and anything may happen meanwhile."""
-        while self.count == self.room:
-            room = 2 * self.room
-            fresh: list[Any] = [None] * room
-            if not cython.compiled:
-                with LOCK:
-                    self.move(fresh, room)
-            else:
-                self.move(fresh, room)  # type: ignore[unreachable]  # to the checkers
-
     # -- inside a critical section -------------------------------------------------------------------------------------
 
-    def push(self, item: object, group: Any) -> State:
+    def push(self, item: object, group: Group | None) -> State:
         """Send an element, if that can be at once. There is room in the list."""
         if self.closed:
             self.refused += 1
@@ -582,8 +247,7 @@ class Pipe:
             if self.count == self.room:
                 return AGAIN
             self.sent += 1
-            self.entries[(self.head + self.count) & (self.room - 1)] = item
-            self.count += 1
+            self.append(item)
             if self.count > self.peak:
                 self.peak = self.count
             return DONE
@@ -596,29 +260,11 @@ class Pipe:
             return DONE
         return WAITING
 
-    def replace(self, item: object) -> None:
-        """Have an element in the place of the newest one: the last thing that is done."""
-        at = (self.head + self.count - 1) & (self.room - 1)
-        # It goes when we return, and not before: its end may call anybody.
-        old = self.entries[at]
-        self.entries[at] = item
-        del old
-
-    def newest(self) -> Any:
-        """What may be replaced."""
-        return self.entries[(self.head + self.count - 1) & (self.room - 1)] if self.conflates else None
-
-    def pull(self, group: Any) -> Any:
+    def pull(self, group: Group | None) -> Any:
         """Receive an element, if there is one."""
         if self.count > 0:
-            at = self.head
-            item = self.entries[at]
-            self.entries[at] = None
-            self.head = (at + 1) & (self.room - 1)
-            self.count -= 1
+            item = self.shift()
             self.received += 1
-            if self.returned:
-                self.returned.pop(0)
             if self.senders.first is not None and self.count < self.capacity:
                 self.move_up()
             return item
@@ -639,9 +285,8 @@ class Pipe:
         """There is room: the first sender in the line has it."""
         sender = self.senders.first
         assert sender is not None
-        self.entries[(self.head + self.count) & (self.room - 1)] = sender.item
+        self.append(sender.item)
         sender.item = None
-        self.count += 1
         self.sent += 1
         sender.settle(DONE)
 
@@ -663,21 +308,8 @@ class Pipe:
             return True
         if self.count == self.room:
             return False
-        # All that has not come back was sent later.
-        at = 0
-        while at < len(self.returned) and self.returned[at] < number:
-            at += 1
-        self.returned.insert(at, number)
         self.received -= 1
-        self.head = (self.head + self.room - 1) & (self.room - 1)
-        step = 0
-        while step < at:
-            self.entries[(self.head + step) & (self.room - 1)] = self.entries[
-                (self.head + step + 1) & (self.room - 1)
-            ]
-            step += 1
-        self.entries[(self.head + at) & (self.room - 1)] = item
-        self.count += 1
+        self.insert_returned(item, number)
         self.peak = max(self.peak, self.count)
         return True
 
@@ -745,42 +377,3 @@ class Pipe:
         peak = self.peak
         closed = self.closed
         return sent, received, conflated, count, refused, expired, cancelled, senders, receivers, peak, closed
-
-    def next_served(self) -> Passage | None:
-        """Who is to be woken next."""
-        op = self.served.first
-        if op is not None:
-            self.served.remove(op)
-        return op
-
-    def rest(self) -> None:
-        """Give back the memory of a past burst. Outside a critical section: it allocates."""
-        fresh: list[Any] = [None] * FIRST_ROOM
-        if not cython.compiled:
-            with LOCK:
-                self.shrink(fresh)
-        else:
-            self.shrink(fresh)  # type: ignore[unreachable]  # to the checkers
-
-    def shrink(self, fresh: list[Any]) -> None:
-        """Begin again with a small list, unless there are elements again."""
-        if self.count == 0:
-            old = self.entries
-            self.entries = fresh
-            self.room = FIRST_ROOM
-            self.head = 0
-            del old
-
-    def move(self, fresh: list[Any], room: Count) -> None:
-        """Move everything into a larger list, unless somebody has done that meanwhile."""
-        if self.count != self.room or room != 2 * self.room:
-            return
-        at = 0
-        while at < self.count:
-            fresh[at] = self.entries[(self.head + at) & (self.room - 1)]
-            at += 1
-        old = self.entries
-        self.entries = fresh
-        self.room = room
-        self.head = 0
-        del old
