@@ -14,23 +14,23 @@ import sys
 from collections.abc import Sequence
 
 from bandstand.core import Loop
-from bandstand.errors import Cancelled, ChannelClosed
+from bandstand.errors import Cancelled
 from bandstand.scope import CancelToken, Channel, Scope
 
 GOOD = ["3", "1", "4", "1", "5", "9", "2", "6"]
 BAD = [*GOOD[:4], "π", *GOOD[5:]]
 
 
-def read(lines: Sequence[str], into: Channel[str], *, is_late: bool) -> None:
-    """What a thread does that has no event loop: it waits for room by blocking."""
+def read(lines: Sequence[str], into: Channel[str], token: CancelToken, *, is_late: bool) -> None:
+    """What a thread does that has no event loop: it waits for room by blocking. Nobody can cancel it, so it has a token."""
     try:
         for line in lines:
-            into.send(line).blocking()
-        if not is_late:
-            # That was all: whoever receives drains what is left, and then ends.
-            into.close()
-    except ChannelClosed:
-        print("read    nobody wants more")
+            into.send(line, token=token).blocking()
+    except Cancelled:
+        return
+    if not is_late:
+        # That was all: whoever receives drains what is left, and then ends.
+        into.close()
 
 
 async def add_up(lines: Sequence[str], *, is_late: bool) -> int:
@@ -47,17 +47,13 @@ async def add_up(lines: Sequence[str], *, is_late: bool) -> int:
         total += number
         print(f"add     {number}, total {total}")
 
-    deadline = CancelToken(timeout_ms=200)
-    try:
-        async with Scope(token=deadline, name="pipeline") as scope:
-            reading = asyncio.to_thread(read, lines, texts, is_late=is_late)
-            _ = scope.launch(reading, name="read")
-            parser = scope.consume(texts, parse, name="parse")
-            # When there is nothing left to parse there is nothing left to add.
-            parser.on_done(lambda _outcome: numbers.close())
-            scope.consume(numbers, add, name="add")
-    finally:
-        texts.close()
+    async with Scope(token=CancelToken(timeout_ms=200), name="pipeline") as scope:
+        reading = asyncio.to_thread(read, lines, texts, scope.token, is_late=is_late)
+        _ = scope.launch(reading, name="read")
+        parser = scope.consume(texts, parse, name="parse")
+        # When there is nothing left to parse there is nothing left to add.
+        parser.on_done(lambda _outcome: numbers.close())
+        scope.consume(numbers, add, name="add")
     return total
 
 

@@ -413,7 +413,7 @@ def test_the_loop_is_the_one_that_rides_the_running_event_loop() -> None:
 
 
 def test_without_a_loop_it_says_what_to_pass() -> None:
-    with pytest.raises(InvalidArgument, match=r"no loop rides .* loop="):
+    with pytest.raises(InvalidArgument, match=r"there is no loop .* loop="):
         consume(Channel[int](), idle_element)
 
 

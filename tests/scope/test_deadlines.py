@@ -8,11 +8,12 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
 from bandstand.core import Context, Loop, LoopConfig
-from bandstand.errors import Cancelled, InvalidArgument, LoopClosed
+from bandstand.errors import Cancelled, ChannelTimeout, InvalidArgument, LoopClosed
 from bandstand.scope.channel import Channel
 from bandstand.scope.token import CancelToken
 from bandstand.testing import VirtualClock
@@ -362,6 +363,170 @@ def test_a_loop_that_was_asked_to_stop_takes_no_new_timers(clock: VirtualClock) 
             assert (first.told, second.told) == (0, 1)
 
     clock.run(main())
+
+
+# -- while the event loop pauses ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G103")
+@pytest.mark.parametrize("is_ridden", [True, False])
+def test_a_listener_that_comes_between_two_runs_of_the_event_loop_is_told_in_time(
+    clock: VirtualClock, *, is_ridden: bool
+) -> None:
+    start = clock.now_ns()
+    loop, ear, gone = Loop(clock=clock), Ear(), Ear()
+
+    async def make() -> CancelToken:
+        if is_ridden:
+            await loop.__aenter__()
+        return CancelToken(timeout_ms=50)
+
+    async def go_on() -> None:
+        await asyncio.sleep(0.049)
+        assert (ear.told, is_over(token)) == (0, False)
+        await asyncio.sleep(0.001)
+        await turns()
+        assert (ear.told, gone.told, clock.now_ns() - start) == (1, 0, 50_000_000)
+
+    with asyncio.Runner(loop_factory=clock.new_event_loop) as runner:
+        token = runner.run(make())
+        token.enlist(ear)
+        token.enlist(gone)
+        token.dismiss(gone)
+        assert (ear.told, is_over(token)) == (0, False)
+        runner.run(go_on())
+        loop.destroy()
+    assert token.reason == "its deadline of 50 ms has passed"
+
+
+@pytest.mark.guarantee("G103")
+@pytest.mark.parametrize("does_pass", [True, False])
+def test_a_listener_of_another_thread_may_come_between_two_runs_as_well(
+    clock: VirtualClock, *, does_pass: bool
+) -> None:
+    async def make() -> CancelToken:
+        return CancelToken(timeout_ms=50)
+
+    async def rest(ms: float) -> None:
+        await asyncio.sleep(ms / 1000)
+
+    with asyncio.Runner(loop_factory=clock.new_event_loop) as runner:
+        token, ear = runner.run(make()), Ear()
+        thread = threading.Thread(target=token.enlist, args=(ear,))
+        thread.start()
+        thread.join()
+        runner.run(rest(51 if does_pass else 49))
+        assert ear.told == does_pass
+
+
+@pytest.mark.guarantee("G103")
+def test_if_its_loop_ends_meanwhile_the_event_loop_goes_on_when_it_runs_again(clock: VirtualClock) -> None:
+    start = clock.now_ns()
+    loop, ear = Loop(clock=clock), Ear()
+
+    async def make() -> CancelToken:
+        await loop.__aenter__()
+        token = CancelToken(timeout_ms=50)
+        token.enlist(ear)
+        return token
+
+    async def go_on() -> None:
+        assert await token.wait() == "its deadline of 50 ms has passed"
+        assert (ear.told, clock.now_ns() - start) == (1, 50_000_000)
+
+    with asyncio.Runner(loop_factory=clock.new_event_loop) as runner:
+        token = runner.run(make())
+        loop.destroy()
+        assert (ear.told, is_over(token)) == (0, False)
+        runner.run(go_on())
+
+
+@pytest.mark.guarantee("G103")
+def test_a_wait_whose_loop_ends_meanwhile_ends_in_time_all_the_same(clock: VirtualClock) -> None:
+    """Its own timeout, without a token."""
+    start = clock.now_ns()
+    loop = Loop(clock=clock)
+
+    async def begin() -> asyncio.Task[int]:
+        await loop.__aenter__()
+        return await waiting(Channel[int]().receive(timeout_ms=50))
+
+    async def go_on() -> None:
+        await asyncio.sleep(0.1)
+        assert task.done()
+        assert await outcome(task) is ChannelTimeout
+
+    with asyncio.Runner(loop_factory=clock.new_event_loop) as runner:
+        task = runner.run(begin())
+        loop.destroy()
+        ended: list[int] = []
+        task.add_done_callback(lambda _: ended.append(clock.now_ns() - start))
+        runner.run(go_on())
+    assert ended == [50_000_000]
+
+
+@pytest.mark.guarantee("G103")
+def test_a_wait_whose_event_loop_is_closed_before_its_loop_ends_harms_nobody(clock: VirtualClock) -> None:
+    loop, host = Loop(clock=clock), clock.new_event_loop()
+
+    async def begin() -> tuple[asyncio.Task[int], CancelToken]:
+        await loop.__aenter__()
+        token = CancelToken(timeout_ms=50)
+        token.enlist(ear)
+        return await waiting(Channel[int]().receive(timeout_ms=50)), token
+
+    ear = Ear()
+    task, token = host.run_until_complete(begin())
+    task.cancel()
+    host.run_until_complete(asyncio.wait([task]))
+    with suppress(asyncio.CancelledError):
+        task.result()
+    host.close()
+    loop.destroy()
+    assert ear.told == 1
+    assert token.reason == "the loop that kept its deadline has ended"
+
+
+@pytest.mark.guarantee("G103")
+@pytest.mark.parametrize("drives", ["run", "poll_once"])
+def test_an_event_loop_that_ends_with_its_loop_keeps_nothing(make_loop: LoopMaker, drives: str) -> None:
+    """It is the loop's own: it only pauses when the loop ends, and never runs again."""
+    loop = make_loop()
+    tokens: list[CancelToken] = []
+    ear = Ear()
+
+    async def behavior(ctx: Context[None], data: object) -> None:
+        tokens.append(CancelToken(timeout_ms=5000))
+        tokens[0].enlist(ear)
+        await asyncio.sleep(0)
+        if drives == "run":
+            ctx.loop.request_stop()
+
+    loop.send(loop.spawn(behavior), "go")
+    if drives == "run":
+        loop.run()
+    else:
+        loop.poll_once()
+        loop.poll_once()
+        assert ear.told == 0
+    loop.destroy()
+    assert ear.told == 1
+    assert tokens[0].reason == "the loop that kept its deadline has ended"
+
+
+@pytest.mark.guarantee("G103")
+def test_a_timer_of_an_event_loop_that_was_closed_is_not_relied_on(clock: VirtualClock) -> None:
+    async def make() -> CancelToken:
+        token = CancelToken(timeout_ms=50)
+        token.enlist(first)
+        return token
+
+    first, second = Ear(), Ear()
+    token = clock.run(make())
+    assert not is_over(token)
+    token.enlist(second)
+    assert (first.told, second.told) == (1, 1)
+    assert token.reason == "the loop that kept its deadline has ended"
 
 
 # -- leaving nothing behind --------------------------------------------------------------------------------------------

@@ -172,7 +172,7 @@ def test_a_chore_is_taken_for_a_coroutine() -> None:
         inner.send(None)
 
 
-@pytest.mark.parametrize("verdict", [None, Verdict.OK, Verdict.STOP, (1, 2)], ids=str)
+@pytest.mark.parametrize("verdict", [None, Verdict.OK, Verdict.STOP, Verdict.FAIL], ids=str)
 def test_a_chore_can_be_awaited(verdict: Any, loop: Loop) -> None:
     """Compiled, whoever steps it goes this way; interpreted, through `send`."""
     feed = Feed(Channel[int](), idle_element, loop, loop.spawn(lambda ctx, data: None))

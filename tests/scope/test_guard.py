@@ -421,6 +421,86 @@ def test_in_the_cleanup_of_a_cancelled_task_it_works_as_anywhere(clock: VirtualC
     clock.run(main())
 
 
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("meets", [True, False])
+def test_a_cancellation_that_is_on_its_way_when_the_block_begins_arrives(
+    clock: VirtualClock, times: int, *, meets: bool
+) -> None:
+    """Inside the block, if that awaits anything, else after it; whatever the token does."""
+
+    async def main() -> None:
+        log: list[str | None] = []
+
+        async def work() -> None:
+            for _ in range(times):
+                this_task().cancel("from outside")
+            async with CancelToken().guard() as inner:
+                inner.on_cancel(lambda token: log.append(token.reason))
+                inner.cancel("mine")
+                if meets:
+                    await asyncio.sleep(FOR_EVER)
+            log.append("left")
+            await asyncio.sleep(0)
+            pytest.fail("the cancellation was swallowed")
+
+        task = asyncio.create_task(work())
+        assert await outcome(task) is asyncio.CancelledError
+        assert task.cancelling() == times, "ours is taken back, theirs is not"
+        assert log == (["mine"] if meets else ["mine", "left"])
+
+    clock.run(main())
+
+
+def test_one_that_was_on_its_way_and_was_taken_back_in_the_block_is_no_more(clock: VirtualClock) -> None:
+    async def main() -> None:
+        async def work() -> None:
+            this_task().cancel("from outside")
+            with pytest.raises(Cancelled, match="mine"):
+                async with CancelToken().guard() as inner:
+                    with pytest.raises(asyncio.CancelledError):
+                        await asyncio.sleep(FOR_EVER)
+                    this_task().uncancel()
+                    later(1, inner.cancel, "mine")
+                    await asyncio.sleep(FOR_EVER)
+            await goes_on()
+
+        await asyncio.create_task(work())
+
+    clock.run(main())
+
+
+def test_one_that_was_taken_back_before_the_block_is_nobodys(clock: VirtualClock) -> None:
+    """Before Python 3.13 it comes all the same, at the next await."""
+
+    async def main() -> None:
+        async def work() -> None:
+            this_task().cancel("from outside")
+            this_task().uncancel()
+            with pytest.raises(Cancelled, match="mine"):
+                async with CancelToken().guard() as inner:
+                    inner.cancel("mine")
+                    await asyncio.sleep(FOR_EVER)
+            await goes_on()
+
+        await asyncio.create_task(work())
+
+    clock.run(main())
+
+
+def test_of_two_guards_whose_tokens_are_cancelled_the_outer_one_wins(clock: VirtualClock) -> None:
+    async def main() -> None:
+        outer = CancelToken()
+        with pytest.raises(Cancelled, match="outer"):
+            async with outer.guard():
+                outer.cancel("outer")
+                async with CancelToken().guard() as inner:
+                    inner.cancel("inner")
+                    await asyncio.sleep(FOR_EVER)
+        await goes_on()
+
+    clock.run(main())
+
+
 # -- guards and asyncio.timeout ----------------------------------------------------------------------------------------
 
 

@@ -188,12 +188,19 @@ def test_at_once_needs_no_wait() -> None:
     perform(main)
 
 
-def test_a_wait_need_not_be_awaited_but_only_once() -> None:
+def test_a_wait_that_nobody_awaits_is_warned_of_unless_it_comes_of_a_request() -> None:
+    latch = Latch[int]("it")
+    waits = [latch.wait()]
+    with pytest.warns(RuntimeWarning, match="<wait for it> was never awaited: nobody has waited"):
+        waits.clear()
+    _ = latch.wait(is_request=True)
+    del _
+    gc.collect()
+
+
+def test_a_wait_can_be_awaited_once() -> None:
     async def main() -> None:
         latch = Latch[int]("it")
-        _ = latch.wait()
-        del _
-        gc.collect()
         latch.open(1)
         wait = latch.wait()
         assert await wait == 1

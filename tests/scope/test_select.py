@@ -8,12 +8,16 @@ import gc
 import pickle
 import warnings
 from collections import Counter
+from collections.abc import Callable
+from threading import Thread
 from typing import Any
 
 import pytest
 
+from bandstand import mode
 from bandstand.errors import Cancelled, ChannelClosed, ChannelTimeout, InvalidArgument
 from bandstand.scope import CONFLATED, UNBOUNDED, CancelToken, Channel, select
+from bandstand.scope.hot.passage import Passage
 from bandstand.testing import VirtualClock
 from tests.scope.channelling import (
     balance,
@@ -215,6 +219,34 @@ def test_it_ends_when_all_are_closed_and_not_before() -> None:
         with pytest.raises(ChannelClosed):
             await select(left.receive(), timeout_ms=0)
         balance(left, right)
+
+    perform(main)
+
+
+def test_it_can_end_as_soon_as_one_is_closed() -> None:
+    async def main() -> None:
+        data, control = pair(1)
+        task = await waiting(select(data.receive(), control.receive(), until_any_closes=True))
+        data.close()
+        assert await outcome(task) is ChannelClosed
+        with pytest.raises(ChannelClosed, match="one of the channels is closed"):
+            await select(data.receive(), control.receive(), until_any_closes=True)
+        # What can be done comes first.
+        await control.send(1)
+        assert await select(data.receive(), control.receive(), until_any_closes=True) == (1, 1)
+        balance(data, control)
+
+    perform(main)
+
+
+def test_what_is_left_in_a_closed_channel_is_received_before_its_end() -> None:
+    async def main() -> None:
+        data, control = pair(1)
+        await data.send(1)
+        data.close()
+        assert await select(data.receive(), control.receive(), until_any_closes=True) == (0, 1)
+        with pytest.raises(ChannelClosed):
+            await select(data.receive(), control.receive(), until_any_closes=True)
 
     perform(main)
 
@@ -499,5 +531,31 @@ def test_conflated_channels_can_be_chosen() -> None:
         for number in range(3):
             assert await select(other.receive(), newest.send(number)) == (1, None)
         assert await select(other.receive(), newest.receive()) == (1, 2)
+
+    perform(main)
+
+
+def test_it_never_does_two_of_its_operations_on_one_channel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread takes and sends between the look at each operation and their standing in line."""
+    if mode.mode() == "compiled":
+        pytest.skip("looks between two bytecodes; compiled there are none there")
+    channel = Channel[str](1)
+    meanwhile: list[Callable[[], object]] = [channel.try_receive, lambda: channel.try_send("theirs")]
+    begin = Passage.begin
+
+    def interrupted(self: Passage) -> bool:
+        has_begun = begin(self)
+        if self.group is not None and meanwhile:
+            thread = Thread(target=meanwhile.pop(0))
+            thread.start()
+            thread.join()
+        return has_begun
+
+    async def main() -> None:
+        channel.try_send("first")
+        monkeypatch.setattr(Passage, "begin", interrupted)
+        assert await select(channel.send("ours"), channel.receive()) == (1, "theirs")
+        assert len(channel) == 0, "what it has not sent is not there"
+        balance(channel)
 
     perform(main)

@@ -122,6 +122,7 @@ def test_trees_may_be_deep() -> None:
         (lambda: CancelToken(timeout_ms="1"), "timeout_ms is '1'"),  # type: ignore[arg-type]
         (lambda: CancelToken(timeout_ms=5), "nobody keeps the time here: pass loop="),
         (lambda: CancelToken().cancel(7), "reason is 7: pass a string"),  # type: ignore[arg-type]
+        (lambda: CancelToken().on_cancel(5), "callback is 5: pass a function of the token"),  # type: ignore[arg-type]
         (lambda: CancelToken().error("x"), "is not cancelled"),
         (lambda: CancelToken().wait(timeout_ms=-1), "timeout_ms is -1"),
         (lambda: CancelToken().wait(token=7), "token is 7"),  # type: ignore[arg-type]

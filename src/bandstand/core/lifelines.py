@@ -14,18 +14,25 @@ from bandstand.core.mourner import Mourner
 from bandstand.core.riders import riders
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
     from collections.abc import Callable
 
     from bandstand.core.hot.ids import ActorId
     from bandstand.core.loop import Loop
     from bandstand.core.vocabulary import ExitReason
 
-__all__ = ("answer_for", "current_loops", "is_current", "mourn", "prod", "set_budget")
+__all__ = ("answer_for", "current_loops", "is_current", "mourn", "owns", "prod", "set_budget")
 
 
 def current_loops() -> list[Loop]:
     """The loops that ride the event loop that is running on this thread, the last to come last."""
     return cast("list[Loop]", list(riders()))
+
+
+def owns(loop: Loop, host: AbstractEventLoop) -> bool:
+    """Whether an event loop is the one that a loop has made for `run()` and `poll_once()`, which is closed when it ends."""
+    own = loop._own_host  # noqa: SLF001
+    return own is not None and own.loop is host
 
 
 def mourn(loop: Loop, actor: ActorId, told: Callable[[ExitReason, BaseException | None], object]) -> None:

@@ -1,7 +1,8 @@
 """Deadlines: on the wheel of the loop that rides the running event loop, or on the event loop itself if none does.
 
 A wheel costs a tenth of what the event loop's own timers do, and keeps nothing of those that are taken back. If its loop ends
-first, the event loop goes on with what is left of the time: every wait has an end.
+first, the event loop goes on with what is left of the time: every wait has an end. One that does not run at the moment does so
+when it runs again; only one that is closed, or is about to be, since it was made by that loop, keeps no time.
 
 An `Alarm` is for the thread it is set on. A `Deadline` is a moment that anybody may look at, and that has a timer just while
 somebody wants to be told: wants come from any thread, the timer is set and taken back on the thread of whoever keeps it.
@@ -19,7 +20,7 @@ from threading import current_thread, main_thread
 from time import monotonic
 from typing import TYPE_CHECKING, TypeAlias, final
 
-from bandstand.core.lifelines import current_loops
+from bandstand.core.lifelines import current_loops, owns
 from bandstand.core.lowlevel import call_afar, call_after, check_thread, clock_of, is_open
 from bandstand.errors import InvalidArgument, LoopBusy, LoopClosed, WrongThread
 
@@ -103,7 +104,8 @@ class Alarm:
         self._cancel()
 
     def _inherit(self) -> None:
-        if self._host.is_running():
+        # It may well pause: what waits on it does so, too.
+        if not self._host.is_closed():
             self._cancel = self._host.call_at(self._when, self._ring).cancel
 
 
@@ -126,7 +128,7 @@ class Deadline:
         LoopClosed: the loop was asked to stop.
     """
 
-    __slots__ = ("_cancel", "_due", "_host", "_is_busy", "_is_posted", "_loop", "_ms", "_now")
+    __slots__ = ("_cancel", "_due", "_host", "_is_busy", "_is_owned", "_is_posted", "_loop", "_ms", "_now")
 
     def __init__(self, ms: float, loop: Loop | None, otherwise: Loop | None) -> None:
         host = event_loop_here()
@@ -150,6 +152,8 @@ class Deadline:
         self._due = self._now() + ms
         self._loop = loop
         self._host = host
+        # Whether the event loop ends with the loop.
+        self._is_owned = loop is not None and host is not None and owns(loop, host)
         # What takes the timer back; None while there is none. Keeper's thread only, to look at from any.
         self._cancel: Callable[[], object] | None = None
         self._is_busy = False
@@ -171,6 +175,9 @@ class Deadline:
         It goes on until that is so, since others, and finalizers, may change their mind meanwhile; whoever finds it at work can
         rely on it to look again.
         """
+        if self._loop is None and self._host is not None and self._host.is_closed():
+            return
+            self._cancel = None
         while not self._is_busy and (self._cancel is not None) != is_heard():
             loop = self._loop
             if loop is not None and not is_open(loop):
@@ -198,7 +205,7 @@ class Deadline:
             return call_after(
                 loop, left, partial(self._ring, expire), partial(self._inherit, is_heard, expire)
             )
-        if self._host is not None and self._host.is_running():
+        if self._host is not None and event_loop_here() is self._host:
             return self._host.call_later(left / 1000, self._ring, expire).cancel
         expire("the loop that kept its deadline has ended")
         return None
@@ -229,8 +236,8 @@ class Deadline:
 
     def _post(self, is_heard: IsHeard, expire: Expire) -> bool:
         """Have it tended on the keeper's thread; False if there is no keeper any more."""
-        loop = self._loop
-        if loop is None and (self._host is None or not self._host.is_running()):
+        loop, host = self._loop, self._host
+        if loop is None and (host is None or host.is_closed() or (self._is_owned and not host.is_running())):
             return False
         if self._is_posted:
             return True
@@ -239,9 +246,9 @@ class Deadline:
         if loop is not None:
             call_afar(loop, arrive)
             return True
-        assert self._host is not None
+        assert host is not None
         try:
-            self._host.call_soon_threadsafe(arrive)
+            host.call_soon_threadsafe(arrive)
         except RuntimeError:
             # It was closed this very moment.
             self._is_posted = False

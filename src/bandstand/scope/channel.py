@@ -110,7 +110,9 @@ class Channel(Pipe, Generic[T]):
         elif type(capacity) is int and 0 <= capacity <= MOST:
             super().__init__(capacity, False, name)  # noqa: FBT003  # same
         else:
-            raise InvalidArgument(f"capacity is {capacity!r}: pass an int from 0 on, UNBOUNDED or CONFLATED")
+            raise InvalidArgument(
+                f"capacity is {capacity!r}: pass an int from 0 to 2**40, UNBOUNDED or CONFLATED"
+            )
 
     @property
     def name(self) -> str | None:

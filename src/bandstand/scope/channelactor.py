@@ -86,7 +86,7 @@ class ChannelActor(Generic[T]):
             timeout_ms: how long to wait at most, None for ever: `ChannelTimeout`. The request stands.
         """
         self._fed.ask_to_stop()
-        return self.ended(timeout_ms=timeout_ms)
+        return self._end(timeout_ms, None, is_request=True)
 
     def cancel(
         self, reason: str | BaseException | None = None, *, timeout_ms: float | None = None
@@ -96,14 +96,17 @@ class ChannelActor(Generic[T]):
         What is returned is as for `stop`.
         """
         self.token.cancel(reason)
-        return self.ended(timeout_ms=timeout_ms)
+        return self._end(timeout_ms, None, is_request=True)
 
     def ended(self, *, timeout_ms: float | None = None, token: CancelToken | None = None) -> Wait[Outcome]:
         """Wait until it has ended, by itself or otherwise: as for `stop`, without asking for it."""
+        return self._end(timeout_ms, token, is_request=False)
+
+    def _end(self, timeout_ms: float | None, token: CancelToken | None, *, is_request: bool) -> Wait[Outcome]:
         if self._outcome is not None and self._fed.is_at_home():
             # Nobody may be driving the loop, and then nobody else would say so.
             self._ended.open(self._outcome)
-        return End(self._ended, self._fed, timeout_ms, token)
+        return End(self._ended, self._fed, timeout_ms, token, is_request=is_request)
 
     def __repr__(self) -> str:
         state = (
@@ -158,8 +161,10 @@ class End(Wait[Outcome]):
 
     __slots__ = ("_feed",)
 
-    def __init__(self, latch: Latch[Outcome], feed: Feed, timeout_ms: float | None, token: Any) -> None:
-        super().__init__(latch, timeout_ms, token, None)
+    def __init__(
+        self, latch: Latch[Outcome], feed: Feed, timeout_ms: float | None, token: Any, *, is_request: bool
+    ) -> None:
+        super().__init__(latch, timeout_ms, token, None, is_request=is_request)
         self._feed = feed
 
     def begin(self) -> bool:
@@ -175,6 +180,7 @@ class End(Wait[Outcome]):
             LoopBusy: this thread runs an event loop, or is that of the actor's own loop, which nobody would drive meanwhile.
         """
         if self.state == FRESH and not self._latch.is_open and self._feed.is_at_home():
+            self._has_done_something = True
             if self.begin():
                 # Its own function: there is no waiting, so nothing is blocked.
                 return cast("Outcome", self.finish())

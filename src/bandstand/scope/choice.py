@@ -23,11 +23,22 @@ D = TypeVar("D")
 
 @overload
 def select(
-    a: Operation[A], /, *, timeout_ms: float | None = ..., token: CancelToken | None = ...
+    a: Operation[A],
+    /,
+    *,
+    timeout_ms: float | None = ...,
+    token: CancelToken | None = ...,
+    until_any_closes: bool = ...,
 ) -> Operation[tuple[int, A]]: ...
 @overload
 def select(
-    a: Operation[A], b: Operation[B], /, *, timeout_ms: float | None = ..., token: CancelToken | None = ...
+    a: Operation[A],
+    b: Operation[B],
+    /,
+    *,
+    timeout_ms: float | None = ...,
+    token: CancelToken | None = ...,
+    until_any_closes: bool = ...,
 ) -> Operation[tuple[int, A | B]]: ...
 @overload
 def select(
@@ -38,6 +49,7 @@ def select(
     *,
     timeout_ms: float | None = ...,
     token: CancelToken | None = ...,
+    until_any_closes: bool = ...,
 ) -> Operation[tuple[int, A | B | C]]: ...
 @overload
 def select(
@@ -49,13 +61,20 @@ def select(
     *,
     timeout_ms: float | None = ...,
     token: CancelToken | None = ...,
+    until_any_closes: bool = ...,
 ) -> Operation[tuple[int, A | B | C | D]]: ...
 @overload
 def select(
-    *operations: Operation[A], timeout_ms: float | None = ..., token: CancelToken | None = ...
+    *operations: Operation[A],
+    timeout_ms: float | None = ...,
+    token: CancelToken | None = ...,
+    until_any_closes: bool = ...,
 ) -> Operation[tuple[int, A]]: ...
 def select(
-    *operations: Operation[Any], timeout_ms: float | None = None, token: CancelToken | None = None
+    *operations: Operation[Any],
+    timeout_ms: float | None = None,
+    token: CancelToken | None = None,
+    until_any_closes: bool = False,
 ) -> Operation[tuple[int, Any]]:
     """Do exactly one of several sends and receives: the first that can be done.
 
@@ -69,9 +88,11 @@ def select(
         operations: at least one, not awaited, without timeouts and tokens of their own.
         timeout_ms: how long to wait at most, for all of them together; 0 for not at all, None for ever.
         token: what may end the wait as well.
+        until_any_closes: whether it is over as soon as one of the channels is closed, with nothing left in it, and none of the
+            others can be done at once.
 
     Raises:
-        ChannelClosed: all of the channels are closed, with nothing left in them.
+        ChannelClosed: all of the channels are closed, with nothing left in them; or one, if `until_any_closes`.
         ChannelTimeout: none could be done in time.
         Cancelled: the token was cancelled.
         InvalidArgument: there is nothing to choose from, or an operation is none, was used, or has a timeout of its own.
@@ -83,4 +104,4 @@ def select(
     if token is not None:
         check_token(token)
     ms = FOREVER if timeout_ms is None else checked_ms(timeout_ms)
-    return cast("Operation[tuple[int, Any]]", Choosing(operations, ms, token))
+    return cast("Operation[tuple[int, Any]]", Choosing(operations, ms, token, until_any_closes))

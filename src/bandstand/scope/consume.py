@@ -13,7 +13,7 @@ from bandstand.errors import InvalidArgument
 from bandstand.scope.channel import Channel
 from bandstand.scope.channelactor import ChannelActor
 from bandstand.scope.checks import check_token
-from bandstand.scope.consumer import Consumer, Process
+from bandstand.scope.consumer import Consumer, Process, check_work
 from bandstand.scope.hot.feeding import Fed
 from bandstand.scope.token import CancelToken
 
@@ -64,6 +64,7 @@ def consume(
         raise InvalidArgument(f"on_done is {on_done!r}: pass a function of the outcome")
     if token is not None:
         check_token(token)
+    check_work(channel, process)
     if scope is None:
         home = _loop_here() if loop is None else loop
         actor = _start(channel, process, token, home, name)
@@ -112,8 +113,8 @@ def _start(
 def _loop_here() -> Loop:
     loops = [loop for loop in current_loops() if is_open(loop)]
     if len(loops) != 1:
-        found = "no loop rides" if not loops else f"{len(loops)} loops ride"
+        found = "there is no loop" if not loops else f"{len(loops)} loops ride the event loop"
         raise InvalidArgument(
-            f"{found} the event loop that runs here: say where the actor is to live, with loop="
+            f"{found} here for the actor to live on: call consume() inside `async with Loop():`, or say which with loop="
         )
     return loops[0]

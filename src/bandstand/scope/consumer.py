@@ -15,7 +15,7 @@ from bandstand.scope.hot.feeding import Fed, Feed, consume_one
 if TYPE_CHECKING:
     from bandstand.scope.token import CancelToken
 
-__all__ = ("Consumer", "Ended", "Process")
+__all__ = ("Consumer", "Ended", "Process", "check_work")
 
 T = TypeVar("T")
 
@@ -23,6 +23,18 @@ Process: TypeAlias = Callable[[T], Verdict | None] | Callable[[T], Coroutine[Any
 """What is done with an element: a function, or a coroutine function. It returns what a behavior returns."""
 
 Ended: TypeAlias = Callable[[Feed, ExitReason, BaseException | None], object]
+
+
+def check_work(channel: object, process: object) -> None:
+    """Refuse what cannot be consumed, or called.
+
+    Raises:
+        InvalidArgument: so it is.
+    """
+    if not isinstance(channel, Channel):
+        raise InvalidArgument(f"channel is {channel!r}: pass a Channel")
+    if not callable(process):
+        raise InvalidArgument(f"process is {process!r}: pass a function of one element")
 
 
 @final
@@ -48,10 +60,7 @@ class Consumer(Generic[T]):
     __slots__ = ("_process", "_token", "channel")
 
     def __init__(self, channel: Channel[T], process: Process[T], *, token: CancelToken | None = None) -> None:
-        if not isinstance(channel, Channel):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise InvalidArgument(f"channel is {channel!r}: pass a Channel")
-        if not callable(process):
-            raise InvalidArgument(f"process is {process!r}: pass a function of one element")
+        check_work(channel, process)
         if token is not None:
             check_token(token)
         self.channel = channel

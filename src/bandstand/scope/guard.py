@@ -1,7 +1,8 @@
 """Where a token meets asyncio: a block whose task is cancelled when the token is.
 
 What asyncio.timeout does for a deadline, with the same bookkeeping: each `cancel()` of ours is taken back by one `uncancel()`, and only
-if none is left that was not there before was it ours alone.
+if none is left that was not there before was it ours alone. One that was there before, but has not been raised yet, counts as
+one that comes meanwhile: asyncio.timeout takes it for its own, and loses it.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ class Guard:
         self._task = task
         self._host = host
         self._thread = get_ident()
-        self._before = task.cancelling()
+        # One that is on its way still will arrive in the block, or after it: like those that come meanwhile, it is none of ours.
+        # If it was taken back already it is nobody's; before Python 3.13 it is on its way all the same.
+        self._before = max(0, task.cancelling() - getattr(task, "_must_cancel", False))
         inner = self._inner = self._token.child(self._timeout_ms)
         inner.enlist(self)
         return inner

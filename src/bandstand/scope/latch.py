@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, final
+from warnings import warn
 
 from bandstand.errors import ChannelTimeout
 from bandstand.scope.checks import check_token, checked_ms
 from bandstand.scope.hot.parked import LOCK, Parked
-from bandstand.scope.numbers import DONE, EXPIRED, SPENT, WAITING
+from bandstand.scope.numbers import DONE, EXPIRED, FRESH, SPENT, WAITING
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -72,10 +73,18 @@ class Latch(Generic[T]):
         self._call(callback, cast("T", self._value))
 
     def wait(
-        self, *, timeout_ms: float | None = None, token: Any = None, at_once: T | None = None
+        self,
+        *,
+        timeout_ms: float | None = None,
+        token: Any = None,
+        at_once: T | None = None,
+        is_request: bool = False,
     ) -> Wait[T]:
-        """Something to await, or to wait for with `.blocking()`: it gives the value; `at_once`, if that is given, now."""
-        return Wait(self, timeout_ms, token, at_once)
+        """Something to await, or to wait for with `.blocking()`: it gives the value; `at_once`, if that is given, now.
+
+        One that comes of a request need not be waited for; of another, Python warns if nobody does.
+        """
+        return Wait(self, timeout_ms, token, at_once, is_request=is_request)
 
     def _call_all(self, callbacks: list[Callable[[T], object]], value: T) -> None:
         for at, callback in enumerate(callbacks):
@@ -110,10 +119,20 @@ class Latch(Generic[T]):
 class Wait(Parked, Generic[T]):
     """One wait for a latch. To be awaited once, or waited for with `blocking()`, once."""
 
-    __slots__ = ("_at_once", "_latch")
+    __slots__ = ("_at_once", "_has_done_something", "_latch")
 
-    def __init__(self, latch: Latch[T], timeout_ms: float | None, token: Any, at_once: T | None) -> None:
+    def __init__(
+        self,
+        latch: Latch[T],
+        timeout_ms: float | None,
+        token: Any,
+        at_once: T | None,
+        *,
+        is_request: bool = False,
+    ) -> None:
         super().__init__()
+        # While it is being made nobody can have forgotten it.
+        self._has_done_something = True
         self._latch = latch
         self._at_once = at_once
         if timeout_ms is not None:
@@ -121,14 +140,17 @@ class Wait(Parked, Generic[T]):
         if token is not None:
             check_token(token)
         self.token = token
+        self._has_done_something = is_request
 
     if TYPE_CHECKING:
 
         def __await__(self) -> Generator[Any, Any, T]: ...  # type: ignore[override]  # its own iterator is one
 
-        def blocking(self) -> T:
-            """Wait for it on a plain thread."""
-            ...
+    def blocking(self) -> T:
+        """Wait for it on a plain thread."""
+        # Whatever comes of it, it was not forgotten.
+        self._has_done_something = True
+        return cast("T", super().blocking())
 
     def begin(self) -> bool:
         """It may have happened."""
@@ -172,6 +194,11 @@ class Wait(Parked, Generic[T]):
         if state == EXPIRED:
             raise ChannelTimeout(f"{self._latch.what} did not come within {self.ms:.15g} ms")
         raise self.token.error(f"the wait for {self._latch.what}")
+
+    def __del__(self) -> None:
+        if self.state == FRESH and not self._has_done_something:
+            # As for an operation of a channel.
+            warn(f"{self!r} was never awaited: nobody has waited", RuntimeWarning, stacklevel=2)
 
     def __repr__(self) -> str:
         return f"<wait for {self._latch.what}>"

@@ -186,7 +186,9 @@ class Scope(Lifetime):
         if self._phase is Phase.NEW:
             raise ScopeClosed(f"{self._called} was not entered: there is nothing to cancel")
         waiting = self._children.joined.wait(
-            timeout_ms=timeout_ms, at_once=False if self._is_asked_by_child() else None
+            timeout_ms=timeout_ms,
+            at_once=False if self._is_asked_by_child() else None,
+            is_request=True,
         )
         self.token.cancel(reason)
         return waiting

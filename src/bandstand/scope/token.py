@@ -152,7 +152,12 @@ class CancelToken(Branch):
 
         Returns:
             What takes it back: True if it will not be called any more, False if that is too late.
+
+        Raises:
+            InvalidArgument: it is no function.
         """
+        if not callable(callback):
+            raise InvalidArgument(f"callback is {callback!r}: pass a function of the token")
         errand = Errand(self, callback)
         self.enlist(errand)
         return errand.take_back

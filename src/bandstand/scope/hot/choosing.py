@@ -43,10 +43,11 @@ class Choosing(Group):
 
     __slots__ = ()
 
-    def __init__(self, ops: tuple[Any, ...], ms: float, token: Any) -> None:
+    def __init__(self, ops: tuple[Any, ...], ms: float, token: Any, is_strict: bool) -> None:
         super().__init__()
         self.ms = ms
         self.token = token
+        self.is_strict = is_strict
         for op in ops:
             if not isinstance(op, Passage):
                 raise InvalidArgument(
@@ -95,9 +96,9 @@ class Choosing(Group):
                     self.state = DONE
                     return True
                 self.opened -= 1
-                if self.opened == 0:
-                    self.state = CLOSED
-                    return True
+        if self.opened == 0 or (self.is_strict and self.opened < len(self.ops)):
+            self.state = CLOSED
+            return True
         return False
 
     def stand(self) -> bool:
@@ -123,7 +124,7 @@ class Choosing(Group):
         """It is over: its operations need not know it any more, and are of no use to anybody."""
         for op in self.ops:
             op.group = None
-            if op is not self.chosen:
+            if op is not self.chosen and op.state != CLOSED:
                 op.state = LEFT
 
     def finish(self) -> Any:
@@ -148,9 +149,8 @@ class Choosing(Group):
             return self.refused_again()
         what = ", ".join(map(repr, self.ops))
         if state == CLOSED:
-            return ChannelClosed(
-                f"cannot choose between {what}: all of the channels are closed, with nothing left in them"
-            )
+            whose = "all of the channels are" if self.opened == 0 else "one of the channels is"
+            return ChannelClosed(f"cannot choose between {what}: {whose} closed, with nothing left")
         if state == EXPIRED:
             waited = "at once" if self.ms == 0 else f"within {self.ms:.15g} ms"
             return ChannelTimeout(f"none of {what} could be done {waited}")

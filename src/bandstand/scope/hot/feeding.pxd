@@ -28,6 +28,7 @@ cdef bint RECEIVE
 cdef object ELEMENT
 cdef object OK_VERDICT
 cdef object STOP_VERDICT
+cdef object FAIL_VERDICT
 
 cdef class Feed(Passage):
     cdef object process

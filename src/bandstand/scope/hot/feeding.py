@@ -23,6 +23,7 @@ from bandstand.core.hot.desk import Desk
 from bandstand.core.hot.kernel import is_coroutine
 from bandstand.core.hot.turn import Turn
 from bandstand.core.vocabulary import SystemTag, Verdict
+from bandstand.errors import BadVerdict
 from bandstand.scope.hot.passage import Passage
 from bandstand.scope.hot.pipe import Pipe
 from bandstand.scope.numbers import CLOSED, DONE, FOREVER, FRESH, LEFT
@@ -46,6 +47,7 @@ RECEIVE = False
 ELEMENT = SystemTag.ELEMENT
 OK_VERDICT = Verdict.OK
 STOP_VERDICT = Verdict.STOP
+FAIL_VERDICT = Verdict.FAIL
 
 
 class Feed(Passage):
@@ -124,6 +126,11 @@ class Feed(Passage):
             return None
         if verdict is STOP_VERDICT:
             self.has_returned = True
+        elif verdict is not FAIL_VERDICT:
+            what = getattr(self.process, "__qualname__", self.process)
+            raise BadVerdict(
+                f"{what} returned {verdict!r} for an element of {self.pipe!r}: return None to go on, STOP to end, FAIL to fail"
+            )
         return verdict
 
     def prod(self) -> None:

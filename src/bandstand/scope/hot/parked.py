@@ -22,7 +22,7 @@ turn. Then what was received goes back to where it came from: `abandon`.
 from __future__ import annotations
 
 from _thread import RLock, allocate_lock
-from asyncio import get_running_loop
+from asyncio import Future, get_running_loop
 from time import monotonic
 from typing import Any, NoReturn, Self, TypeAlias
 
@@ -145,7 +145,7 @@ class Parked:
             self.state = EXPIRED
             return None
         host = get_running_loop()
-        future = host.create_future()
+        future = Future(loop=host)
         self.host = host
         self.future = future
         self.thread = PyThread_get_thread_ident()
@@ -279,7 +279,8 @@ class Parked:
         """The error for whoever waits a second time."""
         return InvalidArgument(f"{self!r} can be waited for once: make another one")
 
-    def __bool__(self) -> NoReturn:
+    def __bool__(self) -> bool:
+        # Not NoReturn, which it is: a checker would check nothing that comes after.
         raise TypeError(f"{self!r} has not happened yet, and would always be true: await it")
 
     def __reduce__(self) -> NoReturn:

@@ -77,6 +77,7 @@ cdef class Group(Parked):
     cdef readonly list ops
     cdef readonly Passage chosen
     cdef Py_ssize_t opened
+    cdef bint is_strict
 
     cdef bint settle(self, Passage op, int state) except -1
     cpdef bint leave(self, int state) except -1

@@ -261,7 +261,7 @@ class Passage(Parked):
         """The error for an operation that was not done."""
         verb = "send to" if self.is_send else "receive from"
         if state == CLOSED:
-            rest = "it accepts nothing any more" if self.is_send else "and nothing is left in it"
+            rest = "and accepts nothing any more" if self.is_send else "and nothing is left in it"
             return ChannelClosed(f"cannot {verb} {self.pipe!r}: it is closed, {rest}")
         if state == EXPIRED:
             waited = "at once" if self.ms == 0 else f"within {self.ms:.15g} ms"
@@ -297,7 +297,7 @@ if not cython.compiled:
 class Group(Parked):
     """Several operations of which one is done: what channels must know of a choice. `Choosing` is the whole of it."""
 
-    __slots__ = ("chosen", "opened", "ops")
+    __slots__ = ("chosen", "is_strict", "opened", "ops")
 
     def __init__(self) -> None:
         super().__init__()
@@ -305,13 +305,15 @@ class Group(Parked):
         # The one that was done, and how many still can be: a closed channel is never chosen.
         self.chosen: Passage | None = None
         self.opened: Count = 0
+        # Whether one closed channel is its end.
+        self.is_strict = False
 
     def settle(self, op: Passage, state: State) -> bool:
         """One of them is over; whether all is. Inside a critical section."""
         op.state = state
         if state == CLOSED:
             self.opened -= 1
-            if self.opened > 0:
+            if self.opened > 0 and not self.is_strict:
                 return False
         else:
             self.chosen = op

@@ -44,7 +44,9 @@ cdef class Pipe(Conduit):
     @cython.locals(sender=Passage)
     cdef object pull(self, Group group)
     @cython.locals(sender=Passage)
-    cdef object move_up(self)
+    cdef Passage next_sender(self, Group group)
+    @cython.locals(sender=Passage)
+    cdef object move_up(self, Group group)
     @cython.locals(receiver=Passage)
     cdef bint unpull(self, object item, int64_t number) except -1
     @cython.locals(group=Group, state=int)

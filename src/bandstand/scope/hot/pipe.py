@@ -266,12 +266,9 @@ class Pipe(Conduit):
             item = self.shift()
             self.received += 1
             if self.senders.first is not None and self.count < self.capacity:
-                self.move_up()
+                self.move_up(group)
             return item
-        sender = self.senders.first
-        if sender is not None and group is not None:
-            while sender is not None and sender.group is group:
-                sender = sender.after
+        sender = self.next_sender(group)
         if sender is not None:
             item = sender.item
             sender.item = None
@@ -281,14 +278,22 @@ class Pipe(Conduit):
             return item
         return OVER if self.closed else EMPTY
 
-    def move_up(self) -> None:
-        """There is room: the first sender in the line has it."""
+    def next_sender(self, group: Group | None) -> Passage | None:
+        """The first sender in the line; not one of the choice that receives: it does one of its operations, not two."""
         sender = self.senders.first
-        assert sender is not None
-        self.append(sender.item)
-        sender.item = None
-        self.sent += 1
-        sender.settle(DONE)
+        if group is not None:
+            while sender is not None and sender.group is group:
+                sender = sender.after
+        return sender
+
+    def move_up(self, group: Group | None) -> None:
+        """There is room: the first sender in the line has it."""
+        sender = self.next_sender(group)
+        if sender is not None:
+            self.append(sender.item)
+            sender.item = None
+            self.sent += 1
+            sender.settle(DONE)
 
     def unpull(self, item: object, number: Count) -> bool:
         """Have an element back, to the front, or to whoever waits for one; False if there is no room in the list."""
