@@ -10,7 +10,7 @@ import pytest
 
 from bandstand.core import STOP, ActorId, Context, ExitReason, Loop, SystemTag
 from bandstand.core.hot.wheel import Timer, Wheel
-from bandstand.core.lifelines import answer_for, current_loops, is_current, mourn, prod, set_budget
+from bandstand.core.lifelines import answer_for, current_loops, is_current, mourn, owns, prod, set_budget
 from bandstand.core.lowlevel import call_after
 from bandstand.testing import VirtualClock
 from tests.core.stage import HostFactory, LoopMaker, fill, idle, settle
@@ -44,6 +44,24 @@ def test_a_loop_is_found_by_its_actors_and_by_the_body_of_its_block(
     loop.run(until_idle=True)
     assert found == [[loop]]
     assert current_loops() == []
+
+
+def test_a_loop_owns_the_event_loop_it_has_made_and_no_other(
+    make_loop: LoopMaker, loop_factory: HostFactory
+) -> None:
+    loop = make_loop()
+    found: list[bool] = []
+
+    async def main() -> None:
+        async with make_loop() as guest:
+            found.append(owns(guest, asyncio.get_running_loop()))
+            found.append(owns(loop, asyncio.get_running_loop()))
+
+    loop.send(loop.spawn(lambda _ctx, _data: found.append(owns(loop, asyncio.get_running_loop()))), None)
+    loop.run(until_idle=True)
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(main())
+    assert found == [True, False, False]
 
 
 def test_a_loop_that_was_asked_to_stop_rides_no_more(make_loop: LoopMaker, loop_factory: HostFactory) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from bandstand.core import Loop
 from bandstand.errors import Cancelled, ChannelClosed, ChannelTimeout, LoopBusy
 from bandstand.scope import UNBOUNDED, CancelToken, Channel, select
 from tests.scope.channelling import Capacity, balance, do, drain, hurried, lane_factory, perform, turns
@@ -606,3 +607,13 @@ def test_a_thread_that_waits_is_told_of_the_end(crew: Crew) -> None:
     channel.close()
     crew.join()
     assert len(told) == 1
+
+
+@pytest.mark.guarantee("G93", "G97")
+def test_a_thread_sees_the_deadline_of_its_token_though_nobody_drives_the_loop_that_keeps_it() -> None:
+    with Loop() as loop:
+        token = CancelToken(timeout_ms=20, loop=loop)
+        with pytest.raises(Cancelled, match="its deadline of 20 ms has passed"):
+            Channel[int]().receive(token=token.child()).blocking()
+        with pytest.raises(ChannelTimeout):
+            Channel[int]().receive(token=CancelToken(timeout_ms=60_000, loop=loop), timeout_ms=5).blocking()

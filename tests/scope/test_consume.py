@@ -412,6 +412,13 @@ def test_the_loop_is_the_one_that_rides_the_running_event_loop() -> None:
     ride(main)
 
 
+@pytest.mark.parametrize("name", ["loop", "scope"])
+def test_a_home_that_is_none_is_refused(name: str) -> None:
+    wrong: dict[str, Any] = {name: object()}
+    with pytest.raises(InvalidArgument, match=f"{name} is <object .*: pass a"):
+        consume(Channel[int](), idle_element, **wrong)
+
+
 def test_without_a_loop_it_says_what_to_pass() -> None:
     with pytest.raises(InvalidArgument, match=r"there is no loop .* loop="):
         consume(Channel[int](), idle_element)

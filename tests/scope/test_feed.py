@@ -8,6 +8,7 @@ import gc
 import pickle
 import warnings
 from collections.abc import Coroutine, Generator
+from threading import Thread
 from typing import Any
 from weakref import ref
 
@@ -328,3 +329,35 @@ def test_a_coroutine_that_is_polled_by_hand_and_killed_before_it_begins_is_close
         gc.collect()
     assert actor.outcome is not None
     assert actor.outcome.ended_by is EndedBy.KILLED
+
+
+@pytest.mark.guarantee("G112")
+@pytest.mark.parametrize("is_afar", [False, True], ids=["on its own thread", "from another thread"])
+def test_an_element_is_not_lost_to_an_actor_whose_event_loop_was_closed_under_it(*, is_afar: bool) -> None:
+    channel = Channel[int](UNBOUNDED)
+    loops: list[Loop] = []
+
+    async def begin() -> None:
+        loop = Loop()
+        loops.append(loop)
+        await loop.__aenter__()
+        consume(channel, idle_element)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert channel.statistics().receivers == 1
+
+    def forget() -> None:
+        with asyncio.Runner() as runner:
+            runner.run(begin())
+
+    if is_afar:
+        thread = Thread(target=forget)
+        thread.start()
+        thread.join()
+    else:
+        forget()
+    assert channel.try_send(1)
+    assert channel.try_send(2)
+    assert [channel.try_receive(), channel.try_receive()] == [1, 2]
+    for loop in loops:
+        loop.destroy()

@@ -198,6 +198,16 @@ def test_a_wait_that_nobody_awaits_is_warned_of_unless_it_comes_of_a_request() -
     gc.collect()
 
 
+def test_a_wait_that_is_over_cannot_be_stepped_again() -> None:
+    latch = Latch[int]("it")
+    latch.open(1)
+    steps = latch.wait().__await__()
+    with pytest.raises(StopIteration):
+        next(steps)
+    with pytest.raises(InvalidArgument, match="once"):
+        next(steps)
+
+
 def test_a_wait_can_be_awaited_once() -> None:
     async def main() -> None:
         latch = Latch[int]("it")

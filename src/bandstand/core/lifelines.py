@@ -21,7 +21,16 @@ if TYPE_CHECKING:
     from bandstand.core.loop import Loop
     from bandstand.core.vocabulary import ExitReason
 
-__all__ = ("answer_for", "current_loops", "is_current", "mourn", "owns", "prod", "set_budget")
+__all__ = (
+    "answer_for",
+    "current_loops",
+    "is_answered_for",
+    "is_current",
+    "mourn",
+    "owns",
+    "prod",
+    "set_budget",
+)
 
 
 def current_loops() -> list[Loop]:
@@ -43,6 +52,11 @@ def mourn(loop: Loop, actor: ActorId, told: Callable[[ExitReason, BaseException 
 def answer_for(loop: Loop, actor: ActorId) -> None:
     """Say that somebody who is no supervisor hears of an actor's end, and tells of it: the log need not."""
     loop._set_heard(actor)  # noqa: SLF001
+
+
+def is_answered_for(loop: Loop, actor: ActorId) -> bool:
+    """Whether somebody has said so, of an actor that has not ended."""
+    return loop._is_heard(actor)  # noqa: SLF001
 
 
 def prod(loop: Loop, actor: ActorId) -> None:

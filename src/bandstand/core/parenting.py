@@ -78,5 +78,9 @@ class Parenting(Watching):
             self._broken = error
         self.request_stop()
 
+    def _is_stranded(self) -> bool:
+        host = self._host
+        return host is not None and host.loop.is_closed()
+
     def _forget_hooks(self) -> None:
         self._on_restart = self._on_escalate = None

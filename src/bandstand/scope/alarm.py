@@ -165,6 +165,11 @@ class Deadline:
         return self._now() >= self._due
 
     @property
+    def left_ms(self) -> float:
+        """How long it is until then, by that clock; below 0 if it has come."""
+        return self._due - self._now()
+
+    @property
     def reason(self) -> str:
         """What to say then."""
         return f"its deadline of {self._ms:g} ms has passed"
@@ -176,7 +181,7 @@ class Deadline:
         rely on it to look again.
         """
         if self._loop is None and self._host is not None and self._host.is_closed():
-            return
+            # A timer there rings no more.
             self._cancel = None
         while not self._is_busy and (self._cancel is not None) != is_heard():
             loop = self._loop

@@ -108,6 +108,17 @@ class Branch:
         self._tend(disturbed)
         return True
 
+    def left_ms(self) -> float | None:
+        """How long it is until the next deadline, here or above; None if there is none. For threads, which look by themselves."""
+        soonest: float | None = None
+        branch: Branch | None = self
+        while branch is not None:
+            if branch._deadline is not None:
+                left = branch._deadline.left_ms
+                soonest = left if soonest is None else min(soonest, left)
+            branch = branch._parent
+        return soonest
+
     def _end(self, ending: Ending) -> bool:
         """Be cancelled, unless it is; whether this did it. Whoever listens is told, in any case."""
         with LOCK:

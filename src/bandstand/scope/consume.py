@@ -65,12 +65,16 @@ def consume(
     if token is not None:
         check_token(token)
     check_work(channel, process)
+    if loop is not None and not isinstance(loop, Loop):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
+        raise InvalidArgument(f"loop is {loop!r}: pass a Loop, or None for the one that rides here")
+    if scope is not None and not hasattr(scope, "_take_actor"):
+        raise InvalidArgument(f"scope is {scope!r}: pass a Scope, or None")
     if scope is None:
         home = _loop_here() if loop is None else loop
         actor = _start(channel, process, token, home, name)
     else:
         scope._check_open()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # the two of them are one mechanism
-        home = loop or scope.loop or _loop_here()
+        home = loop or scope._home  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # as above
         actor = _start(channel, process, scope.token, home, name)
         scope._take_actor(actor)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # as above
         if token is not None:

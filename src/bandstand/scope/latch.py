@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, final
 from warnings import warn
 
-from bandstand.errors import ChannelTimeout
+from bandstand.errors import ChannelTimeout, InvalidArgument
 from bandstand.scope.checks import check_token, checked_ms
 from bandstand.scope.hot.parked import LOCK, Parked
-from bandstand.scope.numbers import DONE, EXPIRED, FRESH, SPENT, WAITING
+from bandstand.scope.numbers import CANCELLED, DONE, EXPIRED, FRESH, SPENT, WAITING
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -193,6 +193,8 @@ class Wait(Parked, Generic[T]):
             return self._latch.value if self._at_once is None else self._at_once
         if state == EXPIRED:
             raise ChannelTimeout(f"{self._latch.what} did not come within {self.ms:.15g} ms")
+        if state != CANCELLED:
+            raise InvalidArgument(f"{self!r} can be waited for once: make another one")
         raise self.token.error(f"the wait for {self._latch.what}")
 
     def __del__(self) -> None:

@@ -28,7 +28,7 @@ class Errand:
         self._callback = callback
 
     def interrupt(self) -> None:
-        """Call it; what it raises is logged."""
+        """Call it; an exception of its is logged, anything worse goes on."""
         try:
             self._callback(self._token)
         except Exception:

@@ -148,7 +148,8 @@ class CancelToken(Branch):
     def on_cancel(self, callback: Callable[[CancelToken], object]) -> Callable[[], bool]:
         """Have `callback(token)` called exactly once: when it is cancelled, on the thread that does so; now, if it is.
 
-        Functions are called in the order they came, outside of any lock. What they raise is logged.
+        Functions are called in the order they came, outside of any lock. An exception of theirs is logged; what is no `Exception`,
+        KeyboardInterrupt and asyncio's CancelledError among them, is raised by whoever cancels, when all have been told.
 
         Returns:
             What takes it back: True if it will not be called any more, False if that is too late.

@@ -36,6 +36,8 @@ cdef class Births(Kernel):
     cpdef object _set_budget(self, object target, int budget)
     @cython.locals(actor=ActorId, cell=Cell)
     cpdef object _set_heard(self, object target)
+    @cython.locals(actor=ActorId, cell=Cell)
+    cpdef bint _is_heard(self, object target) except -1
     @cython.locals(cell=Cell)
     cpdef object _close_mailbox(self, object target)
     @cython.final

@@ -209,6 +209,12 @@ class Births(Kernel):
         if cell is not None:
             cell.is_heard = True
 
+    def _is_heard(self, target: ActorId) -> bool:
+        """Whether somebody hears of an actor's end; of one that has ended nobody does any more."""
+        actor = self._own_id(target)
+        cell = actor.cell
+        return cell is not None and cell.is_heard
+
     def _close_mailbox(self, target: ActorId) -> None:
         """Have an actor accept nothing any more, handle what it has, and end."""
         cell = self._reach(target)

@@ -60,6 +60,7 @@ cdef class Desk(Births):
     cpdef object _send_io(self, ActorId actor, object event, object watch)
     @cython.locals(timer=Timer, heir=Receipt)
     cpdef object _bequeath_calls(self)
+    cpdef bint _is_stranded(self) except -1
     @cython.locals(cell=Cell)
     cpdef object _prod(self, ActorId actor)
     @cython.locals(cell=Cell)

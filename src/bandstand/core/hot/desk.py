@@ -300,6 +300,10 @@ class Desk(Births):
                 self._cancel_call(timer)
                 heir.lost(None, None, NORMAL, None)
 
+    def _is_stranded(self) -> bool:
+        """Whether the event loop was closed under us, and nobody runs an actor any more. The loop above overrides it."""
+        return False
+
     def _prod(self, actor: ActorId) -> None:
         """Have an actor look at the channel it consumes, if it lives: in a slot of its own, whatever fills its mailbox."""
         cell = actor.cell

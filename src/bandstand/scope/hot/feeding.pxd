@@ -48,6 +48,7 @@ cdef class Feed(Passage):
     cdef object judge(self, object verdict)
     cpdef object prod(self)
     cpdef object wake(self)
+    cdef bint is_lost(self) except -1
     cpdef object ask_to_stop(self)
     cpdef object interrupt(self)
     cdef object have_obeyed(self)

@@ -141,10 +141,17 @@ class Feed(Passage):
 
     def wake(self) -> None:
         """It has been served: have the actor look. From any thread."""
-        if PyThread_get_thread_ident() == self.kernel._owner:
+        if self.is_lost():
+            # It will never have a turn: what it was given is somebody else's.
+            self.abandon()
+        elif PyThread_get_thread_ident() == self.kernel._owner:
             self.prod()
         else:
             self.kernel._call_afar(self.prod)
+
+    def is_lost(self) -> bool:
+        """Whether the event loop of its loop was closed under it."""
+        return self.kernel._is_stranded()
 
     # -- what ends it --------------------------------------------------------------------------------------------------
 

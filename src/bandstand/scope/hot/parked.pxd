@@ -19,6 +19,7 @@ cdef int EXPIRED
 cdef int CANCELLED
 cdef int LEFT
 cdef double FOREVER
+cdef double SHORTEST
 
 cdef class Parked:
     cdef public int state
@@ -38,6 +39,8 @@ cdef class Parked:
     cdef object park(self)
     cpdef object close(self)
     cdef object block(self)
+    @cython.locals(seconds=double)
+    cdef double patience(self, double until) except -2
     cdef object arm(self)
     cdef object disarm(self)
     cpdef object expire(self)

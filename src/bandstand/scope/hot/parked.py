@@ -44,6 +44,8 @@ State: TypeAlias = int
 
 # Reentrant: a signal handler or a finalizer may use a channel while its own thread is using one.
 LOCK = RLock()
+# Seconds that a thread sleeps at least, if it is its token's deadline that it sleeps for.
+SHORTEST = 0.001
 
 
 class Parked:
@@ -192,16 +194,31 @@ class Parked:
         try:
             if self.token is not None:
                 self.token.enlist(self)
-            if self.ms < 0:
-                latch.acquire()
-            elif not latch.acquire(True, max(0.0, until - monotonic())):  # noqa: FBT003  # the lock's own signature
-                self.leave(EXPIRED)
+            while not latch.acquire(True, self.patience(until)):  # noqa: FBT003  # the lock's own signature
+                # Whoever keeps the token's deadline may be busy, or driven by nobody: so it is looked at from here as well.
+                if self.token is not None and self.token.cancelled:
+                    self.leave(CANCELLED)
+                    break
+                if self.ms >= 0 and monotonic() >= until:
+                    self.leave(EXPIRED)
+                    break
         except BaseException:  # Ctrl-C: it goes on, nobody waits any more
             self.abandon()
             raise
         finally:
             if self.token is not None:
                 self.token.dismiss(self)
+
+    def patience(self, until: float) -> float:
+        """For how many seconds a thread may sleep before it must look again; -1 for ever."""
+        seconds = -1.0
+        if self.ms >= 0:
+            seconds = max(0.0, until - monotonic())
+        due = None if self.token is None else self.token.left_ms()
+        if due is not None and (seconds < 0 or due / 1000 < seconds):
+            # Not for nothing, over and over: the clock may be one that moves only when told to.
+            seconds = max(SHORTEST, due / 1000)
+        return seconds
 
     def arm(self) -> None:
         """Have the deadline and the token end the wait."""
