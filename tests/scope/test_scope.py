@@ -202,6 +202,24 @@ def test_an_actor_that_is_adopted_twice_is_there_once(caplog: pytest.LogCaptureF
     assert "given up" not in caplog.text
 
 
+def test_a_channel_actor_that_is_adopted_by_its_id_is_there_once() -> None:
+    async def main(loop: Loop) -> None:
+        def process(number: int) -> None:
+            raise Boom(number)
+
+        with pytest.raises(ExceptionGroup) as caught:
+            async with Scope() as scope:
+                channel = Channel[int](UNBOUNDED)
+                consumer = scope.consume(channel, process)
+                scope.adopt(consumer.id)
+                assert scope.children == (consumer,)
+                await channel.send(1)
+                await hang()
+        assert errors_of(caught) == [repr(Boom(1))]
+
+    play(main)
+
+
 def test_a_finished_child_leaves_at_once() -> None:
     async def main(loop: Loop) -> None:
         channel = Channel[int](UNBOUNDED)
@@ -422,10 +440,12 @@ def test_after_a_cancel_it_takes_nothing_in() -> None:
         async with Scope(name="shop") as scope:
             await scope.cancel("we close")
             coroutine = hang()
-            with pytest.raises(Cancelled, match="a start in scope 'shop' was cancelled: we close") as caught:
+            with pytest.raises(
+                Cancelled, match=r"scope 'shop' is cancelled \(we close\): it takes nothing in any more"
+            ) as caught:
                 scope.launch(coroutine)
             assert is_closed(coroutine)
-            assert caught.value.token == scope.token.number
+            assert (caught.value.token, caught.value.reason) == (scope.token.number, "we close")
             for start in (
                 lambda: scope.consume(Channel[int](), idle_process),
                 lambda: scope.spawn(idle),
@@ -456,8 +476,8 @@ def test_the_token_of_a_cancelled_parent_refuses_the_block() -> None:
     [
         ({"token": "x"}, "token is 'x'"),
         ({"loop": "x"}, "loop is 'x'"),
-        ({"stop_timeout_ms": -1}, "timeout_ms is -1"),
-        ({"stop_timeout_ms": "soon"}, "timeout_ms is 'soon'"),
+        ({"stop_timeout_ms": -1}, "^stop_timeout_ms is -1"),
+        ({"stop_timeout_ms": "soon"}, "^stop_timeout_ms is 'soon'"),
         ({"name": 7}, "name is 7"),
     ],
 )
@@ -475,7 +495,7 @@ def test_only_coroutines_are_launched_and_only_actors_adopted() -> None:
         async with Scope() as scope:
             with pytest.raises(InvalidArgument, match="call an `async def` function"):
                 scope.launch(hang)  # type: ignore[arg-type]  # that is the point
-            with pytest.raises(InvalidArgument, match="pass the ActorId"):
+            with pytest.raises(InvalidArgument, match="pass an ActorId"):
                 scope.adopt(7)  # type: ignore[arg-type]  # that is the point
             with pytest.raises(ActorNotLocal):
                 scope.adopt(foreign)
@@ -516,6 +536,32 @@ def test_without_a_loop_it_owns_tasks() -> None:
         return task.result()
 
     assert VirtualClock().run(main()) == 5
+
+
+def test_a_loop_that_was_entered_after_the_scope_is_not_its_loop() -> None:
+    """It would end before the scope does, and whoever lives on it."""
+
+    async def main() -> None:
+        words = (
+            r"scope 'shop' knows no loop for actors: enter it inside `async with Loop\(\):`, or pass loop="
+        )
+        async with Scope(name="shop") as scope, Loop(clock=clock) as loop:
+            actor = loop.spawn(idle)
+            for start in (
+                lambda: scope.consume(Channel[int](), idle_process),
+                lambda: scope.spawn(idle),
+                lambda: scope.adopt(actor),
+            ):
+                with pytest.raises(InvalidArgument, match=words):
+                    start()
+            assert loop.statistics().alive == 1
+            # Whoever says so knows what he does.
+            consumer = scope.consume(Channel[int](), idle_process, loop=loop)
+            assert consumer.loop is loop
+            await consumer.stop()
+
+    clock = VirtualClock()
+    clock.run(main())
 
 
 def test_it_is_entered_in_a_task_and_used_on_its_event_loop() -> None:

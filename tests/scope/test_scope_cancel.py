@@ -9,7 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import sys
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -21,6 +26,8 @@ from bandstand.scope.consume import consume
 from bandstand.scope.outcome import EndedBy
 from bandstand.scope.scope import Scope
 from bandstand.scope.token import CancelToken
+from bandstand.service import Actor, ask
+from bandstand.service import Loop as Loop_
 from bandstand.testing import VirtualClock
 from tests.scope.scoping import (
     Boom,
@@ -218,6 +225,279 @@ def test_a_child_that_was_started_by_a_cancelled_parent_deadline_is_refused() ->
 
     clock = VirtualClock()
     play_timed(main, clock)
+
+
+# --- the body goes on, and somebody else does not want that -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("who", ["a callback", "a child", "a thread", "an actor"])
+def test_a_body_that_has_cancelled_its_scope_is_still_interrupted_by_others(who: str) -> None:
+    async def main(loop: Loop) -> list[str]:
+        log: list[str] = []
+
+        async def child() -> None:
+            try:
+                await hang()
+            finally:
+                if who == "a child":
+                    scope.cancel("by another")
+
+        def behavior(ctx: Context[Any], data: object) -> None:
+            scope.cancel("by another")
+
+        stranger = loop.spawn(behavior)
+        async with Scope() as scope:
+            scope.launch(child())
+            await turns()
+            scope.cancel("by the body")
+            if who == "a callback":
+                asyncio.get_running_loop().call_soon(scope.cancel, "by another")
+            elif who == "a thread":
+                thread = threading.Thread(target=scope.cancel, args=("by another",))
+                thread.start()
+                thread.join()
+            elif who == "an actor":
+                loop.send(stranger, "go")
+            await hang(log, "body")
+        assert scope.token.reason == "by the body"
+        loop.stop_actor(stranger)
+        return log
+
+    assert play(main) == ["body ended"]
+
+
+@pytest.mark.parametrize("who", ["ask", "init", "consumer"])
+def test_an_actor_that_has_its_turn_in_the_bodys_task_is_not_the_body(who: str) -> None:
+    """A loop may run a tick inside of whoever awaits an answer; and an actor's start is a call."""
+
+    class Judge(Actor):
+        def __init__(self, scope: Scope) -> None:
+            self.scope = scope
+
+        def on_start(self) -> None:
+            if who == "init":
+                self.scope.cancel("by an actor")
+
+        @ask
+        def judge(self) -> bool:
+            if who == "ask":
+                self.scope.cancel("by an actor")
+            return True
+
+    def poisoned(number: int) -> None:
+        scopes[0].cancel("by an actor")
+
+    scopes: list[Scope] = []
+    log: list[str] = []
+
+    async def main() -> None:
+        async with Loop_(clock=clock) as loop:
+            async with Scope() as scope:
+                scopes.append(scope)
+                channel = Channel[int](UNBOUNDED)
+                scope.consume(channel, poisoned)
+                judge = loop.spawn(Judge, scope)
+                if who == "consumer":
+                    channel.try_send(1)
+                await judge.judge()
+                await hang(log, "body")
+            judge.stop()
+
+    clock = VirtualClock()
+    clock.run(main())
+    assert log == ["body ended"]
+
+
+@pytest.mark.parametrize("is_async_init", [False, True])
+def test_the_body_in_an_actor_is_the_one_who_asks(is_async_init: bool) -> None:
+    async def main(loop: Loop) -> list[str]:
+        log: list[str] = []
+
+        async def behavior(ctx: Context[Any], data: object) -> None:
+            if is_async_init:
+                await asyncio.sleep(0)
+            async with Scope() as scope:
+                scope.launch(hang(log))
+                await turns()
+                await scope.cancel("by the body")
+                await turns()
+                log.append("went on")
+
+        actor = loop.spawn(behavior)
+        loop.send(actor, "go")
+        await turns(30)
+        loop.stop_actor(actor)
+        return log
+
+    assert play(main) == ["child ended", "went on"]
+
+
+def test_a_cancel_that_comes_while_the_scope_is_entered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From another thread, between two lines: it is told late, in the body's own task, and is not the body's."""
+
+    async def main(loop: Loop) -> None:
+        scope = Scope()
+        was = CancelToken.on_cancel
+
+        def first_cancel(token: CancelToken, callback: Callable[[CancelToken], object]) -> Callable[[], bool]:
+            monkeypatch.undo()
+            token.cancel("in between")
+            return was(token, callback)
+
+        monkeypatch.setattr(CancelToken, "on_cancel", first_cancel)
+        async with scope:
+            await hang()
+        assert scope.token.reason == "in between"
+
+    play(main)
+
+
+def test_that_comes_too_late_when_the_block_is_over() -> None:
+    async def main(loop: Loop) -> None:
+        async with Scope() as scope:
+            scope.cancel("by the body")
+            asyncio.get_running_loop().call_soon(scope.cancel, "by another")
+        scope.cancel("much later")
+        await turns()
+        check_clean(loop)
+
+    play(main)
+
+
+class Signalled:
+    """What handles a signal, in all the ways in which one may be written."""
+
+    def __init__(self, deed: Callable[[], object]) -> None:
+        self.deed = deed
+
+    def method(self, number: int, frame: object) -> None:
+        self.deed()
+
+    def several(self, *arguments: object) -> None:
+        self.deeper()
+
+    def deeper(self) -> None:
+        self.deed()
+
+    def more(self, word: str, number: int, frame: object) -> None:
+        self.deed()
+
+    def captured(self, number: int, frame: object) -> None:
+        def deeper() -> object:
+            return frame, self.deed()
+
+        deeper()
+
+    def once(self, number: int, frame: object) -> None:
+        signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+        self.deed()
+
+    def __call__(self, number: int, frame: object) -> None:
+        self.deed()
+
+    def ways(self) -> dict[str, Callable[[int, FrameType | None], object]]:
+        return {
+            "function": lambda _number, _frame: self.deed(),
+            "method": self.method,
+            "several": self.several,
+            "partial": partial(self.more, "word"),
+            "captured": self.captured,
+            "once": self.once,
+            "object": self,
+        }
+
+
+@pytest.fixture
+def usr1() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGUSR1)
+    yield
+    signal.signal(signal.SIGUSR1, before)
+
+
+def compute() -> None:
+    """Be busy, and be signalled."""
+    signal.raise_signal(signal.SIGUSR1)
+
+
+@pytest.mark.usefixtures("usr1")
+@pytest.mark.parametrize("by", ["scope", "token"])
+@pytest.mark.parametrize("way", list(Signalled(print).ways()))
+def test_a_signal_handler_is_not_the_body_that_it_interrupts(way: str, by: str) -> None:
+    """It comes while the body computes, in its own task; the body ends at its next await, be that ever so short."""
+
+    async def main(loop: Loop) -> list[str]:
+        log: list[str] = []
+        async with Scope() as scope:
+            handler = Signalled(
+                lambda: scope.cancel("signal") if by == "scope" else scope.token.cancel("signal")
+            )
+            signal.signal(signal.SIGUSR1, handler.ways()[way])
+            scope.launch(hang(log))
+            await turns()
+            compute()
+            log.append("computed")
+            await asyncio.sleep(0)
+            log.append("went on")
+        assert scope.token.reason == "signal"
+        return log
+
+    assert play(main) == ["computed", "child ended"]
+
+
+@pytest.mark.usefixtures("usr1")
+def test_a_signal_after_the_bodys_own_cancel() -> None:
+    async def main(loop: Loop) -> None:
+        async with Scope() as scope:
+            signal.signal(signal.SIGUSR1, lambda _number, _frame: scope.cancel("signal"))
+            scope.cancel("by the body")
+            compute()
+            await asyncio.sleep(0)
+            pytest.fail("the body was not interrupted")
+
+    play(main)
+
+
+@pytest.mark.usefixtures("usr1")
+def test_a_signal_that_comes_at_the_end_of_the_block_does_not_come_out_behind_it() -> None:
+    async def main(loop: Loop) -> None:
+        async with Scope() as scope:
+            signal.signal(signal.SIGUSR1, lambda _number, _frame: scope.cancel("signal"))
+            compute()
+        await turns()
+        check_clean(loop)
+
+    play(main)
+
+
+@pytest.mark.usefixtures("usr1")
+@pytest.mark.parametrize("where", ["a child", "a callback"])
+def test_a_signal_handler_ends_nobody_in_the_middle_of_something(where: str) -> None:
+    """It may have come in between two lines of our own books: everything it wants is done in the next turn."""
+
+    async def main(loop: Loop) -> None:
+        seen: list[int] = []
+        async with Scope() as scope:
+            task = scope.launch(hang())
+
+            def handler(*_: object) -> None:
+                scope.cancel("signal")
+                seen.append(task.cancelling())
+
+            async def child() -> None:
+                compute()
+                await hang()
+
+            signal.signal(signal.SIGUSR1, handler)
+            await turns()
+            if where == "a child":
+                scope.launch(child())
+            else:
+                asyncio.get_running_loop().call_soon(compute)
+            await hang()
+        assert seen == [0]
+        assert task.cancelled()
+
+    play(main)
 
 
 # --- by the token it was given ----------------------------------------------------------------------------------------

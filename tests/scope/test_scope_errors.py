@@ -12,6 +12,7 @@ import gc
 import sys
 import weakref
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -23,7 +24,19 @@ from bandstand.scope.outcome import EndedBy
 from bandstand.scope.scope import Scope
 from bandstand.scope.token import CancelToken
 from bandstand.testing import VirtualClock
-from tests.scope.scoping import Boom, boom, errors_of, flat, hang, idle, is_over, play, play_timed, turns
+from tests.scope.scoping import (
+    Boom,
+    boom,
+    check_clean,
+    errors_of,
+    flat,
+    hang,
+    idle,
+    is_over,
+    play,
+    play_timed,
+    turns,
+)
 
 pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G114")]
 
@@ -391,6 +404,86 @@ def test_that_another_token_has_ended_a_wait_is_an_error() -> None:
     play(main)
 
 
+@pytest.mark.guarantee("G115")
+@pytest.mark.parametrize("where", ["body", "child", "deeper", "scope inside"])
+def test_nor_is_it_when_it_comes_in_groups(where: str) -> None:
+    async def main(loop: Loop) -> None:
+        empty = Channel[int]()
+
+        async def wait() -> None:
+            await empty.receive(token=scope.token)
+
+        async def group(depth: int = 0) -> None:
+            async with asyncio.TaskGroup() as group_:
+                group_.create_task(group(depth - 1) if depth else wait())
+                group_.create_task(wait())
+
+        async def inside() -> None:
+            # It has no token of ours: to it, this is an error.
+            async with Scope() as inner:
+                inner.launch(wait())
+
+        async with Scope() as scope:
+            asyncio.get_running_loop().call_later(1, scope.cancel, "enough")
+            if where == "child":
+                scope.launch(group())
+            elif where == "scope inside":
+                scope.launch(inside())
+            else:
+                await group(2 if where == "deeper" else 0)
+        assert is_over(scope)
+        check_clean(loop)
+        await turns()
+
+    play_timed(main)
+
+
+@pytest.mark.parametrize("where", ["body", "child"])
+def test_what_else_is_in_the_group_is_an_error(where: str) -> None:
+    async def main(loop: Loop) -> None:
+        other = CancelToken()
+        other.cancel("theirs")
+
+        async def fail() -> None:
+            with suppress(asyncio.CancelledError):
+                await hang()
+            inner = ExceptionGroup("inner", [scope.token.error("a wait"), Boom("in it")])
+            raise ExceptionGroup("outer", [inner, scope.token.error("a wait"), other.error("a wait")])
+
+        with pytest.raises(ExceptionGroup) as caught:
+            async with Scope() as scope:
+                asyncio.get_running_loop().call_later(1, scope.token.cancel, "enough")
+                if where == "child":
+                    scope.launch(fail())
+                else:
+                    await fail()
+        assert [type(error) for error in flat(caught.value)] == [Boom, Cancelled]
+        (outer,) = caught.value.exceptions
+        assert isinstance(outer, ExceptionGroup)
+        assert outer.message == "outer"
+
+    play_timed(main)
+
+
+@pytest.mark.guarantee("G115")
+def test_a_group_that_says_that_one_above_was_cancelled() -> None:
+    async def main(loop: Loop) -> None:
+        above = CancelToken()
+        empty = Channel[int]()
+
+        async def wait() -> None:
+            await empty.receive(token=scope.token)
+
+        with pytest.raises(Cancelled, match="a scope was cancelled: from above") as caught:
+            async with Scope(token=above) as scope:
+                asyncio.get_running_loop().call_later(1, above.cancel, "from above")
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(wait())
+        assert caught.value.token == above.number
+
+    play_timed(main)
+
+
 # --- odds and ends ----------------------------------------------------------------------------------------------------
 
 
@@ -534,6 +627,39 @@ def test_a_coroutine_that_is_thrown_away_does_not_wait() -> None:
 
 
 @pytest.mark.guarantee("G120")
+def test_a_child_that_fails_when_nobody_waits_any_more_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """A generator that was dropped is closed in another task: its scope is over, and its children may have something to say."""
+
+    async def main(loop: Loop) -> None:
+        scopes: list[Scope] = []
+
+        async def at_cleanup() -> None:
+            try:
+                await hang()
+            finally:
+                raise Boom("unheard")
+
+        async def numbers() -> AsyncIterator[int]:
+            async with Scope(name="shop") as scope:
+                scopes.append(scope)
+                scope.launch(at_cleanup())
+                await turns()
+                yield 1
+
+        async for _ in numbers():
+            break
+        gc.collect()
+        await turns(20)
+        # It had not ended when the scope was over: that it had would be a lie.
+        assert await scopes[0].cancel() is False
+        assert "a child of scope 'shop' has failed, which nobody waits for any more" in caplog.text
+        assert "unheard" in caplog.text
+
+    with caplog.at_level("ERROR", "bandstand.scope"):
+        play(main)
+
+
+@pytest.mark.guarantee("G120")
 @pytest.mark.filterwarnings(
     "ignore:coroutine .* was never awaited", "ignore::pytest.PytestUnraisableExceptionWarning"
 )
@@ -598,10 +724,9 @@ def test_eager_tasks() -> None:
     VirtualClock().run(main())
 
 
-def test_it_is_not_the_bodys_business_that_a_child_fails_after_its_own_cancel() -> None:
-    """The body winds down: what a child says to that waits for the end of the block."""
-
-    async def main(loop: Loop) -> None:
+@pytest.mark.parametrize("does_join", [True, False])
+def test_a_body_that_has_cancelled_its_scope_is_interrupted_by_a_child_that_fails(does_join: bool) -> None:
+    async def main(loop: Loop) -> list[str]:
         log: list[str] = []
 
         async def at_cleanup() -> None:
@@ -614,10 +739,15 @@ def test_it_is_not_the_bodys_business_that_a_child_fails_after_its_own_cancel() 
             async with Scope() as scope:
                 scope.launch(at_cleanup())
                 await turns()
-                assert await scope.cancel()
-                await asyncio.sleep(1)
-                log.append("wound down")
+                joining = scope.cancel()
+                try:
+                    if does_join:
+                        await joining
+                    await hang()
+                finally:
+                    log.append("body ended")
         assert errors_of(caught) == [repr(Boom())]
-        assert log == ["wound down"]
+        await turns()
+        return log
 
-    play_timed(main)
+    assert play(main) == ["body ended"]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = (
     "answer_for",
+    "current_actor",
     "current_loops",
     "is_answered_for",
     "is_current",
@@ -67,6 +68,11 @@ def prod(loop: Loop, actor: ActorId) -> None:
 def set_budget(loop: Loop, actor: ActorId, budget: int) -> None:
     """Say how many messages an actor handles before others have their turn; 0 for the loop's own number."""
     loop._set_budget(actor, budget)  # noqa: SLF001
+
+
+def current_actor(loop: Loop) -> ActorId | None:
+    """Whose turn it is; None if it is nobody's, and code that is no actor's runs. Loop thread only."""
+    return loop._at_hand()[1]  # noqa: SLF001
 
 
 def is_current(loop: Loop, actor: ActorId) -> bool:

@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from asyncio import AbstractEventLoop, CancelledError, Future, Handle, Task
+from asyncio import AbstractEventLoop, CancelledError, Future, Task
 from collections.abc import Callable
 from typing import Any, Self, final
 
+from bandstand.core import ActorId
+from bandstand.core.lifelines import current_actor, current_loops
 from bandstand.errors import InvalidArgument
+from bandstand.scope.interruption import is_in_signal_handler
 
 __all__ = ("Body",)
 
@@ -27,19 +30,26 @@ CAN_TAKE_BACK = sys.version_info >= (3, 13)
 TURNS = 2
 
 
+def actors_at_hand() -> set[ActorId]:
+    """Whose turn it is on the loops that ride here; of each loop, one or nobody."""
+    found = (current_actor(loop) for loop in current_loops())
+    return {actor for actor in found if actor is not None}
+
+
 @final
 class Body:
     """One task in one block."""
 
-    __slots__ = ("_before", "_has_left", "_interruption", "_is_interrupted", "_message", "host", "task")
+    __slots__ = ("_actors", "_before", "_has_left", "_is_interrupted", "_message", "host", "task")
 
     def __init__(self, host: AbstractEventLoop, task: Task[Any], name: str) -> None:
         self.host = host
         self.task = task
         # How often somebody had asked the task to end before the block began.
         self._before = task.cancelling()
+        # In whose turn the block began, if it is an actor's.
+        self._actors = actors_at_hand()
         self._message = f"{name} was cancelled"
-        self._interruption: Handle | None = None
         self._is_interrupted = False
         self._has_left = False
 
@@ -70,11 +80,26 @@ class Body:
         """The task that runs now, if that is on the event loop of the body."""
         return asyncio.current_task() if self.is_home() else None
 
+    def is_asking(self) -> bool:
+        """Whether it is the body that calls: its task runs, and neither a signal nor an actor has come in between.
+
+        A loop may have actors take their turn inside of a task that awaits an answer, or starts one.
+        """
+        if self.current_task() is not self.task or is_in_signal_handler():
+            return False
+        return actors_at_hand() <= self._actors
+
     def call_home(self, function: Callable[[], object]) -> bool:
-        """Have a function called on the event loop of the body: now, if we are there. False, if that is closed."""
-        if self.is_home():
-            function()
-            return True
+        """Have a function called on the event loop of the body; False, if that is closed.
+
+        Now, if we are there, unless we are in a signal handler, which may have come in the middle of anything.
+        """
+        if not self.is_home() or is_in_signal_handler():
+            return self._call_soon(function)
+        function()
+        return True
+
+    def _call_soon(self, function: Callable[[], object]) -> bool:
         try:
             self.host.call_soon_threadsafe(function)
         except RuntimeError:
@@ -86,18 +111,17 @@ class Body:
     # -- cancelling ----------------------------------------------------------------------------------------------------
 
     def interrupt(self) -> None:
-        """Have the task cancelled, once, if it is still in its block then."""
-        if self._interruption is None and not self._has_left:
-            self._interruption = self.host.call_soon(self._cancel)
+        """Have the task cancelled, once, soon, if it is still in its block then. From any thread; asking again changes nothing."""
+        if not self._has_left and not self._is_interrupted:
+            self._call_soon(self._cancel)
 
     def _cancel(self) -> None:
-        self._is_interrupted = self.task.cancel(self._message)
+        if not self._has_left and not self._is_interrupted:
+            self._is_interrupted = self.task.cancel(self._message)
 
     def leave(self, error: BaseException | None) -> CancelledError | None:
         """The block has ended, with an error or without: take back what was ours; a cancellation that was not is returned."""
         self._has_left = True
-        if self._interruption is not None:
-            self._interruption.cancel()
         is_others = not self._is_interrupted or self.task.uncancel() > self._before
         return error if isinstance(error, CancelledError) and is_others else None
 

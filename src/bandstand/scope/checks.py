@@ -12,15 +12,15 @@ __all__ = ("check_token", "checked_ms")
 LONGEST_MS = 100 * 366 * 86_400_000
 
 
-def checked_ms(ms: Any) -> float:
-    """How long to wait at most.
+def checked_ms(ms: Any, name: str = "timeout_ms") -> float:
+    """How long to wait at most; `name` is what the caller calls it.
 
     Raises:
         InvalidArgument: it is no number of milliseconds from 0 to a hundred years.
     """
     if not isinstance(ms, (int, float)) or not 0 <= ms <= LONGEST_MS:
         raise InvalidArgument(
-            f"timeout_ms is {ms!r}: pass a number of milliseconds up to a hundred years, 0 for at once, or None for ever"
+            f"{name} is {ms!r}: pass a number of milliseconds up to a hundred years, 0 for at once, or None for ever"
         )
     return float(ms)
 

@@ -20,10 +20,18 @@ if TYPE_CHECKING:
 
     from bandstand.scope.channelactor import ChannelActor
 
-__all__ = ("ActorChild", "Child", "ConsumerChild", "Ended", "Handle", "TaskChild")
+__all__ = ("ActorChild", "Child", "ConsumerChild", "Ended", "Handle", "HasActorId", "TaskChild")
 
 # A scope takes in tasks of every result and consumers of every element, and looks at neither.
 Handle: TypeAlias = "Task[Any] | ChannelActor[Any] | ActorId"
+
+
+class HasActorId(Protocol):
+    """What stands for an actor: a typed handle, a supervisor. The rooms they are made in are above this one."""
+
+    def __actor_id__(self) -> ActorId:
+        """The id of the actor; of its present incarnation, if it is started again."""
+        ...
 
 
 class Child(Protocol):
@@ -104,13 +112,13 @@ class TaskChild:
 class ActorChild:
     """An actor. The cause of an abnormal end is its error, unless the scope itself has killed it."""
 
-    __slots__ = ("_actor", "_ended", "_host", "_is_killed", "_loop", "is_over")
+    __slots__ = ("_ended", "_host", "_is_killed", "_loop", "actor", "is_over")
 
     ends_by_itself: ClassVar[bool] = False
 
     def __init__(self, loop: Loop, actor: ActorId, host: AbstractEventLoop, ended: Ended) -> None:
         self._loop = loop
-        self._actor = actor
+        self.actor = actor
         self._host = host
         self._ended = ended
         self._is_killed = False
@@ -118,33 +126,33 @@ class ActorChild:
 
     def watch(self) -> None:
         """Begin to tell."""
-        answer_for(self._loop, self._actor)
-        mourn(self._loop, self._actor, self._mourned)
+        answer_for(self._loop, self.actor)
+        mourn(self._loop, self.actor, self._mourned)
 
     @property
     def handle(self) -> Handle:
         """Its id."""
-        return self._actor
+        return self.actor
 
     def is_asking(self) -> bool:
         """Whether the caller is the actor itself, in its turn."""
-        return is_current(self._loop, self._actor)
+        return is_current(self._loop, self.actor)
 
     def cancel(self, reason: str) -> None:  # noqa: ARG002  # an actor is not told why
         """Stop it."""
-        end_actor(self._loop, self._actor)
+        end_actor(self._loop, self.actor)
 
     def drain(self) -> None:
         """Have it handle what is in its mailbox, and end. A supervisor's children end with it, as they always do."""
         # A loop that was asked to stop ends it by itself.
         with suppress(NoSuchActor, LoopClosed):
-            close_mailbox(self._loop, self._actor)
+            close_mailbox(self._loop, self.actor)
 
     def kill(self) -> bool:
         """End it without waiting for what it does."""
         self._is_killed = True
         end_actor(
-            self._loop, self._actor, ActorKilled("its scope was cancelled, and it had not ended in time")
+            self._loop, self.actor, ActorKilled("its scope was cancelled, and it had not ended in time")
         )
         return True
 

@@ -15,6 +15,7 @@ from bandstand.scope.latch import Latch
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future
 
+    from bandstand.core import ActorId
     from bandstand.scope.child import Child, Handle
 
 __all__ = ("Children",)
@@ -27,6 +28,7 @@ class Children:
     """The books. On the scope's own thread, but for the latches."""
 
     __slots__ = (
+        "_actors",
         "_all",
         "_change",
         "_has_left_behind",
@@ -42,6 +44,8 @@ class Children:
         self._name = name
         self._on_error = on_error
         self._all: dict[Handle, Child] = {}
+        # The actors among them, channel actors included.
+        self._actors: set[ActorId] = set()
         # How many of them end by themselves.
         self._workers = 0
         self._is_ending = False
@@ -61,7 +65,7 @@ class Children:
         return len(self._all)
 
     def __contains__(self, handle: object) -> bool:
-        return handle in self._all
+        return handle in self._all or handle in self._actors
 
     def has_current_actor(self) -> bool:
         """Whether the caller is an actor of these, in its turn."""
@@ -70,6 +74,8 @@ class Children:
     def add(self, child: Child) -> None:
         """Take one in."""
         self._all[child.handle] = child
+        if isinstance(child, ActorChild):
+            self._actors.add(child.actor)
         if child.ends_by_itself:
             self._workers += 1
             if self.idle.is_open:
@@ -93,6 +99,8 @@ class Children:
 
     def _remove(self, child: Child) -> None:
         del self._all[child.handle]
+        if isinstance(child, ActorChild):
+            self._actors.discard(child.actor)
         if child.ends_by_itself:
             self._workers -= 1
             if self._workers == 0:
@@ -142,8 +150,8 @@ class Children:
                 self._remove(child)
 
     def join(self) -> None:
-        """Say that they have left."""
-        self.joined.open(not self._has_left_behind)
+        """Say that they have left; or that nobody waits for those who have not."""
+        self.joined.open(not self._has_left_behind and not self._all)
 
     # -- waiting -------------------------------------------------------------------------------------------------------
 

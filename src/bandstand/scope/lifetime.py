@@ -2,7 +2,8 @@
 
 Three things end it before its body does. A child fails: its error is noted, and the scope's own token cancelled. Somebody cancels
 that token. Somebody cancels the token it was given, or one above that. All of them come down to the same: the children are cancelled,
-in the turn in which it is heard; the body in one that follows, unless it was the body itself that cancelled the scope.
+in the turn in which it is heard; the body in one that follows, unless it was the body itself that cancelled the scope. Then it goes
+on, until a child fails, or somebody else asks.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from typing import TYPE_CHECKING, Any, Self
 from bandstand.core import Loop
 from bandstand.core.lifelines import current_loops
 from bandstand.core.lowlevel import is_open
-from bandstand.errors import Cancelled, InvalidArgument, ScopeClosed, WrongThread
+from bandstand.errors import InvalidArgument, ScopeClosed, WrongThread
 from bandstand.scope.alarm import Alarm, set_alarm
 from bandstand.scope.body import Body
 from bandstand.scope.checks import check_token, checked_ms
 from bandstand.scope.child import ConsumerChild
 from bandstand.scope.children import Children
+from bandstand.scope.ledger import Ledger
 from bandstand.scope.token import CancelToken
 
 if TYPE_CHECKING:
@@ -48,9 +50,8 @@ class Lifetime:
         "_alarm",
         "_body",
         "_children",
-        "_errors",
         "_is_ending",
-        "_is_from_above",
+        "_ledger",
         "_loop",
         "_phase",
         "_retracts",
@@ -72,16 +73,15 @@ class Lifetime:
         """Its own token: a child of the one it was given. It is cancelled with the scope, and when the scope is over."""
         self._above = token
         self._loop = loop
-        self._stop_ms = None if stop_timeout_ms is None else checked_ms(stop_timeout_ms)
+        self._stop_ms = None if stop_timeout_ms is None else checked_ms(stop_timeout_ms, "stop_timeout_ms")
         self._phase = Phase.NEW
         self._body: Body | None = None
         self._children = Children(self._called, self._fail)
-        self._errors: list[BaseException] = []
+        self._ledger = Ledger(self._called, self.token, token)
         self._alarm: Alarm | None = None
         self._retracts: list[Callable[[], bool]] = []
-        # Whether the children are being cancelled; and whether the token that was given has been.
+        # Whether the children are being cancelled.
         self._is_ending = False
-        self._is_from_above = False
 
     @property
     def _called(self) -> str:
@@ -121,6 +121,9 @@ class Lifetime:
         if self._above is not None:
             self._retracts.append(self._above.on_cancel(self._told_from_above))
         self._retracts.append(self.token.on_cancel(self._told))
+        if self.token.origin is not None:
+            # By another thread, since we looked; whoever is told late is told in our task.
+            body.interrupt()
         return self
 
     def _check_open(self) -> Body:
@@ -137,7 +140,9 @@ class Lifetime:
                 f"{self._called} takes in what is started on its own event loop, in its own thread"
             )
         if self.token.cancelled:
-            raise self.token.error(f"a start in {self._called}")
+            error = self.token.error(self._called)
+            error.args = (f"{self._called} is cancelled ({error.reason}): it takes nothing in any more",)
+            raise error
         return body
 
     def _own(self, child: Child) -> None:
@@ -155,25 +160,20 @@ class Lifetime:
 
     def _fail(self, error: BaseException) -> None:
         """A child has failed."""
-        if not self._is_ours(error):
-            self._errors.append(error)
-            self.token.cancel(error)
-
-    def _is_ours(self, error: BaseException) -> bool:
-        """Whether an error only says that the scope was cancelled."""
-        if not isinstance(error, Cancelled):
-            return False
-        above = None if self._above is None else self._above.origin
-        if error.token == above:
-            # It may have been seen by the clock, before anybody was told.
-            self._is_from_above = True
-        return error.token in {self.token.origin, above}
+        assert self._body is not None
+        rest = self._ledger.note(error)
+        if self._phase is Phase.OVER and rest is not None:
+            self._ledger.tell()
+        elif rest is not None:
+            # Though it may have cancelled the scope itself.
+            self._body.interrupt()
+            self.token.cancel(rest)
 
     def _told(self, _token: CancelToken) -> None:
         """The own token was cancelled. On any thread."""
         assert self._body is not None
-        if self._body.current_task() is not self._body.task or self._errors:
-            self._body.call_home(self._body.interrupt)
+        if not self._body.is_asking():
+            self._body.interrupt()
         if not self._body.call_home(self._end_children):
             # Nobody is left who could end them: whoever waits for that need not.
             self._children.joined.open(False)  # noqa: FBT003  # what a wait for it gives
@@ -181,8 +181,8 @@ class Lifetime:
     def _told_from_above(self, _token: CancelToken) -> None:
         """The token that was given was cancelled. On any thread."""
         assert self._body is not None
-        self._is_from_above = True
-        self._body.call_home(self._body.interrupt)
+        self._ledger.is_from_above = True
+        self._body.interrupt()
 
     @property
     def _why(self) -> str:
@@ -214,15 +214,9 @@ class Lifetime:
         assert body is not None
         self._phase = Phase.JOINING
         stop = body.leave(error)
-        is_error = (
-            error is not None
-            and not isinstance(error, (CancelledError, GeneratorExit))
-            and not self._is_ours(error)
-        )
-        if is_error and error is not None:
-            self._errors.append(error)
         if error is not None:
-            self.token.cancel(error if is_error else "its body was cancelled")
+            is_end = isinstance(error, (CancelledError, GeneratorExit))
+            self.token.cancel((None if is_end else self._ledger.note(error)) or "its body was cancelled")
         try:
             # A coroutine that was thrown away may not wait any more; a generator that is closed in its task may.
             if not isinstance(error, GeneratorExit) or body.current_task() is body.task:
@@ -261,10 +255,10 @@ class Lifetime:
 
     def _judge(self, body: Body, error: BaseException | None, stop: CancelledError | None) -> bool:
         """Raise what the block ends with; or answer whether the body's own error has done its work, and is forgotten."""
-        errors, self._errors = self._errors, []
+        errors = self._ledger.take()
         last: BaseException | None = None
         try:
-            last = self._last_word(errors, error, stop)
+            last = self._ledger.last_word(errors, error, stop)
             if last is None or last is error:
                 return last is None
             if errors:
@@ -272,24 +266,3 @@ class Lifetime:
             raise last
         finally:
             del errors, last, error, stop
-
-    def _last_word(
-        self, errors: list[BaseException], error: BaseException | None, stop: CancelledError | None
-    ) -> BaseException | None:
-        for one in errors:
-            if isinstance(one, (KeyboardInterrupt, SystemExit)):
-                return one
-        last: BaseException
-        if errors:
-            last = BaseExceptionGroup(f"errors in {self._called}", errors)
-        elif stop is not None or isinstance(error, GeneratorExit):
-            return stop or error
-        elif self._is_from_above and self._above is not None:
-            if isinstance(error, Cancelled):
-                return error
-            last = self._above.error(self._called)
-        else:
-            return None
-        # What came before is in it, or is how we have cancelled the body.
-        last.__suppress_context__ = True
-        return last

@@ -11,19 +11,19 @@ from __future__ import annotations
 
 from asyncio import Task, iscoroutine
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar, final
+from typing import TYPE_CHECKING, Any, TypeVar, cast, final
 
 from bandstand.core import ActorId, Behavior, Loop
 from bandstand.errors import InvalidArgument, NoSuchActor, ScopeClosed
 from bandstand.scope.child import ActorChild, TaskChild
 from bandstand.scope.consume import consume
-from bandstand.scope.lifetime import Lifetime, Phase
+from bandstand.scope.lifetime import Lifetime
 from bandstand.scope.token import CancelToken
 
 if TYPE_CHECKING:
     from bandstand.scope.channel import Channel
     from bandstand.scope.channelactor import ChannelActor
-    from bandstand.scope.child import Handle
+    from bandstand.scope.child import Handle, HasActorId
     from bandstand.scope.consumer import Process
     from bandstand.scope.latch import Wait
     from bandstand.scope.outcome import Outcome
@@ -129,18 +129,26 @@ class Scope(Lifetime):
 
         Raises:
             Cancelled, ScopeClosed: as for `launch`.
-            InvalidArgument: no loop rides here, or several, and none was given to the scope; or as for `Loop.spawn`.
+            InvalidArgument: that is a class; the scope knows no loop, or not which; or as for `Loop.spawn`.
             MaxActors, NoMemory, LoopClosed, WrongThread: as for `Loop.spawn`.
         """
         self._check_open()
+        if isinstance(behavior, type) or hasattr(behavior, "__origin__"):
+            raise InvalidArgument(
+                f"behavior is {behavior!r}, a class: start it with loop.spawn(...), and give the handle to scope.adopt()"
+            )
         actor = self._home.spawn(behavior, state, name=name, mailbox_cap=mailbox_cap)
         if actor.is_alive:
             # If not, the observer has ended it, and it was never anybody's.
             self.adopt(actor)
         return actor
 
-    def adopt(self, actor: ActorId) -> None:
-        """Take in an actor that lives already: from now on it ends with the scope. Of a supervised tree, adopt the supervisor.
+    def adopt(self, actor: ActorId | HasActorId) -> None:
+        """Take in an actor that lives already: from now on it ends with the scope, and its failure is the scope's.
+
+        Args:
+            actor: its id, or what stands for it: a typed handle, as `loop.spawn(SomeClass)` returns it, or a supervisor, as
+                `spawn_supervisor` does. Of a supervised tree, adopt the supervisor: if it gives up, that does not fail its loop then.
 
         Raises:
             Cancelled, ScopeClosed: as for `launch`.
@@ -148,9 +156,13 @@ class Scope(Lifetime):
             ActorNotLocal, InvalidArgument, WrongThread: it is no actor of the scope's loop.
         """
         body = self._check_open()
+        if hasattr(type(actor), "__actor_id__"):
+            actor = cast("HasActorId", actor).__actor_id__()
+        if not isinstance(actor, ActorId):
+            raise InvalidArgument(
+                f"actor is {actor!r}: pass an ActorId, a typed handle or a supervisor, as it was returned when it was started"
+            )
         loop = self._home
-        if not isinstance(actor, ActorId):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise InvalidArgument(f"actor is {actor!r}: pass the ActorId that spawn() has returned")
         loop.status(actor)
         if not actor.is_alive:
             raise NoSuchActor(f"{actor!r} has ended: there is nothing to adopt")
@@ -161,7 +173,7 @@ class Scope(Lifetime):
     def _home(self) -> Loop:
         if self._loop is None:
             raise InvalidArgument(
-                f"{self._called} knows no loop for actors: pass Scope(loop=...), or enter it where one rides"
+                f"{self._called} knows no loop for actors: enter it inside `async with Loop():`, or pass loop= if several ride here"
             )
         return self._loop
 
@@ -171,6 +183,10 @@ class Scope(Lifetime):
         self, reason: str | BaseException | None = None, *, timeout_ms: float | None = None
     ) -> Wait[bool]:
         """Cancel all children, and the body, unless it is the body that asks. That is asked at once; from any thread.
+
+        A body that has asked is free to make an end, until somebody else calls this as well, or a child fails: that interrupts it
+        where it waits. Somebody else is also an actor whose turn it is inside the body's task, and a signal handler, whatever it has
+        interrupted: it is known by the frame that Python hands to it, as long as it is a Python function that has kept it.
 
         What is returned can be awaited, or waited for with `.blocking()` on a plain thread, until all children have ended: True,
         or False if tasks were left behind. A child does not wait for itself: there it is False, at once.
@@ -183,7 +199,7 @@ class Scope(Lifetime):
             ScopeClosed: the scope was not entered.
             InvalidArgument: an argument has no sense.
         """
-        if self._phase is Phase.NEW:
+        if self._body is None:
             raise ScopeClosed(f"{self._called} was not entered: there is nothing to cancel")
         waiting = self._children.joined.wait(
             timeout_ms=timeout_ms,
@@ -191,6 +207,9 @@ class Scope(Lifetime):
             is_request=True,
         )
         self.token.cancel(reason)
+        if not self._body.is_asking():
+            # The first who asked may have been the body.
+            self._body.interrupt()
         return waiting
 
     def wait_all(self, timeout_ms: float | None = None) -> Wait[bool]:

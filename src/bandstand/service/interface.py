@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic, Protocol, TypeVar, get_origin
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, get_origin
 
 from bandstand.errors import BadDeclaration
 from bandstand.service import outside
@@ -10,6 +10,9 @@ from bandstand.service.declare import read_interface
 from bandstand.service.facade import RESERVED, facade
 from bandstand.service.generics import argument_of
 from bandstand.service.performer import Performer
+
+if TYPE_CHECKING:
+    from bandstand.core import ActorId
 
 __all__ = ("Implements", "Interface")
 
@@ -57,6 +60,10 @@ class Interface(Protocol):
     @property
     def ended(self) -> outside.End:
         """As `Actor.ended`."""
+        ...
+
+    def __actor_id__(self) -> ActorId:
+        """The id of the actor, for what takes any kind of actor: `Scope.adopt` for one."""
         ...
 
 

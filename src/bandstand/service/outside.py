@@ -164,9 +164,7 @@ def id_of(handle: object) -> ActorId:
     Raises:
         InvalidArgument: it is no handle.
     """
-    known = checked(handle)
-    known._bs_refresh()
-    return known._bs_actor
+    return checked(handle).__actor_id__()
 
 
 def loop_of(handle: object) -> Loop:

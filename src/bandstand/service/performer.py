@@ -155,6 +155,10 @@ class Performer:
                 f"this {type(self).__qualname__} is not running as an actor: it has a handle from on_start() on"
             ) from None
 
+    def __actor_id__(self) -> ActorId:
+        """The id of the actor, for what takes any kind of actor: `Scope.adopt` for one."""
+        return outside.id_of(self._bs_handle())
+
     def stop(self, *, drain: bool = False) -> None:
         """End with reason `NORMAL`: inside, when the present handler has ended; on a handle, from any thread, at once.
 

@@ -22,6 +22,7 @@ from contextvars import Context as ContextVars
 from typing import TYPE_CHECKING, Any
 
 from bandstand.core import ActorId, ActorStatus, ChildExit, ChildStart, Context, ExitReason, Lane
+from bandstand.core.lifelines import is_answered_for
 from bandstand.core.lowlevel import (
     NOT_YET,
     checked_cap,
@@ -284,13 +285,12 @@ class Engine(Judge):
         """Everybody has ended: so do we."""
         self._stage = CLOSED
         if self._outcome is not None and self._is_alone() and not self._is_in_init:
-            # There is nobody above to turn to.
             fail_loop(self._loop, self._outcome)
         end_actor(self._loop, self.actor, self._outcome)
 
     def _is_alone(self) -> bool:
-        """Whether nobody would hear of a bad end: neither somebody above, nor whoever asked for a start that failed."""
-        if self._is_told:
+        """Whether nobody would hear of a bad end: nobody above, nor who asked for a start that failed, nor who answers for us."""
+        if self._is_told or is_answered_for(self._loop, self.actor):
             return False
         if self._parent is None:
             return True

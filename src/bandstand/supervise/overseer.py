@@ -57,6 +57,10 @@ class Overseer(Engine):
         """The loop it lives on."""
         return self._loop
 
+    def __actor_id__(self) -> ActorId:
+        """Its own id, for what takes any kind of actor: `Scope.adopt` for one."""
+        return self.actor
+
     def locate(self, path: Sequence[str]) -> tuple[ActorId, ChildSpec[Any]] | None:
         """The present incarnation of a child and its spec, found by the names on the way to it, through other supervisors.
 

@@ -147,7 +147,7 @@ class Parked:
             self.state = EXPIRED
             return None
         host = get_running_loop()
-        future = Future(loop=host)
+        future: Future[None] = Future(loop=host)
         self.host = host
         self.future = future
         self.thread = PyThread_get_thread_ident()

@@ -71,6 +71,11 @@ class Handle:
         """Whether somebody accepts messages behind it; looks for another incarnation if the one known does not."""
         return self._bs_actor.is_alive or (self._bs_renew() and self._bs_actor.is_alive)
 
+    def __actor_id__(self) -> ActorId:
+        """The id of the actor behind it: of its present incarnation, if it is a supervisor's child. From any thread."""
+        self._bs_refresh()
+        return self._bs_actor
+
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
