@@ -95,12 +95,8 @@ async def consumed(capacity: int, size: int) -> Outcome:
     return Outcome(total=elapsed, operations=size, sent=size, handled=handled)
 
 
-async def tried(size: int) -> Outcome:
+def tried(send: Callable[[int], object], receive: Callable[[], int | None], size: int) -> Outcome:
     """Both sides in one plain function, without waiting for anything."""
-    from bandstand.scope import UNBOUNDED, Channel
-
-    ours = Channel[int](UNBOUNDED)
-    send, receive = ours.try_send, ours.try_receive
     handled = 0
     start = stopwatch.start()
     for _ in repeat(None, size):
@@ -110,16 +106,16 @@ async def tried(size: int) -> Outcome:
     return Outcome(total=stopwatch.since(start), operations=size, sent=size, handled=handled)
 
 
+async def tried_channel(size: int) -> Outcome:
+    from bandstand.scope import UNBOUNDED, Channel
+
+    ours = Channel[int](UNBOUNDED)
+    return tried(ours.try_send, ours.try_receive, size)
+
+
 async def tried_queue(size: int) -> Outcome:
     theirs: asyncio.Queue[int] = asyncio.Queue()
-    put, get = theirs.put_nowait, theirs.get_nowait
-    handled = 0
-    start = stopwatch.start()
-    for _ in repeat(None, size):
-        put(1)
-        if get() == 1:
-            handled += 1
-    return Outcome(total=stopwatch.since(start), operations=size, sent=size, handled=handled)
+    return tried(theirs.put_nowait, theirs.get_nowait, size)
 
 
 def on(host: str, body: Callable[[int], Coroutine[Any, Any, Outcome]]) -> Measure:
@@ -165,7 +161,7 @@ CASES = (
         title="elements without waiting",
         what="try_send and try_receive in one function",
         size=Size(full=500_000, slow=100_000, quick=300),
-        measures={"channel": on("uvloop", tried), "queue": on("uvloop", tried_queue)},
+        measures={"channel": on("uvloop", tried_channel), "queue": on("uvloop", tried_queue)},
         target=at_rate(Queue=2.0),
     ),
     Case(
