@@ -415,6 +415,11 @@ class World(RuleBasedStateMachine):
 
     def is_own(self, question: Question) -> bool:
         """Whether an error is that of the ask itself, and not one that a relay has passed on."""
+        if isinstance(question.end, AskTimeout):
+            # Made anew each time it is raised: it is known by its words.
+            return question.end.method == f"Player.{question.kind}()" and question.end.target.startswith(
+                repr(question.target)
+            )
         asked = [inner for inner in self.questions if inner.end is question.end]
         return asked[-1] is question
 
