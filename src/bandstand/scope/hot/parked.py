@@ -297,7 +297,9 @@ class Parked:
         return InvalidArgument(f"{self!r} can be waited for once: make another one")
 
     def __bool__(self) -> bool:
-        # Not NoReturn, which it is: a checker would check nothing that comes after.
+        if self.state != FRESH:
+            # Somebody has awaited it. asyncio asks this of what a task runs, to show the task.
+            return True
         raise TypeError(f"{self!r} has not happened yet, and would always be true: await it")
 
     def __reduce__(self) -> NoReturn:
