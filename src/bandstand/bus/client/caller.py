@@ -204,5 +204,5 @@ def _raw(data: object) -> Raw:
         raise InvalidArgument(
             f"the data is no JSON: {problem}; pass NAME=TEXT, as key=greeting, or all of the data as one JSON"
         ) from None
-    except (TypeError, ValueError, NotImplementedError) as error:
+    except (TypeError, ValueError, NotImplementedError) as error:  # the last is how msgspec's hooks say no
         raise InvalidArgument(f"the data cannot be written as JSON: {error}") from None

@@ -62,6 +62,7 @@ def read_model(kind: type, value: object) -> object:
     if kind is object:
         return value
     if not is_model(kind):
+        # How a hook of msgspec says that it does not know a class either.
         raise NotImplementedError(f"{kind.__name__} is no class that msgspec or pydantic can read")
     line = msgspec.json.encode(value)
     try:
@@ -82,6 +83,7 @@ def write_model(value: object) -> object:
         NotImplementedError: it is no model.
     """
     if not is_model(type(value)):
+        # As above.
         raise NotImplementedError(f"{type(value).__name__} is nothing that msgspec or pydantic can write")
     return msgspec.Raw(cast("Model", value).model_dump_json(by_alias=True).encode())
 
