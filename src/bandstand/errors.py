@@ -41,7 +41,12 @@
     ├── ChannelClosed         -126   the channel is closed: it accepts nothing, and has nothing left
     ├── ChannelTimeout        -127   (also a TimeoutError) nobody came to the other side of a channel in time
     ├── Cancelled             -128   a cancel token has ended the wait; says why
-    └── ScopeClosed           -129   the scope is over, and takes nothing in any more
+    ├── ScopeClosed           -129   the scope is over, and takes nothing in any more
+    ├── PodGone               -130   (also a NoSuchActor) the pod has ended for good
+    ├── PodDown               -131   (also a NoSuchActor) the pod is being started, and the handle does not wait
+    ├── PodTimeout            -132   (also a TimeoutError) the pod was not back in time
+    ├── PodFailed             -133   a pod has failed for good, and its troupe with it; says which, whose fault and why
+    └── RemoteError           -134   an exception from another process that cannot be rebuilt here; says what it was
 
 Numbers down to -99 are the specification's; our own begin at -100. An error says in a sentence what happened, where,
 and what to do. Errors survive pickling: they hold numbers and names, never live objects.
@@ -84,7 +89,12 @@ __all__ = (
     "NoSuchActor",
     "NoSuchChild",
     "OutboundFault",
+    "PodDown",
+    "PodFailed",
+    "PodGone",
+    "PodTimeout",
     "Refused",
+    "RemoteError",
     "RequestFailed",
     "ScopeClosed",
     "StartFailed",
@@ -480,3 +490,52 @@ class ScopeClosed(BandstandError):
     """The scope is over, or was never entered: it takes nothing in."""
 
     code = -129
+
+
+class PodGone(NoSuchActor):
+    """The pod has ended for good, or its troupe has: nobody will come back behind this handle."""
+
+    code = -130
+
+
+class PodDown(NoSuchActor):
+    """The pod is down at this moment, and the handle was told not to wait for it, or as much waits for it as may."""
+
+    code = -131
+
+
+class PodTimeout(BandstandError, TimeoutError):
+    """The pod was not back in time. The message was not sent."""
+
+    code = -132
+
+
+class PodFailed(BandstandError):
+    """A pod has failed for good, and its troupe has ended with it. `__cause__` is why, if there was an exception."""
+
+    code = -133
+
+    pod: str = ""
+    """Which."""
+    actor: str = ""
+    """Whose failure it was; empty if it was nobody's in particular."""
+    reason: str = ""
+    """Why, in a sentence."""
+
+    @classmethod
+    def of(cls, pod: str, actor: str, reason: str, cause: BaseException | None = None) -> "PodFailed":
+        """Build the error for one pod."""
+        whose = f", whose actor {actor!r} failed" if actor else ""
+        error = cls(f"pod {pod!r}{whose}: {reason}")
+        error.pod, error.actor, error.reason = pod, actor, reason
+        error.__cause__ = cause
+        return error
+
+
+class RemoteError(BandstandError):
+    """An exception of another process, which cannot be rebuilt in this one: it says what it was, and where."""
+
+    code = -134
+
+    kind: str = ""
+    """The name of its class, with its module."""

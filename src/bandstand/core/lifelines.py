@@ -1,4 +1,4 @@
-"""For those who build lifetimes on the loop: which loop rides here, whose turn it is, an actor's end, an element's coming.
+"""For those who build lifetimes on the loop: which loop rides here, whose turn it is, an actor's end, what was passed on.
 
 A door of its own, like `lowlevel`, and as little for programs that only use actors. All of it belongs on the loop's own thread.
 """
@@ -25,12 +25,15 @@ __all__ = (
     "answer_for",
     "current_actor",
     "current_loops",
+    "free_slots",
+    "hold_slot",
     "is_answered_for",
     "is_current",
     "mourn",
     "owns",
     "prod",
     "set_budget",
+    "set_park",
 )
 
 
@@ -78,3 +81,21 @@ def current_actor(loop: Loop) -> ActorId | None:
 def is_current(loop: Loop, actor: ActorId) -> bool:
     """Whether the caller is the actor itself, in its turn. Loop thread only."""
     return loop._is_current(actor)  # noqa: SLF001
+
+
+def hold_slot(loop: Loop, actor: ActorId, lane: int) -> None:
+    """Count a message that an actor has passed on as if it were still in its mailbox, until `free_slots`.
+
+    So whoever sends to it meets a full lane when that many are under way. Nothing if it has ended.
+    """
+    loop._hold_slot(actor, lane)  # noqa: SLF001
+
+
+def free_slots(loop: Loop, actor: ActorId, lane: int, count: int) -> None:
+    """Count so many of those no more. Those who wait for room get it; an actor that only waited for this to end, ends."""
+    loop._free_slots(actor, lane, count)  # noqa: SLF001
+
+
+def set_park(loop: Loop, park: Callable[[], object] | None) -> None:
+    """Have a function called after each round that the host gives the loop; None for nothing. What it raises ends the loop."""
+    loop._on_park = park  # noqa: SLF001

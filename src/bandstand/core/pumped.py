@@ -57,6 +57,7 @@ class Pumped(Desk):
         self._watchdog: Watchdog | None = None
         self._past_wakeups = 0
         self._until_idle = False
+        self._on_park: Callable[[], object] | None = None  # called after each round
         # Driven tick by tick: then time, too, is moved by hand only.
         self._is_by_hand = False
         self._is_destroyed = False
@@ -146,6 +147,8 @@ class Pumped(Desk):
 
     def _tick_and_gossip(self) -> None:
         self._tick()
+        if self._on_park is not None:
+            self._on_park()
         self._gossip.speak(self._dead - self._dead_system, self._dropped)
 
     def _pump(self) -> None:

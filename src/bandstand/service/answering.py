@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bandstand.service.hot.asks import Asked
     from bandstand.service.hot.method import Method
 
-__all__ = ("answering", "finishing", "refuse_result")
+__all__ = ("acknowledging", "answering", "finishing", "refuse_result")
 
 
 async def answering(
@@ -41,11 +41,20 @@ async def answering(
         asked.answer(result)
 
 
-async def finishing(method: Method, instance: object, data: object) -> None:
-    """Perform an async handler that answers nobody."""
+async def finishing(method: Method, instance: object, data: object, told: Any) -> None:
+    """Perform an async handler that answers nobody; `told` is who wants to know that it was, or 0."""
     result = await method.call(instance, data)
     if result is not None:
         refuse_result(method, result)
+    if told != 0:
+        told.answer(None)
+
+
+async def acknowledging(work: Coroutine[Any, Any, Any], told: Any) -> Any:
+    """Perform a coroutine that a one-way handler has returned, and tell whoever wants to know."""
+    verdict = await work
+    told.answer(None)
+    return verdict
 
 
 def refuse_result(method: Method, result: object) -> NoReturn:

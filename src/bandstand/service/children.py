@@ -12,11 +12,15 @@ from bandstand.core import ActorId, Behavior
 from bandstand.errors import InvalidArgument
 from bandstand.service.checks import checked_kind, checked_loop
 from bandstand.service.hot.stage import perform
+from bandstand.service.numbers import REFUSED
 from bandstand.service.spawning import ChildInit, kind_of
 from bandstand.supervise import Backoff, ChildMode, ChildSpec, Mailbox, Overseer, Shutdown
 
 if TYPE_CHECKING:
     from bandstand.service.actor import Actor
+    from bandstand.service.hot.asks import Asked
+    from bandstand.service.hot.handle import Handle
+    from bandstand.service.hot.method import Method
     from bandstand.service.interface import Implements
     from bandstand.service.performer import Performer
 
@@ -100,6 +104,17 @@ class Seat:
     def describe(self) -> str:
         """Why there is none."""
         return f"child {'/'.join(self._path)!r} of supervisor {self._root.name!r} is down, or just being started again"
+
+    is_patient = False
+
+    def hold(
+        self, _handle: Handle, _method: Method, _data: object, _asked: Asked | None, _may_wait: bool, /
+    ) -> int:
+        """A supervisor's child is not waited for."""
+        return REFUSED
+
+    def passport(self) -> None:
+        """It is a place in this process alone."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Seat):

@@ -121,6 +121,7 @@ def _schema(cls: type, ports: dict[str, Port], plain: Mapping[str, Any]) -> Sche
         "__qualname__": f"{cls.__qualname__}.Handle",
         "__doc__": f"A handle of {cls.__qualname__}.",
         "_bs_messages": messages,
+        "_bs_ports": ports,
         # What can be used, and not what is only explained.
         "__dir__": _names_of(sorted({*ports, *HANDLES_OWN})),
         "_bs_kind": cls.__name__,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ("NOTES", "RESERVED", "TOOLS", "facade", "refuse_hook")
 
 # Names that no message may have: they are the actor's own, or every handle's.
-HOOKS = frozenset({"on_signal", "on_start", "on_stop"})
+HOOKS = frozenset({"on_park", "on_signal", "on_start", "on_stop"})
 TOOLS = frozenset(
     {"after", "background", "ended", "every", "every_after", "kill", "me", "options", "spawn", "stop"}
 )

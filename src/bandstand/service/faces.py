@@ -136,7 +136,7 @@ class Ask(Generic[P, R]):
         data = self._port.binder(None, *args, **kwargs)
         if is_afar(self._handle):
             return cast("Reply[R]", self._ask_afar(data))
-        return ask(self._handle, self._port.method, data, self._ms)
+        return cast("Reply[R]", ask(self._handle, self._port.method, data, self._ms))
 
     def _ask_afar(self, data: object) -> Reply[Any]:
         """The same from another thread, of arguments that are bound."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from bandstand.core.lowlevel import call_afar, call_after
 from bandstand.errors import LoopBusy
-from bandstand.service.hot.port import is_afar, packed, post_afar
+from bandstand.service.hot.port import is_afar, post_afar
 from bandstand.service.receipts import FarLanding, FarReceipt
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ __all__ = (
     "FarReply",
     "ask",
     "block",
+    "is_in_event_loop",
     "land",
     "refuse_loop_thread",
     "refuse_plain_thread",
@@ -113,6 +114,11 @@ def _release(mine: asyncio.Future[None]) -> None:
         mine.set_result(None)
 
 
+def is_in_event_loop() -> bool:
+    """Whether this thread runs an event loop."""
+    return asyncio._get_running_loop() is not None
+
+
 def refuse_plain_thread(name: str) -> None:
     """Refuse to give something to be awaited where nothing can be.
 
@@ -156,7 +162,7 @@ def submit(handle: Handle, method: Method, data: object, ms: int) -> Future[Any]
 def block(handle: Handle, method: Method, data: object, ms: int) -> Any:
     """Ask from a plain thread, and wait there."""
     refuse_loop_thread(handle, method.name)
-    receipt = _send(handle, method, data)
+    receipt = _send(handle, method, data, may_wait=True)
     try:
         return receipt.future.result(None if ms < 0 else ms / 1000)
     except TimeoutError:
@@ -176,12 +182,12 @@ def land(handle: Handle, method: Method, data: object) -> FarReply:
     return FarReply(landing, -1)
 
 
-def _send(handle: Handle, method: Method, data: object) -> FarReceipt:
+def _send(handle: Handle, method: Method, data: object, *, may_wait: bool = False) -> FarReceipt:
     receipt = FarReceipt(handle, method)
     # Counted before it is sent: the answer may be there before we are back.
     handle._bs_asks.count_afar("asked")
     try:
-        post_afar(handle, method, packed(handle, method, data), receipt)
+        post_afar(handle, method, data, receipt, may_wait)
     except BaseException:  # whatever it is, it was not asked
         handle._bs_asks.count_afar("asked", -1)
         raise

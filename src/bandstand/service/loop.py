@@ -13,6 +13,7 @@ from bandstand.core import ActorId, Behavior, Clock, Lane, LoopConfig, Overflow
 from bandstand.core.lowlevel import check_open
 from bandstand.service.checks import check_instance, checked_kind, refuse_factory
 from bandstand.service.hot.asks import Asks
+from bandstand.service.hot.porter import Porter
 from bandstand.service.hot.stage import Parcel, perform
 from bandstand.service.porter import Tracer, make_porter
 from bandstand.service.spawning import UNSET_MS, Options, Spawner, attach, start_in_steps
@@ -20,6 +21,7 @@ from bandstand.service.spawning import UNSET_MS, Options, Spawner, attach, start
 if TYPE_CHECKING:
     from bandstand.service.actor import Actor
     from bandstand.service.hot.handle import Handle
+    from bandstand.service.hot.method import Method
     from bandstand.service.interface import Implements
 
 __all__ = ("AskStatistics", "Loop")
@@ -66,6 +68,10 @@ def _show(
     hook: Callable[..., None], target: ActorId, lane: Lane, data: object, tag: object, sender: object
 ) -> None:
     hook(target, lane, data.data if isinstance(data, Parcel) else data, tag, sender)
+
+
+def _nothing_along(_context: object, _carried: object) -> None:
+    """What travels along where a loop has its own way to pack."""
 
 
 class Loop(core.Loop):
@@ -193,6 +199,9 @@ class Loop(core.Loop):
 
     def _set_porter(self) -> None:
         self._porter = make_porter(self._home_context, self._tracer, carries=self._carries)
+
+    def _set_packing(self, pack: Callable[[Handle, Method, object], object]) -> None:
+        self._porter = Porter(self._home_context, False, None, _nothing_along, pack)  # noqa: FBT003  # by position in C
 
     def _mention_unhandled(self, handle: Handle, data: object) -> None:
         """Say that a message was sent past a handle: the first time, and then each time their number has doubled."""

@@ -15,3 +15,8 @@ FAILED: Final[int] = 2
 CANCELLED: Final[int] = 3
 EXPIRED: Final[int] = 4
 LOST: Final[int] = 5
+
+# What a place says of a message while nobody is there: refused, kept for whoever comes, or somebody has come: try again.
+REFUSED: Final[int] = 0
+HELD: Final[int] = 1
+RETRY: Final[int] = 2

@@ -78,7 +78,7 @@ class Performer:
                 raise BadDeclaration(
                     f"{cls.__qualname__}.{taken[0]} is a name that every actor has for its own: choose another"
                 )
-        if ask_ms is not UNSET_MS:
+        if ask_ms != UNSET_MS:
             cls._bs_ask_ms = checked_ask_ms(f"class {cls.__qualname__}: ask_ms", ask_ms)
         cls._bs_declare()
 
@@ -94,7 +94,7 @@ class Performer:
             getattr(cls, hook) is not getattr(Performer, hook)
             for hook in ("on_start", "on_stop", "on_signal")
         ]
-        for hook, takes in (("on_start", 0), ("on_stop", 2), ("on_signal", 1)):
+        for hook, takes in (("on_start", 0), ("on_stop", 2), ("on_signal", 1), ("on_park", 0)):
             refuse_hook(cls, hook, takes)
         ports = (*schema.ports.values(), *schema.messages.values())
         # Made as all objects are, without hooks, and without coroutines that need a context to start from: then there is
@@ -118,6 +118,9 @@ class Performer:
 
         It accepts nothing any more. What this raises is logged, and changes nothing.
         """
+
+    def on_park(self) -> None:
+        """Called in a pod after each round in which its actors have handled what there was, before it waits for more."""
 
     def on_signal(self, signal: Signal, /) -> Any:
         """Called with what the system tells the actor, before all messages of users; may be `async def`.

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Generic, TypeVar, final
+from typing import TYPE_CHECKING, Generic, TypeVar, cast, final
 
 from bandstand.errors import UnknownMessage
 from bandstand.service import far
@@ -102,7 +102,7 @@ class MessageAsk:
         method, ms = self._known(message, within)
         if is_afar(self._handle):
             return far.ask(self._handle, method, message, ms)
-        return ask(self._handle, method, message, ms)
+        return cast("Reply[R]", ask(self._handle, method, message, ms))
 
     def blocking(self, message: Request[R], /, *, within: float | None = UNSET_MS) -> R:
         """Ask from a plain thread, and wait there."""
@@ -121,4 +121,4 @@ class MessageAsk:
             raise UnknownMessage(
                 f"{type(message).__qualname__} is no Request, so nobody answers it: use handle.tell(...), or derive it from Request"
             )
-        return method, self._handle._bs_ask_ms if within is UNSET_MS else checked_ask_ms("within", within)
+        return method, self._handle._bs_ask_ms if within == UNSET_MS else checked_ask_ms("within", within)

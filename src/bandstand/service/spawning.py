@@ -44,7 +44,7 @@ A = TypeVar("A", bound="Actor")
 I = TypeVar("I")  # noqa: E741  # I for interface
 P = ParamSpec("P")
 
-# Where None means no deadline at all, this very object means that nothing was said.
+# Where None means no deadline at all, this means that nothing was said. Compared by value: a spec may come from another process.
 UNSET_MS = float("-inf")
 
 
@@ -73,7 +73,7 @@ class Options:
         self.cap = checked_cap(loop, mailbox_cap)
         self.overflow = overflow
         # None is the class's own.
-        self.ask_ms = None if ask_ms is UNSET_MS else checked_ask_ms("ask_ms", ask_ms)
+        self.ask_ms = None if ask_ms == UNSET_MS else checked_ask_ms("ask_ms", ask_ms)
         self.supervisor = _supervisor(loop, supervisor)
         # The actor that spawns a child of its own.
         self.parent = parent

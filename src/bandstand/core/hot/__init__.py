@@ -13,6 +13,7 @@ from bandstand.mode import announce
 MODULES = (
     "arrivals",
     "births",
+    "calls",
     "cell",
     "desk",
     "ids",

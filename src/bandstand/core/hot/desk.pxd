@@ -2,7 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t
 from bandstand.core.hot.cell cimport Cell
 from bandstand.core.hot.ids cimport ActorId
-from bandstand.core.hot.births cimport Births
+from bandstand.core.hot.calls cimport Calls
 from bandstand.core.hot.receipt cimport Receipt
 from bandstand.core.hot.wheel cimport Timer
 
@@ -23,7 +23,7 @@ cdef object IO
 cdef object ELEMENT
 cdef object OK_VERDICT
 
-cdef class Desk(Births):
+cdef class Desk(Calls):
     cdef readonly object _home_context
     cdef public bint _may_inline
     cdef public object _stepper

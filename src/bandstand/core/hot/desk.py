@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from bandstand.core.hot.births import Births
+from bandstand.core.hot.calls import Calls
 from bandstand.core.hot.kernel import FINAL
 from bandstand.core.numbers import (
     FAIL_REASON,
@@ -46,7 +46,7 @@ Count: TypeAlias = int
 Nanoseconds: TypeAlias = int
 
 
-class Desk(Births):
+class Desk(Calls):
     """The kernel, for those who drive it."""
 
     __slots__ = ("_home_context", "_inline_left", "_inline_since", "_is_inline", "_may_inline", "_stepper")

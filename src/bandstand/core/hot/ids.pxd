@@ -10,6 +10,6 @@ cdef class ActorId:
     cdef uint64_t number
     # A Cell, or None once the actor has ended. An object here because cells know ids, and cimports must not go in circles.
     cdef object cell
-    cdef object home
+    cdef readonly object home
     cdef int fate
     cdef int reason

@@ -6,6 +6,7 @@ from bandstand.core.hot.receipt cimport Receipt
 
 cdef class Asked(Receipt):
     cdef public ActorId actor
+    cdef public object relay
     cpdef object answer(self, object value)
     cpdef object fail(self, object error)
     cpdef bint is_withdrawn(self) except -1

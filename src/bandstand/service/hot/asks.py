@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from _thread import allocate_lock
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from bandstand.core.hot.cell import Cell
@@ -17,13 +18,15 @@ Count: TypeAlias = int
 class Asked(Receipt):
     """What dispatch needs of whatever waits for an answer: on this thread or on another one.
 
-    `actor` is who was asked; when dispatch comes to it, the incarnation that is at it.
+    `actor` is who was asked; when dispatch comes to it, the incarnation that is at it. Where that one only passes the message on,
+    `relay` is what it wants called when the asker takes the ask back.
     """
 
-    __slots__ = ("actor",)
+    __slots__ = ("actor", "relay")
 
     def __init__(self, actor: ActorId) -> None:
         self.actor = actor
+        self.relay: Callable[[], object] | None = None
 
     def answer(self, value: object) -> None:
         """The handler has answered."""

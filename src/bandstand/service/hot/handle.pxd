@@ -1,3 +1,4 @@
+cimport cython
 from bandstand.core.hot.desk cimport Desk
 from bandstand.core.hot.ids cimport ActorId
 
@@ -10,6 +11,7 @@ cdef class Handle:
     cdef readonly Py_ssize_t _bs_ask_ms
     cdef readonly object _bs_place
 
+    @cython.locals(actor=ActorId)
     cpdef bint _bs_renew(self) except -1
     cpdef bint _bs_refresh(self) except -1
     cpdef object _bs_key(self)

@@ -10,13 +10,14 @@ while nothing ended, it never looks.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from bandstand.core.hot.desk import Desk
 from bandstand.core.hot.ids import ActorId
 
 if TYPE_CHECKING:
-    from bandstand.service.hot.asks import Asks
+    from bandstand.service.hot.asks import Asked, Asks
+    from bandstand.service.hot.method import Method
 
 Milliseconds: TypeAlias = int
 
@@ -30,6 +31,31 @@ class Place(Protocol):
 
     def describe(self) -> str:
         """How to speak of it, and why nobody is there."""
+        ...
+
+    @property
+    def is_patient(self) -> bool:
+        """Whether messages may wait there for somebody to come: then `hold` is asked."""
+        ...
+
+    def hold(
+        self, handle: Handle, method: Method, data: object, asked: Asked | None, may_wait: bool, /
+    ) -> int:
+        """Nobody is there to take a message. From any thread.
+
+        REFUSED; HELD, if it is kept for whoever comes; or RETRY, if this has waited, and somebody has come.
+
+        Args:
+            handle: by which it was sent.
+            method: what it is.
+            data: its arguments, as they were bound.
+            asked: who waits for an answer, on whatever thread; None for nobody.
+            may_wait: whether the caller may be blocked.
+        """
+        ...
+
+    def passport(self) -> tuple[Any, ...] | None:
+        """How a handle of this place is found in another process, as `pickle` wants it; None if it cannot be."""
         ...
 
 
@@ -61,10 +87,15 @@ class Handle:
         place = self._bs_place
         if place is None:
             return False
-        actor = place.find()
+        actor: ActorId | None = place.find()
         if actor is None or actor is self._bs_actor:
             return False
+        # One store: whoever reads it on another thread meanwhile finds the loop by the actor. The rest is for people.
         self._bs_actor = actor
+        home: Any = actor.home
+        if home is not self._bs_loop:
+            self._bs_loop = home
+            self._bs_asks = home._asks
         return True
 
     def _bs_refresh(self) -> bool:
@@ -88,8 +119,11 @@ class Handle:
         """What makes it the handle it is: its place, or, without one, its actor."""
         return self._bs_actor if self._bs_place is None else self._bs_place
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(f"{self!r} belongs to its loop and cannot be pickled or copied")
+    def __reduce__(self) -> tuple[Any, ...]:
+        passport = None if self._bs_place is None else self._bs_place.passport()
+        if passport is None:
+            raise TypeError(f"{self!r} belongs to its loop and cannot be pickled or copied")
+        return passport
 
     def __repr__(self) -> str:
         name = "" if self._bs_name is None else f" {self._bs_name!r}"

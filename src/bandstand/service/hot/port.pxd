@@ -18,6 +18,11 @@ cdef int AFAR
 cdef int AWAY
 cdef int FULL
 cdef int PENDING
+cdef int HELD
+cdef int RETRY
+cdef object ZERO
+cdef bint MAY_WAIT
+cdef bint AT_ONCE
 
 # Python calls what has these two flags with the object in front and without making a tuple; the flags and the offset of the
 # pointer are the type's, and are set once, with the first port.
@@ -40,17 +45,24 @@ cdef extern from *:
 cdef object refusal(Handle handle)
 @cython.locals(kernel=Desk, porter=Porter)
 cpdef object packed(Handle handle, Method method, object data)
-@cython.locals(actor=ActorId, kernel=Desk, fate=int)
-cdef int post(Handle handle, Method method, object data, object sender) except -1
+cdef int post(Desk kernel, ActorId actor, Method method, object data, object sender) except -1
+@cython.locals(kernel=Desk, fate=int)
+cpdef int post_at(ActorId actor, Method method, object data, object sender) except -1
+@cython.locals(kernel=Desk, cell=Cell, fate=int)
+cpdef int land_at(ActorId actor, Method method, object data, Asked asked) except -1
+cdef int wait_at(Desk kernel, Cell cell, Method method, object data, Asked asked) except -1
+cdef int known(Desk kernel, ActorId actor, Method method, object data, object sender) except -1
 @cython.locals(actor=ActorId, kernel=Desk, cell=Cell)
-cdef object refuse(Handle handle, Method method, object data, object sender, int fate)
-@cython.locals(actor=ActorId, kernel=Desk)
-cpdef object post_afar(Handle handle, Method method, object data, object sender)
-@cython.locals(fate=int)
+cdef object refuse(Handle handle, Method method, object data, object message, object sender, int fate, bint may_wait)
+@cython.locals(actor=ActorId, kernel=Desk, tries=int, answer=int)
+cpdef object post_afar(Handle handle, Method method, object data, object sender, bint may_wait)
 cpdef object tell(Handle handle, Method method, object data)
+@cython.locals(actor=ActorId, kernel=Desk, porter=Porter, fate=int)
+cdef object send(Handle handle, Method method, object data, bint may_wait)
 cpdef bint try_tell(Handle handle, Method method, object data) except -1
-@cython.locals(kernel=Desk, reply=Reply, fate=int)
-cpdef Reply ask(Handle handle, Method method, object data, Py_ssize_t ms)
+@cython.locals(actor=ActorId, kernel=Desk, porter=Porter, reply=Reply, fate=int)
+cpdef object ask(Handle handle, Method method, object data, Py_ssize_t ms)
+cdef object ask_afar(Handle handle, Method method, object data, Py_ssize_t ms)
 @cython.locals(kernel=Desk)
 cpdef bint is_afar(Handle handle) except -1
 @cython.locals(kernel=Desk, landing=Landing)

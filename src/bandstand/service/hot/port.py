@@ -18,13 +18,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bandstand.core.numbers import ACCEPTED, AFAR, AWAY, FULL
-from bandstand.errors import BandstandError, LoopClosed, NoSuchActor
+from bandstand.errors import BandstandError, LoopClosed, MailboxFull, NoSuchActor
 from bandstand.service.hot.asks import Asked
 from bandstand.service.hot.handle import Handle
 from bandstand.service.hot.method import Method
 from bandstand.service.hot.reply import Reply
 from bandstand.service.hot.waits import Landing
-from bandstand.service.numbers import PENDING
+from bandstand.service.numbers import HELD, PENDING, RETRY
 
 try:
     import cython
@@ -33,18 +33,28 @@ except ModuleNotFoundError:  # interpreted, where Cython is not installed
 
 if TYPE_CHECKING:
     from bandstand.core.hot.cell import Cell
+    from bandstand.core.hot.desk import Desk
+    from bandstand.core.hot.ids import ActorId
     from bandstand.core.hot.wheel import Timer
 
 Fate: TypeAlias = int
 Milliseconds: TypeAlias = int
 
+ZERO = 0
+# Whether whoever sends may be blocked until somebody is there.
+MAY_WAIT = True
+AT_ONCE = False
+
 
 def refusal(handle: Handle) -> BandstandError:
     """Why nobody takes a message."""
+    place = handle._bs_place
+    if place is not None and place.is_patient:
+        return NoSuchActor(f"nobody is there to take a message: {place.describe()}")
     if handle._bs_loop._closed:
         return LoopClosed("the loop is closed: it was asked to stop, or was destroyed")
-    if handle._bs_place is not None:
-        return NoSuchActor(f"nobody is there to take a message: {handle._bs_place.describe()}")
+    if place is not None:
+        return NoSuchActor(f"nobody is there to take a message: {place.describe()}")
     return NoSuchActor(f"{handle!r} has ended: its actor accepts nothing any more")
 
 
@@ -55,67 +65,166 @@ def packed(handle: Handle, method: Method, data: object) -> object:
     return data if porter is None else porter.pack(handle, method, data)
 
 
-def post(handle: Handle, method: Method, data: object, sender: object) -> Fate:
-    """Post a message: ACCEPTED, FULL, AWAY or AFAR, with nothing done but for ACCEPTED."""
-    actor = handle._bs_actor
-    kernel = handle._bs_loop
-    fate = kernel._post_known(actor, method.lane, data, method, sender)
-    if fate == AWAY and handle._bs_renew():
-        fate = kernel._post_known(handle._bs_actor, method.lane, data, method, sender)
-    return fate
+def post(kernel: Desk, actor: ActorId, method: Method, data: object, sender: object) -> Fate:
+    """Post a message that is packed: ACCEPTED, FULL, AWAY or AFAR, with nothing done but for ACCEPTED."""
+    if (
+        kernel._direct
+        and not method.is_async
+        and kernel._call_directly(actor, method.lane, data, method, sender)
+    ):
+        return ACCEPTED
+    return kernel._post_known(actor, method.lane, data, method, sender)
 
 
-def refuse(handle: Handle, method: Method, data: object, sender: object, fate: Fate) -> None:
-    """A message was not accepted at once: send it from afar, let its mailbox give something up for it, or say why not."""
+def post_at(actor: ActorId, method: Method, data: object, sender: object) -> Fate:
+    """Post a message to an actor that is known, from whatever thread, never by a direct call.
+
+    ACCEPTED, FULL or AWAY; `sender` is an `Asked`, or 0.
+    """
+    kernel: Any = actor.home
+    fate = known(kernel, actor, method, data, sender)
+    if fate != AFAR:
+        return fate
+    try:
+        kernel._post_afar(actor, method.lane, data, method, sender)
+    except MailboxFull:
+        return FULL
+    except BandstandError:
+        return AWAY
+    return ACCEPTED
+
+
+def known(kernel: Desk, actor: ActorId, method: Method, data: object, sender: object) -> Fate:
+    """The kernel's own way to post, for a kernel whose type is known."""
+    return kernel._post_known(actor, method.lane, data, method, sender)
+
+
+def land_at(actor: ActorId, method: Method, data: object, asked: Asked) -> Fate:
+    """Post a message to an actor that is known, on its own thread, and never by a direct call; if its lane is full, have it wait there.
+
+    ACCEPTED; FULL, if it waits for room, in its order; or AWAY. Where the mailbox has another policy for a full lane, that decides,
+    and `asked` is told.
+    """
+    kernel: Any = actor.home
+    fate = known(kernel, actor, method, data, asked)
+    cell: Cell | None = actor.cell
+    if fate != FULL or cell is None:
+        return fate
+    if cell.closing:
+        return AWAY
+    return wait_at(kernel, cell, method, data, asked)
+
+
+def wait_at(kernel: Desk, cell: Cell, method: Method, data: object, asked: Asked) -> Fate:
+    """The same for a full lane, of a kernel and a cell whose types are known."""
+    if cell.overflow is not None:
+        return kernel._enqueue(cell, method.lane, data, method, asked)
+    kernel._wait_for_room(cell, method.lane, data, method, asked, asked)
+    return FULL
+
+
+def refuse(
+    handle: Handle, method: Method, data: object, message: object, sender: object, fate: Fate, may_wait: bool
+) -> None:
+    """A message was not accepted at once: send it from afar, let its mailbox give something up for it, or say why not.
+
+    `data` are its arguments, `message` is what was made of them.
+    """
     actor = handle._bs_actor
     kernel = handle._bs_loop
-    if fate == AFAR:
-        post_afar(handle, method, data, sender)
-    elif fate == FULL:
+    if fate == FULL and actor.home is kernel:
         cell = actor.cell
         assert cell is not None
-        if kernel._enqueue(cell, method.lane, data, method, sender) != ACCEPTED:
+        if kernel._enqueue(cell, method.lane, message, method, sender) != ACCEPTED:
             raise kernel._full(cell, method.lane)
-    else:
+    elif fate == AWAY and (handle._bs_place is None or not handle._bs_place.is_patient):
         kernel._refused += 1
         raise refusal(handle)
+    else:
+        post_afar(handle, method, data, sender, may_wait)
 
 
-def post_afar(handle: Handle, method: Method, data: object, sender: object) -> None:
-    """Send a message from another thread than the loop's own, or raise."""
-    actor = handle._bs_actor
-    if actor.cell is None and handle._bs_renew():
+def post_afar(handle: Handle, method: Method, data: object, sender: object, may_wait: bool) -> None:
+    """Send a message from whatever thread, to whoever is there, now or later, or raise. `sender` is good on any thread.
+
+    What was not enqueued is tried once more where somebody may have come meanwhile.
+    """
+    place = handle._bs_place
+    tries = 2 if place is not None and place.is_patient else 1
+    while True:
+        tries -= 1
         actor = handle._bs_actor
-    kernel = handle._bs_loop
-    if actor.cell is None or kernel._closed:
-        raise refusal(handle)
-    kernel._post_afar(actor, method.lane, data, method, sender)
+        kernel: Any = actor.home
+        if kernel._closed or not actor.is_alive:
+            if handle._bs_renew():
+                actor = handle._bs_actor
+                kernel = actor.home
+            elif place is None or tries < 0:
+                raise refusal(handle)
+            else:
+                asked = None if sender is ZERO else sender
+                answer = place.hold(handle, method, data, asked, may_wait)  # type: ignore[arg-type]  # an Asked
+                if answer == HELD:
+                    return
+                if answer != RETRY:
+                    raise refusal(handle)
+                continue
+        try:
+            kernel._post_afar(actor, method.lane, packed(handle, method, data), method, sender)
+        except (NoSuchActor, LoopClosed):
+            # It has ended between the look and the send.
+            if tries <= 0:
+                raise
+        else:
+            return
 
 
 def tell(handle: Handle, method: Method, data: object) -> None:
     """Send a one-way message, from any thread, or raise."""
-    data = packed(handle, method, data)
-    fate = post(handle, method, data, 0)
+    send(handle, method, data, MAY_WAIT)
+
+
+def send(handle: Handle, method: Method, data: object, may_wait: bool) -> None:
+    """The same; `may_wait` says whether the caller may be blocked until somebody is there."""
+    # The loop by the actor: another thread may be renewing this very handle.
+    actor = handle._bs_actor
+    kernel: Desk = actor.home  # type: ignore[assignment]  # a loop
+    if kernel._is_afar():
+        post_afar(handle, method, data, 0, may_wait)
+        return
+    porter = kernel._porter
+    message = data if porter is None else porter.pack(handle, method, data)
+    fate = post(kernel, actor, method, message, 0)
+    if fate == AWAY and handle._bs_renew():
+        actor = handle._bs_actor
+        if actor.home is not kernel:
+            # On another loop: what travels along is packed anew.
+            send(handle, method, data, may_wait)
+            return
+        fate = post(kernel, actor, method, message, 0)
     if fate != ACCEPTED:
-        refuse(handle, method, data, 0, fate)
+        refuse(handle, method, data, message, 0, fate, may_wait)
 
 
 def try_tell(handle: Handle, method: Method, data: object) -> bool:
     """Send a one-way message, from any thread; False if it is not accepted."""
     try:
-        tell(handle, method, data)
+        send(handle, method, data, AT_ONCE)
     except BandstandError:
         return False
     return True
 
 
-def ask(handle: Handle, method: Method, data: object, ms: Milliseconds) -> Reply:
-    """Ask, on the loop's own thread; the reply that will have the answer."""
-    data = packed(handle, method, data)
-    kernel = handle._bs_loop
+def ask(handle: Handle, method: Method, data: object, ms: Milliseconds) -> Any:
+    """Ask, on the loop's own thread; the reply that will have the answer: a `Reply`, or one from afar."""
+    actor = handle._bs_actor
+    kernel: Desk = actor.home  # type: ignore[assignment]  # a loop
+    porter = kernel._porter
+    message = data if porter is None else porter.pack(handle, method, data)
     reply = Reply.__new__(Reply)
     reply.kernel = kernel
-    reply.actor = handle._bs_actor
+    reply.actor = actor
+    reply.relay = None
     reply.name = handle._bs_name
     reply.method = method
     reply.ms = ms
@@ -130,18 +239,36 @@ def ask(handle: Handle, method: Method, data: object, ms: Milliseconds) -> Reply
     reply.value = None
     reply.timer = None
     reply.waiters = None
-    fate = post(handle, method, data, reply)
-    # Another incarnation may have taken it.
-    reply.actor = handle._bs_actor
-    if fate != ACCEPTED:
-        refuse(handle, method, data, reply, fate)
+    # Counted first: a direct call may answer before we are back.
     reply.asks.asked += 1
-    return reply
+    fate = post(kernel, actor, method, message, reply)
+    if fate == AWAY and handle._bs_renew() and handle._bs_actor.home is kernel:
+        # Another incarnation takes it.
+        reply.actor = handle._bs_actor
+        fate = post(kernel, reply.actor, method, message, reply)
+    if fate == ACCEPTED:
+        return reply
+    reply.asks.asked -= 1
+    if fate == FULL:
+        refuse(handle, method, data, message, reply, fate, AT_ONCE)
+        reply.asks.asked += 1
+        return reply
+    if handle._bs_place is None or not handle._bs_place.is_patient:
+        refuse(handle, method, data, message, reply, fate, AT_ONCE)
+    # Nobody is there, or on another thread: a reply of this kind would not do.
+    return ask_afar(handle, method, data, ms)
+
+
+def ask_afar(handle: Handle, method: Method, data: object, ms: Milliseconds) -> Any:
+    """Ask whoever is there by now, or will be, wherever that is."""
+    from bandstand.service import far
+
+    return far.ask(handle, method, data, ms)
 
 
 def is_afar(handle: Handle) -> bool:
     """Whether this is another thread than that of the handle's loop."""
-    kernel = handle._bs_loop
+    kernel: Desk = handle._bs_actor.home  # type: ignore[assignment]  # a loop
     return kernel._is_afar()
 
 
@@ -164,15 +291,19 @@ def wait_for_room(handle: Handle, method: Method, data: object, waiter: Asked) -
     Raises:
         NoSuchActor, LoopClosed: there is nobody to wait for.
     """
-    data = packed(handle, method, data)
-    fate = post(handle, method, data, 0)
+    message = packed(handle, method, data)
     actor = handle._bs_actor
     kernel = handle._bs_loop
+    fate = post(kernel, actor, method, message, 0)
+    if fate == AWAY and handle._bs_renew():
+        actor = handle._bs_actor
+        if actor.home is kernel:
+            fate = post(kernel, actor, method, message, 0)
     cell: Cell | None = actor.cell
     if fate == FULL and cell is not None and cell.overflow is None and not cell.closing:
-        return kernel._wait_for_room(cell, method.lane, data, method, 0, waiter)
+        return kernel._wait_for_room(cell, method.lane, message, method, 0, waiter)
     if fate != ACCEPTED:
-        refuse(handle, method, data, 0, fate)
+        refuse(handle, method, data, message, 0, fate, AT_ONCE)
     waiter.landed()
     return None
 

@@ -12,6 +12,7 @@ cdef class Porter:
     cdef bint carries
     cdef object sending
     cdef object luggage
+    cdef object packing
 
     @cython.locals(kernel=Desk)
     cpdef object pack(self, Handle handle, Method method, object data)

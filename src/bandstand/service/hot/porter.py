@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class Porter:
     """Packs what is sent through the handles of one loop."""
 
-    __slots__ = ("carries", "home", "luggage", "sending")
+    __slots__ = ("carries", "home", "luggage", "packing", "sending")
 
     def __init__(
         self,
@@ -43,6 +43,7 @@ class Porter:
         carries: bool,
         sending: Callable[[Handle, Method], object] | None,
         luggage: Callable[[Context | None, object], Any],
+        packing: Callable[[Handle, Method, object], object] | None = None,
     ) -> None:
         self.home = home
         self.carries = carries
@@ -50,9 +51,13 @@ class Porter:
         self.sending = sending
         # Makes what travels along of a context and of what the tracer gave.
         self.luggage = luggage
+        # Makes of a message's data what is posted, in place of all that; None for nearly every loop.
+        self.packing = packing
 
     def pack(self, handle: Handle, method: Method, data: object) -> object:
         """The data of a message, in a parcel if something travels along."""
+        if self.packing is not None:
+            return self.packing(handle, method, data)
         context: Context | None = None
         kernel = handle._bs_loop
         # A plain handler runs in the loop's own context, and what it sets there is seen by all: nothing to carry.

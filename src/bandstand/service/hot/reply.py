@@ -363,7 +363,10 @@ def depth_of(actor: ActorId) -> int:
 
 
 def interrupt_handler(actor: ActorId, asked: Asked) -> None:
-    """Cancel the coroutine of an actor's handler, if it is at this ask. Loop thread only."""
+    """Cancel the coroutine of an actor's handler, if it is at this ask, here or wherever it was passed on to. Loop thread only."""
+    if asked.relay is not None:
+        asked.relay()
+        return
     cell = actor.cell
     if cell is not None and cell.driver is not None and cell.turn is not None and cell.turn.sender is asked:
         cell.driver.cancel()

@@ -5,6 +5,7 @@ from bandstand.service.hot.method cimport Method
 from bandstand.service.hot.asks cimport Asked
 
 cdef int SYSTEM
+cdef object ZERO
 
 @cython.final
 cdef class Parcel:
@@ -13,5 +14,5 @@ cdef class Parcel:
 
 @cython.locals(method=Method, parcel=Parcel)
 cpdef object perform(Turn turn, object data)
-@cython.locals(asked=Asked)
+@cython.locals(asked=Asked, told=Asked)
 cpdef object handle(Turn turn, Method method, object data)

@@ -11,8 +11,10 @@ from typing import Any
 from bandstand.core.hot.kernel import is_coroutine
 from bandstand.core.hot.turn import Turn
 from bandstand.core.numbers import SYSTEM
-from bandstand.service.answering import answering, finishing, refuse_result
+from bandstand.service.answering import acknowledging, answering, finishing, refuse_result
 from bandstand.service.hot.method import Method
+
+ZERO = 0
 
 
 class Parcel:
@@ -42,11 +44,17 @@ def handle(turn: Turn, method: Method, data: object) -> object:
     """Call one method, and answer if somebody waits for it."""
     if not method.is_ask:
         if method.is_async:
-            return finishing(method, turn.state, data)
+            return finishing(method, turn.state, data, turn.sender)
         result: object = method.call(turn.state, data)
+        if result is None:
+            if turn.sender is not ZERO:
+                # Nobody waits for an answer, but somebody wants to know that it was handled.
+                told: Any = turn.sender
+                told.answer(None)
+            return None
         # A job may be a coroutine of the actor's own.
-        if result is None or is_coroutine(result):
-            return result
+        if is_coroutine(result):
+            return result if turn.sender is ZERO else acknowledging(result, turn.sender)
         return refuse_result(method, result)
     asked: Any = turn.sender
     if asked.is_withdrawn():
