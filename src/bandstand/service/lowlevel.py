@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from bandstand.core import ActorId
+from bandstand.core.numbers import ACCEPTED, AWAY, FULL
 from bandstand.service.checks import checked_kind, checked_loop
 from bandstand.service.faces import checked_ask_ms
 from bandstand.service.far import is_in_event_loop
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from bandstand.service.loop import Loop
 
 __all__ = (
+    "ACCEPTED",
+    "AWAY",
+    "FULL",
     "HELD",
     "RETRY",
     "UNSET_MS",
