@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from bandstand.core.host import default_factory as new_event_loop
 from bandstand.core.hot.births import NOT_YET
 from bandstand.core.hot.cell import Family
+from bandstand.core.interrupts import Interrupts
 from bandstand.core.mourner import Heir
 from bandstand.core.signals import Member
 from bandstand.core.vocabulary import ExitReason, Lane, Overflow, SystemTag
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = (
     "NOT_YET",
     "Family",
+    "Interrupts",
     "Member",
     "bury_estate",
     "call_afar",

@@ -134,9 +134,8 @@ class Ask(Generic[P, R]):
             LoopBusy: there is no event loop here to await anything in; use `blocking` or `future`.
         """
         data = self._port.binder(None, *args, **kwargs)
-        if is_afar(self._handle):
-            return cast("Reply[R]", self._ask_afar(data))
-        return cast("Reply[R]", ask(self._handle, self._port.method, data, self._ms))
+        reply = None if is_afar(self._handle) else ask(self._handle, self._port.method, data, self._ms)
+        return cast("Reply[R]", self._ask_afar(data)) if reply is None else reply
 
     def _ask_afar(self, data: object) -> Reply[Any]:
         """The same from another thread, of arguments that are bound."""

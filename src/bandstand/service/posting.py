@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Generic, TypeVar, cast, final
+from typing import TYPE_CHECKING, Generic, TypeVar, final
 
 from bandstand.errors import UnknownMessage
 from bandstand.service import far
@@ -100,9 +100,8 @@ class MessageAsk:
             MailboxFull, NoSuchActor, LoopClosed, LoopBusy: as for any ask.
         """
         method, ms = self._known(message, within)
-        if is_afar(self._handle):
-            return far.ask(self._handle, method, message, ms)
-        return cast("Reply[R]", ask(self._handle, method, message, ms))
+        reply = None if is_afar(self._handle) else ask(self._handle, method, message, ms)
+        return far.ask(self._handle, method, message, ms) if reply is None else reply
 
     def blocking(self, message: Request[R], /, *, within: float | None = UNSET_MS) -> R:
         """Ask from a plain thread, and wait there."""

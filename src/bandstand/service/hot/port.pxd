@@ -61,8 +61,7 @@ cpdef object tell(Handle handle, Method method, object data)
 cdef object send(Handle handle, Method method, object data, bint may_wait)
 cpdef bint try_tell(Handle handle, Method method, object data) except -1
 @cython.locals(actor=ActorId, kernel=Desk, porter=Porter, reply=Reply, fate=int)
-cpdef object ask(Handle handle, Method method, object data, Py_ssize_t ms)
-cdef object ask_afar(Handle handle, Method method, object data, Py_ssize_t ms)
+cpdef Reply ask(Handle handle, Method method, object data, Py_ssize_t ms)
 @cython.locals(kernel=Desk)
 cpdef bint is_afar(Handle handle) except -1
 @cython.locals(kernel=Desk, landing=Landing)
@@ -80,7 +79,7 @@ cdef class Port:
     cdef readonly object binder
     cdef readonly object face
 
-    @cython.locals(method=Method)
+    @cython.locals(method=Method, reply=Reply)
     cpdef object call(self, Handle handle, object data)
 
 cdef inline object call_port(object port, PyObject **arguments, size_t count, PyObject *names):

@@ -215,8 +215,11 @@ def try_tell(handle: Handle, method: Method, data: object) -> bool:
     return True
 
 
-def ask(handle: Handle, method: Method, data: object, ms: Milliseconds) -> Any:
-    """Ask, on the loop's own thread; the reply that will have the answer: a `Reply`, or one from afar."""
+def ask(handle: Handle, method: Method, data: object, ms: Milliseconds) -> Reply | None:
+    """Ask, on the loop's own thread; the reply that will have the answer.
+
+    None if nothing was sent, because nobody is there or he is on another thread by now: it has to be asked from afar.
+    """
     actor = handle._bs_actor
     kernel: Desk = actor.home  # type: ignore[assignment]  # a loop
     porter = kernel._porter
@@ -255,15 +258,7 @@ def ask(handle: Handle, method: Method, data: object, ms: Milliseconds) -> Any:
         return reply
     if handle._bs_place is None or not handle._bs_place.is_patient:
         refuse(handle, method, data, message, reply, fate, AT_ONCE)
-    # Nobody is there, or on another thread: a reply of this kind would not do.
-    return ask_afar(handle, method, data, ms)
-
-
-def ask_afar(handle: Handle, method: Method, data: object, ms: Milliseconds) -> Any:
-    """Ask whoever is there by now, or will be, wherever that is."""
-    from bandstand.service import far
-
-    return far.ask(handle, method, data, ms)
+    return None
 
 
 def is_afar(handle: Handle) -> bool:
@@ -344,10 +339,11 @@ class Port:
         """Post a message of these data."""
         method = self.method
         if method.is_ask:
-            if is_afar(handle):
+            reply = None if is_afar(handle) else ask(handle, method, data, handle._bs_ask_ms)
+            if reply is None:
                 # The face knows how: there is another event loop to wait in, or none at all.
                 return self.face(handle, self)._ask_afar(data)  # type: ignore[attr-defined]  # an ask's face
-            return ask(handle, method, data, handle._bs_ask_ms)
+            return reply
         tell(handle, method, data)
         return None
 
