@@ -29,11 +29,13 @@ __all__ = (
     "hold_slot",
     "is_answered_for",
     "is_current",
+    "is_quiet",
     "mourn",
     "owns",
     "prod",
     "set_budget",
     "set_park",
+    "shut",
 )
 
 
@@ -94,6 +96,16 @@ def hold_slot(loop: Loop, actor: ActorId, lane: int) -> None:
 def free_slots(loop: Loop, actor: ActorId, lane: int, count: int) -> None:
     """Count so many of those no more. Those who wait for room get it; an actor that only waited for this to end, ends."""
     loop._free_slots(actor, lane, count)  # noqa: SLF001
+
+
+def shut(loop: Loop) -> None:
+    """Have the actors of a loop take nothing from outside any more: only what they send each other in their turns, and what they have."""
+    loop._shut = True  # noqa: SLF001
+
+
+def is_quiet(loop: Loop) -> bool:
+    """Whether nothing waits in any mailbox and no coroutine of an actor is in flight. Timers may be pending."""
+    return loop._is_quiet()  # noqa: SLF001
 
 
 def set_park(loop: Loop, park: Callable[[], object] | None) -> None:

@@ -14,11 +14,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator
 from concurrent.futures import CancelledError, Future
+from contextvars import copy_context
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
-from bandstand.core.lowlevel import call_afar, call_after
+from bandstand.core.lowlevel import call_afar
 from bandstand.errors import LoopBusy
 from bandstand.service.hot.port import is_afar, post_afar
 from bandstand.service.receipts import FarLanding, FarReceipt
@@ -148,23 +149,25 @@ def refuse_loop_thread(handle: Handle, name: str) -> None:
 def ask(handle: Handle, method: Method, data: object, ms: int) -> FarReply:
     """Ask from a thread that runs an event loop of its own."""
     refuse_plain_thread(method.name)
-    return FarReply(_send(handle, method, data), ms)
+    return FarReply(_send(handle, method, data, ms), ms)
 
 
 def submit(handle: Handle, method: Method, data: object, ms: int) -> Future[Any]:
     """Ask from any thread; a future."""
-    receipt = _send(handle, method, data)
-    if ms >= 0:
-        call_afar(receipt.loop, partial(_set_deadline, receipt, ms))
+    receipt = _send(handle, method, data, ms, is_bare=True)
+    # One that waits for somebody to come is told when he has.
+    if receipt.actor.is_alive:
+        receipt.set_deadline()
     return receipt.future
 
 
 def block(handle: Handle, method: Method, data: object, ms: int) -> Any:
     """Ask from a plain thread, and wait there."""
     refuse_loop_thread(handle, method.name)
-    receipt = _send(handle, method, data, may_wait=True)
+    receipt = _send(handle, method, data, ms, may_wait=True)
     try:
-        return receipt.future.result(None if ms < 0 else ms / 1000)
+        # Somebody may have had to come first.
+        return receipt.future.result(None if ms < 0 else receipt.left_ms / 1000)
     except TimeoutError:
         # Ours, or the answer itself: if it has ended meanwhile, what it ended with counts.
         receipt.expire()
@@ -178,12 +181,16 @@ def land(handle: Handle, method: Method, data: object) -> FarReply:
     """Send a one-way message from another event loop as soon as there is room."""
     refuse_plain_thread(f"{method.name}.when_room")
     landing = FarLanding(handle, method)
-    call_afar(landing.loop, partial(landing.send, data))
+    # There, but in the context of whoever sends.
+    context = copy_context()
+    call_afar(landing.loop, lambda: context.run(landing.send, data))
     return FarReply(landing, -1)
 
 
-def _send(handle: Handle, method: Method, data: object, *, may_wait: bool = False) -> FarReceipt:
-    receipt = FarReceipt(handle, method)
+def _send(
+    handle: Handle, method: Method, data: object, ms: int, *, may_wait: bool = False, is_bare: bool = False
+) -> FarReceipt:
+    receipt = FarReceipt(handle, method, ms, is_bare=is_bare)
     # Counted before it is sent: the answer may be there before we are back.
     handle._bs_asks.count_afar("asked")
     try:
@@ -191,13 +198,7 @@ def _send(handle: Handle, method: Method, data: object, *, may_wait: bool = Fals
     except BaseException:  # whatever it is, it was not asked
         handle._bs_asks.count_afar("asked", -1)
         raise
-    # Another incarnation may have taken it.
-    receipt.actor = handle._bs_actor
+    # Another incarnation may have taken it; one that waits for somebody to come is told when he has.
+    if handle._bs_actor.is_alive:
+        receipt.actor = handle._bs_actor
     return receipt
-
-
-def _set_deadline(receipt: FarReceipt, ms: int) -> None:
-    if receipt.future.done():
-        return
-    cancel = call_after(receipt.loop, ms, partial(receipt.expire, ms))
-    receipt.future.add_done_callback(lambda _future: call_afar(receipt.loop, cancel))

@@ -52,6 +52,7 @@ __all__ = (
     "checked_kind",
     "checked_loop",
     "deliver",
+    "forget_actor",
     "handle_at",
     "home_context",
     "instance_of",
@@ -115,6 +116,11 @@ def replaced(handle: Handle, place: Place) -> Handle:
     )
 
 
+def forget_actor(handle: Handle) -> None:
+    """Have a handle ask its place when it is used next, whomever it knows. From any thread."""
+    handle._bs_forget()
+
+
 def settle_at(loop: Loop, actor: ActorId, place: Place) -> None:
     """Have an actor call itself by its place: what it gives others as `self.me` stays good when it is started again."""
     instance: Any = loop._state_of(actor)
@@ -145,16 +151,31 @@ def methods_of(what: type[Any] | Handle) -> list[Method]:
 
 
 def deliver(
-    handle: Handle, actor: ActorId, method: Method, data: object, asked: Asked | None, context: Context
+    handle: Handle,
+    actor: ActorId,
+    method: Method,
+    data: object,
+    asked: Asked | None,
+    context: Context | None,
 ) -> int:
     """Post a message that has waited to an actor, as if it had been sent by `handle` in that context: ACCEPTED, FULL or AWAY.
 
-    From any thread. The handle itself is left alone. What the packing raises comes out here.
+    From any thread. The handle itself is left alone. Without a context the data is packed already. What the packing raises comes
+    out here.
     """
-    home = cast("Loop", actor.home)
-    there = type(handle)(home, actor, handle._bs_name, home._asks, handle._bs_ask_ms, None)
-    message = context.run(packed, there, method, data)
-    return post_at(actor, method, message, 0 if asked is None else asked)
+    if context is not None:
+        home = cast("Loop", actor.home)
+        there = type(handle)(home, actor, handle._bs_name, home._asks, handle._bs_ask_ms, None)
+        data = context.run(packed, home, there, method, data)
+    if asked is None:
+        return post_at(actor, method, data, 0)
+    # First: the answer may be there before we are back.
+    before = asked.actor
+    asked.moved(actor)
+    fate = post_at(actor, method, data, asked)
+    if fate != ACCEPTED:
+        asked.actor = before
+    return fate
 
 
 def parcel_in(context: Context, data: object) -> Parcel:

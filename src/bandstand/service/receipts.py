@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from functools import partial
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast, final
 
 from bandstand.core import ExitReason
-from bandstand.core.lowlevel import call_afar
+from bandstand.core.lowlevel import call_afar, call_after
 from bandstand.errors import AskTimeout, MessageDropped, TargetEnded
 from bandstand.service.hot.asks import Asked
 from bandstand.service.hot.port import wait_for_room, withdraw
@@ -37,11 +38,14 @@ class FarReceipt(Asked):
     # How to speak of what did not happen.
     _then = "and has not answered"
 
-    def __init__(self, handle: Handle, method: Method) -> None:
+    def __init__(self, handle: Handle, method: Method, ms: int = -1, *, is_bare: bool = False) -> None:
         super().__init__(handle._bs_actor)
         self.handle = handle
         self.method = method
         self.asked_at = monotonic()
+        # How long it may take; below 0 for ever. If it is bare, nobody may be waiting who would see to that.
+        self.ms = ms
+        self.is_bare = is_bare
         # Taken once, by whoever ends it first, on whichever thread.
         self._claim = Lock()
         self.future: Future[Any] = Future()
@@ -50,7 +54,30 @@ class FarReceipt(Asked):
     @property
     def loop(self) -> Loop:
         """The loop of the actor that was asked."""
-        return loop_of(self.handle)
+        return cast("Loop", self.actor.home)
+
+    @property
+    def left_ms(self) -> float:
+        """How much time is left; infinite if it may take for ever."""
+        return max(0.0, self.ms - (monotonic() - self.asked_at) * 1000) if self.ms >= 0 else float("inf")
+
+    def moved(self, actor: ActorId) -> None:
+        """It has waited for somebody to come, and goes to this actor now."""
+        self.actor = actor
+        self.set_deadline()
+
+    def set_deadline(self) -> None:
+        """Have the wheel of the actor's loop see to it that a bare one ends."""
+        if self.is_bare and self.ms >= 0:
+            call_afar(self.loop, self._set_timer)
+
+    def _set_timer(self) -> None:
+        if self.future.done():
+            return
+        loop = self.loop
+        # In whole milliseconds, rounded up: never early.
+        cancel = call_after(loop, -int(-self.left_ms // 1), partial(self.expire, self.ms))
+        self.future.add_done_callback(lambda _future: call_afar(loop, cancel))
 
     def answer(self, value: object) -> None:
         """The handler has answered."""

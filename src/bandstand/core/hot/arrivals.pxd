@@ -16,6 +16,7 @@ cdef class Arrivals(Timers):
     cdef list _inbox
     cdef bint _armed_inbox
     cdef public bint _down
+    cdef public bint _shut
     cdef object _lock
     cdef list _given_up
 

@@ -24,7 +24,7 @@ from bandstand.core.hot.receipt import Receipt
 from bandstand.core.hot.timers import Timers
 from bandstand.core.numbers import DATA, STOPPED
 from bandstand.core.vocabulary import Lane, Overflow
-from bandstand.errors import BandstandError
+from bandstand.errors import BandstandError, NoSuchActor
 
 try:
     import cython
@@ -51,7 +51,7 @@ DROP_NEWEST = Overflow.DROP_NEWEST
 class Arrivals(Timers):
     """The inbox of a loop."""
 
-    __slots__ = ("_armed_inbox", "_down", "_given_up", "_inbox", "_lock")
+    __slots__ = ("_armed_inbox", "_down", "_given_up", "_inbox", "_lock", "_shut")
 
     def __init__(self, loop_tag: Count, max_actors: Count, reserve: Count, now: Callable[[], int]) -> None:
         super().__init__(loop_tag, max_actors, reserve, now)
@@ -62,6 +62,8 @@ class Arrivals(Timers):
         self._given_up: list[tuple[Receipt, ActorId | None, str | None]] = []
         # Set once every actor has ended: what comes in now can only be a dead letter.
         self._down = False
+        # Whether only what its own actors send in their turns is taken, until what there is has been handled.
+        self._shut = False
         # Reentrant: a signal handler or a finalizer may send while its own thread is sending.
         self._lock = RLock()
 
@@ -93,7 +95,7 @@ class Arrivals(Timers):
     ) -> None:
         """The same, of a checked tag and lane."""
         cell = self._find(target)
-        if cell is None:
+        if cell is None or self._shut:
             raise self._refused_afar(target)
         if not cython.compiled:
             with self._lock:
@@ -214,7 +216,12 @@ class Arrivals(Timers):
 
     def _refused_afar(self, target: object) -> BandstandError:
         with self._lock:
-            return self._unreachable(target)
+            error = self._unreachable(target)
+        if self._shut and not self._closed:
+            return NoSuchActor(
+                f"{target!r} takes nothing from outside any more: its loop only finishes what it has"
+            )
+        return error
 
     def _full_afar(self, cell: Cell, lane: LaneNumber) -> BandstandError:
         with self._lock:

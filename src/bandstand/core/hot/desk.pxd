@@ -35,6 +35,7 @@ cdef class Desk(Calls):
     cpdef object _pause(self)
     cpdef object _break(self, object error)
     cpdef bint _has_ready(self)
+    cpdef bint _is_quiet(self)
     cpdef bint _is_idle(self)
     @cython.locals(soonest=int64_t)
     cpdef int64_t _wake_in(self) except? -2

@@ -125,6 +125,14 @@ class Desk(Calls):
         """Whether an actor could run now, or something waits that the last tick had no time for."""
         return self._queue.count > 0 or self._wheel.due.first is not None or len(self._inbox) > 0
 
+    def _is_quiet(self) -> bool:
+        """Whether nothing waits for any actor, and no coroutine is in flight."""
+        return (
+            self._accepted == self._handled + self._dead + self._dropped
+            and self._in_flight == 0
+            and len(self._inbox) == 0
+        )
+
     def _is_idle(self) -> bool:
         """Whether nothing is ready, no timer is pending, no behavior in flight and no descriptor watched."""
         return (

@@ -134,7 +134,7 @@ class Sending(Arrivals):
         if PyThread_get_thread_ident() != self._owner:
             return AFAR
         cell = actor.cell
-        if cell is None or cell.status >= STOPPING or self._closed:
+        if cell is None or cell.status >= STOPPING or self._closed or (self._shut and self._current is None):
             return AWAY
         if not cell.offer(lane, data, tag, sender):
             return FULL

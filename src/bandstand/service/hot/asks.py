@@ -38,6 +38,10 @@ class Asked(Receipt):
         """Whether the asker has taken the ask back."""
         return False
 
+    def moved(self, actor: ActorId) -> None:
+        """The ask has waited for somebody to come, and goes to this actor now."""
+        self.actor = actor
+
 
 class Asks:
     """What a loop knows of its asks: how many there were, and who waits for whom."""

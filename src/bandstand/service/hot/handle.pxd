@@ -13,5 +13,6 @@ cdef class Handle:
 
     @cython.locals(actor=ActorId)
     cpdef bint _bs_renew(self) except -1
+    cpdef object _bs_forget(self)
     cpdef bint _bs_refresh(self) except -1
     cpdef object _bs_key(self)

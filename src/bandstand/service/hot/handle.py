@@ -98,6 +98,10 @@ class Handle:
             self._bs_asks = home._asks
         return True
 
+    def _bs_forget(self) -> None:
+        """Know nobody any more: the next message asks the place. From any thread."""
+        self._bs_actor = ActorId(0, None, self._bs_loop)
+
     def _bs_refresh(self) -> bool:
         """Whether somebody accepts messages behind it; looks for another incarnation if the one known does not."""
         return self._bs_actor.is_alive or (self._bs_renew() and self._bs_actor.is_alive)

@@ -43,8 +43,8 @@ cdef extern from *:
     object PyObject_Vectorcall(object function, PyObject **arguments, size_t count, PyObject *names)
 
 cdef object refusal(Handle handle)
-@cython.locals(kernel=Desk, porter=Porter)
-cpdef object packed(Handle handle, Method method, object data)
+@cython.locals(porter=Porter)
+cpdef object packed(Desk kernel, Handle handle, Method method, object data)
 cdef int post(Desk kernel, ActorId actor, Method method, object data, object sender) except -1
 @cython.locals(kernel=Desk, fate=int)
 cpdef int post_at(ActorId actor, Method method, object data, object sender) except -1
@@ -52,10 +52,12 @@ cpdef int post_at(ActorId actor, Method method, object data, object sender) exce
 cpdef int land_at(ActorId actor, Method method, object data, Asked asked) except -1
 cdef int wait_at(Desk kernel, Cell cell, Method method, object data, Asked asked) except -1
 cdef int known(Desk kernel, ActorId actor, Method method, object data, object sender) except -1
-@cython.locals(actor=ActorId, kernel=Desk, cell=Cell)
+@cython.locals(actor=ActorId, kernel=Desk)
 cdef object refuse(Handle handle, Method method, object data, object message, object sender, int fate, bint may_wait)
-@cython.locals(actor=ActorId, kernel=Desk, tries=int, answer=int)
+@cython.locals(actor=ActorId, kernel=Desk, tries=int, answer=int, fate=int)
 cpdef object post_afar(Handle handle, Method method, object data, object sender, bint may_wait)
+@cython.locals(cell=Cell)
+cdef object make_room(Desk kernel, ActorId actor, Method method, object message, object sender)
 cpdef object tell(Handle handle, Method method, object data)
 @cython.locals(actor=ActorId, kernel=Desk, porter=Porter, fate=int)
 cdef object send(Handle handle, Method method, object data, bint may_wait)

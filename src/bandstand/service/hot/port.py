@@ -58,9 +58,8 @@ def refusal(handle: Handle) -> BandstandError:
     return NoSuchActor(f"{handle!r} has ended: its actor accepts nothing any more")
 
 
-def packed(handle: Handle, method: Method, data: object) -> object:
-    """The data of a message with what is to travel along, if anything is."""
-    kernel = handle._bs_loop
+def packed(kernel: Desk, handle: Handle, method: Method, data: object) -> object:
+    """The data of a message to an actor of this loop, with what is to travel along, if anything is."""
     porter = kernel._porter
     return data if porter is None else porter.pack(handle, method, data)
 
@@ -133,10 +132,7 @@ def refuse(
     actor = handle._bs_actor
     kernel = handle._bs_loop
     if fate == FULL and actor.home is kernel:
-        cell = actor.cell
-        assert cell is not None
-        if kernel._enqueue(cell, method.lane, message, method, sender) != ACCEPTED:
-            raise kernel._full(cell, method.lane)
+        make_room(kernel, actor, method, message, sender)
     elif fate == AWAY and (handle._bs_place is None or not handle._bs_place.is_patient):
         kernel._refused += 1
         raise refusal(handle)
@@ -156,7 +152,8 @@ def post_afar(handle: Handle, method: Method, data: object, sender: object, may_
         actor = handle._bs_actor
         kernel: Any = actor.home
         if kernel._closed or not actor.is_alive:
-            if handle._bs_renew():
+            # Another thread may have renewed it just now.
+            if handle._bs_renew() or handle._bs_actor is not actor:
                 actor = handle._bs_actor
                 kernel = actor.home
             elif place is None or tries < 0:
@@ -169,14 +166,34 @@ def post_afar(handle: Handle, method: Method, data: object, sender: object, may_
                 if answer != RETRY:
                     raise refusal(handle)
                 continue
+        message = packed(kernel, handle, method, data)
+        if not kernel._is_afar():
+            # On our own thread after all: by the inbox, those that are sent next would overtake it.
+            fate = known(kernel, actor, method, message, sender)
+            if fate == FULL:
+                make_room(kernel, actor, method, message, sender)
+                return
+            if fate == ACCEPTED:
+                return
+            if tries <= 0:
+                raise refusal(handle)
+            continue
         try:
-            kernel._post_afar(actor, method.lane, packed(handle, method, data), method, sender)
+            kernel._post_afar(actor, method.lane, message, method, sender)
         except (NoSuchActor, LoopClosed):
             # It has ended between the look and the send.
             if tries <= 0:
                 raise
         else:
             return
+
+
+def make_room(kernel: Desk, actor: ActorId, method: Method, message: object, sender: object) -> None:
+    """A lane is full: let its mailbox give something up for a message, or raise."""
+    cell = actor.cell
+    assert cell is not None
+    if kernel._enqueue(cell, method.lane, message, method, sender) != ACCEPTED:
+        raise kernel._full(cell, method.lane)
 
 
 def tell(handle: Handle, method: Method, data: object) -> None:
@@ -195,7 +212,7 @@ def send(handle: Handle, method: Method, data: object, may_wait: bool) -> None:
     porter = kernel._porter
     message = data if porter is None else porter.pack(handle, method, data)
     fate = post(kernel, actor, method, message, 0)
-    if fate == AWAY and handle._bs_renew():
+    if fate == AWAY and (handle._bs_renew() or handle._bs_actor is not actor):
         actor = handle._bs_actor
         if actor.home is not kernel:
             # On another loop: what travels along is packed anew.
@@ -286,12 +303,14 @@ def wait_for_room(handle: Handle, method: Method, data: object, waiter: Asked) -
     Raises:
         NoSuchActor, LoopClosed: there is nobody to wait for.
     """
-    message = packed(handle, method, data)
     actor = handle._bs_actor
-    kernel = handle._bs_loop
+    kernel: Desk = actor.home  # type: ignore[assignment]  # a loop
+    message = packed(kernel, handle, method, data)
     fate = post(kernel, actor, method, message, 0)
-    if fate == AWAY and handle._bs_renew():
+    if fate == AWAY and (handle._bs_renew() or handle._bs_actor is not actor):
         actor = handle._bs_actor
+        if actor.home is not kernel and not is_afar(handle):
+            return wait_for_room(handle, method, data, waiter)
         if actor.home is kernel:
             fate = post(kernel, actor, method, message, 0)
     cell: Cell | None = actor.cell
