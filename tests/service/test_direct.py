@@ -226,6 +226,33 @@ def test_what_a_coroutine_sends_waits_and_takes_its_context_along(loop: Loop, bo
 
 
 @pytest.mark.guarantee("G121")
+def test_what_was_sent_with_a_context_calls_in_that_context(loop: Loop, book: list[str]) -> None:
+    a, b = pair(loop, book)
+    token = request_id.set("8")
+    a.do(lambda: b.note("hears"))
+    request_id.reset(token)
+    b.note("is left alone")
+    settle(loop)
+    a.do(lambda: b.note("hears"))
+    settle(loop)
+    assert [line for line in book if line.startswith("b")] == [
+        "b is left alone nobody's",
+        "b hears 8",
+        "b hears nobody's",
+    ]
+
+
+@pytest.mark.guarantee("G121")
+def test_a_call_in_a_context_of_its_own_changes_nobody_elses(loop: Loop, book: list[str]) -> None:
+    a, b = pair(loop, book)
+    token = request_id.set("8")
+    a.do(lambda: b.do(lambda: request_id.set("9")) or a.note("after"))
+    request_id.reset(token)
+    settle(loop)
+    assert book == ["a begins", "b begins", "b ends", "a ends", "a after 8"]
+
+
+@pytest.mark.guarantee("G121")
 def test_an_ask_of_a_plain_method_is_answered_when_the_call_returns(loop: Loop, book: list[str]) -> None:
     a, b = pair(loop, book)
 

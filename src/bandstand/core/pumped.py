@@ -52,18 +52,15 @@ class Pumped(Desk):
         self._own_host: Host | None = None
         self._guest_host: Host | None = None
         self._drivers: Drivers | None = None
-        # Coroutines that wait for somebody to drive us.
-        self._unbegun: dict[Unbegun, None] = {}
+        self._unbegun: dict[Unbegun, None] = {}  # coroutines that wait for somebody to drive us
         self._watchdog: Watchdog | None = None
         self._past_wakeups = 0
         self._until_idle = False
         self._on_park: Callable[[], object] | None = None  # called after each round
-        # Driven tick by tick: then time, too, is moved by hand only.
-        self._is_by_hand = False
+        self._is_by_hand = False  # driven tick by tick: then time, too, is moved by hand only
         self._is_destroyed = False
         self._broken: BandstandError | None = None
-        # When a stop that has begun must be over, on the host's clock.
-        self._stop_by: float | None = None
+        self._stop_by: float | None = None  # when a stop that has begun must be over, on the host's clock
         # Driver tasks of somebody's event loop that nobody has waited for yet.
         self._leftover: list[Any] = []
         self._on_idle: Callable[[int], bool] | None = getattr(clock, "on_idle", None)

@@ -18,7 +18,7 @@ from bandstand.service.far import is_in_event_loop
 from bandstand.service.hot.asks import Asked
 from bandstand.service.hot.handle import Handle
 from bandstand.service.hot.method import Method
-from bandstand.service.hot.port import land_at, packed, post_at
+from bandstand.service.hot.port import has_room, land_at, packed, post_at
 from bandstand.service.hot.reply import interrupt_handler
 from bandstand.service.hot.stage import Parcel
 from bandstand.service.numbers import HELD, RETRY
@@ -54,6 +54,7 @@ __all__ = (
     "deliver",
     "forget_actor",
     "handle_at",
+    "has_room",
     "home_context",
     "instance_of",
     "interrupt_handler",

@@ -77,7 +77,6 @@ class Calls(Births):
         if (
             current is None
             or cell is None
-            or self._abroad
             or self._halted
             or actor.home is not self
             or PyThread_get_thread_ident() != self._owner

@@ -48,6 +48,8 @@ cpdef object packed(Desk kernel, Handle handle, Method method, object data)
 cdef int post(Desk kernel, ActorId actor, Method method, object data, object sender) except -1
 @cython.locals(kernel=Desk, fate=int)
 cpdef int post_at(ActorId actor, Method method, object data, object sender) except -1
+@cython.locals(cell=Cell)
+cpdef bint has_room(ActorId actor, Method method) except -1
 @cython.locals(kernel=Desk, cell=Cell, fate=int)
 cpdef int land_at(ActorId actor, Method method, object data, Asked asked) except -1
 cdef int wait_at(Desk kernel, Cell cell, Method method, object data, Asked asked) except -1

@@ -68,6 +68,7 @@ def post(kernel: Desk, actor: ActorId, method: Method, data: object, sender: obj
     """Post a message that is packed: ACCEPTED, FULL, AWAY or AFAR, with nothing done but for ACCEPTED."""
     if (
         kernel._direct
+        and kernel._stepper is None
         and not method.is_async
         and kernel._call_directly(actor, method.lane, data, method, sender)
     ):
@@ -96,6 +97,12 @@ def post_at(actor: ActorId, method: Method, data: object, sender: object) -> Fat
 def known(kernel: Desk, actor: ActorId, method: Method, data: object, sender: object) -> Fate:
     """The kernel's own way to post, for a kernel whose type is known."""
     return kernel._post_known(actor, method.lane, data, method, sender)
+
+
+def has_room(actor: ActorId, method: Method) -> bool:
+    """Whether an actor's mailbox would take a message now, of whatever policy. From any thread; the next moment it may not."""
+    cell: Cell | None = actor.cell
+    return cell is not None and (cell.overflow is not None or cell.has_room(method.lane))
 
 
 def land_at(actor: ActorId, method: Method, data: object, asked: Asked) -> Fate:

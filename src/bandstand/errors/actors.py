@@ -1,0 +1,134 @@
+"""What can go wrong with supervised actors, and with typed ones."""
+
+from bandstand.errors.loops import BandstandError
+
+__all__ = (
+    "AskCycle",
+    "AskTimeout",
+    "BadDeclaration",
+    "ChildFailed",
+    "ChildState",
+    "GaveUp",
+    "MaxChildren",
+    "MessageDropped",
+    "NoSuchChild",
+    "TargetEnded",
+    "UnknownMessage",
+)
+
+
+class GaveUp(BandstandError):
+    """A supervisor has restarted its children too often and gave up.
+
+    The message says which child, how often and in what time; `__cause__` is a group of the last causes.
+    """
+
+    code = -108
+
+    @property
+    def failures(self) -> tuple[BaseException, ...]:
+        """The last causes, the oldest first."""
+        causes: tuple[BaseException, ...] = getattr(self.__cause__, "exceptions", ())
+        return causes
+
+
+class NoSuchChild(BandstandError, LookupError):
+    """The supervisor has no child of that name."""
+
+    code = -109
+
+
+class ChildState(BandstandError):
+    """The child, or its supervisor, is in no state for what was asked: running, stopped, or just being restarted."""
+
+    code = -110
+
+
+class MaxChildren(BandstandError):
+    """A dynamic supervisor has as many children as its spec allows."""
+
+    code = -111
+
+
+class AskTimeout(BandstandError, TimeoutError):
+    """Nobody has answered in time. The handler may still be at it; an answer that comes now is dropped and counted."""
+
+    code = -112
+
+    target: str = ""
+    """Who was asked."""
+    method: str = ""
+    """For what."""
+    waited_ms: float = 0.0
+    """How long the asker has waited, in milliseconds."""
+    depth: int = 0
+    """How many messages waited for the target at that moment."""
+
+    @classmethod
+    def of(cls, target: str, method: str, waited_ms: float, depth: int) -> "AskTimeout":
+        """Build the error for one ask."""
+        error = cls(
+            f"{target} has not answered {method} in {waited_ms:.0f} ms; {depth} more messages wait for it. It may be busy, "
+            f"stuck, or waiting itself: give it more time with within(ms), or look at what it does."
+        )
+        error.target, error.method, error.waited_ms, error.depth = target, method, waited_ms, depth
+        return error
+
+
+class AskCycle(BandstandError):
+    """An actor would wait for one that waits for it, directly or through others. The message prints the cycle."""
+
+    code = -113
+
+
+class TargetEnded(BandstandError):
+    """The actor that was asked has ended without an answer. `__cause__` is why, if it has failed."""
+
+    code = -114
+
+    target: str = ""
+    """Who was asked."""
+    method: str = ""
+    """For what."""
+    reason: str = ""
+    """The name of the `ExitReason`."""
+
+    @classmethod
+    def of(
+        cls,
+        target: str,
+        method: str,
+        reason: str,
+        cause: BaseException | None,
+        then: str = "and has not answered",
+    ) -> "TargetEnded":
+        """Build the error for one ask, or for one message that waited for room."""
+        why = "" if cause is None else f" ({type(cause).__name__}: {cause})"
+        error = cls(f"{target} has ended with reason {reason}{why} {then} {method}")
+        error.target, error.method, error.reason = target, method, reason
+        error.__cause__ = cause
+        return error
+
+
+class MessageDropped(BandstandError):
+    """An ask was given up by the overflow policy of the target's full mailbox."""
+
+    code = -115
+
+
+class UnknownMessage(BandstandError, TypeError):
+    """No method of the actor takes a message of this class. Nothing was sent."""
+
+    code = -116
+
+
+class BadDeclaration(BandstandError, TypeError):
+    """A class of actors contradicts itself, or its interface. Raised when the class is made; names class and method."""
+
+    code = -117
+
+
+class ChildFailed(BandstandError):
+    """A child that an actor had started by itself has ended abnormally, and the actor did not say what to do about it."""
+
+    code = -118
