@@ -35,7 +35,7 @@ from bandstand.bus import (
     PipeAdapter,
     Provision,
     Query,
-    RestartPolicy,
+    RestartLimits,
     Tap,
     TcpAdapter,
     UnixAdapter,
@@ -76,7 +76,7 @@ class Shelf(Capability):
     """Keeps things."""
 
     outbound = Kept | Lost | Fetch
-    policy = RestartPolicy(max_restarts=5, window_ms=1000, backoff_ms=0)
+    policy = RestartLimits(max_restarts=5, window_ms=1000, backoff_ms=0)
     mailbox_cap = 64
 
     def __init__(self, size: int, *, label: str = "") -> None:

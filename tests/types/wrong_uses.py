@@ -622,9 +622,9 @@ def use_nodes(line: bus.Line, ingress: bus.Ingress, frame: bus.Frame, tap: bus.T
     bus.Contract("Shelf", "Keeps things.")  # E:
     bus.Contract(id="Shelf", description="Keeps things.", inbound=Fetch)  # E:
     bus.Contract(id="Shelf", description="Keeps things.", inbound=Fetch, spawn=Whole())  # E:
-    bus.RestartPolicy(3)  # E:
-    bus.RestartPolicy(max_restarts="3")  # E:
-    bus.RestartPolicy().max_restarts = 5  # E:
+    bus.RestartLimits(3)  # E:
+    bus.RestartLimits(max_restarts="3")  # E:
+    bus.RestartLimits().max_restarts = 5  # E:
     bus.NodeConfig(30)  # E:
     bus.NodeConfig(timeout_ms="30")  # E:
     bus.NodeConfig(timeout=30)  # E:

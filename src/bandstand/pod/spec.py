@@ -1,0 +1,184 @@
+"""What plays, and where: frozen data, checked when it is made, before anything starts.
+
+`Troupe` makes these of a class; a layout of one's own is made of them directly. For a process pod they travel to the child,
+so what they hold must then be something that can be pickled and imported there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from bandstand.core import LoopConfig, Overflow
+from bandstand.errors import InvalidArgument
+from bandstand.pod.vocabulary import RestartPolicy, ThreadModel, WhenDown
+from bandstand.service.lowlevel import UNSET_MS, check_ask_ms, checked_kind
+from bandstand.supervise import Backoff, Intensity
+from bandstand.supervise.lowlevel import check_member, check_ms
+
+__all__ = ("PodSpec", "RoleSpec", "TroupeSpec")
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+# How often is too often, and the limits of a loop, if nothing is said.
+OFTEN = Intensity(3, 5000.0)
+USUAL = LoopConfig()
+
+
+def check_name(what: str, name: object) -> None:
+    """Refuse a name that could not be an attribute."""
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise InvalidArgument(f"{what}: name is {name!r}: pass a name that an attribute could have")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleSpec:
+    """One actor of a troupe: what it is, and how others reach it.
+
+    Raises:
+        InvalidArgument: a value has no sense; it is named.
+    """
+
+    name: str
+    """Unique in the troupe: by this name others find it in their directories."""
+    kind: type[Any]
+    """The class of the actor."""
+    args: tuple[Any, ...] = ()
+    """What its constructor is called with, for each incarnation anew. A `directory(...)` among them becomes handles of its peers."""
+    kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    is_exposed: bool = False
+    """Whether other pods, and the program outside, may have it in their directories."""
+    mailbox_cap: int | None = None
+    """Slots of its mailbox; None for the default of its pod's loop."""
+    overflow: Overflow = Overflow.REJECT
+    """What a full lane does with one message more."""
+    ask_ms: float | None = UNSET_MS
+    """How long asks of it wait, in milliseconds; None for ever. The class's own if nothing is said."""
+
+    def __post_init__(self) -> None:
+        check_name("RoleSpec", self.name)
+        where = f"role {self.name!r}"
+        checked_kind(self.kind)
+        check_member(where, "overflow", self.overflow, Overflow)
+        check_ask_ms(f"{where}: ask_ms", self.ask_ms)
+        if self.mailbox_cap is not None and (type(self.mailbox_cap) is not int or self.mailbox_cap < 0):
+            raise InvalidArgument(
+                f"{where}: mailbox_cap is {self.mailbox_cap!r}: pass a number of slots, or None"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSpec:
+    """A pod: actors that share a thread, and are started again together.
+
+    Raises:
+        InvalidArgument: a value, or two values together, have no sense; both are named.
+    """
+
+    name: str
+    roles: tuple[RoleSpec, ...] = ()
+    """Its actors, in the order in which they start."""
+    thread: ThreadModel = ThreadModel.DEDICATED
+    restart: RestartPolicy = RestartPolicy.NEVER
+    intensity: Intensity = OFTEN
+    """How many restarts within what time are too many: then the matter goes to the parent, or the troupe ends."""
+    backoff: Backoff | None = None
+    """How long to wait before a restart after a failure; None for not at all."""
+    core: int | None = None
+    """The core that its thread, or its process, is pinned to; None for any. Cooperative pods are where the kubelet is."""
+    when_down: WhenDown = WhenDown.WAIT
+    """What handles of its actors do while it is down, unless they say otherwise."""
+    down_ms: float = 5000.0
+    """For how long they do."""
+    stop_ms: float = 5000.0
+    """How long it has to handle what it has when it is stopped."""
+    limits: LoopConfig = USUAL
+    """The limits of its loop."""
+
+    def __post_init__(self) -> None:
+        check_name("PodSpec", self.name)
+        where = f"pod {self.name!r}"
+        check_member(where, "thread", self.thread, ThreadModel)
+        check_member(where, "restart", self.restart, RestartPolicy)
+        check_member(where, "when_down", self.when_down, WhenDown)
+        check_ms(where, "down_ms", self.down_ms, is_zero_allowed=True)
+        check_ms(where, "stop_ms", self.stop_ms, is_zero_allowed=True)
+        if self.core is not None and (type(self.core) is not int or self.core < 0):
+            raise InvalidArgument(
+                f"{where}: core is {self.core!r}: pass the number of a core, from 0 on, or None"
+            )
+        if self.core is not None and self.thread is ThreadModel.COOPERATIVE:
+            raise InvalidArgument(
+                f"{where}: core is {self.core} and thread is COOPERATIVE: it runs on the kubelet's thread; pin the troupe instead"
+            )
+        if self.thread is ThreadModel.MAIN and self.restart is not RestartPolicy.NEVER:
+            raise InvalidArgument(
+                f"{where}: thread is MAIN and restart is {self.restart.name}: nobody can start the main thread again; pass "
+                f"RestartPolicy.NEVER"
+            )
+        if taken := [name for name, times in Counter(role.name for role in self.roles).items() if times > 1]:
+            raise InvalidArgument(f"{where}: role {taken[0]!r} is there twice")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TroupeSpec:
+    """A whole troupe: its pods, in the order in which they were declared; they stop the other way round.
+
+    Raises:
+        InvalidArgument: two pods, or two roles, have one name; two pods want the main thread; a value has no sense.
+    """
+
+    name: str
+    pods: tuple[PodSpec, ...] = ()
+    carries: tuple[ContextVar[Any], ...] = ()
+    """Context variables that travel with messages to other processes. Between threads all of them do."""
+    core: int | None = None
+    """The core that the kubelet's thread is pinned to; None for any."""
+    stop_ms: float = 30_000.0
+    """How long the whole troupe has to stop; then what is left is killed."""
+
+    def __post_init__(self) -> None:
+        check_name("TroupeSpec", self.name)
+        where = f"troupe {self.name!r}"
+        check_ms(where, "stop_ms", self.stop_ms, is_zero_allowed=True)
+        if self.core is not None and (type(self.core) is not int or self.core < 0):
+            raise InvalidArgument(
+                f"{where}: core is {self.core!r}: pass the number of a core, from 0 on, or None"
+            )
+        for what, names in (
+            ("pod", [pod.name for pod in self.pods]),
+            ("role", [role.name for pod in self.pods for role in pod.roles]),
+        ):
+            if taken := [name for name, times in Counter(names).items() if times > 1]:
+                raise InvalidArgument(f"{where}: {what} {taken[0]!r} is there twice")
+        if len(main := [pod.name for pod in self.pods if pod.thread is ThreadModel.MAIN]) > 1:
+            raise InvalidArgument(
+                f"{where}: pods {main[0]!r} and {main[1]!r} both want the main thread: there is one"
+            )
+        for variable in self.carries:
+            if not isinstance(variable, ContextVar):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
+                raise InvalidArgument(f"{where}: carries has {variable!r}: pass ContextVars")
+
+    def pod_of(self, role: str) -> PodSpec:
+        """The pod that a role is in.
+
+        Raises:
+            InvalidArgument: there is no such role.
+        """
+        for pod in self.pods:
+            if any(each.name == role for each in pod.roles):
+                return pod
+        known = ", ".join(sorted(each.name for pod in self.pods for each in pod.roles))
+        raise InvalidArgument(f"troupe {self.name!r} has no role {role!r}; it has {known or 'none'}")
+
+    def visible_to(self, pod: str | None) -> dict[str, tuple[PodSpec, RoleSpec]]:
+        """The roles that somebody sees, by name: a pod those of its own and the exposed ones of others; None, the outside, the latter."""
+        return {
+            role.name: (each, role)
+            for each in self.pods
+            for role in each.roles
+            if role.is_exposed or each.name == pod
+        }

@@ -1,0 +1,40 @@
+"""Whatever is told of pods: what follows is heard, by everybody, once and in order; what does not is refused and changes nothing."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bandstand.errors import InternalError
+from bandstand.pod.phases import FOLLOWS, Phases, PodEvent
+from bandstand.pod.vocabulary import PodPhase
+
+PODS = ("a", "b", "c")
+
+told = st.lists(st.tuples(st.sampled_from(PODS), st.sampled_from(PodPhase)), max_size=60)
+
+
+@pytest.mark.guarantee("G137")
+@pytest.mark.spec("S1")
+@given(told, st.integers(1, 20))
+def test_everybody_hears_the_same_and_only_what_follows(story: list[tuple[str, PodPhase]], keep: int) -> None:
+    phases, heard, expected = Phases(PODS, keep=keep), list[PodEvent](), list[tuple[str, PodPhase, int]]()
+    stream = phases.stream()
+    phases.listen(heard.append)
+    present: dict[str, tuple[PodPhase, int]] = dict.fromkeys(PODS, (PodPhase.PENDING, 0))
+    for pod, phase in story:
+        before, number = present[pod]
+        number += phase is PodPhase.PENDING or number == 0
+        if phase in FOLLOWS[before] or present[pod] == (PodPhase.PENDING, 0):
+            phases.tell(pod, phase, number=number)
+            present[pod] = (phase, number)
+            expected.append((pod, phase, number))
+        else:
+            with pytest.raises(InternalError):
+                phases.tell(pod, phase, number=number)
+    phases.close()
+    assert [(event.pod, event.phase, event.number) for event in heard] == expected
+    assert [stream.receive(timeout_ms=0).blocking() for _ in expected] == heard
+    assert phases.history == tuple(heard[-keep:])
+    assert {name: (phases.of(name).phase, phases.of(name).number) for name in PODS} == present

@@ -1,0 +1,568 @@
+"""Declaring a troupe: what is read from its class, and every way in which it can contradict itself."""
+
+# What a class was read into is the room's own.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import re
+from contextvars import ContextVar
+from typing import Any, Generic, Protocol, TypeVar
+
+import pytest
+
+from bandstand.core import LoopConfig, Overflow
+from bandstand.errors import BadDeclaration, InvalidArgument
+from bandstand.pod.cast import Cast
+from bandstand.pod.declare import ExposedRole, HiddenRole, PodOptions, pod
+from bandstand.pod.directory import Directory, Wanted, directory
+from bandstand.pod.nested import nested
+from bandstand.pod.spec import PodSpec
+from bandstand.pod.troupe import Troupe
+from bandstand.pod.vocabulary import RestartPolicy, ThreadModel, WhenDown
+from bandstand.service import Actor, Implements, Interface, data
+from bandstand.service.lowlevel import UNSET_MS
+from bandstand.supervise import Backoff, Intensity
+from tests.pod.declaring import (
+    Config,
+    Display,
+    Engine,
+    EnginePeers,
+    FakeVsync,
+    OtherConfig,
+    Rehearsal,
+    Settings,
+    Studio,
+    Vsync,
+    loose_directory,
+    loose_pod,
+    request_id,
+    troupe_of,
+)
+
+pytestmark = pytest.mark.spec("S13")
+
+
+def refusal(*bases: type, **attributes: Any) -> str:
+    """Why a class of troupes with these attributes cannot be made."""
+    with pytest.raises(BadDeclaration) as caught:
+        troupe_of(*bases, **attributes)
+    return str(caught.value)
+
+
+# --- what is read -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G132")
+def test_a_class_becomes_data() -> None:
+    spec = Studio._manifest.spec
+    assert (spec.name, spec.carries, spec.core, spec.stop_ms) == ("Studio", (request_id,), None, 30_000.0)
+    assert [each.name for each in spec.pods] == ["vsync", "engine_pod", "display"]
+    vsync, engine_pod, display = spec.pods
+    assert (vsync.thread, vsync.restart, vsync.core) == (ThreadModel.DEDICATED, RestartPolicy.ALWAYS, None)
+    assert (engine_pod.restart, engine_pod.core) == (RestartPolicy.ON_FAILURE, 1)
+    assert (display.thread, display.restart) == (ThreadModel.MAIN, RestartPolicy.NEVER)
+    roles = {role.name: role for each in spec.pods for role in each.roles}
+    assert [*roles] == ["vsync", "engine", "config", "display"]
+    assert [name for name, role in roles.items() if role.is_exposed] == ["vsync", "engine"]
+    assert (roles["vsync"].kind, roles["vsync"].args, roles["vsync"].kwargs) == (Vsync, (), {"fps": 50})
+    assert (roles["engine"].args, roles["engine"].kwargs) == ((Wanted(EnginePeers),), {"threads": 2})
+    assert (roles["config"].mailbox_cap, roles["config"].ask_ms) == (100, 500)
+    assert (roles["vsync"].mailbox_cap, roles["vsync"].ask_ms) == (None, UNSET_MS)
+
+
+@pytest.mark.guarantee("G132")
+def test_the_defaults_are_dedicated_and_never() -> None:
+    plain = troupe_of(vsync=pod().of(Vsync))._manifest.spec.pods[0]
+    assert plain == PodSpec(name="vsync", roles=plain.roles)
+    assert (plain.thread, plain.restart) == (ThreadModel.DEDICATED, RestartPolicy.NEVER)
+
+
+@pytest.mark.guarantee("G132")
+def test_every_option_arrives() -> None:
+    options: dict[str, Any] = {
+        "thread": ThreadModel.PROCESS,
+        "restart": RestartPolicy.ALWAYS,
+        "intensity": Intensity(1, 100),
+        "backoff": Backoff(),
+        "core": 2,
+        "when_down": WhenDown.QUEUE,
+        "down_ms": 1.0,
+        "stop_ms": 2.0,
+        "limits": LoopConfig(max_actors=5),
+    }
+    role = pod(**options).role(mailbox_cap=3, overflow=Overflow.DROP_OLDEST, ask_ms=None).expose(Vsync, 5)
+    made = troupe_of(vsync=role, kubelet_core=1, stop_ms=5.0)._manifest.spec
+    assert {name: getattr(made.pods[0], name) for name in options} == options
+    assert (made.core, made.stop_ms) == (1, 5.0)
+    read = made.pods[0].roles[0]
+    assert (read.mailbox_cap, read.overflow, read.ask_ms, read.args) == (3, Overflow.DROP_OLDEST, None, (5,))
+
+
+@pytest.mark.guarantee("G134")
+def test_on_the_class_a_declaration_is_itself_and_on_a_troupe_its_handle() -> None:
+    studio: Any = Studio()
+    assert isinstance(Studio.vsync, ExposedRole)
+    assert isinstance(Studio.config, HiddenRole)
+    assert isinstance(Studio.engine_pod, PodOptions)
+    assert repr(Studio.vsync) == "<exposed role 'vsync': Vsync>"
+    assert repr(Studio.config) == "<hidden role 'config': Config>"
+    assert studio.vsync == "handle of vsync"
+    with pytest.raises(
+        AttributeError,
+        match=r"^Studio.config is not exposed: only its own pod has it; declare it with expose",
+    ):
+        _ = studio.config
+    with pytest.raises(
+        AttributeError, match=r"^Studio.vsync is a role: to put another actor there, pass a layout"
+    ):
+        studio.vsync = 5
+    with pytest.raises(AttributeError, match=r"^Studio.config is a role"):
+        studio.config = 5
+
+
+def test_a_private_class_has_a_name_all_the_same() -> None:
+    made: Any = type("_Inner", (Rehearsal,), {"a": pod().of(Vsync)})
+    assert made._manifest.spec.name == "Inner"
+
+
+T = TypeVar("T")
+
+
+class Shelf(Actor, Generic[T]):
+    @data
+    def put(self, thing: T) -> None: ...
+
+
+class ShelfPeers(Directory):
+    shelf: Shelf[int]
+
+
+def test_a_generic_class_can_be_given_its_arguments() -> None:
+    class Store(Rehearsal):
+        shelf = pod(thread=ThreadModel.PROCESS).expose(Shelf[int])
+        solo = pod().of(Solo, directory(ShelfPeers))
+
+    assert Store._planned(Store.layout()) == Store._manifest
+
+
+# --- inheritance ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G133")
+def test_what_is_inherited_comes_first_and_can_be_declared_anew_in_its_place() -> None:
+    class Louder(Studio):
+        sound = pod().of(Display)
+        vsync = pod(thread=ThreadModel.COOPERATIVE).expose(FakeVsync)
+
+    spec = Louder._manifest.spec
+    assert [each.name for each in spec.pods] == ["vsync", "engine_pod", "display", "sound"]
+    assert (spec.pods[0].thread, spec.pods[0].roles[0].kind) == (ThreadModel.COOPERATIVE, FakeVsync)
+    assert spec.carries == (request_id,)
+    assert [each.name for each in Studio._manifest.spec.pods] == ["vsync", "engine_pod", "display"]
+
+
+@pytest.mark.guarantee("G133")
+def test_a_pod_declared_anew_keeps_its_roles() -> None:
+    class Apart(Studio):
+        engine_pod = pod(thread=ThreadModel.PROCESS)
+
+    found = Apart.layout()["engine_pod"]
+    assert (found.thread, found.core) == (ThreadModel.PROCESS, None)
+    assert [role.name for role in found.roles] == ["engine", "config"]
+
+
+@pytest.mark.guarantee("G133")
+def test_a_role_put_elsewhere_leaves_its_pod_and_the_last_one_takes_the_pod_along() -> None:
+    class First(Rehearsal):
+        both = pod()
+        one = both.expose(Vsync)
+        two = both.of(Vsync)
+
+    class Second(First):
+        one = pod().expose(Vsync)
+
+    class Third(Second):
+        two = pod().of(Vsync)
+
+    assert {name: [role.name for role in each.roles] for name, each in Second.layout().items()} == {
+        "both": ["two"],
+        "one": ["one"],
+    }
+    assert [*Third.layout()] == ["one", "two"]
+
+
+@pytest.mark.guarantee("G133")
+def test_several_bases() -> None:
+    class Sound(Rehearsal):
+        speaker = pod().of(Display)
+
+    class Plain:
+        lamp = pod().of(Display)
+
+    class Both(Sound, Studio, Plain): ...
+
+    assert [*Both.layout()] == ["lamp", "vsync", "engine_pod", "display", "speaker"]
+
+
+def test_plain_methods_and_attributes_are_left_alone() -> None:
+    class Handy(Studio):
+        title = "a studio"
+        speak = Vsync().on_start
+
+        def layout_again(self) -> list[str]:
+            return [*self.layout()]
+
+    assert Handy().layout_again() == ["vsync", "engine_pod", "display"]
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G132")
+def test_a_name_that_every_troupe_has() -> None:
+    assert refusal(layout=pod().of(Vsync)) == (
+        "Made.layout is a name that every troupe has for its own: choose another"
+    )
+    assert "Made.carries is a name that every troupe has" in refusal(carries=pod())
+    assert "Made.stop_ms is a name" in refusal(stop_ms=nested(Studio))
+    assert refusal(_vsync=pod().of(Vsync)).startswith("Made._vsync begins with an underscore")
+
+
+@pytest.mark.parametrize(
+    "name", ["start", "stop", "play", "wait", "status", "health", "phases", "books", "failure"]
+)
+def test_a_name_that_those_have_that_really_play(name: str) -> None:
+    assert refusal(Troupe, **{name: pod().of(Vsync)}).startswith(
+        f"Made.{name} is a name that every troupe has"
+    )
+
+
+@pytest.mark.guarantee("G133")
+def test_an_override_that_is_none() -> None:
+    assert refusal(Studio, vsync=5) == (
+        "Made.vsync overrides <exposed role 'vsync': Vsync> with 5: override it with another of its sort"
+    )
+    assert refusal(Studio, engine_pod=pod().of(Vsync)) == (
+        "Made.engine_pod overrides pod(...) with <hidden role 'engine_pod': Vsync>: override it with another of its sort"
+    )
+
+
+@pytest.mark.guarantee("G133")
+def test_an_override_by_which_what_is_typed_as_the_base_would_lie() -> None:
+    assert refusal(Studio, vsync=pod().of(Vsync)) == (
+        "Made.vsync overrides <exposed role 'vsync': Vsync> and hides it: declare it with expose()"
+    )
+    assert refusal(Studio, vsync=pod().expose(Display)) == (
+        "Made.vsync overrides <exposed role 'vsync': Vsync> with a Display: declare one that derives from that"
+    )
+    assert refusal(Studio, config=pod().expose(Display)).endswith(
+        "with a Display: declare one that derives from that"
+    )
+    assert "Made.vsync: 5 is no class of actors" in refusal(Studio, vsync=loose_pod().expose(5))
+    troupe_of(Studio, vsync=pod().expose(FakeVsync), config=Studio.engine_pod.expose(OtherConfig))
+
+
+def test_a_pod_may_come_after_its_roles() -> None:
+    late = pod(thread=ThreadModel.COOPERATIVE)
+    made = troupe_of(a=late.of(Vsync), other=pod().of(Vsync), late=late, b=late.of(Vsync))
+    assert {name: [role.name for role in each.roles] for name, each in made.layout().items()} == {
+        "late": ["a", "b"],
+        "other": ["other"],
+    }
+
+
+@pytest.mark.guarantee("G132")
+def test_a_declaration_without_a_class() -> None:
+    left_open = "which does not say what plays there: call .of(TheClass) or .expose(TheClass)"
+    assert refusal(config=pod().role(ask_ms=5)) == f"Made.config is pod(...).role(...), {left_open}"
+    assert left_open in refusal(config=pod().of)
+    assert left_open in refusal(config=pod)
+
+
+@pytest.mark.guarantee("G132")
+def test_a_pod_without_roles() -> None:
+    assert refusal(engine_pod=pod()) == (
+        "Made: pod 'engine_pod' has no roles: give it one, with engine_pod.of(...) or engine_pod.expose(...)"
+    )
+
+
+@pytest.mark.guarantee("G132")
+def test_one_declaration_under_two_names() -> None:
+    one = pod().of(Vsync)
+    assert refusal(a=one, b=one) == "Made.b is the same declaration as 'a': declare each of them"
+    assert "the same declaration as 'vsync'" in refusal(Studio, other=Studio.vsync)
+    both = pod()
+    assert "Made.q is the same declaration as 'p'" in refusal(p=both, q=both)
+
+
+@pytest.mark.guarantee("G132")
+def test_two_roles_in_a_pod_without_a_name() -> None:
+    both = pod()
+    assert refusal(a=both.of(Vsync), b=both.of(Vsync)) == (
+        "Made: roles 'a' and 'b' share a pod that has no name: make the pod an attribute of the class"
+    )
+
+
+@pytest.mark.guarantee("G132")
+def test_a_kind_that_is_no_class_of_actors() -> None:
+    wrong: Any
+    for wrong in (dict, 5, None, Vsync(), "Vsync", Vsync.tick):
+        said = refusal(vsync=loose_pod().of(wrong))
+        assert said.startswith("Made.vsync: ")
+        assert "is no class of actors: pass a class that derives from Actor" in said
+
+
+@pytest.mark.guarantee("G132")
+@pytest.mark.parametrize(
+    ("declaration", "why"),
+    [
+        (loose_pod().of(Vsync, 1, 2), "too many positional arguments"),
+        (loose_pod().of(Vsync, fsp=5), "got an unexpected keyword argument 'fsp'"),
+        (loose_pod().expose(Engine), "missing a required argument: 'peers'"),
+        (loose_pod().of(Display, 5), "too many positional arguments"),
+    ],
+)
+def test_arguments_that_do_not_fit(declaration: Any, why: str) -> None:
+    assert re.fullmatch(
+        rf"Made: role 'it': \w+\(.*\).* cannot be called with these arguments: {why}", refusal(it=declaration)
+    )
+
+
+@pytest.mark.guarantee("G132")
+def test_options_that_have_no_sense_say_which() -> None:
+    assert refusal(display=pod(thread=ThreadModel.MAIN, restart=RestartPolicy.ALWAYS).of(Display)) == (
+        "Made: pod 'display': thread is MAIN and restart is ALWAYS: nobody can start the main thread again; pass "
+        "RestartPolicy.NEVER"
+    )
+    main = {name: pod(thread=ThreadModel.MAIN).of(Display) for name in ("a", "b")}
+    assert refusal(**main) == "Made: troupe 'Made': pods 'a' and 'b' both want the main thread: there is one"
+    for options, field in (
+        ({"thread": "main"}, "thread"),
+        ({"restart": None}, "restart"),
+        ({"core": -1}, "core"),
+        ({"when_down": 5}, "when_down"),
+        ({"down_ms": -1}, "down_ms"),
+        ({"stop_ms": "1"}, "stop_ms"),
+    ):
+        assert refusal(vsync=loose_pod(**options).of(Vsync)).startswith(f"Made: pod 'vsync': {field} is ")
+    assert refusal(vsync=loose_pod().role(mailbox_cap=-1).of(Vsync)).startswith(
+        "Made: role 'vsync': mailbox_cap is -1"
+    )
+    assert refusal(vsync=loose_pod().role(ask_ms="x").of(Vsync)).startswith(
+        "Made: role 'vsync': ask_ms is 'x'"
+    )
+
+
+def test_what_it_carries_is_context_variables() -> None:
+    assert refusal(carries=[request_id]).startswith("Made.carries is [<ContextVar")
+    assert (
+        refusal(carries=("request_id",)) == "Made: troupe 'Made': carries has 'request_id': pass ContextVars"
+    )
+    assert refusal(carries=ContextVar("alone")).startswith("Made.carries is <ContextVar")
+
+
+def test_a_troupe_without_pods_cannot_be_started() -> None:
+    with pytest.raises(InvalidArgument, match=r"^troupe 'Rehearsal' has no pods"):
+        Rehearsal._planned(None)
+
+
+def test_the_cast_itself_plays_nothing() -> None:
+    class Bare(Cast):
+        vsync = pod().expose(Vsync)
+        inner = nested(Effects)
+
+    bare: Any = Bare()
+    for name in ("vsync", "inner"):
+        with pytest.raises(NotImplementedError):
+            getattr(bare, name)
+
+
+# --- directories ------------------------------------------------------------------------------------------------------
+
+
+def wish(**names: Any) -> Any:
+    """A class of directories that wants these."""
+    return type("Peers", (Directory,), {"__annotations__": names, "__module__": __name__})
+
+
+class Solo(Actor):
+    def __init__(self, *peers: Any, **more: Any) -> None: ...
+
+
+def refused_wish(**names: Any) -> str:
+    """Why an actor of another pod cannot have this directory in the studio."""
+    said = refusal(Studio, solo=pod().of(Solo, directory(wish(**names))))
+    assert said.startswith("Made: role 'solo': Peers wants ")
+    return said.removeprefix("Made: role 'solo': Peers wants ")
+
+
+@pytest.mark.guarantee("G132")
+def test_a_wish_for_nobody() -> None:
+    assert refused_wish(vsink=Any) == "'vsink', and there is no such role (did you mean 'vsync'?)"
+    assert refused_wish(zebra=Any) == (
+        "'zebra', and there is no such role: there is vsync, engine, config, display, solo"
+    )
+    assert refused_wish(engine_pod=Any) == (
+        "'engine_pod', and there is no such role: 'engine_pod' is a pod; name one of its roles"
+    )
+
+
+@pytest.mark.guarantee("G134")
+@pytest.mark.guarantee("G132")
+def test_a_wish_for_somebody_who_is_hidden() -> None:
+    assert refused_wish(config=Config) == (
+        "'config', which is in pod 'engine_pod' and not exposed: expose it, or put both in one pod"
+    )
+
+
+@pytest.mark.guarantee("G132")
+def test_a_wish_for_somebody_of_another_class() -> None:
+    assert refused_wish(vsync=Engine) == "'vsync' to be a Engine, and it is a Vsync"
+    assert refused_wish(vsync=FakeVsync) == "'vsync' to be a FakeVsync, and it is a Vsync"
+    assert refused_wish(vsync=int) == "'vsync' to be a int, and it is a Vsync"
+    # As it is known in the module of the directory, which is this one.
+    assert refused_wish(vsync="Engine") == "'vsync' to be a Engine, and it is a Vsync"
+    assert refused_wish(vsync=Settings) == "'vsync' to be a Settings, and it is a Vsync, which has no find"
+
+
+@pytest.mark.guarantee("G132")
+def test_wishes_that_can_be_fulfilled() -> None:
+    for hint in (Vsync, Actor, object, Any, Vsync | None, "Vsync", "NobodyKnows", "this is no type ["):
+        troupe_of(Studio, solo=pod().of(Solo, directory(wish(vsync=hint))))
+    troupe_of(Studio, solo=Studio.engine_pod.of(Solo, directory(wish(config="Config", solo=Solo))))
+    troupe_of(Studio, solo=pod().of(Solo, 1, peers=directory(wish(vsync=Vsync, engine=Engine))))
+    troupe_of(Studio, solo=pod().of(Solo, directory(Directory)))
+
+
+class Ticking(Interface, Protocol):
+    @data
+    def tick(self) -> None: ...
+
+
+class Reverberating(Protocol):
+    reverb: Any
+
+
+class Storing(Interface, Protocol[T]):  # type: ignore[misc]  # pyright sees in a marked method what it is, mypy a plain one
+    @data
+    def put(self, thing: T) -> None: ...
+
+
+class Store(Implements[Storing[int]]):
+    def put(self, thing: int) -> None: ...
+
+
+def test_a_protocol_is_met_by_whoever_has_its_methods() -> None:
+    troupe_of(Studio, solo=pod().of(Solo, directory(wish(vsync=Ticking))))
+    assert refused_wish(engine=Ticking) == "'engine' to be a Ticking, and it is a Engine, which has no tick"
+    troupe_of(effects=nested(Effects), solo=pod().of(Solo, directory(wish(effects=Reverberating))))
+    said = refusal(effects=nested(Effects), solo=pod().of(Solo, directory(wish(effects=Ticking))))
+    assert said.endswith("wants 'effects' to be a Ticking, and it is a Effects, which has no ended")
+
+
+def test_wishes_with_arguments_are_for_the_class() -> None:
+    shelves = {"shelf": pod().expose(Shelf[int]), "store": pod().expose(Store)}
+    for hint in (
+        {"shelf": Shelf[int]},
+        {"shelf": Shelf},
+        {"shelf": T},
+        {"store": Storing[int]},
+        {"store": Storing},
+    ):
+        troupe_of(**shelves, solo=pod().of(Solo, directory(wish(**hint))))
+    assert refused_wish(vsync=Shelf[int]) == "'vsync' to be a Shelf, and it is a Vsync"
+
+
+def test_a_wish_inside_of_something_else_would_never_be_fulfilled() -> None:
+    wanted = loose_directory(EnginePeers)
+    for inside, word in (
+        ([wanted], "list"),
+        ((wanted,), "tuple"),
+        ({"a": wanted}, "dict"),
+        ({wanted}, "set"),
+    ):
+        assert refusal(Studio, solo=pod().of(Solo, inside)) == (
+            f"Made: role 'solo': a directory() is inside a {word}: pass it as an argument itself"
+        )
+
+
+# --- troupes inside ---------------------------------------------------------------------------------------------------
+
+
+class Effects(Rehearsal):
+    reverb = pod().expose(Vsync)
+    secret = pod().of(Vsync)
+
+
+class EffectPeers(Directory):
+    effects: Effects
+
+
+@pytest.mark.spec("S17")
+def test_a_troupe_inside_is_read_and_has_its_place() -> None:
+    class Outer(Rehearsal):
+        effects = nested(
+            Effects, restart=RestartPolicy.ON_FAILURE, intensity=Intensity(1, 50), backoff=Backoff()
+        )
+        solo = pod().of(Solo, directory(EffectPeers))
+
+    (inner,) = Outer._manifest.nested
+    assert (inner.name, inner.troupe, inner.is_watched, inner.restart) == (
+        "effects",
+        Effects,
+        True,
+        RestartPolicy.ON_FAILURE,
+    )
+    assert (inner.intensity, inner.backoff, inner.layout) == (Intensity(1, 50), Backoff(), None)
+    assert [each.name for each in inner.manifest.spec.pods] == ["reverb", "secret"]
+    outer: Any = Outer()
+    assert outer.effects == "troupe effects"
+    assert repr(Outer.effects) == "<nested troupe 'effects': Effects>"
+    with pytest.raises(AttributeError, match=r"Outer.effects is a troupe of its own"):
+        outer.effects = 5
+    assert [*Outer.layout()] == ["solo"]
+    assert Outer._planned(None) is Outer._manifest
+
+
+@pytest.mark.spec("S17")
+def test_a_troupe_inside_can_have_another_layout() -> None:
+    layout = Effects.layout()
+    together = PodSpec(name="both", roles=(*layout["reverb"].roles, *layout["secret"].roles))
+    made = troupe_of(effects=nested(Effects, layout={"both": together}))
+    assert made._manifest.nested[0].manifest.spec.pods == (together,)
+
+
+@pytest.mark.spec("S17")
+@pytest.mark.parametrize(
+    ("declaration", "why"),
+    [
+        (
+            nested(Effects, watched=False, restart=RestartPolicy.ALWAYS),
+            "watched is False and restart is ALWAYS",
+        ),
+        (nested(Effects, restart="always"), "restart is 'always': pass one of"),  # type: ignore[arg-type]  # wrong on purpose
+        (nested(Effects, watched=None), "watched is None: pass True or False"),  # type: ignore[arg-type]  # likewise
+        (nested(Vsync), "troupe is <class"),  # type: ignore[type-var]  # likewise
+        (nested(Effects()), "troupe is <tests.pod"),  # type: ignore[arg-type]  # likewise
+        (nested(Studio), "pod 'display' wants the main thread, which is the outermost troupe's"),
+        (nested(Effects, layout={}), "the layout of troupe 'Effects': role 'reverb' is in no pod"),
+    ],
+)
+def test_a_troupe_inside_that_has_no_sense(declaration: Any, why: str) -> None:
+    assert why in refusal(effects=declaration)
+
+
+@pytest.mark.spec("S17")
+def test_what_a_directory_wants_of_a_troupe_inside() -> None:
+    effects = nested(Effects)
+    assert refusal(effects=effects, solo=pod().of(Solo, directory(wish(effects=Studio)))) == (
+        "Made: role 'solo': Peers wants 'effects' to be a Studio, and it is a Effects"
+    )
+    far = pod(thread=ThreadModel.PROCESS).of(Solo, directory(EffectPeers))
+    assert refusal(effects=nested(Effects), solo=far) == (
+        "Made: role 'solo': EffectPeers wants 'effects', a troupe inside this one, which the process of pod 'solo' cannot see: "
+        "put the role into a pod of another thread model"
+    )
+    said = refusal(effects=nested(Effects), solo=pod().of(Solo, directory(wish(reverb=Vsync))))
+    assert said.endswith("wants 'reverb', and there is no such role: there is solo, effects")

@@ -1,0 +1,311 @@
+"""Another layout than the declared one: the same roles in other pods. And what can be in another process at all."""
+
+# What a class was read into is the room's own.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import pickle
+import pkgutil
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from threading import Lock
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from bandstand.errors import InvalidArgument
+from bandstand.pod.declare import pod
+from bandstand.pod.directory import Directory, directory
+from bandstand.pod.nested import nested
+from bandstand.pod.spec import PodSpec, RoleSpec
+from bandstand.pod.travel import address_of, check_travel, luggage_for
+from bandstand.pod.vocabulary import ThreadModel
+from bandstand.service import Actor
+from tests.pod.declaring import (
+    Display,
+    Engine,
+    FakeVsync,
+    OtherConfig,
+    Rehearsal,
+    Studio,
+    Vsync,
+    request_id,
+    troupe_of,
+)
+
+pytestmark = pytest.mark.spec("S13")
+
+Layout = dict[str, PodSpec]
+
+
+def roles_of(layout: Layout) -> tuple[RoleSpec, ...]:
+    return tuple(role for each in layout.values() for role in each.roles)
+
+
+def with_role(layout: Layout, *, name: str, **fields: Any) -> Layout:
+    """The layout with one role altered."""
+    return {
+        key: replace(
+            each, roles=tuple(replace(role, **fields) if role.name == name else role for role in each.roles)
+        )
+        for key, each in layout.items()
+    }
+
+
+# --- layouts ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G135")
+def test_the_declared_layout_is_one() -> None:
+    assert Studio._laid_out(Studio.layout()) == Studio._manifest
+    assert Studio._laid_out(None) is Studio._manifest
+    assert Studio._planned(Studio.layout()) == Studio._manifest
+
+
+def test_what_is_altered_is_not_the_class_s_own() -> None:
+    layout = Studio.layout()
+    layout.clear()
+    assert [*Studio.layout()] == ["vsync", "engine_pod", "display"]
+
+
+@pytest.mark.guarantee("G135")
+@pytest.mark.spec("S12")
+def test_all_roles_can_be_in_one_pod_or_each_in_its_own() -> None:
+    roles = roles_of(Studio.layout())
+    together = Studio._laid_out({"all": PodSpec(name="all", roles=roles, thread=ThreadModel.COOPERATIVE)})
+    assert [each.name for each in together.spec.pods] == ["all"]
+    apart = {role.name: PodSpec(name=role.name, roles=(replace(role, is_exposed=True),)) for role in roles}
+    assert [each.name for each in Studio._laid_out(apart).spec.pods] == [
+        "vsync",
+        "engine",
+        "config",
+        "display",
+    ]
+    assert Studio._laid_out(apart).spec.carries == (request_id,)
+
+
+@pytest.mark.guarantee("G135")
+def test_a_role_can_be_played_by_another_of_its_kind() -> None:
+    layout = with_role(Studio.layout(), name="vsync", kind=FakeVsync)
+    layout = with_role(layout, name="config", kind=OtherConfig, args=())
+    assert [role.kind for role in roles_of(layout)] == [FakeVsync, Engine, OtherConfig, Display]
+    assert Studio._laid_out(layout).spec.pods == tuple(layout.values())
+
+
+def without(name: str) -> Callable[[Layout], Layout]:
+    return lambda layout: {key: each for key, each in layout.items() if key != name}
+
+
+def renamed(layout: Layout) -> Layout:
+    return {**without("vsync")(layout), "other": layout["vsync"]}
+
+
+def doubled(layout: Layout) -> Layout:
+    return {**layout, "again": replace(layout["vsync"], name="again")}
+
+
+def apart(layout: Layout) -> Layout:
+    engine, config = layout["engine_pod"].roles
+    return {
+        **layout,
+        "engine_pod": replace(layout["engine_pod"], roles=(engine,)),
+        "config": PodSpec(name="config", roles=(config,)),
+    }
+
+
+def stranger(layout: Layout) -> Layout:
+    return {**layout, "solo": PodSpec(name="solo", roles=(RoleSpec(name="solo", kind=Display),))}
+
+
+def empty(layout: Layout) -> Layout:
+    return {**layout, "empty": PodSpec(name="empty")}
+
+
+def no_pod(layout: Layout) -> Any:
+    return {**layout, "five": 5}
+
+
+def two_mains(layout: Layout) -> Layout:
+    return {**layout, "vsync": PodSpec(name="vsync", roles=layout["vsync"].roles, thread=ThreadModel.MAIN)}
+
+
+def altered(name: str, **fields: Any) -> Callable[[Layout], Layout]:
+    return partial(with_role, name=name, **fields)
+
+
+NONSENSE: list[tuple[Callable[[Layout], Layout], str]] = [
+    (without("vsync"), "role 'vsync' is in no pod: every role is in exactly one"),
+    (renamed, "pod 'vsync' is there as 'other': use its own name"),
+    (doubled, "troupe 'Studio': role 'vsync' is there twice"),
+    (stranger, "role 'solo' is not declared: there is vsync, engine, config, display"),
+    (
+        apart,
+        "role 'engine': EnginePeers wants 'config', which is in pod 'config' and not exposed: expose it, or put both in one pod",
+    ),
+    (
+        altered("vsync", kind=Display, kwargs={}),
+        "role 'vsync' is a Display, and was declared as a Vsync: pass one that derives from that",
+    ),
+    (
+        altered("config", kind=Display, args=()),
+        "role 'config' is a Display, and was declared as a Config: pass one that derives from that",
+    ),
+    (altered("vsync", is_exposed=False), "role 'vsync' was declared as exposed: leave is_exposed True"),
+    (empty, "pod 'empty' has no roles: give it one, with empty.of(...) or empty.expose(...)"),
+    (no_pod, "'five' is 5: pass PodSpecs by their names"),
+    (two_mains, "troupe 'Studio': pods 'vsync' and 'display' both want the main thread: there is one"),
+]
+
+
+@pytest.mark.guarantee("G135")
+@pytest.mark.parametrize(("alter", "why"), NONSENSE)
+def test_a_layout_that_has_no_sense(alter: Callable[[Layout], Any], why: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        Studio._laid_out(alter(Studio.layout()))
+    assert str(caught.value) == f"the layout of troupe 'Studio': {why}"
+
+
+@pytest.mark.guarantee("G135")
+def test_arguments_are_looked_at_again() -> None:
+    with pytest.raises(
+        InvalidArgument, match=r"role 'vsync': Vsync\(.*got an unexpected keyword argument 'fsp'"
+    ):
+        Studio._laid_out(with_role(Studio.layout(), name="vsync", kwargs={"fsp": 5}))
+
+
+# --- what can be in another process -----------------------------------------------------------------------------------
+
+
+def grounded(**attributes: Any) -> str:
+    """Why a troupe cannot be started; its class can be made."""
+    made = troupe_of(**attributes)
+    with pytest.raises(InvalidArgument) as caught:
+        made._planned(None)
+    return str(caught.value)
+
+
+class Keeper(Actor):
+    def __init__(self, *things: object, **more: object) -> None: ...
+
+
+class Wide(Directory):
+    keeper: Keeper
+
+
+@pytest.mark.guarantee("G136")
+@pytest.mark.spec("S19")
+def test_what_can_be_found_and_pickled_can_travel() -> None:
+    class Far(Rehearsal):
+        keeper = pod(thread=ThreadModel.PROCESS).expose(Keeper, 5, b"x", directory(Wide), name={"a": [1.5]})
+
+    assert Far._planned(None) is Far._manifest
+
+
+@pytest.mark.spec("S19")
+def test_a_class_inside_of_a_function_cannot() -> None:
+    class Local(Actor): ...
+
+    class LocalPeers(Directory): ...
+
+    move = "is declared inside a function: move it to the top of a module"
+    assert grounded(it=pod(thread=ThreadModel.PROCESS).of(Local)) == (
+        f"troupe 'Made': role 'it' of process pod 'it': {Local.__qualname__} {move}"
+    )
+    assert grounded(it=pod(thread=ThreadModel.PROCESS).of(Keeper), seen=pod().expose(Local)) == (
+        f"troupe 'Made': role 'seen' is seen by process pod 'it': {Local.__qualname__} {move}"
+    )
+    assert grounded(it=pod(thread=ThreadModel.PROCESS).of(Keeper, directory(LocalPeers))) == (
+        f"troupe 'Made': role 'it' of process pod 'it': argument 1: {LocalPeers.__qualname__} {move}"
+    )
+    hidden = troupe_of(it=pod(thread=ThreadModel.PROCESS).of(Keeper), unseen=pod().of(Local))
+    assert hidden._planned(None) is hidden._manifest
+    here = troupe_of(
+        it=pod().expose(
+            Local,
+        )
+    )
+    assert here._planned(None) is here._manifest
+
+
+@pytest.mark.spec("S19")
+def test_a_class_that_is_not_found_by_its_name_cannot() -> None:
+    made = type("Elsewhere", (Actor,), {"__module__": __name__})
+    assert grounded(it=pod(thread=ThreadModel.PROCESS).of(made)).endswith(
+        f"{__name__}.Elsewhere is not found by that name: give it the name it was made with"
+    )
+    twin = type("Vsync", (Actor,), {"__module__": Vsync.__module__})
+    assert "Vsync is not found by that name" in grounded(it=pod(thread=ThreadModel.PROCESS).of(twin))
+
+
+@pytest.mark.spec("S19")
+def test_a_class_that_was_typed_in_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
+    typed = ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", typed)
+    made = type("Typed", (Actor,), {"__module__": "__main__"})
+    typed.Typed = made  # type: ignore[attr-defined]  # so that it is found
+    troupe = troupe_of(it=pod(thread=ThreadModel.PROCESS).of(made))
+    with pytest.raises(InvalidArgument, match="Typed was typed in, and is in no file: put it into a module"):
+        troupe._planned(None)
+    found = troupe_of(it=pod(thread=ThreadModel.PROCESS).of(Keeper))
+    assert found._planned(None) is found._manifest
+    typed.__file__ = "script.py"
+    assert troupe._planned(None) is troupe._manifest
+
+
+@pytest.mark.spec("S19")
+def test_arguments_that_cannot_be_pickled_cannot() -> None:
+    lock = Lock()
+    said = grounded(it=pod(thread=ThreadModel.PROCESS).of(Keeper, 1, lock))
+    assert said.startswith(
+        "troupe 'Made': role 'it' of process pod 'it': argument 2 is a lock, which cannot be sent to a process ("
+    )
+    said = grounded(it=pod(thread=ThreadModel.PROCESS).of(Keeper, hook=lambda: 5))
+    assert "of process pod 'it': hook is a function, which cannot be sent to a process (" in said
+    here = troupe_of(it=pod().of(Keeper, lock))
+    assert here._planned(None) is here._manifest
+
+
+@pytest.mark.spec("S19")
+def test_a_layout_is_asked_the_same() -> None:
+    made = troupe_of(it=pod().of(Keeper, Lock()))
+    layout = made.layout()
+    layout["it"] = replace(layout["it"], thread=ThreadModel.PROCESS)
+    with pytest.raises(InvalidArgument, match="argument 1 is a lock"):
+        made._planned(layout)
+    outer = troupe_of(inner=nested(made, layout=layout))
+    with pytest.raises(InvalidArgument, match="argument 1 is a lock"):
+        outer._planned(None)
+
+
+@pytest.mark.spec("S19")
+def test_context_variables_are_found_by_the_class() -> None:
+    said = grounded(it=pod(thread=ThreadModel.PROCESS).of(Keeper), carries=(request_id,))
+    assert said.startswith("troupe 'Made': it carries context variables to process pod 'it': ")
+    assert said.endswith("Made is not found by that name: give it the name it was made with")
+    assert pkgutil.resolve_name(address_of(Studio)) is Studio
+    check_travel(Studio._manifest.spec, Studio)
+
+
+@pytest.mark.guarantee("G136")
+@pytest.mark.spec("S19")
+def test_luggage_is_what_one_process_needs_and_can_be_pickled() -> None:
+    lock = Lock()
+
+    class Far(Rehearsal):
+        carries = (request_id,)
+        it = pod(thread=ThreadModel.PROCESS).expose(Keeper, 5, directory(Wide), more=6)
+        keeper = pod().expose(Keeper, lock, lock=lock)
+        unseen = pod().of(Keeper, lock)
+
+    packed = luggage_for(Far._manifest.spec, "it")
+    assert packed.carries == ()
+    assert packed.pods[0] == Far.layout()["it"]
+    assert [(role.name, role.kind, role.args, role.kwargs) for role in packed.pods[1].roles] == [
+        ("keeper", Keeper, (), {})
+    ]
+    assert packed.pods[2].roles == ()
+    assert pickle.loads(pickle.dumps(packed)) == packed

@@ -1,0 +1,374 @@
+"""The phases of pods: every transition is told once, in order, to functions, streams, those who wait, and the log."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import weakref
+from collections.abc import Callable, Coroutine
+from itertools import pairwise
+from threading import Barrier, Thread, get_ident
+from typing import Any
+
+import msgspec
+import pytest
+
+from bandstand.errors import ChannelClosed, ChannelTimeout, InternalError, InvalidArgument
+from bandstand.pod.phases import FOLLOWS, Phases, PodEvent
+from bandstand.pod.vocabulary import PodPhase
+
+pytestmark = pytest.mark.spec("S1")
+
+PENDING, RUNNING, TERMINATING = PodPhase.PENDING, PodPhase.RUNNING, PodPhase.TERMINATING
+COMPLETED, FAILED = PodPhase.COMPLETED, PodPhase.FAILED
+
+# How long anybody waits in here before the test has failed.
+BOUND_MS = 10_000
+
+Perform = Callable[[Coroutine[Any, Any, None]], None]
+
+
+@pytest.fixture
+def perform(loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> Perform:
+    def run(coroutine: Coroutine[Any, Any, None]) -> None:
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            runner.run(coroutine)
+
+    return run
+
+
+def live(phases: Phases, pod: str = "a", number: int = 1, end: PodPhase = COMPLETED) -> list[PodEvent]:
+    """A whole life of a pod."""
+    return [phases.tell(pod, phase, number=number) for phase in (PENDING, RUNNING, TERMINATING, end)]
+
+
+def seen(events: list[PodEvent]) -> list[tuple[str, PodPhase, int]]:
+    return [(event.pod, event.phase, event.number) for event in events]
+
+
+# --- events -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G137")
+def test_before_anything_happens_a_pod_is_pending_and_has_no_number() -> None:
+    phases = Phases(["a", "b"])
+    assert phases.history == ()
+    assert (phases.of("a").phase, phases.of("a").number, phases.of("a").reason) == (PENDING, 0, "")
+    with pytest.raises(InvalidArgument, match=r"^there is no pod 'c': there is a, b$"):
+        phases.of("c")
+    with pytest.raises(InvalidArgument, match="there is no pod 'c'"):
+        phases.tell("c", RUNNING, number=1)
+    with pytest.raises(InvalidArgument, match="there is no pod 'a': there is none"):
+        Phases([]).of("a")
+
+
+@pytest.mark.guarantee("G137")
+def test_an_event_says_what_why_which_and_when() -> None:
+    phases = Phases(["a"])
+    phases.tell("a", PENDING, number=1)
+    running = phases.tell("a", RUNNING, number=1)
+    failed = phases.tell("a", FAILED, "killed by SIGKILL", number=1)
+    assert (failed.pod, failed.phase, failed.reason, failed.number) == ("a", FAILED, "killed by SIGKILL", 1)
+    assert phases.of("a") is failed
+    assert 0 <= running.since_start <= failed.since_start
+    assert abs(failed.at - running.at) < BOUND_MS
+    assert str(failed) == "pod 'a' #1 is failed: killed by SIGKILL"
+    assert str(running) == "pod 'a' #1 is running"
+    assert seen([*phases.history]) == [("a", PENDING, 1), ("a", RUNNING, 1), ("a", FAILED, 1)]
+    assert b'"phase":"failed"' in msgspec.json.encode(failed)
+    with pytest.raises(AttributeError):
+        failed.phase = RUNNING  # type: ignore[misc]  # frozen
+
+
+# How a pod comes to be in a phase.
+WAYS = {
+    PENDING: [PENDING],
+    RUNNING: [PENDING, RUNNING],
+    TERMINATING: [PENDING, RUNNING, TERMINATING],
+    COMPLETED: [PENDING, RUNNING, COMPLETED],
+    FAILED: [PENDING, FAILED],
+}
+
+
+@pytest.mark.guarantee("G137")
+@pytest.mark.parametrize("after", PodPhase)
+@pytest.mark.parametrize("before", PodPhase)
+def test_a_life_has_an_order(before: PodPhase, after: PodPhase) -> None:
+    phases = Phases(["a"])
+    for phase in WAYS[before]:
+        phases.tell("a", phase, number=1)
+    if after in FOLLOWS[before]:
+        assert phases.tell("a", after, number=1).phase is after
+        return
+    with pytest.raises(InternalError, match=f"pod 'a' cannot be {after.value} after it was {before.value}"):
+        phases.tell("a", after, number=1)
+    assert phases.of("a").phase is before
+    assert len(phases.history) == len(WAYS[before])
+
+
+@pytest.mark.guarantee("G137")
+def test_an_end_is_followed_by_another_life_or_nothing() -> None:
+    assert {phase for phase in PodPhase if FOLLOWS[phase] == {PENDING}} == {COMPLETED, FAILED}
+    assert all(phase.is_end == (FOLLOWS[phase] == {PENDING}) for phase in PodPhase)
+    phases = Phases(["a"])
+    live(phases, end=FAILED)
+    live(phases, number=2)
+    assert (phases.of("a").phase, phases.of("a").number) == (COMPLETED, 2)
+
+
+@pytest.mark.guarantee("G137")
+def test_of_a_long_life_the_last_part_is_remembered() -> None:
+    phases = Phases(["a"], keep=5)
+    for number in range(1, 4):
+        live(phases, number=number)
+    assert seen([*phases.history]) == [
+        ("a", COMPLETED, 2),
+        ("a", PENDING, 3),
+        ("a", RUNNING, 3),
+        ("a", TERMINATING, 3),
+        ("a", COMPLETED, 3),
+    ]
+
+
+# --- functions --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G137")
+def test_a_function_is_called_from_then_on_until_it_is_taken_back() -> None:
+    phases, heard, more = Phases(["a"]), list[PodEvent](), list[PodEvent]()
+    phases.tell("a", PENDING, number=1)
+    take_back = phases.listen(heard.append)
+    hear_more = more.append
+    phases.listen(hear_more)
+    phases.listen(hear_more)()
+    running = phases.tell("a", RUNNING, number=1)
+    take_back()
+    take_back()
+    failed = phases.tell("a", FAILED, number=1)
+    assert heard == [running]
+    assert more == [running, failed]
+
+
+@pytest.mark.guarantee("G137")
+def test_what_a_function_raises_is_logged_and_everybody_else_hears(caplog: pytest.LogCaptureFixture) -> None:
+    phases, heard = Phases(["a"]), list[PodEvent]()
+
+    def broken(event: PodEvent) -> None:
+        raise ValueError(event.pod)
+
+    phases.listen(broken)
+    phases.listen(heard.append)
+    event = phases.tell("a", RUNNING, number=1)
+    assert heard == [event]
+    (record,) = [record for record in caplog.records if record.exc_info]
+    assert "raised, called with pod 'a' #1 is running; everything else goes on" in record.getMessage()
+
+
+@pytest.mark.guarantee("G137")
+def test_an_interruption_goes_on_and_whoever_tells_next_tells_the_rest() -> None:
+    phases, heard = Phases(["a"]), list[PodEvent]()
+
+    def interrupt(event: PodEvent) -> None:
+        if event.phase is RUNNING:
+            raise KeyboardInterrupt
+
+    phases.listen(interrupt)
+    phases.listen(heard.append)
+    with pytest.raises(KeyboardInterrupt):
+        phases.tell("a", RUNNING, number=1)
+    failed = phases.tell("a", FAILED, number=1)
+    assert heard == [failed]
+    assert len(phases.history) == 2
+
+
+@pytest.mark.guarantee("G137")
+def test_a_function_that_tells_is_heard_in_order() -> None:
+    phases, heard = Phases(["a", "b"]), list[PodEvent]()
+
+    def follow(event: PodEvent) -> None:
+        if event.pod == "a":
+            phases.tell("b", event.phase, number=event.number)
+            # It is told when this one was told to everybody.
+            assert heard[-1:] != [phases.of("b")]
+
+    phases.listen(follow)
+    phases.listen(heard.append)
+    live(phases)
+    assert [event.pod for event in heard] == ["a", "b"] * 4
+    assert heard == [*phases.history]
+
+
+@pytest.mark.guarantee("G137")
+@pytest.mark.real_time(reason="several threads tell at once")
+def test_several_threads_tell_in_one_order() -> None:
+    names = [f"pod{number}" for number in range(4)]
+    phases, heard = Phases(names, keep=10_000), list[PodEvent]()
+    phases.listen(heard.append)
+    barrier = Barrier(len(names))
+
+    def tell(name: str) -> None:
+        barrier.wait(BOUND_MS / 1000)
+        for number in range(1, 101):
+            live(phases, name, number)
+
+    threads = [Thread(target=tell, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(BOUND_MS / 1000)
+    assert heard == [*phases.history]
+    assert len(heard) == len(names) * 100 * 4
+    assert all(one.since_start <= other.since_start for one, other in pairwise(heard))
+    for name in names:
+        own = [event for event in heard if event.pod == name]
+        assert [event.number for event in own] == [number for number in range(1, 101) for _ in range(4)]
+
+
+# --- streams ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G137")
+def test_a_stream_gives_what_happens_from_then_on(perform: Perform) -> None:
+    async def play() -> None:
+        phases = Phases(["a"])
+        phases.tell("a", PENDING, number=1)
+        stream = phases.stream()
+        told = [phases.tell("a", phase, number=1) for phase in (RUNNING, FAILED)]
+        assert [await stream.receive(timeout_ms=BOUND_MS) for _ in told] == told
+        with pytest.raises(ChannelTimeout):
+            await stream.receive(timeout_ms=0)
+        stream.close()
+        phases.tell("a", PENDING, number=2)
+        with pytest.raises(ChannelClosed):
+            await stream.receive(timeout_ms=BOUND_MS)
+
+    perform(play())
+
+
+@pytest.mark.guarantee("G137")
+def test_every_reader_gets_everything_until_the_troupe_is_over(perform: Perform) -> None:
+    async def play() -> None:
+        phases, heard = Phases(["a"]), [list[PodEvent](), list[PodEvent]()]
+        ready = asyncio.Event()
+
+        async def read(into: list[PodEvent]) -> None:
+            stream = aiter(phases)
+            if into is heard[1]:
+                ready.set()
+            into += [event async for event in stream]
+
+        async with asyncio.timeout(BOUND_MS / 1000), asyncio.TaskGroup() as group:
+            for each in heard:
+                group.create_task(read(each))
+            await ready.wait()
+            told = live(phases)
+            phases.close()
+        assert heard == [told, told]
+        assert [event async for event in phases] == []
+
+    perform(play())
+
+
+@pytest.mark.guarantee("G137")
+def test_a_plain_thread_waits_for_the_next_event() -> None:
+    phases = Phases(["a"])
+    stream, heard = phases.stream(), list[PodEvent]()
+    thread = Thread(target=lambda: heard.append(stream.receive(timeout_ms=BOUND_MS).blocking()))
+    thread.start()
+    event = phases.tell("a", RUNNING, number=1)
+    thread.join(BOUND_MS / 1000)
+    assert heard == [event]
+
+
+@pytest.mark.guarantee("G137")
+def test_a_stream_that_nobody_has_is_forgotten() -> None:
+    phases = Phases(["a"])
+    forgotten = weakref.ref(phases.stream())
+    gc.collect()
+    assert forgotten() is None
+    phases.tell("a", RUNNING, number=1)
+    phases.close()
+
+
+# --- waiting for a phase ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G137")
+def test_who_waits_for_a_phase_gets_the_event_by_which_it_came(perform: Perform) -> None:
+    async def play() -> None:
+        phases = Phases(["a", "b"])
+        ended = phases.until("a", COMPLETED, FAILED, timeout_ms=BOUND_MS)
+        later = phases.until("a", RUNNING, number=2, timeout_ms=BOUND_MS)
+        any_of_b = phases.until("b", number=1, timeout_ms=BOUND_MS)
+        first = live(phases, end=FAILED)[-1]
+        live(phases, "b")
+        second = live(phases, number=2)[1]
+        assert await ended is first
+        assert await later is second
+        assert phases._callbacks == {}  # pyright: ignore[reportPrivateUsage]  # who has what it wanted listens no more
+        assert seen([await any_of_b]) == [("b", PENDING, 1)]
+        # What is there already is there at once.
+        assert await phases.until("a", COMPLETED, timeout_ms=0) is phases.of("a")
+        with pytest.raises(ChannelTimeout, match="phases of 'a'"):
+            await phases.until("a", RUNNING, timeout_ms=0)
+        with pytest.raises(InvalidArgument, match="there is no pod 'c'"):
+            await phases.until("c", RUNNING, timeout_ms=0)
+
+    perform(play())
+
+
+@pytest.mark.guarantee("G137")
+def test_when_the_troupe_is_over_nobody_waits_in_vain(perform: Perform) -> None:
+    async def play() -> None:
+        phases = Phases(["a"])
+        waiting = phases.until("a", RUNNING, timeout_ms=BOUND_MS)
+        phases.close()
+        phases.close()
+        with pytest.raises(ChannelClosed):
+            await waiting
+        with pytest.raises(ChannelClosed):
+            await phases.until("a", RUNNING, timeout_ms=BOUND_MS)
+        assert await phases.until("a", PENDING, timeout_ms=BOUND_MS) is phases.of("a")
+        # Only the one who came before the end is still known, until something is told.
+        assert len(phases._callbacks) == 1  # pyright: ignore[reportPrivateUsage]  # nobody else can tell
+
+    perform(play())
+
+
+@pytest.mark.guarantee("G137")
+@pytest.mark.parametrize("wanted", [RUNNING, FAILED])
+def test_who_has_waited_in_vain_is_forgotten(wanted: PodPhase, caplog: pytest.LogCaptureFixture) -> None:
+    phases = Phases(["a"])
+    with pytest.raises(ChannelTimeout):
+        phases.until("a", wanted, timeout_ms=0).blocking()
+    gc.collect()
+    phases.tell("a", RUNNING, number=1)
+    assert phases._callbacks == {}  # pyright: ignore[reportPrivateUsage]  # nobody else can tell
+    assert [record for record in caplog.records if record.exc_info] == []
+
+
+# --- the log ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G137")
+def test_every_transition_is_one_line_with_its_fields(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="bandstand.pod")
+    phases = Phases(["a"])
+    for phase, reason in ((PENDING, ""), (RUNNING, ""), (FAILED, "exit code 3")):
+        phases.tell("a", phase, reason, number=1)
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("INFO", "pod 'a' #1 is pending"),
+        ("INFO", "pod 'a' #1 is running"),
+        ("WARNING", "pod 'a' #1 is failed: exit code 3"),
+    ]
+    fields: Any = caplog.records[-1]
+    assert (fields.pod, fields.phase, fields.reason, fields.number) == ("a", "failed", "exit code 3", 1)
+
+
+@pytest.mark.guarantee("G137")
+def test_it_is_told_on_the_thread_that_tells() -> None:
+    phases, threads = Phases(["a"]), list[int]()
+    phases.listen(lambda _event: threads.append(get_ident()))
+    phases.tell("a", RUNNING, number=1)
+    assert threads == [get_ident()]
