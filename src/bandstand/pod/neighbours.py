@@ -1,0 +1,179 @@
+"""The neighbours of an ensemble: the pods it has links with, because they are in other processes, or it is."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import astuple
+from functools import partial
+from typing import TYPE_CHECKING, final
+
+from bandstand.core.lifelines import is_quiet
+from bandstand.pod.books import PodBooks
+from bandstand.pod.link import Link, LinkBooks
+
+if TYPE_CHECKING:
+    import socket
+
+    from bandstand.core import ActorId
+    from bandstand.pod.link import DeadLetter
+    from bandstand.pod.passport import Resolver
+    from bandstand.pod.registry import PodRegistry
+    from bandstand.pod.spec import TroupeSpec
+    from bandstand.service import Loop
+    from bandstand.service.lowlevel import Handle
+
+__all__ = ("Neighbours",)
+
+logger = logging.getLogger("bandstand.pod")
+
+OUTSIDE = "outside"
+"""How the program outside of the troupe is called, at both ends of a link."""
+
+
+@final
+class Neighbours:
+    """The links of one ensemble. On its thread.
+
+    Args:
+        spec: the whole troupe.
+        here: the pod at this end; None for the outside.
+        porch: where those live who stand in for the actors of others.
+        registry: where these are published.
+        find: gives the handle of a role of this pod's own.
+        resolver: gives handles that come as arguments.
+        on_dead: called with messages that were lost.
+        on_known: called with the name of a pod whose actors can be reached from now on.
+    """
+
+    def __init__(
+        self,
+        spec: TroupeSpec,
+        here: str | None,
+        porch: Loop,
+        registry: PodRegistry,
+        *,
+        find: Callable[[str], Handle | None],
+        resolver: Resolver,
+        on_dead: Callable[[DeadLetter], object],
+        on_known: Callable[[str], object] = lambda _peer: None,
+    ) -> None:
+        self._spec = spec
+        self._here = here
+        self._porch = porch
+        self._registry = registry
+        self._find = find
+        self._resolver = resolver
+        self._on_dead = on_dead
+        self._on_known = on_known
+        self._visible = spec.visible_to(here)
+        self._links: dict[str | None, Link] = {}
+        # Who stands in for whom, of pods that have not said yet that they run.
+        self._waiting: dict[str, Mapping[str, ActorId]] = {}
+        self._announced: set[str] = set()
+        self._past = LinkBooks()
+
+    def __contains__(self, peer: object) -> bool:
+        return peer in self._links
+
+    def attach(self, peer: str | None, end: socket.socket, *, is_running: bool) -> None:
+        """Take one end of a link to a pod, or to the outside. Its actors are published when it runs and the link is up."""
+        old = self._links.get(peer)
+        if old is not None:
+            old.close("another incarnation has taken its place")
+        if peer is not None:
+            # That an earlier incarnation was announced, maybe late, says nothing of this one.
+            (self._announced.add if is_running else self._announced.discard)(peer)
+        theirs = {
+            name: role for name, (pod, role) in self._visible.items() if pod.name == peer and role.is_exposed
+        }
+        is_early: list[str] = []
+
+        def down(reason: str) -> None:
+            is_early.append(reason)
+            self._lose(peer, reason)
+
+        link = Link(
+            end,
+            self._porch,
+            here=self._here or OUTSIDE,
+            there=peer or OUTSIDE,
+            theirs=theirs,
+            find=self._find,
+            carries=self._spec.carries,
+            on_up=partial(self._up, peer),
+            on_down=down,
+            on_dead=self._on_dead,
+            resolver=self._resolver,
+        )
+        if is_early:
+            # The other end was gone before we had begun.
+            self._past = _sum(self._past, link.books)
+        else:
+            self._links[peer] = link
+
+    def announce(self, peer: str) -> None:
+        """A pod runs: publish those who stand in for its actors, now or when the link is up."""
+        self._announced.add(peer)
+        addresses = self._waiting.pop(peer, None)
+        if addresses is not None:
+            self._publish(peer, addresses)
+
+    def part(self, peer: str, reason: str) -> None:
+        """A pod has ended: its link is of no use, whoever may still have a copy of the other end."""
+        link = self._links.get(peer)
+        if link is not None:
+            link.close(reason)
+
+    def close(self, reason: str) -> None:
+        """Close all links."""
+        for link in list(self._links.values()):
+            link.close(reason)
+
+    @property
+    def are_quiet(self) -> bool:
+        """Whether everything that was sent to them has its fate."""
+        return is_quiet(self._porch) and all(link.books.waiting == 0 for link in self._links.values())
+
+    def books(self) -> PodBooks:
+        """What became of what was sent to other processes, now and so far."""
+        links = self._past
+        for link in self._links.values():
+            links = _sum(links, link.books)
+        porch = self._porch.statistics()
+        # What the porch has handled it has passed on: that is what the links have in their books.
+        return PodBooks(
+            sent=porch.sent,
+            handled=links.handled,
+            refused=porch.refused,
+            dead=porch.dead + links.dead,
+            dropped=porch.dropped + links.dropped,
+            in_doubt=links.in_doubt,
+            waiting=porch.waiting + links.waiting,
+        )
+
+    def _up(self, peer: str | None, addresses: Mapping[str, ActorId]) -> None:
+        if peer is None:
+            return
+        if peer in self._announced:
+            self._publish(peer, addresses)
+        else:
+            self._waiting[peer] = addresses
+
+    def _publish(self, peer: str, addresses: Mapping[str, ActorId]) -> None:
+        self._registry.publish(peer, addresses)
+        self._on_known(peer)
+
+    def _lose(self, peer: str | None, reason: str) -> None:
+        link = self._links.pop(peer, None)
+        if link is not None:
+            self._past = _sum(self._past, link.books)
+        if peer is not None:
+            self._announced.discard(peer)
+            self._waiting.pop(peer, None)
+            self._registry.withdraw(peer)
+        logger.debug("the link from %r to %r is down: %s", self._here or OUTSIDE, peer or OUTSIDE, reason)
+
+
+def _sum(one: LinkBooks, other: LinkBooks) -> LinkBooks:
+    return LinkBooks(*(mine + theirs for mine, theirs in zip(astuple(one), astuple(other), strict=True)))

@@ -1,0 +1,157 @@
+"""The actors of a pod: how they are started, what their ends mean, and what they do when a round is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, final
+
+from bandstand.core import ActorStatus, ChildExit, ChildStart, Context, ExitReason
+from bandstand.core.lifelines import is_quiet, set_park, shut
+from bandstand.core.lowlevel import close_mailbox, is_open
+from bandstand.errors import StartFailed
+from bandstand.pod.directory import filled
+from bandstand.pod.ending import Ending
+from bandstand.pod.place import RolePlace
+from bandstand.pod.vocabulary import PodPhase
+from bandstand.service import id_of
+from bandstand.service.lowlevel import instance_of, parks, settle_at
+
+if TYPE_CHECKING:
+    from bandstand.core import ActorId
+    from bandstand.pod.registry import PodRegistry
+    from bandstand.pod.spec import PodSpec, RoleSpec
+    from bandstand.service import Loop
+    from bandstand.service.lowlevel import Handle
+
+__all__ = ("Players",)
+
+
+@final
+class Players:
+    """Those who play in one incarnation of a pod. On its thread.
+
+    Args:
+        pod: what is to be played.
+        loop: where.
+        registry: by what their own handles are found.
+        on_born: called when all have started.
+        on_end: called when the pod is over: with the first failure, or when all have ended.
+    """
+
+    def __init__(
+        self,
+        pod: PodSpec,
+        loop: Loop,
+        registry: PodRegistry,
+        on_born: Callable[[], object],
+        on_end: Callable[[Ending], object],
+    ) -> None:
+        self._pod = pod
+        self._loop = loop
+        self._registry = registry
+        self._on_born = on_born
+        self._on_end = on_end
+        self.addresses: dict[str, ActorId] = {}
+        """Who plays what."""
+        self.handles: dict[str, Handle] = {}
+        """Their handles, which know this incarnation only."""
+        self._unborn: set[ActorId] = set()
+        self._parking: list[ActorId] = []
+        self._is_cast = False
+
+    def begin(self, handles: Mapping[str, object]) -> None:
+        """Start them, in their order; `handles` are what their directories are made of."""
+        manager = self._loop.spawn(self._hear, name=f"pod {self._pod.name}")
+        for role in self._pod.roles:
+            if not self._start(role, manager, handles):
+                return
+        if self._parking:
+            set_park(self._loop, self._park)
+        self._is_cast = True
+        self._look_born()
+
+    def shut(self) -> None:
+        """Have them take nothing from outside any more: only what they have, and what they send each other meanwhile."""
+        shut(self._loop)
+
+    @property
+    def are_quiet(self) -> bool:
+        """Whether nothing waits for any of them, and none is at anything."""
+        return is_quiet(self._loop)
+
+    def close(self) -> None:
+        """Have each of them end when it has handled what it has."""
+        for actor in self.addresses.values():
+            if actor.is_alive and is_open(self._loop):
+                close_mailbox(self._loop, actor)
+        self._look_over()
+
+    def _start(self, role: RoleSpec, manager: ActorId, handles: Mapping[str, object]) -> bool:
+        args, kwargs = filled(role.args, role.kwargs, handles)
+        options = self._loop.options(
+            name=role.name,
+            mailbox_cap=role.mailbox_cap,
+            overflow=role.overflow,
+            ask_ms=role.ask_ms,
+            supervisor=manager,
+        )
+        try:
+            handle: Any = options.spawn(role.kind, *args, **kwargs)
+        except StartFailed as error:
+            cause = error.__cause__
+            self._on_end(Ending(PodPhase.FAILED, f"its on_start() raised {cause!r}", role.name, cause))
+            return False
+        except Exception as error:  # noqa: BLE001  # whatever a constructor raises is a failure of its pod
+            self._on_end(Ending(PodPhase.FAILED, f"its constructor raised {error!r}", role.name, error))
+            return False
+        actor = id_of(handle)
+        self.handles[role.name] = handle
+        self.addresses[role.name] = actor
+        self._christen(actor)
+        if parks(role.kind):
+            self._parking.append(actor)
+        if self._loop.status(actor) is ActorStatus.INIT:
+            self._unborn.add(actor)
+        return True
+
+    def _hear(self, _ctx: Context[None], signal: object) -> None:
+        """What they say to whoever has started them."""
+        if isinstance(signal, ChildStart):
+            self._unborn.discard(signal.child)
+            self._christen(signal.child)
+            self._look_born()
+        elif isinstance(signal, ChildExit):
+            if signal.reason is ExitReason.NORMAL:
+                self._look_over()
+                return
+            why = f"reason {signal.reason.name}" if signal.cause is None else repr(signal.cause)
+            role = self._role_of(signal.child)
+            self._on_end(Ending(PodPhase.FAILED, f"it failed with {why}", role, signal.cause))
+
+    def _christen(self, actor: ActorId) -> None:
+        """What an actor calls itself, others may be given: it is to stay good when the pod is started again."""
+        role = self._role_of(actor)
+        pod = self._pod
+        settle_at(self._loop, actor, RolePlace(self._registry, pod.name, role, pod.when_down, pod.down_ms))
+
+    def _role_of(self, actor: ActorId) -> str:
+        return next((name for name, known in self.addresses.items() if known == actor), "")
+
+    def _look_born(self) -> None:
+        if self._is_cast and not self._unborn:
+            self._is_cast = False
+            self._on_born()
+
+    def _look_over(self) -> None:
+        if not any(actor.is_alive for actor in self.addresses.values()):
+            self._on_end(Ending(PodPhase.COMPLETED, "all its actors have ended"))
+
+    def _park(self) -> None:
+        """Call the hooks of those who want to know that a round is over."""
+        for actor in self._parking:
+            if not actor.is_alive or actor in self._unborn:
+                continue
+            try:
+                instance_of(self._loop, actor).on_park()
+            except Exception as error:  # noqa: BLE001  # it is the actor's failure, as of any of its handlers
+                self._loop.fail_actor(actor, error)

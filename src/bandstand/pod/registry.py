@@ -1,0 +1,270 @@
+"""The registry: from the name of a pod to who is there at present. Every ensemble has one of its own.
+
+A handle never asks while the incarnation it knows is there. It asks when that has ended; so the registry costs nothing but
+at restarts, and `lookups` counts what it was asked. The kubelet publishes an incarnation, withdraws it when it has ended, and
+retires a pod that will not be back.
+
+What waits. A plain thread may wait here, blocked, for a pod to be back (`connect`): its own time runs out whatever the kubelet
+does. A message may wait here, too (`hold`), until the pod is published: then it is delivered, in the order in which it was sent,
+before anybody who finds the new incarnation can send to it directly. Whoever comes in between waits for the lock, and is told to
+try again. If its mailbox has no room for all of them, the rest stays in line, and whoever comes later goes to the end of it. Messages
+that wait too long, or whose pod is retired, are answered with the reason, or counted as dead.
+
+Every method can be called from any thread. What is called from in here (packing, posting, an asker that is told) is called with the
+lock held only where order depends on it, and never calls back.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+from threading import Condition
+from time import monotonic
+from typing import TYPE_CHECKING
+from weakref import ref
+
+from bandstand.errors import BandstandError, InvalidArgument, PodDown, PodGone, PodTimeout
+from bandstand.pod.books import PodBooks
+from bandstand.pod.later import here
+from bandstand.pod.slot import NO_ROOM_MS, Slot
+from bandstand.service.lowlevel import HELD, RETRY, forget_actor
+
+if TYPE_CHECKING:
+    from bandstand.core import ActorId
+    from bandstand.pod.held import Held
+    from bandstand.pod.spec import TroupeSpec
+    from bandstand.service.lowlevel import Handle
+
+__all__ = ("PodRegistry", "registry_of")
+
+logger = logging.getLogger("bandstand.pod")
+
+Later = Callable[[float, Callable[[], object]], Callable[[], object]]
+"""Has a function called in so many milliseconds; what takes that back."""
+
+
+class PodRegistry:
+    """Who is there, pod by pod, for one holder of handles.
+
+    Args:
+        pods: their names.
+        later: what ends the waiting of messages; None if none are to wait.
+        rooms: how many messages may wait for a role, by its name.
+        room: how many for those that are not there.
+        realm: what makes roles of one name the same to different holders: their troupe.
+    """
+
+    def __init__(
+        self,
+        pods: tuple[str, ...],
+        *,
+        later: Later | None = None,
+        rooms: Mapping[str, int] | None = None,
+        room: int = 1020,
+        realm: object = None,
+    ) -> None:
+        self._slots = {pod: Slot() for pod in pods}
+        self._changed = Condition()
+        self._later = later
+        self._rooms = dict(rooms or {})
+        self._room = room
+        self.realm = self if realm is None else realm
+        # Those who are to ask anew when all is over.
+        self._handles: list[ref[Handle]] = []
+        self._prune_at = 64
+        self.lookups = 0
+        """How often somebody has looked for an address."""
+        self.dead = 0
+        """How many messages have waited in vain, and nobody was told."""
+
+    # -- what the kubelet says -------------------------------------------------------------------------------------------------
+
+    def publish(self, pod: str, addresses: Mapping[str, ActorId]) -> None:
+        """An incarnation is there: deliver what waits for it, and release everybody who does."""
+        slot = self._slot(pod)
+        with self._changed:
+            if slot.gone is not None:
+                return
+            slot.addresses = dict(addresses)
+        self._flush(slot)
+
+    def withdraw(self, pod: str) -> None:
+        """The incarnation has ended; another will come."""
+        slot = self._slot(pod)
+        with self._changed:
+            slot.addresses = {}
+
+    def retire(self, pod: str, reason: str) -> None:
+        """The pod has ended for good: everybody who waits for it is told why. The first reason counts."""
+        slot = self._slot(pod)
+        with self._changed:
+            if slot.gone is None:
+                slot.gone = reason
+            slot.addresses = {}
+            lines, slot.lines = slot.lines, {}
+            self._changed.notify_all()
+        for line in lines.values():
+            for each in line:
+                self._give_up(each, self._goner(pod, slot))
+
+    def revive(self, pod: str) -> None:
+        """A pod that was retired may come again after all, because all it is part of is started again."""
+        slot = self._slot(pod)
+        with self._changed:
+            slot.gone = None
+
+    def close(self, reason: str) -> None:
+        """Retire all of them. Also handles that know somebody who is still there find nobody any more."""
+        for pod in self._slots:
+            self.retire(pod, reason)
+        for known in list(self._handles):
+            handle = known()
+            if handle is not None:
+                forget_actor(handle)
+
+    def enlist(self, handle: Handle) -> None:
+        """Note a handle whose place looks here."""
+        if len(self._handles) >= self._prune_at:
+            self._handles = [known for known in self._handles if known() is not None]
+            self._prune_at = max(64, 2 * len(self._handles))
+        self._handles.append(ref(handle))
+
+    # -- what handles ask ------------------------------------------------------------------------------------------------------
+
+    def find(self, pod: str, role: str) -> ActorId | None:
+        """Who plays a role at present; None while nobody does."""
+        self.lookups += 1
+        return self._slot(pod).find(role)
+
+    def why_gone(self, pod: str) -> str | None:
+        """Why a pod will not be back; None if it may be."""
+        return self._slot(pod).gone
+
+    def connect(self, pod: str, role: str, timeout_ms: float) -> ActorId:
+        """Wait, blocked, until somebody plays a role.
+
+        Raises:
+            PodGone: nobody will.
+            PodTimeout: nobody did in time.
+        """
+        slot = self._slot(pod)
+        until = monotonic() + timeout_ms / 1000
+        with self._changed:
+            while True:
+                if slot.gone is not None:
+                    raise self._goner(pod, slot)
+                actor = self.find(pod, role)
+                if actor is not None:
+                    return actor
+                left = until - monotonic()
+                if left <= 0 or not self._changed.wait(left):
+                    actor = self.find(pod, role)
+                    if actor is not None:
+                        return actor
+                    raise self._too_late(pod, slot, role, timeout_ms)
+
+    def hold(self, pod: str, held: Held, timeout_ms: float) -> int:
+        """Keep a message for a pod that is down: HELD, or RETRY if it is back.
+
+        Raises:
+            PodGone: it will not be back.
+            PodDown: as much waits for that role as may, or nothing can wait here.
+        """
+        slot = self._slot(pod)
+        with self._changed:
+            if slot.gone is not None:
+                raise self._goner(pod, slot)
+            if self.find(pod, held.role) is not None:
+                return RETRY
+            line = slot.lines.setdefault(held.role, deque())
+            room = self._rooms.get(held.role, self._room)
+            if self._later is None or len(line) >= room:
+                raise PodDown(
+                    f"pod {pod!r} is down, and as many messages wait for {held.role!r} as may ({room}): slow down, or try again when "
+                    f"it is back"
+                )
+            line.append(held)
+        expire = partial(self._expire, pod, slot, held, timeout_ms)
+        held.timers.append(self._later(timeout_ms, expire))
+        mine = here()
+        if mine is not None:
+            # On the clock of whoever waits, too: the other one may be stuck, and this one may end.
+            held.timers.append(mine(timeout_ms, expire))
+        return HELD
+
+    def books(self) -> PodBooks:
+        """What became of the messages that have waited here and were never sent, and of those that wait."""
+        waiting, dead = self.waiting, self.dead
+        return PodBooks(sent=waiting + dead, dead=dead, waiting=waiting)
+
+    @property
+    def waiting(self) -> int:
+        """How many messages wait."""
+        return sum(len(line) for slot in self._slots.values() for line in list(slot.lines.values()))
+
+    # -- inside ----------------------------------------------------------------------------------------------------------------
+
+    def _slot(self, pod: str) -> Slot:
+        slot = self._slots.get(pod)
+        if slot is None:
+            known = ", ".join(sorted(self._slots)) or "none"
+            raise InvalidArgument(f"there is no pod {pod!r} here; there are {known}")
+        return slot
+
+    def _flush(self, slot: Slot) -> None:
+        """Deliver what waits, as far as there is room, and release those who are blocked."""
+        failed: list[tuple[Held, BaseException]] = []
+        with self._changed:
+            if not slot.flush(failed) and not slot.is_retrying and self._later is not None:
+                slot.is_retrying = True
+                self._later(NO_ROOM_MS, partial(self._flush_again, slot))
+            self._changed.notify_all()
+        # Outside: whoever is told may do whatever he likes.
+        for held, error in failed:
+            self._give_up(held, error)
+
+    def _flush_again(self, slot: Slot) -> None:
+        slot.is_retrying = False
+        self._flush(slot)
+
+    def _expire(self, pod: str, slot: Slot, held: Held, timeout_ms: float) -> None:
+        with self._changed:
+            line = slot.lines.get(held.role)
+            if line is None or held not in line:
+                return
+            line.remove(held)
+        if not held.expire():
+            self._give_up(held, self._too_late(pod, slot, held.role, timeout_ms))
+
+    def _give_up(self, held: Held, error: BaseException) -> None:
+        held.stop_timers()
+        if not held.fail(error):
+            self.dead += 1
+            logger.warning("%s was not delivered: %s", held, error)
+
+    @staticmethod
+    def _goner(pod: str, slot: Slot) -> BandstandError:
+        return PodGone(f"pod {pod!r} has ended for good: {slot.gone}")
+
+    @staticmethod
+    def _too_late(pod: str, slot: Slot, role: str, timeout_ms: float) -> BandstandError:
+        if role in slot.addresses and not slot.lines.get(role):
+            return PodTimeout(
+                f"role {role!r} has ended by itself, and its pod {pod!r} runs on: after {timeout_ms:g} ms nobody has come back; it does "
+                f"when the pod is started again"
+            )
+        return PodTimeout(
+            f"pod {pod!r} was not back within {timeout_ms:g} ms: see troupe.status() for its phase and troupe.health() for its kubelet"
+        )
+
+
+def registry_of(spec: TroupeSpec, later: Later) -> PodRegistry:
+    """A registry of the pods of a troupe, in which as much waits for a role as its mailbox takes."""
+    rooms = {
+        role.name: (role.mailbox_cap or pod.limits.default_mailbox_cap) - pod.limits.sys_reserved
+        for pod in spec.pods
+        for role in pod.roles
+    }
+    return PodRegistry(tuple(pod.name for pod in spec.pods), later=later, rooms=rooms, realm=spec)
