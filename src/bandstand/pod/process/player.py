@@ -1,0 +1,158 @@
+"""Playing a pod in a process of its own: an ensemble, conducted over the control channel by the kubelet that has started it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from dataclasses import replace
+from functools import partial
+from pkgutil import resolve_name
+from typing import final
+
+from bandstand.core.lowlevel import call_afar, is_open
+from bandstand.errors import BadMessage
+from bandstand.pod.affinity import pin
+from bandstand.pod.books import PodBooks
+from bandstand.pod.ending import Ending
+from bandstand.pod.ensemble import Ensemble
+from bandstand.pod.forks import reserve
+from bandstand.pod.link import DeadLetter
+from bandstand.pod.process.control import Control
+from bandstand.pod.process.letters import Letter
+from bandstand.pod.process.outgoing import close_all
+from bandstand.pod.process.words import (
+    Announce,
+    Attach,
+    Begin,
+    Books,
+    Ended,
+    Entered,
+    Known,
+    Lost,
+    Retire,
+    Stop,
+    TellBooks,
+    Withdraw,
+)
+from bandstand.pod.vocabulary import PodPhase
+
+__all__ = ("PLAY", "play")
+
+PLAY = "bandstand.pod.process.player:play"
+"""The target of a process that plays a pod."""
+
+
+async def play(control: Control, begin: Begin) -> None:
+    """Play a pod until it ends, and say how. The exit code is 1 if it has failed. SIGTERM stops it in good order."""
+    carries = () if begin.troupe is None else resolve_name(begin.troupe).carries
+    player = _Player(control, replace(begin, spec=replace(begin.spec, carries=carries)))
+    ending = await player.play()
+    control.send(Ended.of(ending, player.books))
+    if ending.is_failure:
+        sys.exit(1)
+
+
+@final
+class _Player:
+    """An ensemble, and the channel to those who conduct it."""
+
+    __slots__ = ("_control", "_ensemble", "_stop_ms", "_stopping")
+
+    def __init__(self, control: Control, begin: Begin) -> None:
+        self._control = control
+        self._ensemble = Ensemble(
+            begin.spec,
+            begin.pod,
+            begin.number,
+            on_phase=self._tell_phase,
+            on_dead=self._tell_dead,
+            on_known=self._tell_known,
+        )
+        self._stopping: asyncio.Task[None] | None = None
+        self._stop_ms = 0.0
+        if (pod := self._ensemble.pod) is not None:
+            self._stop_ms = pod.stop_ms
+            if pod.core is not None:
+                # All threads that are started from now on are where this one is.
+                pin(pod.core, f"pod {pod.name!r}")
+
+    @property
+    def books(self) -> PodBooks:
+        """What became of its messages."""
+        return self._ensemble.books()
+
+    async def play(self) -> Ending:
+        """Play to the end."""
+        playing = asyncio.create_task(self._ensemble.run(), name="bandstand pod")
+        listening = asyncio.create_task(self._listen(), name="bandstand control")
+        try:
+            try:
+                return await asyncio.shield(playing)
+            except asyncio.CancelledError:
+                if playing.done():
+                    # Somebody inside has cancelled it.
+                    raise
+                self._stop(self._stop_ms)
+                return await playing
+        finally:
+            listening.cancel()
+            if self._stopping is not None:
+                self._stopping.cancel()
+
+    async def _listen(self) -> None:
+        try:
+            async for letter in self._control:
+                # In the ensemble's own turn: until it has begun, there is nobody to attach anybody to.
+                call_afar(self._ensemble.porch, partial(self._heed, letter))
+        except BadMessage as error:
+            self._give_up(str(error))
+
+    def _heed(self, letter: Letter) -> None:
+        if not is_open(self._ensemble.porch):
+            # It has ended meanwhile.
+            close_all(letter.fds)
+            return
+        match letter.word, letter.fds:
+            case Attach(peer, is_running), (fd,):
+                end = socket.socket(fileno=fd)
+                # What an actor forks off must not keep the link alive when this process is gone.
+                reserve(end)
+                self._ensemble.attach(peer, end, is_running=is_running)
+            case Announce(peer), ():
+                self._ensemble.announce(peer)
+            case Withdraw(pod, reason), ():
+                self._ensemble.registry.withdraw(pod)
+                self._ensemble.detach(pod, reason)
+            case Retire(pod, reason), ():
+                self._ensemble.registry.retire(pod, reason)
+            case Stop(within_ms), ():
+                self._stop(within_ms)
+            case TellBooks(number), ():
+                self._tell_books(number)
+            case word, fds:
+                close_all(fds)
+                self._give_up(
+                    f"its kubelet has said {word!r}, with {len(fds)} descriptors: nobody here knows what that means"
+                )
+
+    def _stop(self, within_ms: float) -> None:
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._ensemble.stop(within_ms), name="bandstand stop")
+
+    def _give_up(self, sentence: str) -> None:
+        self._ensemble.end(Ending(PodPhase.FAILED, sentence))
+
+    def _tell_phase(self, phase: PodPhase, reason: str) -> None:
+        # How it ends is told when everything of it is over.
+        if not phase.is_end:
+            self._control.send(Entered(phase, reason))
+
+    def _tell_known(self, peer: str) -> None:
+        self._control.send(Known(peer))
+
+    def _tell_dead(self, letter: DeadLetter) -> None:
+        self._control.send(Lost(replace(letter, data=None)))
+
+    def _tell_books(self, number: int) -> None:
+        self._control.send(Books(number, self._ensemble.is_quiet, self._ensemble.waiting(), self.books))

@@ -1,0 +1,167 @@
+"""A pod that is played in a process, and the outside that speaks to it, without a kubelet."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import resource
+import signal
+import socket
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from bandstand.pod.ending import Ending
+from bandstand.pod.ensemble import Ensemble
+from bandstand.pod.process import Child, Exit, spawn_child
+from bandstand.pod.process.player import PLAY
+from bandstand.pod.process.words import Attach, Begin, Ended
+from bandstand.pod.spec import PodSpec, RoleSpec, TroupeSpec
+from bandstand.pod.travel import luggage_for
+from bandstand.pod.vocabulary import ThreadModel
+from bandstand.service import Actor, ask, data
+from tests.pod.errands import PATIENCE, memory
+
+T = TypeVar("T")
+
+request_id: ContextVar[str] = ContextVar("request_id", default="none")
+
+
+class Gallery:
+    """What a process looks for to know which context variables travel."""
+
+    carries: ClassVar[tuple[ContextVar[Any], ...]] = (request_id,)
+
+
+class Painter(Actor):
+    """An actor that can do a little, and die in many ways."""
+
+    def __init__(self, colour: str) -> None:
+        self.colour = colour
+        self.strokes = 0
+
+    @ask
+    def paint(self, what: str) -> tuple[str, int, str]:
+        return f"{self.colour} {what}", os.getpid(), request_id.get()
+
+    @ask
+    def cores(self) -> list[int]:
+        return sorted(os.sched_getaffinity(0))
+
+    @data
+    def stroke(self) -> None:
+        self.strokes += 1
+
+    @ask
+    def count(self) -> int:
+        return self.strokes
+
+    @ask
+    def hold(self, pipe: str) -> None:
+        """Say so to a pipe, and keep the whole process busy."""
+        Path(pipe).write_text("holding", "ascii")
+        signal.sigwait({signal.SIGUSR1})
+
+    @ask
+    def fork(self) -> int:
+        """Fork something that does nothing; its number."""
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(PATIENCE)
+            signal.sigwait({signal.SIGUSR1})
+            os._exit(0)
+        return pid
+
+    @data
+    def leave(self) -> None:
+        self.stop()
+
+    @data
+    def fail(self) -> None:
+        raise ValueError("no such colour")
+
+    @data
+    def exit_with(self, code: int) -> None:
+        sys.exit(code)
+
+    @data
+    def exit_at_once(self, code: int) -> None:
+        os._exit(code)
+
+    @data
+    def segfault(self) -> None:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        ctypes.string_at(0)
+
+    @data
+    def exhaust(self) -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (memory() + (64 << 20), resource.RLIM_INFINITY))
+        hoard: list[bytearray] = []
+        while True:
+            hoard.append(bytearray(8 << 20))
+
+
+class Stillborn(Actor):
+    """An actor that cannot be made."""
+
+    def __init__(self) -> None:
+        raise ValueError("no canvas")
+
+
+def studio(kind: type[Actor] = Painter, *args: object, **options: Any) -> TroupeSpec:
+    """A troupe of one, in a process."""
+    role = RoleSpec(name="painter", kind=kind, args=args, is_exposed=True)
+    return TroupeSpec(
+        name="Studio",
+        pods=(PodSpec(name="easel", roles=(role,), thread=ThreadModel.PROCESS, **options),),
+    )
+
+
+class Played:
+    """The process, the outside, and a handle."""
+
+    def __init__(self, child: Child, outside: Ensemble) -> None:
+        self.child = child
+        self.outside = outside
+        self.painter: Any = outside.handle("painter")  # of whatever class plays it
+
+    async def word(self, kind: type[T]) -> T:
+        """The next word of a kind; others pass."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                word = (await self.child.control.receive()).word
+                if isinstance(word, kind):
+                    return word
+
+    async def ending(self) -> tuple[Ending, Exit]:
+        """How the pod has ended, and its process."""
+        ending = (await self.word(Ended)).ending()
+        return ending, await self.exit()
+
+    async def exit(self) -> Exit:
+        async with asyncio.timeout(PATIENCE):
+            return await self.child.wait()
+
+
+@asynccontextmanager
+async def played(
+    spec: TroupeSpec, *, troupe: str | None = None, is_running: bool = True
+) -> AsyncGenerator[Played]:
+    """Start a process that plays the pod of a troupe, and connect it with the outside."""
+    outside = Ensemble(spec, None, 1)
+    running = asyncio.create_task(outside.run())
+    begin = Begin(spec=luggage_for(spec, "easel"), pod="easel", number=1, troupe=troupe)
+    async with await spawn_child(PLAY, name="Studio.easel", payload=begin) as child:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            child.control.send(Attach(None, is_running=True), (theirs.fileno(),))
+        outside.attach("easel", ours, is_running=is_running)
+        try:
+            yield Played(child, outside)
+        finally:
+            await outside.stop(1000.0)
+            await running

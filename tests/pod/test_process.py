@@ -1,0 +1,507 @@
+"""Child processes: started, talked to, and every way of ending, each an exit with a reason."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bandstand.errors import BadMessage, InvalidArgument, RemoteError, StartFailed
+from bandstand.pod.affinity import home_cores
+from bandstand.pod.process import Child, Exit, spawn_child
+from tests.pod.errands import Unreadable, ended, ending, is_zombie_or_alive, runner_of, waited_for
+
+pytestmark = [
+    pytest.mark.spec("S19"),
+    pytest.mark.real_time(reason="processes are real"),
+    pytest.mark.usefixtures("bandstand_leak_check"),
+]
+
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
+
+
+@pytest.fixture
+def run(loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> Run:
+    return runner_of(loop_factory)
+
+
+@pytest.fixture(params=["descriptor", "thread"])
+def watching(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways to notice an end."""
+    if request.param == "thread":
+        monkeypatch.delattr(os, "pidfd_open")
+
+
+async def spawn(target: str, payload: object = None, **options: Any) -> Child:
+    return await spawn_child(f"tests.pod.errands:{target}", name="painter", payload=payload, **options)
+
+
+def with_every_popen(monkeypatch: pytest.MonkeyPatch, action: Callable[[int], object]) -> None:
+    """Do something to every process as soon as it has a number."""
+    popen: Callable[..., Any] = subprocess.Popen
+
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        process = popen(*args, **kwargs)
+        action(process.pid)
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", noted)
+
+
+# -- starting ----------------------------------------------------------------------------------------------------------
+
+
+def test_it_runs_a_function_and_both_talk(run: Run) -> None:
+    async def body() -> None:
+        child = await spawn("echo", {"colour": "red"})
+        assert child.pid != os.getpid()
+        assert repr(child) == f"<process 'painter', pid {child.pid}, running>"
+        assert (await child.control.receive()).word == {"colour": "red"}
+        child.control.send([1, 2])
+        assert (await child.control.receive()).word == [1, 2]
+        child.control.send("stop")
+        assert await ended(child) == Exit(0, None, "exit code 0")
+        assert child.exit == Exit(0, None, "exit code 0")
+        assert repr(child) == f"<process 'painter', pid {child.pid}, exit code 0>"
+
+    run(body())
+
+
+@pytest.mark.guarantee("G138")
+def test_it_is_a_process_of_the_same_program(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("BANDSTAND_ERRAND", "yes")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), "", *sys.path])
+    path = list(sys.path)
+    sys.path.append(tmp_path)  # type: ignore[arg-type]  # as some do
+    monkeypatch.setattr(sys, "argv", ["program", "--colour", "red"])
+
+    async def body() -> None:
+        child = await spawn("describe")
+        (letter,) = [letter async for letter in child.control]
+        await ended(child)
+        seen = letter.word
+        assert seen["argv"] == ["program", "--colour", "red"]
+        assert seen["path"] == path
+        assert seen["environment"] == "yes"
+        assert seen["cwd"] == os.getcwd()
+        assert seen["stdin"]
+        assert seen["optimize"] == sys.flags.optimize
+        assert seen["cores"] == sorted(home_cores() or ())
+        assert not seen["multiprocessing"]
+        assert seen["handed_down"] == [0, 1, 2]
+
+    run(body())
+
+
+@pytest.mark.guarantee("G138")
+def test_flags_are_passed_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "warnoptions", ["ignore::FutureWarning"])
+
+    async def body() -> None:
+        child = await spawn("describe")
+        (letter,) = [letter async for letter in child.control]
+        await ended(child)
+        assert "ignore::FutureWarning" in letter.word["warnoptions"]
+
+    run(body())
+
+
+@pytest.mark.guarantee("G142")
+@pytest.mark.guarantee("G138")
+@pytest.mark.spec("S9")
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core is all there is")
+def test_it_is_not_pinned_by_whoever_starts_it(run: Run) -> None:
+    home = sorted(home_cores() or ())
+    os.sched_setaffinity(0, {home[1]})
+    try:
+
+        async def body() -> None:
+            child = await spawn("describe")
+            (letter,) = [letter async for letter in child.control]
+            await ended(child)
+            assert letter.word["cores"] == home
+
+        run(body())
+    finally:
+        os.sched_setaffinity(0, home)
+
+
+def test_its_standard_output_can_be_another(run: Run, tmp_path: Path) -> None:
+    async def body(fd: int) -> None:
+        assert (await ended(await spawn("speak", "hello", stdout=fd))).is_clean
+
+    with open(tmp_path / "out", "wb") as file:
+        run(body(file.fileno()))
+    assert (tmp_path / "out").read_text("ascii") == "hello\n"
+
+
+def test_descriptors_reach_it(run: Run) -> None:
+    async def body() -> None:
+        child = await spawn("play_by_descriptors")
+        pairs = [socket.socketpair() for _ in range(3)]
+        for number, (_here, there) in enumerate(pairs):
+            child.control.send(number, [there.fileno()])
+            there.close()
+        loop = asyncio.get_running_loop()
+        for number, (here, _there) in enumerate(pairs):
+            here.settimeout(0)
+            assert await loop.sock_recv(here, 100) == str(number).encode()
+            here.close()
+        await child.close()
+
+    run(body())
+
+
+@pytest.mark.parametrize("target", ["", "errands", "errands:", ":echo", "tests.pod.errands:echo()", "a b:c"])
+def test_a_target_that_is_none_is_refused(run: Run, target: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"^process 'painter': target is .*: pass \"module:function\"$"):
+        run(spawn_child(target, name="painter"))
+
+
+def test_a_payload_that_cannot_be_pickled_is_refused(run: Run) -> None:
+    with pytest.raises(TypeError, match=r"^function cannot go to process 'painter': "):
+        run(spawn_child("tests.pod.errands:echo", name="painter", payload=lambda: None))
+
+
+@pytest.mark.guarantee("G139")
+@pytest.mark.parametrize(
+    ("target", "payload", "sentence", "cause"),
+    [
+        (
+            "tests.nowhere:echo",
+            None,
+            "ModuleNotFoundError: No module named 'tests.nowhere'",
+            ModuleNotFoundError,
+        ),
+        (
+            "tests.pod.errands:nix",
+            None,
+            "target is 'tests.pod.errands:nix', and there is no such function",
+            InvalidArgument,
+        ),
+        (
+            "tests.pod.errands:echo",
+            Unreadable(),
+            "what came with the errand cannot be read here: RuntimeError: not here",
+            BadMessage,
+        ),
+    ],
+)
+def test_what_does_not_start_says_why(
+    run: Run, target: str, payload: object, sentence: str, cause: type[Exception]
+) -> None:
+    with pytest.raises(StartFailed) as caught:
+        run(spawn_child(target, name="painter", payload=payload))
+    assert str(caught.value) == f"process 'painter' did not start: {sentence}"
+    assert isinstance(caught.value.__cause__, cause)
+    assert str(caught.value.__cause__.__cause__).startswith("\nTraceback")
+
+
+def test_an_interpreter_that_is_not_there_is_a_failed_start(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(StartFailed, match=r"^process 'painter' did not start: .*No such file"):
+        run(spawn("echo"))
+
+
+@pytest.mark.parametrize(("name", "value"), [("executable", ""), ("frozen", True)])
+def test_a_frozen_program_is_refused(
+    run: Run, monkeypatch: pytest.MonkeyPatch, name: str, value: object
+) -> None:
+    monkeypatch.setattr(sys, name, value, raising=False)
+    with pytest.raises(InvalidArgument, match="this program is frozen or embedded"):
+        run(spawn("echo"))
+
+
+@pytest.mark.guarantee("G139")
+def test_a_start_that_is_cancelled_leaves_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    pids: list[int] = []
+
+    async def body() -> None:
+        task = asyncio.create_task(spawn("echo"))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not is_zombie_or_alive(pids[0])
+
+    with_every_popen(monkeypatch, pids.append)
+    run(body())
+
+
+def test_several_start_at_once(run: Run) -> None:
+    async def body() -> None:
+        children = await asyncio.gather(*(spawn("echo", number) for number in range(4)))
+        for number, child in enumerate(children):
+            assert (await child.control.receive()).word == number
+            await child.close()
+
+    run(body())
+
+
+# -- Ctrl-C and SIGTERM ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G141")
+def test_ctrl_c_does_not_reach_it(run: Run) -> None:
+    async def body() -> None:
+        async with await spawn("echo") as child:
+            await child.control.receive()
+            os.kill(child.pid, signal.SIGINT)
+            child.control.send("still there")
+            assert (await child.control.receive()).word == "still there"
+
+    run(body())
+
+
+@pytest.mark.guarantee("G141")
+def test_ctrl_c_does_not_reach_it_while_it_starts(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_every_popen(monkeypatch, lambda pid: os.kill(pid, signal.SIGINT))
+
+    async def body() -> None:
+        async with await spawn("echo", "well") as child:
+            assert (await child.control.receive()).word == "well"
+
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    run(body())
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
+
+
+@pytest.mark.guarantee("G141")
+def test_sigterm_cancels_its_target_once(run: Run) -> None:
+    async def body() -> None:
+        child = await spawn("tidy")
+        assert (await child.control.receive()).word == "waiting"
+        child.terminate()
+        assert (await child.control.receive()).word == "good bye"
+        # It is told only once.
+        child.terminate()
+        child.control.send("go")
+        assert (await child.control.receive()).word == "the very last word"
+        assert await ended(child) == Exit(0, None, "exit code 0")
+
+    run(body())
+
+
+def test_a_cancellation_of_its_own_is_a_failure(run: Run) -> None:
+    assert run(ending("cancel_oneself")).sentence == "CancelledError"
+
+
+@pytest.mark.guarantee("G143")
+@pytest.mark.parametrize(("has_handler", "code"), [(False, -signal.SIGTERM), (True, 7)])
+def test_what_it_forks_has_neither_its_channel_nor_its_signals(
+    run: Run, has_handler: bool, code: int
+) -> None:
+    async def body() -> None:
+        async with await spawn("fork", has_handler) as child:
+            assert (await child.control.receive()).word == (b"no", code)
+            child.control.send("are you there?")
+            assert (await child.control.receive()).word == "still here"
+            assert await ended(child) == Exit(0, None, "exit code 0")
+
+    run(body())
+
+
+# -- ends --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G139")
+@pytest.mark.usefixtures("watching")
+def test_an_exception_is_an_exit_that_says_so(run: Run) -> None:
+    async def body() -> None:
+        child = await spawn("fail", "no such page")
+        end = await ended(child)
+        assert (end.code, end.signal, end.sentence) == (1, None, "ValueError: no such page")
+        assert not end.is_clean
+        assert isinstance(end.cause, ValueError)
+        assert end.cause.args == ("no such page",)
+        assert "raise ValueError(payload)\nValueError: no such page" in str(end.cause.__cause__)
+        # What it has said before is still there.
+        assert [letter.word async for letter in child.control] == ["last words"]
+        with pytest.raises(EOFError, match=r"^process 'painter': exit code 1$"):
+            await child.control.receive()
+
+    run(body())
+
+
+@pytest.mark.guarantee("G139")
+def test_an_exception_that_cannot_be_rebuilt_comes_in_words(run: Run) -> None:
+    end = run(ending("fail_oddly"))
+    assert end.sentence == "UnbuildableError: 1 and 2"
+    assert type(end.cause) is RemoteError
+    assert str(end.cause).startswith("tests.pod.errands.UnbuildableError: 1 and 2 (cannot be rebuilt here: ")
+    assert end.cause.kind == "tests.pod.errands.UnbuildableError"
+    assert "raise UnbuildableError(1, 2)" in str(end.cause.__cause__)
+
+
+@pytest.mark.guarantee("G139")
+@pytest.mark.usefixtures("watching")
+def test_exit_codes(run: Run) -> None:
+    async def body() -> None:
+        ends = await asyncio.gather(
+            ending("nothing"),
+            ending("leave_at_once", 3),
+            ending("leave", 4),
+            ending("leave"),
+            ending("leave", "no more"),
+        )
+        assert [(end.code, end.signal, end.sentence, end.cause) for end in ends] == [
+            (0, None, "exit code 0", None),
+            (3, None, "exit code 3", None),
+            (4, None, "exit code 4", None),
+            (0, None, "exit code 0", None),
+            (1, None, "exit code 1", None),
+        ]
+
+    run(body())
+
+
+@pytest.mark.guarantee("G139")
+@pytest.mark.parametrize(
+    ("number", "sentence"),
+    [
+        (signal.SIGABRT, "killed by SIGABRT (aborted)"),
+        (signal.SIGTERM, "killed by SIGTERM"),
+        (signal.SIGHUP, "killed by SIGHUP"),
+        (signal.SIGRTMIN + 5, f"killed by signal {signal.SIGRTMIN + 5}"),
+    ],
+)
+def test_signals(run: Run, number: int, sentence: str) -> None:
+    assert run(ending("get_signal", int(number))) == Exit(None, number, sentence)
+
+
+@pytest.mark.guarantee("G139")
+@pytest.mark.usefixtures("watching")
+def test_a_real_segmentation_fault(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
+    end = run(ending("segfault"))
+    assert end == Exit(None, signal.SIGSEGV, "killed by SIGSEGV (segmentation fault)")
+    # It says where.
+    assert "in segfault" in capfd.readouterr().err
+
+
+@pytest.mark.guarantee("G139")
+@pytest.mark.parametrize("target", ["wait", "spin"])
+@pytest.mark.usefixtures("watching")
+def test_kill(run: Run, target: str) -> None:
+    async def body() -> None:
+        child = await spawn(target)
+        await child.control.receive()
+        os.kill(child.pid, signal.SIGKILL)
+        assert await ended(child) == Exit(None, signal.SIGKILL, "killed by SIGKILL")
+        with pytest.raises(EOFError, match=r"^process 'painter': killed by SIGKILL$"):
+            await child.control.receive()
+        assert not child.control.send("anybody there?")
+        # Nothing happens to whoever has its number now.
+        child.kill()
+        child.terminate()
+
+    run(body())
+
+
+def test_no_memory_is_a_failure_like_others(run: Run) -> None:
+    end = run(ending("exhaust"))
+    assert (end.code, end.sentence) == (1, "MemoryError")
+    assert isinstance(end.cause, MemoryError)
+
+
+@pytest.mark.guarantee("G140")
+def test_a_channel_that_is_closed_ends_it_at_once(run: Run) -> None:
+    async def body() -> None:
+        child = await spawn("wait")
+        await child.control.receive()
+        child.control.close()
+        assert (await ended(child)).code == 70
+
+    run(body())
+
+
+def test_a_block_kills_it_at_its_end(run: Run) -> None:
+    async def body() -> None:
+        async with await spawn("spin") as child:
+            assert child.exit is None
+        assert child.exit == Exit(None, signal.SIGKILL, "killed by SIGKILL")
+
+    run(body())
+
+
+@pytest.mark.guarantee("G139")
+@pytest.mark.usefixtures("watching")
+def test_everybody_who_waits_is_told(run: Run) -> None:
+    async def body() -> None:
+        child = await spawn("wait")
+        waits = [asyncio.create_task(ended(child)) for _ in range(3)]
+        impatient = asyncio.create_task(ended(child))
+        await asyncio.sleep(0)
+        impatient.cancel()
+        child.kill()
+        assert [end.signal for end in await asyncio.gather(*waits)] == [signal.SIGKILL] * 3
+        assert (await ended(child)).signal == signal.SIGKILL
+
+    run(body())
+
+
+@pytest.mark.guarantee("G139")
+@pytest.mark.usefixtures("watching")
+def test_no_zombie_is_left(run: Run) -> None:
+    async def body() -> None:
+        child = await spawn("nothing")
+        await ended(child)
+        assert not is_zombie_or_alive(child.pid)
+        with pytest.raises(ChildProcessError):
+            waited_for(child.pid)
+
+    run(body())
+
+
+@pytest.mark.guarantee("G139")
+def test_if_somebody_else_has_waited_for_it_nobody_knows_how_it_ended(run: Run) -> None:
+    async def body() -> None:
+        child = await spawn("nothing")
+        waited_for(child.pid)
+        end = await ended(child)
+        assert (end.code, end.signal) == (None, None)
+        assert end.sentence.startswith("gone; something else in this program has waited for it")
+        assert not end.is_clean
+
+    run(body())
+
+
+@pytest.mark.guarantee("G139")
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+def test_twenty_leave_no_descriptor_and_no_thread(
+    loop_factory: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    # The fixture counts.
+    async def body() -> None:
+        for _ in range(5):
+            children = await asyncio.gather(*(spawn("flood", 100) for _ in range(4)))
+            for child in children:
+                if child.pid % 2:
+                    await child.close()
+                else:
+                    await ended(child)
+
+    # A busy machine takes its time for so many.
+    runner_of(loop_factory, 180)(body())
+
+
+@pytest.mark.guarantee("G139")
+def test_a_flood_is_received_whole_though_its_process_has_ended(run: Run) -> None:
+    async def body() -> None:
+        child = await spawn("flood", 5000)
+        assert [letter.word[0] async for letter in child.control] == list(range(5000))
+        assert (await ended(child)).is_clean
+
+    run(body())
