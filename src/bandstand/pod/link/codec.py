@@ -1,0 +1,288 @@
+"""Arguments and answers as they travel: what goes in comes out, with the same value and the same types.
+
+Two ways. *Plain* values (None, bools, floats, integers of 64 bits, short strings and bytes, exactly of these types, and flat
+tuples of them) cannot change after the call, so they are kept as they are, and msgspec encodes a whole burst of them at once
+when it is written. Everything else is pickled in the call: what cannot be is an error of the caller, and what the caller does to
+its objects afterwards is not seen on the other side.
+
+Large buffers (NumPy's, and bytes and bytearrays that are arguments themselves) are *parts*: they are not in the pickle, and
+travel beside it in chunks. Bytes are not copied for that, what can change is, once. A pickle that is large itself is a part too.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from contextvars import Context, ContextVar
+from pickle import PickleBuffer
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast, final
+
+from msgspec.msgpack import Decoder, Encoder, Ext
+
+from bandstand.errors import BadMessage
+from bandstand.pod.passport import Resolver, resolving
+
+if TYPE_CHECKING:
+    from bandstand.service.lowlevel import Handle, Method
+
+__all__ = ("LARGE", "Packer", "Packet", "Part", "Unpacker", "culprit", "encode", "is_plain", "pack_value")
+
+LARGE: Final = 65_536
+"""A buffer of more bytes than this travels by itself."""
+SHORT: Final = 1024
+MOST_FIELDS: Final = 16
+LEAST_INT: Final = -(1 << 63)
+MOST_INT: Final = (1 << 64) - 1
+PROTOCOL: Final = 5
+UNSET: Final = object()
+
+# What the bytes of an extension are: a pickle; a pickle, or nothing if that is a part itself, and the numbers of its parts.
+PICKLED: Final = 1
+PARTED: Final = 2
+
+Carried: TypeAlias = tuple[tuple[int, Any], ...]
+"""Context variables by their places in `carries`, with their values, which may be anything."""
+Store: TypeAlias = bytes | bytearray
+
+
+class Part(NamedTuple):
+    """A buffer that travels by itself."""
+
+    data: memoryview
+    is_frozen: bool
+    """Whether it is bytes on the other side; else it is a bytearray."""
+
+
+@final
+class Packet:
+    """Arguments, or an answer, that are pickled. `weight` is how many bytes that took; parts do not count."""
+
+    __slots__ = ("body", "parts", "streams", "weight")
+
+    def __init__(self, body: bytes, parts: tuple[Part, ...]) -> None:
+        self.body = body
+        self.parts = parts
+        self.weight = len(body)
+        # The numbers by which the other side knows the parts, once they are under way.
+        self.streams: tuple[int, ...] = ()
+
+
+@final
+class Lifted:
+    """A large argument of bytes, to be pickled as a buffer: the pickler would put it into the pickle."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: Store) -> None:
+        self._value = value
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return (lower, (PickleBuffer(self._value),))
+
+
+def lower(value: Store) -> Store:
+    """What a lifted argument was: the buffer has come as what it had been."""
+    return value
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value travels as it is."""
+    data: object = value
+    kind = type(data)
+    if kind is int:
+        return bool(LEAST_INT <= value <= MOST_INT)
+    if data is None or kind is float or kind is bool:
+        return True
+    if kind is str:
+        return _is_short_text(value)
+    if kind is bytes:
+        return len(value) <= SHORT
+    return kind is tuple and len(value) <= MOST_FIELDS and _are_plain(value)
+
+
+def _are_plain(fields: tuple[Any, ...]) -> bool:
+    for value in fields:
+        data: object = value
+        kind = type(data)
+        if kind is int:
+            if not LEAST_INT <= value <= MOST_INT:
+                return False
+        elif kind is str:
+            if not _is_short_text(value):
+                return False
+        elif kind is bytes:
+            if len(value) > SHORT:
+                return False
+        elif data is not None and kind is not float and kind is not bool:
+            return False
+    return True
+
+
+def _is_short_text(text: str) -> bool:
+    if len(text) > SHORT:
+        return False
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # Half of a surrogate pair: no UTF-8 for it, but pickle knows how.
+        return False
+    return True
+
+
+def pack_value(data: object, carried: Carried = ()) -> Packet:
+    """Pickle a value, and what travels along. Raises whatever its pickling raises."""
+    parts: list[Part] = []
+
+    def keep(buffer: PickleBuffer) -> bool:
+        raw = buffer.raw()
+        if raw.nbytes <= LARGE:
+            return True
+        is_bytes = type(raw.obj) is bytes
+        # Read-only is not unchangeable: only of bytes that is sure.
+        parts.append(Part(raw if is_bytes else memoryview(bytes(raw)), raw.readonly))
+        return False
+
+    body = pickle.dumps(
+        (_lifted(data), carried) if carried else (_lifted(data),), PROTOCOL, buffer_callback=keep
+    )
+    if len(body) > LARGE:
+        return Packet(b"", (Part(memoryview(body), is_frozen=True), *parts))
+    return Packet(body, tuple(parts))
+
+
+def _lifted(value: Any, depth: int = 2) -> Any:
+    """The same arguments, with large bytes among them to be parts. One by itself, a tuple of several, or both with names."""
+    data: object = value
+    kind = type(data)
+    if kind is bytes or kind is bytearray:
+        return Lifted(value) if len(value) > LARGE else data
+    if depth and kind is tuple:
+        return tuple([_lifted(one, depth - 1) for one in value])
+    if depth and kind is dict:
+        return {name: _lifted(one, 0) for name, one in value.items()}
+    return data
+
+
+def to_wire(value: object) -> Ext:
+    """What msgspec does not know by itself: a packet, whose parts are under way."""
+    if type(value) is not Packet:
+        raise TypeError(f"{value!r} was not packed")
+    if not value.streams:
+        return Ext(PICKLED, value.body)
+    return Ext(PARTED, encode((value.body, value.streams)))
+
+
+encode: Final = Encoder(enc_hook=to_wire).encode
+decode_parts: Final = Decoder(tuple[bytes, tuple[int, ...]]).decode
+
+
+@final
+class Unpacker:
+    """Unpacks what has come.
+
+    Args:
+        parts_of: gives the buffers of these numbers, which have come.
+        resolver: finds handles that were packed by their roles; None for nobody's.
+    """
+
+    __slots__ = ("_parts_of", "_resolver")
+
+    def __init__(
+        self, parts_of: Callable[[Sequence[int]], list[Store]], resolver: Resolver | None = None
+    ) -> None:
+        self._parts_of = parts_of
+        self._resolver = resolver
+
+    def unpack(self, value: Ext) -> tuple[Any, Carried]:
+        """What was packed, and what travelled along.
+
+        Raises:
+            BadMessage: it is none of ours.
+            Exception: whatever its unpickling raises.
+        """
+        if value.code == PICKLED:
+            packed = self._load(cast("bytes", value.data), [])
+        elif value.code == PARTED:
+            body, streams = decode_parts(value.data)
+            buffers = self._parts_of(streams)
+            packed = self._load(body or buffers.pop(0), buffers)
+        else:
+            raise BadMessage(f"a value of a kind that is not known came over the link: {value.code}")
+        return packed[0], packed[1] if len(packed) == 2 else ()
+
+    def _load(self, body: Store, buffers: list[Store]) -> tuple[Any, ...]:
+        # From a process that we have started, or that has started us.
+        if self._resolver is None:
+            return pickle.loads(body, buffers=buffers)  # type: ignore[no-any-return]  # noqa: S301
+        with resolving(self._resolver):
+            return pickle.loads(body, buffers=buffers)  # type: ignore[no-any-return]  # noqa: S301
+
+
+@final
+class Packer:
+    """Packs arguments in the call that sends them, on whatever thread that is.
+
+    Args:
+        carries: the context variables that travel along, where they are set and are not their defaults.
+    """
+
+    __slots__ = ("_carries",)
+
+    def __init__(self, carries: tuple[ContextVar[Any], ...]) -> None:
+        self._carries = tuple((place, variable, _default(variable)) for place, variable in enumerate(carries))
+
+    def pack(self, handle: Handle, method: Method, data: object) -> object:
+        """What is posted in the place of these arguments: themselves, if they are plain, or a packet.
+
+        Raises:
+            TypeError: one of them, or of what travels along, cannot be pickled; it is named.
+        """
+        carried = self._carried() if self._carries else ()
+        if not carried and is_plain(data):
+            return data
+        try:
+            return pack_value(data, carried)
+        except Exception as error:
+            raise TypeError(
+                f"{method.owner}.{method.name}() of {handle!r} cannot be sent to another process: {culprit(data, carried)} cannot be "
+                f"pickled ({error})"
+            ) from error
+
+    def _carried(self) -> Carried:
+        carried: list[tuple[int, Any]] = []
+        for place, variable, default in self._carries:
+            value = variable.get(UNSET)
+            if value is not UNSET and value is not default:
+                carried.append((place, value))
+        return tuple(carried)
+
+
+def _default(variable: ContextVar[Any]) -> object:
+    try:
+        return Context().run(variable.get)
+    except LookupError:
+        return UNSET
+
+
+def culprit(data: Any, carried: Carried = (), what: str = "an argument") -> str:
+    """Which of the values that were to be pickled cannot be, in words."""
+    values: list[tuple[str, Any]] = [("a context variable", value) for _, value in carried]
+    values += [(what, value) for value in _arguments(data)]
+    for name, value in values:
+        try:
+            pickle.dumps(value, PROTOCOL)
+        except Exception:  # noqa: BLE001  # whatever somebody's reduce raises
+            return f"{name} of type {type(value).__qualname__}"
+    return what
+
+
+def _arguments(data: Any) -> list[Any]:
+    """The arguments one by one: one by itself, several by position, or these and those by name."""
+    shape: object = data
+    if type(shape) is not tuple:
+        return [data]
+    if len(data) == 2 and isinstance(data[0], tuple) and isinstance(data[1], dict):
+        return [*data[0], *data[1].values()]
+    return [*data]

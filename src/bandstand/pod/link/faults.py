@@ -1,0 +1,76 @@
+"""Exceptions that cross the border: as themselves, with the traceback they had over there as text.
+
+What cannot be pickled, or not be rebuilt, comes as a `RemoteError` that says what it was.
+"""
+
+from __future__ import annotations
+
+import pickle
+from traceback import format_exception
+from typing import Final, NamedTuple, final
+
+from bandstand.errors import RemoteError
+
+__all__ = ("Fault", "RemoteTraceback", "from_fault", "to_fault")
+
+LONGEST_TEXT: Final = 16_384
+
+
+@final
+class RemoteTraceback(Exception):  # noqa: N818  # it is no error of its own, and Python calls them so
+    """The traceback that an exception had in another process, as text: the cause of that exception here."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"\n{self.text}"
+
+
+class Fault(NamedTuple):
+    """An exception on its way."""
+
+    body: bytes
+    """Its pickle; empty if there is none."""
+    kind: str
+    """The name of its class, with its module."""
+    says: str
+    """What it says."""
+    text: str
+    """Its traceback."""
+
+
+def to_fault(error: BaseException) -> Fault:
+    """An exception, made to travel. Never raises."""
+    kind = f"{type(error).__module__}.{type(error).__qualname__}"
+    try:
+        says = str(error)
+    except Exception:  # noqa: BLE001  # somebody's own __str__
+        says = "(it cannot say what)"
+    try:
+        text = "".join(format_exception(error)).rstrip()
+    except Exception:  # noqa: BLE001  # same
+        text = f"{kind}: {says}"
+    try:
+        body = pickle.dumps(error, 5)
+    except Exception:  # noqa: BLE001  # whatever somebody's reduce raises
+        body = b""
+    return Fault(body, kind, says, text[-LONGEST_TEXT:])
+
+
+def from_fault(fault: Fault) -> BaseException:
+    """The exception again, or a `RemoteError` in its place. Never raises."""
+    body, kind, says, text = fault
+    error: object = None
+    why = "cannot be pickled"
+    if body:
+        try:
+            error = pickle.loads(body)  # noqa: S301  # from a process that we have started, or that has started us
+        except Exception as reason:  # noqa: BLE001  # whatever somebody's constructor raises
+            why = f"cannot be rebuilt here: {reason}"
+    if not isinstance(error, BaseException):
+        error = RemoteError(f"{kind}: {says} ({why})")
+        error.kind = kind
+    error.__cause__ = RemoteTraceback(text)
+    return error

@@ -1,0 +1,256 @@
+"""Messages that come in: posted to the actors here they are for, each with a receipt that goes back when it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextvars import Context, ContextVar
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from msgspec.msgpack import Ext
+
+from bandstand.core import ActorId, ExitReason, Lane
+from bandstand.errors import BadMessage, NoSuchActor
+from bandstand.pod.link.codec import Carried, Packet, Unpacker, culprit, is_plain, pack_value
+from bandstand.pod.link.doors import Door, Inlet
+from bandstand.pod.link.faults import to_fault
+from bandstand.pod.link.ledger import ANSWERED, CANCEL, FAILED, WITHDRAWN
+from bandstand.pod.link.outbox import ANSWER_LANE, Flat
+from bandstand.pod.link.receipts import Question, Tally
+from bandstand.service.lowlevel import (
+    AWAY,
+    Asked,
+    Handle,
+    home_context,
+    land_at,
+    parcel_in,
+    tick_inline,
+)
+
+if TYPE_CHECKING:
+    from bandstand.pod.link.outbox import Outbox
+    from bandstand.service import Loop
+
+__all__ = ("Inbound",)
+
+NOTHING: Final = object()
+
+
+class Inbound:
+    """What comes in.
+
+    Args:
+        find: gives the handle of a role of ours; None if there is no such role.
+        outbox: where answers wait to be written.
+        stir: has them written.
+        unpacker: rebuilds arguments.
+        carries: the context variables that travel along.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[str], Handle | None],
+        outbox: Outbox,
+        stir: Callable[[], None],
+        unpacker: Unpacker,
+        carries: tuple[ContextVar[Any], ...],
+    ) -> None:
+        self._find = find
+        self._outbox = outbox
+        self._stir = stir
+        self._unpack = unpacker.unpack
+        self._carries = carries
+        self._inlets: list[Inlet] = []
+        self._questions: dict[int, Question] = {}
+        self._due: list[Tally] = []
+        self._is_over = False
+        # The loop that was brought messages last.
+        self._brought: ActorId | None = None
+        self.received = 0
+
+    def expect(self, roles: Sequence[tuple[str, Sequence[str]]]) -> None:
+        """The other side has said whom it is going to address, by which methods: they are counted from 1 in this order.
+
+        Raises:
+            BadMessage: a role here has others.
+        """
+        for role, names in roles:
+            door = Door(role, names, self._find)
+            for place in range(len(names)):
+                self._inlets.append(Inlet(door, place, Tally(len(self._inlets) + 1, self)))
+
+    def take(self, flat: Sequence[Any]) -> None:
+        """Post a run of messages.
+
+        Raises:
+            BadMessage: this is none.
+        """
+        inlets = self._inlets
+        at = 0
+        end = len(flat)
+        try:
+            while at < end:
+                code: int = flat[at]
+                value: Any = flat[at + 1]
+                if code < CANCEL:
+                    self._take_ask(inlets[-code - 1], value, flat[at + 2])
+                    at += 3
+                    continue
+                at += 2
+                if code == CANCEL:
+                    self._cancel(value)
+                    continue
+                self.received += 1
+                inlet = inlets[code - 1]
+                data: object = value
+                kind = type(data)
+                if kind is list:
+                    data = tuple(value)
+                elif kind is Ext:
+                    data = self._rebuilt(value, inlet, inlet.tally)
+                    if data is NOTHING:
+                        continue
+                method = inlet.method
+                if method is None or land_at(inlet.door.actor, method, data, inlet.tally) == AWAY:
+                    self._refuse(inlet, data, inlet.tally)
+                self._brought = inlet.door.actor
+        except (IndexError, TypeError) as error:
+            if error.__traceback__ is not None and error.__traceback__.tb_next is None:
+                # Found here, and not further down.
+                raise BadMessage(
+                    "a message came over the link for a method that is not known, or half of one"
+                ) from None
+            raise
+
+    def settle(self) -> None:
+        """A burst has come in: have its actors handle it at once, if that can be, and not only in the next turn of the event loop."""
+        brought, self._brought = self._brought, None
+        if brought is not None and brought.home is not None:
+            tick_inline(cast("Loop", brought.home))
+
+    def _take_ask(self, inlet: Inlet, number: int, value: Any) -> None:
+        """Post an ask."""
+        self.received += 1
+        method = inlet.method
+        question = Question(inlet.door.actor, number, Lane.DATA if method is None else method.lane, self)
+        self._questions[number] = question
+        data: object = value
+        kind = type(data)
+        if kind is list:
+            data = tuple(value)
+        elif kind is Ext:
+            data = self._rebuilt(value, inlet, question)
+            if data is NOTHING:
+                return
+        if method is None or land_at(inlet.door.actor, method, data, question) == AWAY:
+            self._refuse(inlet, data, question)
+        self._brought = inlet.door.actor
+
+    def _cancel(self, number: int) -> None:
+        """An ask is taken back."""
+        question = self._questions.pop(number, None)
+        if question is not None:
+            # Said now: a handler that never begins, or is cancelled, says nothing.
+            self._put(number, WITHDRAWN, None)
+            question.withdraw()
+
+    def _rebuilt(self, value: Ext, inlet: Inlet, asked: Asked) -> object:
+        """Arguments that were packed; NOTHING if they cannot be rebuilt, and whoever waits has been told."""
+        try:
+            data, carried = self._unpack(value)
+        except BadMessage:
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever somebody's unpickling raises
+            why = TypeError(
+                f"the arguments of a message to {inlet.door.role!r} cannot be rebuilt in its process: {error}"
+            )
+            why.__cause__ = error
+            if isinstance(asked, Question):
+                asked.fail(why)
+            else:
+                asked.lost(None, None, ExitReason.FAIL, why)
+            return NOTHING
+        return self._inside(data, carried, inlet.door.actor) if carried else data
+
+    def _inside(self, data: object, carried: Carried, actor: ActorId) -> object:
+        """The data of a message that is handled with context variables of its sender's."""
+        context: Context = home_context(actor.home).copy() if actor.home is not None else Context()  # type: ignore[arg-type]  # a loop
+        for place, value in carried:
+            context.run(self._carries[place].set, value)
+        return parcel_in(context, data)
+
+    def _refuse(self, inlet: Inlet, data: object, asked: Asked) -> None:
+        """Nobody was there: look once more, and say so."""
+        door = inlet.door
+        if door.renew():
+            method = inlet.resolve()
+            if method is not None and land_at(door.actor, method, data, asked) != AWAY:
+                return
+        why = (
+            f"role {door.role!r} has ended, and accepts nothing any more"
+            if door.methods
+            else f"there is no role {door.role!r}"
+        )
+        asked.lost(None, None, ExitReason.NORMAL, NoSuchActor(why))
+
+    # -- what goes back ------------------------------------------------------------------------------------------------
+
+    def note(self, tally: Tally) -> None:
+        """A receipt has something to say."""
+        tally.is_due = True
+        self._due.append(tally)
+        self._outbox.is_ready = True
+        self._stir()
+
+    def acks(self) -> Flat:
+        """What is to be said of one-way messages; from now on it is said."""
+        flat: Flat = []
+        if self._due:
+            due, self._due = self._due, []
+            for tally in due:
+                flat += (tally.code, tally.handled, tally.dead, tally.dropped_count)
+                tally.handled = tally.dead = tally.dropped_count = 0
+                tally.is_due = False
+        return flat
+
+    def answer(self, number: int, lane: int, value: object) -> None:
+        """An ask was answered."""
+        del self._questions[number]
+        if is_plain(value):
+            self._put(number, ANSWERED, value)
+            return
+        try:
+            packet = pack_value(value)
+        except Exception as error:  # noqa: BLE001  # whatever somebody's reduce raises is the asker's to hear
+            why = TypeError(
+                f"the answer cannot be sent to another process: {culprit(value, what='a value')} cannot be pickled ({error})"
+            )
+            self._put_packet(number, lane, FAILED, pack_value(to_fault(why)))
+            return
+        self._put_packet(number, lane, ANSWERED, packet)
+
+    def end(self, number: int, lane: int, kind: int, value: object) -> None:
+        """An ask has ended without an answer."""
+        self._questions.pop(number, None)
+        self._put_packet(number, lane, kind, pack_value(value))
+
+    def _put(self, number: int, kind: int, value: object) -> None:
+        if not self._is_over:
+            self._outbox.flat(ANSWER_LANE).extend((number, kind, value))
+            self._stir()
+
+    def _put_packet(self, number: int, lane: int, kind: int, packet: Packet) -> None:
+        if self._is_over:
+            return
+        if packet.parts:
+            self._outbox.depart(lane, packet, lambda: self._put_packet(number, lane, kind, packet))
+            self._stir()
+        else:
+            self._put(number, kind, packet)
+            self._outbox.weigh(ANSWER_LANE, packet)
+
+    def lose(self) -> None:
+        """The link is lost: nobody waits for answers any more, and handlers that are at one are cancelled."""
+        self._is_over = True
+        questions, self._questions = self._questions, {}
+        for question in questions.values():
+            question.withdraw()

@@ -1,0 +1,271 @@
+"""The ledger of what this end has sent: what is not acknowledged yet, and what became of the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, final
+
+from msgspec.msgpack import Ext
+
+from bandstand.core import ExitReason, Lane
+from bandstand.errors import ActorKilled, BadMessage
+from bandstand.pod.link.codec import Packet, Unpacker
+from bandstand.pod.link.faults import from_fault
+from bandstand.pod.link.letter import DeadLetter
+from bandstand.pod.link.standin import Channel, Outlet
+from bandstand.service.lowlevel import Asked, Method
+
+if TYPE_CHECKING:
+    from bandstand.pod.link.outbox import Piece
+
+__all__ = ("ANSWERED", "CANCEL", "DROPPED", "FAILED", "LOST", "WITHDRAWN", "Ledger", "Question")
+
+# In a method's place: the ask of that number is taken back.
+CANCEL: Final = 0
+
+# What an ask ended with.
+ANSWERED: Final = 0
+FAILED: Final = 1
+LOST: Final = 2
+DROPPED: Final = 3
+WITHDRAWN: Final = 4
+
+ENDED: Final = "its actor had ended"
+
+
+@final
+class Noted:
+    """A one-way message whose sender wants to know what became of it."""
+
+    __slots__ = ("asked", "data")
+
+    def __init__(self, asked: Asked, data: object) -> None:
+        self.asked = asked
+        self.data = data
+
+
+@final
+class Question:
+    """An ask that is not answered yet."""
+
+    __slots__ = ("asked", "data", "is_out", "outlet")
+
+    def __init__(self, outlet: Outlet, asked: Asked, data: object) -> None:
+        self.outlet = outlet
+        self.asked = asked
+        self.data = data
+        # Whether it does not stand in a line behind something large, or is large itself.
+        self.is_out = False
+
+
+class Ledger:
+    """What became of messages.
+
+    Args:
+        there: the pod at the other end.
+        unpacker: rebuilds answers.
+        on_dead: is told of every message that is not handled as far as anybody knows.
+    """
+
+    def __init__(self, there: str, unpacker: Unpacker, on_dead: Callable[[DeadLetter], None]) -> None:
+        self._there = there
+        self._unpack = unpacker.unpack
+        self._on_dead = on_dead
+        self._outlets: dict[int, Outlet] = {}
+        self.questions: dict[int, Question] = {}
+        self._last_question = 0
+        self.sent = 0
+        self.handled = 0
+        self.dead = 0
+        self.dropped = 0
+        self.in_doubt = 0
+
+    def open(self, method: Method, channel: Channel) -> Outlet:
+        """Give a method of the other side its number: they are counted from 1, in the order of roles and their methods."""
+        outlet = Outlet(method, len(self._outlets) + 1, channel)
+        self._outlets[outlet.code] = outlet
+        return outlet
+
+    def enter(self, outlet: Outlet, data: object, sender: object) -> None:
+        """A one-way message is sent."""
+        self.sent += 1
+        outlet.pending.append(Noted(sender, data) if isinstance(sender, Asked) else data)
+
+    def enter_ask(self, outlet: Outlet, data: object, asked: Asked) -> int:
+        """An ask is sent; its number."""
+        self.sent += 1
+        self._last_question += 1
+        self.questions[self._last_question] = Question(outlet, asked, data)
+        return self._last_question
+
+    # -- what became of it ---------------------------------------------------------------------------------------------
+
+    def take_acks(self, flat: Sequence[int]) -> None:
+        """So many one-way messages have ended.
+
+        Raises:
+            BadMessage: there were not so many.
+        """
+        _check_whole(flat, 4)
+        for at in range(0, len(flat), 4):
+            code, handled, dead, dropped = flat[at], flat[at + 1], flat[at + 2], flat[at + 3]
+            outlet = self._outlets.get(code)
+            count = handled + dead + dropped
+            if outlet is None or min(handled, dead, dropped) < 0 or count > len(outlet.pending):
+                raise BadMessage("an acknowledgement came over the link for messages that were not sent")
+            self.handled += handled
+            self.dead += dead
+            self.dropped += dropped
+            self._settle(outlet, handled, dead, dropped)
+            outlet.channel.stand_in.free(outlet.lane, count)
+
+    def _settle(self, outlet: Outlet, handled: int, dead: int, dropped: int) -> None:
+        pending = outlet.pending
+        for _ in range(handled):
+            one = pending.popleft()
+            if type(one) is Noted:
+                one.asked.answer(None)
+        for _ in range(dead):
+            self._bury(outlet, pending.popleft(), ENDED, is_in_doubt=False)
+        for _ in range(dropped):
+            one = pending.popleft()
+            if type(one) is Noted:
+                stand_in = outlet.channel.stand_in
+                one.asked.dropped(stand_in.actor, stand_in.role)
+
+    def take_answers(self, flat: Sequence[Any]) -> None:
+        """Asks have ended.
+
+        Raises:
+            BadMessage: they were not asked.
+        """
+        _check_whole(flat, 3)
+        for at in range(0, len(flat), 3):
+            number, ending, value = flat[at], flat[at + 1], flat[at + 2]
+            question = self.questions.pop(number, None)
+            if question is None:
+                raise BadMessage(f"an answer came over the link to ask {number}, which is not open")
+            question.asked.relay = None
+            if ending == ANSWERED:
+                self.handled += 1
+                answer: object = value
+                kind = type(answer)
+                if kind is Ext:
+                    self._answer_packed(question, value)
+                else:
+                    question.asked.answer(tuple(value) if kind is list else answer)
+            else:
+                self._end(question, ending, value)
+            question.outlet.channel.stand_in.free(question.outlet.lane, 1)
+
+    def _answer_packed(self, question: Question, value: Ext) -> None:
+        try:
+            answer, _ = self._unpack(value)
+        except BadMessage:
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever somebody's unpickling raises is the asker's to hear
+            method = question.outlet.method
+            why = TypeError(
+                f"what {method.owner}.{method.name}() has answered cannot be rebuilt in this process: {error}"
+            )
+            why.__cause__ = error
+            question.asked.fail(why)
+        else:
+            question.asked.answer(answer)
+
+    def _end(self, question: Question, ending: int, value: Any) -> None:
+        """An ask has ended without an answer."""
+        stand_in = question.outlet.channel.stand_in
+        asked = question.asked
+        if ending == WITHDRAWN:
+            self.handled += 1
+        elif ending == FAILED:
+            self.handled += 1
+            asked.fail(from_fault(self._unpack(value)[0]))
+        elif ending == DROPPED:
+            self.dropped += 1
+            asked.dropped(stand_in.actor, stand_in.role)
+        elif ending == LOST:
+            self.dead += 1
+            reason, fault = self._unpack(value)[0]
+            cause = None if fault is None else from_fault(fault)
+            self._tell(question.outlet, question.data, ENDED, is_in_doubt=False)
+            asked.lost(stand_in.actor, stand_in.role, reason, cause)
+        else:
+            raise BadMessage(f"an answer of a kind that is not known came over the link: {ending}")
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def lose(self, reason: str, unsent: Sequence[Piece]) -> None:
+        """The link is lost. What was not entirely written is dead; what was, and is not acknowledged, is in doubt."""
+        tells, asks = self._unsent(unsent)
+        for outlet in self._outlets.values():
+            pending = list(outlet.pending)
+            outlet.pending.clear()
+            doubtful = len(pending) - tells.get(outlet.code, 0)
+            self.in_doubt += doubtful
+            self.dead += len(pending) - doubtful
+            for place, one in enumerate(pending):
+                self._bury(outlet, one, reason, is_in_doubt=place < doubtful)
+        questions, self.questions = self.questions, {}
+        for number, question in questions.items():
+            is_in_doubt = question.is_out and number not in asks
+            if is_in_doubt:
+                self.in_doubt += 1
+            else:
+                self.dead += 1
+            question.asked.relay = None
+            self._tell(question.outlet, question.data, reason, is_in_doubt=is_in_doubt)
+            self._lose_asked(question.outlet, question.asked, reason, is_in_doubt=is_in_doubt)
+
+    def _unsent(self, unsent: Sequence[Piece]) -> tuple[dict[int, int], set[int]]:
+        """How many one-way messages of each method were not written, and which asks."""
+        tells = dict.fromkeys(self._outlets, 0)
+        asks: set[int] = set()
+        for piece in unsent:
+            flat, at = piece.flat, 0
+            while at < len(flat):
+                code = flat[at]
+                if code > CANCEL:
+                    tells[code] += 1
+                elif code < CANCEL:
+                    asks.add(flat[at + 1])
+                    at += 1
+                at += 2
+        for channel in {outlet.channel for outlet in self._outlets.values()}:
+            for outlet, number, _ in channel.line or ():
+                # Asks know by themselves that they stand there.
+                if not number:
+                    tells[outlet.code] += 1
+        return tells, asks
+
+    def _bury(self, outlet: Outlet, one: object, reason: str, *, is_in_doubt: bool) -> None:
+        if type(one) is Noted:
+            self._lose_asked(outlet, one.asked, reason, is_in_doubt=is_in_doubt)
+            one = one.data
+        self._tell(outlet, one, reason, is_in_doubt=is_in_doubt)
+
+    def _lose_asked(self, outlet: Outlet, asked: Asked, reason: str, *, is_in_doubt: bool) -> None:
+        doubt = "whether it has handled this is in doubt" if is_in_doubt else "it has not had this"
+        cause = ActorKilled(f"pod {self._there!r} is out of reach ({reason}): {doubt}")
+        stand_in = outlet.channel.stand_in
+        asked.lost(stand_in.actor, stand_in.role, ExitReason.FAIL, cause)
+
+    def _tell(self, outlet: Outlet, data: object, reason: str, *, is_in_doubt: bool) -> None:
+        method = outlet.method
+        self._on_dead(
+            DeadLetter(
+                self._there,
+                outlet.channel.stand_in.role,
+                f"{method.owner}.{method.name}",
+                Lane(outlet.lane),
+                is_in_doubt,
+                reason,
+                None if type(data) is Packet else data,
+            )
+        )
+
+
+def _check_whole(flat: Sequence[Any], size: int) -> None:
+    if len(flat) % size:
+        raise BadMessage("an answer or an acknowledgement came over the link, and half of one")

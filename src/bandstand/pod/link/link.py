@@ -1,0 +1,188 @@
+"""A link: this end of the way between two incarnations of which at least one has a process to itself."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import MsgspecError
+from msgspec.msgpack import Decoder
+
+from bandstand.core import ActorId
+from bandstand.errors import ActorKilled, BadMessage
+from bandstand.pod.link.books import LinkBooks
+from bandstand.pod.link.codec import Packer, Unpacker, encode
+from bandstand.pod.link.frames import ACKS, ANSWERS, BYE, HELLO, MESSAGES, Frames, framed
+from bandstand.pod.link.inbound import Inbound
+from bandstand.pod.link.ledger import Ledger
+from bandstand.pod.link.letter import DeadLetter
+from bandstand.pod.link.outbox import Outbox
+from bandstand.pod.link.outgoing import Outgoing
+from bandstand.pod.link.standin import Role, StandIn
+from bandstand.pod.link.streams import Arrivals
+from bandstand.pod.link.wire import Wire
+from bandstand.service.lowlevel import Handle, methods_of, set_packing
+
+if TYPE_CHECKING:
+    from bandstand.pod.passport import Resolver
+    from bandstand.service import Loop
+
+__all__ = ("Link",)
+
+VERSION: Final = 1
+
+decode: Final = Decoder(list[Any]).decode
+decode_acks: Final = Decoder(list[int]).decode
+decode_hello: Final = Decoder(tuple[int, str, list[tuple[str, list[str]]]]).decode
+decode_bye: Final = Decoder(str).decode
+
+
+class Link:
+    """One end. Made, used and closed on the thread of the running event loop.
+
+    It says hello, and when the other side has, there are stand-ins for the other side's actors on the porch. It ends by `close`, or by
+    itself when the socket is of no use any more; then the stand-ins end, and whoever waits for an answer is told.
+
+    Args:
+        sock: this end of a socket pair; the link's own from now on.
+        porch: the loop where stand-ins live, of this thread.
+        here: the pod at this end.
+        there: the pod at the other end.
+        theirs: the roles of the other side that are visible here.
+        find: gives the handle of a role of this side; None if there is no such role.
+        carries: the context variables that travel with messages, in the same order at both ends.
+        on_up: called once when the other side has said hello, with the addresses of the stand-ins.
+        on_down: called once at the end, with the reason.
+        on_dead: called for each message that was sent and not handled, as far as anybody knows.
+        resolver: finds handles that came as arguments; None if there are none to be found.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        porch: Loop,
+        *,
+        here: str,
+        there: str,
+        theirs: Mapping[str, Role],
+        find: Callable[[str], Handle | None],
+        carries: tuple[ContextVar[Any], ...],
+        on_up: Callable[[Mapping[str, ActorId]], None],
+        on_down: Callable[[str], None],
+        on_dead: Callable[[DeadLetter], None],
+        resolver: Resolver | None = None,
+    ) -> None:
+        self._porch = porch
+        self._here = here
+        self._there = there
+        self._theirs = dict(theirs)
+        self._on_up = on_up
+        self._on_down = on_down
+        self._stand_ins: list[StandIn] = []
+        self._is_greeted = False
+        self._is_closed = False
+        arrivals = Arrivals()
+        unpacker = Unpacker(arrivals.take, resolver)
+        self._outbox = Outbox(self._acks, self._flush)
+        self._ledger = Ledger(there, unpacker, on_dead)
+        self._inbound = Inbound(find, self._outbox, self._stir, unpacker, carries)
+        self._wire = Wire(
+            sock, Frames(self._deliver, arrivals), self._outbox.take, self._inbound.settle, self.close
+        )
+        self._outgoing = Outgoing(self._ledger, self._outbox, self._wire)
+        set_packing(porch, Packer(carries).pack)
+        self._outbox.preface(framed(HELLO, encode((VERSION, here, self._addressed()))))
+        self._wire.flush()
+
+    @property
+    def books(self) -> LinkBooks:
+        """What became of the messages so far."""
+        out = self._ledger
+        settled = out.handled + out.dead + out.dropped + out.in_doubt
+        return LinkBooks(
+            out.sent,
+            out.handled,
+            out.dead,
+            out.dropped,
+            out.in_doubt,
+            out.sent - settled,
+            self._inbound.received,
+        )
+
+    @property
+    def is_choked(self) -> bool:
+        """Whether the other side does not read as fast as this one writes: what is ready waits."""
+        return self._wire.is_choked
+
+    def close(self, reason: str) -> None:
+        """End the link: its stand-ins end, whoever waits for an answer is told so, and the socket is let go.
+
+        Answers and acknowledgements that are due are written if the socket takes them now; nothing is waited for. The second time
+        nothing happens.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        unsent = self._outbox.seal(framed(BYE, encode(reason)))
+        self._inbound.lose()
+        self._wire.close()
+        unsent += self._wire.unsent()
+        cause = ActorKilled(f"the link from {self._here!r} to pod {self._there!r} has ended: {reason}")
+        self._ledger.lose(reason, unsent)
+        for stand_in in self._stand_ins:
+            stand_in.end(cause)
+        self._on_down(reason)
+
+    def _addressed(self) -> list[tuple[str, list[str]]]:
+        """Whom this end is going to address, and by which methods, in the order of their numbers."""
+        return [
+            (role, [method.name for method in methods_of(spec.kind)]) for role, spec in self._theirs.items()
+        ]
+
+    def _stir(self) -> None:
+        self._wire.stir()
+
+    def _flush(self) -> None:
+        self._wire.flush()
+
+    def _acks(self) -> list[Any]:
+        return self._inbound.acks()
+
+    def _deliver(self, kind: int, body: memoryview) -> None:
+        """A frame has come.
+
+        Raises:
+            BadMessage: it makes no sense.
+        """
+        if self._is_closed:
+            return
+        try:
+            if kind == MESSAGES:
+                self._inbound.take(decode(body))
+            elif kind == ANSWERS:
+                self._ledger.take_answers(decode(body))
+            elif kind == ACKS:
+                self._ledger.take_acks(decode_acks(body))
+            elif kind == HELLO:
+                self._greet(*decode_hello(body))
+            elif kind == BYE:
+                self.close(decode_bye(body))
+            else:
+                raise BadMessage(f"a frame of a kind that is not known came over the link: {kind}")
+        except MsgspecError as error:
+            raise BadMessage(f"a frame that came over the link cannot be read: {error}") from error
+
+    def _greet(self, version: int, name: str, roles: list[tuple[str, list[str]]]) -> None:
+        if version != VERSION or name != self._there or self._is_greeted:
+            raise BadMessage(
+                f"pod {name!r} has said hello in version {version}: {self._there!r} was expected, once, in version {VERSION}"
+            )
+        self._is_greeted = True
+        self._inbound.expect(roles)
+        self._stand_ins = [
+            StandIn(self._porch, role, spec, self._there, self._ledger, self._outgoing)
+            for role, spec in self._theirs.items()
+        ]
+        self._on_up({stand_in.role: stand_in.actor for stand_in in self._stand_ins})

@@ -1,0 +1,113 @@
+"""The receipts of messages that have come in: what they are told goes back over the link.
+
+One-way messages of one method share a receipt, which counts: an actor handles those of a lane in their order, so a number says which.
+An ask has one of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from bandstand.core import ActorId
+from bandstand.pod.link.doors import NOBODY
+from bandstand.pod.link.faults import to_fault
+from bandstand.pod.link.ledger import DROPPED, FAILED, LOST
+from bandstand.service.lowlevel import Asked, interrupt_handler
+
+if TYPE_CHECKING:
+    from bandstand.pod.link.inbound import Inbound
+
+__all__ = ("Question", "Tally")
+
+
+@final
+class Tally(Asked):
+    """The receipt of the one-way messages of one method: how many have ended, and how, since that was last said."""
+
+    __slots__ = ("_inbound", "code", "dead", "dropped_count", "handled", "is_due")
+
+    def __init__(self, code: int, inbound: Inbound) -> None:
+        super().__init__(NOBODY)
+        self.code = code
+        self._inbound = inbound
+        self.handled = 0
+        self.dead = 0
+        self.dropped_count = 0
+        self.is_due = False
+
+    def answer(self, value: object) -> None:  # noqa: ARG002  # there is none
+        """One was handled to its end."""
+        self.handled += 1
+        if not self.is_due:
+            self._inbound.note(self)
+
+    def lost(
+        self,
+        actor: ActorId | None,  # noqa: ARG002  # which one it was does not matter
+        name: str | None,  # noqa: ARG002  # same
+        reason: int,  # noqa: ARG002  # same
+        cause: BaseException | None,  # noqa: ARG002  # same
+    ) -> None:
+        """One had its actor end first."""
+        self.dead += 1
+        if not self.is_due:
+            self._inbound.note(self)
+
+    def dropped(self, actor: ActorId | None, name: str | None) -> None:  # noqa: ARG002  # same
+        """One was given up by the overflow policy."""
+        self.dropped_count += 1
+        if not self.is_due:
+            self._inbound.note(self)
+
+
+@final
+class Question(Asked):
+    """The receipt of an ask from the other side."""
+
+    __slots__ = ("_inbound", "_is_over", "_lane", "_number")
+
+    def __init__(self, actor: ActorId, number: int, lane: int, inbound: Inbound) -> None:
+        super().__init__(actor)
+        self._number = number
+        self._lane = lane
+        self._inbound = inbound
+        # It has ended, or was taken back.
+        self._is_over = False
+
+    def answer(self, value: object) -> None:
+        """The handler has answered."""
+        if not self._is_over:
+            self._is_over = True
+            self._inbound.answer(self._number, self._lane, value)
+
+    def fail(self, error: BaseException) -> None:
+        """The handler answers with an error."""
+        self._end(FAILED, to_fault(error))
+
+    def lost(
+        self,
+        actor: ActorId | None,  # noqa: ARG002  # the other side has a name of its own for it
+        name: str | None,  # noqa: ARG002  # same
+        reason: int,
+        cause: BaseException | None,
+    ) -> None:
+        """The actor has ended first."""
+        self._end(LOST, (reason, None if cause is None else to_fault(cause)))
+
+    def dropped(self, actor: ActorId | None, name: str | None) -> None:  # noqa: ARG002  # same
+        """It was given up by the overflow policy."""
+        self._end(DROPPED, None)
+
+    def _end(self, kind: int, value: object) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._inbound.end(self._number, self._lane, kind, value)
+
+    def is_withdrawn(self) -> bool:
+        """Whether the asker has taken it back, or is gone."""
+        return self._is_over
+
+    def withdraw(self) -> None:
+        """It is taken back: its handler never begins, or is cancelled."""
+        self._is_over = True
+        interrupt_handler(self.actor, self)

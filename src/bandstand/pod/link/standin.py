@@ -1,0 +1,118 @@
+"""A stand-in: an actor on the porch that stands for one in another process. What it is sent, it passes on.
+
+So everything that a sender can do with a local actor it can do with a remote one: ask, wait for room, be refused. A message that was
+passed on keeps its slot in the stand-in's lane until the other side says what became of it: a sender meets `MailboxFull` when as many
+are under way as the remote mailbox may hold. An actor that gives messages up when its mailbox is full does so over there; its stand-in holds
+nothing back, but pauses while the socket takes nothing, and then its own mailbox follows the same policy.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Protocol, cast, final
+
+from bandstand.core import ActorId, Overflow
+from bandstand.core.lifelines import answer_for, free_slots, hold_slot
+from bandstand.core.lowlevel import end_actor
+from bandstand.service.lowlevel import Method, methods_of
+
+if TYPE_CHECKING:
+    from bandstand.core import Context
+    from bandstand.pod.link.ledger import Ledger
+    from bandstand.pod.link.outgoing import Outgoing
+    from bandstand.service import Loop
+    from bandstand.service.lowlevel import Asked
+
+__all__ = ("Channel", "Outlet", "Role", "StandIn")
+
+
+class Role(Protocol):
+    """What a stand-in must know of the actor it stands for."""
+
+    @property
+    def kind(self) -> type[Any]:
+        """The class of the actor."""
+        ...
+
+    @property
+    def mailbox_cap(self) -> int | None:
+        """Slots of its mailbox."""
+        ...
+
+    @property
+    def overflow(self) -> Overflow:
+        """What a full lane of it does with one message more."""
+        ...
+
+
+@final
+class Channel:
+    """One lane of a stand-in. `line` is a message whose parts are under way, and those that wait behind it; None if there is none."""
+
+    __slots__ = ("lane", "line", "stand_in")
+
+    def __init__(self, stand_in: StandIn, lane: int) -> None:
+        self.stand_in = stand_in
+        self.lane = lane
+        self.line: deque[tuple[Outlet, int, object]] | None = None
+
+
+@final
+class Outlet:
+    """One method of a remote actor. `pending` are the arguments of its one-way messages that are not acknowledged, in order."""
+
+    __slots__ = ("channel", "code", "is_ask", "lane", "method", "pending")
+
+    def __init__(self, method: Method, code: int, channel: Channel) -> None:
+        self.method = method
+        self.code = code
+        self.channel = channel
+        self.is_ask = method.is_ask
+        self.lane = method.lane
+        self.pending: deque[object] = deque()
+
+
+class StandIn:
+    """The actor that stands for a remote one."""
+
+    def __init__(
+        self, porch: Loop, role: str, spec: Role, there: str, ledger: Ledger, outgoing: Outgoing
+    ) -> None:
+        self.role = role
+        self._porch = porch
+        self._outgoing = outgoing
+        self.holds = spec.overflow is Overflow.REJECT
+        channels: dict[int, Channel] = {}
+        self._outlets: dict[object, Outlet] = {}
+        for method in methods_of(spec.kind):
+            channel = channels.setdefault(method.lane, Channel(self, method.lane))
+            self._outlets[method] = ledger.open(method, channel)
+        self.actor: ActorId = porch.spawn(
+            self._pass_on, name=f"{role} in {there}", mailbox_cap=spec.mailbox_cap, overflow=spec.overflow
+        )
+        # Whoever closes the link says why.
+        answer_for(porch, self.actor)
+
+    def _pass_on(self, turn: Context[Any], data: object) -> Any:
+        outlet = self._outlets.get(turn.tag)
+        if outlet is None:
+            # Something that was sent past the handle: no method of the actor is meant.
+            return None
+        if self.holds:
+            hold_slot(self._porch, self.actor, outlet.lane)
+        if outlet.is_ask:
+            self._outgoing.ask(outlet, cast("Asked", turn.sender), data)
+        else:
+            self._outgoing.send(outlet, turn.sender, data)
+        if not self.holds and self._outgoing.is_choked():
+            return self._outgoing.unchoked()
+        return None
+
+    def free(self, lane: int, count: int) -> None:
+        """So many messages of a lane have ended over there."""
+        if self.holds:
+            free_slots(self._porch, self.actor, lane, count)
+
+    def end(self, cause: BaseException) -> None:
+        """The link is lost, and so is what waits here."""
+        end_actor(self._porch, self.actor, cause)

@@ -1,0 +1,68 @@
+"""The other end of a link, in a process of its own: `python -m tests.pod.linkchild <socket> <diary>`.
+
+Its clerk writes a byte into the diary for each message that it has handled: what was written before it was killed, was handled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from typing import Any
+
+from bandstand.core.lowlevel import new_event_loop
+from bandstand.service import Actor, Loop, ask, control, data
+from tests.pod.linking import make_end
+
+
+class Clerk(Actor):
+    """Leaves a trace of everything, in the file whose descriptor it was given."""
+
+    def __init__(self, diary: int = -1) -> None:
+        self._diary = diary
+
+    @data
+    def trace(self, what: object) -> None:
+        os.write(self._diary, b".")
+
+    @control
+    def die(self) -> None:
+        os._exit(3)
+
+    @ask
+    def process(self) -> int:
+        return os.getpid()
+
+    @ask
+    def size_of(self, what: bytes) -> int:
+        return len(what)
+
+    @ask
+    async def never(self) -> None:
+        await asyncio.Event().wait()
+
+
+def main(sock: socket.socket, diary: int) -> None:
+    """Be the other end until the link is down."""
+
+    def spawn(house: Loop) -> dict[str, Any]:
+        return {"clerk": house.spawn(Clerk, diary)}
+
+    async def serve() -> None:
+        async with make_end(spawn) as end:
+            over = asyncio.Event()
+
+            def told(reason: str) -> None:
+                end.downs.append(reason)
+                over.set()
+
+            end.open(sock, "far", "near", {}, on_down=told)
+            await over.wait()
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(serve())
+
+
+if __name__ == "__main__":
+    main(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))

@@ -1,0 +1,268 @@
+"""What the tests of links play with: two ends on one event loop, and actors to talk to."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+from bandstand.core import ActorId, LoopConfig, Overflow
+from bandstand.pod.link import DeadLetter, Link
+from bandstand.service import Actor, Loop, ask, control, data, management
+from bandstand.service.lowlevel import Asked, Handle, Method, handle_at
+
+R = TypeVar("R")
+
+# No test waits longer for what is to come at once.
+SOON = 20.0
+
+request_id: ContextVar[str] = ContextVar("request_id", default="none")
+tenant: ContextVar[list[int]] = ContextVar("tenant")
+
+
+class Sour(Exception):  # noqa: N818  # it is sour
+    """An exception that its pickle does not lead back to."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(f"{first} {second}")
+
+
+class Stuck(Exception):  # noqa: N818  # it is stuck
+    """An exception that cannot be pickled."""
+
+    def __reduce__(self) -> Any:
+        raise TypeError("no")
+
+
+class Scribe(Actor):
+    """Writes everything down, answers, waits, fails."""
+
+    def __init__(self) -> None:
+        self.notes: list[Any] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.begun = 0
+        self.cancelled = 0
+
+    @data
+    def note(self, what: object) -> None:
+        self.notes.append(what)
+
+    @data
+    def pair(self, first: object, second: object = "b") -> None:
+        self.notes.append((first, second))
+
+    @management
+    def manage(self, what: object) -> None:
+        self.notes.append(what)
+
+    @control
+    def command(self, what: object) -> None:
+        self.notes.append(what)
+
+    @data
+    async def slowly(self, what: object) -> None:
+        self.begun += 1
+        await self.gate.wait()
+        self.notes.append(what)
+
+    @data
+    def fail(self, why: str) -> None:
+        raise ValueError(why)
+
+    @ask
+    def read(self) -> list[Any]:
+        return self.notes
+
+    @ask
+    def echo(self, what: object) -> Any:
+        return what
+
+    @ask
+    async def wait(self, what: object) -> object:
+        self.begun += 1
+        try:
+            await self.gate.wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        self.notes.append(what)
+        return what
+
+    @ask(raises=(KeyError, Sour, Stuck))
+    def refuse(self, how: str) -> None:
+        if how == "sour":
+            raise Sour("very", "sour")
+        if how == "stuck":
+            raise Stuck("fast")
+        raise KeyError(how)
+
+    @ask
+    def break_down(self) -> None:
+        raise ValueError("broken")
+
+    @ask
+    def context(self) -> tuple[str, object]:
+        return request_id.get(), tenant.get(None)
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a link must know of a role of the other side."""
+
+    kind: type[Any] = Scribe
+    mailbox_cap: int | None = None
+    overflow: Overflow = Overflow.REJECT
+
+
+class Spot:
+    """The place of a stand-in: it is there, or it is not."""
+
+    is_patient = False
+
+    def __init__(self, actor: ActorId) -> None:
+        self._actor = actor
+
+    def find(self) -> ActorId | None:
+        return self._actor
+
+    def describe(self) -> str:
+        return "it stood at the other end of a link"
+
+    def hold(
+        self, _handle: Handle, _method: Method, _data: object, _asked: Asked | None, _may_wait: bool
+    ) -> int:
+        raise AssertionError("nobody waits here")
+
+    def passport(self) -> tuple[Any, ...] | None:
+        return None
+
+
+@dataclass
+class End:
+    """One end of a link, with all that belongs to it."""
+
+    house: Loop
+    porch: Loop
+    ours: dict[str, Any]
+    """Handles of the actors here, by role."""
+    up: asyncio.Future[Mapping[str, ActorId]]
+    downs: list[str] = field(default_factory=list[str])
+    dead: list[DeadLetter] = field(default_factory=list[DeadLetter])
+    link: Link = field(init=False)
+
+    def open(
+        self, sock: socket.socket, here: str, there: str, theirs: Mapping[str, Role], **more: Any
+    ) -> None:
+        ways: dict[str, Any] = {
+            "find": self.ours.get,
+            "on_up": self.up.set_result,
+            "on_down": self.downs.append,
+            "on_dead": self.dead.append,
+            **more,
+        }
+        self.link = Link(
+            sock, self.porch, here=here, there=there, theirs=theirs, carries=(request_id, tenant), **ways
+        )
+
+    async def handle(self, role: str = "scribe", kind: type[Any] = Scribe) -> Any:
+        """A handle of an actor of the other side."""
+        actor = (await soon(self.up))[role]
+        return handle_at(kind, self.porch, cast("Any", Spot(actor)), actor=actor, name=role)
+
+    def check_books(self) -> None:
+        books = self.link.books
+        assert books.sent == books.handled + books.dead + books.dropped + books.in_doubt + books.waiting
+
+
+@asynccontextmanager
+async def make_end(
+    ours: Callable[[Loop], dict[str, Any]] | None = None, **limits: Any
+) -> AsyncGenerator[End]:
+    """An end without a link."""
+    async with Loop(LoopConfig(**limits)) as house, Loop() as porch:
+        up: asyncio.Future[Mapping[str, ActorId]] = asyncio.get_running_loop().create_future()
+        end = End(house, porch, {} if ours is None else ours(house), up)
+        try:
+            yield end
+        finally:
+            if hasattr(end, "link"):
+                end.link.close("the test is over")
+                # The descriptor is let go in the next turn.
+                await asyncio.sleep(0)
+        if hasattr(end, "link"):
+            assert len(end.downs) == 1
+            end.check_books()
+            assert end.link.books.waiting == 0
+
+
+@asynccontextmanager
+async def linked(
+    role: Role | None = None, *, more: Mapping[str, Role] | None = None
+) -> AsyncGenerator[tuple[End, End]]:
+    """Two ends: the first sends, the second has a scribe, or whatever the roles say."""
+    roles = {"scribe": role or Role(), **(more or {})}
+
+    def spawn(house: Loop) -> dict[str, Any]:
+        return {
+            name: house.options(name=name, mailbox_cap=each.mailbox_cap, overflow=each.overflow).spawn(
+                each.kind
+            )
+            for name, each in roles.items()
+        }
+
+    a, b = socket.socketpair()
+    async with make_end() as near, make_end(spawn) as far:
+        far.open(b, "far", "near", {})
+        near.open(a, "near", "far", roles)
+        yield near, far
+
+
+def instance(handle: Any) -> Any:
+    """The object behind a local handle."""
+    from bandstand.service.lowlevel import instance_of
+
+    actor = handle.__actor_id__()
+    return instance_of(actor.home, actor)
+
+
+async def soon(awaitable: Any) -> Any:
+    """What is to come at once."""
+    return await asyncio.wait_for(awaitable, SOON)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Let the event loop turn until something holds."""
+    for _ in range(20_000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it never came")
+
+
+def play(main: Callable[[], Coroutine[Any, Any, R]]) -> R:
+    """Run a coroutine function on the lane's event loop; nothing may escape to its exception handler."""
+    escaped: list[dict[str, Any]] = []
+
+    async def watched() -> R:
+        asyncio.get_running_loop().set_exception_handler(lambda _host, context: escaped.append(context))
+        return await main()
+
+    with asyncio.Runner(loop_factory=host_factory()) as runner:
+        result = runner.run(watched())
+    assert escaped == []
+    return result
+
+
+def host_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """What makes the event loop of the lane."""
+    if os.environ.get("BANDSTAND_TEST_LOOP") == "uvloop":
+        import uvloop
+
+        return uvloop.new_event_loop
+    return asyncio.new_event_loop

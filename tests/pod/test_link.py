@@ -1,0 +1,501 @@
+"""A link: what is sent at one end is handled at the other, as if it were here."""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import Context
+from typing import Any, cast
+
+import pytest
+
+from bandstand.core import ActorId, Overflow
+from bandstand.errors import (
+    AskTimeout,
+    MailboxFull,
+    MessageDropped,
+    NoSuchActor,
+    RemoteError,
+    TargetEnded,
+)
+from bandstand.pod.link.codec import Packer, Packet
+from bandstand.service.lowlevel import Asked, methods_of, post_at
+from tests.pod.linking import (
+    Role,
+    Scribe,
+    Sour,
+    Stuck,
+    instance,
+    linked,
+    play,
+    request_id,
+    soon,
+    tenant,
+    until,
+)
+
+pytestmark = pytest.mark.spec("S19")
+
+# --- messages and answers -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G144")
+def test_messages_are_handled_once_and_in_order_and_asks_are_answered() -> None:
+    async def main() -> None:
+        async with linked() as (near, _far):
+            scribe = await near.handle()
+            for number in range(300):
+                scribe.note(number)
+            scribe.pair(1)
+            scribe.pair(1, second=[2])
+            assert await soon(scribe.read()) == [*range(300), (1, "b"), (1, [2])]
+            assert near.link.books.handled == near.link.books.sent == 303
+
+    play(main)
+
+
+@pytest.mark.guarantee("G145")
+def test_a_lane_overtakes_a_lower_one_and_keeps_its_own_order() -> None:
+    async def main() -> None:
+        async with linked() as (near, _far):
+            scribe = await near.handle()
+            for number in range(20):
+                scribe.note(("data", number))
+                scribe.manage(("management", number))
+                scribe.command(("control", number))
+            got: list[Any] = await soon(scribe.read())
+            # All were sent in one turn, so all of them were there when the first was taken.
+            assert got == [
+                (lane, number) for lane in ("control", "management", "data") for number in range(20)
+            ]
+
+    play(main)
+
+
+@pytest.mark.guarantee("G147")
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        True,
+        3,
+        -(2**63),
+        2**64,
+        1.5,
+        "text",
+        "\udc80",
+        b"bytes",
+        (1, "a", None),
+        (1, (2,)),
+        [1],
+        {"a": (1,)},
+        {1, 2},
+    ],
+    ids=repr,
+)
+def test_values_come_back_as_they_went(value: object) -> None:
+    async def main() -> None:
+        async with linked() as (near, _far):
+            scribe = await near.handle()
+            answer = await soon(scribe.echo(value))
+            assert answer == value
+            assert type(answer) is type(value)
+
+    play(main)
+
+
+@pytest.mark.guarantee("G147")
+def test_what_the_sender_does_to_its_arguments_afterwards_is_not_seen() -> None:
+    async def main() -> None:
+        async with linked() as (near, _far):
+            scribe = await near.handle()
+            mine, large = [1], bytearray(b"a" * 200_000)
+            scribe.note(mine)
+            scribe.note(large)
+            mine.append(2)
+            large[:] = b"b" * 200_000
+            assert await soon(scribe.read()) == [[1], bytearray(b"a" * 200_000)]
+
+    play(main)
+
+
+@pytest.mark.guarantee("G147")
+def test_arguments_that_cannot_be_pickled_are_an_error_of_the_caller() -> None:
+    async def main() -> None:
+        async with linked() as (near, _far):
+            scribe = await near.handle()
+            with pytest.raises(TypeError, match=r"Scribe\.note\(\).*another process.*type function"):
+                scribe.note(lambda: None)
+            with pytest.raises(TypeError, match=r"Scribe\.echo\(\).*another process.*type function"):
+                scribe.echo(lambda: None)
+            with pytest.raises(TypeError, match="an argument of type function"):
+                scribe.pair(1, lambda: None)
+            with pytest.raises(TypeError, match="an argument of type function"):
+                scribe.pair(1, second=lambda: None)
+            tenant.set(cast("Any", lambda: None))
+            with pytest.raises(TypeError, match="a context variable of type function"):
+                scribe.note(1)
+            assert near.link.books.sent == 0
+
+    play(main)
+
+
+@pytest.mark.guarantee("G147")
+def test_context_variables_that_are_carried_are_seen_where_the_message_is_handled() -> None:
+    async def main() -> None:
+        async with linked() as (near, _far):
+            scribe = await near.handle()
+            assert await soon(scribe.context()) == ("none", None)
+            request_id.set("r1")
+            tenant.set([7])
+            assert await soon(scribe.context()) == ("r1", [7])
+            request_id.set("none")
+            tenant.set([8])
+            assert await soon(scribe.context()) == ("none", [8])
+
+    play(main)
+
+
+@pytest.mark.guarantee("G147")
+def test_context_variables_that_are_not_set_or_have_their_defaults_do_not_travel() -> None:
+    packer, method = Packer((request_id, tenant)), methods_of(Scribe)[0]
+
+    def packed() -> object:
+        return packer.pack(cast("Any", None), method, 1)
+
+    assert Context().run(packed) == 1
+    context = Context()
+    context.run(request_id.set, request_id.get())
+    assert context.run(packed) == 1
+    context.run(request_id.set, "other")
+    assert type(context.run(packed)) is Packet
+
+
+# --- what handlers raise ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G148")
+def test_a_declared_exception_comes_back_as_itself_with_its_traceback() -> None:
+    async def main() -> None:
+        async with linked() as (near, far):
+            scribe = await near.handle()
+            with pytest.raises(KeyError, match="nothing there") as caught:
+                await soon(scribe.refuse("nothing there"))
+            assert "in refuse" in str(caught.value.__cause__)
+            assert "raise KeyError(how)" in str(caught.value.__cause__)
+            # It is an answer, and no failure.
+            assert far.ours["scribe"].__actor_id__().is_alive
+            assert near.link.books.handled == 1
+
+    play(main)
+
+
+@pytest.mark.guarantee("G148")
+@pytest.mark.parametrize(("how", "kind"), [("sour", Sour), ("stuck", Stuck)])
+def test_an_exception_that_cannot_be_rebuilt_comes_as_a_remote_error(how: str, kind: type[Exception]) -> None:
+    async def main() -> None:
+        async with linked() as (near, _far):
+            scribe = await near.handle()
+            with pytest.raises(RemoteError) as caught:
+                await soon(scribe.refuse(how))
+            assert caught.value.kind == f"{kind.__module__}.{kind.__qualname__}"
+            assert "in refuse" in str(caught.value.__cause__)
+
+    play(main)
+
+
+@pytest.mark.guarantee("G148")
+def test_a_failure_is_the_actors_and_ends_the_ask_with_its_cause() -> None:
+    async def main() -> None:
+        async with linked() as (near, far):
+            scribe = await near.handle()
+            with pytest.raises(TargetEnded, match="PANIC") as caught:
+                await soon(scribe.break_down())
+            cause = caught.value.__cause__
+            assert isinstance(cause, ValueError)
+            assert "in break_down" in str(cause.__cause__)
+            assert not far.ours["scribe"].__actor_id__().is_alive
+
+    play(main)
+
+
+@pytest.mark.guarantee("G144")
+def test_messages_to_an_actor_that_has_ended_over_there_are_dead() -> None:
+    async def main() -> None:
+        async with linked() as (near, _far):
+            scribe = await near.handle()
+            scribe.fail("on purpose")
+            for number in range(5):
+                scribe.note(number)
+            with pytest.raises(TargetEnded):
+                await soon(scribe.read())
+            with pytest.raises(TargetEnded):
+                await soon(scribe.read())
+            await until(lambda: near.link.books.waiting == 0)
+            books = near.link.books
+            assert (books.sent, books.handled, books.dead) == (8, 0, 8)
+            assert [letter.method for letter in near.dead].count("Scribe.note") == 5
+            assert [letter.method for letter in near.dead].count("Scribe.read") == 2
+            assert not any(letter.is_in_doubt for letter in near.dead)
+
+    play(main)
+
+
+@pytest.mark.guarantee("G147")
+def test_an_answer_that_cannot_be_pickled_is_an_error_of_the_ask() -> None:
+    async def main() -> None:
+        async with linked() as (near, far):
+            scribe = await near.handle()
+            instance(far.ours["scribe"]).notes.append(lambda: None)
+            with pytest.raises(TypeError, match="the answer cannot be sent to another process"):
+                await soon(scribe.read())
+            assert near.link.books.handled == 1
+            assert far.ours["scribe"].__actor_id__().is_alive
+
+    play(main)
+
+
+# --- room ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G146")
+def test_a_full_remote_lane_refuses_and_those_who_wait_for_room_get_it() -> None:
+    async def main() -> None:
+        async with linked(Role(mailbox_cap=14)) as (near, far):
+            scribe = await near.handle()
+            there = instance(far.ours["scribe"])
+            there.gate.clear()
+            for number in range(10):
+                scribe.slowly(number)
+            # Passed on, and begun over there; none has ended, so each of them still has its slot.
+            await until(lambda: there.begun == 1 and near.link.books.sent == 10)
+            with pytest.raises(MailboxFull):
+                scribe.slowly(10)
+            assert not scribe.note.try_send("no")
+            with pytest.raises(MailboxFull):
+                scribe.read()
+            # Each lane has room of its own.
+            scribe.command("control")
+            waiting = scribe.slowly.when_room(11)
+            assert not waiting.done()
+            await until(lambda: far.link.books.received == 11)
+            there.gate.set()
+            await soon(waiting)
+            await until(lambda: near.link.books.waiting == 0)
+            # The first was begun when the command came.
+            assert there.notes == [0, "control", *range(1, 10), 11]
+
+    play(main)
+
+
+@pytest.mark.guarantee("G146")
+def test_a_message_that_meets_a_mailbox_filled_by_others_waits_for_room_in_its_order() -> None:
+    async def main() -> None:
+        async with linked(Role(mailbox_cap=9)) as (near, far):
+            scribe = await near.handle()
+            local, there = far.ours["scribe"], instance(far.ours["scribe"])
+            there.gate.clear()
+            local.slowly("first")
+            await until(lambda: there.begun == 1)
+            while local.note.try_send("local"):
+                pass
+            for number in range(5):
+                scribe.note(number)
+            await until(lambda: far.link.books.received == 5)
+            assert near.link.books.waiting == 5
+            there.gate.set()
+            await until(lambda: near.link.books.waiting == 0)
+            got = await soon(scribe.read())
+            assert [one for one in got if one != "local"] == ["first", *range(5)]
+
+    play(main)
+
+
+@pytest.mark.guarantee("G146")
+@pytest.mark.parametrize(
+    "overflow", [Overflow.DROP_NEWEST, Overflow.DROP_OLDEST, Overflow.CONFLATE], ids=lambda one: one.name
+)
+def test_an_overflow_policy_is_that_of_the_actor_over_there(overflow: Overflow) -> None:
+    async def main() -> None:
+        async with linked(Role(mailbox_cap=9, overflow=overflow)) as (near, far):
+            scribe = await near.handle()
+            there = instance(far.ours["scribe"])
+            there.gate.clear()
+            scribe.slowly("first")
+            await until(lambda: there.begun == 1)
+            # One after the other, so that nothing is given up at this end.
+            for number in range(9):
+                scribe.note(number)
+                await until(lambda: far.link.books.received == number + 2)  # noqa: B023  # waited for in the loop
+            there.gate.set()
+            await until(lambda: near.link.books.waiting == 0)
+            kept = {
+                Overflow.DROP_NEWEST: [0, 1, 2, 3, 4],
+                Overflow.DROP_OLDEST: [4, 5, 6, 7, 8],
+                Overflow.CONFLATE: [0, 1, 2, 3, 8],
+            }
+            assert there.notes == ["first", *kept[overflow]]
+            books = near.link.books
+            assert (books.sent, books.handled, books.dropped) == (10, 6, 4)
+
+    play(main)
+
+
+@pytest.mark.guarantee("G146")
+def test_an_ask_that_is_given_up_over_there_says_so() -> None:
+    async def main() -> None:
+        async with linked(Role(mailbox_cap=5, overflow=Overflow.DROP_NEWEST)) as (near, far):
+            scribe = await near.handle()
+            there = instance(far.ours["scribe"])
+            there.gate.clear()
+            scribe.slowly("first")
+            await until(lambda: there.begun == 1)
+            kept = scribe.echo(1)
+            await until(lambda: far.link.books.received == 2)
+            with pytest.raises(MessageDropped):
+                await soon(scribe.echo(2))
+            there.gate.set()
+            assert await soon(kept) == 1
+            assert near.link.books.dropped == 1
+
+    play(main)
+
+
+# --- taking an ask back, and its deadline -------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G149")
+def test_an_ask_that_is_taken_back_cancels_the_handler_over_there_and_the_actor_lives_on() -> None:
+    async def main() -> None:
+        async with linked() as (near, far):
+            scribe = await near.handle()
+            there = instance(far.ours["scribe"])
+            there.gate.clear()
+            first, second = scribe.wait(1), scribe.wait(2)
+            await until(lambda: there.begun == 1)
+            assert second.cancel()
+            assert first.cancel()
+            await until(lambda: there.cancelled == 1 and near.link.books.waiting == 0)
+            there.gate.set()
+            assert await soon(scribe.read()) == []
+            # The second never began.
+            assert there.begun == 1
+            assert near.link.books.handled == 3
+
+    play(main)
+
+
+@pytest.mark.guarantee("G149")
+def test_whoever_awaits_an_answer_and_is_cancelled_cancels_the_handler_over_there() -> None:
+    async def main() -> None:
+        async with linked() as (near, far):
+            scribe = await near.handle()
+            there = instance(far.ours["scribe"])
+            there.gate.clear()
+
+            async def asking() -> None:
+                await scribe.wait(1)
+
+            task = asyncio.create_task(asking())
+            await until(lambda: there.begun == 1)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await soon(task)
+            await until(lambda: there.cancelled == 1)
+
+    play(main)
+
+
+@pytest.mark.guarantee("G149")
+def test_a_deadline_ends_the_wait_here_and_leaves_the_handler_alone() -> None:
+    async def main() -> None:
+        async with linked() as (near, far):
+            scribe = await near.handle()
+            there = instance(far.ours["scribe"])
+            there.gate.clear()
+            with pytest.raises(AskTimeout):
+                await soon(scribe.wait.within(20)("late"))
+            there.gate.set()
+            assert await soon(scribe.read()) == ["late"]
+            assert there.cancelled == 0
+            assert near.porch.ask_statistics().late == 1
+
+    play(main)
+
+
+# --- receipts for one-way messages --------------------------------------------------------------------------------------
+
+
+class Slip(Asked):
+    """A receipt that writes down what it is told."""
+
+    def __init__(self, actor: ActorId, told: list[str]) -> None:
+        super().__init__(actor)
+        self._told = told
+
+    def answer(self, value: object) -> None:
+        self._told.append(f"handled {value}")
+
+    def lost(self, actor: ActorId | None, name: str | None, reason: int, cause: BaseException | None) -> None:
+        self._told.append(f"lost {cause}")
+
+    def dropped(self, actor: ActorId | None, name: str | None) -> None:
+        self._told.append("dropped")
+
+
+@pytest.mark.guarantee("G144")
+def test_whoever_gives_a_receipt_with_a_one_way_message_is_told_what_became_of_it() -> None:
+    async def main() -> None:
+        async with linked(Role(mailbox_cap=5, overflow=Overflow.DROP_NEWEST)) as (near, far):
+            await near.handle()
+            (actor,) = near.up.result().values()
+            methods = {method.name: method for method in methods_of(Scribe)}
+            there, told = instance(far.ours["scribe"]), list[str]()
+            there.gate.clear()
+            # One is begun, one waits, one is given up.
+            for number in range(3):
+                post_at(actor, methods["slowly"], number, Slip(actor, told))
+                await until(lambda: far.link.books.received == number + 1)  # noqa: B023  # waited for in the loop
+            await until(lambda: told == ["dropped"])
+            there.gate.set()
+            await until(lambda: told == ["dropped", "handled None", "handled None"])
+            there.gate.clear()
+            post_at(actor, methods["slowly"], 3, Slip(actor, told))
+            await until(lambda: there.begun == 3)
+            far.link.close("killed")
+            await until(lambda: len(told) == 4)
+            assert told[3].startswith("lost pod 'far' is out of reach (killed)")
+
+    play(main)
+
+
+# --- who is not there ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G144")
+def test_messages_for_a_role_that_is_not_there_are_dead_and_asks_say_so() -> None:
+    async def main() -> None:
+        async with linked() as (near, far):
+            scribe = await near.handle()
+            there = far.ours.pop("scribe")
+            there_actor = there.__actor_id__()
+            there_actor.home.stop_actor(there_actor)
+            scribe.note(1)
+            with pytest.raises(TargetEnded) as caught:
+                await soon(scribe.read())
+            assert isinstance(caught.value.__cause__, NoSuchActor)
+            assert near.link.books.dead == 2
+
+    play(main)
+
+
+def test_a_role_that_comes_later_is_found() -> None:
+    async def main() -> None:
+        async with linked() as (near, far):
+            scribe = await near.handle()
+            there = far.ours["scribe"]
+            actor = there.__actor_id__()
+            far.ours["scribe"] = far.house.spawn(Scribe)
+            actor.home.stop_actor(actor)
+            assert await soon(scribe.echo(1)) == 1
+
+    play(main)

@@ -1,0 +1,231 @@
+"""Large payloads: in chunks, between which everything else finds its place."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+import pytest
+
+from bandstand.pod.link.codec import LARGE
+from bandstand.service.lowlevel import Handle
+from tests.pod.linking import Role, Scribe, instance, linked, play, soon, until
+
+pytestmark = pytest.mark.spec("S19")
+
+HUGE = 16_000_000
+
+
+def payload(size: int) -> bytes:
+    return bytes(range(251)) * (size // 251 + 1)
+
+
+@pytest.mark.guarantee("G150")
+@pytest.mark.parametrize("size", [LARGE, LARGE + 1, 262_144, 262_145, 5_000_000])
+@pytest.mark.parametrize("kind", [bytes, bytearray])
+def test_large_buffers_come_back_as_they_went(size: int, kind: type[Any]) -> None:
+    async def main() -> None:
+        async with linked() as (near, _far):
+            scribe = await near.handle()
+            value = kind(payload(size)[:size])
+            answer = await soon(scribe.echo(value))
+            assert type(answer) is kind
+            assert answer == value
+
+    play(main)
+
+
+@pytest.mark.guarantee("G150")
+def test_large_values_inside_of_others_and_several_at_once() -> None:
+    async def main() -> None:
+        async with linked() as (near, _far):
+            scribe = await near.handle()
+            large = payload(300_000)
+            value = {"a": [large, bytearray(large)], "b": array("d", range(50_000)), "c": large.hex()}
+            assert await soon(scribe.echo(value)) == value
+            scribe.pair(large, bytearray(large))
+            scribe.pair(large, second=large)
+            assert await soon(scribe.read()) == [(large, bytearray(large)), (large, large)]
+            answers = [scribe.echo(large[number:]) for number in range(20)]
+            assert [await soon(answer) for answer in answers] == [large[number:] for number in range(20)]
+
+    play(main)
+
+
+@pytest.mark.guarantee("G150")
+def test_arrays_travel_beside_their_pickles() -> None:
+    numpy = pytest.importorskip("numpy")
+
+    async def main() -> None:
+        async with linked() as (near, far):
+            scribe = await near.handle()
+            matrix = numpy.arange(1_000_000, dtype="float64").reshape(1000, 1000)
+            scribe.note(matrix)
+            matrix[0, 0] = -1.0
+            await until(lambda: near.link.books.handled == 1)
+            (got,) = instance(far.ours["scribe"]).notes
+            assert got[0, 0] == 0.0
+            assert got.dtype == matrix.dtype
+            assert got.flags.writeable
+            assert (got[1:] == matrix[1:]).all()
+            answer = await soon(scribe.echo(matrix[:, ::2]))
+            assert (answer == matrix[:, ::2]).all()
+
+    play(main)
+
+
+@pytest.mark.guarantee("G150")
+def test_a_command_overtakes_a_huge_message_to_the_same_actor() -> None:
+    async def main() -> None:
+        async with linked() as (near, far):
+            scribe = await near.handle()
+            there = instance(far.ours["scribe"])
+            scribe.note(payload(HUGE))
+            await until(lambda: near.link.books.sent == 1)
+            scribe.command("first")
+            scribe.manage("second")
+            await until(lambda: len(there.notes) == 2)
+            assert there.notes == ["first", "second"]
+            await until(lambda: len(there.notes) == 3)
+            assert there.notes[2] == payload(HUGE)
+
+    play(main)
+
+
+@pytest.mark.guarantee("G150")
+def test_messages_of_the_same_lane_wait_for_a_huge_one_and_those_to_others_do_not() -> None:
+    async def main() -> None:
+        async with linked(more={"other": Role()}) as (near, far):
+            scribe, other = await near.handle(), await near.handle("other")
+            there, elsewhere = instance(far.ours["scribe"]), instance(far.ours["other"])
+            scribe.note(payload(HUGE))
+            scribe.note("second")
+            scribe.note(payload(HUGE))
+            scribe.note("fourth")
+            other.note("passes")
+            other.note(payload(200_000))
+            await until(lambda: len(elsewhere.notes) == 2)
+            assert elsewhere.notes[0] == "passes"
+            assert there.notes == []
+            await until(lambda: len(there.notes) == 4)
+            assert [len(one) for one in there.notes] == [len(payload(HUGE)), 6, len(payload(HUGE)), 6]
+            assert (there.notes[1], there.notes[3]) == ("second", "fourth")
+
+    play(main)
+
+
+@pytest.mark.guarantee("G150")
+@pytest.mark.guarantee("G145")
+def test_a_long_line_behind_a_huge_message_keeps_its_order() -> None:
+    async def main() -> None:
+        async with linked() as (near, far):
+            scribe = await near.handle()
+            there = instance(far.ours["scribe"])
+            scribe.note(payload(300_000))
+            for number in range(800):
+                scribe.note(number)
+            scribe.note(payload(300_000))
+            scribe.note(800)
+            await until(lambda: len(there.notes) == 803)
+            assert [one for one in there.notes if type(one) is int] == list(range(801))
+
+    play(main)
+
+
+@pytest.mark.guarantee("G150")
+@pytest.mark.guarantee("G149")
+def test_an_ask_that_is_taken_back_while_it_waits_behind_a_huge_message_never_begins() -> None:
+    async def main() -> None:
+        async with linked() as (near, far):
+            scribe = await near.handle()
+            there = instance(far.ours["scribe"])
+            scribe.note(payload(HUGE))
+            behind = scribe.wait("behind")
+            large = scribe.wait(payload(300_000))
+            await until(lambda: near.link.books.sent == 3)
+            assert behind.cancel()
+            assert large.cancel()
+            assert len(await soon(scribe.read())) == 1
+            assert there.begun == 0
+            assert near.link.books.waiting == 0
+
+    play(main)
+
+
+@pytest.mark.guarantee("G150")
+def test_a_huge_answer_does_not_hold_up_others() -> None:
+    async def main() -> None:
+        async with linked() as (near, _far):
+            scribe = await near.handle()
+            order: list[str] = []
+
+            async def fetch(what: object, name: str) -> None:
+                await scribe.echo(what)
+                order.append(name)
+
+            import asyncio
+
+            async with asyncio.TaskGroup() as group:
+                group.create_task(fetch(payload(HUGE), "huge"))
+                await until(lambda: near.link.books.sent == 1)
+                group.create_task(fetch(b"", "small"))
+            # Asked behind it, of the same lane; but its answer passes the huge one.
+            assert order == ["small", "huge"]
+
+    play(main)
+
+
+@pytest.mark.guarantee("G150")
+def test_bytes_are_not_copied_on_their_way_out_and_come_in_to_where_they_stay() -> None:
+    from bandstand.pod.link.codec import pack_value
+    from bandstand.pod.link.streams import Arrivals
+
+    large = payload(1_000_000)
+    packet = pack_value((large, bytearray(large)))
+    assert packet.parts[0].data.obj is large
+    arrivals = Arrivals()
+    arrivals.place(1, 4, is_frozen=True, size=4)[:] = b"abcd"
+    (got,) = arrivals.take([1])
+    assert got == b"abcd"
+    assert type(got) is bytes
+
+
+# --- handles as arguments -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G150")
+@pytest.mark.guarantee("G147")
+def test_a_handle_travels_by_its_role() -> None:
+    from bandstand.pod.passport import passport_of
+    from bandstand.pod.vocabulary import WhenDown
+    from tests.pod.linking import Spot, make_end
+
+    class Known(Spot):
+        def passport(self) -> tuple[Any, ...] | None:
+            return passport_of("scribe", WhenDown.FAIL, 5.0)
+
+    async def main() -> None:
+        import socket
+
+        from bandstand.service.lowlevel import handle_at
+
+        asked: list[tuple[Any, ...]] = []
+        a, b = socket.socketpair()
+        async with make_end() as near, make_end(lambda house: {"scribe": house.spawn(Scribe)}) as far:
+
+            def resolve(*passport: Any) -> Handle:
+                asked.append(passport)
+                return far.ours["scribe"]  # type: ignore[no-any-return]  # a handle
+
+            far.open(b, "far", "near", {}, resolver=resolve)
+            near.open(a, "near", "far", {"scribe": Role()})
+            actor = (await soon(near.up))["scribe"]
+            scribe: Any = handle_at(Scribe, near.porch, Known(actor), actor=actor)
+            scribe.note(scribe)
+            await until(lambda: near.link.books.handled == 1)
+            assert instance(far.ours["scribe"]).notes == [far.ours["scribe"]]
+            assert asked == [("scribe", WhenDown.FAIL, 5.0)]
+            with pytest.raises(TypeError, match="cannot be pickled"):
+                scribe.note(far.ours["scribe"])
+
+    play(main)

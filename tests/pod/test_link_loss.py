@@ -1,0 +1,451 @@
+"""The end of a link: what was written and not acknowledged is in doubt, the rest is dead, and everybody who waits is told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+from msgspec.msgpack import Ext, decode
+
+from bandstand.core import Overflow
+from bandstand.errors import NoSuchActor, TargetEnded
+from bandstand.pod.link.codec import encode
+from bandstand.pod.link.frames import (
+    ACKS,
+    ANSWERS,
+    BYE,
+    CHUNK,
+    CHUNK_HEAD,
+    HEAD,
+    HELLO,
+    LONGEST,
+    MESSAGES,
+    framed,
+)
+from bandstand.service.lowlevel import methods_of
+from tests.pod.linking import SOON, End, Role, Scribe, instance, linked, make_end, play, soon, until
+
+pytestmark = pytest.mark.spec("S19")
+
+# --- in doubt, and dead -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G144")
+def test_what_was_written_and_not_acknowledged_is_in_doubt_and_is_not_sent_again() -> None:
+    async def main() -> None:
+        async with linked() as (near, far):
+            scribe = await near.handle()
+            there = instance(far.ours["scribe"])
+            there.gate.clear()
+            scribe.note("handled")
+            await until(lambda: near.link.books.handled == 1)
+            scribe.slowly(1)
+            scribe.slowly(2)
+            reply = scribe.wait(3)
+            await until(lambda: far.link.books.received == 4)
+            far.link.close("killed by SIGKILL")
+            with pytest.raises(TargetEnded) as caught:
+                await soon(reply)
+            assert "killed by SIGKILL" in str(caught.value.__cause__)
+            assert "in doubt" in str(caught.value.__cause__)
+            assert near.downs == ["killed by SIGKILL"]
+            books = near.link.books
+            assert (books.sent, books.handled, books.in_doubt, books.dead) == (4, 1, 3, 0)
+            assert [(letter.method, letter.data, letter.is_in_doubt) for letter in near.dead] == [
+                ("Scribe.slowly", 1, True),
+                ("Scribe.slowly", 2, True),
+                ("Scribe.wait", 3, True),
+            ]
+            assert near.dead[0].pod == "far"
+            assert near.dead[0].role == "scribe"
+
+    play(main)
+
+
+@asynccontextmanager
+async def deaf(role: Role) -> AsyncGenerator[tuple[End, socket.socket]]:
+    """An end whose other side has said hello, and then reads nothing at all."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        async with make_end(lambda house: {"scribe": house.spawn(Scribe)}) as near:
+            theirs.send(framed(HELLO, encode((1, "far", [("scribe", method_names())]))))
+            near.open(ours, "near", "far", {"scribe": role})
+            yield near, theirs
+
+
+async def everything(sock: socket.socket, size: int) -> bytes:
+    """Read so much, more or less."""
+    sock.settimeout(0)
+    received = bytearray()
+    while len(received) < size:
+        with suppress(BlockingIOError):
+            received += sock.recv(70_000)
+        await asyncio.sleep(0)
+    return bytes(received)
+
+
+def whole_messages(sock: socket.socket, begun: bytes = b"") -> list[Any]:
+    """The messages that came entirely: the numbers of their methods, and their arguments. Some were read before."""
+    sock.settimeout(SOON)
+    received = bytearray(begun)
+    while chunk := sock.recv(1 << 20):
+        received += chunk
+    at, flat = 0, list[Any]()
+    while at + HEAD.size <= len(received):
+        size, kind = HEAD.unpack_from(received, at)
+        at += HEAD.size
+        if kind == MESSAGES and at + size <= len(received):
+            flat += decode(received[at : at + size])
+        at += size
+    return list(zip(flat[::2], flat[1::2], strict=True))
+
+
+def code_of(name: str) -> int:
+    return method_names().index(name) + 1
+
+
+def method_names() -> list[str]:
+    return [method.name for method in methods_of(Scribe)]
+
+
+@pytest.mark.guarantee("G144")
+@pytest.mark.parametrize("size", [40, 57, 71, 123])
+@pytest.mark.parametrize("read", [0, 200_000, 333_000])
+def test_what_was_not_written_is_dead_and_not_in_doubt(size: int, read: int) -> None:
+    async def main() -> None:
+        async with deaf(Role(mailbox_cap=20_004)) as (near, theirs):
+            scribe = await near.handle()
+            for number in range(20_000):
+                scribe.note((number, "x" * size))
+            await until(lambda: near.link.books.sent == 20_000)
+            # So that the last thing to be written is many frames, of which some go through and some do not.
+            begun = await everything(theirs, read)
+            for _ in range(50):
+                await asyncio.sleep(0)
+            assert near.link.is_choked
+            near.link.close("it was enough")
+            books = near.link.books
+            assert books.in_doubt + books.dead == 20_000
+            assert books.in_doubt > 100
+            assert books.dead > 100
+            # The descriptor is let go in the next turn.
+            await asyncio.sleep(0)
+            # What is in doubt is exactly what a reader finds whole.
+            whole = whole_messages(theirs, begun)
+            assert [data[0] for _, data in whole] == list(range(books.in_doubt))
+            doubts = [letter.is_in_doubt for letter in near.dead]
+            assert doubts == [True] * books.in_doubt + [False] * books.dead
+
+    play(main)
+
+
+@pytest.mark.guarantee("G144")
+def test_an_ask_that_was_not_written_says_that_nobody_had_it() -> None:
+    async def main() -> None:
+        async with deaf(Role()) as (near, theirs):
+            scribe = await near.handle()
+            for _ in range(500):
+                scribe.note([0, "x" * 2000])
+            reply = scribe.read()
+            await until(lambda: near.link.books.sent == 501)
+            near.link.close("it was enough")
+            with pytest.raises(TargetEnded) as caught:
+                await soon(reply)
+            assert "it has not had this" in str(caught.value.__cause__)
+            assert not near.dead[-1].is_in_doubt
+            theirs.close()
+
+    play(main)
+
+
+@pytest.mark.guarantee("G145")
+def test_while_the_other_side_does_not_read_lanes_overtake_what_is_not_written() -> None:
+    async def main() -> None:
+        async with deaf(Role(mailbox_cap=20_004)) as (near, theirs):
+            scribe = await near.handle()
+            for number in range(20_000):
+                scribe.note((number, "x" * 40))
+            await until(lambda: near.link.books.sent == 20_000)
+            scribe.command("command")
+            scribe.manage("manage")
+            await until(lambda: near.link.books.sent == 20_002)
+            received: list[Any] = []
+
+            def read() -> None:
+                received.extend(whole_messages(theirs))
+
+            reader = threading.Thread(target=read)
+            reader.start()
+            await until(lambda: not near.link.is_choked)
+            near.link.close("done")
+            await until(lambda: not reader.is_alive())
+            codes = [code for code, _ in received]
+            commanded, managed = codes.index(code_of("command")), codes.index(code_of("manage"))
+            assert commanded < managed < 15_000
+            assert [data[0] for code, data in received if code == code_of("note")] == list(range(20_000))
+            assert near.link.books.in_doubt == 20_002
+
+    play(main)
+
+
+@pytest.mark.guarantee("G146")
+def test_a_stand_in_of_an_actor_that_gives_messages_up_does_so_itself_while_nobody_reads() -> None:
+    async def main() -> None:
+        async with deaf(Role(mailbox_cap=24, overflow=Overflow.DROP_OLDEST)) as (near, _theirs):
+            scribe = await near.handle()
+            for number in range(1000):
+                scribe.note([number, "x" * 2000])
+                await asyncio.sleep(0)
+            assert near.link.is_choked
+            sent = near.link.books.sent
+            assert sent < 500
+            scribe.note(["last"])
+            await asyncio.sleep(0)
+            assert near.link.books.sent == sent
+            books = near.porch.statistics()
+            assert books.dropped == 1001 - sent - books.waiting
+            assert books.waiting == 20
+
+    play(main)
+
+
+@pytest.mark.guarantee("G144")
+def test_answers_that_nobody_reads_are_no_messages() -> None:
+    async def main() -> None:
+        async with deaf(Role()) as (near, theirs):
+            await near.handle()
+            large = [-code_of("echo"), 0, "x" * 1000]
+            for number in range(1, 800):
+                large[1] = number
+                theirs.send(framed(MESSAGES, encode(large)))
+                await until(lambda: near.link.books.received == number)  # noqa: B023  # waited for in the loop
+            await until(lambda: near.link.is_choked)
+            near.link.close("enough")
+            assert near.link.books.sent == 0
+
+    play(main)
+
+
+@pytest.mark.guarantee("G144")
+def test_a_large_message_that_is_under_way_is_dead_with_those_behind_it() -> None:
+    async def main() -> None:
+        async with deaf(Role()) as (near, _theirs):
+            scribe = await near.handle()
+            scribe.note(b"x" * 4_000_000)
+            scribe.note("behind")
+            reply = scribe.echo(b"y" * 4_000_000)
+            await until(lambda: near.link.books.sent == 3)
+            near.link.close("it was enough")
+            with pytest.raises(TargetEnded):
+                await soon(reply)
+            books = near.link.books
+            assert (books.sent, books.in_doubt, books.dead) == (3, 0, 3)
+            assert [(letter.method, letter.data) for letter in near.dead] == [
+                ("Scribe.note", None),
+                ("Scribe.note", "behind"),
+                ("Scribe.echo", None),
+            ]
+
+    play(main)
+
+
+@pytest.mark.guarantee("G144")
+def test_what_waits_in_a_stand_ins_mailbox_is_dead_and_asks_there_are_told_why() -> None:
+    async def main() -> None:
+        async with linked() as (near, _far):
+            scribe = await near.handle()
+            scribe.note(1)
+            reply = scribe.read()
+            # Nobody had a turn since.
+            near.link.close("the pod was stopped")
+            with pytest.raises(TargetEnded, match="FAIL") as caught:
+                await soon(reply)
+            assert "the pod was stopped" in str(caught.value.__cause__)
+            assert near.link.books.sent == 0
+            assert near.porch.statistics().dead == 2
+
+    play(main)
+
+
+@pytest.mark.guarantee("G151")
+def test_handles_meet_nobody_after_the_end() -> None:
+    async def main() -> None:
+        async with linked() as (near, far):
+            scribe = await near.handle()
+            far.link.close("the end")
+            await until(lambda: near.downs)
+            with pytest.raises(NoSuchActor):
+                scribe.note(1)
+            assert not scribe.note.try_send(1)
+
+    play(main)
+
+
+@pytest.mark.guarantee("G149")
+def test_asks_of_a_peer_that_is_gone_are_cancelled_here() -> None:
+    async def main() -> None:
+        async with linked() as (near, far):
+            scribe = await near.handle()
+            there = instance(far.ours["scribe"])
+            there.gate.clear()
+            scribe.wait(1)
+            scribe.wait(2)
+            await until(lambda: far.link.books.received == 2 and there.begun == 1)
+            near.link.close("gone")
+            await until(lambda: there.cancelled == 1)
+            there.gate.set()
+            far.ours["scribe"].note("on")
+            await until(lambda: there.notes == ["on"])
+            assert there.begun == 1
+
+    play(main)
+
+
+@pytest.mark.guarantee("G144")
+def test_answers_and_acknowledgements_that_are_due_are_written_at_the_end() -> None:
+    async def main() -> None:
+        async with linked() as (near, far):
+            scribe = await near.handle()
+            replies = [scribe.echo(number) for number in range(100)]
+            for number in range(50):
+                scribe.note(number)
+            await until(lambda: len(instance(far.ours["scribe"]).notes) == 50)
+            far.link.close("done")
+            assert [await soon(reply) for reply in replies] == list(range(100))
+            await until(lambda: near.downs == ["done"])
+            assert near.link.books.handled == 150
+            assert near.link.books.in_doubt == 0
+
+    play(main)
+
+
+# Ten bytes of a buffer of a hundred.
+PART_OF_CHUNK = framed(CHUNK, CHUNK_HEAD.pack(0, 100, 1) + b"0123456789")
+
+# --- how it ends --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G151")
+@pytest.mark.parametrize(
+    ("sent", "says"),
+    [
+        (HEAD.pack(LONGEST + 1, MESSAGES), "no frame is longer"),
+        (framed(99, b""), "kind that is not known"),
+        (framed(MESSAGES, b"\xc1"), "cannot be read"),
+        (framed(MESSAGES, encode({})), "cannot be read"),
+        (framed(MESSAGES, encode([77, None])), "method that is not known"),
+        (framed(MESSAGES, encode([1])), "half of one"),
+        (framed(MESSAGES, encode(["text", None])), "method that is not known"),
+        (framed(ANSWERS, encode([5, 0, None])), "not open"),
+        (framed(ANSWERS, encode([5])), "half of one"),
+        (framed(ACKS, encode([1, 1, 0, 0])), "not sent"),
+        (framed(ACKS, encode([1, 1])), "half of one"),
+        (framed(HELLO, encode((1, "far", []))), "once"),
+        (framed(5, b"\0" * 13 + b"more than it has"), "longer than was said"),
+        (PART_OF_CHUNK + framed(MESSAGES, encode([1, Ext(2, encode((b"", (0,))))])), "before its buffers"),
+        (framed(MESSAGES, encode([1, Ext(2, encode((b"", (5,))))])), "whose buffer 5 has not"),
+        (framed(MESSAGES, encode([1, Ext(9, b"")])), "value of a kind that is not known"),
+        (b"\x05", "closed"),
+        (b"", "closed"),
+    ],
+)
+def test_whatever_makes_no_sense_closes_the_link_with_a_sentence(sent: bytes, says: str) -> None:
+    async def main() -> None:
+        async with make_end(lambda house: {"scribe": house.spawn(Scribe)}) as near:
+            ours, theirs = socket.socketpair()
+            hello = framed(HELLO, encode((1, "far", [("scribe", method_names())])))
+            with theirs:
+                theirs.send(hello + sent)
+                near.open(ours, "near", "far", {"scribe": Role()})
+                await soon(near.up)
+                if says == "closed":
+                    theirs.shutdown(socket.SHUT_WR)
+                await until(lambda: near.downs)
+                assert says in near.downs[0]
+                await until(lambda: ours.fileno() == -1)
+
+    play(main)
+
+
+@pytest.mark.guarantee("G151")
+@pytest.mark.parametrize(
+    ("hello", "says"),
+    [
+        ((2, "far", ()), "version 2"),
+        ((1, "elsewhere", ()), "'elsewhere' has said hello"),
+        ((1, "far", (("scribe", ("other",)),)), "not the same program"),
+    ],
+)
+def test_a_stranger_is_not_let_in(hello: tuple[int, str, tuple[Any, ...]], says: str) -> None:
+    async def main() -> None:
+        async with make_end(lambda house: {"scribe": house.spawn(Scribe)}) as near:
+            ours, theirs = socket.socketpair()
+            with theirs:
+                theirs.send(framed(HELLO, encode(hello)))
+                near.open(ours, "near", "far", {"scribe": Role()})
+                await until(lambda: near.downs)
+                assert says in near.downs[0]
+                assert not near.up.done()
+
+    play(main)
+
+
+def test_a_role_that_was_never_there_is_said_to_be_missing() -> None:
+    async def main() -> None:
+        ours, theirs = socket.socketpair()
+        async with make_end() as near, make_end() as far:
+            far.open(theirs, "far", "near", {})
+            near.open(ours, "near", "far", {"scribe": Role()})
+            scribe = await near.handle()
+            scribe.note(1)
+            with pytest.raises(TargetEnded) as caught:
+                await soon(scribe.read())
+            assert "there is no role 'scribe'" in str(caught.value.__cause__)
+            assert near.link.books.dead == 2
+
+    play(main)
+
+
+@pytest.mark.guarantee("G151")
+def test_the_end_is_told_once_and_the_descriptor_is_let_go() -> None:
+    async def main() -> None:
+        ours, theirs = socket.socketpair()
+        number = ours.fileno()
+        async with make_end() as near:
+            near.open(ours, "near", "far", {})
+            near.link.close("first")
+            near.link.close("second")
+            assert near.downs == ["first"]
+            await until(lambda: ours.fileno() == -1)
+            with pytest.raises(OSError, match="Bad file descriptor"):
+                os.fstat(number)
+        received = theirs.recv(1000)
+        assert framed(BYE, encode("first")) in received
+        assert theirs.recv(10) == b""
+        theirs.close()
+
+    play(main)
+
+
+def test_an_ask_that_has_ended_knows_its_link_no_more() -> None:
+    async def main() -> None:
+        async with linked() as (near, far):
+            scribe = await near.handle()
+            instance(far.ours["scribe"]).gate.clear()
+            answered, lost = scribe.echo(1), scribe.wait(1)
+            await soon(answered)
+            await until(lambda: far.link.books.received == 2)
+            assert lost.relay is not None
+            near.link.close("gone")
+            with pytest.raises(TargetEnded):
+                await soon(lost)
+            assert answered.relay is None
+            assert lost.relay is None
+
+    play(main)

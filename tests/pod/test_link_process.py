@@ -1,0 +1,129 @@
+"""A link to a real process: it is written to, killed, and the books say what that left in doubt."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bandstand.errors import NoSuchActor, TargetEnded
+from tests.pod.linkchild import Clerk
+from tests.pod.linking import End, Role, make_end, play
+
+pytestmark = [
+    pytest.mark.spec("S19"),
+    pytest.mark.real_time(reason="a real process is started, and killed"),
+]
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 40.0
+
+
+@asynccontextmanager
+async def process() -> AsyncGenerator[tuple[End, subprocess.Popen[bytes], int, asyncio.Event]]:
+    """A clerk in a process of its own; the near end, the process, where its diary can be read, and what is set at the end."""
+    ours, theirs = socket.socketpair()
+    diary, pen = os.pipe()
+    child = subprocess.Popen(  # noqa: ASYNC220  # it starts at once, and is ours
+        [sys.executable, "-m", "tests.pod.linkchild", str(theirs.fileno()), str(pen)],
+        pass_fds=(theirs.fileno(), pen),
+        cwd=ROOT,
+    )
+    theirs.close()
+    os.close(pen)
+    down = asyncio.Event()
+    try:
+        async with make_end() as near:
+
+            def told(reason: str) -> None:
+                near.downs.append(reason)
+                down.set()
+
+            near.open(ours, "near", "far", {"clerk": Role(Clerk)}, on_down=told)
+            await asyncio.wait_for(near.up, PATIENCE)
+            yield near, child, diary, down
+    finally:
+        child.kill()
+        child.wait(PATIENCE)
+        os.close(diary)
+
+
+async def wait(awaitable: Any) -> Any:
+    return await asyncio.wait_for(awaitable, PATIENCE)
+
+
+@pytest.mark.guarantee("G144")
+def test_a_process_is_talked_to_and_ends_with_its_link() -> None:
+    async def main() -> None:
+        async with process() as (near, child, _diary, down):
+            clerk = await near.handle("clerk", Clerk)
+            assert await wait(clerk.process()) == child.pid != os.getpid()
+            assert await wait(clerk.size_of(b"x" * 3_000_000)) == 3_000_000
+            for number in range(5000):
+                if not clerk.trace.try_send(number):
+                    await wait(clerk.trace.when_room(number))
+            await wait(clerk.process())
+            assert near.link.books.handled == 5003
+            near.link.close("done")
+            await wait(down.wait())
+            assert child.wait(PATIENCE) == 0
+
+    play(main)
+
+
+@pytest.mark.guarantee("G144")
+@pytest.mark.parametrize("how", ["kill", "exit"])
+def test_what_a_killed_process_has_not_acknowledged_is_in_doubt(how: str) -> None:
+    async def main() -> None:
+        async with process() as (near, child, diary, down):
+            clerk = await near.handle("clerk", Clerk)
+            await wait(clerk.process())
+            for number in range(300):
+                clerk.trace(number)
+            pending = clerk.never() if how == "kill" else None
+            flooding = asyncio.create_task(keep_flooding(clerk))
+            # In the middle of it.
+            for _ in range(20):
+                await asyncio.sleep(0)
+            if how == "kill":
+                os.kill(child.pid, signal.SIGKILL)
+            else:
+                # In one turn, so the lane above comes first.
+                pending = clerk.never()
+                clerk.die()
+            await wait(down.wait())
+            with pytest.raises(TargetEnded) as caught:
+                await wait(pending)
+            assert "out of reach" in str(caught.value.__cause__)
+            await wait(flooding)
+            assert child.wait(PATIENCE) == (-signal.SIGKILL if how == "kill" else 3)
+            books = near.link.books
+            assert books.sent == books.handled + books.dead + books.in_doubt
+            assert books.dead + books.in_doubt == len(near.dead)
+            # The diary says what was handled: not less than was acknowledged, not more than that and the doubtful ones.
+            handled = len(os.read(diary, 1 << 16))
+            traced = books.handled - 1
+            assert traced <= handled <= traced + books.in_doubt
+            assert books.in_doubt > 0
+            with pytest.raises(NoSuchActor):
+                clerk.trace(0)
+
+    play(main)
+
+
+async def keep_flooding(clerk: Any) -> None:
+    try:
+        for _ in range(300):
+            await clerk.trace.when_room(0)
+            await asyncio.sleep(0)
+    except (NoSuchActor, TargetEnded):
+        return
