@@ -71,6 +71,7 @@ def _serve(options: argparse.Namespace) -> int:
         target=options.module,
         unix=options.unix,
         tcp=options.tcp,
+        isolated=tuple(options.isolate),
         is_public=options.public,
         is_batch=options.batch,
         is_json=options.json,
@@ -221,6 +222,13 @@ def _add_serve_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--unix", metavar="PATH", help="listen at a Unix socket")
     parser.add_argument(
         "--tcp", metavar="HOST:PORT", help="listen at a TCP port; HOST is 127.0.0.1 if left out"
+    )
+    parser.add_argument(
+        "--isolate",
+        action="append",
+        default=[],
+        metavar="CAPABILITY",
+        help="run this one in a process of its own; can be given several times",
     )
     parser.add_argument(
         "--public",

@@ -13,6 +13,7 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final, TextIO, TypeAlias
 
@@ -36,7 +37,8 @@ from bandstand.bus import (
     serve,
 )
 from bandstand.bus.client.address import Address, default_address, whole_number
-from bandstand.errors import InvalidArgument
+from bandstand.errors import BadContract, InvalidArgument
+from bandstand.isolation import isolated
 
 __all__ = ("EXTRAS", "Diagnosis", "Serving", "diagnose", "plug", "render", "run_node")
 
@@ -156,6 +158,8 @@ class Serving:
     """The path of a Unix socket to listen at."""
     tcp: str | None = None
     """HOST:PORT to listen at, or only PORT."""
+    isolated: tuple[str, ...] = ()
+    """The capabilities that run in processes of their own, by their ids."""
     is_public: bool = False
     """Whether programs on other machines may connect."""
     is_batch: bool = False
@@ -179,7 +183,7 @@ def run_node(serving: Serving, out: TextIO, err: TextIO) -> int:
         if default is not None:
             # Here, and not before: if it cannot be made, that is a boot that has failed.
             default.prepare()
-        return _load(serving.target)
+        return _isolate(_load(serving.target), serving.isolated)
 
     def advice(summary: BootSummary) -> str:
         return _advice(summary, serving.program, is_default=default is not None)
@@ -230,6 +234,17 @@ def _load(target: str | None) -> list[_Source]:
     loaded = [] if target is None else load_capabilities(target)
     is_brought = any(_id_of(each) == Memory.__name__ for each in loaded)
     return loaded if is_brought else [Memory, *loaded]
+
+
+def _isolate(sources: list[_Source], wanted: Sequence[str]) -> list[_Source]:
+    """The same, some of them in processes of their own."""
+    there = [_id_of(source) for source in sources]
+    for name in wanted:
+        if name not in there:
+            near = get_close_matches(name, there, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(there)}"
+            raise BadContract(f"{name!r} was to run in a process of its own, and is not there; {hint}")
+    return [isolated(source) if _id_of(source) in wanted else source for source in sources]
 
 
 def _id_of(source: _Source) -> str:

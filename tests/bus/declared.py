@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from bandstand.bus.contracts.capability import Capability
-from bandstand.bus.contracts.contract import RestartPolicy
+from bandstand.bus.contracts.contract import RestartLimits
 from bandstand.bus.contracts.messages import Command, Event, Query
 from bandstand.bus.syscall import HealthTick
 from bandstand.bus.timer import Schedule
@@ -72,7 +72,7 @@ class Memory(Capability):
 
 class Kept(Memory):
     id = "Kept.Memory"
-    policy = RestartPolicy(max_restarts=1)
+    policy = RestartLimits(max_restarts=1)
     mailbox_cap = 7
     timeout_ms = 50
 

@@ -10,7 +10,7 @@ import pytest
 from bandstand.bus.contracts import declare
 from bandstand.bus.contracts.blueprint import Blueprint
 from bandstand.bus.contracts.capability import provide
-from bandstand.bus.contracts.contract import Contract, RestartPolicy
+from bandstand.bus.contracts.contract import Contract, RestartLimits
 from bandstand.bus.memory import Memory as RealMemory
 from bandstand.bus.syscall import HealthTick
 from bandstand.errors import BadContract
@@ -171,7 +171,7 @@ class TestContracts:
             ({"subscribes": [3]}, "subscribes has 3"),
             ({"subscribes": 3}, "subscribes is 3"),
             ({"spawn": None}, "spawn is None: pass a function"),
-            ({"policy": None}, "policy is None: pass a RestartPolicy"),
+            ({"policy": None}, "policy is None: pass a RestartLimits"),
             ({"mailbox_cap": True}, "mailbox_cap is True: pass an int from 1"),
             ({"timeout_ms": 0}, "timeout_ms is 0: pass an int from 1"),
         ],
@@ -240,7 +240,7 @@ def test_a_blueprint_cannot_be_changed() -> None:
     blueprint = read(d.Memory)
     with pytest.raises(TypeError):
         blueprint.entries["command", "A.B"] = blueprint.entries["command", "Memory.Set"]  # type: ignore[index]  # pyright: ignore[reportIndexIssue]  # on purpose
-    assert blueprint.policy == RestartPolicy()
+    assert blueprint.policy == RestartLimits()
 
 
 @pytest.mark.spec("C22")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bandstand.bus.contracts.blueprint import Blueprint, Entry
-from bandstand.bus.contracts.contract import RestartPolicy
+from bandstand.bus.contracts.contract import RestartLimits
 from bandstand.bus.contracts.declare import blueprint_of
 from bandstand.bus.contracts.index import Index
 from bandstand.bus.contracts.payload import Payload
@@ -34,7 +34,7 @@ def blueprint(name: str, *keys: tuple[Kind, str]) -> Blueprint:
         subscribes=(),
         make=object,
         is_class=True,
-        policy=RestartPolicy(),
+        policy=RestartLimits(),
         mailbox_cap=None,
         timeout_ms=None,
     )

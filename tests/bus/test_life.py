@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.bus import Capability, Contract, Ingress, Node, NodeConfig, RestartPolicy
+from bandstand.bus import Capability, Contract, Ingress, Node, NodeConfig, RestartLimits
 from bandstand.bus.memory import Memory
 from bandstand.errors import BootFailed, InvalidArgument
 from bandstand.testing import VirtualClock, leaks_of
@@ -39,7 +39,7 @@ class Careful(Player):
 class Failing(Capability):
     """Does not start either, and takes its time over it."""
 
-    policy = RestartPolicy(max_restarts=0)
+    policy = RestartLimits(max_restarts=0)
 
     async def on_start(self) -> None:
         await asyncio.sleep(0.01)

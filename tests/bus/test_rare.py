@@ -22,7 +22,7 @@ from bandstand.bus import (
     MessageEvent,
     Metadata,
     Node,
-    RestartPolicy,
+    RestartLimits,
 )
 from bandstand.bus.hot.pending import Pending
 from bandstand.bus.hot.purse import Purse
@@ -128,7 +128,7 @@ class TestSayingIt:
 class Exits(Capability):
     """Calls sys.exit."""
 
-    policy = RestartPolicy(backoff_ms=0, max_restarts=100)
+    policy = RestartLimits(backoff_ms=0, max_restarts=100)
 
     def do(self, msg: Do) -> None:
         sys.exit(3)
@@ -257,7 +257,7 @@ class TestShapes:
 class Quick(Capability):
     """Is started again at once."""
 
-    policy = RestartPolicy(backoff_ms=0, max_restarts=100)
+    policy = RestartLimits(backoff_ms=0, max_restarts=100)
 
     async def do(self, msg: Do) -> None:
         raise Boom

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.bus import BufferedWorker, Capability, Contract, Message, RestartPolicy
+from bandstand.bus import BufferedWorker, Capability, Contract, Message, RestartLimits
 from bandstand.bus.syscall import Reset
 from bandstand.errors import Refused, RequestFailed
 from tests.bus.cast import Do, Player, Told, told
@@ -187,7 +187,7 @@ class TestOutOfService:
         class Weak(Player):
             """Starts once."""
 
-            policy = RestartPolicy(max_restarts=0)
+            policy = RestartLimits(max_restarts=0)
 
             def on_start(self) -> None:
                 starts.append(1)

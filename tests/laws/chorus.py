@@ -29,13 +29,13 @@ from bandstand.bus import (
     Metadata,
     Outlet,
     Provision,
-    RestartPolicy,
+    RestartLimits,
     provide,
 )
 from bandstand.errors import Refused, RequestFailed
 from tests.core.stage import Boom
 
-POLICY = RestartPolicy(max_restarts=3, window_ms=5000, backoff_ms=200)
+POLICY = RestartLimits(max_restarts=3, window_ms=5000, backoff_ms=200)
 CAP = 8
 
 

@@ -25,7 +25,7 @@ How the room is laid out: `frame` is the envelope, `wire` writes it as JSON, `fa
 said, as types: message classes, capabilities, schemas, descriptions. `outlet` is what a capability says things by, `worker` and
 `buffered` the shape for those who bring their own object. `router` is the actor that everything passes, whose hot half is in `hot`; `gate` lets clients
 in, `fanout` hands out events, `schedule` sends later, `ward` looks after capabilities, each of which has a `seat`, is a `speaker`, and has somebody who does its work:
-`performers`, `hosting`; `company` is all of them. `backstage` is what the capabilities of the runtime's own see: `syscall`, `timer`; `memory` is the reference of all others; `pulse` ticks. `tap`
+`performers`, `hosting`; `company` is all of them. One that runs elsewhere has a `deputy` in its seat and a `mouthpiece` on the node, and is in an `annex`; `errands` are what they tell each other. `backstage` is what the capabilities of the runtime's own see: `syscall`, `timer`; `memory` is the reference of all others; `pulse` ticks. `tap`
 watches, `books` counts, `chronicle` writes down; `lineage` knows which message is at hand, `origin` who asked. `adapters` connect with the world, as `ports` says; `client` is the other end of the line. `node` joins it all, `serving` makes a
 program of it, `loading` finds what to serve.
 """
@@ -42,7 +42,7 @@ from bandstand.bus.contracts.capability import Capability as Capability
 from bandstand.bus.contracts.capability import Provision as Provision
 from bandstand.bus.contracts.capability import provide as provide
 from bandstand.bus.contracts.contract import Contract as Contract
-from bandstand.bus.contracts.contract import RestartPolicy as RestartPolicy
+from bandstand.bus.contracts.contract import RestartLimits as RestartLimits
 from bandstand.bus.contracts.messages import Command as Command
 from bandstand.bus.contracts.messages import Event as Event
 from bandstand.bus.contracts.messages import Failure as Failure
@@ -58,9 +58,12 @@ from bandstand.bus.memory import Memory as Memory
 from bandstand.bus.node import Node as Node
 from bandstand.bus.outlet import Outlet as Outlet
 from bandstand.bus.ports import Adapter as Adapter
+from bandstand.bus.ports import Elsewhere as Elsewhere
 from bandstand.bus.ports import Ingress as Ingress
 from bandstand.bus.ports import Line as Line
 from bandstand.bus.ports import Log as Log
+from bandstand.bus.ports import Outpost as Outpost
+from bandstand.bus.ports import Passage as Passage
 from bandstand.bus.serving import Service as Service
 from bandstand.bus.serving import serve as serve
 from bandstand.bus.summary import BootSummary as BootSummary
@@ -81,6 +84,7 @@ __all__ = (
     "Capability",
     "Command",
     "Contract",
+    "Elsewhere",
     "ErrorEvent",
     "Event",
     "Failure",
@@ -101,10 +105,12 @@ __all__ = (
     "Node",
     "NodeConfig",
     "Outlet",
+    "Outpost",
+    "Passage",
     "PipeAdapter",
     "Provision",
     "Query",
-    "RestartPolicy",
+    "RestartLimits",
     "Service",
     "Stats",
     "Tap",

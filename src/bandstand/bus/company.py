@@ -74,3 +74,8 @@ class Company:
         if self._router.seats:
             with suppress(TimeoutError):
                 await asyncio.wait_for(gone.wait(), PATIENCE)
+
+    async def clear(self) -> None:
+        """Wait until nothing is left of those that ran elsewhere and were killed."""
+        if self._router.departing:
+            await asyncio.wait(list(self._router.departing), timeout=PATIENCE)

@@ -13,6 +13,7 @@ import msgspec
 
 from bandstand.bus.contracts.discover import spoken
 from bandstand.bus.contracts.messages import Message
+from bandstand.bus.deputy import Deputy
 from bandstand.bus.frame import Frame
 from bandstand.bus.hot.pending import Delivery, Pending
 from bandstand.bus.numbers import DONE
@@ -45,6 +46,9 @@ def performer_of(seat: Seat) -> Performer:
     Raises:
         BadContract: what `spawn` made is neither a function nor a Worker.
     """
+    elsewhere = seat.blueprint.elsewhere
+    if elsewhere is not None:
+        return Deputy(seat, elsewhere)
     made = seat.blueprint.make()
     if seat.blueprint.is_class:
         return Methods(seat, made)
@@ -133,7 +137,7 @@ class WorkerHost:
         return None
 
     def _is_full(self, item: Pending | Delivery) -> bool:
-        if type(item) is Pending and len(self._waiting) >= self._sweep_at:
+        if type(item) is Pending and len(self._waiting) >= min(self._sweep_at, self._seat.cap):
             self._sweep()
         waiting: object = getattr(self._worker, "backlog", 0)
         return len(self._waiting) >= self._seat.cap or (

@@ -28,13 +28,15 @@ from bandstand.bus.contracts.capability import Capability, Provision
 from bandstand.bus.contracts.contract import Contract
 from bandstand.errors import BadContract
 
-__all__ = ("Loadable", "load_capabilities")
+__all__ = ("Loadable", "load_capabilities", "load_file", "loaded_files")
 
 Loadable: TypeAlias = type[Capability] | Provision | Contract
 """What a node can be given as a capability."""
 
 # NAME, or NAME.NAME: what may follow the last colon. All else there is part of a path.
 NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+# How the name of a module ends that was loaded by path.
+DIGEST = re.compile(r"_[0-9a-f]{12}$")
 
 
 def load_capabilities(target: str) -> list[Loadable]:
@@ -50,7 +52,7 @@ def load_capabilities(target: str) -> list[Loadable]:
             capabilities under it.
     """
     place, name = _split(target)
-    module = _load_file(place) if _is_path(place) else _import(place)
+    module = load_file(place) if _is_path(place) else _import(place)
     if name:
         return _unpack(_look_up(module, place, name), target)
     if hasattr(module, "capabilities"):
@@ -109,16 +111,18 @@ def _not_found(place: str, missing: str) -> str:
     return f"there is no module {place}{hint}; it was looked for in {Path.cwd()} and where Python has its packages"
 
 
-def _load_file(place: str) -> ModuleType:
+def load_file(place: str) -> ModuleType:
+    """Load a file, once.
+
+    Raises:
+        BadContract: there is no such file, or it cannot be imported (`__cause__` is why).
+    """
     path = Path(place).resolve()
     if not path.is_file():
         raise BadContract(
             f"there is no file {place}" + (f", which would be {path}" if str(path) != place else "")
         )
-    # The same file has the same name in every process, so that what is pickled in one can be read in another.
-    digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
-    stem = re.sub(r"\W", "_", path.stem)
-    name = f"{stem}_{digest}"
+    name = _name_of(path)
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
@@ -135,6 +139,22 @@ def _load_file(place: str) -> ModuleType:
         del sys.modules[name]
         raise _broken(place, error) from error
     return module
+
+
+def _name_of(path: Path) -> str:
+    # The same file has the same name in every process, so that what is pickled in one can be read in another.
+    digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
+    stem = re.sub(r"\W", "_", path.stem)
+    return f"{stem}_{digest}"
+
+
+def loaded_files() -> tuple[str, ...]:
+    """The files that were loaded in this process, in their order: one that wants to know what they declare loads them too."""
+    return tuple(
+        file
+        for name, file in [(name, getattr(module, "__file__", None)) for name, module in sys.modules.items()]
+        if file is not None and DIGEST.search(name) and name == _name_of(Path(file))
+    )
 
 
 def _broken(place: str, error: BaseException) -> BadContract:

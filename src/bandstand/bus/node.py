@@ -237,6 +237,7 @@ class Node:
     async def _let_go(self, riding: AbstractAsyncContextManager[Loop]) -> None:
         self._router.is_running = False
         try:
+            await self._attempt("clear out", self._company.clear)
             for adapter in self._started:
                 await self._attempt(
                     f"close {adapter.name}", partial(adapter.close, self._config.flush_ms / 1000)

@@ -2,6 +2,9 @@
 
 An adapter is whatever connects a node with the world: a socket, a pipe, a broker. It turns frames into bytes and back, and has
 nothing to do with what they mean. For each client it opens a `Line`; by its `Ingress` it hands in what the client says.
+
+`Elsewhere` is where a capability runs that does not run on the node itself: the bus does not know what a process is. What the two ends
+of a `Passage` say to each other is in `errands`.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
     from bandstand.bus.frame import Frame
     from bandstand.errors import BadMessage
 
-__all__ = ("Adapter", "Ingress", "Line", "Log")
+__all__ = ("Adapter", "Elsewhere", "Ingress", "Line", "Log", "Outpost", "Passage")
 
 
 class Line(Protocol):
@@ -123,4 +126,48 @@ class Log(Protocol):
 
     def close(self) -> None:
         """No more will come."""
+        ...
+
+
+class Passage(Protocol):
+    """One end of the way between a node and a capability that runs elsewhere. What is sent arrives once and in order, or not at all."""
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether the other end keeps up: False while too much that was sent to it has not been taken."""
+        ...
+
+    def send(self, errand: bytes, /) -> None:
+        """Send something, soon. It never waits and does not raise; nothing happens if the other end is gone."""
+        ...
+
+    async def receive(self) -> bytes | None:
+        """The next thing that the other end has sent; None when that is gone, and all that it had sent has been received."""
+        ...
+
+
+class Outpost(Passage, Protocol):
+    """The node's end: one incarnation of a capability that runs elsewhere."""
+
+    async def wait(self) -> str:
+        """Wait until nothing of it is left, and say how it has ended: `killed by SIGSEGV (segmentation fault)`. More than once, if asked."""
+        ...
+
+    def kill(self) -> None:
+        """End it at once, whatever it is at. Nothing happens if it has ended."""
+        ...
+
+
+class Elsewhere(Protocol):
+    """Where a capability runs that does not run here."""
+
+    async def open(self, name: str, /) -> Outpost:
+        """Begin an incarnation: at the other end `perform` of `bandstand.bus.annex` is run. If this is cancelled, or raises, nothing is left.
+
+        Args:
+            name: the capability's, for people.
+
+        Raises:
+            OSError: it cannot be begun; the message says why.
+        """
         ...

@@ -39,6 +39,7 @@ from bandstand.core.lowlevel import fail_loop, set_epilogue
 from bandstand.errors import BadMessage, InternalError, Refused
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Iterable
 
     from msgspec import Raw
@@ -75,6 +76,8 @@ class Router(Switch):
         self.is_running = False
         self.schedule: Schedule | None = None
         self.check_event: Callable[[Frame, str], None] | None = None
+        self.departing: set[asyncio.Task[None]] = set()
+        """What sees to their end incarnations that ran elsewhere and were killed."""
         self.handlers: dict[type, Callable[[Any], None]] = {}
         """What else may come by its lanes, and what to do about it."""
         self.actor = loop.spawn(self.turn, name="router", mailbox_cap=config.router_cap)

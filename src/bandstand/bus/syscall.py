@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from bandstand.bus.backstage import Backstage
 from bandstand.bus.books import Stats
 from bandstand.bus.contracts.capability import Capability
-from bandstand.bus.contracts.contract import RestartPolicy
+from bandstand.bus.contracts.contract import RestartLimits
 from bandstand.bus.contracts.describe import Description, describe
 from bandstand.bus.contracts.messages import Command, Event, Query
 from bandstand.bus.faults import ROUTING_ERROR, FaultAnswer
@@ -169,7 +169,7 @@ class Syscall(Capability):
     # What the node itself says: declared here, so that it is described.
     outbound = BootSummary | HealthTick | Lagged
     # Without it nobody could be reset, itself included: it is started again however often it fails.
-    policy = RestartPolicy(max_restarts=1_000_000, backoff_ms=100)
+    policy = RestartLimits(max_restarts=1_000_000, backoff_ms=100)
 
     def __init__(self, backstage: Backstage) -> None:
         self._backstage = backstage

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from bandstand.bus.deputy import Fallen
 from bandstand.bus.faults import ACTOR_CRASH, ACTOR_FAULT, SHUTTING_DOWN
 from bandstand.bus.hot.pending import Pending
 from bandstand.bus.numbers import DONE
@@ -73,7 +74,11 @@ class Ward:
         self._router.books.crashes += 1
         seat.crashes += 1
         is_fault = isinstance(cause, OutboundFault)
-        what = f"{type(cause).__name__}: {cause}" if cause is not None else "it has ended"
+        if isinstance(cause, Fallen):
+            # In the words that were found where it ran.
+            what = str(cause)
+        else:
+            what = f"{type(cause).__name__}: {cause}" if cause is not None else "it has ended"
         said = str(cause) if is_fault else f"the handler of {seat.id} failed: {what}"
         seat.last_fault = said
         return (ACTOR_FAULT if is_fault else ACTOR_CRASH), said

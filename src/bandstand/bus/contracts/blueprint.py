@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bandstand.bus.contracts.contract import RestartPolicy
+from bandstand.bus.contracts.contract import RestartLimits
 from bandstand.bus.contracts.payload import Payload
 from bandstand.bus.contracts.shape import Shape
 from bandstand.bus.frame import Kind
+from bandstand.bus.ports import Elsewhere
 
 __all__ = ("Blueprint", "Entry")
 
@@ -50,9 +51,11 @@ class Blueprint:
     """Makes what does the work, anew for each start."""
     is_class: bool
     """Whether `make` gives an object whose methods handle the messages."""
-    policy: RestartPolicy
+    policy: RestartLimits
     mailbox_cap: int | None
     timeout_ms: int | None
+    elsewhere: Elsewhere | None = None
+    """Where it runs, if not on the node itself."""
 
     @property
     def handles(self) -> tuple[str, ...]:

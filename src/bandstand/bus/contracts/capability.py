@@ -24,7 +24,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec
 
-from bandstand.bus.contracts.contract import RestartPolicy
+from bandstand.bus.contracts.contract import RestartLimits
+from bandstand.bus.ports import Elsewhere
 from bandstand.errors import BadContract
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Capability:
     # Any: a type, or a union of types.
     outbound: ClassVar[Any] = None
     """What it may say besides its replies: events, failures, and commands and queries to others, as a union."""
-    policy: ClassVar[RestartPolicy] = RestartPolicy()
+    policy: ClassVar[RestartLimits] = RestartLimits()
     """How often it is started again."""
     mailbox_cap: ClassVar[int | None] = None
     """How many messages may wait for it; None for the node's default."""
@@ -70,6 +71,8 @@ class Provision:
 
     kind: type[Capability]
     make: Callable[[], Capability]
+    elsewhere: Elsewhere | None = None
+    """Where it runs, if not on the node itself: see `bandstand.isolation`."""
 
 
 def provide(kind: Callable[P, Capability], /, *args: P.args, **kwargs: P.kwargs) -> Provision:

@@ -9,14 +9,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bandstand.bus.ports import Elsewhere
 from bandstand.errors import InvalidArgument
 from bandstand.supervise import Backoff
 
-__all__ = ("Contract", "RestartPolicy")
+__all__ = ("Contract", "RestartLimits")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestartPolicy:
+class RestartLimits:
     """How often a capability that fails is started again before it is out of service.
 
     Raises:
@@ -33,7 +34,7 @@ class RestartPolicy:
     def __post_init__(self) -> None:
         if type(self.max_restarts) is not int or not 0 <= self.max_restarts <= 1_000_000:
             raise InvalidArgument(
-                f"RestartPolicy: max_restarts is {self.max_restarts!r}: pass an int from 0 on"
+                f"RestartLimits: max_restarts is {self.max_restarts!r}: pass an int from 0 on"
             )
         for name in ("window_ms", "backoff_ms"):
             value = getattr(self, name)
@@ -44,7 +45,7 @@ class RestartPolicy:
                 or not least <= value <= 86_400_000
             ):
                 raise InvalidArgument(
-                    f"RestartPolicy: {name} is {value!r}: pass milliseconds, from {least} to 86400000"
+                    f"RestartLimits: {name} is {value!r}: pass milliseconds, from {least} to 86400000"
                 )
 
     @property
@@ -79,9 +80,11 @@ class Contract:
     spawn: Callable[[], Any]
     """Makes what does the work, anew for each start: an object shaped like a Worker, or a function of one message that gives back
     what is to be said."""
-    policy: RestartPolicy = field(default_factory=RestartPolicy)
+    policy: RestartLimits = field(default_factory=RestartLimits)
     """How often it is started again."""
     mailbox_cap: int | None = None
     """How many messages may wait for it; None for the node's default."""
     timeout_ms: int | None = None
     """How long a request to it may take if the request itself does not say; None for the node's default."""
+    elsewhere: Elsewhere | None = None
+    """Where it runs, if not on the node itself: see `bandstand.isolation`."""

@@ -7,6 +7,7 @@ method and field: nothing is left to find out at the first message.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from inspect import cleandoc, signature
 from types import MappingProxyType
 from typing import Any
@@ -47,7 +48,8 @@ def blueprint_of(source: type | Contract | Provision, *, is_builtin: bool = Fals
     if isinstance(source, Contract):
         return _of_contract(source, is_builtin=is_builtin)
     if isinstance(source, Provision):
-        return _of_class(source.kind, source.make, is_builtin=is_builtin)
+        blueprint = _of_class(source.kind, source.make, is_builtin=is_builtin)
+        return blueprint if source.elsewhere is None else replace(blueprint, elsewhere=source.elsewhere)
     # Whatever the annotation says, anything may have been passed.
     given: object = source
     if isinstance(given, type) and issubclass(given, Capability):
@@ -133,6 +135,7 @@ def _blueprint(
         policy=options.policy,
         mailbox_cap=options.mailbox_cap,
         timeout_ms=options.timeout_ms,
+        elsewhere=options.elsewhere if isinstance(options, Contract) else None,
     )
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final, cast
 
-from bandstand.bus.contracts.contract import Contract, RestartPolicy
+from bandstand.bus.contracts.contract import Contract, RestartLimits
 from bandstand.bus.contracts.discover import Branch
 from bandstand.bus.contracts.messages import TYPE_NAME
 from bandstand.bus.frame import LONGEST_TIMEOUT_MS
@@ -30,8 +30,8 @@ def check_options(where: str, name: Any, policy: Any, mailbox_cap: Any, timeout_
         raise BadContract(
             f"{where}: id is {name!r}: use letters, digits and dashes, beginning with a letter, as 'Memory'"
         )
-    if not isinstance(policy, RestartPolicy):
-        raise BadContract(f"{where}: policy is {policy!r}: pass a RestartPolicy")
+    if not isinstance(policy, RestartLimits):
+        raise BadContract(f"{where}: policy is {policy!r}: pass a RestartLimits")
     for option, value, most in (
         ("mailbox_cap", mailbox_cap, LARGEST_CAP),
         ("timeout_ms", timeout_ms, LONGEST_TIMEOUT_MS),

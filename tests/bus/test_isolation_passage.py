@@ -1,0 +1,788 @@
+"""What happens between a node and a capability that runs elsewhere, in virtual time: nothing is lost, nothing is said twice."""
+
+# It looks inside: what a node shows is proved elsewhere.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import pickle
+import signal
+import socket
+import sys
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import Raw
+
+from bandstand import isolation
+from bandstand.bus import (
+    BufferedWorker,
+    Capability,
+    Command,
+    Contract,
+    Frame,
+    Message,
+    Metadata,
+    Node,
+    NodeConfig,
+    Provision,
+    Query,
+    RestartLimits,
+    load_capabilities,
+    provide,
+)
+from bandstand.bus.annex.performance import crash_of, perform
+from bandstand.bus.contracts.capability import Capability as AnyCapability
+from bandstand.bus.errands import Begin, Emitted, Ready, Stop, read_up, written
+from bandstand.bus.syscall import Reset
+from bandstand.bus.wire import write_frame
+from bandstand.core.lowlevel import new_event_loop
+from bandstand.errors import BootFailed, InternalError, MailboxFull, RequestFailed
+from bandstand.pod.process import Control
+from bandstand.testing import VirtualClock
+from tests.bus.cast import Do, Echo, Player, Told, Wait, told
+from tests.bus.nearby import End, Nearby, Quarters, nearby
+from tests.bus.stage import Source, Stage, hushed, play
+
+pytestmark = pytest.mark.spec("C27")
+
+# No waiting, and no end of it.
+OFTEN = RestartLimits(max_restarts=1000, backoff_ms=0)
+
+
+class Mortal(Player):
+    """Is started again at once, however often."""
+
+    policy = OFTEN
+
+
+class House:
+    """One capability, nearby, with all its incarnations, and a node around it."""
+
+    def __init__(self, source: Source, *others: Source) -> None:
+        self.clock = VirtualClock()
+        self.source = nearby(source, self.clock)
+        self.others = others
+
+    @property
+    def opened(self) -> list[Quarters]:
+        elsewhere = self.source.elsewhere
+        assert isinstance(elsewhere, Nearby)
+        return elsewhere.opened
+
+    @property
+    def last(self) -> Quarters:
+        """The present incarnation."""
+        return self.opened[-1]
+
+    def play(self, act: Callable[[Stage], Coroutine[Any, Any, None]], **fields: Any) -> None:
+        with hushed():
+            play(act, self.source, *self.others, clock=self.clock, **fields)
+        assert all(quarters.task.done() for quarters in self.opened)
+
+
+@pytest.mark.guarantee("G152")
+class TestGiving:
+    def test_one_message_at_a_time_is_over_there(self) -> None:
+        house = House(Mortal)
+
+        async def act(stage: Stage) -> None:
+            seen = told(stage)
+            client = stage.connect()
+            names = [client.command("Cast.Wait", {"ms": 100, "what": str(each)}) for each in range(3)]
+            await stage.settle()
+            assert seen == ["wait 0"]
+            house.last.kill()
+            await stage.settle()
+            # Only the one that it was at; the next incarnation has begun with the next.
+            assert "killed by SIGKILL" in client.fault(names[0], "Sys.ActorCrash").message
+            assert seen == ["wait 0", "wait 1"]
+            await stage.wait(300)
+            assert [client.reply(name) for name in names[1:]] == [{}, {}]
+            assert (await stage.health("Cast")).crashes == 1
+
+        house.play(act)
+
+    def test_an_event_is_at_hand_until_its_handler_has_ended(self) -> None:
+        house = House(Listening)
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            client.event("Cast.Told", {"text": "slow"})
+            name = client.query("Listening.Heard")
+            await stage.settle()
+            assert not client.is_answered(name)
+            await stage.wait(100)
+            assert client.reply(name) == ["slow"]
+            # One that dies over an event costs no request.
+            client.event("Cast.Told", {"text": "raise"})
+            name = client.query("Listening.Heard")
+            await stage.settle()
+            assert client.reply(name) == []
+            assert (await stage.stats()).sunk == 1
+
+        house.play(act)
+
+    def test_what_it_says_is_said_before_its_reply(self) -> None:
+        house = House(Mortal)
+
+        async def act(stage: Stage) -> None:
+            order: list[str] = []
+            stage.node.tap(lambda frame, _to: order.append(f"{frame.kind} {frame.type}"))
+            await stage.bus.ask(Do("emit"))
+            assert order == ["command Cast.Do", "event Cast.Told", "event Cast.Told", "reply Cast.Do"]
+
+        house.play(act)
+
+    def test_what_it_has_said_before_it_fails_is_said(self) -> None:
+        house = House(Mortal)
+
+        async def act(stage: Stage) -> None:
+            seen = told(stage)
+            client = stage.connect()
+            name = client.command("Cast.Do", {"what": "raise"})
+            await stage.settle()
+            assert client.fault(name, "Sys.ActorCrash").message == "the handler of Cast failed: Boom: by wish"
+            assert seen == ["do raise"]
+
+        house.play(act)
+
+
+class Heard(Query[list[str]], type="Listening.Heard"):
+    """What it has heard."""
+
+
+class Listening(Capability):
+    """Listens."""
+
+    policy = OFTEN
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    async def told(self, msg: Told) -> None:
+        if msg.text == "raise":
+            raise ValueError(msg.text)
+        await asyncio.sleep(0.05)
+        self.texts.append(msg.text)
+
+    def heard(self, msg: Heard) -> list[str]:
+        return self.texts
+
+
+class Relay(Command[str], type="Relaying.Relay"):
+    """Ask somebody else."""
+
+    ms: int = 0
+    is_sent: bool = False
+
+
+class Remind(Command[bool], type="Relaying.Remind"):
+    """Say something later; and perhaps not."""
+
+    ms: int
+    is_command: bool = False
+    is_taken_back: bool = False
+    dies: bool = False
+
+
+class Emit(Command[int], type="Relaying.Emit"):
+    """Emit as much as there is room for."""
+
+
+class Relaying(Capability):
+    """Asks others."""
+
+    outbound = Wait | Echo | Told
+    policy = OFTEN
+
+    async def relay(self, msg: Relay) -> str:
+        if msg.is_sent:
+            self.bus.send(Wait(ms=msg.ms, what="raise"))
+            self.bus.send(Wait(ms=msg.ms))
+            return "sent"
+        try:
+            async with asyncio.timeout(0.05):
+                await self.bus.ask(Wait(ms=msg.ms))
+        except TimeoutError:
+            return "too late"
+        return (await self.bus.ask(Echo("in time"))).text
+
+    def remind(self, msg: Remind) -> bool:
+        name = self.bus.send_later(Wait(ms=0, what="later") if msg.is_command else Told("later"), msg.ms)
+        if msg.dies:
+            raise ValueError("before it was sent")
+        return msg.is_taken_back and self.bus.take_back(name) and not self.bus.take_back(name)
+
+    def emit(self, msg: Emit) -> int:
+        for count in range(1000):
+            try:
+                self.bus.emit(Told(str(count)))
+            except MailboxFull:
+                return count
+        return 1000
+
+
+class Leisurely(Relaying):
+    """Takes its time to stop."""
+
+    id = "Relaying"
+
+    async def on_stop(self) -> None:
+        await asyncio.sleep(1)
+
+
+@pytest.mark.guarantee("G153")
+@pytest.mark.guarantee("G152")
+class TestAsking:
+    def test_what_it_asks_it_is_answered(self) -> None:
+        house = House(Relaying, Player)
+
+        async def act(stage: Stage) -> None:
+            assert await stage.bus.ask(Relay(ms=10)) == "in time"
+
+        house.play(act)
+
+    def test_what_it_does_not_wait_for_any_more_is_withdrawn(self) -> None:
+        house = House(Relaying, Player)
+
+        async def act(stage: Stage) -> None:
+            assert await stage.bus.ask(Relay(ms=1000)) == "too late"
+            assert (await stage.stats()).withdrawn == 1
+
+        house.play(act)
+
+    @pytest.mark.guarantee("G153")
+    def test_and_so_is_what_it_has_asked_when_it_dies(self) -> None:
+        house = House(Relaying, Player)
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            name = client.command("Relaying.Relay", {"ms": 1000})
+            await stage.settle()
+            house.last.kill()
+            await stage.settle()
+            client.fault(name, "Sys.ActorCrash")
+            stats = await stage.stats()
+            assert (stats.withdrawn, stats.in_flight) == (1, 0)
+
+        house.play(act)
+
+    def test_what_it_sends_without_wanting_to_know_is_counted(self) -> None:
+        house = House(Relaying, Mortal)
+
+        async def act(stage: Stage) -> None:
+            assert await stage.bus.ask(Relay(ms=10, is_sent=True)) == "sent"
+            # It is sent, whatever becomes of whoever has sent it.
+            house.last.kill()
+            await stage.wait(100)
+            stats = await stage.stats()
+            assert (stats.unclaimed, stats.sunk, stats.abandoned) == (1, 1, 0)
+
+        house.play(act)
+
+    def test_where_there_is_no_room_it_is_told_so(self) -> None:
+        house = House(Relaying, Player)
+
+        async def act(stage: Stage) -> None:
+            # One request of capabilities may be under way, and this one takes it.
+            asking = asyncio.ensure_future(stage.bus.ask(Wait(ms=1000)))
+            client = stage.connect()
+            await stage.settle()
+            name = client.command("Relaying.Relay", {"ms": 10})
+            await stage.settle()
+            assert "Sys.Overloaded" in client.fault(name, "Sys.Refused").message
+            await asking
+
+        house.play(act, max_inside=1)
+
+
+@pytest.mark.guarantee("G152")
+class TestEvents:
+    def test_a_passage_that_is_full_is_a_mailbox_that_is_full(self) -> None:
+        house = House(Relaying, Player)
+
+        async def act(stage: Stage) -> None:
+            house.last.other.is_writable = False
+            assert await stage.bus.ask(Emit()) == 0
+            house.last.other.is_writable = True
+            assert await stage.bus.ask(Emit()) == 1000
+
+        house.play(act)
+
+    def test_what_the_node_has_no_room_for_waits(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        house = House(Relaying, Player)
+
+        async def act(stage: Stage) -> None:
+            seen = told(stage)
+            router = stage.node._router
+            taken = router.outputs.limit - router.outputs.used
+            # Somebody else has filled it.
+            router.outputs.used += taken
+            asking = asyncio.ensure_future(stage.bus.ask(Emit()))
+            await stage.wait(10)
+            assert not asking.done()
+            assert seen == []
+            router.outputs.used -= taken
+            await asking
+            assert seen == [str(count) for count in range(1000)]
+
+        house.play(act, max_inside=2000)
+
+
+@pytest.mark.guarantee("G153")
+class TestLater:
+    @pytest.mark.parametrize("is_command", [True, False])
+    def test_it_is_sent_once_whether_it_lives_so_long_or_not(self, is_command: bool) -> None:
+        house = House(Relaying, Mortal)
+        what = "wait later" if is_command else "later"
+
+        async def act(stage: Stage) -> None:
+            seen = told(stage)
+            await stage.bus.ask(Remind(ms=100, is_command=is_command))
+            await stage.wait(98)
+            assert seen == []
+            await stage.wait(4)
+            assert seen == [what]
+            client = stage.connect()
+            name = client.command("Relaying.Remind", {"ms": 100, "is_command": is_command, "dies": True})
+            await stage.wait(50)
+            client.fault(name, "Sys.ActorCrash")
+            await stage.wait(48)
+            assert seen == [what]
+            await stage.wait(4)
+            assert seen == [what, what]
+            await stage.wait(1000)
+            assert seen == [what, what]
+            assert len(house.opened) == 2
+
+        house.play(act)
+
+    def test_it_can_be_taken_back(self) -> None:
+        house = House(Relaying, Player)
+
+        async def act(stage: Stage) -> None:
+            seen = told(stage)
+            assert await stage.bus.ask(Remind(ms=100, is_taken_back=True))
+            house.last.kill()
+            await stage.wait(1000)
+            assert seen == []
+
+        house.play(act)
+
+    def test_what_there_is_no_room_for_goes_to_the_error_sink(self) -> None:
+        house = House(Relaying, Player)
+
+        async def act(stage: Stage) -> None:
+            await stage.bus.ask(Remind(ms=100))
+            # The node has one of its own, and no room for another.
+            stage.node.bus.send_later(Wait(ms=1), 1000)
+            house.last.kill()
+            await stage.settle()
+            assert (await stage.stats()).sunk == 1
+
+        house.play(act, max_timers=1)
+
+    def test_what_nobody_handles_is_refused_at_once(self) -> None:
+        house = House(Relaying)
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            name = client.command("Relaying.Remind", {"ms": 100, "is_command": True})
+            await stage.settle()
+            words = client.fault(name, "Sys.ActorCrash").message
+            assert "InvalidArgument: Cast.Wait was not scheduled: nobody handles command Cast.Wait" in words
+
+        house.play(act)
+
+    def test_a_node_that_stops_sends_nothing_more(self) -> None:
+        house = House(Relaying, Player)
+        seen: list[str] = []
+
+        async def act(stage: Stage) -> None:
+            await stage.bus.ask(Remind(ms=100))
+            stage.node.tap(lambda frame, _to: seen.append(frame.type))
+
+        house.play(act)
+        assert "Cast.Told" not in seen
+
+    def test_not_even_while_it_waits_for_it_to_stop(self) -> None:
+        house = House(Leisurely, Player)
+        seen: list[str] = []
+
+        async def act(stage: Stage) -> None:
+            await stage.bus.ask(Remind(ms=10))
+            stage.node.tap(lambda frame, _to: seen.append(frame.type))
+
+        house.play(act)
+        assert "Cast.Told" not in seen
+
+    def test_nor_if_it_has_to_be_killed(self) -> None:
+        house = House(Relaying, Player)
+        nodes: list[Any] = []
+
+        async def act(stage: Stage) -> None:
+            await stage.bus.ask(Remind(ms=100_000))
+            nodes.append(stage.node)
+            # It hears nothing any more.
+            house.last.is_mute = True
+
+        house.play(act)
+        assert house.last.how == "killed by SIGKILL"
+        assert len(nodes[0]._schedule) == 0
+
+    def test_a_node_waits_for_it_to_be_quiet(self) -> None:
+        house = House(Relaying, Player)
+
+        async def act(stage: Stage) -> None:
+            seen = told(stage)
+            stage.adapter.can_produce = False
+            await stage.bus.ask(Remind(ms=100))
+            await stage.node.wait_quiet()
+            assert seen == ["later"]
+
+        house.play(act)
+
+
+class Post(Command[str], type="Post.Post"):
+    """Answered when it is told to be."""
+
+    what: str = ""
+
+
+def posted(deaf: bool) -> BufferedWorker:
+    def hear(message: Message) -> Any:
+        what = message.data.what
+        if what == "raise":
+            raise ValueError("by wish")
+        if deaf and not what:
+            return None
+        return Message(kind="reply", type="Post.Post", data=what)
+
+    return BufferedWorker(hear)
+
+
+def worker(*, deaf: bool, cap: int | None = None) -> Contract:
+    return Contract(
+        id="Post",
+        description="Posts.",
+        inbound=Post,
+        spawn=lambda: posted(deaf),
+        policy=OFTEN,
+        mailbox_cap=cap,
+        timeout_ms=1000,
+    )
+
+
+@pytest.mark.guarantee("G152")
+class TestWorkers:
+    def test_what_it_was_given_it_owes(self) -> None:
+        house = House(worker(deaf=True))
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            names = [client.command("Post.Post") for _ in range(5)]
+            await stage.settle()
+            name = client.command("Post.Post", {"what": "raise"})
+            await stage.settle()
+            for each in (*names, name):
+                client.fault(each, "Sys.ActorCrash")
+            assert (await stage.health("Post")).crashes == 1
+
+        house.play(act)
+
+    @pytest.mark.parametrize("cap", [8, 70])
+    @pytest.mark.parametrize("is_near", [True, False])
+    def test_past_its_cap_it_is_given_no_more_until_deadlines_have_passed(
+        self, cap: int, is_near: bool
+    ) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            names = [client.command("Post.Post") for _ in range(cap)]
+            await stage.settle()
+            more = [client.command("Post.Post") for _ in range(cap)]
+            if is_near:
+                # They are not even handed over.
+                house.last.is_mute = True
+            await stage.settle()
+            for each in more:
+                client.fault(each, "Sys.Overloaded")
+            if is_near:
+                house.last.is_mute = False
+            await stage.wait(1010)
+            for each in names:
+                client.fault(each, "Sys.Timeout")
+            name = client.command("Post.Post", {"what": "again"})
+            await stage.settle()
+            assert client.reply(name) == "again"
+
+        house = House(worker(deaf=True, cap=cap))
+        if is_near:
+            house.play(act)
+        else:
+            play(act, replace(house.source, elsewhere=None))
+
+
+@pytest.mark.guarantee("G154")
+@pytest.mark.guarantee("G153")
+class TestEnds:
+    def test_what_cannot_be_read_ends_it(self) -> None:
+        house = House(Mortal)
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            name = client.command("Cast.Wait")
+            await stage.settle()
+            house.last.other.send(b"\xc1 this is nothing")
+            await stage.wait(2000)
+            assert "has said what cannot be read" in client.fault(name, "Sys.ActorFault").message
+            assert (await stage.bus.ask(Echo("next"))).text == "next"
+
+        house.play(act)
+
+    def test_one_that_is_silent_and_does_not_go_is_killed(self) -> None:
+        house = House(Mortal)
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            name = client.command("Cast.Wait", {"ms": 10_000})
+            await stage.settle()
+            first = house.last
+            first.other.close()
+            await stage.wait(900)
+            assert not client.is_answered(name)
+            await stage.wait(200)
+            assert first.how == "killed by SIGKILL"
+            client.fault(name, "Sys.ActorCrash")
+
+        house.play(act)
+
+    def test_one_that_is_killed_while_it_starts_is_started_again(self) -> None:
+        house = House(Starting)
+
+        async def act(stage: Stage) -> None:
+            house.last.kill()
+            await stage.settle()
+            name = stage.connect("c").query("Cast.Echo", {"text": "hello"})
+            house.last.kill()
+            await stage.wait(1000)
+            assert stage.adapter.lines[0].reply(name) == {"text": "hello", "size": 0.0}
+            assert len(house.opened) == 3
+
+        house.play(act)
+
+    def test_a_node_that_stops_while_it_starts_leaves_nothing(self) -> None:
+        house = House(Starting)
+
+        async def act(stage: Stage) -> None:
+            house.last.kill()
+            await stage.settle()
+            assert len(house.opened) == 2
+
+        house.play(act)
+
+    def test_one_that_cannot_be_begun_is_a_boot_that_fails(self) -> None:
+        class Nowhere:
+            async def open(self, name: str, /) -> Quarters:
+                raise OSError(f"no room for {name}")
+
+        async def act(stage: Stage) -> None:
+            raise AssertionError("it has started")
+
+        source = replace(provide(Player), elsewhere=Nowhere())
+        with hushed(), pytest.raises(BootFailed, match="no room for Cast"):
+            play(act, source)
+
+    def test_one_that_cannot_be_declared_over_there_says_so(self) -> None:
+        house = House(Player)
+        elsewhere = house.source.elsewhere
+        assert isinstance(elsewhere, Nearby)
+        elsewhere.source = Provision(AnyCapability, AnyCapability)
+
+        async def act(stage: Stage) -> None:
+            raise AssertionError("it has started")
+
+        with pytest.raises(BootFailed, match="BadContract: capability Capability has no docstring"):
+            house.play(act)
+
+    def test_nothing_is_left_when_the_router_itself_fails(self) -> None:
+        house = House(Mortal)
+
+        async def main() -> None:
+            with pytest.raises(InternalError, match="the router of the node has failed"):
+                await fail(Node([house.source], clock=house.clock))
+            assert house.last.task.done()
+
+        async def fail(node: Node) -> None:
+            async with node:
+                # It would not stop by itself.
+                house.last.is_mute = True
+                node.loop.fail_actor(node._router.actor, "by wish")
+                await asyncio.sleep(1)
+
+        with hushed(), asyncio.Runner(loop_factory=house.clock.new_event_loop) as runner:
+            runner.run(main())
+
+    def test_a_node_has_not_ended_before_one_that_was_killed_is_gone(self) -> None:
+        house = House(Mortal)
+
+        async def main() -> None:
+            async with Node([house.source], clock=house.clock) as node:
+                first = house.last
+                first.lingers_s = 0.5
+                hanging = asyncio.ensure_future(node.bus.ask(Wait(ms=10_000), timeout_ms=10))
+                with pytest.raises(RequestFailed, match="Timeout"):
+                    await hanging
+                await node.bus.ask(Reset(capability="Cast"))
+                assert not first.task.done()
+            assert all(quarters.task.done() for quarters in house.opened)
+
+        with hushed(), asyncio.Runner(loop_factory=house.clock.new_event_loop) as runner:
+            runner.run(main())
+
+    def test_whatever_one_says_that_was_given_up_is_not_said(self) -> None:
+        house = House(Mortal)
+
+        async def act(stage: Stage) -> None:
+            seen = told(stage)
+            line = write_frame(
+                Frame(kind="event", type="Cast.Told", data=Raw(b'{"text":"late"}'), metadata=Metadata("1", 0))
+            )
+            house.last.other.send(written(Emitted(line)))
+            await stage.settle()
+            assert seen == ["late"]
+            stage.node._router.seats["Cast"]._vacate()
+            house.last.other.is_mute = False
+            house.last.other.send(written(Emitted(line)))
+            await stage.settle()
+            assert seen == ["late"]
+
+        house.play(act)
+
+    def test_a_late_answer_is_counted_and_no_more(self) -> None:
+        house = House(Mortal)
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            name = client.command("Cast.Wait", {"ms": 100}, timeout=50)
+            await stage.wait(200)
+            client.fault(name, "Sys.Timeout")
+            assert (await stage.stats()).late == 1
+
+        house.play(act)
+
+
+class Starting(Mortal):
+    """Takes its time."""
+
+    async def on_start(self) -> None:
+        await asyncio.sleep(0.1)
+
+
+class TestAnnex:
+    """The other end, alone."""
+
+    def run(self, act: Callable[[End, Quarters], Coroutine[Any, Any, None]]) -> None:
+        async def main() -> None:
+            ours, theirs = Quarters(), End()
+            ours.other, theirs.other = theirs, ours
+            await act(theirs, ours)
+
+        clock = VirtualClock()
+        with asyncio.Runner(loop_factory=clock.new_event_loop) as runner:
+            runner.run(main())
+
+    def test_what_there_is_no_memory_for_is_let_go_first(self) -> None:
+        def exhaust() -> None:
+            kept = bytearray(10)
+            raise MemoryError(len(kept))
+
+        with pytest.raises(MemoryError) as caught:
+            exhaust()
+        assert crash_of(caught.value).words == "MemoryError: 10"
+        assert caught.tb.tb_next is not None
+        assert caught.tb.tb_next.tb_frame.f_locals == {}
+
+    def test_nobody_is_there(self) -> None:
+        async def act(theirs: End, ours: Quarters) -> None:
+            ours.close()
+            await perform(theirs, Player)
+
+        self.run(act)
+
+    def test_it_ends_when_the_node_is_gone(self) -> None:
+        async def act(theirs: End, ours: Quarters) -> None:
+            ours.send(written(Begin(NodeConfig(), ())))
+            performing = asyncio.ensure_future(perform(theirs, Player))
+            said = await ours.receive()
+            assert said is not None
+            assert read_up(said) == Ready(is_worker=False)
+            ours.close()
+            await performing
+
+        self.run(act)
+
+
+class TestProcess:
+    """What the process does, in this one."""
+
+    def test_it_performs_what_is_in_its_luggage(self, tmp_path: Path) -> None:
+        file = tmp_path / "declared.py"
+        file.write_text('from bandstand.bus import Memory\n\nclass Declared(Memory):\n    "Remembers."\n')
+        (declared,) = load_capabilities(str(file))
+
+        async def main() -> None:
+            here, there = socket.socketpair()
+            control = Control(there, "the node")
+            running = asyncio.get_running_loop()
+            performing = asyncio.ensure_future(
+                isolation._run(control, isolation._Luggage((str(file),), pickle.dumps(declared)))
+            )
+            way = isolation._Way(Control(here, "the process"))
+            assert way.is_writable
+            way.send(written(Begin(NodeConfig(), ())))
+            ready = await way.receive()
+            assert ready is not None
+            assert read_up(ready) == Ready(is_worker=False)
+            way.send(written(Stop()))
+            await performing
+            await control.flush()
+            control.close()
+            assert await way.receive() is None
+            running.remove_signal_handler(signal.SIGTERM)
+            running.set_exception_handler(None)
+
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(asyncio.wait_for(main(), 10))
+
+    def test_without_memory_to_say_so_it_ends(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        codes: list[int] = []
+        monkeypatch.setattr(os, "_exit", codes.append)
+        heard: list[object] = []
+
+        class Host:
+            def default_exception_handler(self, context: object) -> None:
+                heard.append(context)
+
+        # Any: as much of an event loop as is needed.
+        host: Any = Host()
+        isolation._give_up(host, {"exception": ValueError()})
+        isolation._give_up(host, {"exception": MemoryError(), "future": None})
+        assert (codes, len(heard)) == ([], 2)
+        isolation._give_up(host, {"exception": MemoryError()})
+        assert codes == [1]
+
+    def test_what_is_printed_goes_where_it_goes_here(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with socket.socket() as sock, sock.makefile("w") as file:
+            monkeypatch.setattr(sys, "stdout", file)
+            assert isolation._standard_output() == sock.fileno()
+        monkeypatch.setattr(sys, "stdout", io.StringIO())
+        assert isolation._standard_output() == 2
+        monkeypatch.setattr(sys, "__stdout__", sys.stdout)
+        assert isolation._standard_output() is None
