@@ -28,7 +28,7 @@ from bandstand.pod.link.frames import (
     MESSAGES,
     framed,
 )
-from bandstand.service.lowlevel import methods_of
+from bandstand.service.lowlevel import methods_of, tick_inline
 from tests.pod.linking import SOON, End, Role, Scribe, instance, linked, make_end, play, soon, until
 
 pytestmark = pytest.mark.spec("S19")
@@ -447,5 +447,53 @@ def test_an_ask_that_has_ended_knows_its_link_no_more() -> None:
                 await soon(lost)
             assert answered.relay is None
             assert lost.relay is None
+
+    play(main)
+
+
+# --- what was said before the end -----------------------------------------------------------------------------------------
+
+
+async def asked(near: End, theirs: socket.socket) -> Any:
+    """An ask that the other side has read."""
+    reply = (await near.handle()).wait(7)
+    await until(lambda: near.link.books.sent == 1)
+    await everything(theirs, 1)
+    return reply
+
+
+LAST_WORDS = framed(ANSWERS, encode((1, 0, 42))) + framed(BYE, encode("stopped in good order"))
+
+
+@pytest.mark.guarantee("G144")
+def test_an_answer_that_has_come_counts_although_a_write_fails_before_it_is_read() -> None:
+    async def main() -> None:
+        async with deaf(Role()) as (near, theirs):
+            reply = await asked(near, theirs)
+            scribe = await near.handle()
+            theirs.sendall(LAST_WORDS)
+            theirs.close()
+            # All in one turn of ours: what is sent now is written before that is read.
+            scribe.note("nobody reads this")
+            assert tick_inline(near.porch)
+            near.link._wire.flush()  # pyright: ignore[reportPrivateUsage]  # the turn that writes before it reads
+            assert await soon(reply) == 42
+            await until(lambda: bool(near.downs))
+            assert near.downs == ["stopped in good order"]
+            assert near.link.books.in_doubt == 0
+
+    play(main)
+
+
+@pytest.mark.guarantee("G144")
+def test_an_answer_that_has_come_counts_although_somebody_says_that_the_process_is_gone() -> None:
+    async def main() -> None:
+        async with deaf(Role()) as (near, theirs):
+            reply = await asked(near, theirs)
+            theirs.sendall(LAST_WORDS)
+            near.link.part("killed by SIGKILL")
+            assert await soon(reply) == 42
+            assert near.link.books.in_doubt == 0
+            assert len(near.downs) == 1
 
     play(main)

@@ -123,7 +123,7 @@ class Neighbours:
         """A pod has ended: its link is of no use, whoever may still have a copy of the other end."""
         link = self._links.get(peer)
         if link is not None:
-            link.close(reason)
+            link.part(reason)
 
     def close(self, reason: str) -> None:
         """Close all links."""

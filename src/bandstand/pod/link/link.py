@@ -116,6 +116,12 @@ class Link:
         """Whether the other side does not read as fast as this one writes: what is ready waits."""
         return self._wire.is_choked
 
+    def part(self, reason: str) -> None:
+        """The other side is known to be gone: take what it has said before, and end the link."""
+        if not self._is_closed:
+            self._wire.read_out()
+        self.close(reason)
+
     def close(self, reason: str) -> None:
         """End the link: its stand-ins end, whoever waits for an answer is told so, and the socket is let go.
 

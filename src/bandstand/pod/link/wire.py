@@ -57,6 +57,8 @@ class Wire:
         # While the other side does not read.
         self._is_waiting = False
         self._is_over = False
+        # Nobody reads any more what is written.
+        self._is_mute = False
         self._waiters: list[asyncio.Future[None]] = []
         # What is being written, how much of it is, and how much there is.
         self._writing: Writing | None = None
@@ -81,7 +83,7 @@ class Wire:
 
     def flush(self) -> None:
         """Write what is ready now, as far as the other side reads."""
-        if self._is_over or self._is_waiting or self._is_flushing:
+        if self._is_over or self._is_waiting or self._is_flushing or self._is_mute:
             return
         self._is_flushing = True
         try:
@@ -114,8 +116,10 @@ class Wire:
             sent = self._sock.send(left[0]) if len(left) == 1 else self._sock.sendmsg(left)
         except (BlockingIOError, InterruptedError):
             return 0
-        except OSError as error:
-            self._lose(f"writing to it failed: {error.strerror}")
+        except OSError:
+            # The other side is gone. What it has said before lies there to be read, its last answers and why it went; the end
+            # of that is the end.
+            self._is_mute = True
             return 0
         self._written += sent
         rest = sent
@@ -127,7 +131,7 @@ class Wire:
         return sent
 
     def _wait(self) -> None:
-        if not self._is_over and not self._is_waiting:
+        if not self._is_over and not self._is_waiting and not self._is_mute:
             self._is_waiting = True
             self._loop.add_writer(self._fd, self._resume)
 
@@ -158,17 +162,23 @@ class Wire:
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
-    def _read(self) -> None:
+    def read_out(self) -> None:
+        """Take what has come already: the other side is gone, and nothing more will."""
+        while not self._is_over and self._read():
+            pass
+
+    def _read(self) -> bool:
+        """Take what has come; whether something had."""
         try:
             count = self._sock.recv_into(self._frames.room())
         except (BlockingIOError, InterruptedError):
-            return
+            return False
         except OSError as error:
             self._lose(f"reading from it failed: {error.strerror}")
-            return
+            return False
         if count == 0:
             self._lose("the other side has closed it")
-            return
+            return False
         # What is made ready meanwhile is written below, and needs no turn of its own.
         was_stirred, self.is_stirred = self.is_stirred, True
         try:
@@ -183,6 +193,7 @@ class Wire:
         finally:
             self.is_stirred = was_stirred
         self.flush()
+        return True
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
