@@ -8,12 +8,14 @@ A map of the house. An upper floor may import any lower one; everyone enters a r
     testing    the rehearsal room: virtual time; no production module imports it
     __main__   argument parsing only
     app        the only file that knows every room, and joins them
+    isolation  capabilities of the bus in processes of their own: where bus and pods meet
     bus        what may be said: commands, queries, events; capabilities, router, adapters
+    pod        where it runs: troupes of pods on threads and in processes, handles that outlive them
     service    actors as classes: typed handles, asks, what an actor does beside its messages
     supervise  who restarts whom: specs, the arithmetic of restarts, supervisors
     scope      lifetimes: channels, cancel tokens, scopes, actors that consume a channel
     core       the loop: ids, mailboxes, lanes, run queue, timing wheel, scheduler, clock, observer
-    errors     one exception tree, drawn at the top of the file
+    errors     one exception tree, drawn at its door
     mode       which twin of the hot modules runs, compiled or interpreted
 """
 

@@ -9,8 +9,8 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -145,6 +145,38 @@ class Played:
     async def exit(self) -> Exit:
         async with asyncio.timeout(PATIENCE):
             return await self.child.wait()
+
+
+@contextmanager
+def pipe_in(folder: Path) -> Generator[tuple[str, int]]:
+    """A pipe with a name: that, and the end to read from. Nobody has to wait for whoever writes."""
+    path = folder / "pipe"
+    os.mkfifo(path)
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        yield str(path), fd
+    finally:
+        os.close(fd)
+
+
+async def heard_from(fd: int) -> str:
+    """What is written to a pipe first."""
+    event_loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = event_loop.create_future()
+
+    def wake() -> None:
+        if not ready.done():
+            ready.set_result(None)
+
+    event_loop.add_reader(fd, wake)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await ready
+    finally:
+        event_loop.remove_reader(fd)
+        # In a turn of its own, before anybody closes it.
+        await asyncio.sleep(0)
+    return os.read(fd, 100).decode()
 
 
 @asynccontextmanager

@@ -426,7 +426,7 @@ def test_the_end_is_told_once_and_the_descriptor_is_let_go() -> None:
             with pytest.raises(OSError, match="Bad file descriptor"):
                 os.fstat(number)
         received = theirs.recv(1000)
-        assert framed(BYE, encode("first")) in received
+        assert framed(BYE, encode(("first", True))) in received
         assert theirs.recv(10) == b""
         theirs.close()
 
@@ -462,7 +462,7 @@ async def asked(near: End, theirs: socket.socket) -> Any:
     return reply
 
 
-LAST_WORDS = framed(ANSWERS, encode((1, 0, 42))) + framed(BYE, encode("stopped in good order"))
+LAST_WORDS = framed(ANSWERS, encode((1, 0, 42))) + framed(BYE, encode(("stopped in good order", True)))
 
 
 @pytest.mark.guarantee("G144")

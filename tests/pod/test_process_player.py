@@ -31,7 +31,7 @@ from bandstand.pod.process.words import (
 from bandstand.pod.spec import TroupeSpec
 from bandstand.pod.vocabulary import PodPhase
 from tests.pod.errands import Unreadable, is_zombie_or_alive, runner_of
-from tests.pod.playing import Painter, Played, Stillborn, played, request_id, studio
+from tests.pod.playing import Painter, Played, Stillborn, heard_from, pipe_in, played, request_id, studio
 
 pytestmark = [
     pytest.mark.spec("S19"),
@@ -384,11 +384,9 @@ def test_ways_to_die_without_a_word(
 def test_whoever_asked_is_answered_when_it_is_killed(run: Run, tmp_path: Path) -> None:
     async def body() -> None:
         async with played(RED) as stage:
-            await stage.painter.count()
-            pipe = tmp_path / "pipe"
-            os.mkfifo(pipe)
-            asking = asyncio.ensure_future(stage.painter.hold(str(pipe)))
-            assert await asyncio.to_thread(pipe.read_text, "ascii") == "holding"
+            with pipe_in(tmp_path) as (pipe, fd):
+                asking = asyncio.ensure_future(stage.painter.hold(pipe))
+                assert await heard_from(fd) == "holding"
             stage.child.kill()
             with pytest.raises(TargetEnded):
                 await asking
@@ -399,17 +397,14 @@ def test_whoever_asked_is_answered_when_it_is_killed(run: Run, tmp_path: Path) -
     run(body())
 
 
-@pytest.mark.guarantee("G143")
 def test_what_an_actor_forks_does_not_keep_its_link(run: Run, tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-
     async def body() -> None:
         async with played(RED) as stage:
             fork = await stage.painter.fork()
             try:
-                asking = asyncio.ensure_future(stage.painter.hold(str(pipe)))
-                assert await asyncio.to_thread(pipe.read_text, "ascii") == "holding"
+                with pipe_in(tmp_path) as (pipe, fd):
+                    asking = asyncio.ensure_future(stage.painter.hold(pipe))
+                    assert await heard_from(fd) == "holding"
                 stage.child.kill()
                 with pytest.raises(TargetEnded):
                     await asking

@@ -246,7 +246,12 @@ def test_what_was_sent_with_a_context_calls_in_that_context(loop: Loop, book: li
 def test_a_call_in_a_context_of_its_own_changes_nobody_elses(loop: Loop, book: list[str]) -> None:
     a, b = pair(loop, book)
     token = request_id.set("8")
-    a.do(lambda: b.do(lambda: request_id.set("9")) or a.note("after"))
+
+    def deed() -> None:
+        b.do(lambda: request_id.set("9"))
+        a.note("after")
+
+    a.do(deed)
     request_id.reset(token)
     settle(loop)
     assert book == ["a begins", "b begins", "b ends", "a ends", "a after 8"]

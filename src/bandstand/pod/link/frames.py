@@ -5,7 +5,7 @@
     ANSWERS   a run of answers, flat: the ask's number, what it ended with, and the value
     ACKS      how many one-way messages have ended since, flat: the method's number, handled, dead, dropped
     CHUNK     some bytes of a large buffer: its number, its whole size, and whether it is frozen, and the bytes
-    BYE       why this end closes the link; last
+    BYE       why this end closes the link, and whether it owes no acknowledgement; last
 
 All but the bytes of chunks is MessagePack. The arriving bytes of a chunk are read into their place, not into a frame.
 """

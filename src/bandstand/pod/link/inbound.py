@@ -66,6 +66,15 @@ class Inbound:
         # The loop that was brought messages last.
         self._brought: ActorId | None = None
         self.received = 0
+        # How many of those were asks, and how many of the others have been acknowledged.
+        self._asks = 0
+        self._acked = 0
+
+    @property
+    def owes(self) -> bool:
+        """Whether something that has come was not handled to its end yet."""
+        due = sum(tally.handled + tally.dead + tally.dropped_count for tally in self._due)
+        return bool(self._questions) or self.received - self._asks > self._acked + due
 
     def expect(self, roles: Sequence[tuple[str, Sequence[str]]]) -> None:
         """The other side has said whom it is going to address, by which methods: they are counted from 1 in this order.
@@ -130,6 +139,7 @@ class Inbound:
     def _take_ask(self, inlet: Inlet, number: int, value: Any) -> None:
         """Post an ask."""
         self.received += 1
+        self._asks += 1
         method = inlet.method
         question = Question(inlet.door.actor, number, Lane.DATA if method is None else method.lane, self)
         self._questions[number] = question
@@ -208,6 +218,7 @@ class Inbound:
             due, self._due = self._due, []
             for tally in due:
                 flat += (tally.code, tally.handled, tally.dead, tally.dropped_count)
+                self._acked += tally.handled + tally.dead + tally.dropped_count
                 tally.handled = tally.dead = tally.dropped_count = 0
                 tally.is_due = False
         return flat

@@ -67,7 +67,7 @@ class Ledger:
         on_dead: is told of every message that is not handled as far as anybody knows.
     """
 
-    def __init__(self, there: str, unpacker: Unpacker, on_dead: Callable[[DeadLetter], None]) -> None:
+    def __init__(self, there: str, unpacker: Unpacker, on_dead: Callable[[DeadLetter], object]) -> None:
         self._there = there
         self._unpack = unpacker.unpack
         self._on_dead = on_dead
@@ -196,20 +196,23 @@ class Ledger:
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
-    def lose(self, reason: str, unsent: Sequence[Piece]) -> None:
-        """The link is lost. What was not entirely written is dead; what was, and is not acknowledged, is in doubt."""
+    def lose(self, reason: str, unsent: Sequence[Piece], *, is_certain: bool) -> None:
+        """The link is lost. What was not entirely written is dead; what was, and is not acknowledged, is in doubt.
+
+        Unless the other side has said that it has acknowledged all it has taken: then nothing is in doubt.
+        """
         tells, asks = self._unsent(unsent)
         for outlet in self._outlets.values():
             pending = list(outlet.pending)
             outlet.pending.clear()
-            doubtful = len(pending) - tells.get(outlet.code, 0)
+            doubtful = 0 if is_certain else len(pending) - tells.get(outlet.code, 0)
             self.in_doubt += doubtful
             self.dead += len(pending) - doubtful
             for place, one in enumerate(pending):
                 self._bury(outlet, one, reason, is_in_doubt=place < doubtful)
         questions, self.questions = self.questions, {}
         for number, question in questions.items():
-            is_in_doubt = question.is_out and number not in asks
+            is_in_doubt = question.is_out and number not in asks and not is_certain
             if is_in_doubt:
                 self.in_doubt += 1
             else:

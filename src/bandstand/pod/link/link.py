@@ -36,7 +36,7 @@ VERSION: Final = 1
 decode: Final = Decoder(list[Any]).decode
 decode_acks: Final = Decoder(list[int]).decode
 decode_hello: Final = Decoder(tuple[int, str, list[tuple[str, list[str]]]]).decode
-decode_bye: Final = Decoder(str).decode
+decode_bye: Final = Decoder(tuple[str, bool]).decode
 
 
 class Link:
@@ -71,7 +71,7 @@ class Link:
         carries: tuple[ContextVar[Any], ...],
         on_up: Callable[[Mapping[str, ActorId]], None],
         on_down: Callable[[str], None],
-        on_dead: Callable[[DeadLetter], None],
+        on_dead: Callable[[DeadLetter], object],
         resolver: Resolver | None = None,
     ) -> None:
         self._porch = porch
@@ -122,21 +122,25 @@ class Link:
             self._wire.read_out()
         self.close(reason)
 
-    def close(self, reason: str) -> None:
+    def close(self, reason: str, *, is_certain: bool = False) -> None:
         """End the link: its stand-ins end, whoever waits for an answer is told so, and the socket is let go.
 
         Answers and acknowledgements that are due are written if the socket takes them now; nothing is waited for. The second time
         nothing happens.
+
+        Args:
+            reason: why.
+            is_certain: whether the other side has said what became of all that it has taken: what it has not spoken of, it never had.
         """
         if self._is_closed:
             return
         self._is_closed = True
-        unsent = self._outbox.seal(framed(BYE, encode(reason)))
+        unsent = self._outbox.seal(framed(BYE, encode((reason, not self._inbound.owes))))
         self._inbound.lose()
         self._wire.close()
         unsent += self._wire.unsent()
         cause = ActorKilled(f"the link from {self._here!r} to pod {self._there!r} has ended: {reason}")
-        self._ledger.lose(reason, unsent)
+        self._ledger.lose(reason, unsent, is_certain=is_certain)
         for stand_in in self._stand_ins:
             stand_in.end(cause)
         self._on_down(reason)
@@ -174,7 +178,8 @@ class Link:
             elif kind == HELLO:
                 self._greet(*decode_hello(body))
             elif kind == BYE:
-                self.close(decode_bye(body))
+                why, is_certain = decode_bye(body)
+                self.close(why, is_certain=is_certain)
             else:
                 raise BadMessage(f"a frame of a kind that is not known came over the link: {kind}")
         except MsgspecError as error:

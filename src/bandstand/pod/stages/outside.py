@@ -1,0 +1,42 @@
+"""The outside: the program's own part of a troupe. It has no actors; its handles need a registry and a porch like everybody's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, final
+
+from bandstand.pod.stages.local import LocalStage
+from bandstand.pod.stages.stage import Told
+
+if TYPE_CHECKING:
+    from bandstand.pod.link import DeadLetter
+    from bandstand.pod.spec import TroupeSpec
+
+__all__ = ("OutsideStage",)
+
+
+@final
+class OutsideStage(LocalStage):
+    """The handles of the program, from before the troupe plays until after its end.
+
+    It rides the kubelet's event loop, or that of a guest: of whoever plays the troupe in an event loop, or of the kubelet of the
+    troupe around.
+    """
+
+    def __init__(self, spec: TroupeSpec, on_dead: Callable[[DeadLetter], object]) -> None:
+        super().__init__(spec, None, 0, Told(phase=_ignore, begun=_ignore, known=_ignore, dead=on_dead))
+        self.is_guest = False
+        """Whether somebody else than the troupe's own kubelet runs it."""
+        self.on_known: Callable[[str], object] = _ignore
+        """Called with each pod that it can reach by a link, on whichever thread it runs."""
+
+    def _tell_known(self, peer: str) -> None:
+        self.on_known(peer)
+
+    def close(self, reason: str) -> None:
+        """Nobody will come back behind any of its handles. From any thread."""
+        self.ensemble.registry.close(reason)
+
+
+def _ignore(*_told: object) -> None:
+    """Nobody wants to know: it is there before any kubelet is."""

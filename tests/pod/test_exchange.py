@@ -1,0 +1,213 @@
+"""Who is told what, and who is linked with whom: with stages that write down what they hear."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+
+import pytest
+
+from bandstand.core import ActorId
+from bandstand.pod.books import PodBooks
+from bandstand.pod.ending import Ending
+from bandstand.pod.exchange import Exchange
+from bandstand.pod.later import Later
+from bandstand.pod.spec import PodSpec, RoleSpec, TroupeSpec
+from bandstand.pod.stages import Look, Where
+from bandstand.pod.vocabulary import ThreadModel
+from tests.pod.troupes import Counter
+
+pytestmark = pytest.mark.spec("S6", "S15")
+
+
+class Fake:
+    """A stage that is nowhere, and writes down what it hears."""
+
+    def __init__(self, pod: str | None, *, is_apart: bool = False, number: int = 1) -> None:
+        self.pod = pod
+        self.number = number
+        self.is_apart = is_apart
+        self.exposed: Mapping[str, ActorId] = {}
+        self.where = Where()
+        self.final = PodBooks()
+        self.heard: list[str] = []
+        self.ends: dict[str | None, socket.socket] = {}
+
+    async def play(self) -> Ending:
+        raise NotImplementedError
+
+    def publish(self, pod: str, addresses: Mapping[str, ActorId]) -> None:
+        self.heard.append(f"publish {pod}")
+
+    def withdraw(self, pod: str, reason: str) -> None:
+        self.heard.append(f"withdraw {pod}: {reason}")
+
+    def retire(self, pod: str, reason: str) -> None:
+        self.heard.append(f"retire {pod}: {reason}")
+
+    def attach(self, peer: str | None, end: socket.socket, *, is_running: bool) -> None:
+        self.heard.append(f"attach {peer}{', running' if is_running else ''}")
+        if (old := self.ends.get(peer)) is not None:
+            old.close()
+        self.ends[peer] = end
+
+    def announce(self, peer: str) -> None:
+        self.heard.append(f"announce {peer}")
+
+    def stop(self, within_ms: float) -> None:
+        raise NotImplementedError
+
+    def kill(self, ending: Ending) -> None:
+        raise NotImplementedError
+
+    def abandon(self, ending: Ending) -> None:
+        raise NotImplementedError
+
+    def look(self) -> Future[Look]:
+        raise NotImplementedError
+
+    def take(self) -> list[str]:
+        """What it has heard since."""
+        heard, self.heard = self.heard, []
+        return heard
+
+
+def make_spec(*pods: str, hidden: tuple[str, ...] = ()) -> TroupeSpec:
+    """Pods whose names begin with a p are processes."""
+    return TroupeSpec(
+        name="Fakes",
+        pods=tuple(
+            PodSpec(
+                name=name,
+                thread=ThreadModel.PROCESS if name.startswith("p") else ThreadModel.DEDICATED,
+                roles=(RoleSpec(name=f"role_{name}", kind=Counter, is_exposed=name not in hidden),),
+            )
+            for name in pods
+        ),
+    )
+
+
+@pytest.fixture
+def later() -> Iterator[Later]:
+    home = asyncio.new_event_loop()
+    yield Later(home)
+    home.close()
+
+
+def made(exchange: Exchange, *stages: Fake) -> None:
+    """Have them begin and run, and forget what was said about that."""
+    for stage in stages:
+        exchange.begin(stage)
+        exchange.open(stage)
+    for stage in stages:
+        stage.take()
+
+
+def close(*stages: Fake) -> None:
+    for stage in stages:
+        for end in stage.ends.values():
+            end.close()
+
+
+def test_the_outside_is_told_who_runs_and_who_does_not_any_more(later: Later) -> None:
+    exchange = Exchange(make_spec("a", "b"), later)
+    outside, a = Fake(None), Fake("a")
+    made(exchange, outside)
+    exchange.begin(a)
+    assert outside.take() == []
+    exchange.open(a)
+    assert outside.take() == ["publish a"]
+    exchange.leave(a, "boom")
+    assert outside.take() == ["withdraw a: boom"]
+    exchange.retire("a", "it failed")
+    assert outside.take() == ["retire a: it failed"]
+    assert exchange.gone == {"a": "it failed"}
+
+
+def test_two_of_this_process_are_not_linked(later: Later) -> None:
+    exchange = Exchange(make_spec("a", "b"), later)
+    a, b = Fake("a"), Fake("b")
+    made(exchange, Fake(None), a, b)
+    assert not a.ends
+    assert not b.ends
+
+
+@pytest.mark.spec("S19")
+def test_a_process_is_linked_with_everybody_as_soon_as_both_have_begun(later: Later) -> None:
+    exchange = Exchange(make_spec("a", "p", "q"), later)
+    outside, a, p, q = Fake(None), Fake("a"), Fake("p", is_apart=True), Fake("q", is_apart=True)
+    made(exchange, outside, a)
+    exchange.begin(p)
+    # Those who run are known to do; it does not yet.
+    assert sorted(p.take()) == ["attach None, running", "attach a, running"]
+    assert outside.take() == ["attach p"]
+    assert a.take() == ["attach p"]
+    exchange.begin(q)
+    assert "attach p" in q.take()
+    assert "attach q" in p.take()
+    exchange.open(p)
+    for other in (outside, a, q):
+        assert other.take()[-1] == "announce p"
+    # What one writes, the other reads.
+    a.ends["p"].send(b"hello")
+    p.ends["a"].settimeout(5)
+    assert p.ends["a"].recv(5) == b"hello"
+    close(outside, a, p, q)
+
+
+@pytest.mark.spec("S19")
+def test_each_incarnation_has_links_of_its_own(later: Later) -> None:
+    exchange = Exchange(make_spec("p"), later)
+    outside, first = Fake(None), Fake("p", is_apart=True)
+    made(exchange, outside, first)
+    old = outside.ends["p"]
+    exchange.leave(first, "killed")
+    assert outside.take() == ["withdraw p: killed"]
+    again = Fake("p", is_apart=True, number=2)
+    exchange.begin(again)
+    exchange.open(again)
+    assert outside.take() == ["attach p", "announce p"]
+    assert outside.ends["p"] is not old
+    close(outside, first, again)
+
+
+def test_those_who_have_nobody_to_talk_to_are_not_linked(later: Later) -> None:
+    exchange = Exchange(make_spec("a", "p", hidden=("a", "p")), later)
+    outside, a, p = Fake(None), Fake("a"), Fake("p", is_apart=True)
+    made(exchange, outside, a, p)
+    assert not a.ends
+    assert not outside.ends
+
+
+def test_who_begins_late_hears_who_is_gone(later: Later) -> None:
+    exchange = Exchange(make_spec("a", "p"), later)
+    made(exchange, Fake(None))
+    exchange.retire("a", "it failed")
+    p = Fake("p", is_apart=True)
+    exchange.begin(p)
+    assert p.take()[0] == "retire a: it failed"
+    close(p, *(stage for stage in exchange.stages.values() if isinstance(stage, Fake)))
+
+
+def test_what_an_incarnation_says_that_has_been_replaced_is_not_heard(later: Later) -> None:
+    exchange = Exchange(make_spec("a", "b"), later)
+    outside, old, new = Fake(None), Fake("a"), Fake("a", number=2)
+    made(exchange, outside, old)
+    exchange.leave(old, "boom")
+    exchange.begin(new)
+    outside.take()
+    exchange.open(old)
+    exchange.leave(old, "boom")
+    assert outside.take() == []
+    assert exchange.stages["a"] is new
+
+
+def test_pods_of_this_process_know_each_other_by_their_registries(later: Later) -> None:
+    exchange = Exchange(make_spec("a", "b", "p"), later)
+    assert set(exchange.registries) == {"a", "b"}
+    exchange.retire("p", "it failed")
+    assert exchange.registries["a"].why_gone("p") == "it failed"
+    exchange.close("all is over")
+    assert exchange.registries["b"].why_gone("a") == "all is over"

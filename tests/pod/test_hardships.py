@@ -1,0 +1,355 @@
+"""What a kubelet must survive: work that does not end, a system that refuses, moments in between."""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import resource
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from bandstand.errors import PodFailed
+from bandstand.pod.arrivals import Arrivals
+from bandstand.pod.declare import pod
+from bandstand.pod.directory import directory
+from bandstand.pod.exchange import Exchange
+from bandstand.pod.later import Later
+from bandstand.pod.life import PodLife
+from bandstand.pod.place import when_down
+from bandstand.pod.process import spawn_child
+from bandstand.pod.stages import ProcessStage, Stage, process
+from bandstand.pod.troupe import Troupe
+from bandstand.pod.vocabulary import PodPhase, ThreadModel, WhenDown
+from bandstand.pod.wakeup import wait_hearing
+from bandstand.service import Actor, ask, data
+from bandstand.supervise import Intensity
+from tests.pod.test_exchange import Fake, close, make_spec
+from tests.pod.troupes import (
+    ALWAYS,
+    COOPERATIVE,
+    DEDICATED,
+    ON_FAILURE,
+    PATIENCE,
+    PATIENCE_MS,
+    PROCESS,
+    Counter,
+    Duo,
+    Gate,
+    Peers,
+    is_gone,
+    pod_in,
+    solo,
+    wait_phase,
+)
+
+pytestmark = pytest.mark.real_time(reason="threads and processes live in real time")
+
+RUNNING, FAILED = PodPhase.RUNNING, PodPhase.FAILED
+
+
+# -- work that does not end --------------------------------------------------------------------------------------------
+
+
+class Worker(Actor):
+    """Has others work for it."""
+
+    @data
+    async def work(self, gate: Gate) -> None:
+        await asyncio.to_thread(gate.stand)
+
+    @data
+    async def resist(self, gate: Gate) -> None:
+        task = asyncio.create_task(self.stubborn(gate))
+        await asyncio.sleep(0)
+        self.task = task
+
+    async def stubborn(self, gate: Gate) -> None:
+        gate.reached.set()
+        while not gate.opened.is_set():
+            try:
+                await asyncio.sleep(0.01)
+            except asyncio.CancelledError:
+                continue
+
+
+class Workshop(Troupe):
+    both = pod(restart=ON_FAILURE)
+    worker = both.expose(Worker)
+    counter = both.expose(Counter)
+
+
+@pytest.mark.spec("S15")
+@pytest.mark.parametrize("model", [DEDICATED, COOPERATIVE])
+@pytest.mark.parametrize("how", ["work", "resist"])
+def test_a_pod_is_started_again_though_work_of_its_last_incarnation_goes_on(
+    model: ThreadModel, how: str
+) -> None:
+    gate = Gate()
+    both = Workshop.layout()["both"]
+    troupe = Workshop(
+        layout={"both": type(both)(name="both", roles=both.roles, restart=ON_FAILURE, thread=model)}
+    )
+    troupe.start()
+    try:
+        getattr(troupe.worker, how)(gate)
+        assert gate.reached.wait(PATIENCE)
+        troupe.counter.crash()
+        wait_phase(troupe, "both", RUNNING, number=2)
+        assert troupe.counter.value.blocking() == 0
+        began = time.monotonic()
+        troupe.stop(500)
+        assert time.monotonic() - began < PATIENCE / 2
+        assert troupe._kubelet is not None
+        assert troupe._kubelet.over.done()
+    finally:
+        gate.open()
+
+
+# -- a system that refuses ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("S8", "S10")
+@pytest.mark.parametrize("model", [DEDICATED, COOPERATIVE, PROCESS])
+def test_a_pod_that_cannot_be_linked_has_failed_and_is_started_again(
+    model: ThreadModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Pair(Troupe):
+        far = pod(thread=PROCESS).expose(Counter)
+        counter = pod().expose(Counter)
+
+    with Pair(layout={"far": Pair.layout()["far"], "counter": pod_in(model, ON_FAILURE)}) as troupe:
+        troupe.counter.add(1)
+        assert troupe.counter.value.blocking() == 1
+        monkeypatch.setattr("bandstand.pod.exchange.Exchange._link", once(Exchange._link))
+        troupe.counter.crash()
+        wait_phase(troupe, "counter", RUNNING, number=3)
+        failed = [event for event in troupe.phases.history if event.phase is FAILED]
+        assert [event.number for event in failed] == [1, 2]
+        assert "could not be made known to the others: OSError" in failed[1].reason
+        assert troupe.counter.value.blocking() == 0
+        assert troupe.far.value.blocking() == 0
+    assert not [each for each in threading.enumerate() if each.name.startswith("bandstand")]
+
+
+def once(real: Callable[..., None]) -> Callable[..., None]:
+    """A function that fails the first time."""
+    left = [True]
+
+    def fake(*args: Any, **kwargs: Any) -> None:
+        if left:
+            left.pop()
+            raise OSError(errno.EMFILE, "Too many open files")
+        real(*args, **kwargs)
+
+    return fake
+
+
+@pytest.mark.spec("S10")
+def test_a_fault_of_our_own_fails_the_troupe_and_is_not_silent(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_args: object) -> None:
+        raise ZeroDivisionError("a fault of ours")
+
+    troupe = Duo()
+    troupe.start()
+    monkeypatch.setattr(PodLife, "_end", broken)
+    troupe.teller.stop()
+    with pytest.raises(PodFailed, match="a fault of ours") as caught:
+        troupe.wait(timeout_ms=PATIENCE_MS)
+    assert caught.value.pod == "kubelet"
+    assert any(record.levelno == logging.ERROR for record in caplog.records)
+
+
+# -- moments in between ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("S19")
+def test_a_stop_in_the_moment_in_which_a_process_comes_up_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its process is up, and its stage has not heard of that yet."""
+    stages: list[ProcessStage] = []
+
+    async def spawn(*args: Any, **kwargs: Any) -> Any:
+        child = await spawn_child(*args, **kwargs)
+        # Before whoever waits for this goes on.
+        asyncio.get_running_loop().call_soon(stages[0].stop, 1000)
+        return child
+
+    made = ProcessStage.__init__
+
+    def note(stage: ProcessStage, *args: Any) -> None:
+        made(stage, *args)
+        stages.append(stage)
+
+    monkeypatch.setattr(process, "spawn_child", spawn)
+    monkeypatch.setattr(ProcessStage, "__init__", note)
+    troupe = solo(PROCESS)
+    troupe.start()
+    assert troupe.wait(timeout_ms=PATIENCE_MS)
+    event = troupe.phases.of("counter")
+    assert (event.phase, event.reason) == (PodPhase.COMPLETED, "stopped before it ran")
+
+
+class Caller(Actor):
+    """Calls without waiting."""
+
+    def __init__(self, peers: Peers) -> None:
+        self.counter = when_down(peers.counter, WhenDown.FAIL)
+
+    @ask
+    async def call(self) -> int:
+        return await self.counter.value()
+
+
+class Prompt(Troupe):
+    counter = pod(thread=PROCESS, restart=ON_FAILURE).expose(Counter)
+    local = pod().expose(Caller, directory(Peers))
+    remote = pod(thread=PROCESS).expose(Caller, directory(Peers))
+
+
+@pytest.mark.spec("S14")
+def test_who_hears_that_a_pod_runs_can_reach_it_without_waiting() -> None:
+    """From outside, from a thread and from another process: after the start, and after a restart."""
+    with Prompt() as troupe:
+        for number in (1, 2):
+            wait_phase(troupe, "counter", RUNNING, number=number)
+            assert when_down(troupe.counter, WhenDown.FAIL).value.blocking() == 0
+            assert troupe.local.call.blocking() == 0
+            assert troupe.remote.call.blocking() == 0
+            if number == 1:
+                troupe.counter.crash()
+
+
+@pytest.mark.spec("S18")
+def test_one_that_is_stuck_does_not_keep_others_from_running() -> None:
+    class Stuck(Troupe):
+        blocker = pod().expose(Counter)
+        counter = pod(thread=PROCESS, restart=ON_FAILURE).expose(Counter)
+
+    gate = Gate()
+    with Stuck() as troupe:
+        try:
+            troupe.blocker.stand(gate)
+            assert gate.reached.wait(PATIENCE)
+            troupe.counter.crash()
+            wait_phase(troupe, "counter", RUNNING, number=2)
+            assert troupe.counter.value.blocking() == 0
+        finally:
+            gate.open()
+
+
+def test_an_arrival_is_told_when_all_who_run_can_reach_it_and_not_later_than_so() -> None:
+    async def main() -> None:
+        exchange = Exchange(make_spec("a", "p"), Later(asyncio.get_running_loop()))
+        told: list[Stage] = []
+        arrivals = Arrivals(exchange, told.append)
+        outside, a, p = Fake(None), Fake("a"), Fake("p", is_apart=True)
+        exchange.begin(outside)
+        for stage in (a, p):
+            exchange.begin(stage)
+        arrivals.add(a)
+        # Who does not run yet needs not be able to reach it.
+        assert told == [a]
+        arrivals.add(p)
+        for knower, known in ((outside, "p"), (a, "p"), (p, "a")):
+            assert told == [a]
+            arrivals.know(knower, known)
+        assert told == [a, p]
+        arrivals.finish(p)
+        assert told == [a, p]
+        # Another incarnation is another matter; and who has gone is not waited for.
+        exchange.leave(p, "boom")
+        again = Fake("p", is_apart=True, number=2)
+        exchange.begin(again)
+        arrivals.add(again)
+        arrivals.know(outside, "p")
+        assert told == [a, p]
+        exchange.leave(a, "boom")
+        arrivals.look()
+        assert told == [a, p, again]
+        close(outside, a, p, again)
+
+    asyncio.run(main())
+
+
+@pytest.mark.spec("S2")
+def test_nobody_can_send_to_one_that_was_left_behind() -> None:
+    gate = Gate()
+    troupe = solo(DEDICATED, stop_ms=10)
+    troupe.start()
+    counter = troupe.counter
+    counter.stand(gate)
+    assert gate.reached.wait(PATIENCE)
+    try:
+        troupe.stop(10)
+        assert is_gone(lambda: counter.add(1))
+    finally:
+        gate.open()
+
+
+@pytest.mark.spec("S19")
+def test_whoever_asks_a_process_that_is_killed_hears_of_it_at_once() -> None:
+    with solo(PROCESS, ON_FAILURE) as troupe:
+        pid, _ = troupe.counter.place.blocking()
+        waiting: Future[int] = troupe.counter.value.future()
+        waiting.result(PATIENCE)
+        os.kill(pid, 9)
+        wait_phase(troupe, "counter", RUNNING, number=2)
+        assert troupe.counter.value.blocking() == 0
+
+
+# -- the program around ------------------------------------------------------------------------------------------------
+
+
+def test_the_wait_for_a_signal_needs_no_small_descriptors() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2048:
+        pytest.skip("this system allows no more descriptors")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        done: Future[None] = Future()
+        timer = threading.Timer(0.01, done.set_result, (None,))
+        timer.start()
+        wait_hearing(done)
+        timer.join()
+    finally:
+        for fd in held:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks a program with threads")
+def test_a_fork_of_the_program_leaves_the_troupe_alone() -> None:
+    with solo(DEDICATED) as troupe:
+        pid = os.fork()
+        if not pid:
+            # What atexit would do over there.
+            began = time.monotonic()
+            troupe._stop_at_exit()
+            os._exit(0 if time.monotonic() - began < 1 else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+        assert troupe.counter.value.blocking() == 0
+
+
+def test_the_pods_of_a_troupe_can_be_started_again_many_times() -> None:
+    """No thread, descriptor or process is left of any of them: the fixture looks."""
+    with solo(DEDICATED, ALWAYS, intensity=Intensity(1000, 1000)) as troupe:
+        for number in range(1, 40):
+            wait_phase(troupe, "counter", RUNNING, number=number)
+            troupe.counter.crash()
+        wait_phase(troupe, "counter", RUNNING, number=40)
+        names = [each.name for each in threading.enumerate() if each.name.startswith("bandstand")]
+        assert sorted(names) == ["bandstand Solo kubelet", "bandstand Solo.counter"]

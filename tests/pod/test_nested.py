@@ -1,0 +1,248 @@
+"""Troupes inside troupes: each has its own kubelet, and a failure stops at the border unless the parent watches."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from bandstand.errors import InvalidArgument, PodFailed, PodGone
+from bandstand.pod.declare import pod
+from bandstand.pod.directory import Directory, directory
+from bandstand.pod.nested import nested
+from bandstand.pod.troupe import Troupe
+from bandstand.pod.vocabulary import PodPhase
+from bandstand.service import Actor, ask, data
+from bandstand.supervise import Intensity
+from tests.core.stage import Boom, HostFactory
+from tests.pod.troupes import (
+    ALWAYS,
+    COOPERATIVE,
+    ON_FAILURE,
+    PATIENCE,
+    PATIENCE_MS,
+    PROCESS,
+    Counter,
+    is_gone,
+    wait_phase,
+    wait_until,
+)
+
+pytestmark = [
+    pytest.mark.spec("S17"),
+    pytest.mark.real_time(reason="threads and processes live in real time"),
+]
+
+RUNNING, COMPLETED, FAILED = PodPhase.RUNNING, PodPhase.COMPLETED, PodPhase.FAILED
+
+
+class Effects(Troupe):
+    """A troupe that gives up at its first failure, and one pod that may fail."""
+
+    reverb = pod(restart=ALWAYS, intensity=Intensity(0, 1000)).expose(Counter)
+    echo = pod(thread=COOPERATIVE).expose(Counter)
+
+
+class Rack(Directory):
+    effects: Effects
+
+
+class Mixer(Actor):
+    """Uses the effects, from the troupe around."""
+
+    def __init__(self, rack: Rack) -> None:
+        self.rack = rack
+
+    @data
+    def mix(self, n: int) -> None:
+        self.rack.effects.reverb.add(n)
+
+    @ask
+    async def level(self) -> int:
+        return await self.rack.effects.reverb.value()
+
+
+class Studio(Troupe):
+    mixer = pod().expose(Mixer, directory(Rack))
+    effects = nested(Effects)
+
+
+class Open(Studio):
+    effects = nested(Effects, watched=False)
+
+
+class Lively(Studio):
+    effects = nested(Effects, restart=ON_FAILURE, intensity=Intensity(2, 60_000))
+
+
+def test_its_handles_are_for_the_pods_around_and_for_the_program() -> None:
+    with Studio() as studio:
+        studio.mixer.mix(4)
+        assert studio.mixer.level.blocking() == 4
+        studio.effects.reverb.add(1)
+        assert studio.effects.reverb.value.blocking() == 5
+        names = {thread.name for thread in threading.enumerate()}
+        assert {"bandstand Studio kubelet", "bandstand Effects kubelet"} <= names
+        status = studio.status(timeout_ms=PATIENCE_MS)
+        assert [inner.name for inner in status.nested] == ["effects"]
+        assert status.pod("effects.reverb").phase is RUNNING
+        assert bool(studio.health(timeout_ms=PATIENCE_MS))
+        books = studio.books(timeout_ms=PATIENCE_MS)
+        assert books.is_balanced
+    assert studio.status().pod("effects.reverb").phase is COMPLETED
+    with pytest.raises(PodGone):
+        studio.effects.reverb.add(1)
+    assert studio.books().is_balanced
+
+
+def test_those_inside_stop_after_those_who_use_them() -> None:
+    studio = Studio()
+    book: list[str] = []
+    studio.on_phase(lambda event: book.append(f"{event.pod} {event.phase.value}"))
+    studio.effects.on_phase(lambda event: book.append(f"{event.pod} {event.phase.value}"))
+    with studio:
+        pass
+    ends = [line for line in book if line.endswith("completed")]
+    assert ends == ["mixer completed", "echo completed", "reverb completed"]
+
+
+def test_the_failure_of_one_that_is_watched_is_the_parents() -> None:
+    studio = Studio()
+    studio.start()
+    studio.effects.reverb.crash()
+    with pytest.raises(PodFailed, match="effects") as caught:
+        studio.wait(timeout_ms=PATIENCE_MS)
+    assert caught.value.pod == "effects"
+    inner = caught.value.__cause__
+    assert isinstance(inner, PodFailed)
+    assert (inner.pod, inner.actor) == ("reverb", "reverb")
+    assert isinstance(inner.__cause__, Boom)
+    assert studio.effects.failure is inner
+    assert studio.status().pod("mixer").phase is COMPLETED
+
+
+def test_the_failure_of_one_that_is_not_watched_stops_at_its_border() -> None:
+    with Open() as studio:
+        studio.effects.reverb.crash()
+        wait_phase(studio.effects, "echo", COMPLETED)
+        assert studio.effects.failure is not None
+        assert studio.failure is None
+        assert studio.status(timeout_ms=PATIENCE_MS).pod("mixer").phase is RUNNING
+        wait_until(lambda: is_gone(lambda: studio.effects.echo.add(1)))
+
+
+def test_one_that_is_watched_is_started_again_and_its_handles_stay_good() -> None:
+    with Lively() as studio:
+        studio.mixer.mix(4)
+        assert studio.mixer.level.blocking() == 4
+        for number in (2, 3):
+            studio.effects.reverb.crash()
+            wait_phase(studio.effects, "reverb", RUNNING, number=number)
+            assert studio.effects.echo.value.blocking() == 0
+            # The mixer has lived all the while, and its handle finds the new one.
+            studio.mixer.mix(number)
+            assert studio.mixer.level.blocking() == number
+        assert studio.phases.of("mixer").number == 1
+        assert studio.failure is None
+
+
+def test_one_that_fails_too_often_is_the_parents_failure() -> None:
+    studio = Lively()
+    studio.start()
+    for number in (1, 2, 3):
+        wait_phase(studio.effects, "reverb", RUNNING, number=number)
+        studio.effects.reverb.crash()
+    with pytest.raises(PodFailed, match="2 are allowed"):
+        studio.wait(timeout_ms=PATIENCE_MS)
+
+
+def test_a_pod_inside_that_is_gone_comes_back_with_its_troupe() -> None:
+    with Lively() as studio:
+        studio.effects.echo.crash()
+        wait_phase(studio.effects, "echo", FAILED)
+        with pytest.raises(PodGone):
+            studio.effects.echo.add(1)
+        studio.effects.reverb.crash()
+        wait_phase(studio.effects, "echo", RUNNING, number=2)
+        assert studio.effects.echo.value.blocking() == 0
+
+
+class Deep(Troupe):
+    lively = nested(Lively, restart=ALWAYS)
+    counter = pod(thread=COOPERATIVE).expose(Counter)
+
+
+def test_a_troupe_in_a_troupe_in_a_troupe() -> None:
+    with Deep() as deep:
+        deep.lively.mixer.mix(2)
+        assert deep.lively.mixer.level.blocking() == 2
+        assert deep.lively.effects.reverb.value.blocking() == 2
+        assert deep.status(timeout_ms=PATIENCE_MS).pod("lively.effects.reverb").phase is RUNNING
+        # The one in the middle gives up, and is started again with the one inside it.
+        for number in (1, 2, 3):
+            wait_phase(deep.lively.effects, "reverb", RUNNING, number=number)
+            deep.lively.effects.reverb.crash()
+        wait_phase(deep.lively.effects, "reverb", RUNNING, number=4)
+        wait_phase(deep.lively, "mixer", RUNNING, number=2)
+        deep.lively.mixer.mix(7)
+        assert deep.lively.mixer.level.blocking() == 7
+        assert deep.failure is None
+
+
+class Remote(Troupe):
+    reverb = pod(thread=PROCESS, restart=ON_FAILURE).expose(Counter)
+
+
+class Around(Troupe):
+    effects = nested(Remote)
+    echo = pod().expose(Counter)
+
+
+def test_one_inside_may_have_processes() -> None:
+    with Around() as around:
+        around.effects.reverb.add(3)
+        assert around.effects.reverb.value.blocking() == 3
+        around.effects.reverb.vanish()
+        wait_phase(around.effects, "reverb", RUNNING, number=2)
+        assert around.effects.reverb.value.blocking() == 0
+
+
+def test_in_an_async_block(loop_factory: HostFactory) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(PATIENCE), Studio() as studio:
+            studio.mixer.mix(4)
+            assert await studio.mixer.level() == 4
+            assert await studio.effects.reverb.value() == 4
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(main())
+
+
+def test_one_inside_is_its_parents_to_play() -> None:
+    with Studio() as studio, pytest.raises(InvalidArgument, match="is inside another one, which plays it"):
+        studio.effects.start()
+
+
+def test_one_that_does_not_start_keeps_its_parent_from_starting() -> None:
+    class Spoiled(Actor):
+        def on_start(self) -> None:
+            raise Boom("spoiled")
+
+    class Broken(Troupe):
+        spoiled = pod().expose(Spoiled)
+
+    class Parent(Troupe):
+        broken = nested(Broken)
+        counter = pod().expose(Counter)
+
+    class Careless(Troupe):
+        broken = nested(Broken, watched=False)
+        counter = pod().expose(Counter)
+
+    parent = Parent()
+    with pytest.raises(PodFailed, match="broken"):
+        parent.start()
+    assert parent.status().pod("counter").phase is COMPLETED
+    with Careless() as careless:
+        assert careless.counter.value.blocking() == 0

@@ -1,0 +1,573 @@
+"""How a troupe stops: intake, drain, kill; in order, and in time."""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+
+from bandstand.errors import InvalidArgument, PodGone, PodTimeout
+from bandstand.pod.books import PodBooks
+from bandstand.pod.declare import pod
+from bandstand.pod.directory import Directory, directory
+from bandstand.pod.ending import Ending
+from bandstand.pod.shutdown import CALM, Deadline, shut_down
+from bandstand.pod.stages import Look
+from bandstand.pod.troupe import Troupe
+from bandstand.pod.vocabulary import PodPhase, ThreadModel
+from bandstand.service import Actor, data
+from tests.pod.troupes import (
+    COOPERATIVE,
+    DEDICATED,
+    PATIENCE,
+    PATIENCE_MS,
+    PROCESS,
+    Counter,
+    Gate,
+    in_thread,
+    is_gone,
+    solo,
+    wait_phase,
+    wait_until,
+)
+
+pytestmark = pytest.mark.real_time(reason="threads and processes live in real time")
+
+COMPLETED, FAILED, TERMINATING = PodPhase.COMPLETED, PodPhase.FAILED, PodPhase.TERMINATING
+
+
+class Fake:
+    """A life that does as it is told."""
+
+    def __init__(
+        self,
+        name: str,
+        book: list[str],
+        *,
+        heeds: str = "stop",
+        stop_ms: float = 1000,
+        looks: Sequence[Look] = (),
+    ) -> None:
+        self._looks = list(looks)
+        self.name = name
+        self.stop_ms = stop_ms
+        self._book = book
+        self._heeds = heeds
+        self._over = asyncio.Event()
+        self.task = asyncio.create_task(self._live())
+
+    async def _live(self) -> None:
+        await self._over.wait()
+        self._book.append(f"{self.name} ended")
+
+    def _do(self, what: str) -> None:
+        self._book.append(f"{what} {self.name}")
+        if self._heeds == what:
+            self._over.set()
+
+    def look(self) -> Future[Look] | None:
+        answer: Future[Look] = Future()
+        if self._looks:
+            answer.set_result(self._looks.pop(0))
+        elif self._heeds == "stop":
+            answer.set_result(Look(is_quiet=True, waiting={}))
+        return answer
+
+    def stop(self, within_ms: float) -> None:
+        self._do("stop")
+
+    def kill(self, ending: Ending) -> None:
+        assert ending.phase is FAILED
+        self._do("kill")
+
+    def abandon(self, ending: Ending) -> None:
+        assert ending.phase is FAILED
+        self._do("abandon")
+
+    def whereabouts(self) -> str:
+        return f"somewhere in {self.name}"
+
+
+def shut(make: Callable[[list[str]], list[Fake]], within_ms: float = PATIENCE_MS) -> list[str]:
+    book: list[str] = []
+
+    async def main() -> None:
+        lives = make(book)
+        await asyncio.wait_for(shut_down("Fakes", lives, Deadline(within_ms)), PATIENCE)
+        assert all(life.task.done() for life in lives)
+
+    asyncio.run(main())
+    return book
+
+
+@pytest.mark.spec("S1")
+def test_they_stop_one_after_the_other_the_last_first() -> None:
+    book = shut(lambda book: [Fake("a", book), Fake("b", book), Fake("c", book)])
+    assert book == ["stop c", "c ended", "stop b", "b ended", "stop a", "a ended"]
+
+
+def test_one_that_does_not_end_is_killed_when_all_others_have_had_their_time() -> None:
+    book = shut(lambda book: [Fake("a", book), Fake("b", book, heeds="kill", stop_ms=10)])
+    assert book == ["stop b", "stop a", "a ended", "kill b", "b ended"]
+
+
+def test_one_that_cannot_be_killed_is_named_and_left_behind(caplog: pytest.LogCaptureFixture) -> None:
+    book = shut(lambda book: [Fake("a", book, heeds="abandon", stop_ms=10)])
+    assert book == ["stop a", "kill a", "abandon a", "a ended"]
+    (loud,) = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert loud == "troupe 'Fakes': a cannot be ended, and is left behind: it is at somewhere in a"
+
+
+def test_the_time_of_all_is_the_time_of_each() -> None:
+    began = time.monotonic()
+    book = shut(lambda book: [Fake(name, book, heeds="kill", stop_ms=PATIENCE_MS) for name in ("a", "b")], 20)
+    assert book[:4] == ["stop b", "stop a", "kill b", "kill a"]
+    assert time.monotonic() - began < PATIENCE
+
+
+def test_a_deadline_can_come_nearer_but_not_recede() -> None:
+    async def main() -> None:
+        deadline = Deadline(PATIENCE_MS)
+        deadline.shorten(2 * PATIENCE_MS)
+        assert deadline.left_ms <= PATIENCE_MS
+        task = asyncio.create_task(asyncio.Event().wait())
+        waiting = asyncio.create_task(deadline.wait(task, PATIENCE_MS))  # type: ignore[arg-type]  # any task will do
+        await asyncio.sleep(0)
+        deadline.shorten(0)
+        async with asyncio.timeout(PATIENCE):
+            assert await waiting is False
+        assert deadline.left_ms == 0
+        task.cancel()
+
+    asyncio.run(main())
+
+
+def quiet(sent: int) -> Look:
+    return Look(is_quiet=True, waiting={}, books=PodBooks(sent=sent, handled=sent))
+
+
+def busy(sent: int) -> Look:
+    return Look(is_quiet=False, waiting={}, books=PodBooks(sent=sent, waiting=sent))
+
+
+@pytest.mark.spec("S1")
+def test_nobody_is_stopped_before_all_are_quiet_and_nothing_was_sent_meanwhile() -> None:
+    lives: list[Fake] = []
+
+    def make(book: list[str]) -> list[Fake]:
+        lives.append(Fake("a", book, looks=[busy(1), quiet(1), quiet(1), quiet(2), quiet(2)]))
+        lives.append(Fake("b", book, looks=[quiet(0), busy(1), quiet(1), quiet(1), quiet(1), quiet(9)]))
+        return lives
+
+    assert shut(make)[0] == "stop b"
+    # The third look was the first at which both were quiet, at the fourth something had been sent, the fifth found no more.
+    assert [len(life._looks) for life in lives] == [0, 1]
+
+
+@pytest.mark.spec("S1")
+def test_one_that_always_sends_is_stopped_all_the_same() -> None:
+    lives: list[Fake] = []
+
+    def make(book: list[str]) -> list[Fake]:
+        lives.append(Fake("a", book, looks=[quiet(n) for n in range(100)]))
+        return lives
+
+    shut(make)
+    assert len(lives[0]._looks) == 100 - CALM - 1
+
+
+# -- for real ----------------------------------------------------------------------------------------------------------
+
+
+class Sink(Actor):
+    """Where everything ends up."""
+
+    def __init__(self, book: list[int]) -> None:
+        self.book = book
+
+    @data
+    def put(self, n: int) -> None:
+        self.book.append(n)
+
+
+class Downstream(Directory):
+    sink: Sink
+
+
+class Source(Actor):
+    """Passes on, slowly, and says a last word."""
+
+    def __init__(self, peers: Downstream) -> None:
+        self.peers = peers
+
+    @data
+    def hold(self, gate: Gate) -> None:
+        gate.stand()
+
+    @data
+    def send(self, n: int) -> None:
+        self.peers.sink.put(n)
+
+    def on_stop(self, reason: object, cause: object) -> None:
+        self.peers.sink.put(-1)
+
+
+@pytest.mark.spec("S1")
+@pytest.mark.parametrize("model", [COOPERATIVE, DEDICATED])
+def test_what_was_accepted_is_handled_and_what_comes_late_is_refused(model: ThreadModel) -> None:
+    """The source has a thousand messages when it is stopped; all of them, and its last word, reach the sink, which stops after it."""
+    book: list[int] = []
+
+    class Chain(Troupe):
+        sink = pod(thread=model).expose(Sink, book)
+        source = pod().expose(Source, directory(Downstream))
+
+    gate = Gate()
+    troupe = Chain()
+    troupe.start()
+    troupe.source.hold(gate)
+    assert gate.reached.wait(PATIENCE)
+    for n in range(1000):
+        troupe.source.send(n)
+    stopping = in_thread(troupe.stop)
+    try:
+        # Its thread is busy, and cannot say that it is terminating; but the door is closed by then or a moment later.
+        wait_until(lambda: troupe._outside.ensemble.registry.why_gone("sink") is not None)
+    finally:
+        gate.open()
+    wait_phase(troupe, "source", TERMINATING, COMPLETED)
+    wait_until(lambda: is_gone(lambda: troupe.source.send(-2)))
+    stopping()
+    assert [n for n in book if n != -2] == [*range(1000), -1]
+    assert [event.pod for event in troupe.phases.history if event.phase is COMPLETED] == ["source", "sink"]
+    books = troupe.books()
+    assert books.is_balanced
+    assert (books.dead, books.waiting) == (0, 0)
+
+
+@pytest.mark.spec("S1")
+def test_a_pod_that_cannot_finish_in_its_time_is_ended_and_its_messages_are_dead_letters() -> None:
+    class Slow(Actor):
+        @data
+        async def wait(self) -> None:
+            await asyncio.Event().wait()
+
+    class Show(Troupe):
+        slow = pod(stop_ms=50).expose(Slow)
+
+    troupe = Show()
+    troupe.start()
+    for _ in range(5):
+        troupe.slow.wait()
+    began = time.monotonic()
+    troupe.stop()
+    assert time.monotonic() - began < PATIENCE
+    event = troupe.phases.of("slow")
+    assert event.phase is COMPLETED
+    assert "messages were left" in event.reason
+    books = troupe.books()
+    assert books.is_balanced
+    assert books.dead >= 4
+
+
+def test_a_thread_that_is_stuck_is_named_and_left_behind(caplog: pytest.LogCaptureFixture) -> None:
+    gate = Gate()
+    troupe = solo(DEDICATED, stop_ms=20)
+    troupe.start()
+    troupe.counter.stand(gate)
+    assert gate.reached.wait(PATIENCE)
+    (thread,) = [each for each in threading.enumerate() if each.name == "bandstand Solo.counter"]
+    assert thread.daemon
+    try:
+        troupe.stop(20)
+        assert troupe.phases.of("counter").phase is FAILED
+        assert "left behind" in troupe.phases.of("counter").reason
+        (loud,) = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+        assert "pod 'counter' cannot be ended, and is left behind: it is at " in loud
+    finally:
+        gate.open()
+        thread.join(PATIENCE)
+    assert not thread.is_alive()
+
+
+def test_a_stuck_cooperative_pod_keeps_stop_no_longer_than_its_time(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bandstand.pod.production.PATIENCE_S", 0.1)
+    gate = Gate()
+    troupe = solo(COOPERATIVE)
+    troupe.start()
+    troupe.counter.stand(gate)
+    assert gate.reached.wait(PATIENCE)
+    try:
+        with pytest.raises(PodTimeout, match="the thread of its kubelet is stuck, at "):
+            troupe.stop(20)
+    finally:
+        gate.open()
+    assert troupe.wait(timeout_ms=PATIENCE_MS)
+
+
+@pytest.mark.spec("S19")
+def test_a_stuck_process_is_killed() -> None:
+    troupe = Spinning()
+    troupe.start()
+    troupe.spinner.spin()
+    began = time.monotonic()
+    troupe.stop(50)
+    assert time.monotonic() - began < PATIENCE
+    event = troupe.phases.of("spinner")
+    assert event.phase is FAILED
+    assert "killed" in event.reason
+
+
+class Spinner(Actor):
+    @data
+    def spin(self) -> None:
+        while True:
+            pass
+
+
+class Spinning(Troupe):
+    spinner = pod(thread=PROCESS, stop_ms=50).expose(Spinner)
+
+
+def test_a_pod_is_stopped_while_it_starts() -> None:
+    class Hesitant(Actor):
+        async def on_start(self) -> None:
+            await asyncio.Event().wait()
+
+    class Show(Troupe):
+        hesitant = pod().expose(Hesitant)
+        other = pod(thread=COOPERATIVE).expose(Hesitant)
+
+    troupe = Show()
+    starting = in_thread(troupe.start)
+    for name in ("hesitant", "other"):
+        wait_phase(troupe, name, PodPhase.PENDING, number=1)
+    troupe.stop()
+    with pytest.raises(PodGone):
+        starting()
+    assert [troupe.phases.of(name).reason for name in ("hesitant", "other")] == ["stopped before it ran"] * 2
+
+
+def test_a_process_is_stopped_while_it_starts() -> None:
+    troupe = solo(PROCESS)
+    starting = in_thread(troupe.start)
+    wait_phase(troupe, "counter", PodPhase.PENDING, number=1)
+    troupe.stop()
+    with pytest.raises(PodGone):
+        starting()
+    assert troupe.phases.of("counter").phase is COMPLETED
+
+
+def test_a_second_stop_can_be_in_more_of_a_hurry() -> None:
+    gate = Gate()
+    troupe = solo(DEDICATED, stop_ms=PATIENCE_MS)
+    troupe.start()
+    troupe.counter.stand(gate)
+    assert gate.reached.wait(PATIENCE)
+    stopping = in_thread(troupe.stop)
+    try:
+        troupe.stop(0)
+        stopping()
+        assert troupe.phases.of("counter").phase is FAILED
+    finally:
+        gate.open()
+
+
+def test_stop_is_safe_from_many_threads_at_once() -> None:
+    troupe = solo(DEDICATED)
+    troupe.start()
+    for result in [in_thread(troupe.stop) for _ in range(8)]:
+        result()
+    troupe.stop()
+    assert troupe.phases.of("counter").phase is COMPLETED
+
+
+@pytest.mark.parametrize("value", [-1, "now"])
+def test_a_time_that_has_no_sense_is_refused(value: object) -> None:
+    with pytest.raises(InvalidArgument, match="within_ms"):
+        solo(DEDICATED).stop(value)  # type: ignore[arg-type]  # that is the point
+
+
+# -- signals -----------------------------------------------------------------------------------------------------------
+
+SCRIPT = """
+import logging
+from tests.pod.test_shutdown import Show
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    Show().play()
+    print("played to the end", flush=True)
+"""
+
+
+class Reporter(Actor):
+    """Says on standard output that it runs."""
+
+    def on_start(self) -> None:
+        print("up", flush=True)  # noqa: T201  # for whoever has started the process
+
+
+class Show(Troupe):
+    counter = pod(thread=PROCESS).expose(Counter)
+    other = pod(thread=COOPERATIVE).expose(Counter)
+    reporter = pod().expose(Reporter)
+
+
+class MainShow(Troupe):
+    counter = pod().expose(Counter)
+    reporter = pod(thread=ThreadModel.MAIN).expose(Reporter)
+
+
+@pytest.mark.slow
+@pytest.mark.spec("S1")
+@pytest.mark.parametrize("show", ["Show", "MainShow"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_a_signal_ends_play_in_good_order(tmp_path: Path, number: signal.Signals, show: str) -> None:
+    script = tmp_path / "show.py"
+    script.write_text(SCRIPT.replace("Show", show))
+    with subprocess.Popen(
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "up\n"
+            process.send_signal(number)
+            out, log = process.communicate(timeout=PATIENCE)
+        finally:
+            process.kill()
+    assert (process.returncode, out) == (0, "played to the end\n"), log
+    assert f"troupe '{show}' has stopped" in log
+    assert "Traceback" not in log
+
+
+STUCK = """
+import signal
+import threading
+from tests.pod.troupes import Gate, solo, COOPERATIVE, DEDICATED
+
+if __name__ == "__main__":
+    before = signal.getsignal(signal.SIGINT)
+    troupe = solo(DEDICATED)
+    gate = Gate()
+    threading.Thread(target=lambda: (troupe.counter.stand(gate), gate.reached.wait(), print("up", flush=True)), daemon=True).start()
+    try:
+        troupe.play()
+    except KeyboardInterrupt:
+        print("interrupted", signal.getsignal(signal.SIGINT) is before, flush=True)
+        gate.open()
+"""
+
+
+@pytest.mark.slow
+def test_a_second_interrupt_is_raised_at_once(tmp_path: Path) -> None:
+    script = tmp_path / "stuck.py"
+    script.write_text(STUCK)
+    with subprocess.Popen(
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "up\n"
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.3)
+            process.send_signal(signal.SIGINT)
+            out, log = process.communicate(timeout=PATIENCE)
+        finally:
+            process.kill()
+    assert out == "interrupted True\n", log
+
+
+# -- both ways ---------------------------------------------------------------------------------------------------------
+
+
+class Relay(Actor):
+    """Passes on to the next one, slowly, until it has been passed on often enough."""
+
+    def __init__(self, peers: RelayPeers, book: list[int]) -> None:
+        self.peers = peers
+        self.book = book
+
+    @data
+    async def take(self, n: int) -> None:
+        await asyncio.sleep(0)
+        self.book.append(n)
+        if n:
+            (self.peers.second if n % 2 else self.peers.first).take(n - 1)
+
+
+class RelayPeers(Directory):
+    first: Relay
+    second: Relay
+
+
+@pytest.mark.spec("S1")
+@pytest.mark.parametrize(
+    "models", [(DEDICATED, DEDICATED), (COOPERATIVE, DEDICATED), (COOPERATIVE, COOPERATIVE)]
+)
+def test_pods_that_send_each_other_finish_what_they_have_begun(
+    models: tuple[ThreadModel, ThreadModel],
+) -> None:
+    """Whichever was declared first: neither is stopped while the other still has something for it."""
+    book: list[int] = []
+
+    class Pair(Troupe):
+        first = pod(thread=models[0]).expose(Relay, directory(RelayPeers), book)
+        second = pod(thread=models[1]).expose(Relay, directory(RelayPeers), book)
+
+    troupe = Pair()
+    troupe.start()
+    for _ in range(5):
+        troupe.first.take(60)
+    troupe.stop()
+    assert sorted(book) == sorted([*range(61)] * 5)
+    assert {troupe.phases.of(name).phase for name in ("first", "second")} == {COMPLETED}
+    books = troupe.books()
+    assert books.is_balanced
+    assert books.dead == 0
+
+
+class Upstream(Troupe):
+    """As one writes it down: the source comes first."""
+
+    source = pod().expose(Source, directory(Downstream))
+    sink = pod(thread=PROCESS).expose(Sink, [])
+
+
+@pytest.mark.spec("S1", "S19")
+def test_a_source_that_was_declared_before_its_sink_loses_nothing() -> None:
+    troupe = Upstream()
+    troupe.start()
+    gate = Gate()
+    troupe.source.hold(gate)
+    for n in range(30):
+        troupe.source.send(n)
+    stopping = in_thread(troupe.stop)
+    gate.open()
+    stopping()
+    assert {troupe.phases.of(name).phase for name in ("source", "sink")} == {COMPLETED}
+    books = troupe.books()
+    assert books.is_balanced
+    assert (books.dead, books.in_doubt, books.waiting) == (0, 0, 0)

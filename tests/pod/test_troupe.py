@@ -1,0 +1,544 @@
+"""Playing a troupe: start, stop, blocks, and what comes out of them."""
+
+# Blocks that raise are what this is about.
+# ruff: noqa: PT012, SIM117
+# pyright: reportPrivateUsage=false, reportPossiblyUnboundVariable=false
+# mypy: disable-error-code="possibly-undefined"
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bandstand.errors import (
+    InvalidArgument,
+    LoopBusy,
+    PodDown,
+    PodFailed,
+    PodGone,
+    PodTimeout,
+)
+from bandstand.pod.declare import pod
+from bandstand.pod.phases import PodEvent
+from bandstand.pod.place import when_down
+from bandstand.pod.troupe import Troupe
+from bandstand.pod.vocabulary import PodPhase, ThreadModel, WhenDown
+from bandstand.service import Actor, data
+from bandstand.supervise import Intensity
+from tests.core.stage import Boom, HostFactory
+from tests.pod.troupes import (
+    ALWAYS,
+    COOPERATIVE,
+    DEDICATED,
+    MAIN,
+    NEVER,
+    PATIENCE,
+    PATIENCE_MS,
+    PROCESS,
+    Counter,
+    Duo,
+    Spoiled,
+    in_thread,
+    solo,
+    wait_phase,
+)
+
+pytestmark = pytest.mark.real_time(reason="threads and processes live in real time")
+
+RUNNING, COMPLETED, FAILED = PodPhase.RUNNING, PodPhase.COMPLETED, PodPhase.FAILED
+
+
+def run(factory: HostFactory, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a coroutine on the event loop of the lane, for so long at most."""
+
+    async def bounded() -> None:
+        async with asyncio.timeout(PATIENCE):
+            await main()
+
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(bounded())
+
+
+# -- start and stop ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("S14")
+def test_start_returns_when_all_pods_run_and_stop_when_all_have_ended() -> None:
+    troupe = Duo()
+    troupe.start()
+    assert {pod.phase for pod in troupe.status()} == {RUNNING}
+    troupe.teller.pass_on(3)
+    assert troupe.teller.value.blocking() == 3
+    troupe.stop()
+    assert {pod.phase for pod in troupe.status()} == {COMPLETED}
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("bandstand")]
+
+
+@pytest.mark.spec("S14")
+def test_handles_are_there_before_the_troupe_plays() -> None:
+    """They wait, or keep, or refuse, as they were told, and then they are good."""
+    troupe = solo(DEDICATED)
+    counter = troupe.counter
+    assert troupe.counter is counter
+    with pytest.raises(PodDown):
+        when_down(counter, WhenDown.FAIL).add(1)
+    with pytest.raises(PodTimeout):
+        when_down(counter, WhenDown.WAIT, timeout_ms=10).add(1)
+    when_down(counter, WhenDown.QUEUE, timeout_ms=PATIENCE_MS).add(40)
+    waiting = in_thread(lambda: counter.add(2))
+    with troupe:
+        waiting()
+        assert counter.value.blocking() == 42
+
+
+def test_a_troupe_that_never_plays_leaves_nothing_behind() -> None:
+    troupe = Duo()
+    assert "counter" in repr(troupe.counter)
+    troupe.stop()
+    assert not troupe.status().is_playing
+    assert troupe.books().sent == 0
+    assert troupe.failure is None
+
+
+@pytest.mark.spec("S6")
+def test_the_hot_path_asks_nobody() -> None:
+    with solo(DEDICATED) as troupe:
+        troupe.counter.add(1)
+        before = troupe._outside.ensemble.registry.lookups
+        for _ in range(100):
+            troupe.counter.add(1)
+        assert troupe.counter.value.blocking() == 101
+        assert troupe._outside.ensemble.registry.lookups == before
+
+
+@pytest.mark.spec("S5")
+def test_after_its_end_a_handle_says_so() -> None:
+    with Duo() as troupe:
+        pass
+    for call in (lambda: troupe.counter.add(1), troupe.counter.value.blocking):
+        with pytest.raises(PodGone, match="its troupe is stopping"):
+            call()
+
+
+def test_a_troupe_object_plays_once() -> None:
+    with Duo() as troupe:
+        with pytest.raises(InvalidArgument, match="has been played: make another one"):
+            troupe.start()
+    with pytest.raises(InvalidArgument, match="has been played"):
+        troupe.play()
+    troupe.stop()
+
+
+def test_the_same_class_can_play_several_times_at_once() -> None:
+    with Duo() as one, Duo() as two:
+        one.counter.add(1)
+        two.counter.add(2)
+        assert (one.teller.value.blocking(), two.teller.value.blocking()) == (1, 2)
+
+
+# -- starts that fail --------------------------------------------------------------------------------------------------
+
+
+class Unlucky(Troupe):
+    counter = pod(thread=COOPERATIVE).expose(Counter)
+    spoiled = pod().expose(Spoiled)
+
+
+@pytest.mark.parametrize("model", [COOPERATIVE, DEDICATED, PROCESS])
+def test_a_pod_that_does_not_start_stops_everything_and_is_raised(model: ThreadModel) -> None:
+    layout = Unlucky.layout()
+    spoiled = layout["spoiled"]
+    layout["spoiled"] = type(spoiled)(name="spoiled", roles=spoiled.roles, thread=model)
+    troupe = Unlucky(layout=layout)
+    with pytest.raises(PodFailed, match="spoiled") as caught:
+        troupe.start()
+    assert (caught.value.pod, caught.value.actor) == ("spoiled", "spoiled")
+    assert "did not start" in caught.value.reason
+    assert isinstance(caught.value.__cause__, Boom)
+    assert troupe.failure is caught.value
+    assert troupe.status().pod("counter").phase is COMPLETED
+
+
+def test_a_pod_that_keeps_failing_at_its_start_is_given_up() -> None:
+    class Stubborn(Troupe):
+        spoiled = pod(restart=ALWAYS, intensity=Intensity(2, 60_000)).expose(Spoiled)
+
+    troupe = Stubborn()
+    with pytest.raises(PodFailed, match="2 are allowed"):
+        troupe.start()
+    assert troupe.phases.of("spoiled").number == 3
+
+
+class Hesitant(Actor):
+    """Takes its time to start: for ever."""
+
+    async def on_start(self) -> None:
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("model", [COOPERATIVE, DEDICATED])
+def test_a_start_that_takes_too_long_is_given_up(model: ThreadModel) -> None:
+    class Slow(Troupe):
+        counter = pod(thread=COOPERATIVE).expose(Counter)
+        hesitant = pod(thread=model).expose(Hesitant)
+
+    troupe = Slow()
+    with pytest.raises(PodTimeout, match="not up within 100 ms: hesitant did not run"):
+        troupe.start(timeout_ms=100)
+    assert troupe.phases.of("hesitant").phase is COMPLETED
+    assert troupe.failure is None
+
+
+def test_stop_from_elsewhere_ends_a_start() -> None:
+    class Slow(Troupe):
+        hesitant = pod().expose(Hesitant)
+
+    troupe = Slow()
+    starting = in_thread(troupe.start)
+    wait_phase(troupe, "hesitant", PodPhase.PENDING, number=1)
+    troupe.stop()
+    with pytest.raises(PodGone, match="was stopped before all its pods ran"):
+        starting()
+
+
+@pytest.mark.parametrize("value", [0, -1, "soon"])
+def test_times_that_have_no_sense_are_refused(value: Any) -> None:
+    with pytest.raises(InvalidArgument, match="timeout_ms"):
+        Duo().start(timeout_ms=value)
+
+
+# -- blocks ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_failure_comes_out_at_the_end_of_the_block() -> None:
+    with pytest.raises(PodFailed, match="counter") as caught:
+        with solo(DEDICATED, ALWAYS, intensity=Intensity(0, 1000)) as troupe:
+            troupe.counter.crash()
+            wait_phase(troupe, "counter", FAILED)
+    assert isinstance(caught.value.__cause__, Boom)
+
+
+def test_what_the_block_raises_comes_first_and_has_a_note() -> None:
+    with pytest.raises(ValueError, match="mine") as caught:
+        with solo(DEDICATED, ALWAYS, intensity=Intensity(0, 1000)) as troupe:
+            troupe.counter.crash()
+            wait_phase(troupe, "counter", FAILED)
+            raise ValueError("mine")
+    assert any("Meanwhile troupe 'Solo' has failed" in note for note in caught.value.__notes__)
+
+
+def test_a_block_that_raises_stops_its_troupe() -> None:
+    with pytest.raises(ValueError, match="mine"):
+        with Duo() as troupe:
+            raise ValueError("mine")
+    assert {pod.phase for pod in troupe.status()} == {COMPLETED}
+
+
+def test_blocking_calls_are_refused_on_the_thread_of_an_event_loop(loop_factory: HostFactory) -> None:
+    async def main() -> None:
+        troupe = Duo()
+        for call in (troupe.start, troupe.play, troupe.__enter__):
+            with pytest.raises(LoopBusy, match="async with"):
+                call()
+        async with troupe:
+            with pytest.raises(LoopBusy):
+                troupe.wait()
+
+    run(loop_factory, main)
+
+
+def test_wait_says_whether_it_is_over() -> None:
+    troupe = solo(DEDICATED)
+    with pytest.raises(InvalidArgument, match="was not started"):
+        troupe.wait()
+    troupe.start()
+    assert troupe.wait(timeout_ms=10) is False
+    troupe.counter.leave()
+    # Nobody is left, so it is over.
+    assert troupe.wait(timeout_ms=PATIENCE_MS) is True
+
+
+# -- async with --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", [COOPERATIVE, DEDICATED, PROCESS])
+def test_an_async_block_plays_a_troupe(loop_factory: HostFactory, model: ThreadModel) -> None:
+    async def main() -> None:
+        async with solo(model) as troupe:
+            troupe.counter.add(3)
+            assert await troupe.counter.value() == 3
+            assert troupe.status().pod("counter").phase is RUNNING
+        with pytest.raises(PodGone):
+            troupe.counter.add(1)
+        assert troupe.phases.of("counter").phase is COMPLETED
+
+    run(loop_factory, main)
+
+
+@pytest.mark.spec("S3")
+def test_in_an_async_block_the_main_pod_rides_along(loop_factory: HostFactory) -> None:
+    async def main() -> None:
+        async with solo(MAIN) as troupe:
+            _, thread = await troupe.counter.place()
+            assert thread == threading.get_native_id()
+            # Its status is known, though it is our own thread that has to say it.
+            status = troupe.status().pod("counter")
+            assert (status.phase, status.waiting, status.native_id) == (RUNNING, 0, thread)
+        assert troupe.phases.of("counter").phase is COMPLETED
+
+    run(loop_factory, main)
+
+
+@pytest.mark.spec("S16")
+@pytest.mark.parametrize("model", [MAIN, DEDICATED])
+def test_a_troupe_that_fails_cancels_its_async_block(loop_factory: HostFactory, model: ThreadModel) -> None:
+    async def main() -> None:
+        restart = NEVER if model is MAIN else ALWAYS
+        with pytest.raises(PodFailed, match="counter"):
+            async with solo(model, restart, intensity=Intensity(0, 1000)) as troupe:
+                troupe.counter.crash()
+                await asyncio.Event().wait()
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+
+    run(loop_factory, main)
+
+
+def test_a_cancelled_async_block_stops_its_troupe(loop_factory: HostFactory) -> None:
+    async def main() -> None:
+        troupe = Duo()
+
+        async def body() -> None:
+            async with troupe:
+                await asyncio.Event().wait()
+
+        task = asyncio.create_task(body())
+        await troupe.phases.until("counter", RUNNING, timeout_ms=PATIENCE_MS)
+        await troupe.phases.until("teller", RUNNING, timeout_ms=PATIENCE_MS)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert {pod.phase for pod in troupe.status()} == {COMPLETED}
+
+    run(loop_factory, main)
+
+
+def test_a_start_that_fails_in_an_async_block(loop_factory: HostFactory) -> None:
+    async def main() -> None:
+        troupe = Unlucky()
+        with pytest.raises(PodFailed, match="spoiled"):
+            async with troupe:
+                pytest.fail("it did start")
+        assert troupe.status().pod("counter").phase is COMPLETED
+
+    run(loop_factory, main)
+
+
+def test_stop_inside_an_async_block_only_asks(loop_factory: HostFactory) -> None:
+    async def main() -> None:
+        async with Duo() as troupe:
+            troupe.stop()
+            await troupe.phases.until("counter", COMPLETED, timeout_ms=PATIENCE_MS)
+            with pytest.raises(PodGone):
+                troupe.counter.add(1)
+
+    run(loop_factory, main)
+
+
+# -- play --------------------------------------------------------------------------------------------------------------
+
+
+class Player(Actor):
+    """Plays on the main thread, and ends when it has done what it was made for."""
+
+    def __init__(self, how: str, book: list[object]) -> None:
+        self.how = how
+        self.book = book
+
+    def on_start(self) -> None:
+        self.book.append(threading.get_native_id())
+        self.after(1, self.perform)
+
+    @data
+    def perform(self) -> None:
+        if self.how == "fail":
+            raise Boom("main")
+        if self.how == "exit":
+            sys.exit(7)
+        if self.how == "interrupt":
+            raise KeyboardInterrupt
+        if self.how == "end":
+            self.stop()
+
+
+def stage(how: str, book: list[object]) -> Troupe:
+    class Show(Troupe):
+        counter = pod().expose(Counter)
+        player = pod(thread=MAIN).expose(Player, how, book)
+
+    return Show()
+
+
+@pytest.mark.spec("S3")
+def test_play_runs_the_main_pod_here_and_returns_when_it_has_ended() -> None:
+    book: list[object] = []
+    troupe = stage("end", book)
+    troupe.play()
+    assert book == [threading.get_native_id()]
+    assert [pod.phase for pod in troupe.status()] == [COMPLETED, COMPLETED]
+    assert troupe.failure is None
+
+
+@pytest.mark.spec("S16")
+def test_a_failing_main_pod_stops_the_troupe_and_raises_pod_failed() -> None:
+    troupe = stage("fail", [])
+    with pytest.raises(PodFailed, match=r"pod 'player', whose actor 'player' failed: .*Boom") as caught:
+        troupe.play()
+    assert (caught.value.pod, caught.value.actor) == ("player", "player")
+    assert isinstance(caught.value.__cause__, Boom)
+    assert troupe.failure is caught.value
+    assert [pod.phase for pod in troupe.status()] == [COMPLETED, FAILED]
+
+
+@pytest.mark.spec("S16")
+@pytest.mark.parametrize(("how", "kind"), [("exit", SystemExit), ("interrupt", KeyboardInterrupt)])
+def test_an_exit_in_the_main_pod_stops_the_troupe_and_goes_on(how: str, kind: type[BaseException]) -> None:
+    troupe = stage(how, [])
+    with pytest.raises(kind) as caught:
+        troupe.play()
+    if isinstance(caught.value, SystemExit):
+        assert caught.value.code == 7
+    assert troupe.status().pod("counter").phase is COMPLETED
+
+
+def test_play_without_a_main_pod_returns_when_somebody_stops_it() -> None:
+    troupe = Duo()
+    playing = in_thread(troupe.play)
+    wait_phase(troupe, "counter", RUNNING)
+    troupe.stop()
+    playing()
+
+
+def test_play_without_a_main_pod_returns_when_all_pods_have_ended() -> None:
+    troupe = solo(DEDICATED)
+    playing = in_thread(troupe.play)
+    troupe.counter.leave()
+    playing()
+
+
+def test_play_raises_the_failure_of_the_troupe() -> None:
+    troupe = solo(COOPERATIVE, ALWAYS, intensity=Intensity(0, 1000))
+    playing = in_thread(troupe.play)
+    troupe.counter.crash()
+    with pytest.raises(PodFailed, match="counter"):
+        playing()
+
+
+def test_start_refuses_a_troupe_with_a_main_pod() -> None:
+    for call in (lambda: stage("end", []).start(), lambda: stage("end", []).__enter__()):
+        with pytest.raises(InvalidArgument, match="has a main pod, and start"):
+            call()
+
+
+# -- looking -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("S1")
+def test_every_transition_is_told_in_order() -> None:
+    troupe = solo(DEDICATED, ALWAYS)
+    heard: list[PodEvent] = []
+    take_back = troupe.on_phase(heard.append)
+    with troupe:
+        troupe.counter.crash()
+        wait_phase(troupe, "counter", RUNNING, number=2)
+    take_back()
+    assert [(event.number, event.phase.value) for event in heard] == [
+        (1, "pending"),
+        (1, "running"),
+        (1, "failed"),
+        (2, "pending"),
+        (2, "running"),
+        (2, "terminating"),
+        (2, "completed"),
+    ]
+    assert "Boom" in heard[2].reason
+    assert list(troupe.phases.history) == heard
+
+
+def test_phases_end_with_the_troupe(loop_factory: HostFactory) -> None:
+    async def main() -> None:
+        async with Duo() as troupe:
+            stream = troupe.phases.stream()
+        seen = [f"{event.pod} {event.phase.value}" async for event in stream]
+        assert seen == ["teller terminating", "teller completed", "counter terminating", "counter completed"]
+
+    run(loop_factory, main)
+
+
+def test_a_callback_may_look_at_the_troupe() -> None:
+    """It is called on the kubelet's own thread, which must not wait for itself."""
+    troupe = solo(DEDICATED)
+    seen: list[object] = []
+
+    def look(event: PodEvent) -> None:
+        if event.phase is RUNNING:
+            seen.extend([troupe.status().pod("counter").phase, troupe.health().is_kubelet_prompt])
+
+    troupe.on_phase(look)
+    began = time.monotonic()
+    with troupe:
+        pass
+    assert seen == [RUNNING, True]
+    assert time.monotonic() - began < PATIENCE
+
+
+def test_the_status_counts_what_waits() -> None:
+    with Duo() as troupe:
+        troupe.teller.value.blocking()
+        status = troupe.status(timeout_ms=PATIENCE_MS)
+        assert status.is_playing
+        assert status.up_s is not None
+        assert [role.waiting for pod in status for role in pod.roles] == [0, 0]
+        assert [pod.up_s is not None for pod in status] == [True, True]
+
+
+# -- the end of the program --------------------------------------------------------------------------------------------
+
+FORGOTTEN = """
+import logging
+from tests.pod.troupes import Duo
+
+logging.basicConfig(level=logging.WARNING)
+troupe = Duo()
+troupe.start()
+troupe.counter.add(1)
+print(troupe.teller.value.blocking())
+"""
+
+
+@pytest.mark.slow
+def test_a_forgotten_start_does_not_keep_the_program_from_ending(tmp_path: Path) -> None:
+    script = tmp_path / "forgotten.py"
+    script.write_text(FORGOTTEN)
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() in {"0", "1"}
+    assert "troupe 'Duo' still plays when the program ends" in done.stderr
+    assert "Traceback" not in done.stderr
