@@ -25,6 +25,11 @@ it has. Erlang's are processes, and `gen_server`s where something is asked, on o
 itself was built: one without profile-guided optimisation slows what is interpreted, and `limit` is nothing else; the
 caption says so.
 
+Pods have a table of their own, because what they are compared with depends on where they are: a deque inside a pod, a queue
+between threads, sockets or `multiprocessing.Queue` between processes. The actors are the same in all its rows, and whoever sends takes the
+time; the medians of asks are the figures of the rows that say so. As with the bus, what is divided are rates, so more is better. Ray stands there
+where somebody has put it into the peers' environment; `make bench` does not.
+
 The bus has a table of its own. Its servers listen at a Unix socket, each in the process of its cell, and are called by one
 and the same client in another process, with plain sockets and without asyncio: it makes what it sends before the clock starts, and
 checks every answer by the id of its request when it has stopped. `echo` is the least that a server in Python can do for such a
@@ -32,7 +37,9 @@ request, uvicorn with Starlette what people take for it; what is divided there a
 
 How it is laid out: `cases/` has one file for each thing measured, listed by hand in its `__init__`; `case` says what a case
 is, `system` what a column is; `limit`, `raw`, `typed`, `queues`, `threads` (Pykka) and `otp` (Erlang) are the ways to run
-actors; `lines` (the bus, and the bare protocol) and `web` (uvicorn) are servers, `caller` is their client and `calling` brings
+actors; `pods` has the actors and troupes of the pods' cases, `processes` what the standard
+library has in their place, `clusters` is Ray, `latency` makes a figure of single times;
+`lines` (the bus, and the bare protocol) and `web` (uvicorn) are servers, `caller` is their client and `calling` brings
 the two together; `target` is what a figure must reach; `child` measures a cell, `runner` runs children in rounds, `report` holds the
 result, `table` shows it, `machine` says where it was measured.
 """

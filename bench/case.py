@@ -11,7 +11,25 @@ from bench.target import Target
 
 Unit: TypeAlias = Literal["ns", "bytes", "ms"]
 Kind: TypeAlias = Literal[
-    "limit", "raw", "typed", "queues", "pykka", "erlang", "bus", "echo", "web", "channel", "queue", "stream"
+    "limit",
+    "raw",
+    "typed",
+    "queues",
+    "pykka",
+    "erlang",
+    "bus",
+    "echo",
+    "web",
+    "channel",
+    "queue",
+    "stream",
+    "pod",
+    "queued",
+    "one",
+    "bare",
+    "mp",
+    "threads",
+    "ray",
 ]
 
 
@@ -84,7 +102,7 @@ class Case:
     measures: Mapping[Kind, Measure]
     unit: Unit = "ns"
     target: Target | None = None
-    """What the compiled kernel, or the bus, must reach; an outcome's own `bound` comes before it."""
+    """What the compiled kernel, a channel, a pod or the bus must reach; an outcome's own `bound` comes before it."""
     typed_target: Target | None = None
     """What typed actors on it must reach."""
     repeats: int = 3

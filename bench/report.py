@@ -12,11 +12,12 @@ from bench.runner import Cell, Cells
 from bench.system import SYSTEMS, Table, systems_of, table_of
 from bench.target import Target, at_most
 
-BASES: dict[Table, str] = {"actors": "limit", "channels": "Queue", "bus": "echo"}
+BASES: dict[Table, str] = {"actors": "limit", "channels": "Queue", "pods": "bare", "bus": "echo"}
 """What the others of a table are compared with."""
 JUDGED: dict[Table, tuple[str, ...]] = {
     "actors": ("compiled", "typed"),
     "channels": ("channel",),
+    "pods": ("pod",),
     "bus": ("bus",),
 }
 """The columns that targets hold for."""
@@ -41,7 +42,7 @@ class Report:
         return None if cell is None else cell.value
 
     def ratio(self, case: Case, system: str) -> float | None:
-        """How many times `limit`, `Queue` or `echo` it takes. Only for times: bytes and delays are compared with their target."""
+        """How many times `limit`, `Queue`, `bare` or `echo` it takes. Only for times: bytes and delays are compared with their target."""
         value, base = self.value(case, system), self.value(case, BASES[table_of(case)])
         return value / base if case.unit == "ns" and value is not None and base else None
 

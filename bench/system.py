@@ -9,10 +9,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from bench import otp, threads, web
+from bench import clusters, otp, threads, web
 from bench.case import Case, Kind, Measure
 
-Table: TypeAlias = Literal["actors", "channels", "bus"]
+Table: TypeAlias = Literal["actors", "channels", "pods", "bus"]
 """Which table a column stands in."""
 
 
@@ -73,6 +73,8 @@ APART_REFUSALS: dict[Kind, Callable[[], str | None]] = {
     "pykka": threads.refusal,
     "web": web.refusal,
     "stream": _anyio_refusal,
+    "threads": threads.refusal,
+    "ray": clusters.refusal,
 }
 """Why the peers cannot be measured here, each by itself."""
 
@@ -81,6 +83,8 @@ def _mode_refusal(wanted: str, table: Table) -> str | None:
     # All of them announce their hot modules.
     if table == "bus":
         import bandstand.bus  # pyright: ignore[reportUnusedImport]
+    if table == "pods":
+        import bandstand.pod  # pyright: ignore[reportUnusedImport]
     import bandstand.core  # pyright: ignore[reportUnusedImport]
     import bandstand.scope  # pyright: ignore[reportUnusedImport]
     import bandstand.service  # noqa: F401  # pyright: ignore[reportUnusedImport]
@@ -135,6 +139,57 @@ SYSTEMS = (
     System("Queue", "queue", "asyncio.Queue", is_slow=True, environment=APART, table="channels"),
     System(
         "anyio", "stream", "anyio's memory object streams", is_slow=True, environment=APART, table="channels"
+    ),
+    System(
+        "pod",
+        "pod",
+        "bandstand's pods",
+        mode="compiled",
+        environment={"BANDSTAND_PURE": "0"},
+        table="pods",
+    ),
+    System(
+        "queued",
+        "queued",
+        "the same actors, never called directly",
+        mode="compiled",
+        environment={"BANDSTAND_PURE": "0"},
+        table="pods",
+    ),
+    System(
+        "one",
+        "one",
+        "the same work on one process pod",
+        mode="compiled",
+        environment={"BANDSTAND_PURE": "0"},
+        table="pods",
+    ),
+    System(
+        "bare",
+        "bare",
+        "the least there can be: a deque, a queue.Queue between threads, a pair of sockets",
+        environment=APART,
+        table="pods",
+    ),
+    System("mp.Queue", "mp", "multiprocessing.Queue", is_slow=True, environment=APART, table="pods"),
+    System(
+        "Pykka",
+        "threads",
+        "Pykka, a thread for each actor",
+        is_slow=True,
+        environment={**APART, "PYTHONPATH": "src"},
+        python=threads.PYTHON,
+        table="pods",
+    ),
+    System(
+        "Ray",
+        "ray",
+        "Ray, an actor in a worker process",
+        is_slow=True,
+        part=5,
+        environment={**APART, "PYTHONPATH": "src"},
+        python=threads.PYTHON,
+        table="pods",
     ),
     System(
         "bus",

@@ -20,13 +20,20 @@ HEADINGS = {
     "channel": "channel",
     "Queue": "Queue",
     "anyio": "anyio",
+    "pod": "pod",
+    "queued": "queued",
+    "one": "one",
+    "bare": "bare",
+    "mp.Queue": "mp.Queue",
+    "Pykka": "Pykka",
+    "Ray": "Ray",
     "bus": "bus",
     "echo": "echo",
     "uvicorn": "uvicorn",
 }
-WORDS: dict[Table, int] = {"actors": 4, "channels": 2, "bus": 2}
+WORDS: dict[Table, int] = {"actors": 4, "channels": 2, "pods": 2, "bus": 2}
 """How many of a table's last columns are words."""
-TITLES: dict[Table, str] = {"channels": "channels", "bus": "the bus"}
+TITLES: dict[Table, str] = {"channels": "channels", "pods": "pods", "bus": "the bus"}
 """The tables of rates."""
 
 
@@ -43,7 +50,7 @@ def render(report: Report) -> str:
 
 def _caption(report: Report) -> Iterator[str]:
     machine = report.machine
-    yield "bandstand: raw loop, typed actors and bus, side by side in one run; nanoseconds an operation unless the row says otherwise"
+    yield "bandstand: raw loop, typed actors, pods and bus, side by side in one run; nanoseconds an operation unless the row says otherwise"
     yield f"{machine['machine']}; load {machine['load']} before the run"
     yield (
         f"{machine['python']}, bandstand {machine['bandstand']}, Cython {machine['cython']}, uvloop {machine['uvloop']}; "
@@ -133,6 +140,8 @@ def _legend(report: Report) -> Iterator[str]:
     yield "typed: classes and handles on the compiled loop. Pykka: a thread for each actor, asked and told by its reference."
     yield "asyncio, uvloop: a task with an asyncio.Queue for each actor. What is comparable and what is not: bench/__init__.py"
     yield "channel, Queue, anyio: one task sends and another receives; ÷ Queue, ÷ anyio: our rate divided by theirs."
+    yield "pod: actors of a troupe; queued: never called directly; one: on one process instead of two; ÷: our rate divided by theirs."
+    yield "bare: a deque, a queue.Queue between threads, a pair of sockets between processes; medians are in the rows that say so."
     yield "bus: a node behind a Unix socket, its caller in another process; ÷ echo, ÷ uvicorn: its rate divided by theirs."
     yield "echo: a bare asyncio.Protocol with msgspec and joined writes on the same event loop; uvicorn: Starlette, JSON over HTTP."
     if not report.failures:

@@ -26,10 +26,10 @@ from bench.system import SYSTEMS, System, systems_of
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = [system.name for system in systems_of("actors")]
-OPTIONAL = {"uvloop", "pykka", "erlang", "uvicorn"}
-OURS = {"typed", "bus"}
+OPTIONAL = {"uvloop", "pykka", "erlang", "uvicorn", "Pykka", "Ray"}
+OURS = {"typed", "bus", "pod", "queued", "one"}
 HERE = [
-    # Typed actors and the bus have one column, compiled; that they get all messages is proved in either mode.
+    # Typed actors, pods and the bus have one column, compiled; that they get all messages is proved in either mode.
     replace(system, mode=mode.mode()) if system.kind in OURS else system
     for system in SYSTEMS
     if system.kind in OURS or system.mode in {None, mode.mode()}
@@ -37,7 +37,8 @@ HERE = [
 """The two kernels cannot live in one process: the other is measured in its own lane."""
 
 
-STOPPING = "a node that stops looks every few milliseconds whether all is done"
+STOPPING = "a node, or a troupe, that stops looks every few milliseconds whether all is done"
+STOPS = {"bus", "pod", "one"}
 
 
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -62,7 +63,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
             id=f"{case.name}-{system.name}",
             marks=[
                 *([] if system.mode is not None else [pytest.mark.once]),
-                *([pytest.mark.real_time(reason=STOPPING)] if system.kind == "bus" else []),
+                *([pytest.mark.real_time(reason=STOPPING)] if system.kind in STOPS else []),
             ],
         )
         for case in CASES

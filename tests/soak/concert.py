@@ -23,7 +23,7 @@ from bandstand.bus import (
     Memory,
     Node,
     NodeConfig,
-    RestartPolicy,
+    RestartLimits,
     UnixAdapter,
 )
 from bandstand.bus.syscall import NodeStats, StatsQuery
@@ -60,7 +60,7 @@ class Stumbler(Capability):
     """Answers, raises, refuses, lies or dawdles, as it is told."""
 
     outbound = Stumbled
-    policy = RestartPolicy(max_restarts=1_000_000, backoff_ms=1)
+    policy = RestartLimits(max_restarts=1_000_000, backoff_ms=1)
     mailbox_cap = 16
 
     async def do(self, msg: Do) -> None:

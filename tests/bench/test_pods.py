@@ -1,0 +1,313 @@
+"""The pods' rows of the benchmark: who stands beside them, what they are judged by, and that a wrong result has no figure."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from bandstand import mode
+from bandstand.pod import PodBooks, Troupe, directory, pod
+from bandstand.service import ask, data
+from bench import clusters, latency, pods, processes, runner
+from bench.case import Case, Outcome, Setting, Size, WrongResultError
+from bench.cases import CASES, by_name, pods_inside, pods_thread, pods_work
+from bench.child import measure
+from bench.report import Report
+from bench.runner import Cell
+from bench.system import SYSTEMS, systems_of, table_of
+from bench.system import by_name as system_by_name
+from bench.table import render
+
+ROOT = Path(__file__).resolve().parents[2]
+REAL = "threads and processes of the machine are what is measured"
+MACHINE: dict[str, str] = dict.fromkeys(
+    ("machine", "load", "python", "bandstand", "cython", "uvloop", "host"), "x"
+)
+OURS = replace(system_by_name("pod"), mode=mode.mode())
+
+
+def test_pods_stand_beside_whoever_does_the_same() -> None:
+    kinds = {case.name: set(case.measures) for case in CASES if "pod" in case.measures}
+    assert kinds == {
+        "pods-inside": {"pod", "queued", "bare"},
+        "pods-thread": {"pod", "bare", "threads"},
+        "pods-thread-ask": {"pod", "bare", "threads"},
+        "pods-process": {"pod", "mp", "ray"},
+        "pods-process-ask": {"pod", "bare", "mp", "ray"},
+        "pods-work": {"pod", "one"},
+    }
+    assert {table_of(by_name(name)) for name in kinds} == {"pods"}
+    assert [system.name for system in systems_of("pods")] == [
+        "pod",
+        "queued",
+        "one",
+        "bare",
+        "mp.Queue",
+        "Pykka",
+        "Ray",
+    ]
+
+
+# --- verdicts ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "figures", "verdict"),
+    [
+        ("pods-process", {"pod": 2000.0, "mp.Queue": 10_000.0}, "met"),
+        ("pods-process", {"pod": 2001.0, "mp.Queue": 10_000.0}, "missed"),
+        ("pods-process", {"pod": 2001.0, "Ray": 10_000.0}, None),
+        ("pods-process-ask", {"pod": 20_000.0, "bare": 10_000.0, "mp.Queue": 1.0}, "met"),
+        ("pods-process-ask", {"pod": 20_001.0, "bare": 10_000.0}, "missed"),
+        ("pods-work", {"pod": 500.0, "one": 900.0}, "met"),
+        ("pods-work", {"pod": 501.0, "one": 900.0}, "missed"),
+        ("pods-inside", {"pod": 1.0, "bare": 1.0}, None),
+    ],
+)
+def test_pods_are_judged_by_what_they_must_reach(
+    name: str, figures: dict[str, float], verdict: str | None
+) -> None:
+    case = by_name(name)
+    cells = {(name, system): Cell([{"value": value}]) for system, value in figures.items()}
+    report = Report([case], cells, {}, MACHINE, 5, is_quick=False)
+    assert report.verdict(case, "pod") == verdict
+    (row,) = [line for line in render(report).splitlines() if line.startswith(case.title)]
+    assert row.endswith(verdict) if verdict else "met" not in row
+
+
+def test_a_median_is_the_figure_and_the_slow_ones_are_in_the_details() -> None:
+    outcome = latency.outcome([5, 1, 3, 2, 900], 5)
+    assert outcome.value == 3
+    assert outcome.details == {"p50_ns": 3.0, "p99_ns": 900.0}
+    many = latency.outcome([*range(1, 201)], 200)
+    assert many.details["p99_ns"] == 199.0
+    with pytest.raises(WrongResultError, match="5 were sent and 4 handled"):
+        latency.outcome([5, 1, 3, 2, 900], 4).check()
+
+
+# --- what is wrong has no figure --------------------------------------------------------------------------------------
+
+
+class Forgetful(pods.Adder):
+    """Does not count any further."""
+
+    @data
+    def add(self, one: int) -> None:
+        self.total = min(self.total + one, 500)
+
+    @ask
+    def plus(self, one: int) -> int:
+        self.total = min(self.total + one, 50)
+        return self.total
+
+
+class ForgetfulPod(Troupe):
+    together = pod()
+    adder = together.expose(Forgetful)
+    sender = together.of(pods.Sender, directory(pods.Peers))
+    conductor = together.expose(pods.Conductor, directory(pods.Crew))
+
+
+somebodys: ContextVar[str] = ContextVar("somebodys")
+LOG: list[str] = []
+"""What was done, in its order."""
+
+
+class Told(pods.Adder):
+    @data
+    def add(self, one: int) -> None:
+        LOG.append("handled")
+
+
+class Telling(pods.Sender):
+    @ask
+    def burst(self) -> None:
+        for _ in range(3):
+            self._adder.add(1)
+            LOG.append("sent")
+
+
+class LoggingPod(Troupe):
+    together = pod()
+    adder = together.expose(Told)
+    sender = together.of(Telling, directory(pods.Peers))
+    conductor = together.expose(pods.Conductor, directory(pods.Crew))
+
+
+@pytest.mark.real_time(reason=REAL)
+def test_an_adder_that_forgets_has_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pods, "OnePod", ForgetfulPod)
+    with pytest.raises(WrongResultError, match="1000 were sent and 500 handled"):
+        measure(by_name("pods-inside"), OURS, Setting(1000), 1)
+
+
+@pytest.mark.real_time(reason=REAL)
+def test_what_is_measured_inside_a_pod_are_direct_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    LOG.clear()
+    somebodys.set("something")
+    monkeypatch.setattr(pods, "OnePod", LoggingPod)
+    # At its first message a handle finds out who is there: that burst may be queued.
+    pods_inside.inside(Setting(2 * pods_inside.BURST))
+    assert LOG[6:] == ["handled", "sent"] * 3
+    assert pods.BURST == pods_inside.BURST
+
+
+def test_answers_that_are_no_sums_have_no_figure() -> None:
+    total = 0
+
+    def forgets(one: int) -> int:
+        nonlocal total
+        total = min(total + one, 50)
+        return total
+
+    with pytest.raises(WrongResultError, match="100 were sent and 50 handled"):
+        pods_thread.asking(forgets, 100).check()
+
+
+@pytest.mark.slow
+@pytest.mark.real_time(reason=REAL)
+def test_work_that_is_not_done_has_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What is expected here, and not what is done in the process.
+    monkeypatch.setattr(pods, "piece", abs)
+    with pytest.raises(WrongResultError, match="10 were sent and 0 handled"):
+        pods_work.worked(Setting(10), is_alone=True).check()
+
+
+@pytest.mark.real_time(reason=REAL)
+def test_a_troupe_that_has_lost_something_has_no_figure() -> None:
+    class Lost(pods.OnePod):
+        def books(self, *, timeout_ms: float = 500.0) -> PodBooks:
+            return replace(super().books(timeout_ms=timeout_ms), dead=1)
+
+    with (
+        pytest.raises(WrongResultError, match=r"the books of Lost say PodBooks\(.*dead=1"),
+        pods.playing(Lost()),
+    ):
+        pass
+
+
+# --- the peers --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.once
+@pytest.mark.slow
+@pytest.mark.parametrize("way", [processes.tell, processes.ask, processes.echo])
+def test_the_standard_library_gives_every_message_once(way: Callable[[int], Outcome]) -> None:
+    outcome = way(50)
+    outcome.check()
+    assert (outcome.sent, outcome.operations) == (50, 50)
+
+
+@pytest.mark.once
+def test_a_process_that_does_not_end_is_ended() -> None:
+    child = processes.SPAWN.Process(target=partial(Path.read_text, Path("/dev/stdin")), daemon=True)
+    with pytest.raises(KeyError), processes.living(child):
+        raise KeyError("whatever")
+    with pytest.raises(ValueError, match="closed"):
+        child.is_alive()
+
+
+def test_where_ray_is_not_installed_a_sentence_says_how_to_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    # None there is what Python takes for "cannot be imported".
+    monkeypatch.setitem(sys.modules, "ray", None)
+    sentence = clusters.refusal()
+    assert sentence is not None
+    assert ".venvs/bench/bin/pip install ray" in sentence
+    assert system_by_name("Ray").refusal() == sentence
+
+
+class FakeRay:
+    """The little of Ray that is used, in this process: a lost call is a lost call."""
+
+    def __init__(self, loses: int) -> None:
+        self.loses = loses
+        self.is_up = False
+
+    def init(self, **_options: object) -> None:
+        self.is_up = True
+
+    def shutdown(self) -> None:
+        self.is_up = False
+
+    def remote(self, kind: type[clusters.Adder]) -> FakeRay:
+        self.adder = kind()
+        return self
+
+    def get(self, reference: int, timeout: float) -> int:
+        assert timeout > 0
+        return reference
+
+    @property
+    def plus(self) -> FakeMethod:
+        return FakeMethod(self)
+
+
+class FakeMethod:
+    def __init__(self, ray: FakeRay) -> None:
+        self._ray = ray
+
+    def remote(self, one: int) -> int:
+        if self._ray.adder.total >= self._ray.loses:
+            return self._ray.adder.total
+        return self._ray.adder.plus(one)
+
+
+class FakeActors(FakeRay):
+    """Its actors are made by calling `remote` on what `remote` gives."""
+
+    def remote(self, kind: type[clusters.Adder] | None = None) -> FakeRay:
+        return self if kind is None else super().remote(kind)
+
+
+@pytest.mark.parametrize("way", [clusters.tell, clusters.ask])
+@pytest.mark.parametrize(("loses", "is_right"), [(1000, True), (7, False)])
+def test_calls_of_ray_are_counted(
+    way: Callable[[int], Outcome], loses: int, is_right: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = FakeActors(loses)
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    outcome = way(10)
+    assert not fake.is_up
+    assert (outcome.sent, outcome.handled) == (10, 10 if is_right else 7)
+
+
+@pytest.mark.once
+def test_the_peers_environment_needs_nothing_of_ours_that_is_not_there() -> None:
+    """msgspec is not there: whoever imports a case must not need it."""
+    script = "import sys; sys.modules['msgspec'] = None; import bench.cases, bench.system, bench.child"
+    run = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=50, check=False
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_no_two_systems_have_one_name() -> None:
+    names = [system.name for system in SYSTEMS]
+    assert len(set(names)) == len(names)
+
+
+def test_a_peer_that_is_refused_is_named_with_its_reason() -> None:
+    case = Case(
+        name="x",
+        title="the x",
+        what="x",
+        size=Size(1, 1, 1),
+        measures={"pod": lambda _setting: Outcome(total=1, operations=1, sent=1, handled=1)},
+    )
+    report = Report([case], {}, {"Ray": "Ray is not installed"}, MACHINE, 1, is_quick=True)
+    assert "Not measured: Ray (Ray is not installed)." in render(report)
+
+
+@pytest.mark.once
+def test_ray_is_looked_for_among_the_peers() -> None:
+    system = system_by_name("Ray")
+    if system.python is None or not system.python.exists():
+        pytest.skip("the peers have no environment here")
+    assert runner.probe([system]).get("Ray", "") in {"", clusters.refusal() or ""}
