@@ -22,6 +22,7 @@ def test_every_policy_has_a_mode() -> None:
     assert set(MODES.values()) == set(ChildMode)
 
 
+@pytest.mark.guarantee("G158")
 @pytest.mark.spec("S10")
 @given(
     st.lists(st.tuples(gaps, endings), max_size=30), st.integers(0, 4), st.floats(1, 9000, allow_nan=False)

@@ -41,6 +41,7 @@ def plan(
     )
 
 
+@pytest.mark.guarantee("G157")
 @pytest.mark.spec("S2")
 @pytest.mark.parametrize(
     ("restart", "ending", "verdict"),
@@ -57,6 +58,7 @@ def test_the_policy_and_the_end_decide(restart: RestartPolicy, ending: Ending, v
     assert plan(ending, restart).verdict is verdict
 
 
+@pytest.mark.guarantee("G160")
 @pytest.mark.spec("S2")
 @pytest.mark.parametrize("restart", list(RestartPolicy))
 @pytest.mark.parametrize("ending", [COMPLETED, FAILED])
@@ -73,6 +75,7 @@ def test_the_failure_of_somebody_vital_escalates_and_its_end_does_not() -> None:
     assert plan(FAILED, RestartPolicy.ON_FAILURE, is_vital=True).verdict is RESTART
 
 
+@pytest.mark.guarantee("G158")
 @pytest.mark.spec("S10")
 @pytest.mark.parametrize("restart", [RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE])
 def test_one_restart_too_many_escalates(restart: RestartPolicy) -> None:
@@ -107,6 +110,7 @@ def test_ends_in_good_order_count_like_failures() -> None:
     assert verdicts == [RESTART, RESTART, RESTART, ESCALATE]
 
 
+@pytest.mark.guarantee("G159")
 @pytest.mark.spec("S10")
 def test_the_backoff_grows_after_failures_and_not_after_ends_in_good_order() -> None:
     backoff, often = Backoff(initial_ms=10, factor=2), Intensity(100, 5000.0)
@@ -118,6 +122,7 @@ def test_the_backoff_grows_after_failures_and_not_after_ends_in_good_order() -> 
     assert delays == [10, 20, 0, 40]
 
 
+@pytest.mark.guarantee("G159")
 @pytest.mark.spec("S10")
 def test_a_long_life_lets_the_backoff_begin_anew() -> None:
     backoff = Backoff(initial_ms=10, factor=2)

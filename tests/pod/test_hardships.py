@@ -9,10 +9,11 @@ import errno
 import logging
 import os
 import resource
+import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
@@ -30,9 +31,10 @@ from bandstand.pod.process import spawn_child
 from bandstand.pod.stages import ProcessStage, Stage, process
 from bandstand.pod.troupe import Troupe
 from bandstand.pod.vocabulary import PodPhase, ThreadModel, WhenDown
-from bandstand.pod.wakeup import wait_hearing
+from bandstand.pod.wakeup import hearing_signals, wait_hearing
 from bandstand.service import Actor, ask, data
 from bandstand.supervise import Intensity
+from tests.core.stage import HostFactory
 from tests.pod.test_exchange import Fake, close, make_spec
 from tests.pod.troupes import (
     ALWAYS,
@@ -88,6 +90,7 @@ class Workshop(Troupe):
     counter = both.expose(Counter)
 
 
+@pytest.mark.guarantee("G169")
 @pytest.mark.spec("S15")
 @pytest.mark.parametrize("model", [DEDICATED, COOPERATIVE])
 @pytest.mark.parametrize("how", ["work", "resist"])
@@ -118,6 +121,7 @@ def test_a_pod_is_started_again_though_work_of_its_last_incarnation_goes_on(
 # -- a system that refuses ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.guarantee("G170")
 @pytest.mark.spec("S8", "S10")
 @pytest.mark.parametrize("model", [DEDICATED, COOPERATIVE, PROCESS])
 def test_a_pod_that_cannot_be_linked_has_failed_and_is_started_again(
@@ -154,6 +158,7 @@ def once(real: Callable[..., None]) -> Callable[..., None]:
     return fake
 
 
+@pytest.mark.guarantee("G170")
 @pytest.mark.spec("S10")
 def test_a_fault_of_our_own_fails_the_troupe_and_is_not_silent(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -219,6 +224,7 @@ class Prompt(Troupe):
     remote = pod(thread=PROCESS).expose(Caller, directory(Peers))
 
 
+@pytest.mark.guarantee("G163")
 @pytest.mark.spec("S14")
 def test_who_hears_that_a_pod_runs_can_reach_it_without_waiting() -> None:
     """From outside, from a thread and from another process: after the start, and after a restart."""
@@ -232,6 +238,7 @@ def test_who_hears_that_a_pod_runs_can_reach_it_without_waiting() -> None:
                 troupe.counter.crash()
 
 
+@pytest.mark.guarantee("G163")
 @pytest.mark.spec("S18")
 def test_one_that_is_stuck_does_not_keep_others_from_running() -> None:
     class Stuck(Troupe):
@@ -250,6 +257,7 @@ def test_one_that_is_stuck_does_not_keep_others_from_running() -> None:
             gate.open()
 
 
+@pytest.mark.guarantee("G163")
 def test_an_arrival_is_told_when_all_who_run_can_reach_it_and_not_later_than_so() -> None:
     async def main() -> None:
         exchange = Exchange(make_spec("a", "p"), Later(asyncio.get_running_loop()))
@@ -284,19 +292,26 @@ def test_an_arrival_is_told_when_all_who_run_can_reach_it_and_not_later_than_so(
     asyncio.run(main())
 
 
+@pytest.mark.guarantee("G165")
 @pytest.mark.spec("S2")
 def test_nobody_can_send_to_one_that_was_left_behind() -> None:
-    gate = Gate()
+    """And what it has it does not handle any more, when it comes back."""
+    gate, never = Gate(), Gate()
     troupe = solo(DEDICATED, stop_ms=10)
     troupe.start()
     counter = troupe.counter
     counter.stand(gate)
+    counter.stand(never)
     assert gate.reached.wait(PATIENCE)
+    (thread,) = [each for each in threading.enumerate() if each.name == "bandstand Solo.counter"]
     try:
         troupe.stop(10)
         assert is_gone(lambda: counter.add(1))
     finally:
         gate.open()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+    assert not never.reached.is_set()
 
 
 @pytest.mark.spec("S19")
@@ -311,6 +326,66 @@ def test_whoever_asks_a_process_that_is_killed_hears_of_it_at_once() -> None:
 
 
 # -- the program around ------------------------------------------------------------------------------------------------
+
+
+class Bell:
+    """When a signal was sent, to a thread that is not the main one, and when its handler was called."""
+
+    def __init__(self) -> None:
+        self.sent_at = 0.0
+        self.heard: Future[float] = Future()
+        self._thread = threading.Thread(target=self._send)
+
+    def ring(self) -> None:
+        self._thread.start()
+
+    def _send(self) -> None:
+        self.sent_at = time.monotonic()
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+        try:
+            self.heard.exception(2)
+        except TimeoutError:
+            self.heard.set_exception(AssertionError("the handler was not called"))
+
+    def hear(self, _number: int, _frame: object) -> None:
+        if not self.heard.done():
+            self.heard.set_result(time.monotonic())
+
+    def took(self) -> float:
+        self._thread.join(PATIENCE)
+        return self.heard.result(0) - self.sent_at
+
+
+@pytest.fixture
+def bell() -> Iterator[Bell]:
+    bell = Bell()
+    before = signal.signal(signal.SIGUSR1, bell.hear)
+    yield bell
+    signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.slow
+def test_a_thread_that_waits_hears_a_signal_that_came_to_another(bell: Bell) -> None:
+    bell.ring()
+    wait_hearing(bell.heard)
+    assert bell.took() < 1
+    # Nothing of it is left.
+    assert signal.set_wakeup_fd(-1) == -1
+
+
+@pytest.mark.slow
+def test_an_event_loop_hears_a_signal_that_came_to_another_thread(
+    bell: Bell, loop_factory: HostFactory
+) -> None:
+    async def main() -> None:
+        with hearing_signals():
+            bell.ring()
+            # Nobody else wakes it in this time.
+            await asyncio.sleep(1.5)
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(main())
+    assert bell.took() < 1
 
 
 def test_the_wait_for_a_signal_needs_no_small_descriptors() -> None:
@@ -344,6 +419,7 @@ def test_a_fork_of_the_program_leaves_the_troupe_alone() -> None:
         assert troupe.counter.value.blocking() == 0
 
 
+@pytest.mark.guarantee("G156")
 def test_the_pods_of_a_troupe_can_be_started_again_many_times() -> None:
     """No thread, descriptor or process is left of any of them: the fixture looks."""
     with solo(DEDICATED, ALWAYS, intensity=Intensity(1000, 1000)) as troupe:

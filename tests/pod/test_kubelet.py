@@ -45,6 +45,7 @@ RUNNING, COMPLETED, FAILED = PodPhase.RUNNING, PodPhase.COMPLETED, PodPhase.FAIL
 # -- restarts ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.guarantee("G157")
 @pytest.mark.spec("S2", "S15")
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("restart", [ALWAYS, ON_FAILURE])
@@ -62,6 +63,7 @@ def test_a_pod_that_fails_is_started_again_and_the_handle_stays_good(
         assert (status.number, status.restarts, status.phase) == (2, 1, RUNNING)
 
 
+@pytest.mark.guarantee("G157")
 @pytest.mark.spec("S2")
 @pytest.mark.parametrize("model", MODELS)
 def test_always_starts_again_also_what_has_ended_in_good_order(model: ThreadModel) -> None:
@@ -73,6 +75,7 @@ def test_always_starts_again_also_what_has_ended_in_good_order(model: ThreadMode
         assert phases == [PodPhase.PENDING, RUNNING, COMPLETED]
 
 
+@pytest.mark.guarantee("G157")
 @pytest.mark.spec("S2", "S5")
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize(("restart", "fails"), [(ON_FAILURE, False), (NEVER, False), (NEVER, True)], ids=str)
@@ -134,6 +137,7 @@ def test_what_is_queued_for_a_pod_that_is_down_arrives_in_order() -> None:
         assert troupe.counter.value.blocking() == 55
 
 
+@pytest.mark.guarantee("G158")
 @pytest.mark.spec("S10")
 @pytest.mark.parametrize("model", [COOPERATIVE, DEDICATED])
 def test_a_failing_pod_is_started_again_as_often_as_it_may_and_then_the_troupe_fails(
@@ -157,6 +161,7 @@ def test_a_failing_pod_is_started_again_as_often_as_it_may_and_then_the_troupe_f
         troupe.counter.add(1)
 
 
+@pytest.mark.guarantee("G159")
 @pytest.mark.spec("S10")
 def test_the_backoff_is_waited_for_and_no_longer_when_the_troupe_stops() -> None:
     backoff = Backoff(initial_ms=60_000, max_ms=60_000)
@@ -173,6 +178,7 @@ def test_the_backoff_is_waited_for_and_no_longer_when_the_troupe_stops() -> None
 # -- exits -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.guarantee("G161")
 @pytest.mark.spec("S3", "S8")
 @pytest.mark.parametrize("model", [COOPERATIVE, DEDICATED])
 @pytest.mark.parametrize("how", ["exit", "interrupt"])
@@ -192,6 +198,7 @@ def test_an_exit_in_a_handler_fails_its_pod_and_nobody_else(model: ThreadModel, 
         assert troupe.other.value.blocking() == 7
 
 
+@pytest.mark.guarantee("G161")
 @pytest.mark.spec("S19", "S3")
 @pytest.mark.parametrize(
     ("how", "sentence"), [("vanish", "exit code 3"), ("exit", "exit code 3"), ("crash", "Boom")]
@@ -209,6 +216,7 @@ def test_a_process_that_goes_is_started_again_with_a_reason(how: str, sentence: 
         assert sentence in failed[0].reason
 
 
+@pytest.mark.guarantee("G161")
 @pytest.mark.spec("S19")
 def test_a_killed_process_is_started_again() -> None:
     with solo(PROCESS, ON_FAILURE) as troupe:
@@ -220,6 +228,7 @@ def test_a_killed_process_is_started_again() -> None:
         assert troupe.counter.value.blocking() == 0
 
 
+@pytest.mark.guarantee("G161")
 @pytest.mark.spec("S3")
 def test_an_actor_that_fails_takes_its_whole_pod_with_it() -> None:
     class Pair(Troupe):
@@ -279,6 +288,7 @@ class Runner(Actor):
         return self.rounds
 
 
+@pytest.mark.guarantee("G167")
 @pytest.mark.spec("S8")
 def test_cooperative_pods_take_turns_though_one_is_always_busy() -> None:
     class Busy(Troupe):
@@ -302,6 +312,7 @@ def test_cooperative_pods_take_turns_though_one_is_always_busy() -> None:
         assert min(first, second) * 4 > max(first, second), (first, second)
 
 
+@pytest.mark.guarantee("G167")
 @pytest.mark.spec("S8")
 @pytest.mark.slow
 def test_an_idle_kubelet_sleeps() -> None:
@@ -324,6 +335,7 @@ def test_an_idle_kubelet_sleeps() -> None:
 # -- health ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.guarantee("G168")
 @pytest.mark.spec("S18")
 def test_with_the_kubelet_really_blocked_connect_ends_in_time_and_health_shows_it() -> None:
     class Stuck(Troupe):
@@ -359,6 +371,7 @@ def test_with_the_kubelet_really_blocked_connect_ends_in_time_and_health_shows_i
         assert bool(troupe.health(timeout_ms=PATIENCE_MS))
 
 
+@pytest.mark.guarantee("G168")
 @pytest.mark.spec("S18")
 @pytest.mark.parametrize("model", [DEDICATED])
 def test_a_pod_that_is_stuck_is_named(model: ThreadModel) -> None:

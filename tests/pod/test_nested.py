@@ -76,6 +76,7 @@ class Lively(Studio):
     effects = nested(Effects, restart=ON_FAILURE, intensity=Intensity(2, 60_000))
 
 
+@pytest.mark.guarantee("G171")
 def test_its_handles_are_for_the_pods_around_and_for_the_program() -> None:
     with Studio() as studio:
         studio.mixer.mix(4)
@@ -96,6 +97,7 @@ def test_its_handles_are_for_the_pods_around_and_for_the_program() -> None:
     assert studio.books().is_balanced
 
 
+@pytest.mark.guarantee("G171")
 def test_those_inside_stop_after_those_who_use_them() -> None:
     studio = Studio()
     book: list[str] = []
@@ -107,6 +109,7 @@ def test_those_inside_stop_after_those_who_use_them() -> None:
     assert ends == ["mixer completed", "echo completed", "reverb completed"]
 
 
+@pytest.mark.guarantee("G171")
 def test_the_failure_of_one_that_is_watched_is_the_parents() -> None:
     studio = Studio()
     studio.start()
@@ -122,6 +125,7 @@ def test_the_failure_of_one_that_is_watched_is_the_parents() -> None:
     assert studio.status().pod("mixer").phase is COMPLETED
 
 
+@pytest.mark.guarantee("G171")
 def test_the_failure_of_one_that_is_not_watched_stops_at_its_border() -> None:
     with Open() as studio:
         studio.effects.reverb.crash()
@@ -132,6 +136,7 @@ def test_the_failure_of_one_that_is_not_watched_stops_at_its_border() -> None:
         wait_until(lambda: is_gone(lambda: studio.effects.echo.add(1)))
 
 
+@pytest.mark.guarantee("G171")
 def test_one_that_is_watched_is_started_again_and_its_handles_stay_good() -> None:
     with Lively() as studio:
         studio.mixer.mix(4)
@@ -147,6 +152,7 @@ def test_one_that_is_watched_is_started_again_and_its_handles_stay_good() -> Non
         assert studio.failure is None
 
 
+@pytest.mark.guarantee("G171")
 def test_one_that_fails_too_often_is_the_parents_failure() -> None:
     studio = Lively()
     studio.start()
@@ -157,6 +163,7 @@ def test_one_that_fails_too_often_is_the_parents_failure() -> None:
         studio.wait(timeout_ms=PATIENCE_MS)
 
 
+@pytest.mark.guarantee("G171")
 def test_a_pod_inside_that_is_gone_comes_back_with_its_troupe() -> None:
     with Lively() as studio:
         studio.effects.echo.crash()
@@ -173,6 +180,7 @@ class Deep(Troupe):
     counter = pod(thread=COOPERATIVE).expose(Counter)
 
 
+@pytest.mark.guarantee("G171")
 def test_a_troupe_in_a_troupe_in_a_troupe() -> None:
     with Deep() as deep:
         deep.lively.mixer.mix(2)
@@ -199,6 +207,7 @@ class Around(Troupe):
     echo = pod().expose(Counter)
 
 
+@pytest.mark.guarantee("G171")
 def test_one_inside_may_have_processes() -> None:
     with Around() as around:
         around.effects.reverb.add(3)
@@ -208,6 +217,7 @@ def test_one_inside_may_have_processes() -> None:
         assert around.effects.reverb.value.blocking() == 0
 
 
+@pytest.mark.guarantee("G171")
 def test_in_an_async_block(loop_factory: HostFactory) -> None:
     async def main() -> None:
         async with asyncio.timeout(PATIENCE), Studio() as studio:
@@ -219,11 +229,13 @@ def test_in_an_async_block(loop_factory: HostFactory) -> None:
         runner.run(main())
 
 
+@pytest.mark.guarantee("G171")
 def test_one_inside_is_its_parents_to_play() -> None:
     with Studio() as studio, pytest.raises(InvalidArgument, match="is inside another one, which plays it"):
         studio.effects.start()
 
 
+@pytest.mark.guarantee("G171")
 def test_one_that_does_not_start_keeps_its_parent_from_starting() -> None:
     class Spoiled(Actor):
         def on_start(self) -> None:

@@ -112,6 +112,7 @@ def shut(make: Callable[[list[str]], list[Fake]], within_ms: float = PATIENCE_MS
     return book
 
 
+@pytest.mark.guarantee("G165")
 @pytest.mark.spec("S1")
 def test_they_stop_one_after_the_other_the_last_first() -> None:
     book = shut(lambda book: [Fake("a", book), Fake("b", book), Fake("c", book)])
@@ -162,6 +163,7 @@ def busy(sent: int) -> Look:
     return Look(is_quiet=False, waiting={}, books=PodBooks(sent=sent, waiting=sent))
 
 
+@pytest.mark.guarantee("G165")
 @pytest.mark.spec("S1")
 def test_nobody_is_stopped_before_all_are_quiet_and_nothing_was_sent_meanwhile() -> None:
     lives: list[Fake] = []
@@ -176,6 +178,7 @@ def test_nobody_is_stopped_before_all_are_quiet_and_nothing_was_sent_meanwhile()
     assert [len(life._looks) for life in lives] == [0, 1]
 
 
+@pytest.mark.guarantee("G165")
 @pytest.mark.spec("S1")
 def test_one_that_always_sends_is_stopped_all_the_same() -> None:
     lives: list[Fake] = []
@@ -224,6 +227,7 @@ class Source(Actor):
         self.peers.sink.put(-1)
 
 
+@pytest.mark.guarantee("G165")
 @pytest.mark.spec("S1")
 @pytest.mark.parametrize("model", [COOPERATIVE, DEDICATED])
 def test_what_was_accepted_is_handled_and_what_comes_late_is_refused(model: ThreadModel) -> None:
@@ -257,6 +261,7 @@ def test_what_was_accepted_is_handled_and_what_comes_late_is_refused(model: Thre
     assert (books.dead, books.waiting) == (0, 0)
 
 
+@pytest.mark.guarantee("G165")
 @pytest.mark.spec("S1")
 def test_a_pod_that_cannot_finish_in_its_time_is_ended_and_its_messages_are_dead_letters() -> None:
     class Slow(Actor):
@@ -282,6 +287,7 @@ def test_a_pod_that_cannot_finish_in_its_time_is_ended_and_its_messages_are_dead
     assert books.dead >= 4
 
 
+@pytest.mark.guarantee("G165")
 def test_a_thread_that_is_stuck_is_named_and_left_behind(caplog: pytest.LogCaptureFixture) -> None:
     gate = Gate()
     troupe = solo(DEDICATED, stop_ms=20)
@@ -302,6 +308,7 @@ def test_a_thread_that_is_stuck_is_named_and_left_behind(caplog: pytest.LogCaptu
     assert not thread.is_alive()
 
 
+@pytest.mark.guarantee("G168")
 def test_a_stuck_cooperative_pod_keeps_stop_no_longer_than_its_time(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,6 +326,7 @@ def test_a_stuck_cooperative_pod_keeps_stop_no_longer_than_its_time(
     assert troupe.wait(timeout_ms=PATIENCE_MS)
 
 
+@pytest.mark.guarantee("G165")
 @pytest.mark.spec("S19")
 def test_a_stuck_process_is_killed() -> None:
     troupe = Spinning()
@@ -372,6 +380,7 @@ def test_a_process_is_stopped_while_it_starts() -> None:
     assert troupe.phases.of("counter").phase is COMPLETED
 
 
+@pytest.mark.guarantee("G165")
 def test_a_second_stop_can_be_in_more_of_a_hurry() -> None:
     gate = Gate()
     troupe = solo(DEDICATED, stop_ms=PATIENCE_MS)
@@ -433,6 +442,7 @@ class MainShow(Troupe):
     reporter = pod(thread=ThreadModel.MAIN).expose(Reporter)
 
 
+@pytest.mark.guarantee("G166")
 @pytest.mark.slow
 @pytest.mark.spec("S1")
 @pytest.mark.parametrize("show", ["Show", "MainShow"])
@@ -477,6 +487,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.guarantee("G166")
 @pytest.mark.slow
 def test_a_second_interrupt_is_raised_at_once(tmp_path: Path) -> None:
     script = tmp_path / "stuck.py"
@@ -523,6 +534,7 @@ class RelayPeers(Directory):
     second: Relay
 
 
+@pytest.mark.guarantee("G165")
 @pytest.mark.spec("S1")
 @pytest.mark.parametrize(
     "models", [(DEDICATED, DEDICATED), (COOPERATIVE, DEDICATED), (COOPERATIVE, COOPERATIVE)]
@@ -556,6 +568,7 @@ class Upstream(Troupe):
     sink = pod(thread=PROCESS).expose(Sink, [])
 
 
+@pytest.mark.guarantee("G165")
 @pytest.mark.spec("S1", "S19")
 def test_a_source_that_was_declared_before_its_sink_loses_nothing() -> None:
     troupe = Upstream()

@@ -190,6 +190,7 @@ def test_an_exit_in_a_dedicated_stage_is_its_failure() -> None:
     assert isinstance(ending.cause, SystemExit)
 
 
+@pytest.mark.guarantee("G170")
 def test_a_thread_that_does_not_start_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -374,6 +375,7 @@ def test_a_process_stage_is_stopped_while_it_starts() -> None:
     assert (ending.phase, ending.reason) == (COMPLETED, "stopped before it ran")
 
 
+@pytest.mark.guarantee("G170")
 @pytest.mark.spec("S19")
 def test_a_process_that_cannot_be_started_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> Ending:

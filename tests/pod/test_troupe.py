@@ -71,6 +71,7 @@ def run(factory: HostFactory, main: Callable[[], Coroutine[Any, Any, None]]) -> 
 # -- start and stop ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.guarantee("G163")
 @pytest.mark.spec("S14")
 def test_start_returns_when_all_pods_run_and_stop_when_all_have_ended() -> None:
     troupe = Duo()
@@ -83,6 +84,7 @@ def test_start_returns_when_all_pods_run_and_stop_when_all_have_ended() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("bandstand")]
 
 
+@pytest.mark.guarantee("G164")
 @pytest.mark.spec("S14")
 def test_handles_are_there_before_the_troupe_plays() -> None:
     """They wait, or keep, or refuse, as they were told, and then they are good."""
@@ -100,6 +102,7 @@ def test_handles_are_there_before_the_troupe_plays() -> None:
         assert counter.value.blocking() == 42
 
 
+@pytest.mark.guarantee("G164")
 def test_a_troupe_that_never_plays_leaves_nothing_behind() -> None:
     troupe = Duo()
     assert "counter" in repr(troupe.counter)
@@ -120,6 +123,7 @@ def test_the_hot_path_asks_nobody() -> None:
         assert troupe._outside.ensemble.registry.lookups == before
 
 
+@pytest.mark.guarantee("G164")
 @pytest.mark.spec("S5")
 def test_after_its_end_a_handle_says_so() -> None:
     with Duo() as troupe:
@@ -153,6 +157,7 @@ class Unlucky(Troupe):
     spoiled = pod().expose(Spoiled)
 
 
+@pytest.mark.guarantee("G163")
 @pytest.mark.parametrize("model", [COOPERATIVE, DEDICATED, PROCESS])
 def test_a_pod_that_does_not_start_stops_everything_and_is_raised(model: ThreadModel) -> None:
     layout = Unlucky.layout()
@@ -185,6 +190,7 @@ class Hesitant(Actor):
         await asyncio.Event().wait()
 
 
+@pytest.mark.guarantee("G163")
 @pytest.mark.parametrize("model", [COOPERATIVE, DEDICATED])
 def test_a_start_that_takes_too_long_is_given_up(model: ThreadModel) -> None:
     class Slow(Troupe):
@@ -219,6 +225,7 @@ def test_times_that_have_no_sense_are_refused(value: Any) -> None:
 # -- blocks ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.guarantee("G158")
 def test_a_failure_comes_out_at_the_end_of_the_block() -> None:
     with pytest.raises(PodFailed, match="counter") as caught:
         with solo(DEDICATED, ALWAYS, intensity=Intensity(0, 1000)) as troupe:
@@ -227,6 +234,7 @@ def test_a_failure_comes_out_at_the_end_of_the_block() -> None:
     assert isinstance(caught.value.__cause__, Boom)
 
 
+@pytest.mark.guarantee("G158")
 def test_what_the_block_raises_comes_first_and_has_a_note() -> None:
     with pytest.raises(ValueError, match="mine") as caught:
         with solo(DEDICATED, ALWAYS, intensity=Intensity(0, 1000)) as troupe:
@@ -284,6 +292,7 @@ def test_an_async_block_plays_a_troupe(loop_factory: HostFactory, model: ThreadM
     run(loop_factory, main)
 
 
+@pytest.mark.guarantee("G162")
 @pytest.mark.spec("S3")
 def test_in_an_async_block_the_main_pod_rides_along(loop_factory: HostFactory) -> None:
     async def main() -> None:
@@ -303,10 +312,13 @@ def test_in_an_async_block_the_main_pod_rides_along(loop_factory: HostFactory) -
 def test_a_troupe_that_fails_cancels_its_async_block(loop_factory: HostFactory, model: ThreadModel) -> None:
     async def main() -> None:
         restart = NEVER if model is MAIN else ALWAYS
+        began = time.monotonic()
         with pytest.raises(PodFailed, match="counter"):
             async with solo(model, restart, intensity=Intensity(0, 1000)) as troupe:
                 troupe.counter.crash()
                 await asyncio.Event().wait()
+        # By the failure, and not by the time that this test has.
+        assert time.monotonic() - began < PATIENCE / 2
         task = asyncio.current_task()
         assert task is not None
         assert task.cancelling() == 0
@@ -389,6 +401,7 @@ def stage(how: str, book: list[object]) -> Troupe:
     return Show()
 
 
+@pytest.mark.guarantee("G162")
 @pytest.mark.spec("S3")
 def test_play_runs_the_main_pod_here_and_returns_when_it_has_ended() -> None:
     book: list[object] = []
@@ -399,6 +412,7 @@ def test_play_runs_the_main_pod_here_and_returns_when_it_has_ended() -> None:
     assert troupe.failure is None
 
 
+@pytest.mark.guarantee("G162")
 @pytest.mark.spec("S16")
 def test_a_failing_main_pod_stops_the_troupe_and_raises_pod_failed() -> None:
     troupe = stage("fail", [])
@@ -410,6 +424,7 @@ def test_a_failing_main_pod_stops_the_troupe_and_raises_pod_failed() -> None:
     assert [pod.phase for pod in troupe.status()] == [COMPLETED, FAILED]
 
 
+@pytest.mark.guarantee("G162")
 @pytest.mark.spec("S16")
 @pytest.mark.parametrize(("how", "kind"), [("exit", SystemExit), ("interrupt", KeyboardInterrupt)])
 def test_an_exit_in_the_main_pod_stops_the_troupe_and_goes_on(how: str, kind: type[BaseException]) -> None:
@@ -453,6 +468,7 @@ def test_start_refuses_a_troupe_with_a_main_pod() -> None:
 # -- looking -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.guarantee("G137")
 @pytest.mark.spec("S1")
 def test_every_transition_is_told_in_order() -> None:
     troupe = solo(DEDICATED, ALWAYS)
@@ -475,6 +491,7 @@ def test_every_transition_is_told_in_order() -> None:
     assert list(troupe.phases.history) == heard
 
 
+@pytest.mark.guarantee("G137")
 def test_phases_end_with_the_troupe(loop_factory: HostFactory) -> None:
     async def main() -> None:
         async with Duo() as troupe:
@@ -485,6 +502,7 @@ def test_phases_end_with_the_troupe(loop_factory: HostFactory) -> None:
     run(loop_factory, main)
 
 
+@pytest.mark.guarantee("G137")
 def test_a_callback_may_look_at_the_troupe() -> None:
     """It is called on the kubelet's own thread, which must not wait for itself."""
     troupe = solo(DEDICATED)
@@ -526,6 +544,7 @@ print(troupe.teller.value.blocking())
 """
 
 
+@pytest.mark.guarantee("G156")
 @pytest.mark.slow
 def test_a_forgotten_start_does_not_keep_the_program_from_ending(tmp_path: Path) -> None:
     script = tmp_path / "forgotten.py"

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Generator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from typing import Any
 
 __all__ = ("hearing_signals", "wait_hearing")
 
@@ -22,7 +23,7 @@ __all__ = ("hearing_signals", "wait_hearing")
 MANY = 4096
 
 
-def wait_hearing(future: Future[None]) -> None:
+def wait_hearing(future: Future[Any]) -> None:  # of whatever it brings
     """Wait until it is done, on a plain thread; handlers of signals run meanwhile, and what they raise comes out."""
     with _alarm() as heard:
         if heard is None:

@@ -181,9 +181,7 @@ def land(handle: Handle, method: Method, data: object) -> FarReply:
     """Send a one-way message from another event loop as soon as there is room."""
     refuse_plain_thread(f"{method.name}.when_room")
     landing = FarLanding(handle, method)
-    # There, but in the context of whoever sends.
-    context = copy_context()
-    call_afar(landing.loop, lambda: context.run(landing.send, data))
+    call_afar(landing.loop, partial(landing.send, data, copy_context()))
     return FarReply(landing, -1)
 
 

@@ -19,6 +19,8 @@ from bandstand.service.hot.port import wait_for_room, withdraw
 from bandstand.service.hot.reply import depth_of, interrupt_handler
 
 if TYPE_CHECKING:
+    from contextvars import Context
+
     from bandstand.core import ActorId, Loop, TimerId
     from bandstand.service.hot.handle import Handle
     from bandstand.service.hot.method import Method
@@ -155,14 +157,19 @@ class FarLanding(FarReceipt):
         # What waits in the target's mailbox.
         self._message: TimerId | None = None
 
-    def send(self, data: object) -> None:
-        """Send the message as soon as there is room. Loop thread only."""
+    def send(self, data: object, context: Context) -> None:
+        """Send the message as soon as there is room, as if it were sent in that context. Loop thread only."""
         if self.is_withdrawn():
             return
+        loop = self.loop
+        # What is sent in somebody's context takes it along.
+        was_abroad, loop._abroad = loop._abroad, True
         try:
-            self._message = wait_for_room(self.handle, self.method, data, self)
+            self._message = context.run(wait_for_room, self.handle, self.method, data, self)
         except Exception as error:  # noqa: BLE001  # whatever is wrong is the sender's to hear
             self.fail(error)
+        finally:
+            loop._abroad = was_abroad
 
     def landed(self) -> None:
         """The message has its room."""
