@@ -95,7 +95,7 @@ class Workshop(Troupe):
 @pytest.mark.parametrize("model", [DEDICATED, COOPERATIVE])
 @pytest.mark.parametrize("how", ["work", "resist"])
 def test_a_pod_is_started_again_though_work_of_its_last_incarnation_goes_on(
-    model: ThreadModel, how: str
+    model: ThreadModel, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     gate = Gate()
     both = Workshop.layout()["both"]
@@ -114,6 +114,8 @@ def test_a_pod_is_started_again_though_work_of_its_last_incarnation_goes_on(
         assert time.monotonic() - began < PATIENCE / 2
         assert troupe._kubelet is not None
         assert troupe._kubelet.over.done()
+        said = "threads of its executor go on" if how == "work" else "tasks have not ended"
+        assert any(said in record.getMessage() for record in caplog.records)
     finally:
         gate.open()
 
@@ -340,6 +342,8 @@ class Bell:
         self._thread.start()
 
     def _send(self) -> None:
+        # By then the main thread is asleep.
+        time.sleep(0.2)
         self.sent_at = time.monotonic()
         signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
         try:
@@ -381,7 +385,7 @@ def test_an_event_loop_hears_a_signal_that_came_to_another_thread(
         with hearing_signals():
             bell.ring()
             # Nobody else wakes it in this time.
-            await asyncio.sleep(1.5)
+            await asyncio.sleep(2)
 
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(main())

@@ -61,6 +61,7 @@ class Fake:
         looks: Sequence[Look] = (),
     ) -> None:
         self._looks = list(looks)
+        self.within_ms = -1.0
         self.name = name
         self.stop_ms = stop_ms
         self._book = book
@@ -86,6 +87,7 @@ class Fake:
         return answer
 
     def stop(self, within_ms: float) -> None:
+        self.within_ms = within_ms
         self._do("stop")
 
     def kill(self, ending: Ending) -> None:
@@ -136,6 +138,19 @@ def test_the_time_of_all_is_the_time_of_each() -> None:
     book = shut(lambda book: [Fake(name, book, heeds="kill", stop_ms=PATIENCE_MS) for name in ("a", "b")], 20)
     assert book[:4] == ["stop b", "stop a", "kill b", "kill a"]
     assert time.monotonic() - began < PATIENCE
+
+
+def test_what_was_spent_on_draining_is_not_given_again() -> None:
+    lives: list[Fake] = []
+
+    def make(book: list[str]) -> list[Fake]:
+        lives.append(Fake("a", book, stop_ms=100, looks=[busy(1)] * 10_000))
+        lives.append(Fake("b", book, stop_ms=PATIENCE_MS))
+        return lives
+
+    shut(make)
+    assert [life.within_ms < life.stop_ms for life in lives] == [True, True]
+    assert lives[0].within_ms == 0
 
 
 def test_a_deadline_can_come_nearer_but_not_recede() -> None:

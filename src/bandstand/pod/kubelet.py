@@ -86,6 +86,8 @@ class Kubelet:
         self.up: Future[None] = Future()
         self.over: Future[None] = Future()
         self.failure: PodFailed | None = None
+        # The last pod that has failed for good, and the troupe went on without it.
+        self._fallen: PodFailed | None = None
         self.is_stopping = False
         self.up_at = 0.0
         self.past = PodBooks()
@@ -166,6 +168,9 @@ class Kubelet:
             # A fault of our own must not be silent: nobody would ever start that pod again.
             self._fail(PodFailed.of("kubelet", "", f"{task.get_name()}: {error!r}", error))
         if all(life.task.done() for life in self._lives):
+            if self._fallen is not None and not self.is_stopping:
+                # Nobody is left, and not in good order: that must not look like success.
+                self._fail(self._fallen)
             self._want_stop(None)
 
     def _want_stop(self, within_ms: float | None) -> None:
@@ -258,6 +263,8 @@ class Kubelet:
         elif ending.is_failure and is_needed and name in self._unborn:
             self._fail(PodFailed.of(name, ending.actor, f"it did not start: {ending.reason}", ending.cause))
         else:
+            if ending.is_failure and is_needed:
+                self._fallen = PodFailed.of(name, ending.actor, ending.reason, ending.cause)
             self.bear(name)
             if self.main is not None and name == self.main.pod:
                 self._want_stop(None)

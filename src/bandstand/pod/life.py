@@ -125,6 +125,8 @@ class PodLife:
         finally:
             self._stage = None
             self._house.leave(stage, ending.reason)
+        if ending.is_failure and ending.cause is not None:
+            logger.warning("%s #%d has failed with this", self.name, number, exc_info=ending.cause)
         return ending
 
     def _end(self, ending: Ending, plan: Plan, number: int) -> None:

@@ -23,6 +23,7 @@ from bandstand.pod.kubelet import Kubelet
 from bandstand.pod.lookout import books_of, health_of, status_of
 from bandstand.pod.nest import Nest
 from bandstand.pod.phases import Phases
+from bandstand.pod.process import check_guarded
 from bandstand.pod.settled import settled
 from bandstand.pod.shutdown import KILL_S
 from bandstand.pod.stack import stack_of
@@ -87,8 +88,10 @@ class Production(Cast):
         """Begin to play.
 
         Raises:
-            InvalidArgument: it was played before, or is another troupe's to play.
+            InvalidArgument: it was played before, is another troupe's to play, or is played by a script that a process of
+                it is just importing.
         """
+        check_guarded(f"troupe {self._title!r}")
         with self._lock:
             if self._is_inner:
                 raise InvalidArgument(

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from bandstand.core.lowlevel import Interrupts
-from bandstand.errors import InvalidArgument, PodFailed
+from bandstand.errors import InvalidArgument, PodFailed, PodTimeout
 from bandstand.pod.production import Production
 from bandstand.pod.settled import settled
 from bandstand.pod.shutdown import KILL_S
@@ -138,12 +138,23 @@ class Troupe(Production):
                 if has_signal.is_set():
                     kubelet.stop()
                 if kubelet.main is not None:
-                    kubelet.main.run_in_turn()
+                    kubelet.main.is_interruptible = is_on
+                    try:
+                        kubelet.main.run_in_turn()
+                    finally:
+                        kubelet.main.is_interruptible = False
                 wait_hearing(kubelet.over)
-            except BaseException:  # an exit or Ctrl-C, which goes on when everything has been stopped
+            except (
+                BaseException
+            ) as error:  # an exit or Ctrl-C, which goes on when everything has been stopped
                 # Whoever presses it twice is in a hurry.
                 kubelet.stop(0 if has_signal.is_set() else None)
                 self._wait_over(kubelet)
+                if kubelet.main is not None and kubelet.main.is_abandoned:
+                    raise PodTimeout(
+                        f"the main pod of troupe {self._plan.spec.name!r} had not ended in time when it was stopped: its handler was "
+                        f"interrupted where it was"
+                    ) from error
                 raise
         self._finish(kubelet)
         self._raise_failure()

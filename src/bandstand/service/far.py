@@ -138,8 +138,13 @@ def refuse_loop_thread(handle: Handle, name: str) -> None:
     Raises:
         LoopBusy: this thread runs an event loop, or owns the loop of the handle's actor.
     """
-    # A loop that is closed is nobody's: its thread may have ended, and this one have got its number.
-    if asyncio._get_running_loop() is not None or not (is_afar(handle) or handle._bs_loop._closed):
+    # A loop that is closed is nobody's: its thread may have ended, and this one have got its number. Nor is it anybody's whom a
+    # place waits for.
+    place = handle._bs_place
+    is_nobodys = handle._bs_loop._closed or (
+        place is not None and place.is_patient and not handle._bs_actor.is_alive
+    )
+    if asyncio._get_running_loop() is not None or not (is_nobodys or is_afar(handle)):
         raise LoopBusy(
             f"{name}.blocking() would block a thread that has a loop to run, and may wait for itself: use "
             f"`await handle.{name}(...)` here"

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, final
+
+from bandstand.pod.stack import stack_of
 
 __all__ = ("Hosting",)
 
@@ -35,7 +38,7 @@ class Hosting:
         self.loop = factory()
         self._name = name
         # One of its own, to be let go of without waiting. It has threads only when somebody asks for one.
-        self._executor = ThreadPoolExecutor(thread_name_prefix="asyncio_bandstand")
+        self._executor = ThreadPoolExecutor(thread_name_prefix=f"asyncio_bandstand {name}")
         self.loop.set_default_executor(self._executor)
 
     def run(self, main: Coroutine[Any, Any, T], last_s: float = LAST_S) -> T:
@@ -67,9 +70,25 @@ class Hosting:
                 )
             self.loop.run_until_complete(self._close_generators())
         finally:
-            # A thread cannot be cancelled: what it does it does to its end, and nobody waits for it.
-            self._executor.shutdown(wait=False, cancel_futures=True)
+            self._let_go()
             self.loop.close()
+
+    def _let_go(self) -> None:
+        """A thread cannot be cancelled: what it does it does to its end, and nobody waits for it but the interpreter, at its exit."""
+        threads = [
+            each for each in threading.enumerate() if each.name.startswith(f"asyncio_bandstand {self._name}_")
+        ]
+        places = [stack_of(thread.native_id) for thread in threads]
+        # One that is waiting for work is at nothing else.
+        busy = [place for place in places if place and not place.startswith("_worker()")]
+        if busy:
+            logger.warning(
+                "%s: %d threads of its executor go on, and the program cannot exit before they end: at %s",
+                self._name,
+                len(busy),
+                "; ".join(busy[:10]),
+            )
+        self._executor.shutdown(wait=False, cancel_futures=True)
 
     async def _close_generators(self) -> None:
         closing = asyncio.ensure_future(self.loop.shutdown_asyncgens())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
+import threading
 from collections.abc import Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
     from bandstand.pod.stages.stage import Told
 
 __all__ = ("MainStage",)
+
+# How long a handler may take to hear the first interrupt before there is a second, in seconds.
+AGAIN_S = 0.1
 
 
 @final
@@ -42,6 +48,8 @@ class MainStage(RemoteStage):
         # There is only one: nobody can start it again.
         super().__init__(spec, pod, 1, told, extra=extra, registry=registry)
         self.turn: Future[None] = Future()
+        self.is_interruptible = False
+        """Whether the caller's is the main thread, and minds signals."""
 
     async def play(self) -> Ending:
         """Give the caller his turn, and wait for the end."""
@@ -50,6 +58,18 @@ class MainStage(RemoteStage):
         if self.turn.set_running_or_notify_cancel():
             self.turn.set_result(None)
         return await self._wait()
+
+    def abandon(self, ending: Ending) -> None:
+        """Have `play` return; and the handler that keeps the caller's thread, if a signal can do that."""
+        super().abandon(ending)
+        if self.is_interruptible:
+            # The first is taken for a wish to stop, unless there was one before; the second is raised in the handler.
+            self._interrupt()
+            asyncio.get_running_loop().call_later(AGAIN_S, self._interrupt)
+
+    def _interrupt(self) -> None:
+        if self.is_interruptible:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     def run_in_turn(self) -> None:
         """Wait for the turn, on the caller's thread, and play to the end; nothing, if it does not come."""

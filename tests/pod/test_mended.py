@@ -1,0 +1,111 @@
+"""What once went wrong with troupes, as their users saw it."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bandstand.errors import PodFailed, PodTimeout
+from bandstand.pod import Troupe, pod
+from bandstand.service import Actor, ask, data
+
+PATIENCE = 60  # seconds to wait for what must come
+
+pytestmark = pytest.mark.real_time(reason="threads and processes are real")
+
+
+class Glass(Actor):
+    """Breaks when it is dropped."""
+
+    @data
+    def drop(self) -> None:
+        raise RuntimeError("shards")
+
+    @ask
+    def whole(self) -> bool:
+        return True
+
+
+class Shelf(Troupe):
+    """One glass, which nobody replaces."""
+
+    glass = pod().expose(Glass)
+
+
+def broken(shelf: Shelf) -> None:
+    """Play until the glass is broken, in a block."""
+    with shelf:
+        shelf.glass.drop()
+        shelf.wait(timeout_ms=PATIENCE * 1000)
+
+
+@pytest.mark.guarantee("G158")
+def test_a_troupe_of_which_nobody_is_left_but_failures_has_failed() -> None:
+    shelf = Shelf()
+    shelf.glass.drop.try_send()
+    with pytest.raises(PodFailed, match=r"pod 'glass', whose actor 'glass' failed: .*shards"):
+        shelf.play()
+    assert shelf.failure is not None
+
+
+@pytest.mark.guarantee("G158")
+def test_and_so_it_has_in_a_block(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "bandstand.pod"), pytest.raises(PodFailed, match="shards"):
+        broken(Shelf())
+    # With its traceback: where, and not only what.
+    assert 'raise RuntimeError("shards")' in caplog.text
+
+
+def test_a_troupe_that_does_not_play_yet_is_waited_for_and_then_says_so() -> None:
+    class Hasty(Troupe):
+        glass = pod(down_ms=20).expose(Glass)
+
+    with pytest.raises(PodTimeout, match="was not back within 20 ms"):
+        Hasty().glass.whole.blocking()
+
+
+STUCK = """
+import time
+from bandstand import Actor
+from bandstand.pod import ThreadModel, Troupe, pod
+
+
+class Clock(Actor):
+    def on_start(self) -> None:
+        self.after(1, self.tick)
+
+    def tick(self) -> None:
+        print("stuck", flush=True)
+        while True:
+            time.sleep(1000)
+
+
+class Tower(Troupe):
+    stop_ms = 200.0
+    clock = pod(thread=ThreadModel.MAIN, stop_ms=100).of(Clock)
+
+
+if __name__ == "__main__":
+    Tower().play()
+"""
+
+
+@pytest.mark.once
+@pytest.mark.guarantee("G165")
+def test_sigterm_ends_a_program_whose_main_pod_is_stuck(tmp_path: Path) -> None:
+    program = tmp_path / "tower.py"
+    program.write_text(STUCK, "utf-8")
+    with subprocess.Popen(
+        [sys.executable, str(program)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "stuck\n"
+        child.send_signal(signal.SIGTERM)
+        _, said = child.communicate(timeout=PATIENCE)
+    assert child.returncode == 1
+    assert "PodTimeout: the main pod of troupe 'Tower' had not ended in time" in said
