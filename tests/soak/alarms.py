@@ -31,6 +31,8 @@ ON_PURPOSE = (
     GaveUp,
     MailboxOverrun,
     OutboundFault,
+    # A handler of a pod that leaves: it fails the pod.
+    SystemExit,
     asyncio.CancelledError,
 )
 

@@ -165,7 +165,7 @@ class _Ear(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
-        if isinstance(error, (*ON_PURPOSE, SystemExit)):
+        if isinstance(error, ON_PURPOSE):
             return
         if record.name.startswith("bandstand") and error is None:
             return
