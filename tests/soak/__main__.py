@@ -89,6 +89,12 @@ def show(report: Report) -> None:
         f"{counts['bus_crashes']:,} crashes, {counts['bus_refused']:,} no messages, {counts['bus_abandoned']:,} abandoned; "
         f"99 of 100 polite questions within {report.slowest * 1000:.1f} ms in the slowest"
     )
+    if counts["storms"]:
+        print(
+            f"{counts['storms']:,} storms over pods: {counts['incarnations']:,} incarnations, {counts['begun']:,} handled, "
+            f"{counts['ask answered']:,} asks answered, {counts['lost']:,} one-way messages lost and accounted for, "
+            f"{counts['in_doubt']:,} in doubt"
+        )
     if report.warm is not None and report.end is not None:
         print(
             f"memory: {report.warm.resident / MEBIBYTE:.1f} MiB at most in the warm-up, {report.end.resident / MEBIBYTE:.1f} "

@@ -197,6 +197,7 @@ class Concert:
         for visitor in self._visitors:
             self.times += visitor.times
         self.counts |= {
+            "concerts": 1,
             "bus_asked": sum(visitor.asked for visitor in self._visitors),
             "bus_answered": sum(visitor.answered for visitor in self._visitors),
             "bus_visits": sum(visitor.visits for visitor in self._visitors),

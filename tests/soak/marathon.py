@@ -17,6 +17,7 @@ from tests.soak.books import Fail
 from tests.soak.concert import Concert
 from tests.soak.memory import MEBIBYTE, Memory
 from tests.soak.plan import LoopFactory, Plan
+from tests.soak.pods import Storm
 from tests.soak.warden import Warden
 from tests.soak.world import World, play
 
@@ -31,6 +32,8 @@ JUDGED_FROM = 20.0
 MOST_FAILURES = 20
 CONCERTS = 0.25
 """How many of the worlds are concerts: nodes of the bus with clients."""
+STORMS = 0.1
+"""How many are storms over a troupe, in runs that are judged: their processes take seconds to start."""
 
 
 @dataclass
@@ -95,8 +98,13 @@ def run(
         # A world's plan depends on the seed and on nothing else, so that it can be played again by itself.
         random, most = Random(f"{name}/plan"), min(LONGEST, max(0.3, seconds / 4))
         plan = Plan.draw(random, most, chosen)
-        if Random(f"{name}/kind").random() < CONCERTS:
-            _perform(report, name, number, plan, most, tell, on_hang)
+        kind = Random(f"{name}/kind").random()
+        if kind < CONCERTS:
+            concert = Concert(name, most, plan.loop_factory)
+            _perform(report, concert, number, most, tell, on_hang)
+            report.slowest = max(report.slowest, concert.p99)
+        elif kind >= 1 - STORMS and seconds >= JUDGED_FROM:
+            _perform(report, Storm(name, most, plan.loop_factory), number, most, tell, on_hang)
         else:
             tell(report, plan.reads())
             _play(report, name, number, plan, on_hang)
@@ -121,19 +129,16 @@ def _play(
 
 def _perform(
     report: Report,
-    name: str,
+    show: Concert | Storm,
     number: int,
-    plan: Plan,
     seconds: float,
     tell: Callable[[Report, str], None],
     on_hang: Callable[[list[str]], None] | None,
 ) -> None:
-    concert = Concert(name, seconds, plan.loop_factory)
-    tell(report, concert.reads())
-    with _guarded(report, f"world {number} ({concert.reads()})", seconds, on_hang) as fail:
-        concert.play(fail)
-        report.counts.update(concert.counts, concerts=1)
-        report.slowest = max(report.slowest, concert.p99)
+    tell(report, show.reads())
+    with _guarded(report, f"world {number} ({show.reads()})", seconds, on_hang) as fail:
+        show.play(fail)
+        report.counts.update(show.counts)
 
 
 @contextmanager
