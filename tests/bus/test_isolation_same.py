@@ -78,8 +78,12 @@ def cases_of(module: ModuleType) -> dict[str, Any]:
         if name.startswith("test_") and callable(value):
             found[f"test_{short}_{name.removeprefix('test_')}"] = value
         elif name.startswith("Test") and isinstance(value, type):
+            # hypothesis wants a test to be called by one class only.
+            others = {
+                each: None for each, test in vars(value).items() if getattr(test, "is_hypothesis_test", False)
+            }
             found[f"Test{short.capitalize()}{name.removeprefix('Test')}"] = type(
-                name, (value,), {LATER: None}
+                name, (value,), {LATER: None, **others}
             )
     return found
 
