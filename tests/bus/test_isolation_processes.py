@@ -156,7 +156,16 @@ def children() -> set[int]:
     found: set[int] = set()
     for task in Path("/proc/self/task").iterdir():
         found |= {int(pid) for pid in (task / "children").read_text().split()}
-    return found
+    # multiprocessing's tracker, which any test that uses it leaves for good, is nobody's capability.
+    return {pid for pid in found if b"resource_tracker" not in _command_of(pid)}
+
+
+def _command_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        # It has gone meanwhile.
+        return b""
 
 
 async def failure(awaited: Any) -> RequestFailed:
