@@ -105,8 +105,9 @@ def _swapped(modules: dict[str, ModuleType]) -> Generator[None]:
             setattr(bandstand, room, module)
 
 
+@cache
 def _missing() -> str | None:
-    """Why there is no compiled twin to compare with, if there is none."""
+    """Why there is no compiled twin to compare with, if there is none. Looked up once: it reads every source of every hot module."""
     suffix = EXTENSION_SUFFIXES[0]
     absent = [name for name, place in PLACES.items() if not place.with_suffix(suffix).exists()]
     if absent:

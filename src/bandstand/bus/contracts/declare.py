@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from inspect import cleandoc, signature
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from bandstand.bus.contracts.blueprint import Blueprint, Entry
 from bandstand.bus.contracts.capability import Capability, Provision
@@ -33,6 +34,20 @@ __all__ = ("blueprint_of",)
 Entries = dict[tuple[Kind, str], Entry]
 # Any, here and below: which type a payload is of, the capability knows.
 Payloads = dict[tuple[Kind, str], Payload[Any]]
+
+
+class _Reading(NamedTuple):
+    """What the types of a class say, apart from its options. Nothing of it changes, so nodes can share it."""
+
+    description: str
+    entries: Entries
+    payloads: Payloads
+
+
+# Nearly all of the time that a node takes to boot is spent reading types, and a class says the same each time: a
+# program that starts many nodes, as a test suite does, reads each class once. For the runtime's own, other names are legal.
+_read_before: tuple[WeakKeyDictionary[type[Capability], _Reading], WeakKeyDictionary[type[Capability], _Reading]]
+_read_before = (WeakKeyDictionary(), WeakKeyDictionary())
 
 
 def blueprint_of(source: type | Contract | Provision, *, is_builtin: bool = False) -> Blueprint:
@@ -90,6 +105,14 @@ def _of_class(kind: type[Capability], make: Callable[[], Any], *, is_builtin: bo
     name = kind.id or kind.__name__
     where = f"capability {name}"
     check_options(where, name, kind.policy, kind.mailbox_cap, kind.timeout_ms)
+    before = _read_before[is_builtin]
+    reading = before.get(kind)
+    if reading is None:
+        reading = before[kind] = _read_class(kind, where, is_builtin=is_builtin)
+    return _blueprint(kind, name, reading.description, reading.entries, reading.payloads, make)
+
+
+def _read_class(kind: type[Capability], where: str, *, is_builtin: bool) -> _Reading:
     said, payloads = _read_outbound(kind.outbound, where, is_builtin=is_builtin)
     for each, type_name in said:
         if each == "reply":
@@ -109,7 +132,7 @@ def _of_class(kind: type[Capability], make: Callable[[], Any], *, is_builtin: bo
         if branch.kind != "event":
             reply = payloads["reply", branch.type] = Payload(handler.reply, f"the reply to {branch.type}")
         entries[branch.kind, branch.type] = _entry(branch, reply, handler.method, handler.description)
-    return _blueprint(kind, name, _purpose(kind, where), entries, payloads, make)
+    return _Reading(_purpose(kind, where), entries, payloads)
 
 
 def _blueprint(
