@@ -29,6 +29,8 @@ pytest_plugins = ("pytester",)
 settings.register_profile(
     "suite", deadline=None, print_blob=True, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
 )
+# For all lanes but the first: see tools/lanes.py.
+settings.register_profile("brief", settings.get_profile("suite"), max_examples=12)
 settings.register_profile("thorough", settings.get_profile("suite"), max_examples=1000)
 settings.load_profile(os.environ.get("BANDSTAND_TEST_PROFILE", "suite"))
 

@@ -1,12 +1,19 @@
 """Run the suite in its lanes: compiled and interpreted, uvloop and asyncio, every Python found.
 
-    python tools/lanes.py                                        every lane
+    python tools/lanes.py                                        every lane, as many at once as there are cores
+    python tools/lanes.py --jobs 1                               one after the other
     python tools/lanes.py --list                                 name them
     python tools/lanes.py --lane compiled-uvloop -- -k wheel     one lane, with pytest's own arguments
     python tools/lanes.py --lane 3.12-interpreted-asyncio
 
 Each lane is its own process. It tells the suite by environment which mode and loop it must find, and the suite refuses
 to start in any other, so a lane cannot pass for another. The last line is the sum over all lanes.
+
+A lane by itself shows what pytest shows. Of several at once each writes to a file of its own, build/lanes/NAME.log, and what
+is seen is how far each has come; the file of a lane that has failed is printed whole.
+
+The first lane searches for counterexamples the longest. The others draw fewer examples of each law, other ones in each
+lane: they are there to find what differs between modes, loops and Pythons, and eight lanes draw more than one.
 """
 
 from __future__ import annotations
@@ -18,6 +25,9 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +41,11 @@ _CLOSING = re.compile(
     r"^=* ?((?:no tests ran|\d+ (?:passed|failed|skipped|errors?|deselected|xfailed|xpassed)).* in [\d.]+s(?: \([\d:]+\))?)"
 )
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_PERCENT = re.compile(rb"\[ *(\d+)%\]")
+
+LOGS = ROOT / "build" / "lanes"
+# How often it is said how far the lanes have come, in seconds.
+EVERY = 30
 
 
 @dataclass(frozen=True)
@@ -53,8 +68,14 @@ class Lane:
         measured = ["coverage", "run", "-m"] if self.has_coverage and not arguments else []
         return [python, "-m", *measured, *pytest]
 
+    @property
+    def log(self) -> Path:
+        """Where its output goes when it is not the only one."""
+        return LOGS / f"{self.name}.log"
+
     def environment(self) -> dict[str, str]:
         return {
+            "BANDSTAND_TEST_PROFILE": "suite" if self.is_first else "brief",
             **os.environ,
             "BANDSTAND_PURE": "1" if self.mode == "interpreted" else "0",
             "BANDSTAND_TEST_MODE": self.mode,
@@ -87,20 +108,52 @@ def plan(others: list[Interpreter]) -> list[Lane]:
     return lanes
 
 
-def run(lane: Lane, arguments: list[str]) -> Outcome:
-    """Run one lane, passing its output on as it comes."""
+def run(lane: Lane, arguments: list[str], log: Path | None = None) -> Outcome:
+    """Run one lane; its output goes to a file, or is passed on as it comes."""
     started = time.monotonic()
     python = sys.executable
     if lane.interpreter:
-        python = str(prepare(lane.interpreter.path, lane.interpreter.folder, "test"))
-    _header(lane.name)
-    colour = ["--color=yes"] if sys.stdout.isatty() else []
-    code, output = _stream(lane.command(python, arguments), lane.environment(), colour)
+        python = str(lane.interpreter.folder / "bin" / "python")
+    if log is None:
+        _header(lane.name)
+    colour = ["--color=yes"] if log is None and sys.stdout.isatty() else []
+    code, output = _stream(lane.command(python, arguments), lane.environment(), colour, log)
     closing, tally = read_closing(output)
     if lane.has_coverage and not arguments and code == 0:
-        code, _ = _stream([python, "-m", "coverage", "report"], lane.environment(), [])
+        code, _ = _stream([python, "-m", "coverage", "report"], lane.environment(), [], log)
         closing += "" if code == 0 else "; branch coverage below the gate"
     return Outcome(lane, code == 0, closing, tally, time.monotonic() - started)
+
+
+def run_together(lanes: list[Lane], arguments: list[str], jobs: int) -> Iterator[Outcome]:
+    """Run several lanes, some at a time, and say how far they have come."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    for lane in lanes:
+        lane.log.unlink(missing_ok=True)
+    with ThreadPoolExecutor(jobs) as pool:
+        pending: set[Future[Outcome]] = {pool.submit(run, lane, arguments, lane.log) for lane in lanes}
+        while pending:
+            done, pending = wait(pending, timeout=EVERY, return_when=FIRST_COMPLETED)
+            if not done:
+                print(f"   {', '.join(filter(None, map(progress, lanes)))}", flush=True)
+            for each in done:
+                outcome = each.result()
+                verdict = "pass" if outcome.is_good else "FAIL"
+                print(f"-- {outcome.lane.name}: {verdict}, {outcome.closing}", flush=True)
+                if not outcome.is_good:
+                    _header(outcome.lane.name)
+                    print(outcome.lane.log.read_text("utf-8", "replace"), flush=True)
+                yield outcome
+
+
+def progress(lane: Lane) -> str:
+    """How far a lane has come; nothing if it has not begun, or is over."""
+    try:
+        text = lane.log.read_bytes()
+    except FileNotFoundError:
+        return ""
+    found = _PERCENT.findall(text)
+    return "" if not found or found[-1] == b"100" else f"{lane.name} {int(found[-1])} %"
 
 
 def read_closing(output: str) -> tuple[str, Counter[str]]:
@@ -122,23 +175,27 @@ def closing_line(outcomes: list[Outcome]) -> str:
     broken = sum(1 for outcome in outcomes if not outcome.is_good)
     parts = [f"{total['passed']} passed", f"{total['failed']} failed"]
     parts += [f"{total[word]} {word}" for word in ("error", "skipped", "xfailed") if total[word]]
+    # Of all lanes together, though some ran at once.
     seconds = sum(outcome.seconds for outcome in outcomes)
     return f"{', '.join(parts)} in {seconds:.0f}s over {len(outcomes)} lanes" + (
         f", {broken} of them bad" if broken else ""
     )
 
 
-def _stream(command: list[str], environment: dict[str, str], extra: list[str]) -> tuple[int, str]:
+def _stream(
+    command: list[str], environment: dict[str, str], extra: list[str], log: Path | None
+) -> tuple[int, str]:
     output = bytearray()
     with subprocess.Popen(
         [*command, *extra], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as process:
         assert process.stdout is not None
-        # Chunks, not lines: pytest's dots are the progress.
-        while chunk := os.read(process.stdout.fileno(), 65536):
-            output += chunk
-            sys.stdout.buffer.write(chunk)
-            sys.stdout.buffer.flush()
+        with nullcontext(sys.stdout.buffer) if log is None else log.open("ab") as sink:
+            # Chunks, not lines: pytest's dots are the progress.
+            while chunk := os.read(process.stdout.fileno(), 65536):
+                output += chunk
+                sink.write(chunk)
+                sink.flush()
     return process.returncode, output.decode(errors="replace")
 
 
@@ -160,6 +217,9 @@ def _table(outcomes: list[Outcome], missing: list[str]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run the suite in its lanes.")
     parser.add_argument("--lane", metavar="NAME", action="append", help="only this lane (may be repeated)")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="how many lanes at once (default: one a core)"
+    )
     parser.add_argument("--list", action="store_true", help="name the lanes and stop")
     parser.add_argument("pytest", nargs="*", help="after --: arguments for pytest")
     options = parser.parse_args()
@@ -175,7 +235,13 @@ def main() -> int:
     if unknown := [name for name in options.lane or () if name not in names]:
         parser.error(f"no lane {', '.join(unknown)}; the lanes are {', '.join(names)}")
     chosen = [lane for lane in lanes if not options.lane or lane.name in options.lane]
-    outcomes = [run(lane, options.pytest) for lane in chosen]
+    # Before any of them runs: they build in the same folders.
+    for interpreter in {lane.interpreter: None for lane in chosen if lane.interpreter}:
+        prepare(interpreter.path, interpreter.folder, "test")
+    if len(chosen) == 1 or options.jobs < 2:
+        outcomes = [run(lane, options.pytest) for lane in chosen]
+    else:
+        outcomes = list(run_together(chosen, options.pytest, options.jobs))
     _table(outcomes, [] if options.lane else missing)
     return 0 if all(outcome.is_good for outcome in outcomes) else 1
 

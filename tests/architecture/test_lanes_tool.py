@@ -1,6 +1,7 @@
 """The lanes' tool: which lanes there are, how it reads pytest, and what it sums up."""
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +38,46 @@ def test_exactly_one_lane_measures_coverage_and_one_runs_what_runs_once() -> Non
     commands = [lane.command("python", []) for lane in lanes.plan([OTHER])]
     assert [command for command in commands if "coverage" in command] == [commands[2]]
     assert [command for command in commands if "not once" not in command] == [commands[0]]
+
+
+def test_only_the_first_lane_searches_long_unless_it_is_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("BANDSTAND_TEST_PROFILE", raising=False)
+    profiles = [lane.environment()["BANDSTAND_TEST_PROFILE"] for lane in lanes.plan([OTHER])]
+    assert profiles == ["suite", *["brief"] * 5]
+    monkeypatch.setenv("BANDSTAND_TEST_PROFILE", "thorough")
+    assert lanes.plan([])[1].environment()["BANDSTAND_TEST_PROFILE"] == "thorough"
+
+
+@pytest.mark.once
+@pytest.mark.slow
+def test_lanes_that_run_at_once_have_a_file_each_and_a_bad_one_is_shown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(lanes, "LOGS", tmp_path / "logs")
+    chosen = lanes.plan([])[:2]
+    nothing = ["--collect-only", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    (tmp_path / "test_it.py").write_text("import os\nassert os.environ['BANDSTAND_TEST_LOOP'] == 'uvloop'\n")
+    outcomes = {outcome.lane.name: outcome for outcome in lanes.run_together(chosen, nothing, 2)}
+    assert {name: outcome.is_good for name, outcome in outcomes.items()} == {
+        "compiled-uvloop": False,  # nothing was collected, which is no success
+        "compiled-asyncio": False,
+    }
+    assert "no tests" in (tmp_path / "logs" / "compiled-uvloop.log").read_text("utf-8")
+    assert "AssertionError" in (tmp_path / "logs" / "compiled-asyncio.log").read_text("utf-8")
+    assert "AssertionError" in capsys.readouterr().out
+
+
+def test_it_reads_how_far_a_lane_has_come(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(lanes, "LOGS", tmp_path)
+    lane = lanes.plan([])[0]
+    seen = [lanes.progress(lane)]
+    for text in ("tests/x.py ...", " [  3%]\n", "tests/y.py .. [ 42%]\n", "tests/z.py .. [100%]\n"):
+        with lane.log.open("a") as log:
+            log.write(text)
+        seen.append(lanes.progress(lane))
+    assert seen == ["", "", "compiled-uvloop 3 %", "compiled-uvloop 42 %", ""]
 
 
 @pytest.mark.parametrize(

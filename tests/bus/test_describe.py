@@ -117,7 +117,6 @@ class TestUse:
 
         holds()
 
-    @settings(max_examples=50)
     @given(from_schema(ALL["envelope"]))
     def test_a_message_from_the_schema_of_the_envelope_alone_is_read(self, value: Any) -> None:
         assert isinstance(read_frame(json.dumps(value).encode()), Frame)

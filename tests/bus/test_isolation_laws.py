@@ -46,7 +46,7 @@ def say(client: ScriptedLine, step: str, value: Any) -> str:
 
 @pytest.mark.guarantee("G153")
 @given(steps=STEPS)
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 def test_each_request_has_one_answer_and_each_promise_is_kept_once(steps: list[tuple[str, Any]]) -> None:
     clock = VirtualClock()
     sources = [nearby(Mortal, clock), nearby(Relaying, clock)]

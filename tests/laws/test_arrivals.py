@@ -195,7 +195,7 @@ DEEDS = (
 
 @pytest.mark.spec("J15", "J24")
 @pytest.mark.guarantee("G37", "G5", "G9", "G10")
-@settings(max_examples=max(200, settings().max_examples))
+@settings(max_examples=4 * settings().max_examples)
 @given(
     st.lists(
         st.tuples(st.sampled_from(DEEDS), st.integers(0, 7), lanes, st.integers(0, 3)),
@@ -272,7 +272,7 @@ def check_order(place: int, state: list[Any], accepted: list[list[tuple[int, int
 
 @pytest.mark.spec("J15", "J24")
 @pytest.mark.guarantee("G37", "G10", "G26")
-@settings(max_examples=30)
+@settings(max_examples=min(30, settings().max_examples))
 @given(
     plays=scripts,
     caps=st.lists(st.integers(5, 40), min_size=3, max_size=3),

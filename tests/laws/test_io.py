@@ -254,7 +254,7 @@ DEEDS = (
 
 @pytest.mark.spec("J24", "J14")
 @pytest.mark.guarantee("G34", "G35", "G36")
-@settings(max_examples=max(200, settings().max_examples))
+@settings(max_examples=4 * settings().max_examples)
 @given(
     deeds=st.lists(
         st.tuples(st.sampled_from(DEEDS), st.integers(0, 11), st.integers(0, 3)), min_size=10, max_size=80

@@ -551,5 +551,5 @@ class Office(RuleBasedStateMachine):
         self.stage.loop.destroy()
 
 
-Office.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
+Office.TestCase.settings = settings(stateful_step_count=30)
 TestOffice = pytest.mark.guarantee("G128")(Office.TestCase)
