@@ -12,8 +12,9 @@ to start in any other, so a lane cannot pass for another. The last line is the s
 A lane by itself shows what pytest shows. Of several at once each writes to a file of its own, build/lanes/NAME.log, and what
 is seen is how far each has come; the file of a lane that has failed is printed whole.
 
-The first lane searches for counterexamples the longest. The others draw fewer examples of each law, other ones in each
-lane: they are there to find what differs between modes, loops and Pythons, and eight lanes draw more than one.
+Two lanes run everything, one for each mode, loop and way to build: the first, which also runs what no lane can change and
+searches for counterexamples the longest, and the one that measures coverage. The others are there to find what differs
+between modes, loops and Pythons: they leave out what is slow, and draw fewer examples of each law, other ones in each lane.
 """
 
 from __future__ import annotations
@@ -64,9 +65,15 @@ class Lane:
         return f"{prefix}{self.mode}-{self.loop}"
 
     def command(self, python: str, arguments: list[str]) -> list[str]:
-        pytest = ["pytest", *([] if self.is_first or arguments else ["-m", "not once"]), *arguments]
+        chosen = [] if self.is_first or arguments else ["-m", self.choice]
+        pytest = ["pytest", *chosen, *arguments]
         measured = ["coverage", "run", "-m"] if self.has_coverage and not arguments else []
         return [python, "-m", *measured, *pytest]
+
+    @property
+    def choice(self) -> str:
+        """Which tests it runs, in pytest's words, if not all of them."""
+        return "not once" if self.has_coverage else "not once and not slow"
 
     @property
     def log(self) -> Path:

@@ -35,6 +35,7 @@ def test_the_installed_command_is_the_module() -> None:
     assert done.stdout == run("--version").stdout
 
 
+@pytest.mark.slow
 def test_doctor_as_a_process_reports_the_mode_the_environment_asks_for() -> None:
     done = run("doctor", "--json", BANDSTAND_PURE="1")
     report = json.loads(done.stdout)

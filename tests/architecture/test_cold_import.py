@@ -17,6 +17,7 @@ HEAVY = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["bandstand", "bandstand.core"])
 def test_import_drags_in_nothing_heavy(module: str) -> None:
     script = f"import sys, {module}; print(*sorted(sys.modules), sep='\\n')"

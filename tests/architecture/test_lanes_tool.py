@@ -37,7 +37,12 @@ def test_a_lane_demands_its_mode_and_loop() -> None:
 def test_exactly_one_lane_measures_coverage_and_one_runs_what_runs_once() -> None:
     commands = [lane.command("python", []) for lane in lanes.plan([OTHER])]
     assert [command for command in commands if "coverage" in command] == [commands[2]]
-    assert [command for command in commands if "not once" not in command] == [commands[0]]
+    assert [command for command in commands if "not once" not in " ".join(command)] == [commands[0]]
+    # What is slow runs in both modes, with both event loops.
+    assert [command for command in commands if "not slow" not in " ".join(command)] == [
+        commands[0],
+        commands[2],
+    ]
 
 
 def test_only_the_first_lane_searches_long_unless_it_is_told_otherwise(

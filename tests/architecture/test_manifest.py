@@ -47,6 +47,7 @@ def test_no_two_hot_modules_share_a_name() -> None:
     assert sorted(names) == sorted(set(names))
 
 
+@pytest.mark.slow
 def test_the_build_compiles_that_list_and_nothing_else() -> None:
     script = (
         "import json, setuptools; seen = []\n"

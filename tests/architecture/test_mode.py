@@ -31,10 +31,12 @@ def test_it_runs_as_the_lane_demands() -> None:
     assert mode.mode() != "mixed"
 
 
+@pytest.mark.slow
 def test_pure_wins_over_extensions_that_lie_beside() -> None:
     assert ask("mode.mode()", BANDSTAND_PURE="1") == "interpreted"
 
 
+@pytest.mark.slow
 def test_without_pure_the_extensions_win_where_they_are() -> None:
     places = [house.SRC.joinpath(*name.split(".")) for name in house.hot_modules()]
     built = [place for place in places if place.with_suffix(EXTENSION_SUFFIXES[0]).exists()]

@@ -51,6 +51,7 @@ def test_it_shows_each_line_with_its_tests() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_collection_sees_what_pytest_would_run(pytester: pytest.Pytester) -> None:
     pytester.makeini(
         "[pytest]\nasyncio_default_fixture_loop_scope = function\nmarkers =\n    spec(*ids): x\n    guarantee(*ids): x\n"

@@ -2,6 +2,8 @@
 
 import ast
 
+import pytest
+
 from tests.architecture import house
 
 EMPTY = {
@@ -31,6 +33,7 @@ def test_no_module_hides_behind_an_empty_word() -> None:
     assert [str(path) for path in names if set(path.stem.lower().split("_")) & EMPTY] == []
 
 
+@pytest.mark.slow
 def test_no_public_function_is_a_getter_and_no_class_a_manager() -> None:
     found: list[str] = []
     for path in house.PACKAGE.rglob("*.py"):

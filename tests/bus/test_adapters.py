@@ -192,6 +192,7 @@ class TestEveryAdapter:
         assert client.answers(9) == [f"q{number}" for number in range(1, 10)]
         assert [frame.metadata.id for frame in desk.admitted] == [f"q{number}" for number in range(10)]
 
+    @pytest.mark.slow
     @pytest.mark.spec("C30")
     def test_a_client_that_takes_no_answers_is_not_read_from(self, make: VenueMaker) -> None:
         venue = make(write_high=10_000)
@@ -214,6 +215,7 @@ class TestEveryAdapter:
         venue.until(lambda: desk.drained_count)
         venue.until(lambda: venue.adapter.is_flushed)
 
+    @pytest.mark.slow
     def test_many_bad_lines_of_a_client_that_does_not_read_take_no_memory(self, make: VenueMaker) -> None:
         venue = make(write_high=10_000)
         client = venue.client()
@@ -299,6 +301,7 @@ class TestEveryAdapter:
         assert client.answers(1) == ["q1"]
         closing.result(PATIENCE)
 
+    @pytest.mark.slow
     @pytest.mark.spec("C5")
     def test_close_does_not_wait_for_ever(self, make: VenueMaker) -> None:
         venue = make()
@@ -347,6 +350,7 @@ class TestManyClients:
         assert len({line.name for line in venue.desk.lines}) == 10
         assert all(line.name.startswith(venue.adapter.name) for line in venue.desk.lines)
 
+    @pytest.mark.slow
     def test_one_that_is_slow_holds_up_nobody(self, make: VenueMaker) -> None:
         venue = make(write_high=10_000, window=8)
         slow, quick = venue.client(), venue.client()
@@ -356,6 +360,7 @@ class TestManyClients:
             quick.send(request(number))
             assert quick.answers(1) == [f"q{number}"]
 
+    @pytest.mark.slow
     def test_one_that_sends_nonsense_disturbs_nobody(self, make: VenueMaker) -> None:
         venue = make()
         mad, sane = venue.client(), venue.client()
@@ -408,6 +413,7 @@ class TestManyClients:
         venue.close()
         assert client.rest() == b""
 
+    @pytest.mark.slow
     def test_a_thousand(self, make: VenueMaker) -> None:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft < 4000:

@@ -116,6 +116,7 @@ def test_a_node_that_stops_writes_its_answers_out(house: House) -> None:
     assert text == b"" or json.loads(text)["data"]["value"] == "x" * 200_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("house", ["unix", "tcp"], indirect=True)
 def test_one_that_vanishes_with_its_questions_open_disturbs_nobody(house: House) -> None:
     for _ in range(20):

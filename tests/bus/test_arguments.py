@@ -181,6 +181,7 @@ class TestTyping:
         max_leaves=6,
     )
 
+    @pytest.mark.slow
     @given(st.dictionaries(st.sampled_from([*Form.__struct_fields__, "a b", "x.y"]), JSON, max_size=4))
     @example({"words": ["[1]"]})
     @example({"name": "-"})

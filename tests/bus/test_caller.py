@@ -221,6 +221,7 @@ class TestTheAnswer:
         with Caller(serve_unix(drip), 30) as caller:
             assert plain(caller.request("query", "A.B").data) == "drop by drop"
 
+    @pytest.mark.slow
     def test_may_be_huge(self, serve_unix: Serve) -> None:
         def flood(request: dict[str, Any], client: socket.socket) -> None:
             client.sendall(frame("reply", request["metadata"]["id"], "x" * 5_000_000))

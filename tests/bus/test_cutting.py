@@ -28,6 +28,7 @@ def model(texts: list[bytes]) -> list[bytes]:
     return [OVERLONG if len(text) > LONGEST else text for text in texts if text]
 
 
+@pytest.mark.slow
 @given(texts=TEXTS, has_last_end=st.booleans(), data=st.data())
 def test_any_chunking_gives_the_same_lines(
     texts: list[bytes], has_last_end: bool, data: st.DataObject

@@ -105,6 +105,7 @@ class TestUse:
         assert one.example.metadata is not None
         assert (one.example.metadata.id, one.example.metadata.timestamp) == ("x", 7)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", handled(ALL))
     def test_a_payload_from_the_schema_alone_is_read(self, name: str) -> None:
         found = handled(ALL)[name]
@@ -117,10 +118,12 @@ class TestUse:
 
         holds()
 
+    @pytest.mark.slow
     @given(from_schema(ALL["envelope"]))
     def test_a_message_from_the_schema_of_the_envelope_alone_is_read(self, value: Any) -> None:
         assert isinstance(read_frame(json.dumps(value).encode()), Frame)
 
+    @pytest.mark.slow
     @given(st.sampled_from(sorted(handled(ALL))))
     def test_every_schema_is_one(self, name: str) -> None:
         for word in ("schema", "reply"):

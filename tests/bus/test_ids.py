@@ -118,6 +118,7 @@ class TestTheTailRunsOver:
         clock.now += MS
         assert make() > made[-1]
 
+    @pytest.mark.slow
     def test_more_than_a_whole_tail_in_one_millisecond_stays_sorted(self) -> None:
         clock = Hand()
         make = IdMaker(clock, bytes)

@@ -96,6 +96,7 @@ class TestBuilding:
 
 @pytest.mark.spec("C9")
 class TestDestinations:
+    @pytest.mark.slow
     @given(HOUSES)
     def test_a_destination_is_a_function_of_kind_and_type(
         self, houses: Sequence[Sequence[tuple[Kind, str]]]

@@ -44,6 +44,7 @@ def say(client: ScriptedLine, step: str, value: Any) -> str:
             return client.command("Relaying.Remind", {"ms": 10, "dies": value})
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G153")
 @given(steps=STEPS)
 @settings(deadline=None)

@@ -176,6 +176,7 @@ async def failure(awaited: Any) -> RequestFailed:
 
 @pytest.mark.guarantee("G153")
 class TestDying:
+    @pytest.mark.slow
     def test_it_is_one_answer_and_nobody_elses_trouble(self, subtests: pytest.Subtests) -> None:
         """One after the other, while somebody else is at a request all the time."""
 
@@ -213,6 +214,7 @@ class TestDying:
         is_open = asyncio.Event()
         play(act, isolated(Mortal), isolated(Bystander), provide(Door, is_open), Memory)
 
+    @pytest.mark.slow
     def test_killed_from_outside_while_it_hangs(self) -> None:
         async def act(theatre: Theatre) -> None:
             begun = theatre.begins("hang")
@@ -224,6 +226,7 @@ class TestDying:
 
         play(act, isolated(Mortal))
 
+    @pytest.mark.slow
     def test_killed_while_it_has_nothing_to_do(self) -> None:
         async def act(theatre: Theatre) -> None:
             victim = await theatre.where()
@@ -239,6 +242,7 @@ class TestDying:
 
         play(act, isolated(Mortal))
 
+    @pytest.mark.slow
     def test_too_often_and_it_is_out_of_service_until_it_is_reset(self) -> None:
         async def act(theatre: Theatre) -> None:
             assert (await failure(theatre.ask(Tell("die")))).type == "Sys.ActorCrash"

@@ -23,6 +23,7 @@ JSON = st.recursive(
 
 
 class TestValues:
+    @pytest.mark.slow
     @given(
         values=st.dictionaries(
             st.text(st.characters(codec="utf-8"), min_size=1, max_size=5), JSON, max_size=8

@@ -240,6 +240,7 @@ class TestForms:
                 blueprint_of(kind)
 
 
+@pytest.mark.slow
 def test_what_a_capability_prints_is_not_for_programs(tmp_path: Path) -> None:
     (tmp_path / "loud.py").write_text(
         "from bandstand.bus import Capability, Command\n"

@@ -25,6 +25,7 @@ def of(kind: Any) -> Payload[Any]:
 
 @pytest.mark.spec("C22")
 class TestSchema:
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", MODELS)
     def test_what_is_made_from_the_schema_alone_is_read_and_written(self, name: str) -> None:
         payload = of(MODELS[name])
@@ -114,6 +115,7 @@ class TestWriting:
             of(Item).write(Even(number=2))
 
 
+@pytest.mark.slow
 def test_pydantic_is_never_imported_by_the_bus() -> None:
     script = "import bandstand.bus.contracts.declare, sys; print('pydantic' in sys.modules)"
     done = subprocess.run(

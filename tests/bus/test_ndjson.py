@@ -122,6 +122,7 @@ def ids(*numbers: int) -> list[str]:
 NOISE = st.sampled_from([b"", b"\r", b"nonsense", b"{}", b"\xff", b"[" * 2000, b"x" * 900])
 
 
+@pytest.mark.slow
 @given(
     lines=st.lists(st.integers(0, 99).map(lambda number: request(number)[:-1]) | NOISE, max_size=12),
     data=st.data(),

@@ -58,6 +58,7 @@ class Counted(Struct):
 
 @pytest.mark.spec("C22")
 class TestSchema:
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ALL)
     def test_what_is_made_from_the_schema_alone_is_read_and_what_is_written_is_right_by_it(
         self, name: str

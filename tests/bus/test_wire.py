@@ -340,6 +340,7 @@ def test_any_bytes_are_a_frame_or_a_bad_message(text: bytes) -> None:
     assert str(attempt(text))
 
 
+@pytest.mark.slow
 @given(value=JSON)
 def test_any_json_is_a_frame_or_a_bad_message(value: object) -> None:
     found = attempt(json.dumps(value).encode())
@@ -360,6 +361,7 @@ def test_a_message_with_a_wound_is_a_frame_or_a_bad_message(
         assert read_frame(write_frame(found)) == found, "what is taken in can be handed on"
 
 
+@pytest.mark.slow
 @given(frame=FRAMES)
 def test_every_frame_comes_back_as_it_was(frame: Frame) -> None:
     written = write_frame(frame)

@@ -746,6 +746,7 @@ def test_drivers_that_were_cancelled_before_they_began_are_not_kept(loop: Loop) 
     assert len(drivers._all) <= 2  # pyright: ignore[reportPrivateUsage]
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G31")
 def test_a_parked_driver_holds_nothing_of_what_it_drove(loop: Loop, moment: Moment, drive: Drive) -> None:
     class Thing:
@@ -990,6 +991,7 @@ def test_an_awaitable_that_is_no_coroutine_is_no_verdict(loop: Loop, drive: Driv
     assert isinstance(told.cause, BadVerdict)
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G25", "G31")
 def test_a_function_that_stops_its_actor_and_then_returns_a_coroutine_ends_without_it(
     loop: Loop, drive: Drive
@@ -1978,6 +1980,7 @@ class Troupe:
             self._end(ctx, data[0])
 
 
+@pytest.mark.slow
 @pytest.mark.spec("J7", "J24")
 @pytest.mark.guarantee("G4", "G5", "G10", "G15", "G31", "G32")
 @given(

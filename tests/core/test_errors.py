@@ -405,6 +405,7 @@ print(failed)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.spec("J12")
 def test_no_memory_is_an_error_and_changes_nothing() -> None:
     """NO_MEMORY of spawn and send_after: single allocations really fail, one after the other."""

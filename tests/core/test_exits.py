@@ -311,6 +311,7 @@ def test_all_unread_messages_become_dead_letters_in_the_order_they_would_have_be
     check_books(loop)
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G21")
 def test_what_the_user_gave_is_let_go_at_the_end_not_with_the_id(loop: Loop) -> None:
     class State:

@@ -449,6 +449,7 @@ def test_the_first_watch_may_be_made_while_the_loop_runs(make_loop: LoopMaker, p
     assert seen == [IoEvent(read, Readiness.READ)]
 
 
+@pytest.mark.slow
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G28", "G36")
 def test_a_stop_while_riding_leaves_no_reader_in_the_event_loop(loop_factory: HostFactory) -> None:
@@ -720,6 +721,7 @@ def test_a_closed_loop_watches_nothing(loop: Loop, plumbing: Plumbing) -> None:
     assert loop.statistics().fds == 0
 
 
+@pytest.mark.slow
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G35")
 def test_a_process_without_free_descriptors_is_told_so() -> None:
@@ -1247,6 +1249,7 @@ def test_what_is_found_closed_does_not_hide_another_that_was_reused(
     assert seen == [IoEvent(first, Readiness.ERROR)], "never the new one's readiness"
 
 
+@pytest.mark.slow
 @pytest.mark.spec("J14")
 @pytest.mark.guarantee("G36")
 def test_a_process_without_free_descriptors_survives_one_that_was_closed() -> None:

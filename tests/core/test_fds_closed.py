@@ -77,6 +77,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.slow
 def test_closed_before_the_loop_first_runs(host: str) -> None:
     check(
         """
@@ -91,6 +92,7 @@ finish(log)
     )
 
 
+@pytest.mark.slow
 def test_closed_before_the_loop_first_runs_with_data_waiting(host: str) -> None:
     check(
         """
@@ -106,6 +108,7 @@ finish(log)
     )
 
 
+@pytest.mark.slow
 def test_closed_between_arming_and_polling(host: str) -> None:
     """Armed, and ready, and closed, all inside one tick: the next poll finds nothing, the sweep finds it."""
     check(
@@ -126,6 +129,7 @@ finish(log)
     )
 
 
+@pytest.mark.slow
 def test_closed_while_its_event_waits_in_the_mailbox(host: str) -> None:
     """The doer is ready first, so it runs when the poll has put the event into the owner's mailbox."""
     check(
@@ -161,6 +165,7 @@ finish(log)
     )
 
 
+@pytest.mark.slow
 def test_closed_while_its_async_owner_is_in_flight(host: str) -> None:
     check(
         """
@@ -183,6 +188,7 @@ finish(log)
     )
 
 
+@pytest.mark.slow
 def test_closed_by_another_thread_while_the_loop_sleeps(host: str) -> None:
     check(
         """
@@ -206,6 +212,7 @@ finish(log)
     )
 
 
+@pytest.mark.slow
 def test_both_directions_and_both_ends_closed_at_once(host: str) -> None:
     check(
         """
@@ -228,6 +235,7 @@ finish(log)
     )
 
 
+@pytest.mark.slow
 def test_a_number_that_is_reused_while_the_loop_sleeps(host: str) -> None:
     """The new file's data never reach the old owner, and the new owner gets them all."""
     check(
@@ -257,6 +265,7 @@ finish(log, new)
     )
 
 
+@pytest.mark.slow
 def test_a_number_that_is_reused_and_watched_before_anybody_could_look(host: str) -> None:
     check(
         """
@@ -330,6 +339,7 @@ finish(log, os.read(read, 100))
     )
 
 
+@pytest.mark.slow
 def test_a_number_that_is_reused_by_a_plain_file(host: str) -> None:
     """Which cannot be watched; that it was tried tells the old owner, and breaks nothing."""
     check(
@@ -357,6 +367,7 @@ finish(log)
     )
 
 
+@pytest.mark.slow
 def test_a_closed_descriptor_whose_duplicate_lives_on(host: str) -> None:
     """The kernel goes on reporting the file under the closed number."""
     check(
@@ -380,6 +391,7 @@ finish(log)
     )
 
 
+@pytest.mark.slow
 def test_a_closed_duplicate_does_not_hurt_the_watched_descriptor(host: str) -> None:
     check(
         """
@@ -421,6 +433,7 @@ finish(set(log) <= {"READ", "ERROR"}, len(log))
     )
 
 
+@pytest.mark.slow
 def test_closed_twice_and_unwatched_twice(host: str) -> None:
     check(
         """
@@ -559,6 +572,7 @@ finish(log, os.eventfd_read(first))
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_hundred_rounds_of_closing_and_opening(host: str, seed: int) -> None:
     """Whatever is closed and opened again at whatever moment: each owner hears READ only of its own file, ERROR once."""

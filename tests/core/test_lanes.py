@@ -85,6 +85,7 @@ def test_priority_is_looked_at_anew_for_every_message(loop: Loop) -> None:
     assert seen == ["data 0", "data 1", "control", "management", "data 2", "data 3"]
 
 
+@pytest.mark.slow
 @pytest.mark.spec("S4")
 @pytest.mark.guarantee("G6")
 def test_a_higher_lane_that_never_runs_empty_starves_the_lower_and_the_statistics_show_it(loop: Loop) -> None:

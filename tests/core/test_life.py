@@ -214,6 +214,7 @@ def test_a_with_block_destroys_at_its_end(make_loop: LoopMaker) -> None:
     assert "destroyed" in repr(loop)
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G26")
 def test_a_loop_can_be_collected(loop_factory: HostFactory) -> None:
     """Actors know their loop and the loop its actors: the collector must be able to take them all."""
@@ -228,6 +229,7 @@ def test_a_loop_can_be_collected(loop_factory: HostFactory) -> None:
     assert trace() is None
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G26")
 def test_a_stopped_loop_that_nobody_destroys_warns_of_nothing(loop_factory: HostFactory) -> None:
     loop = Loop(LoopConfig(loop_factory=loop_factory))

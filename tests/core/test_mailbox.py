@@ -268,6 +268,7 @@ def test_a_burst_of_any_size_arrives_once_and_in_order(loop: Loop, count: int) -
     assert [message.data for message in seen] == [(r, n) for r in range(3) for n in range(count)]
 
 
+@pytest.mark.slow
 def test_a_handled_message_is_let_go(loop: Loop) -> None:
     import gc
     import weakref

@@ -211,6 +211,7 @@ def test_a_receipt_may_send_when_it_is_told(loop: Loop) -> None:
     check_books(loop)
 
 
+@pytest.mark.slow
 def test_the_loop_keeps_no_receipt(loop: Loop) -> None:
     alive = 0
 

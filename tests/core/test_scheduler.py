@@ -50,6 +50,7 @@ def test_the_budget_of_a_visit_is_configurable(make_loop: LoopMaker, budget: int
     assert seen == round_ * 2
 
 
+@pytest.mark.slow
 @pytest.mark.spec("J8")
 @pytest.mark.guarantee("G12")
 def test_an_actor_that_feeds_itself_cannot_monopolise(loop: Loop) -> None:

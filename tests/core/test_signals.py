@@ -151,6 +151,7 @@ GRACEFUL = """
 # --- the first one ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.spec("J1")
 @pytest.mark.guarantee("G30")
 @BOTH
@@ -171,6 +172,7 @@ def test_the_first_signal_asks_for_a_graceful_stop(number: signal.Signals, sleep
         ]
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G30")
 @BOTH
 def test_a_signal_finishes_the_message_at_hand(number: signal.Signals) -> None:
@@ -300,6 +302,7 @@ def test_a_second_sigint_does_not_wait_for_a_coroutine_that_ignores_its_cancella
         assert {"ended idler NORMAL", "ended stubborn NORMAL"} <= set(running.said)
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G30")
 def test_after_a_second_sigint_the_loop_can_be_destroyed_and_the_program_ends() -> None:
     text = """
@@ -327,6 +330,7 @@ def test_after_a_second_sigint_the_loop_can_be_destroyed_and_the_program_ends() 
 # --- not asked for ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.spec("J11", "J1")
 @pytest.mark.guarantee("G22", "G28")
 def test_without_handle_signals_ctrl_c_leaves_run_and_the_actors_are_ended() -> None:
@@ -348,6 +352,7 @@ def test_without_handle_signals_ctrl_c_leaves_run_and_the_actors_are_ended() -> 
         )
 
 
+@pytest.mark.slow
 @pytest.mark.spec("J11")
 @pytest.mark.guarantee("G22")
 @pytest.mark.parametrize("behavior", ["spinning", "aspinning", "alate"])
@@ -383,6 +388,7 @@ def test_without_handle_signals_sigterm_is_as_deadly_as_ever() -> None:
         assert running.said == ["waiting"]
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G28")
 @pytest.mark.parametrize("way", ["run()", "run(until_idle=True)", "poll_once()"])
 def test_signals_are_left_alone_by_default(way: str) -> None:
@@ -413,6 +419,7 @@ def test_signals_are_left_alone_by_default(way: str) -> None:
 # --- what was there before ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G28", "G30")
 @pytest.mark.parametrize("ending", ["idle", "stop", "SystemExit", "KeyboardInterrupt", "signal"])
 def test_handlers_that_were_there_before_are_put_back_however_it_ends(ending: str) -> None:

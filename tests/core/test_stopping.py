@@ -244,6 +244,7 @@ def test_a_clean_up_finds_the_loop_closed_and_that_is_logged_not_told(
 # --- but not for ever -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G30")
 @pytest.mark.parametrize("uncancels", [False, True])
 @pytest.mark.parametrize("ms", [5000, 100])
@@ -477,6 +478,7 @@ def test_a_stubborn_task_that_a_behavior_has_started_does_not_hold_the_stop_for_
     assert (clock.now_ns() - start) / 1e6 == pytest.approx(300, abs=1)
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G30")
 def test_what_is_left_when_a_program_ends_warns_of_nothing_but_itself() -> None:
     done = python(
@@ -751,6 +753,7 @@ def flood(loop: Loop, actor: ActorId, who: int, accepted: list[int]) -> None:
                 accepted[who] += 1
 
 
+@pytest.mark.slow
 @pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37", "G10", "G26")
 @pytest.mark.parametrize("attempt", range(5))

@@ -863,6 +863,7 @@ def test_a_tick_between_the_arrival_and_its_wake_loses_no_later_wake(
     assert len(wakes) == before + 1, "the loop sleeps, and nobody wakes it for the second message"
 
 
+@pytest.mark.slow
 @pytest.mark.spec("J15")
 @pytest.mark.guarantee("G37")
 def test_a_signal_handler_may_send_while_its_thread_is_sending() -> None:

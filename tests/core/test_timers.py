@@ -347,6 +347,7 @@ print("fine")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.spec("C6")
 @pytest.mark.guarantee("G17")
 def test_the_reach_of_the_wheel_is_refused_or_kept_never_overrun() -> None:

@@ -22,6 +22,7 @@ def pages() -> list[str]:
     return [name for name in names if name not in ELSEWHERE]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", pages())
 def test_page(page: str, tmp_path: Path) -> None:
     program = tmp_path / "page.py"

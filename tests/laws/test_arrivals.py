@@ -193,6 +193,7 @@ DEEDS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.spec("J15", "J24")
 @pytest.mark.guarantee("G37", "G5", "G9", "G10")
 @settings(max_examples=4 * settings().max_examples)
@@ -270,6 +271,7 @@ def check_order(place: int, state: list[Any], accepted: list[list[tuple[int, int
             assert mine == due[: len(mine)], "in order, without a gap, none twice"
 
 
+@pytest.mark.slow
 @pytest.mark.spec("J15", "J24")
 @pytest.mark.guarantee("G37", "G10", "G26")
 @settings(max_examples=min(30, settings().max_examples))

@@ -129,6 +129,7 @@ WAYS: dict[str, Callable[[Any], Callable[..., Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G58")
 @given(st.data())
 def test_a_handle_binds_as_the_method_itself_would(drawn: st.DataObject) -> None:

@@ -269,6 +269,7 @@ def test_invariant_5_timers(  # noqa: C901 -- likewise
         assert loop.statistics().timers_pending == 0
 
 
+@pytest.mark.slow
 @pytest.mark.spec("J24", "J1")
 @pytest.mark.guarantee("G26")
 @given(

@@ -252,6 +252,7 @@ DEEDS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.spec("J24", "J14")
 @pytest.mark.guarantee("G34", "G35", "G36")
 @settings(max_examples=4 * settings().max_examples)

@@ -15,6 +15,7 @@ from bandstand.testing import VirtualClock
 Send = tuple[int, int]
 
 
+@pytest.mark.slow
 @pytest.mark.spec("J8", "J9", "J7")
 @pytest.mark.guarantee("G12", "G13", "G14", "G15")
 @given(
@@ -103,6 +104,7 @@ def test_visits_come_in_the_order_of_becoming_ready(  # noqa: C901 -- the model 
             assert loop.statistics().ready == len(queue)
 
 
+@pytest.mark.slow
 @pytest.mark.spec("J8")
 @pytest.mark.guarantee("G14")
 @given(

@@ -105,11 +105,13 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_what_goes_in_comes_out(value: object) -> None:
     assert same(travelled(value), value)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.one_of(LARGE_ONES, SCALARS), min_size=1, max_size=4),
     st.dictionaries(st.text(max_size=3), LARGE_ONES, max_size=2),

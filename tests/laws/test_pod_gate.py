@@ -52,6 +52,7 @@ def test_no_window_holds_more_restarts_than_are_allowed(
         record = plan.record
 
 
+@pytest.mark.slow
 @pytest.mark.spec("S2", "S10")
 @given(
     endings,

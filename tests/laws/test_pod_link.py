@@ -49,6 +49,7 @@ async def open_or_close(which: int, there: Any, _replies: list[Any]) -> None:
 HAPPENINGS = {"turn": turn, "cancel": cancel, "gate": open_or_close}
 
 
+@pytest.mark.slow
 @given(DEEDS, st.sampled_from(["drain", "near", "far"]), st.sampled_from([6, 12, 1024]))
 def test_every_message_has_one_fate(deeds: list[tuple[str, int]], end: str, cap: int) -> None:
     async def main() -> None:

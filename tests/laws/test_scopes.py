@@ -267,6 +267,7 @@ def quiet_scopes() -> Iterator[None]:
     logger.disabled = False
 
 
+@pytest.mark.slow
 @given(plan=trees, outside=st.sampled_from(Outside), at=st.integers(0, LATEST))
 def test_after_the_end_nothing_is_left_and_nothing_was_lost(
     plan: ScopePlan, outside: Outside, at: int

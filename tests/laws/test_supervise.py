@@ -778,6 +778,7 @@ class Drama:
                 assert names == sorted(names, key=place_in, reverse=True)
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G44", "G46", "G47", "G50", "G51", "G52", "G54", "G57")
 @given(
     plan=trees(3, st.booleans(), ("tree", "tree", "shards")),

@@ -26,6 +26,7 @@ def lines_of(twin: Twin, chunks: list[bytes]) -> list[bytes]:
     return cut
 
 
+@pytest.mark.slow
 @given(chunks=st.lists(st.binary(max_size=30) | st.sampled_from([b"\n", b"a\nb", b"x" * 25]), max_size=20))
 def test_bytes_are_cut_alike(chunks: list[bytes]) -> None:
     interpreted, compiled = both()

@@ -215,6 +215,7 @@ def transcript(  # noqa: C901, PLR0915 -- one branch a step
     return log
 
 
+@pytest.mark.slow
 @pytest.mark.spec("J4", "J7", "J13")
 @given(
     limits=st.tuples(st.integers(1, 5), st.integers(1, 5), st.integers(1, 8), st.integers(5, 10)),

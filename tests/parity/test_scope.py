@@ -113,6 +113,7 @@ class Script:
         self.note("the end")
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.sampled_from([0, 0, 1, 2, "unbounded", "conflated"]), min_size=2, max_size=2),
     st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 1000)), max_size=60),
@@ -132,6 +133,7 @@ def test_channels(capacities: list[Any], steps: list[tuple[str, int]]) -> None:
     same(play)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(["grow", "shrink", "burst"]), st.integers(1, 40)), max_size=30))
 def test_elements_in_the_ring(steps: list[tuple[str, int]]) -> None:
     def play(twin: Twin) -> list[Any]:

@@ -90,6 +90,7 @@ class Workshop(Troupe):
     counter = both.expose(Counter)
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G169")
 @pytest.mark.spec("S15")
 @pytest.mark.parametrize("model", [DEDICATED, COOPERATIVE])
@@ -123,6 +124,7 @@ def test_a_pod_is_started_again_though_work_of_its_last_incarnation_goes_on(
 # -- a system that refuses ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G170")
 @pytest.mark.spec("S8", "S10")
 @pytest.mark.parametrize("model", [DEDICATED, COOPERATIVE, PROCESS])
@@ -181,6 +183,7 @@ def test_a_fault_of_our_own_fails_the_troupe_and_is_not_silent(
 # -- moments in between ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.spec("S19")
 def test_a_stop_in_the_moment_in_which_a_process_comes_up_is_not_lost(
     monkeypatch: pytest.MonkeyPatch,
@@ -226,6 +229,7 @@ class Prompt(Troupe):
     remote = pod(thread=PROCESS).expose(Caller, directory(Peers))
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G163")
 @pytest.mark.spec("S14")
 def test_who_hears_that_a_pod_runs_can_reach_it_without_waiting() -> None:
@@ -240,6 +244,7 @@ def test_who_hears_that_a_pod_runs_can_reach_it_without_waiting() -> None:
                 troupe.counter.crash()
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G163")
 @pytest.mark.spec("S18")
 def test_one_that_is_stuck_does_not_keep_others_from_running() -> None:
@@ -294,6 +299,7 @@ def test_an_arrival_is_told_when_all_who_run_can_reach_it_and_not_later_than_so(
     asyncio.run(main())
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G165")
 @pytest.mark.spec("S2")
 def test_nobody_can_send_to_one_that_was_left_behind() -> None:
@@ -316,6 +322,7 @@ def test_nobody_can_send_to_one_that_was_left_behind() -> None:
     assert not never.reached.is_set()
 
 
+@pytest.mark.slow
 @pytest.mark.spec("S19")
 def test_whoever_asks_a_process_that_is_killed_hears_of_it_at_once() -> None:
     with solo(PROCESS, ON_FAILURE) as troupe:
@@ -423,6 +430,7 @@ def test_a_fork_of_the_program_leaves_the_troupe_alone() -> None:
         assert troupe.counter.value.blocking() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G156")
 def test_the_pods_of_a_troupe_can_be_started_again_many_times() -> None:
     """No thread, descriptor or process is left of any of them: the fixture looks."""

@@ -45,6 +45,7 @@ RUNNING, COMPLETED, FAILED = PodPhase.RUNNING, PodPhase.COMPLETED, PodPhase.FAIL
 # -- restarts ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G157")
 @pytest.mark.spec("S2", "S15")
 @pytest.mark.parametrize("model", MODELS)
@@ -63,6 +64,7 @@ def test_a_pod_that_fails_is_started_again_and_the_handle_stays_good(
         assert (status.number, status.restarts, status.phase) == (2, 1, RUNNING)
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G157")
 @pytest.mark.spec("S2")
 @pytest.mark.parametrize("model", MODELS)
@@ -75,6 +77,7 @@ def test_always_starts_again_also_what_has_ended_in_good_order(model: ThreadMode
         assert phases == [PodPhase.PENDING, RUNNING, COMPLETED]
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G157")
 @pytest.mark.spec("S2", "S5")
 @pytest.mark.parametrize("model", MODELS)
@@ -101,6 +104,7 @@ def test_every_final_end_is_pod_gone_with_the_reason(
         assert troupe.status().pod("counter").is_gone
 
 
+@pytest.mark.slow
 @pytest.mark.spec("S15", "S6")
 @pytest.mark.parametrize("model", MODELS)
 def test_whoever_waits_for_a_restart_is_released_by_it(model: ThreadModel) -> None:
@@ -198,6 +202,7 @@ def test_an_exit_in_a_handler_fails_its_pod_and_nobody_else(model: ThreadModel, 
         assert troupe.other.value.blocking() == 7
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G161")
 @pytest.mark.spec("S19", "S3")
 @pytest.mark.parametrize(
@@ -216,6 +221,7 @@ def test_a_process_that_goes_is_started_again_with_a_reason(how: str, sentence: 
         assert sentence in failed[0].reason
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G161")
 @pytest.mark.spec("S19")
 def test_a_killed_process_is_started_again() -> None:
@@ -247,6 +253,7 @@ def test_an_actor_that_fails_takes_its_whole_pod_with_it() -> None:
 # -- where they run ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.spec("S3")
 def test_each_model_is_where_it_says() -> None:
     class Trio(Troupe):
@@ -288,6 +295,7 @@ class Runner(Actor):
         return self.rounds
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G167")
 @pytest.mark.spec("S8")
 def test_cooperative_pods_take_turns_though_one_is_always_busy() -> None:
@@ -410,6 +418,7 @@ def test_health_says_who_is_down_and_who_is_gone() -> None:
 # -- the books ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 def test_the_books_balance_over_restarts(model: ThreadModel) -> None:
     with Duo(layout={**Duo.layout(), "counter": pod_in(model, ON_FAILURE)}) as troupe:

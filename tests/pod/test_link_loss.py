@@ -114,6 +114,7 @@ def method_names() -> list[str]:
     return [method.name for method in methods_of(Scribe)]
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G144")
 @pytest.mark.parametrize("size", [40, 57, 71, 123])
 @pytest.mark.parametrize("read", [0, 200_000, 333_000])

@@ -61,6 +61,7 @@ async def wait(awaitable: Any) -> Any:
     return await asyncio.wait_for(awaitable, PATIENCE)
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G144")
 def test_a_process_is_talked_to_and_ends_with_its_link() -> None:
     async def main() -> None:
@@ -80,6 +81,7 @@ def test_a_process_is_talked_to_and_ends_with_its_link() -> None:
     play(main)
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G144")
 @pytest.mark.parametrize("how", ["kill", "exit"])
 def test_what_a_killed_process_has_not_acknowledged_is_in_doubt(how: str) -> None:

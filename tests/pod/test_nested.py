@@ -207,6 +207,7 @@ class Around(Troupe):
     echo = pod().expose(Counter)
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G171")
 def test_one_inside_may_have_processes() -> None:
     with Around() as around:

@@ -281,6 +281,7 @@ def test_a_plain_thread_waits_for_the_next_event() -> None:
     assert heard == [event]
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G137")
 def test_a_stream_that_nobody_has_is_forgotten() -> None:
     phases = Phases(["a"])

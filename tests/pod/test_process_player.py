@@ -50,6 +50,7 @@ def run(loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> Run:
 RED = studio(Painter, "red")
 
 
+@pytest.mark.slow
 def test_it_plays_and_says_when_it_runs(run: Run) -> None:
     async def body() -> None:
         async with played(RED) as stage:
@@ -59,6 +60,7 @@ def test_it_plays_and_says_when_it_runs(run: Run) -> None:
     run(body())
 
 
+@pytest.mark.slow
 def test_it_stops_when_it_has_handled_what_it_had(run: Run) -> None:
     async def body() -> None:
         async with played(RED) as stage:
@@ -78,6 +80,7 @@ def test_it_stops_when_it_has_handled_what_it_had(run: Run) -> None:
     run(body())
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G141")
 def test_sigterm_stops_it_too(run: Run) -> None:
     async def body() -> None:
@@ -91,6 +94,7 @@ def test_sigterm_stops_it_too(run: Run) -> None:
     run(body())
 
 
+@pytest.mark.slow
 def test_it_ends_when_all_its_actors_have(run: Run) -> None:
     async def body() -> None:
         async with played(RED) as stage:
@@ -103,6 +107,7 @@ def test_it_ends_when_all_its_actors_have(run: Run) -> None:
     run(body())
 
 
+@pytest.mark.slow
 def test_it_says_how_it_is(run: Run) -> None:
     async def body() -> None:
         async with played(RED) as stage:
@@ -118,6 +123,7 @@ def test_it_says_how_it_is(run: Run) -> None:
     run(body())
 
 
+@pytest.mark.slow
 def test_context_variables_go_along_if_its_troupe_carries_them(run: Run) -> None:
     async def body() -> None:
         spec = replace(RED, carries=(request_id,))
@@ -128,6 +134,7 @@ def test_context_variables_go_along_if_its_troupe_carries_them(run: Run) -> None
     run(body())
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G142")
 @pytest.mark.spec("S9")
 def test_it_is_pinned(run: Run) -> None:
@@ -140,6 +147,7 @@ def test_it_is_pinned(run: Run) -> None:
     run(body())
 
 
+@pytest.mark.slow
 def test_what_it_is_told_of_others_reaches_its_registry(run: Run) -> None:
     async def body() -> None:
         async with played(RED) as stage:
@@ -152,6 +160,7 @@ def test_what_it_is_told_of_others_reaches_its_registry(run: Run) -> None:
     run(body())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_with_descriptor", [True, False])
 def test_a_word_that_it_does_not_know_is_a_failure(run: Run, is_with_descriptor: bool) -> None:
     async def body() -> None:
@@ -167,6 +176,7 @@ def test_a_word_that_it_does_not_know_is_a_failure(run: Run, is_with_descriptor:
     run(body())
 
 
+@pytest.mark.slow
 def test_a_word_that_it_cannot_read_is_a_failure(run: Run) -> None:
     async def body() -> None:
         async with played(RED) as stage:
@@ -177,6 +187,7 @@ def test_a_word_that_it_cannot_read_is_a_failure(run: Run) -> None:
     run(body())
 
 
+@pytest.mark.slow
 def test_a_pod_that_is_none_is_a_failure(run: Run) -> None:
     async def body() -> None:
         begin = Begin(spec=RED, pod="cellar", number=1)
@@ -188,6 +199,7 @@ def test_a_pod_that_is_none_is_a_failure(run: Run) -> None:
     run(body())
 
 
+@pytest.mark.slow
 def test_a_troupe_that_is_not_there_is_a_failure(run: Run) -> None:
     async def body() -> None:
         begin = Begin(spec=RED, pod="easel", number=1, troupe="tests.nowhere:Gallery")
@@ -298,6 +310,7 @@ def test_rehearsal_of_a_cancellation(run: Run) -> None:
 # -- ways to die -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G139")
 def test_an_actor_that_is_not_born_is_a_failure(run: Run) -> None:
     async def body() -> None:
@@ -312,6 +325,7 @@ def test_an_actor_that_is_not_born_is_a_failure(run: Run) -> None:
     run(body())
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G139")
 def test_an_exception_is_a_failure_that_says_whose(run: Run) -> None:
     async def body() -> None:
@@ -327,6 +341,7 @@ def test_an_exception_is_a_failure_that_says_whose(run: Run) -> None:
     run(body())
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G139")
 def test_no_memory_is_a_failure_like_others(run: Run) -> None:
     async def body() -> None:
@@ -356,6 +371,7 @@ async def exit_at_once(stage: Played) -> None:
     stage.painter.exit_at_once(3)
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G139")
 @pytest.mark.parametrize(
     ("way", "sentence"),
@@ -380,6 +396,7 @@ def test_ways_to_die_without_a_word(
     run(body())
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G139")
 def test_whoever_asked_is_answered_when_it_is_killed(run: Run, tmp_path: Path) -> None:
     async def body() -> None:
@@ -397,6 +414,7 @@ def test_whoever_asked_is_answered_when_it_is_killed(run: Run, tmp_path: Path) -
     run(body())
 
 
+@pytest.mark.slow
 def test_what_an_actor_forks_does_not_keep_its_link(run: Run, tmp_path: Path) -> None:
     async def body() -> None:
         async with played(RED) as stage:
@@ -414,6 +432,7 @@ def test_what_an_actor_forks_does_not_keep_its_link(run: Run, tmp_path: Path) ->
     run(body())
 
 
+@pytest.mark.slow
 def test_a_spec_that_cannot_be_read_is_a_failed_start(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.pod import playing
 

@@ -126,6 +126,7 @@ def test_one_that_does_not_end_is_killed_when_all_others_have_had_their_time() -
     assert book == ["stop b", "stop a", "a ended", "kill b", "b ended"]
 
 
+@pytest.mark.slow
 def test_one_that_cannot_be_killed_is_named_and_left_behind(caplog: pytest.LogCaptureFixture) -> None:
     book = shut(lambda book: [Fake("a", book, heeds="abandon", stop_ms=10)])
     assert book == ["stop a", "kill a", "abandon a", "a ended"]
@@ -302,6 +303,7 @@ def test_a_pod_that_cannot_finish_in_its_time_is_ended_and_its_messages_are_dead
     assert books.dead >= 4
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G165")
 def test_a_thread_that_is_stuck_is_named_and_left_behind(caplog: pytest.LogCaptureFixture) -> None:
     gate = Gate()
@@ -341,6 +343,7 @@ def test_a_stuck_cooperative_pod_keeps_stop_no_longer_than_its_time(
     assert troupe.wait(timeout_ms=PATIENCE_MS)
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G165")
 @pytest.mark.spec("S19")
 def test_a_stuck_process_is_killed() -> None:
@@ -395,6 +398,7 @@ def test_a_process_is_stopped_while_it_starts() -> None:
     assert troupe.phases.of("counter").phase is COMPLETED
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G165")
 def test_a_second_stop_can_be_in_more_of_a_hurry() -> None:
     gate = Gate()
@@ -583,6 +587,7 @@ class Upstream(Troupe):
     sink = pod(thread=PROCESS).expose(Sink, [])
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G165")
 @pytest.mark.spec("S1", "S19")
 def test_a_source_that_was_declared_before_its_sink_loses_nothing() -> None:

@@ -305,6 +305,7 @@ def test_what_comes_out_of_the_main_stage_comes_out_of_the_call() -> None:
 # -- process -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.spec("S19")
 def test_a_process_stage_plays_and_stops() -> None:
     async def main() -> None:
@@ -342,6 +343,7 @@ def test_a_process_stage_plays_and_stops() -> None:
     run(main)
 
 
+@pytest.mark.slow
 @pytest.mark.spec("S19")
 def test_a_process_stage_is_killed() -> None:
     killed = Ending(FAILED, "killed, on purpose")

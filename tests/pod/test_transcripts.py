@@ -97,6 +97,7 @@ def expected() -> dict[str, dict[str, list[str]]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G172")
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 def test_the_transcript_is_the_same_everywhere(layout: Layout, loop_factory: HostFactory) -> None:

@@ -157,6 +157,7 @@ class Unlucky(Troupe):
     spoiled = pod().expose(Spoiled)
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G163")
 @pytest.mark.parametrize("model", [COOPERATIVE, DEDICATED, PROCESS])
 def test_a_pod_that_does_not_start_stops_everything_and_is_raised(model: ThreadModel) -> None:
@@ -278,6 +279,7 @@ def test_wait_says_whether_it_is_over() -> None:
 # -- async with --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [COOPERATIVE, DEDICATED, PROCESS])
 def test_an_async_block_plays_a_troupe(loop_factory: HostFactory, model: ThreadModel) -> None:
     async def main() -> None:

@@ -383,6 +383,7 @@ def test_whoever_waits_is_told_at_once() -> None:
     perform(main)
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G94")
 def test_a_wait_that_nobody_holds_ends_well_when_it_is_closed() -> None:
     """The line may be all that holds an operation: driven by hand, and dropped."""

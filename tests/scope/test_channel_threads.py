@@ -236,6 +236,7 @@ def test_choices_in_many_threads(capacity: int, crew: Crew) -> None:
         assert (channel.statistics().senders, channel.statistics().receivers) == (0, 0)
 
 
+@pytest.mark.slow
 def test_one_channel_on_both_sides_of_many_choices(crew: Crew) -> None:
     channel = Channel[int]()
     sent: list[int] = []
@@ -262,6 +263,7 @@ def test_one_channel_on_both_sides_of_many_choices(crew: Crew) -> None:
 # -- races -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G94")
 @pytest.mark.parametrize("capacity", CAPACITIES)
 def test_close_races_with_everybody(capacity: Capacity, crew: Crew) -> None:
@@ -464,6 +466,7 @@ def test_deadlines_race_with_elements(crew: Crew) -> None:
     balance(channel)
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G96")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_event_loops_that_end_while_threads_send(crew: Crew) -> None:

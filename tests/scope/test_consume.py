@@ -499,6 +499,7 @@ def test_a_closed_and_empty_channel_ends_it_at_once(loop: Loop) -> None:
     assert actor.outcome.ended_by is EndedBy.CLOSED
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G110")
 def test_an_observer_that_ends_it_at_its_birth_is_no_surprise(loop: Loop) -> None:
     class Severe:

@@ -511,6 +511,7 @@ def test_a_deadline_ends_it() -> None:
     ride(main)
 
 
+@pytest.mark.slow
 @pytest.mark.spec("K4")
 @pytest.mark.guarantee("G108")
 def test_an_ended_actor_leaves_nothing_with_the_token() -> None:

@@ -106,6 +106,7 @@ def test_a_prod_for_nothing_leaves_it_in_line(loop: Loop) -> None:
     assert got == [1]
 
 
+@pytest.mark.slow
 def test_a_feed_that_was_never_used_says_nothing(loop: Loop) -> None:
     """It is an operation of its channel, and those complain if nobody awaits them."""
     channel = Channel[int]()
@@ -117,6 +118,7 @@ def test_a_feed_that_was_never_used_says_nothing(loop: Loop) -> None:
         gc.collect()
 
 
+@pytest.mark.slow
 def test_an_element_is_not_kept(loop: Loop) -> None:
     class Element:
         pass
@@ -130,6 +132,7 @@ def test_an_element_is_not_kept(loop: Loop) -> None:
     assert known() is None
 
 
+@pytest.mark.slow
 def test_an_ended_actor_is_not_kept_by_its_channel(loop: Loop) -> None:
     channel = Channel[int]()
     actor = consume(channel, idle_element, loop=loop)
@@ -198,6 +201,7 @@ class NeverYielding:
         raise StopIteration
 
 
+@pytest.mark.slow
 def test_a_coroutine_that_never_began_is_closed_with_its_chore() -> None:
     """An actor that was cancelled in its own function, which gave a coroutine nevertheless: nobody performs it."""
     jobs: list[Any] = []
@@ -316,6 +320,7 @@ def test_stray_messages_while_in_flight_change_nothing() -> None:
     ride(main)
 
 
+@pytest.mark.slow
 def test_a_coroutine_that_is_polled_by_hand_and_killed_before_it_begins_is_closed(loop: Loop) -> None:
     async def process(number: int) -> None:
         raise AssertionError("it must not begin")

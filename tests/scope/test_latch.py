@@ -188,6 +188,7 @@ def test_at_once_needs_no_wait() -> None:
     perform(main)
 
 
+@pytest.mark.slow
 def test_a_wait_that_nobody_awaits_is_warned_of_unless_it_comes_of_a_request() -> None:
     latch = Latch[int]("it")
     waits = [latch.wait()]

@@ -243,6 +243,7 @@ def test_a_finished_child_leaves_at_once() -> None:
     play(main)
 
 
+@pytest.mark.slow
 def test_a_child_is_not_kept_alive_by_the_scope() -> None:
     async def main(loop: Loop) -> None:
         before = len(gc.get_objects())
@@ -257,6 +258,7 @@ def test_a_child_is_not_kept_alive_by_the_scope() -> None:
     play(main)
 
 
+@pytest.mark.slow
 def test_a_scope_that_is_over_is_not_kept_alive_by_the_token_above() -> None:
     async def main(loop: Loop) -> None:
         token = CancelToken()

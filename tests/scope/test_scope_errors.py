@@ -487,6 +487,7 @@ def test_a_group_that_says_that_one_above_was_cancelled() -> None:
 # --- odds and ends ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_block_ends_without_leaving_cycles_of_errors() -> None:
     """What was raised is gone when nobody holds it any more, without the garbage collector."""
 
@@ -522,6 +523,7 @@ def test_the_block_ends_without_leaving_cycles_of_errors() -> None:
     play(main)
 
 
+@pytest.mark.slow
 def test_a_cancellation_that_goes_on_leaves_no_cycle() -> None:
     async def main(loop: Loop) -> None:
         kept: list[weakref.ref[BaseException]] = []
@@ -626,6 +628,7 @@ def test_a_coroutine_that_is_thrown_away_does_not_wait() -> None:
     host.close()
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G120")
 def test_a_child_that_fails_when_nobody_waits_any_more_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """A generator that was dropped is closed in another task: its scope is over, and its children may have something to say."""
@@ -659,6 +662,7 @@ def test_a_child_that_fails_when_nobody_waits_any_more_is_logged(caplog: pytest.
         play(main)
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G120")
 @pytest.mark.filterwarnings(
     "ignore:coroutine .* was never awaited", "ignore::pytest.PytestUnraisableExceptionWarning"

@@ -194,6 +194,7 @@ def cancel(scope: Scope, barrier: threading.Barrier, number: int) -> bool:
     return scope.cancel(f"by {number}").blocking()
 
 
+@pytest.mark.slow
 def test_a_thread_cancels_while_the_block_ends() -> None:
     """Whenever it comes: the block ends, nobody is left, and the cancellation does not come out behind it."""
 

@@ -437,6 +437,7 @@ def test_what_a_choice_has_won_goes_back_if_it_is_cancelled_then() -> None:
 # -- misuse ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_cannot_be_chosen_is_refused_and_not_used() -> None:
     async def main() -> None:
         left, right = pair()

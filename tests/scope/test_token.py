@@ -96,6 +96,7 @@ def test_a_child_that_nobody_listened_to_or_looked_at_has_its_parents_reason() -
     assert child.reason == "all"
 
 
+@pytest.mark.slow
 def test_trees_may_be_deep() -> None:
     root = CancelToken()
     chain = [root]
@@ -317,6 +318,7 @@ def test_a_dropped_child_is_garbage_at_once() -> None:
         gc.enable()
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G102")
 def test_a_child_that_is_listened_to_lives_without_anybody_holding_it() -> None:
     root, told = CancelToken(), list[str]()

@@ -170,6 +170,7 @@ def test_arguments_travel_by_reference_and_a_message_keeps_none_of_them(loop: Lo
     assert cast("Any", answer(loop, handle.two(thing, b=thing)))[0] is thing
 
 
+@pytest.mark.slow
 def test_what_a_method_is_on_the_handle_class_cannot_be_misused() -> None:
     """In a process of its own: it could take that down."""
     done = python(

@@ -221,6 +221,7 @@ def test_several_variables_and_unset_ones(loop: Loop) -> None:
     assert book == [("ann", 0), ("bob", 7), ("nobody", 0)]
 
 
+@pytest.mark.slow
 def test_a_loop_made_in_a_context_takes_that_for_its_own(clock: VirtualClock) -> None:
     user.set("home")
     try:
@@ -250,6 +251,7 @@ def test_supervised_children_see_the_senders_variables(loop: Loop) -> None:
 # --- nothing where nothing differs --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_nothing_is_packed_where_nothing_differs(loop: Loop) -> None:
     assert parcels_of_a_send(loop) == 0
     assert as_user("ann", lambda: parcels_of_a_send(loop)) == 1
@@ -264,6 +266,7 @@ def test_nothing_is_packed_where_nothing_differs(loop: Loop) -> None:
     assert copy_context().run(and_back) == 0
 
 
+@pytest.mark.slow
 def test_with_carry_context_off_nothing_travels(clock: VirtualClock, loop_factory: HostFactory) -> None:
     loop = Loop(LoopConfig(loop_factory=loop_factory), clock=clock, carry_context=False)
     with loop:

@@ -327,6 +327,7 @@ def test_a_stop_in_a_call_lets_no_other_begin(loop: Loop, book: list[str]) -> No
     assert book == ["a begins", "b begins", "b ends", "a ends"]
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G121")
 @given(data_=st.data())
 def test_order_holds_under_any_mixture(data_: st.DataObject) -> None:

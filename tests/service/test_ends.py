@@ -207,6 +207,7 @@ def test_on_stop_runs_when_a_loop_is_destroyed_that_nobody_drove(make_loop: Loop
     assert book == ["start", ("stop", "NORMAL", None)]
 
 
+@pytest.mark.slow
 def test_an_async_on_stop_of_a_loop_that_nobody_drove_ends_without_a_warning(make_loop: LoopMaker) -> None:
     # There is no event loop it could run in. The actor ends all the same, and nothing is left (see the fixture).
     diary = Diary()

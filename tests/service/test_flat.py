@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from bandstand import mode
 from bandstand.errors import AskCycle, AskTimeout, TargetEnded
 from bandstand.service import Actor, Loop, ask
 from bandstand.testing import VirtualClock
@@ -19,7 +20,8 @@ from tests.service.asking import Oracle, ended, in_time, is_at_rest, outcome, tu
 
 pytestmark = [pytest.mark.guarantee("G61"), pytest.mark.slow]
 
-ASKS = 100_000
+# Interpreted, a fifth shows the same: still one for every ten asks.
+ASKS = 100_000 if mode.mode() == "compiled" else 20_000
 FEWER = 20_000  # where the way is the same, or takes its time
 BATCH = 500
 TOLERANCE = 2_000

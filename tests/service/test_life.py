@@ -219,6 +219,7 @@ def test_a_stop_during_an_async_start_cancels_it_and_calls_no_on_stop(loop: Loop
     assert [reason for _, reason in diary.stopped] == [ExitReason.NORMAL]
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G65")
 def test_an_async_start_that_never_began_is_closed_without_a_warning(make_loop: LoopMaker) -> None:
     # Warnings are errors here: "coroutine was never awaited" is one.
@@ -230,6 +231,7 @@ def test_an_async_start_that_never_began_is_closed_without_a_warning(make_loop: 
     assert book == []
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G65")
 def test_an_async_start_that_is_stopped_before_it_began_leaves_no_warning(loop: Loop) -> None:
     book: Book = []

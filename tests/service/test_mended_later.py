@@ -56,6 +56,7 @@ class Token:
     """Something that an asker holds."""
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G61")
 def test_a_timed_out_ask_that_still_waits_keeps_no_asker_alive(loop: Loop, clock: VirtualClock) -> None:
     """The error's traceback held the asker's frames for as long as its message waited in the mailbox."""
@@ -132,6 +133,7 @@ def test_options_that_name_a_supervised_actor_mean_its_present_incarnation(loop:
     assert [type(signal) for signal in heard] == [ChildExit]
 
 
+@pytest.mark.slow
 def test_work_that_is_refused_leaves_no_coroutine_behind(loop: Loop) -> None:
     """A warning about it would be an error here."""
     loop.spawn(Parent, []).work_too_late()

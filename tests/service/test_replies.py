@@ -140,6 +140,7 @@ def test_both_who_wait_hear_of_a_deadline_and_of_a_withdrawal(play_in_time: Play
     play_in_time(story)
 
 
+@pytest.mark.slow
 def test_a_reply_that_nobody_awaits_is_answered_all_the_same_and_nobody_is_warned(play: Play) -> None:
     log: list[str] = []
 
@@ -182,6 +183,7 @@ def test_a_reply_is_awaited_on_the_thread_that_asked(play: Play) -> None:
     play(story)
 
 
+@pytest.mark.slow
 def test_a_reply_that_has_ended_keeps_nobody_alive(play: Play) -> None:
     class Big:
         """Something that can be watched."""

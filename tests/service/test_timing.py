@@ -65,6 +65,7 @@ def test_after_is_never_early_and_comes_once(loop: Loop, clock: VirtualClock) ->
     check_books(loop)
 
 
+@pytest.mark.slow
 @given(ms=st.floats(0, 50), early=st.floats(0, 0.999))
 def test_after_is_never_early_whatever_the_moment(ms: float, early: float) -> None:
     clock = VirtualClock()
@@ -208,6 +209,7 @@ def test_a_period_of_a_fraction_does_not_drift(loop: Loop, clock: VirtualClock) 
     assert all(0 <= time - 2.5 * number <= 1 for number, time in enumerate(times, 1))
 
 
+@pytest.mark.slow
 @given(period=st.integers(1, 40), step=st.integers(1, 60), early=st.floats(0, 0.999))
 def test_ticks_are_never_early_and_never_two_for_one_period(period: int, step: int, early: float) -> None:
     clock = VirtualClock()

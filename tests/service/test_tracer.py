@@ -147,6 +147,7 @@ def test_a_tracer_and_a_context_travel_together(loop: Loop) -> None:
     assert book == [("ann", 7), ("bob", 7), ("nobody", 7)]
 
 
+@pytest.mark.slow
 def test_a_tracer_that_is_taken_off_is_called_no_more(loop: Loop) -> None:
     tracer = Recorder()
     loop.set_tracer(tracer)

@@ -272,6 +272,7 @@ def test_cancelled_work_is_cancelled_and_sends_no_message(loop: Loop) -> None:
     check_books(loop)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_by_hand", [False, True])
 def test_work_that_is_cancelled_where_it_was_started_leaves_no_warning(loop: Loop, is_by_hand: bool) -> None:
     # Warnings are errors here: "coroutine was never awaited" is one.
@@ -363,6 +364,7 @@ def test_work_is_cancelled_at_the_end_of_the_loop(loop: Loop) -> None:
     assert book == ["begun", "cancelled"]
 
 
+@pytest.mark.slow
 def test_work_of_a_loop_that_nobody_drove_leaves_no_warning(make_loop: LoopMaker) -> None:
     book: Book = []
     loop = make_loop()
@@ -377,6 +379,7 @@ def test_work_of_a_loop_that_nobody_drove_leaves_no_warning(make_loop: LoopMaker
     assert book == []
 
 
+@pytest.mark.slow
 def test_work_that_its_actor_keeps_and_that_never_begins_leaves_no_warning(loop: Loop) -> None:
     # The actor keeps the work, and the work keeps the actor: what is to be closed must not wait for the collector.
     book: Book = []

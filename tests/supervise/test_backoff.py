@@ -532,6 +532,7 @@ class Play:
 DEEDS = ("fail", "fail", "end", "kill", "break", "hold", "release", "tick", "wait", "settle", "settle")
 
 
+@pytest.mark.slow
 @pytest.mark.spec("J18", "J20", "J24")
 @pytest.mark.guarantee("G47", "G49")
 @given(

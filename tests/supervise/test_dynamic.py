@@ -414,6 +414,7 @@ class Tally(dict[str, Any]):
         return super().__iter__()
 
 
+@pytest.mark.slow
 def test_twenty_thousand_come_and_go_without_a_walk_over_the_others(make_loop: LoopMaker) -> None:
     count = 20_000
     loop = make_loop(max_actors=count + 10)

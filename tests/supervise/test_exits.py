@@ -353,6 +353,7 @@ def test_a_supervisor_that_is_stopped(loop: Loop, family: Family, how: str) -> N
 # --- restarts: one for each exit ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", list(Strategy))
 def test_every_exit_is_one_restart_and_nobody_is_started_twice(loop: Loop, strategy: Strategy) -> None:
     book = Book()

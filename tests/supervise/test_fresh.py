@@ -139,6 +139,7 @@ def test_state_and_id_are_new(loop: Loop) -> None:
     check_books(loop)
 
 
+@pytest.mark.slow
 def test_the_state_is_let_go_with_its_incarnation(loop: Loop) -> None:
     class State:
         pass

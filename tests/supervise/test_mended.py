@@ -156,6 +156,7 @@ def test_a_failed_start_that_was_raised_is_not_logged_as_well(
     assert [line.getMessage() for line in caplog.records] == []
 
 
+@pytest.mark.slow
 def test_an_ended_supervisor_is_garbage_though_a_restart_of_it_has_failed(
     loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

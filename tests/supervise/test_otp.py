@@ -178,6 +178,7 @@ def test_async_inits_of_a_tree_made_before_its_loop_is_driven(
     assert running(sup) == ["a", "b", "c"]
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G54", "G30")
 @pytest.mark.parametrize("ticks", [0, 1, 2])
 def test_a_tree_destroyed_before_its_async_inits_have_ended(loop: Loop, book: Book, ticks: int) -> None:

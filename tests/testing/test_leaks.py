@@ -32,6 +32,7 @@ def test_nothing_is_no_leak() -> None:
     assert Leaks.now().since() == []
 
 
+@pytest.mark.slow
 def test_a_thread_is_found_by_name() -> None:
     before, release = Leaks.now(), threading.Event()
     thread = threading.Thread(target=release.wait, args=(30,), name="the organ grinder")
@@ -42,12 +43,14 @@ def test_a_thread_is_found_by_name() -> None:
     assert before.since(patience=0) == []
 
 
+@pytest.mark.slow
 def test_a_thread_that_is_just_ending_is_given_time() -> None:
     before = Leaks.now()
     threading.Thread(target=threading.Event().wait, args=(0.05,)).start()
     assert before.since(patience=30) == []
 
 
+@pytest.mark.slow
 def test_a_descriptor_is_found_with_what_it_is() -> None:
     before = Leaks.now()
     read, write = os.pipe()
@@ -61,6 +64,7 @@ def test_a_descriptor_is_found_with_what_it_is() -> None:
     assert before.since(patience=0) == []
 
 
+@pytest.mark.slow
 def test_garbage_is_no_leak() -> None:
     class Holder:
         def __init__(self) -> None:
@@ -84,6 +88,7 @@ def test_workers_of_somebodys_event_loop_are_not_ours_to_end() -> None:
     assert asyncio.run(main()) == []
 
 
+@pytest.mark.slow
 def test_workers_of_a_forgotten_pool_are_found() -> None:
     before = Leaks.now()
     with ThreadPoolExecutor(thread_name_prefix="choir") as pool:
@@ -92,6 +97,7 @@ def test_workers_of_a_forgotten_pool_are_found() -> None:
     assert before.since() == []
 
 
+@pytest.mark.slow
 def test_what_came_in_between_can_be_allowed(pipe: tuple[int, int]) -> None:
     first = Leaks.now()
     before = Leaks.now()

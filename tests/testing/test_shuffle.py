@@ -44,6 +44,7 @@ def order(seed: int | None, actors: int = 8, messages: int = 3) -> list[str]:
     return transcript
 
 
+@pytest.mark.slow
 @given(SEEDS)
 def test_the_same_seed_gives_the_same_order(seed: int) -> None:
     assert order(seed) == order(seed)
@@ -57,6 +58,7 @@ def test_without_a_seed_it_is_first_come_first_served() -> None:
     assert order(None, actors=3, messages=2) == ["a0", "b0", "c0", "a1", "b1", "c1"]
 
 
+@pytest.mark.slow
 def test_every_order_comes_up() -> None:
     seen = {tuple(order(seed, actors=3, messages=1)) for seed in range(200)}
     assert seen == set(permutations(["a0", "b0", "c0"]))
@@ -73,6 +75,7 @@ def test_it_can_be_taken_back() -> None:
     assert transcript == list("abcdefgh")
 
 
+@pytest.mark.slow
 @given(SEEDS, st.integers(1, 4), st.integers(0, 2**32))
 @pytest.mark.guarantee("G4", "G5", "G10", "G12")
 def test_order_inside_a_lane_holds_under_every_seed(seed: int, visit: int, plot: int) -> None:
@@ -105,6 +108,7 @@ def test_order_inside_a_lane_holds_under_every_seed(seed: int, visit: int, plot:
     assert books.sent == books.handled == next(serial)
 
 
+@pytest.mark.slow
 @given(SEEDS, st.lists(st.tuples(st.integers(0, 3), st.sampled_from(USER_LANES)), max_size=40))
 @pytest.mark.guarantee("G6")
 def test_lanes_hold_under_every_seed(seed: int, letters: list[tuple[int, Lane]]) -> None:
@@ -125,6 +129,7 @@ def test_lanes_hold_under_every_seed(seed: int, letters: list[tuple[int, Lane]])
         assert seen == sorted(expected)
 
 
+@pytest.mark.slow
 @given(SEEDS)
 @pytest.mark.guarantee("G17", "G18")
 def test_timers_of_one_actor_hold_under_every_seed(seed: int) -> None:

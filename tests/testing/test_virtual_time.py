@@ -136,6 +136,7 @@ def test_an_async_behavior_sleeps_while_others_go_on(clock: VirtualClock) -> Non
     ]
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(["wheel", "sleep", "timeout"]), st.integers(0, 5000)), max_size=20))
 @pytest.mark.guarantee("G18")
 def test_mixed_deadlines_come_in_order_and_to_the_nanosecond(deadlines: list[tuple[str, int]]) -> None:
