@@ -68,6 +68,43 @@ def test_what_was_written_and_not_acknowledged_is_in_doubt_and_is_not_sent_again
     play(main)
 
 
+@pytest.mark.guarantee("G144")
+def test_an_answer_that_was_still_being_written_leaves_its_ask_in_doubt() -> None:
+    async def main() -> None:
+        async with linked() as (near, far):
+            scribe = await near.handle()
+            there = instance(far.ours["scribe"])
+            there.gate.clear()
+            # More than a socket takes at once.
+            reply = scribe.wait("x" * 4_000_000)
+            await until(lambda: there.begun)
+            there.gate.set()
+            await until(lambda: there.notes)
+            assert far.link.owes
+            far.link.close("lost")
+            with pytest.raises(TargetEnded) as caught:
+                await soon(reply)
+            assert "in doubt" in str(caught.value.__cause__)
+            books = near.link.books
+            assert (books.handled, books.in_doubt, books.dead) == (0, 1, 0)
+
+    play(main)
+
+
+@pytest.mark.guarantee("G144")
+def test_a_link_owes_until_everything_it_has_to_say_is_written() -> None:
+    async def main() -> None:
+        async with linked() as (near, far):
+            scribe = await near.handle()
+            assert not far.link.owes
+            reply = scribe.echo("x" * 4_000_000)
+            await until(lambda: far.link.owes)
+            assert len(await soon(reply)) == 4_000_000
+            await until(lambda: not far.link.owes)
+
+    play(main)
+
+
 @asynccontextmanager
 async def deaf(role: Role) -> AsyncGenerator[tuple[End, socket.socket]]:
     """An end whose other side has said hello, and then reads nothing at all."""

@@ -147,6 +147,16 @@ class Wire:
         """Whether the other side does not read as fast as this one writes."""
         return self._is_waiting
 
+    @property
+    def is_writable(self) -> bool:
+        """Whether anybody can read what is written."""
+        return not (self._is_over or self._is_mute)
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether something that was begun is not entirely written."""
+        return bool(self._left)
+
     async def unchoked(self) -> None:
         """Wait until the other side reads, or nobody does any more."""
         while self._is_waiting and not self._is_over:
