@@ -236,9 +236,8 @@ class Production(Cast):
 
     def _finish(self, kubelet: Kubelet) -> None:
         self._close("its troupe is over")
-        if threading.current_thread() is not kubelet.thread:
-            # Its last act was to say so.
-            kubelet.thread.join(KILL_S)
+        # Its last act was to say so.
+        kubelet.join(KILL_S)
 
     def _raise_failure(self, error: BaseException | None = None) -> None:
         """Raise what it has failed with; if something else is being raised, that has a note instead."""
