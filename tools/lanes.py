@@ -54,8 +54,11 @@ class Lane:
         return [python, "-m", *measured, *pytest]
 
     def environment(self) -> dict[str, str]:
+        # Tests start hundreds of interpreters. Compiled bytecode is kept for them, whatever the one around thinks of that.
+        inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         return {
-            **os.environ,
+            **inherited,
+            "PYTHONPYCACHEPREFIX": str(ROOT / "build" / "bytecode"),
             "BANDSTAND_PURE": "1" if self.mode == "interpreted" else "0",
             "BANDSTAND_TEST_MODE": self.mode,
             "BANDSTAND_TEST_LOOP": self.loop,

@@ -33,6 +33,13 @@ def test_a_lane_demands_its_mode_and_loop() -> None:
     ]
 
 
+def test_what_tests_start_need_not_compile_everything_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    (first, *_) = [lane.environment() for lane in lanes.plan([])]
+    assert "PYTHONDONTWRITEBYTECODE" not in first
+    assert first["PYTHONPYCACHEPREFIX"].endswith("build/bytecode")
+
+
 def test_exactly_one_lane_measures_coverage_and_one_runs_what_runs_once() -> None:
     commands = [lane.command("python", []) for lane in lanes.plan([OTHER])]
     assert [command for command in commands if "coverage" in command] == [commands[2]]
