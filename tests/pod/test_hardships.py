@@ -183,7 +183,9 @@ def test_a_kubelet_that_gets_no_thread_is_a_failure_of_its_troupe_at_once(
     monkeypatch.setattr(threading.Thread, "start", refuse)
     for play in (Duo.start, Duo.play, ride):
         troupe = Duo()
-        with pytest.raises(PodFailed, match=r"pod 'kubelet': its thread did not start: can't start new thread"):
+        with pytest.raises(
+            PodFailed, match=r"pod 'kubelet': its thread did not start: can't start new thread"
+        ):
             play(troupe)
         assert is_gone(troupe.counter.add)
         troupe.stop()
