@@ -142,6 +142,10 @@ class Kubelet:
             return None
         return answer
 
+    def closed_books(self) -> PodBooks:
+        """The books of the incarnations that have ended, and of what waits for pods that are down, or has waited in vain."""
+        return sum((registry.books() for registry in self.exchange.registries.values()), self.past)
+
     # -- on its own thread -----------------------------------------------------------------------------------------------------
 
     async def _main(self) -> None:
