@@ -1,5 +1,8 @@
 """The end of a link: what was written and not acknowledged is in doubt, the rest is dead, and everybody who waits is told."""
 
+# One test must say when a link writes.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import asyncio
@@ -87,6 +90,26 @@ def test_an_answer_that_was_still_being_written_leaves_its_ask_in_doubt() -> Non
             assert "in doubt" in str(caught.value.__cause__)
             books = near.link.books
             assert (books.handled, books.in_doubt, books.dead) == (0, 1, 0)
+
+    play(main)
+
+
+@pytest.mark.guarantee("G151")
+def test_the_end_is_seen_though_the_other_side_has_left_something_unread() -> None:
+    """Of a socket with an error libuv tells once, and never again: there may be more to read than one read takes, and then the end."""
+
+    async def main() -> None:
+        async with deaf(Role()) as (near, theirs):
+            scribe = await near.handle()
+            scribe.note("never read")
+            await until(lambda: near.link.books.sent == 1)
+            near.link._flush()
+            # The end comes with something that can be read, and without a good bye.
+            theirs.send(framed(MESSAGES, encode([code_of("note"), 2])))
+            theirs.close()
+            await until(lambda: near.downs)
+            assert near.link.books.in_doubt == 1
+            assert near.link.books.received == 1
 
     play(main)
 
