@@ -380,6 +380,7 @@ def test_whoever_asks_a_process_that_is_killed_hears_of_it_at_once() -> None:
         os.kill(pid, 9)
         with pytest.raises(TargetEnded, match="in doubt"):
             waiting.result(PATIENCE)
+        wait_phase(troupe, "waiter", RUNNING, number=2)
         assert troupe.waiter.process.blocking() != pid
 
 

@@ -85,12 +85,12 @@ class Press(Actor):
 class Printer(Troupe):
     """A press, in a process of its own."""
 
-    press = pod(thread=ThreadModel.PROCESS).expose(Press)
+    press = pod(thread=ThreadModel.PROCESS).role(ask_ms=PATIENCE * 1000).expose(Press)
 
 
 @pytest.mark.guarantee("G165")
 def test_an_answer_that_takes_its_time_is_written_to_its_end_before_its_process_ends() -> None:
-    size = 50_000_000
+    size = 20_000_000
 
     async def main() -> int:
         async with Printer() as printer:
