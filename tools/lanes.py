@@ -12,9 +12,9 @@ to start in any other, so a lane cannot pass for another. The last line is the s
 A lane by itself shows what pytest shows. Of several at once each writes to a file of its own, build/lanes/NAME.log, and what
 is seen is how far each has come; the file of a lane that has failed is printed whole.
 
-Two lanes run everything, one for each mode, loop and way to build: the first, which also runs what no lane can change and
-searches for counterexamples the longest, and the one that measures coverage. The others are there to find what differs
-between modes, loops and Pythons: they leave out what is slow, and draw fewer examples of each law, other ones in each lane.
+The first lane runs everything, and searches for counterexamples the longest. The one that measures coverage, with the other
+mode and the other loop, leaves out what no lane can change and what proves something by sheer numbers. The others are there to
+find what else differs between modes, loops and Pythons: they leave out what is slow, too. All draw other examples of each law.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Lane:
     @property
     def choice(self) -> str:
         """Which tests it runs, in pytest's words, if not all of them."""
-        return "not once" if self.has_coverage else "not once and not slow"
+        return "not once and not heavy" if self.has_coverage else "not once and not heavy and not slow"
 
     @property
     def log(self) -> Path:
@@ -81,9 +81,12 @@ class Lane:
         return LOGS / f"{self.name}.log"
 
     def environment(self) -> dict[str, str]:
+        # Tests start hundreds of interpreters. Compiled bytecode is kept for them, whatever the one around thinks of that.
+        inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         return {
             "BANDSTAND_TEST_PROFILE": "suite" if self.is_first else "brief",
-            **os.environ,
+            **inherited,
+            "PYTHONPYCACHEPREFIX": str(ROOT / "build" / "bytecode"),
             "BANDSTAND_PURE": "1" if self.mode == "interpreted" else "0",
             "BANDSTAND_TEST_MODE": self.mode,
             "BANDSTAND_TEST_LOOP": self.loop,

@@ -34,10 +34,19 @@ def test_a_lane_demands_its_mode_and_loop() -> None:
     ]
 
 
+def test_what_tests_start_need_not_compile_everything_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    (first, *_) = [lane.environment() for lane in lanes.plan([])]
+    assert "PYTHONDONTWRITEBYTECODE" not in first
+    assert first["PYTHONPYCACHEPREFIX"].endswith("build/bytecode")
+
+
 def test_exactly_one_lane_measures_coverage_and_one_runs_what_runs_once() -> None:
     commands = [lane.command("python", []) for lane in lanes.plan([OTHER])]
     assert [command for command in commands if "coverage" in command] == [commands[2]]
-    assert [command for command in commands if "not once" not in " ".join(command)] == [commands[0]]
+    assert [command for command in commands if "not once and not heavy" not in " ".join(command)] == [
+        commands[0]
+    ]
     # What is slow runs in both modes, with both event loops.
     assert [command for command in commands if "not slow" not in " ".join(command)] == [
         commands[0],

@@ -151,7 +151,8 @@ class Bystander(Capability):
 
     async def slow(self, msg: Slow) -> int:
         self.bus.emit(Begun(os.getpid(), "slow"))
-        await self.bus.ask(Pass())
+        # However long the others take to die.
+        await self.bus.ask(Pass(), timeout_ms=300_000)
         return os.getpid()
 
 

@@ -68,6 +68,8 @@ pytestmark = [
 
 # However slow the machine is.
 PATIENCE = 40
+# The same for what starts many processes.
+LONG = 150
 
 ENDS = {
     "raise": "ValueError: by wish",
@@ -130,13 +132,13 @@ class Theatre:
         assert books.in_flight == 1, "the question itself"
 
 
-def play(act: Any, *capabilities: Any, **fields: Any) -> None:
+def play(act: Any, *capabilities: Any, patience: int = PATIENCE, **fields: Any) -> None:
     """Run a test on a node of its own; in the end nothing may be left: no process, no descriptor, no task."""
     escaped: list[dict[str, Any]] = []
     node = Node(capabilities, config=NodeConfig(**{"health_ms": 0, **fields}))
 
     async def main() -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(patience):
             async with node:
                 theatre = Theatre(node)
                 await act(theatre)
@@ -177,12 +179,14 @@ async def failure(awaited: Any) -> RequestFailed:
 @pytest.mark.guarantee("G153")
 class TestDying:
     @pytest.mark.slow
+    @pytest.mark.timeout(LONG + 30)
     def test_it_is_one_answer_and_nobody_elses_trouble(self, subtests: pytest.Subtests) -> None:
         """One after the other, while somebody else is at a request all the time."""
 
         async def act(theatre: Theatre) -> None:
             begun = theatre.begins("slow")
-            slow = theatre.ask(Slow())
+            # As long as all of it may take on a busy machine: so many processes are started.
+            slow = theatre.ask(Slow(), timeout_ms=1000 * LONG)
             bystander = await begun
             for count, (how, words) in enumerate(ENDS.items(), 1):
                 with subtests.test(how=how):
@@ -212,7 +216,7 @@ class TestDying:
             await theatre.bus.ask(Set(key="k", value=1))
 
         is_open = asyncio.Event()
-        play(act, isolated(Mortal), isolated(Bystander), provide(Door, is_open), Memory)
+        play(act, isolated(Mortal), isolated(Bystander), provide(Door, is_open), Memory, patience=LONG)
 
     @pytest.mark.slow
     def test_killed_from_outside_while_it_hangs(self) -> None:

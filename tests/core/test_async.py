@@ -665,6 +665,7 @@ class Counted:
         return host
 
 
+@pytest.mark.heavy
 @pytest.mark.guarantee("G31")
 @pytest.mark.parametrize("actors", [1, 100])
 def test_coroutines_that_never_suspend_cost_no_task(

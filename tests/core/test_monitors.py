@@ -31,7 +31,7 @@ MANY = 20_000
 
 @pytest.mark.spec("J6", "J18")
 @pytest.mark.guarantee("G8", "G23")
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("how", ["killed by one message", "each by its own verdict"])
 def test_20000_children_die_in_one_tick_and_the_supervisor_sees_each(make_loop: LoopMaker, how: str) -> None:
     loop = make_loop(max_actors_per_tick=MANY + 10, max_tick_ms=60_000)

@@ -404,7 +404,7 @@ def test_the_wheel_is_turned_few_times_for_a_far_deadline() -> None:
 
 
 @pytest.mark.spec("C6")
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_hundred_thousand_pending_timers_fire_in_order() -> None:
     from random import Random
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bandstand.errors import BandstandError, MailboxFull
@@ -49,7 +49,12 @@ async def open_or_close(which: int, there: Any, _replies: list[Any]) -> None:
 HAPPENINGS = {"turn": turn, "cancel": cancel, "gate": open_or_close}
 
 
+# A large answer that is being written when the link is lost.
+LARGE_ANSWER = [("gate", 0), ("wait", 70_000), ("turn", 5), ("gate", 1), ("turn", 1)]
+
+
 @pytest.mark.slow
+@example(LARGE_ANSWER, "far", 1024)
 @given(DEEDS, st.sampled_from(["drain", "near", "far"]), st.sampled_from([6, 12, 1024]))
 def test_every_message_has_one_fate(deeds: list[tuple[str, int]], end: str, cap: int) -> None:
     async def main() -> None:

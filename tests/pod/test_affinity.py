@@ -12,8 +12,9 @@ from typing import TypeVar
 
 import pytest
 
-from bandstand.pod import affinity
+from bandstand.pod import ThreadModel, Troupe, affinity, pod
 from bandstand.pod.affinity import home_cores, pin, settle, unpin
+from bandstand.service import Actor, ask
 
 T = TypeVar("T")
 
@@ -152,3 +153,60 @@ def test_home_is_what_it_was_before_the_first_was_pinned() -> None:
 def test_cores_that_are_none_are_left_out() -> None:
     settle({max(HERE) + 1000})
     assert sorted(os.sched_getaffinity(0)) == HERE
+
+
+# --- a whole troupe -----------------------------------------------------------------------------------------------------
+
+
+class Guest(Actor):
+    """Says where it is."""
+
+    @ask
+    def cores(self) -> str:
+        return listed_cores()
+
+
+class Leaving(Actor):
+    """Notes where it is, and leaves."""
+
+    def __init__(self, seen: list[str]) -> None:
+        self.seen = seen
+
+    def on_start(self) -> None:
+        self.seen.append(listed_cores())
+        self.stop()
+
+
+@pytest.mark.guarantee("G142")
+@pytest.mark.spec("S8")
+@pytest.mark.skipif(len(HERE) < 2, reason="one core is all there is")
+@pytest.mark.real_time(reason="threads are real")
+def test_a_kubelet_and_its_pods_are_where_their_troupe_says_and_nobody_else_is() -> None:
+    class Hotel(Troupe):
+        kubelet_core = HERE[1]
+        beside = pod(thread=ThreadModel.COOPERATIVE).expose(Guest)
+        pinned = pod(core=HERE[0]).expose(Guest)
+        free = pod().expose(Guest)
+
+    everywhere = listed_cores()
+    with Hotel() as hotel:
+        assert hotel.beside.cores.blocking() == str(HERE[1])
+        assert hotel.pinned.cores.blocking() == str(HERE[0])
+        assert hotel.free.cores.blocking() == everywhere
+        assert hotel.status().pod("pinned").core == HERE[0]
+        assert hotel.status().pod("free").core is None
+    assert listed_cores() == everywhere
+
+
+@pytest.mark.guarantee("G142")
+@pytest.mark.skipif(len(HERE) < 2, reason="one core is all there is")
+@pytest.mark.real_time(reason="threads are real")
+def test_the_main_pod_gives_its_core_back_to_whoever_has_lent_the_thread() -> None:
+    seen: list[str] = []
+
+    class Hotel(Troupe):
+        main = pod(thread=ThreadModel.MAIN, core=HERE[0]).of(Leaving, seen)
+
+    everywhere = listed_cores()
+    Hotel().play()
+    assert (seen, listed_cores()) == ([str(HERE[0])], everywhere)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
@@ -211,3 +212,25 @@ def test_pods_of_this_process_know_each_other_by_their_registries(later: Later) 
     assert exchange.registries["a"].why_gone("p") == "it failed"
     exchange.close("all is over")
     assert exchange.registries["b"].why_gone("a") == "all is over"
+
+
+class Full(Fake):
+    """One that has no room for another descriptor."""
+
+    def attach(self, peer: str | None, end: socket.socket, *, is_running: bool) -> None:
+        end.close()
+        raise OSError(errno.EMFILE, "Too many open files")
+
+
+@pytest.mark.guarantee("G170")
+def test_an_end_that_was_given_away_is_not_closed_behind_the_back_of_who_has_it(later: Later) -> None:
+    """Its thread may be at it just now, and the number of its descriptor may be another's in the next moment."""
+    exchange = Exchange(make_spec("a", "p"), later)
+    full, a = Full("p", is_apart=True), Fake("a")
+    exchange.begin(full)
+    with pytest.raises(OSError, match="Too many"):
+        exchange.begin(a)
+    assert a.ends["p"].fileno() != -1
+    # It finds out by itself.
+    assert a.ends["p"].recv(1) == b""
+    close(a)

@@ -86,8 +86,7 @@ def test_one_restart_too_many_escalates(restart: RestartPolicy) -> None:
         record = decided.record
     decided = plan(FAILED, restart, record=record, now=4999.0)
     assert decided.verdict is ESCALATE
-    assert "for the 4. time within 5000 ms" in decided.reason
-    assert "3 are allowed" in decided.reason
+    assert "it was to be started again 4 times within 5000 ms, and 3 are allowed" in decided.reason
     assert FAILED.reason in decided.reason
 
 
@@ -144,6 +143,13 @@ def test_the_reason_is_a_sentence_for_whoever_finds_it_gone() -> None:
     assert plan(FAILED, RestartPolicy.NEVER).reason == "it has failed: it failed with Boom()"
     assert plan(COMPLETED, RestartPolicy.NEVER).reason == "it has ended: all its actors have ended"
     assert plan(Ending(PodPhase.COMPLETED), RestartPolicy.NEVER).reason == "it has ended"
+
+
+def test_the_reason_of_what_is_escalated_does_not_say_twice_that_it_has_failed() -> None:
+    escalated = plan(FAILED, RestartPolicy.NEVER, is_vital=True)
+    assert (escalated.verdict, escalated.reason) == (ESCALATE, "it failed with Boom()")
+    hopeless = plan(FAILED, RestartPolicy.ALWAYS, intensity=Intensity(0, 5000.0))
+    assert hopeless.reason.startswith("it was to be started again once within 5000 ms, and 0 are allowed; ")
 
 
 def test_what_is_decided_does_not_change_what_was_remembered() -> None:

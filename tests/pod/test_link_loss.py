@@ -1,5 +1,8 @@
 """The end of a link: what was written and not acknowledged is in doubt, the rest is dead, and everybody who waits is told."""
 
+# One test must say when a link writes.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import asyncio
@@ -64,6 +67,63 @@ def test_what_was_written_and_not_acknowledged_is_in_doubt_and_is_not_sent_again
             ]
             assert near.dead[0].pod == "far"
             assert near.dead[0].role == "scribe"
+
+    play(main)
+
+
+@pytest.mark.guarantee("G144")
+def test_an_answer_that_was_still_being_written_leaves_its_ask_in_doubt() -> None:
+    async def main() -> None:
+        async with linked() as (near, far):
+            scribe = await near.handle()
+            there = instance(far.ours["scribe"])
+            there.gate.clear()
+            # More than a socket takes at once.
+            reply = scribe.wait("x" * 4_000_000)
+            await until(lambda: there.begun)
+            there.gate.set()
+            await until(lambda: there.notes)
+            assert far.link.owes
+            far.link.close("lost")
+            with pytest.raises(TargetEnded) as caught:
+                await soon(reply)
+            assert "in doubt" in str(caught.value.__cause__)
+            books = near.link.books
+            assert (books.handled, books.in_doubt, books.dead) == (0, 1, 0)
+
+    play(main)
+
+
+@pytest.mark.guarantee("G151")
+def test_the_end_is_seen_though_the_other_side_has_left_something_unread() -> None:
+    """Of a socket with an error libuv tells once, and never again: there may be more to read than one read takes, and then the end."""
+
+    async def main() -> None:
+        async with deaf(Role()) as (near, theirs):
+            scribe = await near.handle()
+            scribe.note("never read")
+            await until(lambda: near.link.books.sent == 1)
+            near.link._flush()
+            # The end comes with something that can be read, and without a good bye.
+            theirs.send(framed(MESSAGES, encode([code_of("note"), 2])))
+            theirs.close()
+            await until(lambda: near.downs)
+            assert near.link.books.in_doubt == 1
+            assert near.link.books.received == 1
+
+    play(main)
+
+
+@pytest.mark.guarantee("G144")
+def test_a_link_owes_until_everything_it_has_to_say_is_written() -> None:
+    async def main() -> None:
+        async with linked() as (near, far):
+            scribe = await near.handle()
+            assert not far.link.owes
+            reply = scribe.echo("x" * 4_000_000)
+            await until(lambda: far.link.owes)
+            assert len(await soon(reply)) == 4_000_000
+            await until(lambda: not far.link.owes)
 
     play(main)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bandstand.errors import PodFailed, PodTimeout
-from bandstand.pod import Troupe, pod
+from bandstand.pod import ThreadModel, Troupe, pod
 from bandstand.service import Actor, ask, data
 
 PATIENCE = 60  # seconds to wait for what must come
@@ -67,6 +68,39 @@ def test_a_troupe_that_does_not_play_yet_is_waited_for_and_then_says_so() -> Non
 
     with pytest.raises(PodTimeout, match="was not back within 20 ms"):
         Hasty().glass.whole.blocking()
+
+
+class Press(Actor):
+    """Prints as much as one wants."""
+
+    @ask
+    def print(self, size: int) -> bytes:
+        return bytes(size)
+
+    @ask
+    def is_there(self) -> bool:
+        return True
+
+
+class Printer(Troupe):
+    """A press, in a process of its own."""
+
+    press = pod(thread=ThreadModel.PROCESS).role(ask_ms=PATIENCE * 1000).expose(Press)
+
+
+@pytest.mark.guarantee("G165")
+def test_an_answer_that_takes_its_time_is_written_to_its_end_before_its_process_ends() -> None:
+    size = 20_000_000
+
+    async def main() -> int:
+        async with Printer() as printer:
+            page = asyncio.ensure_future(printer.press.print(size))
+            # Its answer is a small one, and comes while the other is being written.
+            assert await printer.press.is_there()
+            assert not page.done()
+        return len(await page)
+
+    assert asyncio.run(main()) == size
 
 
 STUCK = """

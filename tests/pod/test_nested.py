@@ -152,6 +152,22 @@ def test_one_that_is_watched_is_started_again_and_its_handles_stay_good() -> Non
         assert studio.failure is None
 
 
+@pytest.mark.guarantee("G156", "G171")
+def test_the_books_of_one_that_is_started_again_are_not_lost() -> None:
+    with Lively() as studio:
+        for _ in range(50):
+            studio.effects.echo.add(1)
+        assert studio.effects.echo.value.blocking() == 50
+        before = studio.books()
+        studio.effects.reverb.crash()
+        wait_phase(studio.effects, "reverb", RUNNING, number=2)
+        assert studio.effects.echo.value.blocking() == 0
+        assert studio.books().handled > before.handled > 50
+    after = studio.books()
+    assert after.is_balanced
+    assert after.handled > before.handled
+
+
 @pytest.mark.guarantee("G171")
 def test_one_that_fails_too_often_is_the_parents_failure() -> None:
     studio = Lively()

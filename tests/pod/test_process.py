@@ -106,6 +106,7 @@ def test_it_is_a_process_of_the_same_program(
 
 
 @pytest.mark.slow
+@pytest.mark.once
 @pytest.mark.guarantee("G138")
 def test_flags_are_passed_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "warnoptions", ["ignore::FutureWarning"])
@@ -120,6 +121,7 @@ def test_flags_are_passed_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.once
 @pytest.mark.guarantee("G142")
 @pytest.mark.guarantee("G138")
 @pytest.mark.spec("S9")
@@ -141,6 +143,7 @@ def test_it_is_not_pinned_by_whoever_starts_it(run: Run) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.once
 def test_its_standard_output_can_be_another(run: Run, tmp_path: Path) -> None:
     async def body(fd: int) -> None:
         assert (await ended(await spawn("speak", "hello", stdout=fd))).is_clean
@@ -180,6 +183,7 @@ def test_a_payload_that_cannot_be_pickled_is_refused(run: Run) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.once
 @pytest.mark.guarantee("G139")
 @pytest.mark.parametrize(
     ("target", "payload", "sentence", "cause"),
@@ -248,6 +252,7 @@ def test_a_start_that_is_cancelled_leaves_nothing(run: Run, monkeypatch: pytest.
 
 
 @pytest.mark.slow
+@pytest.mark.once
 def test_several_start_at_once(run: Run) -> None:
     async def body() -> None:
         children = await asyncio.gather(*(spawn("echo", number) for number in range(4)))
@@ -262,6 +267,7 @@ def test_several_start_at_once(run: Run) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.once
 @pytest.mark.guarantee("G141")
 def test_ctrl_c_does_not_reach_it(run: Run) -> None:
     async def body() -> None:
@@ -275,6 +281,7 @@ def test_ctrl_c_does_not_reach_it(run: Run) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.once
 @pytest.mark.guarantee("G141")
 def test_ctrl_c_does_not_reach_it_while_it_starts(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     with_every_popen(monkeypatch, lambda pid: os.kill(pid, signal.SIGINT))
@@ -306,11 +313,13 @@ def test_sigterm_cancels_its_target_once(run: Run) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.once
 def test_a_cancellation_of_its_own_is_a_failure(run: Run) -> None:
     assert run(ending("cancel_oneself")).sentence == "CancelledError"
 
 
 @pytest.mark.slow
+@pytest.mark.once
 @pytest.mark.guarantee("G143")
 @pytest.mark.parametrize(("has_handler", "code"), [(False, -signal.SIGTERM), (True, 7)])
 def test_what_it_forks_has_neither_its_channel_nor_its_signals(
@@ -350,6 +359,7 @@ def test_an_exception_is_an_exit_that_says_so(run: Run) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.once
 @pytest.mark.guarantee("G139")
 def test_an_exception_that_cannot_be_rebuilt_comes_in_words(run: Run) -> None:
     end = run(ending("fail_oddly"))
@@ -361,6 +371,7 @@ def test_an_exception_that_cannot_be_rebuilt_comes_in_words(run: Run) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.once
 @pytest.mark.guarantee("G139")
 @pytest.mark.usefixtures("watching")
 def test_exit_codes(run: Run) -> None:
@@ -384,6 +395,7 @@ def test_exit_codes(run: Run) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.once
 @pytest.mark.guarantee("G139")
 @pytest.mark.parametrize(
     ("number", "sentence"),
@@ -399,6 +411,7 @@ def test_signals(run: Run, number: int, sentence: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.once
 @pytest.mark.guarantee("G139")
 @pytest.mark.usefixtures("watching")
 def test_a_real_segmentation_fault(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
@@ -429,6 +442,7 @@ def test_kill(run: Run, target: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.once
 def test_no_memory_is_a_failure_like_others(run: Run) -> None:
     end = run(ending("exhaust"))
     assert (end.code, end.sentence) == (1, "MemoryError")
@@ -448,6 +462,7 @@ def test_a_channel_that_is_closed_ends_it_at_once(run: Run) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.once
 def test_a_block_kills_it_at_its_end(run: Run) -> None:
     async def body() -> None:
         async with await spawn("spin") as child:
@@ -475,6 +490,7 @@ def test_everybody_who_waits_is_told(run: Run) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.once
 @pytest.mark.guarantee("G139")
 @pytest.mark.usefixtures("watching")
 def test_no_zombie_is_left(run: Run) -> None:
@@ -489,6 +505,7 @@ def test_no_zombie_is_left(run: Run) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.once
 @pytest.mark.guarantee("G139")
 def test_if_somebody_else_has_waited_for_it_nobody_knows_how_it_ended(run: Run) -> None:
     async def body() -> None:
@@ -502,15 +519,16 @@ def test_if_somebody_else_has_waited_for_it_nobody_knows_how_it_ended(run: Run) 
     run(body())
 
 
+@pytest.mark.once
 @pytest.mark.guarantee("G139")
 @pytest.mark.slow
 @pytest.mark.timeout(200)
-def test_twenty_leave_no_descriptor_and_no_thread(
+def test_many_leave_no_descriptor_and_no_thread(
     loop_factory: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
     # The fixture counts.
     async def body() -> None:
-        for _ in range(5):
+        for _ in range(3):
             children = await asyncio.gather(*(spawn("flood", 100) for _ in range(4)))
             for child in children:
                 if child.pid % 2:

@@ -20,6 +20,9 @@ from tests.pod.errands import Unreadable, runner_of
 
 pytestmark = [pytest.mark.spec("S19"), pytest.mark.usefixtures("bandstand_leak_check")]
 
+# However busy the machine is, in seconds.
+SOON = 20
+
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
@@ -408,6 +411,24 @@ def test_writing_to_whom_does_not_listen_loses_nothing_of_what_he_has_said(run: 
             assert (await control.receive()).word == "my last words"
             with pytest.raises(EOFError):
                 await control.receive()
+
+    run(body())
+
+
+@pytest.mark.guarantee("G139")
+def test_the_end_is_seen_though_the_other_end_has_left_something_unread(run: Run) -> None:
+    """Of a socket with an error libuv tells once, and never again."""
+
+    async def body() -> None:
+        async with half() as (control, other):
+            control.send("never read")
+            await control.flush()
+            other.sendall(written("my last words"))
+            other.close()
+            assert (await control.receive()).word == "my last words"
+            async with asyncio.timeout(SOON):
+                with pytest.raises(EOFError, match="the other end is gone"):
+                    await control.receive()
 
     run(body())
 

@@ -99,6 +99,7 @@ def run(
 # -- scripts -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.once
 @pytest.mark.guarantee("G138")
 def test_a_script_by_its_path(tmp_path: Path) -> None:
     (tmp_path / "painting.py").write_text(GUARDED, "utf-8")
@@ -106,12 +107,14 @@ def test_a_script_by_its_path(tmp_path: Path) -> None:
     assert run(str(tmp_path / "painting.py"), cwd=Path("/")).stdout == SAID
 
 
+@pytest.mark.once
 @pytest.mark.guarantee("G138")
 def test_a_script_whose_name_has_no_suffix(tmp_path: Path) -> None:
     (tmp_path / "painting").write_text(GUARDED, "utf-8")
     assert run("painting", cwd=tmp_path).stdout == SAID
 
 
+@pytest.mark.once
 @pytest.mark.guarantee("G138")
 def test_a_module(tmp_path: Path) -> None:
     (tmp_path / "gallery").mkdir()
@@ -122,6 +125,7 @@ def test_a_module(tmp_path: Path) -> None:
     assert run("-m", "gallery.painting", cwd=tmp_path).stdout == SAID
 
 
+@pytest.mark.once
 @pytest.mark.guarantee("G138")
 def test_a_package_that_is_run_declares_in_its_modules(tmp_path: Path) -> None:
     (tmp_path / "gallery").mkdir()
@@ -138,6 +142,7 @@ def test_a_package_that_is_run_declares_in_its_modules(tmp_path: Path) -> None:
     assert run("-m", "gallery", cwd=tmp_path).stdout == SAID
 
 
+@pytest.mark.once
 @pytest.mark.guarantee("G138")
 def test_a_child_can_have_children(tmp_path: Path) -> None:
     program = GUARDED.replace(
@@ -153,6 +158,7 @@ def test_a_child_can_have_children(tmp_path: Path) -> None:
     assert run("painting.py", cwd=tmp_path).stdout == SAID
 
 
+@pytest.mark.once
 @pytest.mark.guarantee("G138")
 @pytest.mark.parametrize("way", ["-c", "stdin"])
 def test_what_is_declared_in_no_file_is_not_known(way: str, tmp_path: Path) -> None:
@@ -169,6 +175,7 @@ def test_what_is_declared_in_no_file_is_not_known(way: str, tmp_path: Path) -> N
     assert "is not known in another process: put it into a module" in done.stderr
 
 
+@pytest.mark.once
 @pytest.mark.guarantee("G138")
 @pytest.mark.parametrize("way", ["-c", "stdin"])
 def test_a_program_in_no_file_can_start_what_is_in_one(way: str, tmp_path: Path) -> None:
@@ -191,6 +198,7 @@ def test_a_program_in_no_file_can_start_what_is_in_one(way: str, tmp_path: Path)
     assert done.stdout == "red\n"
 
 
+@pytest.mark.once
 @pytest.mark.guarantee("G138")
 def test_a_script_that_is_not_guarded_is_told_so(tmp_path: Path) -> None:
     (tmp_path / "painting.py").write_text(UNGUARDED, "utf-8")
@@ -205,6 +213,7 @@ def test_a_script_that_is_not_guarded_is_told_so(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.once
 @pytest.mark.guarantee("G138")
 def test_a_script_that_ends_the_process_is_told_so(tmp_path: Path) -> None:
     program = GUARDED + "\nelse:\n    sys.exit(0)\n"
@@ -216,6 +225,7 @@ def test_a_script_that_ends_the_process_is_told_so(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.once
 def test_a_script_that_fails_is_a_failed_start(tmp_path: Path) -> None:
     program = GUARDED + "\nelse:\n    raise ValueError('no colours')\n"
     (tmp_path / "painting.py").write_text(program, "utf-8")
@@ -223,6 +233,7 @@ def test_a_script_that_fails_is_a_failed_start(tmp_path: Path) -> None:
     assert "StartFailed: process 'painter' did not start: ValueError: no colours" in done.stderr
 
 
+@pytest.mark.once
 @pytest.mark.guarantee("G138")
 def test_flags_reach_the_child_and_standard_input_does_not(tmp_path: Path) -> None:
     program = """
@@ -251,6 +262,7 @@ def test_flags_reach_the_child_and_standard_input_does_not(tmp_path: Path) -> No
     assert done.stdout == "2 1 ['ignore::FutureWarning'] True exit code 0\n"
 
 
+@pytest.mark.once
 @pytest.mark.guarantee("G138")
 def test_multiprocessing_is_left_as_it_was(tmp_path: Path) -> None:
     program = GUARDED + "    import multiprocessing\n    multiprocessing.set_start_method('spawn')\n"
@@ -386,6 +398,7 @@ def parent_of(program: str, target: str, folder: Path) -> Generator[tuple[subpro
             process.kill()
 
 
+@pytest.mark.once
 @pytest.mark.guarantee("G140")
 @pytest.mark.parametrize("target", ["wait", "spin"])
 def test_a_killed_parent_takes_its_child_with_it(target: str, tmp_path: Path) -> None:
@@ -394,6 +407,7 @@ def test_a_killed_parent_takes_its_child_with_it(target: str, tmp_path: Path) ->
         assert is_gone(pid)
 
 
+@pytest.mark.once
 @pytest.mark.guarantee("G140")
 @pytest.mark.parametrize("target", ["wait", "spin"])
 def test_a_thread_that_ends_takes_the_child_with_it_that_it_has_started(target: str, tmp_path: Path) -> None:
@@ -405,6 +419,7 @@ def test_a_thread_that_ends_takes_the_child_with_it_that_it_has_started(target: 
         assert parent.poll() is None
 
 
+@pytest.mark.once
 @pytest.mark.guarantee("G140")
 def test_ctrl_c_for_all_ends_the_parent_and_it_ends_the_child(tmp_path: Path) -> None:
     with parent_of(PARENT, "spin", tmp_path) as (parent, pid):

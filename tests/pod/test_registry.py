@@ -1,5 +1,8 @@
 """The registry: publishing, connecting, waiting, and what becomes of those who wait."""
 
+# One test must come in between.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import threading
@@ -8,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from time import monotonic
 from typing import cast
+from weakref import ref
 
 import pytest
 from hypothesis import settings
@@ -553,3 +557,27 @@ class Office(RuleBasedStateMachine):
 
 Office.TestCase.settings = settings(stateful_step_count=30)
 TestOffice = pytest.mark.guarantee("G128")(Office.TestCase)
+
+
+@pytest.mark.guarantee("G164")
+def test_a_handle_that_is_noted_while_others_are_forgotten_is_not_forgotten_with_them(stage: Stage) -> None:
+    """From another thread, in the very moment: at its end the registry knows of it."""
+    registry = stage.registry
+    stage.open()
+    late = stage.handle()
+    noting = threading.Thread(target=registry.enlist, args=(checked_handle(late),))
+
+    class Moment:
+        """Stands where a handle is noted, and is looked at when those are forgotten that nobody has any more."""
+
+        def __call__(self) -> None:
+            if noting.ident is None:
+                noting.start()
+                noting.join(0.05)
+
+    registry._handles += [cast("ref[Handle]", Moment())] * 64
+    registry.enlist(checked_handle(stage.handle()))
+    noting.join(PATIENCE)
+    registry.close("all is over")
+    with pytest.raises(PodGone):
+        late.note(1)

@@ -583,7 +583,7 @@ def test_a_finalizer_that_comes_while_the_timer_is_set_leaves_one_timer_at_most(
 
 
 @pytest.mark.guarantee("G102")
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_hundred_thousand_dropped_children_leave_nothing_behind(clock: VirtualClock) -> None:
     """Never listened to, listened to and dismissed, waited with by operations that ended otherwise: all the same."""
 

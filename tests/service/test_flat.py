@@ -12,16 +12,14 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from bandstand import mode
 from bandstand.errors import AskCycle, AskTimeout, TargetEnded
 from bandstand.service import Actor, Loop, ask
 from bandstand.testing import VirtualClock
 from tests.service.asking import Oracle, ended, in_time, is_at_rest, outcome, turns
 
-pytestmark = [pytest.mark.guarantee("G61"), pytest.mark.slow]
+pytestmark = [pytest.mark.guarantee("G61"), pytest.mark.heavy]
 
-# Interpreted, a fifth shows the same: still one for every ten asks.
-ASKS = 100_000 if mode.mode() == "compiled" else 20_000
+ASKS = 100_000
 FEWER = 20_000  # where the way is the same, or takes its time
 BATCH = 500
 TOLERANCE = 2_000

@@ -442,7 +442,7 @@ def test_stop_child_of_a_supervisor_again_and_again_does_not_flood_it(loop: Loop
 
 @pytest.mark.spec("J6")
 @pytest.mark.guarantee("G8")
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("how", ["fail", "kill", "stop"])
 def test_20000_children_with_inits_die_in_one_tick_under_a_plain_parent(
     make_loop: LoopMaker, how: str
@@ -467,7 +467,7 @@ def test_20000_children_with_inits_die_in_one_tick_under_a_plain_parent(
 
 @pytest.mark.spec("J6", "J19")
 @pytest.mark.guarantee("G8", "G48", "G56")
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("how", ["killed by one message", "each by its own verdict"])
 def test_20000_children_die_in_one_tick_under_a_dynamic_supervisor_that_restarts_each(
     make_loop: LoopMaker, how: str, caplog: pytest.LogCaptureFixture
@@ -513,7 +513,7 @@ def test_20000_children_die_in_one_tick_under_a_dynamic_supervisor_that_restarts
 
 @pytest.mark.spec("J6")
 @pytest.mark.guarantee("G48", "G54")
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_20000_children_die_with_a_supervisor_that_gives_up_on_the_first(
     make_loop: LoopMaker, caplog: pytest.LogCaptureFixture
 ) -> None:

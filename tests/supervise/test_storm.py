@@ -112,7 +112,7 @@ def many(loop: Loop, storm: Storm) -> DynamicSupervisor:
     return supervisor
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("make", "times"),
     [
@@ -157,7 +157,7 @@ class Ticking:
         return self.clock.on_idle(wait_ns)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_window_of_many_restarts_is_not_kept_for_ever() -> None:
     """As many restarts as are allowed are remembered, and no more than that, however long it goes on."""
     clock = VirtualClock()

@@ -220,7 +220,7 @@ class Ensemble:
         """Have everybody handle what there is. Nobody is closed before all are quiet: another may still have something to say to him."""
         players.shut()
         # Quiet is the absence of everything: to look now and then is simpler than to have everything report its end.
-        while not players.are_quiet and not self._is_over():  # noqa: ASYNC110  # see above
+        while not (players.are_quiet and self.neighbours.are_answered) and not self._is_over():  # noqa: ASYNC110  # see above
             await asyncio.sleep(LOOK)
         players.close()
 

@@ -139,14 +139,14 @@ class Exchange:
             # Neither has anybody that the other could talk to.
             return
         mine, theirs = socket.socketpair()
+        # An end is its stage's own as soon as it was given to it, also if that has no descriptor left for it: then the other one
+        # finds the link closed.
         try:
             stage.attach(other.pod, mine, is_running=is_running)
-            other.attach(stage.pod, theirs, is_running=False)
         except OSError:
-            # No descriptors are left for one of them. The other finds the link closed.
-            mine.close()
             theirs.close()
             raise
+        other.attach(stage.pod, theirs, is_running=False)
 
     def _is_heard(self, stage: Stage) -> bool:
         return stage.pod is not None and self._heard[stage.pod]

@@ -102,14 +102,17 @@ def decide(
         return Plan(Verdict.RETIRE, "the troupe is stopping", record=record)
     exit_ = ExitReason.FAIL if ending.is_failure else ExitReason.NORMAL
     if fate_of(MODES[restart], exit_) is not Fate.RESTART:
-        verdict = Verdict.ESCALATE if is_vital and ending.is_failure else Verdict.RETIRE
-        return Plan(verdict, reason, record=record)
+        if is_vital and ending.is_failure:
+            # That it has failed is what whoever is above says himself.
+            return Plan(Verdict.ESCALATE, ending.reason or what, record=record)
+        return Plan(Verdict.RETIRE, reason, record=record)
     plan = plan_restart(intensity, record.history, now, backoff, exit_, record.stored_ms, lived_ms, chance)
     record = Record(plan.history, plan.stored_ms)
     if plan.gives_up:
+        times = "once" if plan.history.count == 1 else f"{plan.history.count} times"
         too_many = (
-            f"it was to be started again for the {plan.history.count}. time within {intensity.period_ms:g} ms, and {intensity.limit} "
-            f"are allowed; the last time {reason}"
+            f"it was to be started again {times} within {intensity.period_ms:g} ms, and {intensity.limit} are "
+            f"allowed; the last time {reason}"
         )
         return Plan(Verdict.ESCALATE, too_many, record=record)
     return Plan(Verdict.RESTART, reason, plan.delay_ms, record)

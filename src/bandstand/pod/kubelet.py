@@ -114,12 +114,20 @@ class Kubelet:
     # -- from any thread -------------------------------------------------------------------------------------------------------
 
     def launch(self) -> None:
-        """Start its thread. Once."""
-        self.thread.start()
+        """Start its thread. Once. If the system has none to give, the troupe has failed, and is over."""
+        try:
+            self._post.start()
+        except RuntimeError as error:
+            self.failure = PodFailed.of("kubelet", "", f"its thread did not start: {error}", error)
+            self._close(None)
 
     def stop(self, within_ms: float | None = None) -> None:
         """Ask it to stop everything, within a time; None for what the troupe declares. The shortest that was asked for counts."""
         self._post.call(lambda: self._want_stop(within_ms))
+
+    def join(self, seconds: float) -> None:
+        """Wait for the end of its thread, unless that is the one that asks."""
+        self._post.join(seconds)
 
     def look(self) -> Future[Mapping[str | None, Future[Look]]] | None:
         """Ask everybody who is there how they are, by pod: done when its own thread has had time for that. None, if it is over."""
@@ -133,6 +141,10 @@ class Kubelet:
         elif not self._post.call(ask_all):
             return None
         return answer
+
+    def closed_books(self) -> PodBooks:
+        """The books of the incarnations that have ended, and of what waits for pods that are down, or has waited in vain."""
+        return sum((registry.books() for registry in self.exchange.registries.values()), self.past)
 
     # -- on its own thread -----------------------------------------------------------------------------------------------------
 

@@ -96,8 +96,7 @@ def books_of(kubelet: Kubelet | None, ms: float) -> PodBooks:
     if kubelet.over.done():
         # Nobody is there any more who could be asked.
         present.append(kubelet.outside.final)
-    held = [registry.books() for registry in kubelet.exchange.registries.values()]
-    return sum((*present, *held), kubelet.past)
+    return sum(present, kubelet.closed_books())
 
 
 def is_playing(kubelet: Kubelet | None) -> bool:

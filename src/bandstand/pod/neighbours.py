@@ -135,6 +135,11 @@ class Neighbours:
         """Whether everything that was sent to them has its fate."""
         return is_quiet(self._porch) and all(link.books.waiting == 0 for link in self._links.values())
 
+    @property
+    def are_answered(self) -> bool:
+        """Whether they have been told what became of all that they have sent, as far as they read it."""
+        return not any(link.owes for link in self._links.values())
+
     def books(self) -> PodBooks:
         """What became of what was sent to other processes, now and so far."""
         links = self._past

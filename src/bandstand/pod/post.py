@@ -48,6 +48,23 @@ class Post:
         # A daemon: a handler of a cooperative pod that is stuck must not keep the interpreter alive for ever.
         self.thread = threading.Thread(target=self._run, name=f"bandstand {troupe} kubelet", daemon=True)
 
+    def start(self) -> None:
+        """Begin.
+
+        Raises:
+            RuntimeError: the system has no thread to give. Nothing is left, and `close` is not called.
+        """
+        try:
+            self.thread.start()
+        except RuntimeError:
+            self._hosting.discard()
+            raise
+
+    def join(self, seconds: float) -> None:
+        """Wait until the thread has ended, if it has begun, and is not the one that asks."""
+        if self.thread.ident is not None and threading.current_thread() is not self.thread:
+            self.thread.join(seconds)
+
     def call(self, function: Callable[[], object]) -> bool:
         """Call a function on its thread, in the order in which this is asked for; whether there is one any more. From any thread."""
         try:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from bandstand.errors import InvalidArgument, LoopBusy, PodFailed, PodTimeout
+from bandstand.pod.books import PodBooks
 from bandstand.pod.cast import Cast
 from bandstand.pod.directory import Directory
 from bandstand.pod.ending import Ending
@@ -33,7 +34,6 @@ from bandstand.pod.vocabulary import PodPhase
 from bandstand.service.lowlevel import is_plain_thread
 
 if TYPE_CHECKING:
-    from bandstand.pod.books import PodBooks
     from bandstand.pod.health import Health
     from bandstand.pod.link import DeadLetter
     from bandstand.pod.nested import NestedSpec
@@ -67,6 +67,8 @@ class Production(Cast):
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._kubelet: Kubelet | None = None
+        # The books of the kubelets before it, if it is inside another troupe and was started again.
+        self._past = PodBooks()
         self._is_inner = False
 
     @property
@@ -145,6 +147,8 @@ class Production(Cast):
         """A kubelet for its next incarnation, by the troupe around."""
         for pod in self._plan.spec.pods:
             self._outside.ensemble.registry.revive(pod.name)
+        if self._kubelet is not None:
+            self._past += self._kubelet.closed_books()
         return self._new_kubelet()
 
     def _close(self, reason: str) -> None:
@@ -236,9 +240,8 @@ class Production(Cast):
 
     def _finish(self, kubelet: Kubelet) -> None:
         self._close("its troupe is over")
-        if threading.current_thread() is not kubelet.thread:
-            # Its last act was to say so.
-            kubelet.thread.join(KILL_S)
+        # Its last act was to say so.
+        kubelet.join(KILL_S)
 
     def _raise_failure(self, error: BaseException | None = None) -> None:
         """Raise what it has failed with; if something else is being raised, that has a note instead."""
@@ -274,7 +277,7 @@ class Production(Cast):
         return health_of(name, self._plan.spec, self._phases, self._kubelet, nested, ms)
 
     def _count(self, ms: float) -> PodBooks:
-        books = books_of(self._kubelet, ms)
+        books = self._past + books_of(self._kubelet, ms)
         return sum((each._count(ms) for each in self._inner.values()), books)
 
     def _lose(self, letter: DeadLetter) -> None:

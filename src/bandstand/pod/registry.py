@@ -119,17 +119,20 @@ class PodRegistry:
         """Retire all of them. Also handles that know somebody who is still there find nobody any more."""
         for pod in self._slots:
             self.retire(pod, reason)
-        for known in list(self._handles):
+        with self._changed:
+            handles = list(self._handles)
+        for known in handles:
             handle = known()
             if handle is not None:
                 forget_actor(handle)
 
     def enlist(self, handle: Handle) -> None:
         """Note a handle whose place looks here."""
-        if len(self._handles) >= self._prune_at:
-            self._handles = [known for known in self._handles if known() is not None]
-            self._prune_at = max(64, 2 * len(self._handles))
-        self._handles.append(ref(handle))
+        with self._changed:
+            if len(self._handles) >= self._prune_at:
+                self._handles = [known for known in self._handles if known() is not None]
+                self._prune_at = max(64, 2 * len(self._handles))
+            self._handles.append(ref(handle))
 
     # -- what handles ask ------------------------------------------------------------------------------------------------------
 
@@ -241,7 +244,8 @@ class PodRegistry:
     def _give_up(self, held: Held, error: BaseException) -> None:
         held.stop_timers()
         if not held.fail(error):
-            self.dead += 1
+            with self._changed:
+                self.dead += 1
             logger.warning("%s was not delivered: %s", held, error)
 
     @staticmethod

@@ -112,7 +112,7 @@ class PodSpec:
             )
         if self.core is not None and self.thread is ThreadModel.COOPERATIVE:
             raise InvalidArgument(
-                f"{where}: core is {self.core} and thread is COOPERATIVE: it runs on the kubelet's thread; pin the troupe instead"
+                f"{where}: core is {self.core} and thread is COOPERATIVE: it runs on the kubelet's thread; set the troupe's kubelet_core instead"
             )
         if self.thread is ThreadModel.MAIN and self.restart is not RestartPolicy.NEVER:
             raise InvalidArgument(

@@ -69,12 +69,14 @@ class Inbound:
         # How many of those were asks, and how many of the others have been acknowledged.
         self._asks = 0
         self._acked = 0
+        # Answers whose parts are being written: until these are, nobody over there knows of them.
+        self._leaving = 0
 
     @property
     def owes(self) -> bool:
-        """Whether something that has come was not handled to its end yet."""
+        """Whether something that has come was not handled to its end yet, or has an answer that is too large to be written at once."""
         due = sum(tally.handled + tally.dead + tally.dropped_count for tally in self._due)
-        return bool(self._questions) or self.received - self._asks > self._acked + due
+        return bool(self._questions or self._leaving) or self.received - self._asks > self._acked + due
 
     def expect(self, roles: Sequence[tuple[str, Sequence[str]]]) -> None:
         """The other side has said whom it is going to address, by which methods: they are counted from 1 in this order.
@@ -253,11 +255,17 @@ class Inbound:
         if self._is_over:
             return
         if packet.parts:
-            self._outbox.depart(lane, packet, lambda: self._put_packet(number, lane, kind, packet))
+            self._leaving += 1
+            self._outbox.depart(lane, packet, lambda: self._arrive(number, lane, kind, packet))
             self._stir()
         else:
             self._put(number, kind, packet)
             self._outbox.weigh(ANSWER_LANE, packet)
+
+    def _arrive(self, number: int, lane: int, kind: int, packet: Packet) -> None:
+        """The parts of an answer are written: now itself."""
+        self._leaving -= 1
+        self._put_packet(number, lane, kind, packet)
 
     def lose(self) -> None:
         """The link is lost: nobody waits for answers any more, and handlers that are at one are cancelled."""

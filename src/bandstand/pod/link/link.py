@@ -116,6 +116,13 @@ class Link:
         """Whether the other side does not read as fast as this one writes: what is ready waits."""
         return self._wire.is_choked
 
+    @property
+    def owes(self) -> bool:
+        """Whether the other side is still to hear of something that it has sent: what became of it, or the answer."""
+        return self._wire.is_writable and (
+            self._inbound.owes or self._outbox.is_ready or self._wire.is_writing
+        )
+
     def part(self, reason: str) -> None:
         """The other side is known to be gone: take what it has said before, and end the link."""
         if not self._is_closed:

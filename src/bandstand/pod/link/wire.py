@@ -66,7 +66,7 @@ class Wire:
         self._left: list[bytes | memoryview] = []
         sock.setblocking(False)  # noqa: FBT003  # the library's own signature
         self._fd = sock.fileno()
-        self._loop.add_reader(self._fd, self._read)
+        self._loop.add_reader(self._fd, self._readable)
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -147,6 +147,16 @@ class Wire:
         """Whether the other side does not read as fast as this one writes."""
         return self._is_waiting
 
+    @property
+    def is_writable(self) -> bool:
+        """Whether anybody can read what is written."""
+        return not (self._is_over or self._is_mute)
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether something that was begun is not entirely written."""
+        return bool(self._left)
+
     async def unchoked(self) -> None:
         """Wait until the other side reads, or nobody does any more."""
         while self._is_waiting and not self._is_over:
@@ -166,6 +176,12 @@ class Wire:
         """Take what has come already: the other side is gone, and nothing more will."""
         while not self._is_over and self._read():
             pass
+
+    def _readable(self) -> None:
+        """Take what has come, once: others have their turn. If nobody will ever send more, all of it."""
+        if self._read() and not self._is_over and self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            # The other side is gone, and has left something unread. Of such a socket libuv tells once, and never again.
+            self.read_out()
 
     def _read(self) -> bool:
         """Take what has come; whether something had."""

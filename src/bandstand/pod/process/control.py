@@ -77,7 +77,7 @@ class Control:
         self._is_paused = False
         sock.settimeout(0)
         reserve(sock)
-        self._event_loop.add_reader(sock.fileno(), self._read_some)
+        self._event_loop.add_reader(sock.fileno(), self._readable)
 
     @property
     def is_open(self) -> bool:
@@ -164,6 +164,13 @@ class Control:
         except EOFError as error:
             raise StopAsyncIteration from error
 
+    def _readable(self) -> None:
+        """Read once: others have their turn. If nobody will ever send more, read all there is."""
+        if self._read_some() and self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            # The other end is gone, and has left something unread. Of such a socket libuv tells once, and never again.
+            while self._read_some():
+                pass
+
     def _read_some(self) -> bool:
         """Read once. Whether there may be more."""
         if self._reason is not None:
@@ -202,7 +209,7 @@ class Control:
     def _resume(self) -> None:
         self._is_paused = False
         if self._reason is None:
-            self._event_loop.add_reader(self._sock.fileno(), self._read_some)
+            self._event_loop.add_reader(self._sock.fileno(), self._readable)
 
     def _wake_receiver(self) -> None:
         if self._receiver is not None and not self._receiver.done():

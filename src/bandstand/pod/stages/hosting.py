@@ -54,6 +54,11 @@ class Hosting:
                 task.cancel()
                 self._wait({task}, last_s)
 
+    def discard(self) -> None:
+        """Let go of an event loop that has never run. On any thread, also one that runs another."""
+        self._executor.shutdown(wait=False)
+        self.loop.close()
+
     def close(self) -> None:
         """Cancel what is left, give it a moment, and let go of the rest."""
         try:
