@@ -46,8 +46,8 @@ class _Reading(NamedTuple):
 
 # Nearly all of the time that a node takes to boot is spent reading types, and a class says the same each time: a
 # program that starts many nodes, as a test suite does, reads each class once. For the runtime's own, other names are legal.
-_read_before: tuple[WeakKeyDictionary[type[Capability], _Reading], WeakKeyDictionary[type[Capability], _Reading]]
-_read_before = (WeakKeyDictionary(), WeakKeyDictionary())
+_Readings = WeakKeyDictionary[type[Capability], _Reading]
+_read_before: tuple[_Readings, _Readings] = (WeakKeyDictionary(), WeakKeyDictionary())
 
 
 def blueprint_of(source: type | Contract | Provision, *, is_builtin: bool = False) -> Blueprint:
