@@ -73,6 +73,7 @@ def _serve(options: argparse.Namespace) -> int:
         tcp=options.tcp,
         isolated=tuple(options.isolate),
         is_public=options.public,
+        token_file=options.token_file,
         is_batch=options.batch,
         is_json=options.json,
         program=program_name(),
@@ -233,7 +234,12 @@ def _add_serve_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--public",
         action="store_true",
-        help="allow a HOST by which other machines can do whatever the node can do",
+        help="allow a HOST by which other machines can do whatever the node can do; needs --token-file",
+    )
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="have clients over TCP show the token in this file first; only its owner may be able to read it",
     )
     parser.add_argument(
         "--batch",

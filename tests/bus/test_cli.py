@@ -320,7 +320,16 @@ class TestServe:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            (["--tcp", "0.0.0.0:1"], "others than this machine could connect.*--public"),
+            (
+                ["--tcp", "0.0.0.0:1"],
+                "others than this machine could connect.*--public and --token-file FILE",
+            ),
+            (
+                ["--tcp", "0.0.0.0:1", "--public"],
+                "what tells who of them may. Pass --token-file FILE, or '127",
+            ),
+            (["--tcp", "1", "--token-file", "no/such/file"], "'no/such/file' cannot be read: No such file"),
+            (["--unix", "x", "--token-file", "f"], "--token-file is for clients over TCP"),
             (["--tcp", "x:y"], "'y' is no port: pass HOST:PORT"),
             (["--tcp", "70000"], "is no port: pass HOST:PORT.* from 0 to 65535"),
             (["--unix", ""], "pass the name of a file"),
@@ -547,8 +556,8 @@ class TestDescribe:
         assert list(blocks) == ["Memory", "Slow", "Glass", "Odd.One", "Syscall", "Timer"]
         assert blocks["Slow"].splitlines() == [
             "Takes its time.",
-            "  command  Slow.Nap             Take so many seconds.",
-            "  event    Slow.Begun           It has been begun.",
+            "  command  Slow.Nap              Take so many seconds.",
+            "  event    Slow.Begun            It has been begun.",
         ]
 
     @pytest.mark.parametrize("name", ["Memory", "Odd.One"])

@@ -7,7 +7,8 @@ the node, and a client that takes what was written to it: each of them makes the
 However we are told to go on, we do so in a call of our own from the event loop: nobody who delivers an answer finds himself inside
 the reading of the next request. The same call writes what was delivered since the last one, as one piece.
 
-A client may have said all it has to say and still want its answers: it is let go when it has them.
+A client may have said all it has to say and still want its answers: it is let go when it has them. One that has begun a line and does not
+end it is let go, too, after a while.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast, final
 
+from bandstand.bus.adapters.greeting import read_greeting
 from bandstand.bus.hot.intake import Intake
 from bandstand.bus.hot.outbox import Outbox
 from bandstand.bus.wire import read_frame
+from bandstand.errors import BadMessage
 
 if TYPE_CHECKING:
     from bandstand.bus.adapters.limits import Limits
@@ -41,6 +44,8 @@ class NdjsonLine(Outbox, asyncio.Protocol):
         is_welcome: asked when the client is there; False if it is too late for clients.
         end: called when it is gone.
         closes_at_eof: whether a client that will say nothing more is let go as soon as it has all its answers.
+        half_line_ms: how long a line may take from its beginning to its end; 0 for as long as it likes.
+        said: what the client has said already.
     """
 
     def __init__(
@@ -52,6 +57,8 @@ class NdjsonLine(Outbox, asyncio.Protocol):
         is_welcome: Callable[[], bool],
         end: Callable[[NdjsonLine], None],
         closes_at_eof: bool = True,
+        half_line_ms: int = 0,
+        said: bytes = b"",
     ) -> None:
         super().__init__(
             Intake(self, ingress, limits.window, limits.line_bytes, read_frame), limits.write_high
@@ -70,6 +77,14 @@ class NdjsonLine(Outbox, asyncio.Protocol):
         self._is_blocked = False
         self._is_paused = False
         self._is_at_eof = False
+        # Whether nothing has come yet: the first line may be a greeting.
+        self._is_fresh = True
+        self._said = said
+        self._half_line_s = half_line_ms / 1000
+        # Since when there is half a line, by the event loop's clock; None if there is none. Looked at when the alarm goes off, which is
+        # not taken back when a line has ended: most of them do, at once.
+        self._half_since: float | None = None
+        self._alarm: asyncio.TimerHandle | None = None
 
     # --- for the node -------------------------------------------------------------------------------------------------
 
@@ -125,6 +140,12 @@ class NdjsonLine(Outbox, asyncio.Protocol):
             return
         self._transport.set_write_buffer_limits(high=self.write_high)
         self._ingress.open(self)
+        if self._said:
+            # Taken up when the event loop has begun to read, as if it had come then: only now could it be told not to.
+            self._is_blocked = True
+            self.data_received(self._said)
+            self._said = b""
+            self.resume()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # why it is gone makes no difference
         """The client is gone."""
@@ -133,13 +154,20 @@ class NdjsonLine(Outbox, asyncio.Protocol):
         self._transport = None
         self.intake.stop()
         self.out.clear()
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
         self._end(self)
         if self._has_begun:
             self._ingress.close(self)
 
     def data_received(self, data: bytes) -> None:
         """Some more bytes."""
+        if self._is_fresh:
+            data = self._hear_greeting(data)
         self.intake.feed(data)
+        if self._half_line_s:
+            self._watch_half(data)
         # While it is blocked, they were under way when reading was paused.
         if not self._is_blocked:
             self._go_on()
@@ -185,6 +213,46 @@ class NdjsonLine(Outbox, asyncio.Protocol):
         ):
             self._is_paused = False
             self._transport.resume_reading()
+        self._close_if_done()
+
+    def _hear_greeting(self, data: bytes) -> bytes:
+        """Answer a client that shows a token though nobody asks for one; what it has said besides."""
+        self._is_fresh = False
+        line, end, rest = data.partition(b"\n")
+        greeting = read_greeting(line) if end else None
+        if greeting is None:
+            return data
+        self.deliver(greeting.answer(), False)  # noqa: FBT003  # as the hot half declares it
+        return rest
+
+    def _watch_half(self, data: bytes) -> None:
+        """See whether what has come ends within a line, and since when it does."""
+        if data.endswith(b"\n"):
+            self._half_since = None
+        elif data and (self._half_since is None or b"\n" in data):
+            self._half_since = self._event_loop.time()
+            if self._alarm is None:
+                self._alarm = self._event_loop.call_later(self._half_line_s, self._look_at_half)
+
+    def _look_at_half(self) -> None:
+        """Let go a client that has had the time to end its line. One that was not read from has not."""
+        self._alarm = None
+        since, now = self._half_since, self._event_loop.time()
+        if since is None or self._is_at_eof or self.is_gone or self.intake.is_stopped:
+            return
+        if self._is_blocked or self._is_paused:
+            since = self._half_since = now
+        left = since + self._half_line_s - now
+        # A clock may be a little early for its own alarm.
+        if left > 0.001:
+            self._alarm = self._event_loop.call_later(left, self._look_at_half)
+            return
+        said = f"not a message: a line was begun, and has not ended in {self._half_line_s:g} s; the connection is closed"
+        self._ingress.refuse(self, BadMessage.of(said))
+        # It still gets the answers that it is owed, as one that has said all it has to say.
+        self._pause()
+        self.intake.stop()
+        self._is_at_eof = True
         self._close_if_done()
 
     def _pause(self) -> None:
