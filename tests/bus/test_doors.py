@@ -202,16 +202,36 @@ class TestTokens:
         assert said["type"] == "Sys.TooManyConnections"
 
     @pytest.mark.parametrize("kind", ["unix", "tcp", "pipe"])
+    @pytest.mark.parametrize("step", [1, 50, 1000])
     def test_where_none_is_asked_for_it_does_no_harm_and_goes_no_further(
-        self, kind: str, loop_factory: HostFactory, tmp_path: Path
+        self, kind: str, step: int, loop_factory: HostFactory, tmp_path: Path
     ) -> None:
         with venue_of(kind, loop_factory, tmp_path) as venue:
             client = venue.client()
-            client.send(show() + request(1))
+            # However it comes: what is no request gets neither to the router nor into a log.
+            for place in range(0, len(show()), step):
+                client.send(show()[place : place + step])
+            client.send(request(1))
             answer = client.line()
             assert (answer["data"], answer["metadata"]["causation"]) == ({"ok": True}, "t0")
             assert client.answers(1) == ["q1"]
             assert [each.metadata.id for each in venue.desk.admitted] == ["q1"]
+
+    def test_what_only_looks_like_one_is_a_line_like_any_other(
+        self, loop_factory: HostFactory, tmp_path: Path
+    ) -> None:
+        with venue_of("unix", loop_factory, tmp_path) as venue:
+            for first, said in (
+                (show(None), "reply"),
+                (b"x" * 20_000, "error"),
+                (show()[:40], "error"),
+                (show().rstrip(b"\n"), "reply"),
+            ):
+                client = venue.client()
+                client.send(first)
+                client.half_close()
+                assert client.line()["kind"] == said
+                assert client.rest() == b""
 
 
 @pytest.mark.guarantee("G198")

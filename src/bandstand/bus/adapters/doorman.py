@@ -11,15 +11,12 @@ import asyncio
 import socket
 from typing import final
 
-from bandstand.bus.adapters.greeting import Authenticate, read_greeting
+from bandstand.bus.adapters.greeting import LONGEST_GREETING, Authenticate, read_greeting
 from bandstand.bus.adapters.limits import Limits
 from bandstand.bus.token import Token
 from bandstand.bus.wire import write_frame
 
 __all__ = ("Doorman", "Unwelcome")
-
-# Bytes of a first line: the longest token, each character of it written as an escape, and its envelope.
-LONGEST = 16 * 1024
 
 FIRST = f"the first line of this connection must be the command {Authenticate.message_type} with its token"
 
@@ -84,14 +81,14 @@ class Doorman:
         said = bytearray()
         end = -1
         while end < 0:
-            chunk = await running.sock_recv(connection, LONGEST)
+            chunk = await running.sock_recv(connection, LONGEST_GREETING)
             if not chunk:
                 break
             end = chunk.find(b"\n")
             end = end if end < 0 else end + len(said)
             said += chunk
-            if end > LONGEST or (end < 0 and len(said) > LONGEST):
-                raise Unwelcome(f"{FIRST}; this one has more than {LONGEST} bytes")
+            if end > LONGEST_GREETING or (end < 0 and len(said) > LONGEST_GREETING):
+                raise Unwelcome(f"{FIRST}; this one has more than {LONGEST_GREETING} bytes")
         if not said:
             raise ConnectionAbortedError("it has gone without a word")
         line = bytes(said if end < 0 else said[:end])

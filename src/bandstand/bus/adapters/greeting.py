@@ -17,7 +17,7 @@ from bandstand.bus.hot.idmaker import IdMaker
 from bandstand.bus.wire import DECODE_ERRORS, read_frame
 from bandstand.errors import BadMessage
 
-__all__ = ("Authenticate", "Authenticated", "Greeting", "read_greeting")
+__all__ = ("LONGEST_GREETING", "Authenticate", "Authenticated", "Greeting", "read_greeting")
 
 
 class Authenticated(Struct):
@@ -31,6 +31,9 @@ class Authenticate(Command[Authenticated], type="Syscall.Authenticate"):
 
     token: Annotated[str, Meta(min_length=1, max_length=1024, examples=["6f1e0c5b9a7d4e23"])]
 
+
+LONGEST_GREETING = 16 * 1024
+"""Bytes of a line that shows a token: the longest token, each character of it written as an escape, and its envelope."""
 
 # What is in the line of everybody who greets, whatever the rest of it: to look for it costs less than to read the line. Written with
 # escapes it is not recognized, and is a request like any other.

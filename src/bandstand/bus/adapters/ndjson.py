@@ -18,7 +18,8 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast, final
 
-from bandstand.bus.adapters.greeting import read_greeting
+from bandstand.bus.adapters.greeting import LONGEST_GREETING, read_greeting
+from bandstand.bus.adapters.overdue import Overdue
 from bandstand.bus.hot.intake import Intake
 from bandstand.bus.hot.outbox import Outbox
 from bandstand.bus.wire import read_frame
@@ -77,14 +78,12 @@ class NdjsonLine(Outbox, asyncio.Protocol):
         self._is_blocked = False
         self._is_paused = False
         self._is_at_eof = False
-        # Whether nothing has come yet: the first line may be a greeting.
-        self._is_fresh = True
+        # What has come of the first line, which may be a greeting; None when it has been looked at.
+        self._first: bytearray | None = bytearray()
         self._said = said
-        self._half_line_s = half_line_ms / 1000
-        # Since when there is half a line, by the event loop's clock; None if there is none. Looked at when the alarm goes off, which is
-        # not taken back when a line has ended: most of them do, at once.
-        self._half_since: float | None = None
-        self._alarm: asyncio.TimerHandle | None = None
+        self._overdue = Overdue(
+            self._event_loop, half_line_ms / 1000, is_read=self._is_read, give_up=self._give_up
+        )
 
     # --- for the node -------------------------------------------------------------------------------------------------
 
@@ -109,6 +108,7 @@ class NdjsonLine(Outbox, asyncio.Protocol):
     def stop(self) -> None:
         """Take in nothing more, not even what was read already."""
         self.intake.stop()
+        self._overdue.end()
         self._is_blocked = False
         self._pause()
         self._close_if_done()
@@ -154,20 +154,18 @@ class NdjsonLine(Outbox, asyncio.Protocol):
         self._transport = None
         self.intake.stop()
         self.out.clear()
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
+        self._overdue.end()
         self._end(self)
         if self._has_begun:
             self._ingress.close(self)
 
     def data_received(self, data: bytes) -> None:
         """Some more bytes."""
-        if self._is_fresh:
-            data = self._hear_greeting(data)
+        if self._overdue.within_s:
+            self._overdue.see(data)
+        if self._first is not None:
+            data = self._hear_first(self._first, data)
         self.intake.feed(data)
-        if self._half_line_s:
-            self._watch_half(data)
         # While it is blocked, they were under way when reading was paused.
         if not self._is_blocked:
             self._go_on()
@@ -175,6 +173,9 @@ class NdjsonLine(Outbox, asyncio.Protocol):
     def eof_received(self) -> bool:
         """The client will say nothing more; it still gets its answers."""
         self._is_at_eof = True
+        self._overdue.end()
+        if self._first:
+            self.intake.feed(self._hear_first(self._first, b"\n"))
         self.intake.end()
         if not self._is_blocked:
             self._go_on()
@@ -215,41 +216,27 @@ class NdjsonLine(Outbox, asyncio.Protocol):
             self._transport.resume_reading()
         self._close_if_done()
 
-    def _hear_greeting(self, data: bytes) -> bytes:
-        """Answer a client that shows a token though nobody asks for one; what it has said besides."""
-        self._is_fresh = False
-        line, end, rest = data.partition(b"\n")
-        greeting = read_greeting(line) if end else None
+    def _hear_first(self, first: bytearray, data: bytes) -> bytes:
+        """Answer a client that shows a token though nobody asks for one; what it has said besides, as soon as that is known."""
+        first += data
+        if b"\n" not in data and len(first) <= LONGEST_GREETING:
+            return b""
+        self._first = None
+        line, _, rest = bytes(first).partition(b"\n")
+        greeting = read_greeting(line)
         if greeting is None:
-            return data
+            return bytes(first)
         self.deliver(greeting.answer(), False)  # noqa: FBT003  # as the hot half declares it
         return rest
 
-    def _watch_half(self, data: bytes) -> None:
-        """See whether what has come ends within a line, and since when it does."""
-        if data.endswith(b"\n"):
-            self._half_since = None
-        elif data and (self._half_since is None or b"\n" in data):
-            self._half_since = self._event_loop.time()
-            if self._alarm is None:
-                self._alarm = self._event_loop.call_later(self._half_line_s, self._look_at_half)
+    def _is_read(self) -> bool:
+        return not (self._is_blocked or self._is_paused)
 
-    def _look_at_half(self) -> None:
-        """Let go a client that has had the time to end its line. One that was not read from has not."""
-        self._alarm = None
-        since, now = self._half_since, self._event_loop.time()
-        if since is None or self._is_at_eof or self.is_gone or self.intake.is_stopped:
-            return
-        if self._is_blocked or self._is_paused:
-            since = self._half_since = now
-        left = since + self._half_line_s - now
-        # A clock may be a little early for its own alarm.
-        if left > 0.001:
-            self._alarm = self._event_loop.call_later(left, self._look_at_half)
-            return
-        said = f"not a message: a line was begun, and has not ended in {self._half_line_s:g} s; the connection is closed"
+    def _give_up(self) -> None:
+        """A line was begun, and does not end. The client still gets the answers that it is owed, as one that has said all it has to say."""
+        within = f"{self._overdue.within_s:g} s"
+        said = f"not a message: a line was begun, and has not ended in {within}; the connection is closed"
         self._ingress.refuse(self, BadMessage.of(said))
-        # It still gets the answers that it is owed, as one that has said all it has to say.
         self._pause()
         self.intake.stop()
         self._is_at_eof = True
