@@ -28,17 +28,23 @@ ESCAPED = re.compile(
 class NodeProcess:
     """A node that a module of the tests serves: it is run as `python -m MODULE FOLDER`, and listens in that folder.
 
+    Args:
+        module: which.
+        folder: where it is to listen; what it says on standard error is there, too.
+        is_strict: whether Python is to look more closely, which takes time and memory.
+
     Attributes:
         path: its Unix socket.
         port: its TCP port; 0 if it has none.
     """
 
-    def __init__(self, module: str, folder: Path) -> None:
+    def __init__(self, module: str, folder: Path, *, is_strict: bool = True) -> None:
         self.path = str(folder / "bus.sock")
         self._said = folder / "stderr.txt"
+        options = ["-X", "dev", "-W", "ignore::DeprecationWarning"] if is_strict else []
         with self._said.open("wb") as said:
             self._process = subprocess.Popen(
-                [sys.executable, "-X", "dev", "-W", "ignore::DeprecationWarning", "-m", module, str(folder)],
+                [sys.executable, *options, "-m", module, str(folder)],
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -55,6 +61,8 @@ class NodeProcess:
         line = self._out.readline() if select.select([self._out], [], [], PATIENCE)[0] else b""
         try:
             boot: dict[str, Any] = json.loads(line)
+            if boot["kind"] == "error":
+                raise ValueError
         except ValueError:
             self.kill()
             raise AssertionError(f"the node did not start: {line!r}\n{self.said}") from None
@@ -87,8 +95,12 @@ class NodeProcess:
         if by_tcp:
             return socket.create_connection(("127.0.0.1", self.port), PATIENCE)
         connection = socket.socket(socket.AF_UNIX)
-        connection.settimeout(PATIENCE)
-        connection.connect(self.path)
+        try:
+            connection.settimeout(PATIENCE)
+            connection.connect(self.path)
+        except OSError:
+            connection.close()
+            raise
         return connection
 
     def ask(self, type_name: str, name: str = "ask") -> dict[str, Any]:
