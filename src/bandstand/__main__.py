@@ -183,7 +183,8 @@ def _parser() -> argparse.ArgumentParser:
             "output is for programs: its first line is Sys.BootComplete, or Sys.BootFailed.\n"
             "Exit code 0: it was stopped, or has done all there was to do. 1: it did not start, or has failed.",
             "examples:\n  bandstand serve\n  bandstand serve examples/orders.py --tcp 7777\n"
-            "  bandstand serve shop.stock:Stock --unix /run/shop.sock\n  bandstand serve --batch < messages.ndjson",
+            "  bandstand serve shop.stock:Stock --unix /run/shop.sock\n  bandstand serve --batch < messages.ndjson\n"
+            "  bandstand serve --tcp 0.0.0.0:7777 --public --token-file token",
         )
     )
     _add_call_options(

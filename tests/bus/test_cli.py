@@ -317,6 +317,35 @@ class TestServe:
         assert node.end(signal.SIGINT) == 0
         assert node.err.read() == ""
 
+    @pytest.mark.guarantee("G196")
+    def test_tcp_for_other_machines_has_a_token(self, serve: Serve, tmp_path: Path) -> None:
+        secret = "0123456789abcdef0123456789abcdef"
+        file = tmp_path / "token"
+        file.touch(0o600)
+        file.write_text(f"{secret}\n")
+        node = serve("--tcp", "0.0.0.0:0", "--public", "--token-file", "token")
+        (place,) = node.boot()["data"]["adapters"]
+        node.until(f"describe --to {place} --token-file token")
+        greeting = {"kind": "command", "type": "Syscall.Authenticate", "data": {"token": secret}}
+        recent = {"kind": "query", "type": "Syscall.Recent"}
+
+        def talk(*messages: dict[str, Any]) -> str:
+            lines = [json.dumps({**each, "metadata": {"id": "1", "timestamp": 0}}) for each in messages]
+            port = int(place.rpartition(":")[2])
+            with socket.create_connection(("127.0.0.1", port), 30) as connection:
+                connection.sendall("\n".join(lines).encode() + b"\n")
+                connection.shutdown(socket.SHUT_WR)
+                with connection.makefile() as answers:
+                    return answers.read()
+
+        assert '"type":"Sys.Unauthorized"' in talk(recent)
+        welcome, history = talk(greeting, recent).splitlines()
+        assert json.loads(welcome)["data"] == {"ok": True}
+        assert json.loads(history)["kind"] == "reply"
+        assert secret not in history
+        assert node.end(signal.SIGTERM) == 0
+        assert secret not in node.err.read()
+
     @pytest.mark.parametrize(
         ("options", "words"),
         [

@@ -151,6 +151,7 @@ class TestTokens:
         assert TOKEN not in json.dumps(said)
         assert venue.desk.opened == 0
 
+    @pytest.mark.guarantee("G197")
     def test_one_that_says_nothing_is_let_go_after_a_while(self, guarded: VenueMaker) -> None:
         client = guarded(handshake_ms=30).client()
         client.send(b'{"kind":')
@@ -158,6 +159,7 @@ class TestTokens:
         assert said["type"] == "Sys.Unauthorized"
         assert "no token has come in 30 ms" in said["data"]["message"]
 
+    @pytest.mark.guarantee("G197")
     def test_those_who_wait_longest_make_room(self, guarded: VenueMaker) -> None:
         venue = guarded(strangers=5, handshake_ms=600_000)
         idle = [venue.client() for _ in range(20)]
@@ -170,6 +172,15 @@ class TestTokens:
         assert idle[-1].answers(2) == ["t0", "q2"]
         # Those who are in do not count.
         assert venue.desk.opened == 2
+
+    @pytest.mark.guarantee("G197")
+    def test_one_whose_time_is_over_may_be_the_one_that_makes_room(self, guarded: VenueMaker) -> None:
+        venue = guarded(strangers=1, handshake_ms=1)
+        for _ in range(20):
+            clients = [venue.client() for _ in range(20)]
+            for client in clients:
+                assert refusal(client)["type"] == "Sys.Unauthorized"
+                client.close()
 
     def test_one_that_goes_without_a_word_is_told_nothing(self, guarded: VenueMaker) -> None:
         venue = guarded()

@@ -58,7 +58,7 @@ def owed_for(text: bytes, line_bytes: int) -> Owed:
     owed = Owed()
     has_spoken = False
     first, _, rest = text.partition(b"\n")
-    greeting = None if len(first) > LONGEST_GREETING else read_greeting(first)
+    greeting = None if len(first) > min(LONGEST_GREETING, line_bytes) else read_greeting(first)
     if greeting is not None:
         # Answered at the door, even where nobody asks for it: the node has not heard anything yet.
         owed.answers[greeting.request_id] += 1

@@ -59,13 +59,10 @@ class NodeProcess:
 
     def _read_boot(self) -> dict[str, Any]:
         line = self._out.readline() if select.select([self._out], [], [], PATIENCE)[0] else b""
-        try:
-            boot: dict[str, Any] = json.loads(line)
-            if boot["kind"] == "error":
-                raise ValueError
-        except ValueError:
+        boot: dict[str, Any] = json.loads(line or b'{"kind":"error"}')
+        if boot["kind"] == "error":
             self.kill()
-            raise AssertionError(f"the node did not start: {line!r}\n{self.said}") from None
+            raise AssertionError(f"the node did not start: {line!r}\n{self.said}")
         return boot
 
     @property

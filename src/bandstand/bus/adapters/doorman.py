@@ -74,7 +74,9 @@ class Doorman:
         if len(self._waiting) >= self._limits.strangers:
             longest = next(iter(self._waiting))
             del self._waiting[longest]
-            longest.reschedule(asyncio.get_running_loop().time())
+            # Its time may be over already, and it not have had its turn since.
+            if not longest.expired():
+                longest.reschedule(asyncio.get_running_loop().time())
 
     async def _hear(self, connection: socket.socket) -> bytes:
         running = asyncio.get_running_loop()

@@ -35,10 +35,6 @@ class Authenticate(Command[Authenticated], type="Syscall.Authenticate"):
 LONGEST_GREETING = 16 * 1024
 """Bytes of a line that shows a token: the longest token, each character of it written as an escape, and its envelope."""
 
-# What is in the line of everybody who greets, whatever the rest of it: to look for it costs less than to read the line. Written with
-# escapes it is not recognized, and is a request like any other.
-MARK = Authenticate.message_type.encode()
-
 _ids = IdMaker()
 
 
@@ -69,8 +65,6 @@ class Greeting:
 
 def read_greeting(line: bytes) -> Greeting | None:
     """Read a line; None if it is no greeting."""
-    if MARK not in line:
-        return None
     try:
         frame = read_frame(line)
         if frame.kind != "command" or frame.type != Authenticate.message_type:

@@ -212,6 +212,9 @@ class Listener(ABC):
         except OSError:
             connection.close()
             return
+        except BaseException:  # whatever it was, the connection is ours
+            connection.close()
+            raise
         if len(lines) >= self.limits.connections:
             await self._turn_away(connection)
             return

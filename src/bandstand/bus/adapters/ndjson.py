@@ -80,6 +80,7 @@ class NdjsonLine(Outbox, asyncio.Protocol):
         self._is_at_eof = False
         # What has come of the first line, which may be a greeting; None when it has been looked at.
         self._first: bytearray | None = bytearray()
+        self._longest_first = min(LONGEST_GREETING, limits.line_bytes)
         self._said = said
         self._overdue = Overdue(
             self._event_loop, half_line_ms / 1000, is_read=self._is_read, give_up=self._give_up
@@ -219,11 +220,11 @@ class NdjsonLine(Outbox, asyncio.Protocol):
     def _hear_first(self, first: bytearray, data: bytes) -> bytes:
         """Answer a client that shows a token though nobody asks for one; what it has said besides, as soon as that is known."""
         first += data
-        if b"\n" not in data and len(first) <= LONGEST_GREETING:
+        if b"\n" not in data and len(first) <= self._longest_first:
             return b""
         self._first = None
         line, _, rest = bytes(first).partition(b"\n")
-        greeting = read_greeting(line)
+        greeting = read_greeting(line) if len(line) <= self._longest_first else None
         if greeting is None:
             return bytes(first)
         self.deliver(greeting.answer(), False)  # noqa: FBT003  # as the hot half declares it
