@@ -69,8 +69,10 @@ docs: ready ## build the documentation into site/
 spec: ready ## print every requirement with the tests that prove it
 	@$(PY) tools/spec.py
 
-soak: ready ## run for long under load
+soak: ready ## run for long under load: loops, nodes and pods; a node under siege; a node that is told nonsense
 	@$(PY) -m tests.soak
+	@$(PY) -m tests.soak.siege
+	@$(PY) -m tests.fuzz
 
 clean: ## remove everything the verbs made
 	rm -rf .venv .venvs build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -73,6 +73,7 @@ def _serve(options: argparse.Namespace) -> int:
         tcp=options.tcp,
         isolated=tuple(options.isolate),
         is_public=options.public,
+        token_file=options.token_file,
         is_batch=options.batch,
         is_json=options.json,
         program=program_name(),
@@ -182,7 +183,8 @@ def _parser() -> argparse.ArgumentParser:
             "output is for programs: its first line is Sys.BootComplete, or Sys.BootFailed.\n"
             "Exit code 0: it was stopped, or has done all there was to do. 1: it did not start, or has failed.",
             "examples:\n  bandstand serve\n  bandstand serve examples/orders.py --tcp 7777\n"
-            "  bandstand serve shop.stock:Stock --unix /run/shop.sock\n  bandstand serve --batch < messages.ndjson",
+            "  bandstand serve shop.stock:Stock --unix /run/shop.sock\n  bandstand serve --batch < messages.ndjson\n"
+            "  bandstand serve --tcp 0.0.0.0:7777 --public --token-file token",
         )
     )
     _add_call_options(
@@ -233,7 +235,12 @@ def _add_serve_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--public",
         action="store_true",
-        help="allow a HOST by which other machines can do whatever the node can do",
+        help="allow a HOST by which other machines can do whatever the node can do; needs --token-file",
+    )
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="have clients over TCP show the token in this file first; only its owner may be able to read it",
     )
     parser.add_argument(
         "--batch",

@@ -32,6 +32,7 @@ from bandstand.bus import (
     Provision,
     Service,
     TcpAdapter,
+    Token,
     UnixAdapter,
     load_capabilities,
     serve,
@@ -161,7 +162,9 @@ class Serving:
     isolated: tuple[str, ...] = ()
     """The capabilities that run in processes of their own, by their ids."""
     is_public: bool = False
-    """Whether programs on other machines may connect."""
+    """Whether programs on other machines may connect; needs a token."""
+    token_file: str | None = None
+    """The file with the token that clients over TCP have to show; None for none."""
     is_batch: bool = False
     """Whether to read messages from standard input, and to end when all is done."""
     is_json: bool = False
@@ -186,7 +189,7 @@ def run_node(serving: Serving, out: TextIO, err: TextIO) -> int:
         return _isolate(_load(serving.target), serving.isolated)
 
     def advice(summary: BootSummary) -> str:
-        return _advice(summary, serving.program, is_default=default is not None)
+        return _advice(summary, serving, is_default=default is not None)
 
     quiet = serving.is_json or serving.is_batch
     service = Service(
@@ -209,25 +212,31 @@ def _adapters(serving: Serving, default: Address | None) -> Sequence[Adapter]:
         found.append(UnixAdapter(serving.unix))
     if serving.tcp is not None:
         host, _, port = serving.tcp.rpartition(":")
-        found.append(_tcp(host.strip("[]") or "127.0.0.1", port, is_public=serving.is_public))
+        found.append(_tcp(host.strip("[]") or "127.0.0.1", port, serving))
     if default is not None and default.path:
         found.append(UnixAdapter(default.path))
     elif default is not None:
-        found.append(_tcp(default.host, str(default.port), is_public=serving.is_public))
+        found.append(_tcp(default.host, str(default.port), serving))
+    if serving.token_file is not None and not any(isinstance(each, TcpAdapter) for each in found):
+        raise InvalidArgument("--token-file is for clients over TCP: pass --tcp HOST:PORT, or leave it out")
     return found
 
 
-def _tcp(host: str, port: str, *, is_public: bool) -> Adapter:
+def _tcp(host: str, port: str, serving: Serving) -> Adapter:
     number = whole_number(port, 0, 65535)
     if number is None:
         raise InvalidArgument(
             f"{port!r} is no port: pass HOST:PORT, as 127.0.0.1:7777, or only a PORT, from 0 to 65535"
         )
+    token = None if serving.token_file is None else Token.read(serving.token_file)
     try:
-        return TcpAdapter(host, number, is_public=is_public)
+        return TcpAdapter(host, number, is_public=serving.is_public, token=token)
     except InvalidArgument as error:
         # Whoever reads this types options, not arguments.
-        raise InvalidArgument(str(error).replace("is_public=True", "--public")) from None
+        said = str(error).replace("is_public=True and a token", "--public and --token-file FILE")
+        raise InvalidArgument(
+            said.replace("token=..., of 16 characters or more,", "--token-file FILE,")
+        ) from None
 
 
 def _load(target: str | None) -> list[_Source]:
@@ -257,10 +266,14 @@ def _id_of(source: _Source) -> str:
 _BUILT_IN: Final = frozenset({"Memory", "Syscall", "Timer"})
 
 
-def _advice(summary: BootSummary, program: str, *, is_default: bool) -> str:
-    """What to try next: five lines for another terminal."""
+def _advice(summary: BootSummary, serving: Serving, *, is_default: bool) -> str:
+    """What to try next: a few lines for another terminal."""
+    program = serving.program
     place = next((name for name in summary.adapters if name.partition(":")[0] in {"unix", "tcp"}), "")
     to = "" if is_default else f" --to {shlex.quote(place)}"
+    has_token = serving.token_file is not None and place.startswith("tcp:")
+    if has_token:
+        to += f" --token-file {shlex.quote(serving.token_file or '')}"
     ours = [each for each in summary.capabilities if each.id not in _BUILT_IN and each.handles]
     shown = ours[0].handles[0].partition(":")[2] if ours else "Memory.Set"
     ping = '{"kind":"query","type":"Syscall.Ping","metadata":{"id":"1","timestamp":0}}'
@@ -269,7 +282,7 @@ def _advice(summary: BootSummary, program: str, *, is_default: bool) -> str:
         f"{program} describe {shown}{to}",
         f"{program} call Memory.Set key=greeting value=hello{to}",
         f"{program} call Memory.Get key=greeting{to}",
-        f"echo '{ping}' | {plug(place)}",
+        *([] if has_token else [f"echo '{ping}' | {plug(place)}"]),
     ]
     return "\n".join(["try, from another terminal:", *(f"  {line}" for line in lines)])
 

@@ -317,10 +317,48 @@ class TestServe:
         assert node.end(signal.SIGINT) == 0
         assert node.err.read() == ""
 
+    @pytest.mark.guarantee("G196")
+    def test_tcp_for_other_machines_has_a_token(self, serve: Serve, tmp_path: Path) -> None:
+        secret = "0123456789abcdef0123456789abcdef"
+        file = tmp_path / "token"
+        file.touch(0o600)
+        file.write_text(f"{secret}\n")
+        node = serve("--tcp", "0.0.0.0:0", "--public", "--token-file", "token")
+        (place,) = node.boot()["data"]["adapters"]
+        node.until(f"describe --to {place} --token-file token")
+        greeting = {"kind": "command", "type": "Syscall.Authenticate", "data": {"token": secret}}
+        recent = {"kind": "query", "type": "Syscall.Recent"}
+
+        def talk(*messages: dict[str, Any]) -> str:
+            lines = [json.dumps({**each, "metadata": {"id": "1", "timestamp": 0}}) for each in messages]
+            port = int(place.rpartition(":")[2])
+            with socket.create_connection(("127.0.0.1", port), 30) as connection:
+                connection.sendall("\n".join(lines).encode() + b"\n")
+                connection.shutdown(socket.SHUT_WR)
+                with connection.makefile() as answers:
+                    return answers.read()
+
+        assert '"type":"Sys.Unauthorized"' in talk(recent)
+        welcome, history = talk(greeting, recent).splitlines()
+        assert json.loads(welcome)["data"] == {"ok": True}
+        assert json.loads(history)["kind"] == "reply"
+        assert secret not in history
+        assert node.end(signal.SIGTERM) == 0
+        assert secret not in node.err.read()
+
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            (["--tcp", "0.0.0.0:1"], "others than this machine could connect.*--public"),
+            (
+                ["--tcp", "0.0.0.0:1"],
+                "others than this machine could connect.*--public and --token-file FILE",
+            ),
+            (
+                ["--tcp", "0.0.0.0:1", "--public"],
+                "what tells who of them may. Pass --token-file FILE, or '127",
+            ),
+            (["--tcp", "1", "--token-file", "no/such/file"], "'no/such/file' cannot be read: No such file"),
+            (["--unix", "x", "--token-file", "f"], "--token-file is for clients over TCP"),
             (["--tcp", "x:y"], "'y' is no port: pass HOST:PORT"),
             (["--tcp", "70000"], "is no port: pass HOST:PORT.* from 0 to 65535"),
             (["--unix", ""], "pass the name of a file"),
@@ -547,8 +585,8 @@ class TestDescribe:
         assert list(blocks) == ["Memory", "Slow", "Glass", "Odd.One", "Syscall", "Timer"]
         assert blocks["Slow"].splitlines() == [
             "Takes its time.",
-            "  command  Slow.Nap             Take so many seconds.",
-            "  event    Slow.Begun           It has been begun.",
+            "  command  Slow.Nap              Take so many seconds.",
+            "  event    Slow.Begun            It has been begun.",
         ]
 
     @pytest.mark.parametrize("name", ["Memory", "Odd.One"])

@@ -35,7 +35,7 @@ KINDS = ("unix", "tcp")
 
 @pytest.fixture(params=KINDS)
 def hall(request: pytest.FixtureRequest, loop_factory: HostFactory, tmp_path: Path) -> Iterator[Hall]:
-    yield from opened(Hall(request.param, loop_factory, tmp_path))
+    yield from opened(Hall(request.param, loop_factory, tmp_path, connections=4096))
 
 
 @pytest.fixture

@@ -437,10 +437,22 @@ class TestEnds:
 
 class TestLimits:
     def test_the_defaults(self) -> None:
-        assert Limits() == Limits(line_bytes=1 << 20, window=512, write_high=1 << 18)
+        assert Limits() == Limits(
+            line_bytes=1 << 20,
+            window=512,
+            write_high=1 << 18,
+            write_most=1 << 26,
+            connections=1024,
+            strangers=256,
+            handshake_ms=5000,
+            half_line_ms=30_000,
+        )
 
-    @pytest.mark.parametrize("field", ["line_bytes", "window", "write_high"])
-    @pytest.mark.parametrize("value", [0, -1, 1.5, True, None, "1", 1 << 40])
+    @pytest.mark.parametrize(
+        "field",
+        ["line_bytes", "window", "write_high", "write_most", "connections", "strangers", "handshake_ms"],
+    )
+    @pytest.mark.parametrize("value", [0, -1, 1.5, True, None, "1", 1 << 41])
     def test_what_has_no_sense_is_refused(self, field: str, value: Any) -> None:
         with pytest.raises(InvalidArgument, match=f"Limits: {field} is .*: pass an int from"):
             Limits(**{field: value})

@@ -122,6 +122,27 @@ class TestSubscribing:
         assert client.events() == [{"text": "x"}, {"y": 1}]
         assert other.events() == []
 
+    @pytest.mark.guarantee("G198")
+    @staged(max_subscriptions=3)
+    async def test_there_is_a_limit_and_one_more_is_refused_in_a_sentence(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.command("Syscall.Subscribe", {"types": ["A.A", "A.B"]})
+        asked = client.command("Syscall.Subscribe", {"types": ["A.C", "A.D"]})
+        await stage.settle()
+        said = client.fault(asked, "Sys.Refused").message
+        assert said == "a connection can listen to 3 types; a pattern, as Memory.*, stands for many"
+        # What it listens to already does not count twice.
+        again = client.command("Syscall.Subscribe", {"types": ["A.A", "A.C"]})
+        await stage.settle()
+        assert client.reply(again)["types"] == ["A.A", "A.B", "A.C"]
+
+    @staged()
+    async def test_a_token_that_nobody_asked_for_is_good(self, stage: Stage) -> None:
+        client = stage.connect()
+        asked = client.command("Syscall.Authenticate", {"token": "whatever"})
+        await stage.settle()
+        assert client.reply(asked) == {"ok": True}
+
     @staged(Player)
     async def test_it_adds_up_and_can_be_taken_back(self, stage: Stage) -> None:
         client = stage.connect()

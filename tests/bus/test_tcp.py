@@ -19,6 +19,8 @@ from tests.core.stage import HostFactory
 
 pytestmark = pytest.mark.spec("C17")
 
+TOKEN = "a-token-of-24-characters"
+
 Play = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
 
 
@@ -52,14 +54,17 @@ class Waiting(Desk):
         self.has_client.set()
 
 
+@pytest.mark.guarantee("G196")
 class TestWhoMayConnect:
     @pytest.mark.parametrize(
         "host", ["0.0.0.0", "::", "192.168.1.1", "example.org", "127.0.0.1.example.org", "2130706433"]
     )
     def test_nobody_from_elsewhere_unless_asked_for(self, host: str) -> None:
         with pytest.raises(InvalidArgument, match=r"others than this machine could connect.*is_public=True"):
-            TcpAdapter(host)
-        TcpAdapter(host, is_public=True)
+            TcpAdapter(host, token=TOKEN)
+        with pytest.raises(InvalidArgument, match=r"a token is what tells who of them may. Pass token="):
+            TcpAdapter(host, is_public=True)
+        TcpAdapter(host, is_public=True, token=TOKEN)
 
     @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.5", "localhost"])
     def test_this_machine_without_asking(self, play: Play, host: str) -> None:
@@ -73,16 +78,18 @@ class TestWhoMayConnect:
 
     def test_everybody_if_asked_for(self, play: Play) -> None:
         async def body() -> None:
-            adapter = TcpAdapter("0.0.0.0", is_public=True)
+            adapter = TcpAdapter("0.0.0.0", is_public=True, token=TOKEN)
             await adapter.start(Desk())
             assert adapter.name.startswith("tcp:0.0.0.0:")
             await adapter.close(1)
 
         play(body)
 
-    def test_a_localhost_that_is_not_this_machine_is_refused(self, play: Play) -> None:
+    @pytest.mark.parametrize("is_public", [False, True])
+    def test_a_localhost_that_is_not_this_machine_is_refused(self, play: Play, is_public: bool) -> None:
         async def body() -> None:
-            adapter = TcpAdapter("localhost")
+            # Asked for, but without a token it is for this machine alone.
+            adapter = TcpAdapter("localhost", is_public=is_public)
 
             async def elsewhere(*_: object, **__: object) -> list[Any]:
                 return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("192.0.2.1", 0))]
@@ -172,7 +179,7 @@ class TestWhere:
     def test_an_address_that_is_none_is_refused_in_a_sentence(self, play: Play, host: str, said: str) -> None:
         async def body() -> None:
             with pytest.raises(CannotListen, match=said):
-                await TcpAdapter(host, is_public=True).start(Desk())
+                await TcpAdapter(host, is_public=True, token=TOKEN).start(Desk())
 
         play(body)
 
@@ -185,6 +192,8 @@ class TestWhere:
             ({"port": 65_536}, "port is 65536"),
             ({"port": "80"}, "port is '80'"),
             ({"limits": 5}, "limits is 5"),
+            ({"token": 5}, "token is a int"),
+            ({"token": "short"}, "the token has 5 characters, and needs 16 to 1024"),
         ],
     )
     def test_what_has_no_sense_is_refused(self, arguments: dict[str, Any], said: str) -> None:

@@ -74,6 +74,7 @@ def test_there_are_pages_to_run() -> None:
             "overload",
             "pods",
             "scopes",
+            "security",
             "services",
             "supervision",
             "timers-and-work",

@@ -38,6 +38,7 @@ from bandstand.bus import (
     RestartLimits,
     Tap,
     TcpAdapter,
+    Token,
     UnixAdapter,
     Worker,
     load_capabilities,
@@ -160,8 +161,8 @@ def take(*values: object) -> None: ...
 def use_parts() -> None:
     desk = Desk()
     adapters: list[Adapter] = [
-        UnixAdapter("/run/x.sock", limits=Limits(window=5)),
-        TcpAdapter("0.0.0.0", 7777, is_public=True),
+        UnixAdapter("/run/x.sock", limits=Limits(window=5), allow_uids=[1000]),
+        TcpAdapter("0.0.0.0", 7777, is_public=True, token=Token.read("/run/secrets/bus")),
         PipeAdapter(0, 1),
         desk,
     ]

@@ -26,7 +26,7 @@ said, as types: message classes, capabilities, schemas, descriptions. `outlet` i
 `buffered` the shape for those who bring their own object. `router` is the actor that everything passes, whose hot half is in `hot`; `gate` lets clients
 in, `fanout` hands out events, `schedule` sends later, `ward` looks after capabilities, each of which has a `seat`, is a `speaker`, and has somebody who does its work:
 `performers`, `hosting`; `company` is all of them. One that runs elsewhere has a `deputy` in its seat and a `mouthpiece` on the node, and is in an `annex`; `errands` are what they tell each other. `backstage` is what the capabilities of the runtime's own see: `syscall`, `timer`; `memory` is the reference of all others; `pulse` ticks. `tap`
-watches, `books` counts, `chronicle` writes down; `lineage` knows which message is at hand, `origin` who asked. `adapters` connect with the world, as `ports` says; `client` is the other end of the line. `node` joins it all, `serving` makes a
+watches, `books` counts, `chronicle` writes down; `lineage` knows which message is at hand, `origin` who asked. `adapters` connect with the world, as `ports` says, and ask for a `token` where the world is large; `client` is the other end of the line. `node` joins it all, `serving` makes a
 program of it, `loading` finds what to serve.
 """
 
@@ -69,6 +69,7 @@ from bandstand.bus.serving import serve as serve
 from bandstand.bus.summary import BootSummary as BootSummary
 from bandstand.bus.tap import Filter as Filter
 from bandstand.bus.tap import Tap as Tap
+from bandstand.bus.token import Token as Token
 from bandstand.bus.wire import read_frame as read_frame
 from bandstand.bus.wire import write_frame as write_frame
 from bandstand.bus.worker import ErrorEvent as ErrorEvent
@@ -115,6 +116,7 @@ __all__ = (
     "Stats",
     "Tap",
     "TcpAdapter",
+    "Token",
     "UnixAdapter",
     "Worker",
     "load_capabilities",

@@ -30,6 +30,8 @@ class NodeConfig:
     """How many requests of capabilities may be under way, and how many events of theirs may wait to be routed."""
     max_timers: int = 10_000
     """How many messages may be scheduled by clients, a quarter of them by one; and as many by capabilities."""
+    max_subscriptions: int = 1000
+    """How many types, or beginnings of such, one connection may listen to: each event of a new type is held against all of them."""
     mailbox_cap: int = 1024
     """How many messages may wait for a capability, if its contract does not say."""
     health_ms: int = 10_000
@@ -44,6 +46,7 @@ class NodeConfig:
         self._check("max_in_flight", 1, MOST)
         self._check("max_inside", 1, MOST)
         self._check("max_timers", 0, MOST)
+        self._check("max_subscriptions", 1, 100_000)
         self._check("mailbox_cap", 8, MOST)
         self._check("health_ms", 0, LONGEST_TIMEOUT_MS)
         self._check("drain_ms", 0, LONGEST_TIMEOUT_MS)

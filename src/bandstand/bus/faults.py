@@ -25,6 +25,8 @@ __all__ = (
     "SCHEMA_ERROR",
     "SHUTTING_DOWN",
     "TIMEOUT",
+    "TOO_MANY_CONNECTIONS",
+    "UNAUTHORIZED",
     "UNHEALTHY",
     "Fault",
     "FaultAnswer",
@@ -41,6 +43,8 @@ ROUTING_ERROR: Final = "Sys.RoutingError"
 SCHEMA_ERROR: Final = "Sys.SchemaError"
 SHUTTING_DOWN: Final = "Sys.ShuttingDown"
 TIMEOUT: Final = "Sys.Timeout"
+TOO_MANY_CONNECTIONS: Final = "Sys.TooManyConnections"
+UNAUTHORIZED: Final = "Sys.Unauthorized"
 UNHEALTHY: Final = "Sys.Unhealthy"
 
 FAULTS: Final = {
@@ -53,11 +57,13 @@ FAULTS: Final = {
     SCHEMA_ERROR: "The message, or its data, is not what its type asks for; `path` says where.",
     SHUTTING_DOWN: "The node is stopping. Nothing was done.",
     TIMEOUT: "No answer in time. The handler may still be at it; its answer will be discarded.",
+    TOO_MANY_CONNECTIONS: "The adapter has as many connections as it may have; this one is closed. Nothing was done: try again later.",
+    UNAUTHORIZED: "Whoever connected may not, or has not shown the token; the connection is closed.",
     UNHEALTHY: "The capability has failed too often and is out of service until Syscall.Reset. Nothing was done.",
 }
 """Every fault that can be an answer, and what it means."""
 
-RETRYABLE = frozenset({OVERLOADED, SHUTTING_DOWN, UNHEALTHY})
+RETRYABLE = frozenset({OVERLOADED, SHUTTING_DOWN, TOO_MANY_CONNECTIONS, UNHEALTHY})
 
 
 class Fault(Struct, omit_defaults=True, rename="camel"):

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from bandstand.bus.adapters.greeting import Authenticate, Authenticated
 from bandstand.bus.backstage import Backstage
 from bandstand.bus.books import Stats
 from bandstand.bus.contracts.capability import Capability
@@ -47,10 +48,7 @@ Pattern = Annotated[
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
-# Types that one connection can listen to: each event of a new type is held against all of them.
-MOST_TYPES = 1000
-# How far back `Recent` looks.
-FAR_BACK = 10_000
+FAR_BACK = 10_000  # how far back `Recent` looks
 
 
 class CapabilityHealth(Struct, rename="camel", omit_defaults=True):
@@ -218,14 +216,17 @@ class Syscall(Capability):
         )
         return NodeStats(clients=len(backstage.gate), requests=requests)
 
+    def authenticate(self, _msg: Authenticate) -> Authenticated:
+        """Say that it is good: whoever gets this far has been let in."""
+        return Authenticated(ok=True)
+
     def subscribe(self, msg: Subscribe) -> Subscribed:
         """Add to what the connection listens to."""
         client = self._client()
         types = client.wants | set(msg.types)
-        if len(types) > MOST_TYPES:
-            raise Refused(
-                f"a connection can listen to {MOST_TYPES} types; a pattern, as Memory.*, stands for many"
-            )
+        most = self._backstage.router.config.max_subscriptions
+        if len(types) > most:
+            raise Refused(f"a connection can listen to {most} types; a pattern, as Memory.*, stands for many")
         return self._listen(client, types)
 
     def unsubscribe(self, msg: Unsubscribe) -> Subscribed:

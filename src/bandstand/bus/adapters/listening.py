@@ -2,6 +2,9 @@
 
 Three steps end an adapter, so that a node can do its own work between them: `stop` takes in nothing more, the node answers what
 it has, `close` writes those answers out and releases everything. A client that does not take its answers in time is dropped.
+
+Who is let in is decided before the node hears of a client: by who it is, where the operating system says so; by its token, where one is
+asked for; and by how many there are.
 """
 
 from __future__ import annotations
@@ -9,19 +12,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from contextlib import suppress
-from typing import TYPE_CHECKING, final
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, cast
 
+from bandstand.bus.adapters.bouncer import Bouncer
+from bandstand.bus.adapters.doorman import Doorman, Unwelcome
 from bandstand.bus.adapters.limits import Limits
+from bandstand.bus.adapters.lines import Lines
 from bandstand.bus.adapters.ndjson import NdjsonLine
+from bandstand.bus.faults import TOO_MANY_CONNECTIONS, UNAUTHORIZED
 from bandstand.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from socket import socket
 
     from bandstand.bus.ports import Ingress
+    from bandstand.bus.token import Token
 
-__all__ = ("BACKLOG", "Lines", "Listener")
+__all__ = ("BACKLOG", "Listener")
 
 # How many clients may wait to be accepted; the operating system may have a lower limit.
 BACKLOG = 1024
@@ -32,95 +40,29 @@ BURST = 64
 # Seconds to wait when there are no descriptors for clients.
 RECESS_S = 1.0
 
-# Seconds to wait for the end of connections that were ended: one turn of the event loop, as a rule.
-LAST_S = 1.0
-
 logger = logging.getLogger("bandstand.bus")
-
-
-@final
-class Lines:
-    """The clients of one adapter.
-
-    Attributes:
-        is_open: whether there may be more of them.
-    """
-
-    __slots__ = ("_lines", "_none_left", "is_open")
-
-    def __init__(self) -> None:
-        self.is_open = True
-        self._lines: set[NdjsonLine] = set()
-        self._none_left = asyncio.Event()
-        self._none_left.set()
-
-    def __len__(self) -> int:
-        return len(self._lines)
-
-    def add(self, line: NdjsonLine) -> None:
-        """Count one in, before the event loop has connected it: from then on it has to be waited for."""
-        self._lines.add(line)
-        self._none_left.clear()
-
-    def is_welcome(self) -> bool:
-        """Whether it does not come too late."""
-        return self.is_open
-
-    def end(self, line: NdjsonLine) -> None:
-        """Count it out."""
-        self._lines.discard(line)
-        if not self._lines:
-            self._none_left.set()
-
-    @property
-    def is_flushed(self) -> bool:
-        """Whether all that was delivered has been given to the operating system."""
-        return all(line.is_flushed for line in self._lines)
-
-    @property
-    def can_produce(self) -> bool:
-        """Whether anything can still come from any of them."""
-        return any(line.can_produce for line in self._lines)
-
-    def stop(self) -> None:
-        """Take in nothing more."""
-        self.is_open = False
-        for line in tuple(self._lines):
-            line.stop()
-
-    async def close(self, within_s: float) -> None:
-        """Write out what was delivered, for at most so long, and drop every client."""
-        self.stop()
-        for line in tuple(self._lines):
-            line.close()
-        try:
-            await self._wait(within_s)
-        finally:
-            for line in tuple(self._lines):
-                line.abort()
-        await self._wait(LAST_S)
-
-    async def _wait(self, within_s: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within_s):
-                await self._none_left.wait()
 
 
 class Listener(ABC):
     """An adapter that listens on a socket. `UnixAdapter` and `TcpAdapter` say on which.
 
     Args:
-        limits: how much each client may ask.
+        limits: how much each client may ask, and how many there may be.
+        token: what each has to show first; None if nothing.
     """
 
-    def __init__(self, limits: Limits | None) -> None:
+    def __init__(self, limits: Limits | None, token: Token | None = None) -> None:
         if limits is not None and not isinstance(limits, Limits):
             raise InvalidArgument(f"limits is {limits!r}: pass Limits(...)")
         self.limits = limits or Limits()
         self._lines: Lines | None = None
         self._socket: socket | None = None
-        # Clients that were accepted, and that the event loop has not connected yet.
+        self._bouncer = Bouncer(lambda: self.name)
+        self._doorman = None if token is None else Doorman(token, self.limits)
+        # Those who were accepted, and are not yet connected by the event loop; of these, those who need not be waited for when it stops:
+        # they are strangers, or are shown out.
         self._arrivals: set[asyncio.Task[None]] = set()
+        self._strangers: set[asyncio.Task[None]] = set()
         # Set while there are no descriptors for clients.
         self._recess: asyncio.TimerHandle | None = None
         self._count = 0
@@ -162,6 +104,8 @@ class Listener(ABC):
             self._socket.close()
             self._socket = None
             self._release()
+        for stranger in self._strangers:
+            stranger.cancel()
         if self._lines is not None:
             self._lines.stop()
 
@@ -205,18 +149,78 @@ class Listener(ABC):
                 self._recess = event_loop.call_later(RECESS_S, self._accept_on, ingress, listening, lines)
                 return
             connection.settimeout(0)
-            self._count += 1
-            line = NdjsonLine(
-                ingress,
-                self.limits,
-                f"{self.name}#{self._count}",
-                is_welcome=lines.is_welcome,
-                end=lines.end,
+            self._receive(ingress, connection, lines)
+
+    def _receive(self, ingress: Ingress, connection: socket, lines: Lines) -> None:
+        """Somebody is there: let in, listened to, or turned away."""
+        objection = self._object_to(connection)
+        if objection:
+            self._begin(
+                self._bouncer.show_out(connection, UNAUTHORIZED, objection), connection, is_stranger=True
             )
-            lines.add(line)
-            arrival = event_loop.create_task(_connect(line, connection, lines), name=line.name)
-            self._arrivals.add(arrival)
-            arrival.add_done_callback(self._arrivals.discard)
+        elif self._doorman is not None:
+            self._begin(self._meet(ingress, connection, lines, self._doorman), connection, is_stranger=True)
+        elif len(lines) >= self.limits.connections:
+            self._begin(self._turn_away(connection), connection, is_stranger=True)
+        else:
+            # Counted in before the next one is asked for.
+            line = self._line_for(ingress, lines)
+            self._begin(_connect(line, connection, lines), connection)
+
+    def _object_to(self, connection: socket) -> str:  # noqa: ARG002  # a hook
+        """Why this one may not come in, whatever it says; empty if nothing is known against it."""
+        return ""
+
+    def _begin(
+        self, arriving: Coroutine[None, None, None], connection: socket, *, is_stranger: bool = False
+    ) -> None:
+        arrival = asyncio.get_running_loop().create_task(arriving, name=f"{self.name}: an arrival")
+        self._arrivals.add(arrival)
+        arrival.add_done_callback(self._arrivals.discard)
+        if is_stranger:
+            self._strangers.add(arrival)
+            arrival.add_done_callback(self._strangers.discard)
+            # One that is cancelled before it has begun does nothing at all.
+            arrival.add_done_callback(lambda _: connection.close() if arrival.cancelled() else None)
+
+    def _line_for(self, ingress: Ingress, lines: Lines, said: bytes = b"") -> NdjsonLine:
+        self._count += 1
+        line = NdjsonLine(
+            ingress,
+            self.limits,
+            f"{self.name}#{self._count}",
+            is_welcome=lines.is_welcome,
+            end=lines.end,
+            half_line_ms=self.limits.half_line_ms,
+            said=said,
+        )
+        lines.add(line)
+        return line
+
+    async def _turn_away(self, connection: socket) -> None:
+        most = self.limits.connections
+        said = f"{self.name} has {most} connections, which is the limit here: close one, try again later, or raise Limits.connections"
+        await self._bouncer.show_out(connection, TOO_MANY_CONNECTIONS, said)
+
+    async def _meet(self, ingress: Ingress, connection: socket, lines: Lines, doorman: Doorman) -> None:
+        """Let one in that shows the token."""
+        try:
+            said = await doorman.meet(connection)
+        except Unwelcome as verdict:
+            await self._bouncer.show_out(connection, UNAUTHORIZED, str(verdict), verdict.request_id)
+            return
+        except OSError:
+            connection.close()
+            return
+        except BaseException:  # whatever it was, the connection is ours
+            connection.close()
+            raise
+        if len(lines) >= self.limits.connections:
+            await self._turn_away(connection)
+            return
+        # No stranger any more: from here on it is waited for.
+        self._strangers.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+        await _connect(self._line_for(ingress, lines, said), connection, lines)
 
 
 async def _connect(line: NdjsonLine, connection: socket, lines: Lines) -> None:

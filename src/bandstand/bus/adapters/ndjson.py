@@ -7,7 +7,8 @@ the node, and a client that takes what was written to it: each of them makes the
 However we are told to go on, we do so in a call of our own from the event loop: nobody who delivers an answer finds himself inside
 the reading of the next request. The same call writes what was delivered since the last one, as one piece.
 
-A client may have said all it has to say and still want its answers: it is let go when it has them.
+A client may have said all it has to say and still want its answers: it is let go when it has them. One that has begun a line and does not
+end it is let go, too, after a while.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast, final
 
+from bandstand.bus.adapters.greeting import LONGEST_GREETING, read_greeting
+from bandstand.bus.adapters.overdue import Overdue
 from bandstand.bus.hot.intake import Intake
 from bandstand.bus.hot.outbox import Outbox
 from bandstand.bus.wire import read_frame
+from bandstand.errors import BadMessage
 
 if TYPE_CHECKING:
     from bandstand.bus.adapters.limits import Limits
@@ -41,6 +45,8 @@ class NdjsonLine(Outbox, asyncio.Protocol):
         is_welcome: asked when the client is there; False if it is too late for clients.
         end: called when it is gone.
         closes_at_eof: whether a client that will say nothing more is let go as soon as it has all its answers.
+        half_line_ms: how long a line may take from its beginning to its end; 0 for as long as it likes.
+        said: what the client has said already.
     """
 
     def __init__(
@@ -52,6 +58,8 @@ class NdjsonLine(Outbox, asyncio.Protocol):
         is_welcome: Callable[[], bool],
         end: Callable[[NdjsonLine], None],
         closes_at_eof: bool = True,
+        half_line_ms: int = 0,
+        said: bytes = b"",
     ) -> None:
         super().__init__(
             Intake(self, ingress, limits.window, limits.line_bytes, read_frame), limits.write_high
@@ -70,6 +78,13 @@ class NdjsonLine(Outbox, asyncio.Protocol):
         self._is_blocked = False
         self._is_paused = False
         self._is_at_eof = False
+        # What has come of the first line, which may be a greeting; None when it has been looked at.
+        self._first: bytearray | None = bytearray()
+        self._longest_first = min(LONGEST_GREETING, limits.line_bytes)
+        self._said = said
+        self._overdue = Overdue(
+            self._event_loop, half_line_ms / 1000, is_read=self._is_read, give_up=self._give_up
+        )
 
     # --- for the node -------------------------------------------------------------------------------------------------
 
@@ -94,6 +109,7 @@ class NdjsonLine(Outbox, asyncio.Protocol):
     def stop(self) -> None:
         """Take in nothing more, not even what was read already."""
         self.intake.stop()
+        self._overdue.end()
         self._is_blocked = False
         self._pause()
         self._close_if_done()
@@ -125,6 +141,12 @@ class NdjsonLine(Outbox, asyncio.Protocol):
             return
         self._transport.set_write_buffer_limits(high=self.write_high)
         self._ingress.open(self)
+        if self._said:
+            # Taken up when the event loop has begun to read, as if it had come then: only now could it be told not to.
+            self._is_blocked = True
+            self.data_received(self._said)
+            self._said = b""
+            self.resume()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # why it is gone makes no difference
         """The client is gone."""
@@ -133,12 +155,17 @@ class NdjsonLine(Outbox, asyncio.Protocol):
         self._transport = None
         self.intake.stop()
         self.out.clear()
+        self._overdue.end()
         self._end(self)
         if self._has_begun:
             self._ingress.close(self)
 
     def data_received(self, data: bytes) -> None:
         """Some more bytes."""
+        if self._overdue.within_s:
+            self._overdue.see(data)
+        if self._first is not None:
+            data = self._hear_first(self._first, data)
         self.intake.feed(data)
         # While it is blocked, they were under way when reading was paused.
         if not self._is_blocked:
@@ -147,6 +174,9 @@ class NdjsonLine(Outbox, asyncio.Protocol):
     def eof_received(self) -> bool:
         """The client will say nothing more; it still gets its answers."""
         self._is_at_eof = True
+        self._overdue.end()
+        if self._first:
+            self.intake.feed(self._hear_first(self._first, b"\n"))
         self.intake.end()
         if not self._is_blocked:
             self._go_on()
@@ -185,6 +215,32 @@ class NdjsonLine(Outbox, asyncio.Protocol):
         ):
             self._is_paused = False
             self._transport.resume_reading()
+        self._close_if_done()
+
+    def _hear_first(self, first: bytearray, data: bytes) -> bytes:
+        """Answer a client that shows a token though nobody asks for one; what it has said besides, as soon as that is known."""
+        first += data
+        if b"\n" not in data and len(first) <= self._longest_first:
+            return b""
+        self._first = None
+        line, _, rest = bytes(first).partition(b"\n")
+        greeting = read_greeting(line) if len(line) <= self._longest_first else None
+        if greeting is None:
+            return bytes(first)
+        self.deliver(greeting.answer(), False)  # noqa: FBT003  # as the hot half declares it
+        return rest
+
+    def _is_read(self) -> bool:
+        return not (self._is_blocked or self._is_paused)
+
+    def _give_up(self) -> None:
+        """A line was begun, and does not end. The client still gets the answers that it is owed, as one that has said all it has to say."""
+        within = f"{self._overdue.within_s:g} s"
+        said = f"not a message: a line was begun, and has not ended in {within}; the connection is closed"
+        self._ingress.refuse(self, BadMessage.of(said))
+        self._pause()
+        self.intake.stop()
+        self._is_at_eof = True
         self._close_if_done()
 
     def _pause(self) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, final
 
 from bandstand.bus.adapters.descriptors import DescriptorTransport
 from bandstand.bus.adapters.limits import Limits
-from bandstand.bus.adapters.listening import Lines
+from bandstand.bus.adapters.lines import Lines
 from bandstand.bus.adapters.ndjson import NdjsonLine
 from bandstand.errors import CannotListen, InvalidArgument
 

@@ -1,7 +1,7 @@
 """Clients over TCP.
 
-Whoever can connect can do everything that the node can do: there are no passwords here. So it listens for programs on the same
-machine only, unless `is_public=True` says that somebody has thought about it.
+Whoever is let in can do everything that the node can do. So it listens for programs on the same machine only, unless `is_public=True` says that
+somebody has thought about it, and then everybody has to show a token first. What is said on the way is not encrypted.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, final
 
 from bandstand.bus.adapters.listening import BACKLOG, Listener
+from bandstand.bus.token import Token
 from bandstand.errors import CannotListen, InvalidArgument
 
 if TYPE_CHECKING:
@@ -29,10 +30,11 @@ class TcpAdapter(Listener):
         host: the address to listen at, or `localhost`; of a name that has several addresses, the first is taken.
         port: the port; 0 for any that is free, which `name` tells once it has started.
         limits: how much each client may ask.
-        is_public: whether programs on other machines may connect.
+        is_public: whether programs on other machines may connect; needs a token.
+        token: what every client has to show first, in a `Syscall.Authenticate`; None for nothing, on this machine alone.
 
     Raises:
-        InvalidArgument: the address is not of this machine alone and `is_public` is not set, or an argument can never work.
+        InvalidArgument: the address is not of this machine alone, and `is_public` or the token is missing; or an argument can never work.
     """
 
     def __init__(
@@ -42,8 +44,12 @@ class TcpAdapter(Listener):
         *,
         limits: Limits | None = None,
         is_public: bool = False,
+        token: Token | str | None = None,
     ) -> None:
-        super().__init__(limits)
+        shown = Token(token) if isinstance(token, str) else token
+        if shown is not None and not isinstance(shown, Token):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
+            raise InvalidArgument(f"token is a {type(token).__name__}: pass a str, or Token.read(FILE)")
+        super().__init__(limits, shown)
         if type(host) is not str or not host or "\0" in host:
             raise InvalidArgument(f"host is {host!r}: pass an address or a name, as '127.0.0.1'")
         if type(port) is not int or not 0 <= port <= 65_535:
@@ -51,11 +57,16 @@ class TcpAdapter(Listener):
         if not is_public and host != "localhost" and not _is_loopback(host):
             raise InvalidArgument(
                 f"host is {host!r}: others than this machine could connect, and do whatever the node can do. Pass "
-                f"'127.0.0.1', or is_public=True if that is what you want."
+                f"'127.0.0.1', or is_public=True and a token if that is what you want."
+            )
+        if shown is None and host != "localhost" and not _is_loopback(host):
+            raise InvalidArgument(
+                f"host is {host!r}: others than this machine could connect, and a token is what tells who of them may. Pass token=..., of "
+                f"16 characters or more, or '127.0.0.1' as the host."
             )
         self._host = host
         self._port = port
-        self._is_public = is_public
+        self._is_public = is_public and shown is not None
         self._bound: tuple[str, int] | None = None
 
     @property
@@ -79,7 +90,7 @@ class TcpAdapter(Listener):
         if not self._is_public and not _is_loopback(str(address[0])):
             raise CannotListen(
                 f"cannot listen at {self.name}: here that is {address[0]}, where others than this machine could connect. "
-                f"Pass '127.0.0.1', or is_public=True if that is what you want."
+                f"Pass '127.0.0.1', or is_public=True and a token if that is what you want."
             )
         listening = socket.socket(family, kind, protocol)
         try:

@@ -1,6 +1,8 @@
 """Clients over a Unix socket: programs of the same user, on the same machine.
 
-The file of the socket has the mode 0600, from the moment it is there: nobody else can connect, and nobody could have before.
+The file of the socket has the mode 0600, from the moment it is there: nobody else can connect, and nobody could have before. Who has
+connected all the same, because somebody has changed the mode or passed a descriptor on, is asked of the operating system where that says so (Linux), and others
+than the node's own user and root are turned away. With `allow_uids` the file is open to everybody, and this alone decides.
 
 A node that was killed leaves its socket behind, and the next one should start all the same; but a node that lives must never lose
 its socket to another. Looking whether anybody answers and then taking over is not enough: two that start together would both find
@@ -20,10 +22,13 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, final
 
+from bandstand.bus.adapters import peer
 from bandstand.bus.adapters.listening import BACKLOG, Listener
 from bandstand.errors import CannotListen, InvalidArgument
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from bandstand.bus.adapters.limits import Limits
 
 __all__ = ("UnixAdapter",)
@@ -32,6 +37,8 @@ __all__ = ("UnixAdapter",)
 LONGEST_PATH = 107 if sys.platform == "linux" else 103
 
 MODE = 0o600
+# Where others may connect: who they are is asked of each.
+OPEN_MODE = 0o666
 
 
 @final
@@ -41,13 +48,32 @@ class UnixAdapter(Listener):
     Args:
         path: where the socket is to be. The directory must be there; beside the socket there is a file with `.lock` after its name.
         limits: how much each client may ask.
+        allow_uids: the numbers of other users who may connect, besides the node's own and root. Then the socket has the mode 0666, so
+            that they can; its directory still decides who gets near it.
 
     Raises:
-        InvalidArgument: there can be no socket of that name.
+        InvalidArgument: there can be no socket of that name; or others are to be allowed where the platform does not say who connects.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        limits: Limits | None = None,
+        allow_uids: Iterable[int] = (),
+    ) -> None:
         super().__init__(limits)
+        self._guests = frozenset(allow_uids)
+        for uid in self._guests:
+            if type(uid) is not int or not 0 <= uid < 1 << 32:
+                raise InvalidArgument(
+                    f"allow_uids has {uid!r}: pass the numbers of users, as `id -u NAME` prints them"
+                )
+        if self._guests and not peer.CAN_TELL:
+            raise InvalidArgument(
+                f"allow_uids is {sorted(self._guests)}: this platform does not say who connects, so there is nothing but the socket's mode to "
+                f"keep others out"
+            )
         self._path = os.fspath(path)
         if type(self._path) is not str or not self._path or "\0" in self._path:
             raise InvalidArgument(f"path is {path!r}: pass the name of a file")
@@ -67,6 +93,22 @@ class UnixAdapter(Listener):
         """Where it is, as `unix:/run/x.sock`."""
         return f"unix:{self._path}"
 
+    def _object_to(self, connection: socket.socket) -> str:
+        try:
+            uid = peer.uid_of(connection)
+        except OSError as error:
+            return f"the operating system does not say who this is: {error.strerror or error}"
+        if uid is None or uid in {0, os.geteuid()} or uid in self._guests:
+            return ""
+        return (
+            f"the node belongs to the user {os.geteuid()}, and you are {uid}: ask its owner to let you in, with allow_uids of its "
+            f"UnixAdapter"
+        )
+
+    @property
+    def _mode(self) -> int:
+        return MODE if not self._guests - {0, os.geteuid()} else OPEN_MODE
+
     async def _bind(self) -> socket.socket:
         return self._bind_now()
 
@@ -78,10 +120,10 @@ class UnixAdapter(Listener):
             self._clear_way()
             if sys.platform == "linux":
                 # The file is born with the mode that the socket has. Elsewhere it gets it before anybody is listened to.
-                os.fchmod(listening.fileno(), MODE)
+                os.fchmod(listening.fileno(), self._mode)
             listening.bind(self._path)
             self._identity = _identity(os.lstat(self._place))
-            os.chmod(self._place, MODE)
+            os.chmod(self._place, self._mode)
             # Only from here on can anybody connect.
             listening.listen(BACKLOG)
             listening.settimeout(0)

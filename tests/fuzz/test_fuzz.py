@@ -1,0 +1,185 @@
+"""The fuzzer, short: all of the corpus and a second of mutants, and whether it would notice. `make soak` runs it for minutes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.fuzz import arena
+from tests.fuzz.arena import CORPUS, Entry, read_corpus, run
+from tests.fuzz.mutator import MOST, Mutator
+from tests.fuzz.oracle import Owed, owed_at_door, owed_for
+from tests.soak.process import ROOT
+
+pytestmark = [
+    pytest.mark.once,
+    pytest.mark.slow,
+    pytest.mark.spec("C10", "C11", "C17"),
+    pytest.mark.real_time(reason="a real node in a real process is what is fuzzed"),
+]
+
+
+@pytest.mark.guarantee("G201")
+def test_nothing_that_is_said_harms_a_node() -> None:
+    report = run(1, 1.0)
+    assert report.failures == [], f"{report.saved}"
+    assert report.inputs > len(read_corpus())
+    assert report.answers > report.inputs
+    assert report.pings > 0
+
+
+def test_the_corpus_has_all_kinds_and_is_small() -> None:
+    entries = read_corpus()
+    kinds = Counter(entry.name.partition("/")[0] for entry in entries)
+    assert set(kinds) == {
+        "controls", "data", "envelopes", "events", "halves", "handshakes", "http", "ids", "keys", "lines", "nesting", "numbers", "surrogates",
+        "syscalls", "timers", "utf8",
+    }  # fmt: skip
+    assert all(len(entry.text) < 32_000 for entry in entries)
+    readme = (CORPUS / "README.md").read_text("utf-8")
+    assert [kind for kind in kinds if f"`{kind}`" not in readme] == []
+
+
+def test_a_seed_says_all() -> None:
+    corpus = [entry.text for entry in read_corpus()]
+    first, second = Mutator(Random(5), corpus), Mutator(Random(5), corpus)
+    made = [first.make() for _ in range(300)]
+    assert made == [second.make() for _ in range(300)]
+    assert len(set(made)) > 200
+    assert max(map(len, made)) <= MOST
+
+
+# --- would it notice? -------------------------------------------------------------------------------------------------------------
+
+
+PING = b'{"kind":"query","type":"Syscall.Ping","metadata":{"id":"p","timestamp":0}}\n'
+EVENT = PING.replace(b"query", b"event")
+
+
+def answer(name: str | None, kind: str = "reply", type_name: str = "Syscall.Ping") -> dict[str, object]:
+    return {"kind": kind, "type": type_name, "metadata": {} if name is None else {"causation": name}}
+
+
+@pytest.mark.parametrize(
+    ("text", "heard", "said"),
+    [
+        (PING, [answer("p")], None),
+        (PING, [], "not answered: {'p': 1}"),
+        (PING, [answer("p"), answer("p")], "answered too often: {'p': 1}"),
+        (PING * 2, [answer("p")], "not answered: {'p': 1}"),
+        (PING, [answer("p"), answer("q")], "answered too often: {'q': 1}"),
+        (EVENT, [], None),
+        (EVENT, [answer("p", "error")] * 2, "answered too often"),
+        (b"nonsense\n" + PING, [answer(None, "error"), answer("p")], None),
+        (b"nonsense\n" + PING, [answer("p")], "not answered: {None: 1}"),
+        (b"GET / HTTP/1.1\r\n" + PING, [answer(None, "error")], None),
+        (b"x" * 101 + b"\n \n\n" + PING[:20], [answer(None, "error")] * 2, None),
+    ],
+)
+def test_the_oracle_counts(text: bytes, heard: list[dict[str, object]], said: str | None) -> None:
+    complaints = owed_for(text, 100).complaints(heard)
+    assert complaints == [] if said is None else said in complaints[0]
+
+
+def test_the_oracle_knows_strangers() -> None:
+    owed = owed_at_door(PING, 100, "token")
+    assert owed.complaints([answer(None, "error", "Sys.Unauthorized")]) == []
+    assert "a stranger was told" in owed.complaints([answer("p")])[0]
+    assert owed_at_door(b"", 100, "token") == Owed()
+
+
+BROKEN = """
+import os
+import sys
+from bandstand.bus.gate import Gate
+from tests.fuzz import specimen
+
+def lose(self, line, problem):
+    pass
+
+def leak(self, line, held=[]):
+    held.append(os.pipe())
+    opened(self, line)
+
+def die(self, line, problem):
+    os._exit(3)
+
+opened = Gate.open
+fault = open(sys.argv[1] + "/../fault").read()
+setattr(Gate, "open" if fault == "leak" else "refuse", {"lose": lose, "leak": leak, "die": die}[fault])
+sys.exit(specimen.main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("lose", "not answered: {None: 1}"),
+        ("leak", "descriptors are open"),
+        ("die", "the node has died, or does not answer"),
+    ],
+)
+def test_it_notices_and_saves_what_was_said(
+    fault: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node with a fault: nobody is told of bad lines, a descriptor is left for each client, or a bad line ends it."""
+    (tmp_path / "broken.py").write_text(BROKEN)
+    (tmp_path / "fault").write_text(fault)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
+    monkeypatch.setattr(arena, "MODULE", "broken")
+    monkeypatch.setattr(arena, "FOUND", tmp_path / "found")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(arena, "PATIENCE", 2.0)
+    report = run(1, 0.1, entries=[Entry("good", PING), Entry("bad", b"nonsense\n")])
+    assert any(said in failure for failure in report.failures), report.failures
+    saved = Path(report.saved)
+    assert [path.read_bytes() for path in sorted(saved.glob("*.bin"))] == [PING, b"nonsense\n"]
+
+
+# --- the program -------------------------------------------------------------------------------------------------------------------
+
+
+def fuzz(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tests.fuzz", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+
+
+def test_the_program_says_again_what_it_is_given(tmp_path: Path) -> None:
+    (tmp_path / "one.bin").write_bytes(PING)
+    (tmp_path / "other.bin").write_bytes(b"nonsense\n")
+    result = fuzz(str(tmp_path / "one.bin"), str(tmp_path), "--seed", "5", "--json")
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert (report["seed"], report["inputs"], report["failures"]) == (5, 3, [])
+    assert "seed 5" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--seconds", "0"], "--seconds is 0: pass a number above 0"),
+        (["no/such/file"], "no/such/file is not there: pass a file, or a folder"),
+        (["--wet"], "unrecognized arguments: --wet"),
+    ],
+)
+def test_a_wrong_option_is_a_sentence(arguments: list[str], sentence: str) -> None:
+    result = fuzz(*arguments)
+    assert result.returncode == 2
+    assert sentence in result.stderr
+
+
+def test_help_has_examples() -> None:
+    assert "python -m tests.fuzz --seed 7 --seconds 10" in fuzz("--help").stdout
