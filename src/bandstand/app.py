@@ -254,7 +254,7 @@ def _id_of(source: _Source) -> str:
     return kind.id or kind.__name__
 
 
-_BUILT_IN: Final = frozenset({"Memory", "Syscall", "Timer"})
+_BUILT_IN: Final = frozenset({"Dead", "Memory", "Syscall", "Timer"})
 
 
 def _advice(summary: BootSummary, program: str, *, is_default: bool) -> str:

@@ -142,12 +142,16 @@ class TestWhatIsNoMessage:
             ("reply", None),
         ]
 
-    def test_the_same_id_on_two_connections_is_two_requests(self, hall: Hall) -> None:
-        one, other = hall.guest(), hall.guest()
+    def test_the_same_id_on_two_connections_is_no_way_to_read_what_was_answered_to_another(self, hall: Hall) -> None:
+        one, other, third = hall.guest(), hall.guest(), hall.guest()
         one.send(frame("same", "Sleeper.Sleep", name="one"))
-        other.send(frame("same", "Sleeper.Sleep", name="other"))
+        one.exchange(ping("there"), "there")
+        # Who does not know what was asked does not get the answer.
+        assert other.exchange(frame("same", "Sleeper.Sleep", name="other"), "same")[0]["type"] == "Sys.Conflict"
+        third.send(frame("same", "Sleeper.Sleep", name="one"))
+        third.exchange(ping("there too"), "there too")
         hall.wake()
-        assert (one.line()["data"], other.line()["data"]) == ({"name": "one"}, {"name": "other"})
+        assert (one.line()["data"], third.line()["data"]) == ({"name": "one"}, {"name": "one"})
 
     @pytest.mark.parametrize(
         ("metadata", "path"),

@@ -48,6 +48,7 @@ from bandstand.bus.contracts.messages import Event as Event
 from bandstand.bus.contracts.messages import Failure as Failure
 from bandstand.bus.contracts.messages import Message as Message
 from bandstand.bus.contracts.messages import Query as Query
+from bandstand.bus.contracts.retry import Retry as Retry
 from bandstand.bus.faults import Fault as Fault
 from bandstand.bus.frame import Frame as Frame
 from bandstand.bus.frame import Kind as Kind
@@ -111,6 +112,7 @@ __all__ = (
     "Provision",
     "Query",
     "RestartLimits",
+    "Retry",
     "Service",
     "Stats",
     "Tap",
