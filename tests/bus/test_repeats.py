@@ -328,9 +328,9 @@ class TestNotRemembered:
 
     def test_what_a_class_says_of_it_must_make_sense(self) -> None:
         with pytest.raises(BadContract, match="remember is 5"):
-            type("Odd", (Command,), {}, type="Odd.One", remember=5)  # type: ignore[call-overload]
+            type("Odd", (Command,), {}, type="Odd.One", remember=5)
         with pytest.raises(BadContract, match="for commands and queries"):
-            type("Odd", (Event,), {}, type="Odd.One", remember=False)  # type: ignore[call-overload]
+            type("Odd", (Event,), {}, type="Odd.One", remember=False)
 
 
 @pytest.mark.guarantee("G176")

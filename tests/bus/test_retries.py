@@ -352,9 +352,9 @@ class TestDeclaring:
 
     def test_it_is_for_requests(self) -> None:
         with pytest.raises(BadContract, match="for commands and queries"):
-            type("Odd", (Event,), {}, type="Odd.One", retry=Retry())  # type: ignore[call-overload]
+            type("Odd", (Event,), {}, type="Odd.One", retry=Retry())
         with pytest.raises(BadContract, match="retry is 5"):
-            type("Odd", (Command,), {}, type="Odd.One", retry=5)  # type: ignore[call-overload]
+            type("Odd", (Command,), {}, type="Odd.One", retry=5)
 
     def test_what_derives_has_it_too(self) -> None:
         class More(Try, type="Hard.More"):

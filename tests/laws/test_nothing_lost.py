@@ -200,7 +200,7 @@ class World(RuleBasedStateMachine):
             asked = line.query("Dead.List")
             await self.stage.settle()
             found = [each for each in line.answers(asked) if each.kind == "reply"]
-            letters = msgspec.json.decode(found[0].data)["letters"] if found else []
+            letters: list[Any] = msgspec.json.decode(found[0].data)["letters"] if found else []
             if letters:
                 line.command("Dead.Replay", {"id": letters[which % len(letters)]["id"]})
 

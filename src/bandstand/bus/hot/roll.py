@@ -98,13 +98,9 @@ class Roll:
             self._repeats.pop(pending, None)
 
     def keep(self, pending: Pending, answer: Frame, now_ms: Moment) -> None:
-        """A request is over, and its answer is remembered, if there is room; nothing else of it is."""
+        """A request that has its id is over, and its answer is remembered, if there is room; nothing else of it is."""
         size = len(data_of(pending.frame)) + len(data_of(answer))
-        if (
-            not self._most
-            or size > self._most_bytes
-            or self._known.get(id_of(metadata_of(pending.frame))) is not pending
-        ):
+        if self._most == 0 or size > self._most_bytes:
             self.leave(pending)
             return
         pending.answer = answer
@@ -146,7 +142,6 @@ class Roll:
         self._count -= 1
         start += 1
         self._start = 0 if start == self._most else start
-        name = id_of(metadata_of(oldest.frame))
-        if self._known.get(name) is oldest:
-            del self._known[name]
+        # Nobody takes the id of one that is remembered: it is its own.
+        self._known.pop(id_of(metadata_of(oldest.frame)), None)
         oldest.answer = None
