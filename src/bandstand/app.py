@@ -263,7 +263,7 @@ def _id_of(source: _Source) -> str:
     return kind.id or kind.__name__
 
 
-_BUILT_IN: Final = frozenset({"Memory", "Syscall", "Timer"})
+_BUILT_IN: Final = frozenset({"Dead", "Memory", "Syscall", "Timer"})
 
 
 def _advice(summary: BootSummary, serving: Serving, *, is_default: bool) -> str:

@@ -214,7 +214,7 @@ class TestServe:
         node = serve(**environment)
         boot = node.boot()
         assert boot["kind"] == "event"
-        assert [each["id"] for each in boot["data"]["capabilities"]] == ["Memory", "Syscall", "Timer"]
+        assert [each["id"] for each in boot["data"]["capabilities"]] == ["Memory", "Syscall", "Timer", "Dead"]
         assert boot["data"]["adapters"] == [f"unix:{tmp_path}/bandstand.sock"]
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
@@ -500,7 +500,7 @@ class TestBatch:
 
     def test_with_nothing_to_do_it_ends_at_once(self) -> None:
         (boot,) = self.batch(options=("bandstand.bus.memory:Memory",))
-        assert [each["id"] for each in boot["data"]["capabilities"]] == ["Memory", "Syscall", "Timer"]
+        assert [each["id"] for each in boot["data"]["capabilities"]] == ["Memory", "Syscall", "Timer", "Dead"]
 
 
 class TestCall:
@@ -582,7 +582,7 @@ class TestDescribe:
         code, out, err = run("describe")
         assert (code, err) == (0, "")
         blocks = dict(block.split(": ", 1) for block in out.split("\n\n"))
-        assert list(blocks) == ["Memory", "Slow", "Glass", "Odd.One", "Syscall", "Timer"]
+        assert list(blocks) == ["Memory", "Slow", "Glass", "Odd.One", "Syscall", "Timer", "Dead"]
         assert blocks["Slow"].splitlines() == [
             "Takes its time.",
             "  command  Slow.Nap              Take so many seconds.",

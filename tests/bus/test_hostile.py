@@ -144,12 +144,20 @@ class TestWhatIsNoMessage:
             ("reply", None),
         ]
 
-    def test_the_same_id_on_two_connections_is_two_requests(self, hall: Hall) -> None:
-        one, other = hall.guest(), hall.guest()
+    def test_the_same_id_on_two_connections_is_no_way_to_read_what_was_answered_to_another(
+        self, hall: Hall
+    ) -> None:
+        one, other, third = hall.guest(), hall.guest(), hall.guest()
         one.send(frame("same", "Sleeper.Sleep", name="one"))
-        other.send(frame("same", "Sleeper.Sleep", name="other"))
+        one.exchange(ping("there"), "there")
+        # Who does not know what was asked does not get the answer.
+        assert (
+            other.exchange(frame("same", "Sleeper.Sleep", name="other"), "same")[0]["type"] == "Sys.Conflict"
+        )
+        third.send(frame("same", "Sleeper.Sleep", name="one"))
+        third.exchange(ping("there too"), "there too")
         hall.wake()
-        assert (one.line()["data"], other.line()["data"]) == ({"name": "one"}, {"name": "other"})
+        assert (one.line()["data"], third.line()["data"]) == ({"name": "one"}, {"name": "one"})
 
     @pytest.mark.parametrize(
         ("metadata", "path"),
@@ -213,18 +221,18 @@ class TestNesting:
         for depth in range(4, 1100, 8):
             deep = b"[" * depth + b"]" * depth
             heard = guest.exchange(
-                b'{"kind":"command","type":"Memory.Set","data":{"key":"a","value":%s},"metadata":{"id":"s","timestamp":1}}\n'
+                b'{"kind":"command","type":"Memory.Set","data":{"key":"a","value":%s},"metadata":{"id":"s%d","timestamp":1}}\n'
                 b'{"kind":"event","type":"No.Body","data":%s,"metadata":{"id":"e","timestamp":1}}\n'
-                % (deep, deep)
-                + frame("g", "Memory.Get", key="a")
+                % (deep, depth, deep)
+                + frame(f"g{depth}", "Memory.Get", key="a")
                 + frame("r", "Syscall.Recent", limit=4)
                 + ping("last"),
                 "last",
             )
             answers = {message["metadata"].get("causation"): message["type"] for message in heard}
             # Of what is far too deep, not even the id can be made out.
-            assert answers.get("s", answers.get(None)) in {"Memory.Set", "Sys.SchemaError"}, depth
-            assert (answers["g"], answers["r"]) == ("Memory.Get", "Syscall.Recent"), depth
+            assert answers.get(f"s{depth}", answers.get(None)) in {"Memory.Set", "Sys.SchemaError"}, depth
+            assert (answers[f"g{depth}"], answers["r"]) == ("Memory.Get", "Syscall.Recent"), depth
 
 
 # --- fuzzing ----------------------------------------------------------------------------------------------------------------

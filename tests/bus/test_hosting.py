@@ -118,19 +118,23 @@ class TestAnswers:
 
         show.play(act)
 
-    def test_the_same_id_of_two_clients_is_answered_to_both(self, show: Show) -> None:
+    def test_an_id_that_comes_again_after_its_deadline_has_another_name(self, show: Show) -> None:
         async def act(stage: Stage) -> None:
             first, second = stage.connect(), stage.connect()
-            for client in (first, second):
-                client.query("Cast.Echo", {"text": client.name}, name="same")
+            first.query("Cast.Echo", name="same", timeout=10)
+            await stage.wait(20)
+            second.query("Cast.Echo", name="same")
             await stage.settle()
-            # The second has another name for the worker: so it can tell them apart, and answer in any order.
+            # The second has another name for the worker: so what it still says about the first is not taken for the second's.
             names = [message.metadata.id for message in show.puppet.posted if message.metadata is not None]
             assert names[0] == "same" != names[1]
-            show.puppet.reply(names[1], "2")
             show.puppet.reply(names[0], "1")
             await stage.settle()
-            assert (first.reply("same")["text"], second.reply("same")["text"]) == ("1", "2")
+            assert not second.is_answered("same")
+            show.puppet.reply(names[1], "2")
+            await stage.settle()
+            first.fault("same", "Sys.Timeout")
+            assert second.reply("same")["text"] == "2"
 
         show.play(act)
 

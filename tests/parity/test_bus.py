@@ -79,3 +79,41 @@ def test_a_codec_checks_alike() -> None:
         assert bytes(codec.write(7)) == b"7"
         with pytest.raises(NotImplementedError):
             codec.read(b"x")
+
+
+ROLL_STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["enter", "keep", "keep", "leave", "expire"]), st.integers(0, 5), st.integers(0, 9)
+    ),
+    max_size=60,
+)
+
+
+@given(steps=ROLL_STEPS)
+def test_the_roll_keeps_alike(steps: list[tuple[str, int, int]]) -> None:
+    transcripts: list[list[object]] = []
+    for twin in both():
+        roll, purse, now = twin.roll.Roll(3, 20, 10.0), twin.purse.Purse(100, True), 0.0  # noqa: FBT003
+        heard: list[object] = []
+        for way, number, size in steps:
+            now += size
+            name = f"q{number}"
+            metadata = twin.bus.Metadata(name, 0)
+            asked = twin.bus.Frame(kind="query", type="A.B", data=Raw(b"x" * size), metadata=metadata)
+            found = roll.find(name)
+            if way == "enter":
+                heard.append(roll.enter(twin.pending.Pending(None, asked, purse, False)))  # noqa: FBT003
+            elif way == "expire":
+                roll.expire(now)
+            elif found is not None and found.stage == 0:
+                found.stage = 2
+                if way == "keep":
+                    roll.keep(found, asked, now)
+                else:
+                    roll.leave(found)
+            heard.append((len(roll), roll.held_bytes, roll.count_open(), len(roll.open_requests())))
+            assert len(roll) <= 3
+            assert roll.held_bytes <= 20
+            assert roll.count_open() == len(roll.open_requests())
+        transcripts.append(heard)
+    assert transcripts[0] == transcripts[1]

@@ -146,6 +146,9 @@ class Paper:
 
     def append(self, frame: Frame) -> None: ...
 
+    def lineage(self, name: str, limit: int) -> Sequence[Frame]:
+        return ()
+
     def recent(self, limit: int) -> Sequence[Frame]:
         return ()
 

@@ -23,10 +23,10 @@ written down in `docs/semantics.md`.
 
 How the room is laid out: `frame` is the envelope, `wire` writes it as JSON, `faults` are the errors of the runtime's own. `contracts` has what may be
 said, as types: message classes, capabilities, schemas, descriptions. `outlet` is what a capability says things by, `worker` and
-`buffered` the shape for those who bring their own object. `router` is the actor that everything passes, whose hot half is in `hot`; `gate` lets clients
+`buffered` the shape for those who bring their own object. `router` is the actor that everything passes, whose hot half is in `hot`, and how requests end in `endings`: `repeats`, `retries`, `letters`, `circle`; `gate` lets clients
 in, `fanout` hands out events, `schedule` sends later, `ward` looks after capabilities, each of which has a `seat`, is a `speaker`, and has somebody who does its work:
-`performers`, `hosting`; `company` is all of them. One that runs elsewhere has a `deputy` in its seat and a `mouthpiece` on the node, and is in an `annex`; `errands` are what they tell each other. `backstage` is what the capabilities of the runtime's own see: `syscall`, `timer`; `memory` is the reference of all others; `pulse` ticks. `tap`
-watches, `books` counts, `chronicle` writes down; `lineage` knows which message is at hand, `origin` who asked. `adapters` connect with the world, as `ports` says, and ask for a `token` where the world is large; `client` is the other end of the line. `node` joins it all, `serving` makes a
+`performers`, `hosting`; `company` is all of them. One that runs elsewhere has a `deputy` in its seat and a `mouthpiece` on the node, and is in an `annex`; `errands` are what they tell each other. `backstage` is what the capabilities of the runtime's own see: `syscall` (with `figures`, `health` and `genealogy`), `timer`, `dead`; `memory` is the reference of all others; `pulse` ticks. `tap`
+watches, `books` counts, `chronicle` writes down; `lineage` knows which message is at hand, `descent` who follows from whom, `origin` who asked. `adapters` connect with the world, as `ports` says, and ask for a `token` where the world is large; `client` is the other end of the line. `node` joins it all, `serving` makes a
 program of it, `loading` finds what to serve.
 """
 
@@ -48,6 +48,7 @@ from bandstand.bus.contracts.messages import Event as Event
 from bandstand.bus.contracts.messages import Failure as Failure
 from bandstand.bus.contracts.messages import Message as Message
 from bandstand.bus.contracts.messages import Query as Query
+from bandstand.bus.contracts.retry import Retry as Retry
 from bandstand.bus.faults import Fault as Fault
 from bandstand.bus.frame import Frame as Frame
 from bandstand.bus.frame import Kind as Kind
@@ -112,6 +113,7 @@ __all__ = (
     "Provision",
     "Query",
     "RestartLimits",
+    "Retry",
     "Service",
     "Stats",
     "Tap",

@@ -30,6 +30,14 @@ class Stats(Struct, frozen=True, kw_only=True, rename="camel"):
     """Those that have ended with an error, by the error's type."""
     in_flight: int = 0
     """Those that have not ended yet."""
+    repeated: int = 0
+    """Of all that have ended: those that were answered from memory, because the same request had been answered before."""
+    joined: int = 0
+    """Requests that came while the same one was under way, and get its answer."""
+    conflicting: int = 0
+    """Requests that came with the id of another one, and other content."""
+    retries: int = 0
+    """How often a request was tried again."""
     withdrawn: int = 0
     """Those that nobody waits for any more: whoever asked inside the process was cancelled."""
     abandoned: int = 0

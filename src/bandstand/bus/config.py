@@ -12,6 +12,7 @@ __all__ = ("NodeConfig",)
 
 # More would fit into no memory, and a mailbox cannot have more slots.
 MOST = 1 << 24
+MOST_BYTES = 1 << 39
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,20 @@ class NodeConfig:
     """How many messages may wait for a capability, if its contract does not say."""
     health_ms: int = 10_000
     """How often a `Sys.HealthTick` is published; 0 for never."""
+    remember_ms: int = 300_000
+    """How long the answer to a client's request is remembered, so that a repeat with the same id gets it again."""
+    remember_count: int = 10_000
+    """How many answers are remembered at most, the oldest are forgotten first; 0 for none: then every repeat is handled anew."""
+    remember_bytes: int = 16 << 20
+    """How many bytes of data they, and what they answer, may have together. One that is larger alone is not remembered."""
+    dead_count: int = 1000
+    """How many dead letters are kept at most, the oldest fall out first; 0 for none."""
+    dead_bytes: int = 8 << 20
+    """How many bytes of data they may have together."""
+    log_count: int = 4096
+    """How many messages the log in memory keeps, if the node is given no other: so far back a trace can look."""
+    log_bytes: int = 8 << 20
+    """How many bytes of data they may have together."""
     drain_ms: int = 5000
     """How long a stopping node waits for requests that are under way."""
     flush_ms: int = 5000
@@ -49,6 +64,12 @@ class NodeConfig:
         self._check("max_subscriptions", 1, 100_000)
         self._check("mailbox_cap", 8, MOST)
         self._check("health_ms", 0, LONGEST_TIMEOUT_MS)
+        self._check("remember_ms", 1, LONGEST_TIMEOUT_MS)
+        self._check("remember_count", 0, MOST)
+        self._check("dead_count", 0, MOST)
+        self._check("log_count", 1, MOST)
+        for field in ("remember_bytes", "dead_bytes", "log_bytes"):
+            self._check(field, 1, MOST_BYTES)
         self._check("drain_ms", 0, LONGEST_TIMEOUT_MS)
         self._check("flush_ms", 0, LONGEST_TIMEOUT_MS)
 

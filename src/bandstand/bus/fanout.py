@@ -98,9 +98,20 @@ class Fanout:
             except BadMessage as problem:
                 # Who says it and who hears it have declared it differently.
                 words = f"event {frame.type} is not what {route.seat.id} takes: {problem}"
-                router.sink(router.faults.make(SCHEMA_ERROR, words, request=frame, path=problem.path))
+                fault = router.faults.make(SCHEMA_ERROR, words, request=frame, path=problem.path)
+                router.sink(fault)
+                router.bury(Delivery(frame, route, None), "undelivered", fault)
                 continue
-            self._deliver(route, Delivery(frame, route, payload))
+            delivery = Delivery(frame, route, payload)
+            if not self.deliver(delivery):
+                router.books.dead_letters += 1
+                state = route.seat.state
+                why = (
+                    "is out of service"
+                    if state is SeatState.UNHEALTHY
+                    else "has as many messages waiting as may"
+                )
+                router.bury(delivery, "undelivered", None, f"{route.seat.id} {why}, and has missed the event")
         if self._listeners:
             for client in self._clients_for(frame):
                 client.publish(frame)
@@ -131,16 +142,23 @@ class Fanout:
         router.note(fault, "requester")
         said.origin.settle(fault, False)  # noqa: FBT003  # who asked for nothing has no credit to get back
 
-    def _deliver(self, route: Route, delivery: Delivery) -> None:
-        router, seat = self._router, route.seat
+    def subscribers_of(self, type_name: str) -> tuple[str, ...]:
+        """The capabilities that hear of a type of events."""
+        return tuple(route.seat.id for route in self._subscribers.get(type_name, ()))
+
+    def route_to(self, type_name: str, capability: str) -> Route | None:
+        """How an event comes to one subscriber; None if it does not subscribe."""
+        routes = self._subscribers.get(type_name, ())
+        return next((route for route in routes if route.seat.id == capability), None)
+
+    def deliver(self, delivery: Delivery) -> bool:
+        """Hand an event to one subscriber; False if it has no room for it, or is out of service."""
+        router, seat = self._router, delivery.route.seat
         actor = seat.actor
-        if actor is not None and not seat.held and router.loop.try_send(actor, delivery):
-            router.books.deliveries += 1
-            seat.events_sent += 1
-            return
-        if seat.state is not SeatState.UNHEALTHY and router.must_hold(seat) and seat.has_room():
-            router.books.deliveries += 1
-            seat.events_sent += 1
+        if actor is None or seat.held or not router.loop.try_send(actor, delivery):
+            if seat.state is SeatState.UNHEALTHY or not router.must_hold(seat) or not seat.has_room():
+                return False
             seat.held.append(delivery)
-            return
-        router.books.dead_letters += 1
+        router.books.deliveries += 1
+        seat.events.append(delivery)
+        return True

@@ -17,9 +17,11 @@ __all__ = (
     "ACTOR_CRASH",
     "ACTOR_FAULT",
     "BOOT_FAILED",
+    "CONFLICT",
     "CYCLE",
     "FAULTS",
     "OVERLOADED",
+    "PASSING",
     "REFUSED",
     "ROUTING_ERROR",
     "SCHEMA_ERROR",
@@ -36,6 +38,7 @@ __all__ = (
 ACTOR_CRASH: Final = "Sys.ActorCrash"
 ACTOR_FAULT: Final = "Sys.ActorFault"
 BOOT_FAILED: Final = "Sys.BootFailed"
+CONFLICT: Final = "Sys.Conflict"
 CYCLE: Final = "Sys.Cycle"
 OVERLOADED: Final = "Sys.Overloaded"
 REFUSED: Final = "Sys.Refused"
@@ -50,6 +53,7 @@ UNHEALTHY: Final = "Sys.Unhealthy"
 FAULTS: Final = {
     ACTOR_CRASH: "The handler raised an exception it was not expected to raise; the capability is started again.",
     ACTOR_FAULT: "The capability said something that its contract does not allow; it is started again.",
+    CONFLICT: "Another request has this id, with other content, and is not disturbed: send this one with an id of its own.",
     CYCLE: "The request would wait for a capability that waits for it.",
     OVERLOADED: "There is no room for the request now. Nothing was done: try again later.",
     REFUSED: "The handler will not do it; the message says why.",
@@ -64,6 +68,20 @@ FAULTS: Final = {
 """Every fault that can be an answer, and what it means."""
 
 RETRYABLE = frozenset({OVERLOADED, SHUTTING_DOWN, TOO_MANY_CONNECTIONS, UNHEALTHY})
+
+PASSING: Final = frozenset(
+    {
+        CONFLICT,
+        CYCLE,
+        OVERLOADED,
+        ROUTING_ERROR,
+        SCHEMA_ERROR,
+        SHUTTING_DOWN,
+        TIMEOUT,
+        UNHEALTHY,
+    }
+)
+"""Faults after which nothing was done, or nobody knows: they are not remembered as answers, and the same request is handled anew."""
 
 
 class Fault(Struct, omit_defaults=True, rename="camel"):

@@ -98,7 +98,7 @@ class Gate(Entrance):
         super().__init__(router, router.clients)
         self._router = router
         self._fanout = fanout
-        self._reserve = Purse(RESERVE)
+        self._reserve = Purse(RESERVE, True)  # noqa: FBT003  # by position: it is compiled
         self._is_due = False
         # Until the node has said that it is ready, clients wait.
         self._is_open = False

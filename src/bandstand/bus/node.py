@@ -25,6 +25,7 @@ from bandstand.bus.contracts.capability import Capability, Provision, provide
 from bandstand.bus.contracts.contract import Contract
 from bandstand.bus.contracts.declare import blueprint_of
 from bandstand.bus.contracts.index import Index
+from bandstand.bus.dead import dead_of
 from bandstand.bus.fanout import Fanout
 from bandstand.bus.frame import Frame
 from bandstand.bus.gate import Credit, Gate, Said
@@ -33,9 +34,10 @@ from bandstand.bus.hot.log import MemoryLog
 from bandstand.bus.outlet import Outlet
 from bandstand.bus.ports import Adapter, Log
 from bandstand.bus.pulse import Pulse
+from bandstand.bus.retries import Again
 from bandstand.bus.router import Router
 from bandstand.bus.schedule import Due, Schedule
-from bandstand.bus.summary import BootSummary, boot_frame, summarize
+from bandstand.bus.summary import BootSummary, boot_frame, said_of, summarize
 from bandstand.bus.syscall import Syscall
 from bandstand.bus.tap import Filter, Tap, Taps, Watch
 from bandstand.bus.timer import Timer
@@ -59,7 +61,7 @@ LOOK = 0.005
 class Node:
     """A node of the bus. Use it as `async with Node(...) as node`, once.
 
-    `Syscall` and `Timer` are always there.
+    `Syscall`, `Timer` and `Dead` are always there.
 
     Args:
         capabilities: classes that derive from `Capability`, `provide(...)` of such, or `Contract`s.
@@ -100,7 +102,7 @@ class Node:
             self.loop,
             config,
             ids=ids,
-            log=MemoryLog() if log is None else log,
+            log=MemoryLog(config.log_count, config.log_bytes) if log is None else log,
             taps=self._taps,
             books=Books(),
         )
@@ -123,6 +125,7 @@ class Node:
             Credit: self._gate.look_again,
             Due: self._schedule.fire,
             Pulse: self._pulse.beat,
+            Again: self._router.retries.fire,
         }
         self._phase = "LOAD"
         self._summary: BootSummary | None = None
@@ -183,7 +186,8 @@ class Node:
         self._phase = "LOAD"
         sources = [*self._sources, *(self._load() if self._load is not None else ())]
         self._phase = "DISCOVER"
-        own = [provide(Syscall, self._backstage), provide(Timer, self._backstage)]
+        backstage = self._backstage
+        own = (provide(Syscall, backstage), provide(Timer, backstage), dead_of(backstage))
         blueprints = (
             *(blueprint_of(each) for each in sources),
             *(blueprint_of(each, is_builtin=True) for each in own),
@@ -289,10 +293,3 @@ class Node:
             and not books.in_flight
             and all(adapter.is_flushed for adapter in self._started)
         )
-
-
-def said_of(error: Exception) -> str:
-    """What went wrong, with what it came from if that says more."""
-    cause = error.__cause__
-    more = f" ({type(cause).__name__}: {cause})" if cause is not None and str(cause) not in str(error) else ""
-    return f"{error}{more}"

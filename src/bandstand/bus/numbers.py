@@ -2,7 +2,8 @@
 
 from typing import Final
 
-# Where a request stands. It only ever goes forward.
+# Where a request stands. It only ever goes forward. The first is for one whose id another has, or had.
+REPEAT: Final[int] = -1
 NEW: Final[int] = 0
 ROUTED: Final[int] = 1
 DONE: Final[int] = 2

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bandstand.bus.frame import Frame
 
-__all__ = ("NOBODY", "Nobody", "Origin")
+__all__ = ("NOBODY", "Encore", "Nobody", "Origin")
 
 
 class Origin(Protocol):
@@ -34,3 +36,17 @@ class Nobody:
 
 
 NOBODY: Final = Nobody()
+
+
+class Encore:
+    """Who has a dead letter sent again: the answer decides what becomes of it."""
+
+    __slots__ = ("_then",)
+
+    def __init__(self, then: Callable[[Frame], object]) -> None:
+        self._then = then
+
+    def settle(self, frame: Frame, _settles: bool, /) -> bool:
+        """Look how it went."""
+        self._then(frame)
+        return True

@@ -124,6 +124,14 @@ class Log(Protocol):
         """The last frames, the oldest first; at most `limit` of them."""
         ...
 
+    def lineage(self, name: str, limit: int) -> Sequence[Frame]:
+        """The frame with this id, those it follows from, and all that follow from it, directly or through others.
+
+        By their `causation`, in the order in which they were written down, each id once; none if there is no such frame. Where there are more
+        than `limit`, the farthest are left out.
+        """
+        ...
+
     def close(self) -> None:
         """No more will come."""
         ...

@@ -7,7 +7,8 @@ lane above both tells of capabilities that have ended. The loop sees to it that 
 Answers take the same way through the mailbox as everything else, so that a client that asks and listens sees what happened in its
 order. There is always room for them: see `purse`. The router never waits for anybody, and nothing that a client sends makes it raise.
 
-What every request passes is in `hot.switch`; here is what is rare: everything that goes wrong, and what becomes of capabilities.
+What every request passes is in `hot.switch`, how requests end that do not end well in `endings`; here is what else is rare: what cannot be
+routed, or not now, and what becomes of capabilities.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from bandstand.bus.chronicle import guarded
+from bandstand.bus.circle import circle_of
+from bandstand.bus.endings import Endings
 from bandstand.bus.faults import (
     CYCLE,
     OVERLOADED,
@@ -25,14 +27,9 @@ from bandstand.bus.faults import (
     TIMEOUT,
     UNHEALTHY,
     FaultAnswer,
-    FaultMaker,
 )
 from bandstand.bus.frame import Frame, Kind, Metadata
-from bandstand.bus.hot.pending import Pending
 from bandstand.bus.hot.purse import Purse
-from bandstand.bus.hot.switch import Switch
-from bandstand.bus.numbers import DONE
-from bandstand.bus.origin import NOBODY
 from bandstand.bus.seat import Seat, SeatState
 from bandstand.core import ExitReason
 from bandstand.core.lowlevel import fail_loop, set_epilogue
@@ -48,6 +45,7 @@ if TYPE_CHECKING:
     from bandstand.bus.config import NodeConfig
     from bandstand.bus.contracts.index import Index
     from bandstand.bus.hot.idmaker import IdMaker
+    from bandstand.bus.hot.pending import Pending
     from bandstand.bus.ports import Log
     from bandstand.bus.schedule import Schedule
     from bandstand.bus.tap import Taps
@@ -58,17 +56,16 @@ __all__ = ("Router",)
 logger = logging.getLogger("bandstand.bus")
 
 
-class Router(Switch):
+class Router(Endings):
     """The one choke point of a node. All of it belongs on the loop's own thread."""
 
     def __init__(
         self, loop: Loop, config: NodeConfig, *, ids: IdMaker, log: Log, taps: Taps, books: Books
     ) -> None:
-        super().__init__(loop, ids, books, taps, Purse(config.max_inside), guarded(log))
-        self.config = config
+        super().__init__(loop, config, ids=ids, log=log, taps=taps, books=books)
         self.log = log
-        self.faults = FaultMaker(ids, lambda: ids.last_ms)
-        self.clients = Purse(config.max_in_flight)
+        self.clients = Purse(config.max_in_flight, True)  # noqa: FBT003  # by position: it is compiled
+        # What capabilities ask has ids of the node's own making, which nobody repeats.
         self.inside = Purse(config.max_inside)
         self.seats: dict[str, Seat] = {}
         self.index: Index | None = None
@@ -107,15 +104,6 @@ class Router(Switch):
             self.sink(
                 Frame(kind=kind, type=type_name, data=data, metadata=Metadata(self.ids(), self.ids.last_ms))
             )
-
-    def withdraw(self, pending: Pending) -> None:
-        """Whoever asked has gone: what has not begun never does, and no answer is owed."""
-        if pending.stage == DONE:
-            return
-        self.close(pending)
-        self.books.withdrawn += 1
-        if self.on_credit is not None:
-            self.on_credit()
 
     def fan_out(self, frame: Frame) -> None:
         """Route an event of the node's own at once: nobody has paid for it to wait."""
@@ -201,77 +189,17 @@ class Router(Switch):
 
     def closes_circle(self, pending: Pending) -> bool:
         """Whether a request would wait for a capability that waits for it; then it fails, with the way in words."""
-        route, parent = pending.route, pending.parent
-        assert route is not None
-        assert parent is not None
-        assert parent.route is not None
-        asker = parent.route.seat
-        way = [f"{asker.id} ({parent.frame.type})", f"{route.seat.id} ({pending.frame.type})"]
-        # From the one that is asked to what its handler waits for, and so on: at most one at a time for each capability.
-        seat, steps = route.seat, len(self.seats)
-        while seat is not asker and steps:
-            awaited = seat.awaits
-            if awaited is None or awaited.route is None or awaited.stage == DONE:
-                return False
-            seat, steps = awaited.route.seat, steps - 1
-            way.append(f"{seat.id} ({awaited.frame.type})")
-        self.fail(
-            pending,
-            CYCLE,
-            f"a capability would wait for one that waits for it: {' asks '.join(way)}",
-            capability=route.seat.id,
-        )
+        way, route = circle_of(pending, len(self.seats)), pending.route
+        if way is None or route is None:
+            return False
+        said = f"a capability would wait for one that waits for it: {way}"
+        self.fail(pending, CYCLE, said, capability=route.seat.id)
         return True
 
     def _lost(self, frame: Frame) -> str:
         near = self.index.nearest(frame.kind, frame.type) if self.index is not None else ()
         hint = f"did you mean {' or '.join(near)}?" if near else "Syscall.Describe says what there is"
         return f"nobody handles {frame.kind} {frame.type}; {hint}"
-
-    # -- ends of requests --------------------------------------------------------------------------------------------------
-
-    def fail(
-        self,
-        pending: Pending,
-        type_name: str,
-        message: str,
-        *,
-        path: str | None = None,
-        capability: str | None = None,
-        sinks: bool = False,
-    ) -> None:
-        """The one end of a request, with a fault of the runtime's own; `sinks` if it goes to the error sink too."""
-        frame = self.faults.make(type_name, message, request=pending.frame, path=path, capability=capability)
-        if sinks:
-            self.sink(frame)
-        self.conclude(pending, frame)
-
-    def leave_unsettled(self, pending: Pending, frame: Frame) -> None:
-        """Nobody has taken its answer."""
-        if pending.origin is not NOBODY:
-            self.books.abandoned += 1
-        elif frame.kind == "error":
-            self.sink(frame)
-        else:
-            self.books.unclaimed += 1
-
-    def complain(self, pending: Pending, error: Exception) -> None:
-        """Whoever asked for it has failed to take the answer."""
-        logger.error(
-            "the answer to %s could not be delivered to %r",
-            pending.frame.type,
-            pending.origin,
-            exc_info=error,
-        )
-
-    def count_failure(self, type_name: str) -> None:
-        """It has ended with an error."""
-        self.books.fail(type_name)
-
-    def sink(self, frame: Frame) -> None:
-        """The end of an error that nobody waits for: it is counted, and said in the log."""
-        self.books.sunk += 1
-        logger.warning("%s: %s", frame.type, bytes(frame.data).decode(errors="replace")[:500])
 
     # -- the end ---------------------------------------------------------------------------------------------------------------
 
@@ -288,8 +216,3 @@ class Router(Switch):
             and not self.outputs.used
             and not any(seat.is_busy for seat in self.seats.values())
         )
-
-    def dismiss_all(self) -> None:
-        """Answer every request that is still open: the node is stopping."""
-        for pending in self.open_requests():
-            self.fail(pending, SHUTTING_DOWN, "the node has stopped before it was answered")

@@ -48,7 +48,7 @@ class Schedule:
         self._due: dict[str, Due] = {}
         # It is paid for from when it is scheduled until its answer has gone out. What clients schedule takes nothing from
         # capabilities, and what one client schedules leaves something for the others.
-        self._clients = Purse(router.config.max_timers)
+        self._clients = Purse(router.config.max_timers, True)  # noqa: FBT003  # by position: it is compiled
         self._inside = Purse(router.config.max_timers)
         self._shares: dict[Origin, int] = {}
         self._bytes = 0

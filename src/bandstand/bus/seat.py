@@ -77,7 +77,8 @@ class Seat(Speaker):
         self._cap = blueprint.mailbox_cap or config.mailbox_cap
         limit = blueprint.timeout_ms or config.timeout_ms
         self.routes = tuple(
-            Route(self, entry, place, limit) for place, entry in enumerate(blueprint.entries.values())
+            Route(self, entry, place, limit, config.remember_count > 0)
+            for place, entry in enumerate(blueprint.entries.values())
         )
         self.state = SeatState.STARTING
         self.supervisor: Supervisor | None = None
@@ -212,11 +213,12 @@ class Seat(Speaker):
     def turn_away(self, item: Pending | Delivery) -> None:
         """As much waits for it as may, and this is more."""
         router = self._router
+        said = f"as many messages wait for {self.id} as may; try again later"
         if isinstance(item, Pending):
-            said = f"as many messages wait for {self.id} as may; try again later"
             router.answer(item, router.faults.make(OVERLOADED, said, request=item.frame, capability=self.id))
         else:
             router.books.dead_letters += 1
+            router.bury(item, "undelivered", None, said)
 
     def stop(self) -> None:
         """End it in good order: what it is at is cancelled, what waits is answered by the router."""

@@ -12,7 +12,7 @@ from bandstand.bus.contracts.messages import Event
 from bandstand.bus.frame import Frame, Metadata
 from bandstand.bus.hot.idmaker import IdMaker
 
-__all__ = ("BootSummary", "boot_frame", "summarize")
+__all__ = ("BootSummary", "boot_frame", "said_of", "summarize")
 
 
 class CapabilitySummary(Struct):
@@ -60,3 +60,10 @@ def boot_frame(summary: BootSummary, ids: IdMaker) -> Frame:
         data=Raw(msgspec.json.encode(summary)),
         metadata=Metadata(ids(), ids.last_ms),
     )
+
+
+def said_of(error: Exception) -> str:
+    """What went wrong, with what it came from if that says more."""
+    cause = error.__cause__
+    more = f" ({type(cause).__name__}: {cause})" if cause is not None and str(cause) not in str(error) else ""
+    return f"{error}{more}"

@@ -1,32 +1,39 @@
-"""`Syscall`: what a node tells about itself, and the few things it can be told to do."""
+"""`Syscall`: what a node tells about itself, and the few things it can be told to do.
+
+Its queries are about this moment, and its subscriptions about the connection they come by: a repeat is answered anew.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
 
 from bandstand.bus.adapters.greeting import Authenticate, Authenticated
 from bandstand.bus.backstage import Backstage
-from bandstand.bus.books import Stats
 from bandstand.bus.contracts.capability import Capability
 from bandstand.bus.contracts.contract import RestartLimits
 from bandstand.bus.contracts.describe import Description, describe
 from bandstand.bus.contracts.messages import Command, Event, Query
 from bandstand.bus.faults import ROUTING_ERROR, FaultAnswer
+from bandstand.bus.figures import NodeStats, figures_of
 from bandstand.bus.frame import KINDS, Frame, Kind
 from bandstand.bus.gate import Client, Lagged
+from bandstand.bus.genealogy import Trace, Traced, trace
+from bandstand.bus.health import CapabilityHealth, HealthReport, health_of
 from bandstand.bus.hot.pending import Pending
-from bandstand.bus.seat import Seat, SeatState
+from bandstand.bus.seat import SeatState
 from bandstand.bus.summary import BootSummary
 from bandstand.bus.tap import Filter
 from bandstand.errors import ActorKilled, Refused, StartFailed
 
 __all__ = (
+    "CapabilityHealth",
     "Describe",
     "Health",
     "HealthTick",
+    "NodeStats",
     "Ping",
     "Recent",
     "Reset",
@@ -51,43 +58,11 @@ Name = Annotated[str, Meta(min_length=1, max_length=200)]
 FAR_BACK = 10_000  # how far back `Recent` looks
 
 
-class CapabilityHealth(Struct, rename="camel", omit_defaults=True):
-    """How one capability is."""
-
-    state: Literal["starting", "running", "restarting", "unhealthy", "stopped"]
-    handled: int
-    """Messages it has begun with."""
-    crashes: int
-    restarts: int
-    waiting: int
-    """Messages that wait for it to be started again."""
-    at: str | None = None
-    """The type of the message that its handler is at."""
-    last_fault: str | None = None
-
-
-class HealthReport(Struct, rename="camel"):
-    """How a node is."""
-
-    status: Literal["healthy", "degraded"]
-    """Degraded if a capability is out of service."""
-    uptime_ms: int
-    capabilities: dict[str, CapabilityHealth]
-
-
 class Pong(Struct, rename="camel"):
     """The node is there."""
 
     pong: bool
     uptime_ms: int
-
-
-class NodeStats(Struct, rename="camel"):
-    """What a node has done so far."""
-
-    clients: int
-    """Connections that are open."""
-    requests: Stats
 
 
 class Subscribed(Struct, omit_defaults=True):
@@ -104,7 +79,7 @@ class History(Struct):
     messages: list[Frame]
 
 
-class Describe(Query[Description], type="Syscall.Describe"):
+class Describe(Query[Description], type="Syscall.Describe", remember=False):
     """Describe what can be sent to this node, with JSON Schemas and examples."""
 
     type: Annotated[
@@ -115,25 +90,25 @@ class Describe(Query[Description], type="Syscall.Describe"):
     ] = None
 
 
-class Ping(Query[Pong], type="Syscall.Ping"):
+class Ping(Query[Pong], type="Syscall.Ping", remember=False):
     """Ask whether the node is there."""
 
 
-class Health(Query[HealthReport], type="Syscall.Health"):
+class Health(Query[HealthReport], type="Syscall.Health", remember=False):
     """Ask how the node and its capabilities are."""
 
 
-class StatsQuery(Query[NodeStats], type="Syscall.Stats"):
+class StatsQuery(Query[NodeStats], type="Syscall.Stats", remember=False):
     """Ask what the node has done so far."""
 
 
-class Subscribe(Command[Subscribed], type="Syscall.Subscribe"):
+class Subscribe(Command[Subscribed], type="Syscall.Subscribe", remember=False):
     """Have events sent to this connection, besides those it has subscribed to already."""
 
     types: Annotated[list[Pattern], Meta(min_length=1, max_length=1000)]
 
 
-class Unsubscribe(Command[Subscribed], type="Syscall.Unsubscribe"):
+class Unsubscribe(Command[Subscribed], type="Syscall.Unsubscribe", remember=False):
     """Do not have these sent any more; with no types at all, none."""
 
     types: Annotated[list[Pattern], Meta(max_length=1000)] = msgspec.field(default_factory=list[str])
@@ -145,7 +120,7 @@ class Reset(Command[None], type="Syscall.Reset"):
     capability: Annotated[Name, Meta(examples=["Memory"])]
 
 
-class Recent(Query[History], type="Syscall.Recent"):
+class Recent(Query[History], type="Syscall.Recent", remember=False):
     """Read the last messages that have passed this node."""
 
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
@@ -210,11 +185,7 @@ class Syscall(Capability):
 
     def stats(self, _msg: StatsQuery) -> NodeStats:
         """Take a snapshot of the books."""
-        backstage = self._backstage
-        requests = backstage.router.books.statistics(
-            in_flight=backstage.router.in_flight, timers_pending=len(backstage.schedule)
-        )
-        return NodeStats(clients=len(backstage.gate), requests=requests)
+        return figures_of(self._backstage)
 
     def authenticate(self, _msg: Authenticate) -> Authenticated:
         """Say that it is good: whoever gets this far has been let in."""
@@ -286,15 +257,13 @@ class Syscall(Capability):
         ]
         return History(found[-msg.limit :])
 
+    def trace(self, msg: Trace) -> Traced:
+        """Look into the log."""
+        return trace(self._backstage.router.log, msg, self._destination_of)
 
-def health_of(seat: Seat) -> CapabilityHealth:
-    """How one capability is."""
-    return CapabilityHealth(
-        state=seat.state.value,
-        handled=seat.handled,
-        crashes=seat.crashes,
-        restarts=seat.restarts,
-        waiting=len(seat.held),
-        at=None if seat.at_hand is None else seat.at_hand.frame.type,
-        last_fault=seat.last_fault,
-    )
+    def _destination_of(self, frame: Frame) -> str | None:
+        backstage = self._backstage
+        if frame.kind == "event":
+            return ", ".join(backstage.fanout.subscribers_of(frame.type)) or None
+        route = backstage.router.find(frame.kind, frame.type) if frame.is_request else None
+        return None if route is None else route.seat.id

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from bandstand.bus.deputy import Fallen
 from bandstand.bus.faults import ACTOR_CRASH, ACTOR_FAULT, SHUTTING_DOWN
 from bandstand.bus.hot.pending import Pending
+from bandstand.bus.letters import REASONS
 from bandstand.bus.numbers import DONE
 from bandstand.bus.seat import Seat, SeatState
 from bandstand.core import ActorId, ChildExit, Down
@@ -67,7 +68,9 @@ class Ward:
                 if item.stage != DONE and not item.is_answered:
                     router.fail(item, type_name, said, capability=seat.id)
             else:
-                router.sink(router.faults.make(type_name, said, request=item.frame, capability=seat.id))
+                fault = router.faults.make(type_name, said, request=item.frame, capability=seat.id)
+                router.sink(fault)
+                router.bury(item, REASONS[type_name], fault)
         self.on_fallen(seat)
 
     def _note_crash(self, seat: Seat, cause: BaseException | None) -> tuple[str, str]:
@@ -96,11 +99,21 @@ class Ward:
         seat.state = SeatState.UNHEALTHY
         seat.supervisor = None
         # Those that waited, here and in the mailbox that was kept for nobody.
-        router.books.dead_letters += seat.events_sent - seat.events_begun
-        seat.events_begun = seat.events_sent
+        router.books.dead_letters += len(seat.events)
+        for delivery in seat.events:
+            router.bury(
+                delivery, "undelivered", None, f"{seat.id} is out of service, and has missed the event"
+            )
+        seat.events.clear()
         seat.held.clear()
         logger.error("capability %s is out of service: %s", seat.id, exit_.cause)
         for pending in router.open_requests():
-            if pending.route is not None and pending.route.seat is seat and not pending.is_answered:
+            if (
+                pending.route is not None
+                and pending.route.seat is seat
+                and not pending.is_answered
+                # Those that wait for their next attempt will see by then.
+                and pending not in router.retries
+            ):
                 router.dispatch_otherwise(seat, pending)
         self.on_settled(seat)

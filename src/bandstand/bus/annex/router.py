@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,10 @@ class Blank:
         """Nothing."""
         return ()
 
+    def lineage(self, name: str, limit: int) -> Sequence[Frame]:  # noqa: ARG002  # likewise
+        """Nothing."""
+        return ()
+
     def close(self) -> None:
         """Nothing is to be released."""
 
@@ -49,7 +54,9 @@ class AnnexRouter(Router):
     """What a seat and an outlet need of a router, for one capability whose node is elsewhere."""
 
     def __init__(self, loop: Loop, begin: Begin, passage: Passage) -> None:
-        super().__init__(loop, begin.config, ids=IdMaker(), log=Blank(), taps=Taps(), books=Books())
+        # Repeats and dead letters are the node's affair, as are retries.
+        config = replace(begin.config, remember_count=0, dead_count=0)
+        super().__init__(loop, config, ids=IdMaker(), log=Blank(), taps=Taps(), books=Books())
         self._passage = passage
         self._known = frozenset(begin.known)
         self._numbers = count(1)
@@ -109,6 +116,11 @@ class AnnexRouter(Router):
     def expire(self, pending: Pending) -> None:
         """The deadline of what a Worker was given: the node has answered, and here it is forgotten."""
         self.close(pending)
+        self.roll.leave(pending)
+
+    def goes_again(self, pending: Pending, frame: Frame) -> bool:  # noqa: ARG002  # the hook's signature
+        """Never from here."""
+        return False
 
     def leave_unsettled(self, pending: Pending, frame: Frame) -> None:
         """Nobody has taken an answer: the node has counted it."""

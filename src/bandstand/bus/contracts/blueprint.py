@@ -8,6 +8,7 @@ from typing import Any
 
 from bandstand.bus.contracts.contract import RestartLimits
 from bandstand.bus.contracts.payload import Payload
+from bandstand.bus.contracts.retry import Retry
 from bandstand.bus.contracts.shape import Shape
 from bandstand.bus.frame import Kind
 from bandstand.bus.ports import Elsewhere
@@ -32,6 +33,10 @@ class Entry:
     """The method that handles it; None if there is one function for all."""
     reply: Payload[Any] | None = None
     """Writes the reply; None for an event, which has none."""
+    retry: Retry | None = None
+    """When it is tried again; None for never."""
+    is_remembered: bool = True
+    """Whether a repeat gets the first one's answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

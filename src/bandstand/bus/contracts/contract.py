@@ -5,10 +5,11 @@ It can be written out, as here, or as a class that derives from `Capability`, wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bandstand.bus.contracts.retry import Retry
 from bandstand.bus.ports import Elsewhere
 from bandstand.errors import InvalidArgument
 from bandstand.supervise import Backoff
@@ -82,6 +83,8 @@ class Contract:
     what is to be said."""
     policy: RestartLimits = field(default_factory=RestartLimits)
     """How often it is started again."""
+    retry: Mapping[str, Retry] = field(default_factory=dict[str, Retry])
+    """Which of its commands and queries are tried again when they fail, by type, in place of what their classes say."""
     mailbox_cap: int | None = None
     """How many messages may wait for it; None for the node's default."""
     timeout_ms: int | None = None

@@ -23,6 +23,7 @@ from bandstand.bus.contracts.legality import (
     check_inbound,
     check_options,
     check_outbound,
+    check_retries,
     check_subscribes,
 )
 from bandstand.bus.contracts.payload import Payload
@@ -92,6 +93,10 @@ def _of_contract(contract: Contract, *, is_builtin: bool) -> Blueprint:
             wanted = given.payload if given is not None else None if branch.reply is UNSAID else branch.reply
             reply = payloads["reply", branch.type] = Payload(wanted, f"the reply to {branch.type}")
         entries[branch.kind, branch.type] = _entry(branch, reply)
+    for type_name in check_retries(contract.retry, entries, where):
+        for key, entry in entries.items():
+            if key[1] == type_name and entry.kind != "event":
+                entries[key] = replace(entry, retry=contract.retry[type_name])
     for kind, type_name in said:
         if kind == "reply":
             raise BadContract(f"{where}: outbound has a reply to {type_name}, which inbound does not have")
@@ -173,6 +178,8 @@ def _entry(
         description=branch.description or description,
         method=method,
         reply=reply,
+        retry=branch.retry,
+        is_remembered=branch.is_remembered,
     )
 
 

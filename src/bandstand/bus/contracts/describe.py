@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from bandstand.bus.contracts.blueprint import Blueprint, Entry
 from bandstand.bus.contracts.messages import Message
+from bandstand.bus.contracts.retry import Retry
 from bandstand.bus.contracts.scalars import Schema
 from bandstand.bus.contracts.schema import schema_of
 from bandstand.bus.faults import FAULTS, Fault
@@ -22,6 +23,7 @@ __all__ = (
     "Description",
     "FaultDescription",
     "MessageDescription",
+    "RetryDescription",
     "SaidDescription",
     "describe",
 )
@@ -31,13 +33,28 @@ PARTS: Final = {
     "type": "What it is about, as Memory.Set. A reply has the type of its request.",
     "data": "What its type asks for; may be left out if that is nothing.",
     "metadata": "Who the message is, and what it follows from.",
-    "id": "Your own, and unique: the answer has it as its causation.",
+    "id": "Your own, and unique: the answer has it as its causation. The same message sent again with the same id is handled once.",
     "timestamp": "Milliseconds since 1970.",
     "causation": "The id of the message that this one follows from.",
     "correlation": "What groups the messages of one piece of work; all that follows from this one carries it on.",
     "timeout": "Milliseconds that a command or query may take; by default what the node says.",
 }
 """The parts of a message, for those who write one."""
+
+
+class RetryDescription(Struct, rename="camel"):
+    """How a request that has failed is tried again, within its deadline."""
+
+    attempts: int
+    """How often at most, the first time included."""
+    on: list[str]
+    """After which errors."""
+    initial_ms: float
+    """How long is waited before the second attempt."""
+    factor: float
+    """By how much each wait is longer than the one before."""
+    max_ms: float
+    """The longest wait."""
 
 
 class MessageDescription(Struct, rename="camel", omit_defaults=True):
@@ -52,6 +69,10 @@ class MessageDescription(Struct, rename="camel", omit_defaults=True):
     """The JSON Schema of the data of the reply."""
     example: Message | None = None
     """A whole message, ready to be sent."""
+    retry: RetryDescription | None = None
+    """When the node tries it again by itself; left out if it does not."""
+    is_remembered: bool = True
+    """Whether a repeat with the same id gets the first one's answer; left out if so."""
 
 
 class SaidDescription(Struct, rename="camel", omit_defaults=True):
@@ -170,5 +191,19 @@ def _describe_entry(entry: Entry, new_id: Callable[[], str], now_ms: Callable[[]
             metadata=Metadata(new_id(), now_ms()),
         )
     return MessageDescription(
-        entry.kind, entry.type, entry.description, entry.payload.schema, entry.reply.schema, example
+        entry.kind,
+        entry.type,
+        entry.description,
+        entry.payload.schema,
+        entry.reply.schema,
+        example,
+        None if entry.retry is None else _describe_retry(entry.retry),
+        entry.is_remembered,
+    )
+
+
+def _describe_retry(retry: Retry) -> RetryDescription:
+    backoff = retry.backoff
+    return RetryDescription(
+        retry.attempts, list(retry.on), backoff.initial_ms, backoff.factor, backoff.max_ms
     )

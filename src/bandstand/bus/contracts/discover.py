@@ -28,6 +28,7 @@ from bandstand.bus.contracts.annotations import (
     shown,
 )
 from bandstand.bus.contracts.messages import TYPE_NAME, Message, Request, Spoken
+from bandstand.bus.contracts.retry import Retry
 from bandstand.bus.contracts.shape import PARTS, Shape, plain, tag_of
 from bandstand.bus.frame import KINDS, Kind
 from bandstand.errors import BadContract, OutboundFault
@@ -60,6 +61,10 @@ class Branch:
     """The type of the reply to it; `UNSAID` if it does not say."""
     description: str
     """The class's own docstring."""
+    retry: Retry | None = None
+    """When it is tried again."""
+    is_remembered: bool = True
+    """Whether a repeat gets the first one's answer."""
 
 
 def branches_of(annotation: Any, where: str) -> tuple[Branch, ...]:
@@ -158,7 +163,16 @@ def _branch_of_spoken(member: Any, origin: type[Spoken], where: str) -> Branch:
         raise BadContract(
             f"{where}: class {origin.__name__}: the type of its reply cannot be resolved: {error}"
         ) from error
-    return Branch(kind, type_name, member, None, reply, description_of(origin))
+    return Branch(
+        kind,
+        type_name,
+        member,
+        None,
+        reply,
+        description_of(origin),
+        origin.message_retry,
+        origin.is_message_remembered,
+    )
 
 
 def _branches_of_envelope(member: Any, fields: Mapping[str, Any], where: str) -> list[Branch]:

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, cast
 
 from bandstand.bus.contracts.contract import Contract, RestartLimits
 from bandstand.bus.contracts.discover import Branch
 from bandstand.bus.contracts.messages import TYPE_NAME
+from bandstand.bus.contracts.retry import Retry
 from bandstand.bus.frame import LONGEST_TIMEOUT_MS
 from bandstand.errors import BadContract
 
-__all__ = ("check_contract", "check_inbound", "check_options", "check_outbound", "check_subscribes")
+__all__ = (
+    "BUILTIN",
+    "check_contract",
+    "check_inbound",
+    "check_options",
+    "check_outbound",
+    "check_retries",
+    "check_subscribes",
+)
 
 ID: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)*")
 LARGEST_CAP: Final = 1_000_000_000
 
 SYSTEM: Final = "Sys."
 """What the types of the runtime's own errors and events begin with."""
-BUILTIN: Final = ("Syscall.", "Timer.")
+BUILTIN: Final = ("Syscall.", "Timer.", "Dead.")
 """What the types of the built-in capabilities begin with."""
 
 
@@ -80,6 +89,22 @@ def check_outbound(branch: Branch, where: str, *, is_builtin: bool) -> None:
             f"{where}: outbound has {branch.kind} {branch.type}: types that begin with {', '.join((SYSTEM, *BUILTIN))} are the "
             f"runtime's own; choose another first word"
         )
+
+
+def check_retries(retry: Any, handled: Collection[tuple[str, str]], where: str) -> tuple[str, ...]:
+    """The types that a contract has tried again.
+
+    Raises:
+        BadContract: one of them is not handled, or has no `Retry`.
+    """
+    if not isinstance(retry, Mapping):
+        raise BadContract(f"{where}: retry is {retry!r}: pass a dict, as {{'Memory.Set': Retry()}}")
+    for name, value in cast("Mapping[object, object]", retry).items():
+        if ("command", name) not in handled and ("query", name) not in handled:
+            raise BadContract(f"{where}: retry has {name!r}, which is no command or query of its inbound")
+        if not isinstance(value, Retry):
+            raise BadContract(f"{where}: retry has {value!r} for {name}: pass a Retry")
+    return tuple(cast("Mapping[str, Retry]", retry))
 
 
 def check_subscribes(types: Any, where: str) -> tuple[str, ...]:

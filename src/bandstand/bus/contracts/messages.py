@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Generic, TypeVar, dataclass_transform
 import msgspec
 from msgspec import Struct, StructMeta
 
+from bandstand.bus.contracts.retry import Retry
 from bandstand.bus.frame import Kind, Metadata
 from bandstand.errors import BadContract
 
@@ -33,7 +34,7 @@ TYPE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)+")
 
 @dataclass_transform(field_specifiers=(msgspec.field,))
 class SpokenMeta(StructMeta):
-    """Gives a class of messages its `type`; all other keywords are those of `msgspec.Struct`."""
+    """Gives a class of messages its `type`, and a request's what it says of repeats and retries; all other keywords are those of `msgspec.Struct`."""
 
     # Any: this is how a metaclass is called, and the options of a Struct are msgspec's affair.
     def __new__(
@@ -43,12 +44,14 @@ class SpokenMeta(StructMeta):
         namespace: dict[str, Any],
         *,
         type: str = "",  # noqa: A002  # its name on the wire
+        retry: Retry | None = None,
+        remember: bool | None = None,
         **options: Any,
     ) -> Any:
         """Make the class.
 
         Raises:
-            BadContract: the type is no name.
+            BadContract: the type is no name, or what it says of retries and repeats has no sense.
         """
         if type and not TYPE_NAME.fullmatch(type):
             raise BadContract(
@@ -56,7 +59,25 @@ class SpokenMeta(StructMeta):
             )
         made: Any = super().__new__(cls, name, bases, namespace, **options)
         made.message_type = type
+        if retry is not None or remember is not None:
+            if made.message_kind not in {"command", "query"}:
+                raise BadContract(
+                    f"class {name}: retry and remember are for commands and queries: leave them out"
+                )
+            _check_repeats(name, retry, remember)
+        # What is not said is as in the class that it derives from.
+        if retry is not None:
+            made.message_retry = retry
+        if remember is not None:
+            made.is_message_remembered = remember
         return made
+
+
+def _check_repeats(name: str, retry: object, remember: object) -> None:
+    if retry is not None and not isinstance(retry, Retry):
+        raise BadContract(f"class {name}: retry is {retry!r}: pass a Retry")
+    if remember is not None and not isinstance(remember, bool):
+        raise BadContract(f"class {name}: remember is {remember!r}: pass True or False")
 
 
 class Spoken(Struct, metaclass=SpokenMeta, gc=False):
@@ -69,6 +90,10 @@ class Spoken(Struct, metaclass=SpokenMeta, gc=False):
     """Its kind on the wire."""
     message_type: ClassVar[str] = ""
     """Its type on the wire."""
+    message_retry: ClassVar[Retry | None] = None
+    """When it is tried again, as `class Place(Command[Order], type="Orders.Place", retry=Retry())` says; None for never."""
+    is_message_remembered: ClassVar[bool] = True
+    """Whether a repeat (the same id, the same content) gets the first one's answer; with `remember=False` each is handled anew."""
 
 
 # The metaclass is said again, here and below, so that type checkers let a class that derives from one of these be frozen.

@@ -22,6 +22,7 @@ MODULES = (
     "party",
     "pending",
     "purse",
+    "roll",
     "route",
     "stand",
     "switch",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from bandstand.bus.descent import lineage_of
 from bandstand.bus.hot.fields import data_of
 from bandstand.errors import InvalidArgument
 
@@ -92,6 +93,10 @@ class MemoryLog:
         frames = [*self._frames[self._start :], *self._frames[: self._start]]
         kept = [frame for frame in frames if frame is not None]
         return tuple(kept[max(0, len(kept) - limit) :])
+
+    def lineage(self, name: str, limit: int) -> tuple[Frame, ...]:
+        """The frame with this id, those it follows from, and all that follow from it; at most `limit` of them."""
+        return lineage_of(self.recent(self._count), name, limit)
 
     def close(self) -> None:
         """Nothing is to be released: what was kept can still be read."""

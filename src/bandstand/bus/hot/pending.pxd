@@ -17,6 +17,11 @@ cdef class Pending:
     cdef public Route route
     cdef public object payload
     cdef public object timer
+    cdef public int retries
+    cdef public list joined
+    cdef public object answer
+    cdef public double until_ms
+    cdef public Py_ssize_t size
 
 @cython.final
 cdef class Delivery:

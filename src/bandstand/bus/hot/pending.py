@@ -13,27 +13,33 @@ if TYPE_CHECKING:
 
 Count: TypeAlias = int
 Flag: TypeAlias = bool
+Moment: TypeAlias = float
 
 
 class Pending:
-    """A request, from the moment it is taken in until its one answer has gone out.
+    """A request, from the moment it is taken in until its one answer has gone out, and for as long as that is remembered.
 
     Its stage (see `numbers`) only ever goes forward; the one who sets it to `DONE` sends the answer. So there is exactly one.
     """
 
     __slots__ = (
+        "answer",
         "frame",
         "is_answered",
         "is_begun",
         "is_queued",
+        "joined",
         "origin",
         "parent",
         "payload",
         "purse",
+        "retries",
         "route",
         "settles",
+        "size",
         "stage",
         "timer",
+        "until_ms",
     )
 
     def __init__(
@@ -63,6 +69,14 @@ class Pending:
         # Any: its type is known to the capability that declared it.
         self.payload: Any = None
         self.timer: TimerId | None = None
+        # How often it was tried again.
+        self.retries: Count = 0
+        # Requests that are the same, and get the same answer.
+        self.joined: list[Pending] | None = None
+        # While it is remembered: its answer, until when by the loop's clock, and how many bytes of data that is.
+        self.answer: Frame | None = None
+        self.until_ms: Moment = 0.0
+        self.size: Count = 0
 
 
 class Delivery:

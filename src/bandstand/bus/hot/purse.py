@@ -9,15 +9,17 @@ from __future__ import annotations
 from typing import TypeAlias
 
 Count: TypeAlias = int
+Flag: TypeAlias = bool
 
 
 class Purse:
-    """So many may be under way: `used` of `limit` are."""
+    """So many may be under way: `used` of `limit` are. `remembers` if the answers to what it pays for are remembered by their ids."""
 
-    __slots__ = ("limit", "used")
+    __slots__ = ("limit", "remembers", "used")
 
-    def __init__(self, limit: Count) -> None:
+    def __init__(self, limit: Count, remembers: Flag = False) -> None:  # compiled, it is hot
         self.limit = limit
+        self.remembers = remembers
         self.used: Count = 0
 
     def __repr__(self) -> str:

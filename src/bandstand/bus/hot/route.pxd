@@ -12,3 +12,5 @@ cdef class Route:
     cdef readonly object method
     cdef readonly object reply
     cdef readonly object timeout_ms
+    cdef readonly object retry
+    cdef readonly bint remembers

@@ -16,8 +16,7 @@ cdef class Stand:
     cdef public object at_hand
     cdef public object sync_item
     cdef public long long handled
-    cdef public long long events_sent
-    cdef public long long events_begun
+    cdef readonly object events
     cdef public tuple handlers
     cdef public object held
     cdef set _plain

@@ -32,8 +32,7 @@ class Stand:
         "_plain",
         "actor",
         "at_hand",
-        "events_begun",
-        "events_sent",
+        "events",
         "handled",
         "handlers",
         "held",
@@ -50,9 +49,8 @@ class Stand:
         # The same, while a plain handler runs.
         self.sync_item: Pending | Delivery | None = None
         self.handled: Count = 0
-        # Events that were sent to it, and those that a handler has begun with.
-        self.events_sent: Count = 0
-        self.events_begun: Count = 0
+        # Events that were sent to it and that no handler has begun with. They are begun with in the order in which they were sent.
+        self.events: deque[Delivery] = deque()
         # What to call for each route, by its place; None if messages are not handled by calling something and replying with what it
         # returns. Any: the types of messages are the contract's affair.
         self.handlers: tuple[Callable[[Any], Any], ...] | None = None
@@ -77,7 +75,8 @@ class Stand:
             payload = pending.payload
         else:
             delivery = item
-            self.events_begun += 1
+            if self.events:
+                self.events.popleft()
             route = delivery.route
             payload = delivery.payload
         self.at_hand = item

@@ -6,6 +6,7 @@ from bandstand.bus.hot.fields cimport data_of, kind_of, metadata_of, timeout_of,
 from bandstand.bus.hot.idmaker cimport IdMaker
 from bandstand.bus.hot.pending cimport Pending
 from bandstand.bus.hot.purse cimport Purse
+from bandstand.bus.hot.roll cimport Roll
 from bandstand.bus.hot.route cimport Route
 from bandstand.bus.hot.stand cimport Stand
 from bandstand.bus.hot.tally cimport Tally
@@ -15,6 +16,7 @@ cdef int CONTROL
 cdef int DATA
 cdef int DONE
 cdef int NEW
+cdef int REPEAT
 cdef int ROUTED
 cdef object Frame
 
@@ -25,11 +27,11 @@ cdef class Switch:
     cdef readonly Tally books
     cdef readonly object taps
     cdef readonly Purse outputs
+    cdef readonly Roll roll
     cdef public object on_credit
     cdef public object on_event
     cdef dict _commands
     cdef dict _queries
-    cdef dict _open
     cdef object _write_down
 
     cpdef object install(self, str kind, Route route)
@@ -46,13 +48,20 @@ cdef class Switch:
     @cython.locals(pending=Pending)
     cpdef object turn(self, object ctx, object item)
     @cython.locals(route=Route, seat=Stand)
-    cpdef object _take(self, Pending pending)
-    @cython.locals(is_settled=bint)
+    cpdef object take(self, Pending pending)
+    @cython.locals(is_final=bint, route=Route)
     cpdef object conclude(self, Pending pending, object frame)
+    @cython.locals(is_settled=bint)
+    cpdef bint settle(self, Pending pending, object frame) except -1
+    @cython.locals(timer=Timer)
+    cpdef double due_ms(self, Pending pending) except? -1
     @cython.locals(timer=Timer)
     cpdef object close(self, Pending pending)
     cpdef object release(self, Pending pending)
     cpdef object take_otherwise(self, object item)
+    cpdef object take_repeat(self, Pending pending)
+    cpdef object settle_joined(self, Pending pending, object frame)
+    cpdef bint goes_again(self, Pending pending, object frame) except -1
     cpdef object fail_unrouted(self, Pending pending)
     cpdef object fail_unread(self, Pending pending, object problem)
     cpdef object dispatch_otherwise(self, Stand seat, Pending pending)
@@ -60,4 +69,4 @@ cdef class Switch:
     cpdef object expire(self, Pending pending)
     cpdef object leave_unsettled(self, Pending pending, object frame)
     cpdef object complain(self, Pending pending, object error)
-    cpdef object count_failure(self, str type_name)
+    cpdef bint note_failure(self, Pending pending, object frame) except -1

@@ -19,17 +19,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from bandstand.bus.frame import Frame, Kind
 from bandstand.bus.hot.fields import data_of, kind_of, metadata_of, timeout_of, type_of
 from bandstand.bus.hot.pending import Pending
-from bandstand.bus.numbers import DONE, NEW, ROUTED
+from bandstand.bus.numbers import DONE, NEW, REPEAT, ROUTED
 from bandstand.core.numbers import ACCEPTED, CONTROL, DATA
 from bandstand.errors import BadMessage
 
 Count: TypeAlias = int
 Flag: TypeAlias = bool
+Moment: TypeAlias = float
 
 if TYPE_CHECKING:
     from bandstand.bus.books import Books
     from bandstand.bus.hot.idmaker import IdMaker
     from bandstand.bus.hot.purse import Purse
+    from bandstand.bus.hot.roll import Roll
     from bandstand.bus.hot.route import Route
     from bandstand.bus.origin import Origin
     from bandstand.bus.seat import Seat
@@ -43,7 +45,6 @@ class Switch:
 
     __slots__ = (
         "_commands",
-        "_open",
         "_queries",
         "_write_down",
         "actor",
@@ -53,6 +54,7 @@ class Switch:
         "on_credit",
         "on_event",
         "outputs",
+        "roll",
         "taps",
     )
 
@@ -65,6 +67,7 @@ class Switch:
         books: Books,
         taps: Taps,
         outputs: Purse,
+        roll: Roll,
         write_down: Callable[[Frame], None],
     ) -> None:
         self.loop = loop
@@ -73,6 +76,8 @@ class Switch:
         self.taps = taps
         # What pays for events of capabilities that wait to be routed.
         self.outputs = outputs
+        # All requests that are open, and those whose answers are remembered.
+        self.roll = roll
         # Called when there may be credit again; None while nobody waits for it.
         self.on_credit: Callable[[], None] | None = None
         # What routes an event. Any: from whom it came, if from a client.
@@ -80,8 +85,6 @@ class Switch:
         self._write_down = write_down
         self._commands: dict[str, Route] = {}
         self._queries: dict[str, Route] = {}
-        # In the order in which they came.
-        self._open: dict[Pending, None] = {}
 
     def install(self, kind: Kind, route: Route) -> None:
         """Have requests of a kind and type go to a capability."""
@@ -96,11 +99,11 @@ class Switch:
 
     def open_requests(self) -> list[Pending]:
         """All that have not been answered."""
-        return list(self._open)
+        return self.roll.open_requests()
 
     def count_open(self) -> Count:
         """How many that are."""
-        return len(self._open)
+        return self.roll.count_open()
 
     def note(self, frame: Frame, destination: str) -> None:
         """The choke point: everything that passes is written down, and shown to whoever watches."""
@@ -125,7 +128,8 @@ class Switch:
         pending.is_queued = True
         purse.used += 1
         self.books.admitted += 1
-        self._open[pending] = None
+        if not self.roll.enter(pending):
+            pending.stage = REPEAT
         return True
 
     def admit(self, origin: Origin, frame: Frame, purse: Purse) -> Flag:
@@ -157,10 +161,13 @@ class Switch:
             pending = item
             if pending.stage == NEW:
                 pending.is_queued = False
-                self._take(pending)
+                self.take(pending)
             elif pending.stage == ROUTED:
                 pending.timer = None
                 self.expire(pending)
+            elif pending.stage == REPEAT:
+                pending.is_queued = False
+                self.take_repeat(pending)
             elif pending.is_queued and not pending.is_answered:
                 # It was withdrawn before it had its turn.
                 self.release(pending)
@@ -179,7 +186,7 @@ class Switch:
         else:
             self.take_otherwise(item)
 
-    def _take(self, pending: Pending) -> None:
+    def take(self, pending: Pending) -> None:
         """Validate, route and dispatch a request."""
         frame = pending.frame
         route = self.find(kind_of(frame), type_of(frame))
@@ -213,31 +220,52 @@ class Switch:
     # -- the end of a request ----------------------------------------------------------------------------------------------
 
     def conclude(self, pending: Pending, frame: Frame) -> None:
-        """The one end of a request: its answer goes out."""
+        """The one end of a request: its answer goes out. An error after which it is tried again is none."""
+        route = pending.route
+        is_final = kind_of(frame) == "reply"
+        if not is_final and route is not None and route.retry is not None and self.goes_again(pending, frame):
+            return
         self.close(pending)
         self._write_down(frame)
-        if kind_of(frame) == "reply":
+        if is_final:
             self.books.answered += 1
         else:
-            self.count_failure(frame.type)
+            is_final = self.note_failure(pending, frame)
         if self.taps.entries:
             self.taps.pass_on(frame, "requester")
+        if not self.settle(pending, frame):
+            self.leave_unsettled(pending, frame)
+        if is_final and route is not None and route.remembers and pending.purse.remembers:
+            self.roll.keep(pending, frame, self.loop._now_ms())
+        else:
+            self.roll.leave(pending)
+        if pending.joined is not None:
+            self.settle_joined(pending, frame)
+        if self.on_credit is not None:
+            self.on_credit()
+
+    def settle(self, pending: Pending, frame: Frame) -> Flag:
+        """Hand an answer to whoever has asked; False if there is nobody who would take it."""
+        is_settled: Flag = False
         try:
             is_settled = pending.origin.settle(frame, pending.settles)
         except Exception as error:  # noqa: BLE001  # whoever asked is at fault, and must not take the router along
             self.complain(pending, error)
-            is_settled = False
-        if not is_settled:
-            self.leave_unsettled(pending, frame)
-        if self.on_credit is not None:
-            self.on_credit()
+        return is_settled
+
+    def due_ms(self, pending: Pending) -> Moment:
+        """When the deadline of a request is, by the loop's clock; 0 if it has come."""
+        timer = pending.timer
+        return 0.0 if timer is None else float(timer.deadline)
 
     def close(self, pending: Pending) -> None:
-        """A request is over: no deadline any more, and its credit goes back, once nothing of it is in the mailbox."""
+        """A request is over: no deadline any more, and its credit goes back, once nothing of it is in the mailbox.
+
+        It is still on the roll.
+        """
         pending.stage = DONE
         if not pending.is_queued:
             pending.purse.used -= 1
-        self._open.pop(pending, None)
         timer = pending.timer
         if timer is not None:
             pending.timer = None
@@ -255,6 +283,18 @@ class Switch:
 
     def take_otherwise(self, item: object) -> None:
         """Something else has come by a lane."""
+        raise NotImplementedError  # a hook: who derives from this fills it in
+
+    def take_repeat(self, pending: Pending) -> None:
+        """A request whose id another has, or had."""
+        raise NotImplementedError  # a hook: who derives from this fills it in
+
+    def settle_joined(self, pending: Pending, frame: Frame) -> None:
+        """Others were to get the same answer."""
+        raise NotImplementedError  # a hook: who derives from this fills it in
+
+    def goes_again(self, pending: Pending, frame: Frame) -> Flag:
+        """Whether a request that may be tried again will be, after this error."""
         raise NotImplementedError  # a hook: who derives from this fills it in
 
     def fail_unrouted(self, pending: Pending) -> None:
@@ -285,6 +325,6 @@ class Switch:
         """Whoever asked for it has failed to take the answer."""
         raise NotImplementedError  # a hook: who derives from this fills it in
 
-    def count_failure(self, type_name: str) -> None:
-        """It has ended with an error."""
+    def note_failure(self, pending: Pending, frame: Frame) -> Flag:
+        """It has ended with an error. True if that is the answer to the same request for ever, and so to be remembered."""
         raise NotImplementedError  # a hook: who derives from this fills it in

@@ -14,15 +14,19 @@ class Tally:
         "abandoned",
         "admitted",
         "answered",
+        "conflicting",
         "crashes",
         "dead_letters",
         "deliveries",
         "events",
         "expired",
+        "joined",
         "lagged",
         "late",
         "refused",
+        "repeated",
         "restarts",
+        "retries",
         "sunk",
         "timers_cancelled",
         "timers_fired",
@@ -35,15 +39,19 @@ class Tally:
         self.abandoned: Count = 0
         self.admitted: Count = 0
         self.answered: Count = 0
+        self.conflicting: Count = 0
         self.crashes: Count = 0
         self.dead_letters: Count = 0
         self.deliveries: Count = 0
         self.events: Count = 0
         self.expired: Count = 0
+        self.joined: Count = 0
         self.lagged: Count = 0
         self.late: Count = 0
         self.refused: Count = 0
+        self.repeated: Count = 0
         self.restarts: Count = 0
+        self.retries: Count = 0
         self.sunk: Count = 0
         self.timers_cancelled: Count = 0
         self.timers_fired: Count = 0

@@ -1,0 +1,415 @@
+"""Dead letters: what could not be delivered or answered can be looked at, sent again, and thrown away."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from bandstand.bus import Capability, Frame, Metadata, RestartLimits
+from bandstand.bus.letters import Letters
+from bandstand.bus.syscall import StatsQuery
+from tests.bus.cast import Echo, Player, Told, told, watch
+from tests.bus.stage import ScriptedLine, Stage, play, staged
+
+pytestmark = [pytest.mark.spec("C24")]
+
+
+class Brittle(Player):
+    """Is out of service after the first failure."""
+
+    policy = RestartLimits(max_restarts=0, backoff_ms=1)
+
+
+class Small(Player):
+    """Has little room."""
+
+    mailbox_cap = 8
+
+
+class Ear(Capability):
+    """Listens, and cannot take everything."""
+
+    mailbox_cap = 8
+    policy = RestartLimits(max_restarts=2, backoff_ms=1)
+    is_well = False
+
+    def __init__(self) -> None:
+        self.heard = 0
+
+    async def told(self, msg: Told) -> None:
+        self.heard += 1
+        if msg.text == "hold":
+            await asyncio.sleep(1)
+        if msg.text == "raise" and not Ear.is_well:
+            raise ValueError("too loud")
+
+
+async def listed(stage: Stage, client: ScriptedLine, **wanted: Any) -> Any:
+    asked = client.query("Dead.List", wanted)
+    await stage.settle()
+    return client.reply(asked)
+
+
+async def replayed(stage: Stage, client: ScriptedLine, letter: str) -> Any:
+    asked = client.command("Dead.Replay", {"id": letter})
+    await stage.wait(50)
+    return client.reply(asked)
+
+
+@pytest.mark.guarantee("G180")
+class TestWhatIsOne:
+    @pytest.mark.parametrize(
+        ("reason", "capability", "words"),
+        [
+            ("unrouted", None, "nobody handles"),
+            ("crashed", "Cast", "by wish"),
+            ("fault", "Cast", "does not name"),
+            ("timeout", "Cast", "within 10 ms"),
+        ],
+    )
+    def test_a_request_that_was_not_handled(self, reason: str, capability: str | None, words: str) -> None:
+        deeds: dict[str, tuple[str, Any, int | None]] = {
+            "unrouted": ("Cast.Dance", {}, None),
+            "crashed": ("Cast.Do", {"what": "raise"}, None),
+            "fault": ("Cast.Do", {"what": "misname"}, None),
+            "timeout": ("Cast.Wait", {"ms": 100}, 10),
+        }
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            type_name, data, timeout = deeds[reason]
+            client.command(type_name, data, name="x", timeout=timeout, correlation="work")
+            await stage.wait(50)
+            page = await listed(stage, client)
+            assert (page["held"], page["fallen"]) == (1, 0)
+            (letter,) = page["letters"]
+            assert (letter["id"], letter["reason"], letter["type"]) == ("x", reason, type_name)
+            assert (letter["kind"], letter["attempts"], letter.get("capability")) == (
+                "command",
+                1,
+                capability,
+            )
+            assert words in letter["said"]
+            assert letter["correlation"] == "work"
+            assert letter["at"] > 1_700_000_000_000
+            assert letter["bytes"] > 0
+
+        play(act, Player)
+
+    @pytest.mark.spec("C20")
+    @staged(Brittle)
+    async def test_one_for_a_capability_out_of_service(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.command("Cast.Do", {"what": "raise"}, name="a")
+        await stage.wait(10)
+        client.query("Cast.Echo", name="b")
+        await stage.settle()
+        reasons = [(each["id"], each["reason"]) for each in (await listed(stage, client))["letters"]]
+        assert reasons == [("b", "unhealthy"), ("a", "crashed")]
+
+    @staged(Small)
+    async def test_one_for_which_there_is_no_room(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.command("Cast.Wait", {"ms": 100})
+        await stage.settle()
+        for number in range(9):
+            client.query("Cast.Echo", name=f"q{number}")
+        await stage.settle()
+        (letter,) = (await listed(stage, client))["letters"]
+        assert (letter["id"], letter["reason"]) == ("q8", "overloaded")
+
+    @pytest.mark.parametrize("what", ["", "refuse", "miss"])
+    def test_what_a_handler_has_answered_is_none(self, what: str) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            client.command("Cast.Do", {"what": what})
+            client.command("Cast.Do", {"what": 5})
+            client.query("Syscall.Describe", {"type": "Nobody.Knows"})
+            await stage.settle()
+            assert (await listed(stage, client))["letters"] == []
+
+        play(act, Player)
+
+    @staged(Player)
+    async def test_an_answer_whose_client_has_gone_until_somebody_gets_it(self, stage: Stage) -> None:
+        first, second = stage.connect(), stage.connect()
+        first.command("Cast.Wait", {"ms": 10}, name="x")
+        await stage.settle()
+        first.close()
+        await stage.wait(20)
+        (letter,) = (await listed(stage, second))["letters"]
+        assert (letter["id"], letter["reason"]) == ("x", "abandoned")
+        # It comes back by another connection, and asks again.
+        second.command("Cast.Wait", {"ms": 10}, name="x")
+        await stage.settle()
+        assert second.answer("x").kind == "reply"
+        assert (await listed(stage, second))["letters"] == []
+
+    @staged(Ear, Player)
+    async def test_events_that_a_subscriber_could_not_take(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.event("Cast.Told", {"text": "raise"}, name="loud")
+        await stage.wait(10)
+        client.event("Cast.Told", {"text": "hold"})
+        await stage.settle()
+        for number in range(10):
+            client.event("Cast.Told", {"text": str(number)}, name=f"e{number}")
+        await stage.settle()
+        letters = (await listed(stage, client))["letters"]
+        assert [(each["id"], each["reason"], each["capability"]) for each in letters] == [
+            ("e9", "undelivered", "Ear"),
+            ("e8", "undelivered", "Ear"),
+            ("loud", "crashed", "Ear"),
+        ]
+
+    @staged(Ear, Player)
+    async def test_events_that_waited_for_one_that_goes_out_of_service(self, stage: Stage) -> None:
+        client = stage.connect()
+        for number in range(5):
+            client.event("Cast.Told", {"text": "raise"}, name=f"e{number}")
+        await stage.wait(100)
+        letters = (await listed(stage, client))["letters"]
+        assert sorted((each["id"], each["reason"]) for each in letters) == [
+            ("e0", "crashed"),
+            ("e1", "crashed"),
+            ("e2", "crashed"),
+            ("e3", "undelivered"),
+            ("e4", "undelivered"),
+        ]
+
+    @staged(Player)
+    async def test_the_same_message_again_is_one_letter_and_another_by_its_id_is_two(
+        self, stage: Stage
+    ) -> None:
+        client = stage.connect()
+        for _ in range(2):
+            client.command("Cast.Wait", {"ms": 100}, name="x", timeout=10)
+            await stage.wait(300)
+        client.command("Cast.Wait", {"ms": 101}, name="x", timeout=10)
+        await stage.wait(300)
+        letters = (await listed(stage, client))["letters"]
+        assert [(each["id"], each["attempts"]) for each in letters] == [("x~2", 1), ("x", 2)]
+
+
+@pytest.mark.guarantee("G181")
+class TestLooking:
+    @staged(Player)
+    async def test_they_can_be_chosen_and_read_page_by_page(self, stage: Stage) -> None:
+        client = stage.connect()
+        for number in range(5):
+            client.command(f"None.N{number}", name=f"n{number}")
+        client.command("Cast.Do", {"what": "raise"}, name="c")
+        await stage.wait(10)
+
+        async def names(**wanted: Any) -> list[str]:
+            return [each["id"] for each in (await listed(stage, client, **wanted))["letters"]]
+
+        assert await names() == ["c", "n4", "n3", "n2", "n1", "n0"]
+        assert await names(type="None.*", limit=2) == ["n4", "n3"]
+        assert await names(type="None.*", limit=2, before="n3") == ["n2", "n1"]
+        assert await names(reason="crashed") == ["c"]
+        assert await names(type="Cast.Do", reason="unrouted") == []
+        lost = client.query("Dead.List", {"before": "never"})
+        await stage.settle()
+        assert "no dead letter never" in client.fault(lost, "Sys.Refused").message
+
+    @staged(Player)
+    async def test_all_that_is_known_of_one(self, stage: Stage) -> None:
+        client = stage.connect()
+        inner = {
+            "kind": "command",
+            "type": "Cast.Do",
+            "data": {"what": "raise"},
+            "metadata": {"id": "x", "timestamp": 0},
+        }
+        client.command("Timer.Schedule", {"delay": 1, "message": inner}, name="above")
+        await stage.wait(20)
+        asked = client.query("Dead.Show", {"id": "x"})
+        await stage.settle()
+        shown = client.reply(asked)
+        assert shown["letter"]["causation"] == "above"
+        assert shown["message"]["data"] == {"what": "raise"}
+        assert shown["answer"]["type"] == "Sys.ActorCrash"
+        assert [each["metadata"]["id"] for each in shown["lineage"]] == ["above"]
+
+
+@pytest.mark.guarantee("G182")
+class TestSendingAgain:
+    @staged(Player)
+    async def test_the_handler_runs_and_the_letter_is_gone(self, stage: Stage) -> None:
+        client = stage.connect()
+        # It is too slow once: the second time it has all the time of the node's own.
+        for name in ("a", "b"):
+            client.command("Cast.Wait", {"ms": 20}, name=name, timeout=30, correlation="work")
+        await stage.wait(50)
+        client.fault("b", "Sys.Timeout")
+        begun, seen = told(stage), watch(stage, "Cast.Wait")
+        done = await replayed(stage, client, "b")
+        assert (done["id"], done["outcome"], done["answer"]["kind"]) == ("b", "replied", "reply")
+        assert begun == ["wait "]
+        assert seen[0].metadata.id == done["replay"] != "b"
+        assert (seen[0].metadata.causation, seen[0].metadata.correlation) == ("b", "work")
+        assert (await listed(stage, client))["held"] == 0
+
+    @staged(Player)
+    async def test_one_that_fails_again_stays_and_is_one(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.command("Cast.Do", {"what": "raise"}, name="x")
+        await stage.wait(1100)
+        for attempt in (2, 3):
+            done = await replayed(stage, client, "x")
+            assert (done["outcome"], done["answer"]["type"]) == ("failed", "Sys.ActorCrash")
+            page = await listed(stage, client)
+            assert [(each["id"], each["attempts"]) for each in page["letters"]] == [("x", attempt)]
+            await stage.wait(1100)
+
+    @staged(Ear, Player)
+    async def test_an_event_goes_to_the_one_that_has_missed_it(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.event("Cast.Told", {"text": "raise"}, name="loud")
+        await stage.wait(10)
+        Ear.is_well = True
+        try:
+            listener = stage.connect()
+            listener.command("Syscall.Subscribe", {"types": ["Cast.*"]})
+            await stage.settle()
+            done = await replayed(stage, client, "loud")
+        finally:
+            Ear.is_well = False
+        assert (done["outcome"], done["answer"]) == ("delivered", None)
+        assert (await stage.health("Ear")).handled == 2
+        assert listener.events() == []
+        assert (await listed(stage, client))["held"] == 0
+
+    @staged(Ear, Player)
+    async def test_an_event_that_is_missed_again_stays(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.event("Cast.Told", {"text": "hold"})
+        await stage.settle()
+        for number in range(9):
+            client.event("Cast.Told", {"text": str(number)}, name=f"e{number}")
+        await stage.settle()
+        done = await replayed(stage, client, "e8")
+        assert done["outcome"] == "failed"
+        (letter,) = (await listed(stage, client))["letters"]
+        assert (letter["id"], letter["attempts"]) == ("e8", 2)
+
+    @staged(Player)
+    async def test_while_it_is_under_way_others_can_look_and_nobody_sends_it_twice(
+        self, stage: Stage
+    ) -> None:
+        client = stage.connect()
+        client.command("Cast.Wait", {"ms": 500}, name="x", timeout=100)
+        await stage.wait(600)
+        begun = told(stage)
+        asked = [client.command("Dead.Replay", {"id": "x"}) for _ in range(2)]
+        await stage.settle()
+        assert (await listed(stage, client))["held"] == 1
+        assert "just now" in client.fault(asked[1], "Sys.Refused").message
+        await stage.wait(600)
+        assert client.reply(asked[0])["outcome"] == "failed"
+        assert begun == ["wait "]
+
+    @staged(Player)
+    async def test_the_same_order_twice_is_carried_out_once(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.command("Cast.Do", {"what": "raise"}, name="x")
+        await stage.wait(1100)
+        begun = told(stage)
+        for _ in range(2):
+            client.command("Dead.Replay", {"id": "x"}, name="again")
+            await stage.wait(100)
+        assert [bytes(each.data) for each in client.answers("again")] == [
+            bytes(client.answers("again")[0].data)
+        ] * 2
+        assert begun == ["do raise"]
+
+    @staged(Player, max_inside=1)
+    async def test_where_too_much_is_under_way_that_is_said(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.command("None.One", name="x")
+        await stage.settle()
+        task = asyncio.get_running_loop().create_task(stage.bus.ask(Echo()))
+        await asyncio.sleep(0)
+        asked = client.command("Dead.Replay", {"id": "x"})
+        await task
+        await stage.settle()
+        assert client.answer(asked).type in {"Sys.Overloaded", "Dead.Replay"}
+        lost = client.command("Dead.Replay", {"id": "y"})
+        await stage.settle()
+        assert "no dead letter y" in client.fault(lost, "Sys.Refused").message
+
+    @staged(Player)
+    async def test_purging(self, stage: Stage) -> None:
+        client = stage.connect()
+        for number in range(3):
+            client.command(f"None.N{number}", name=f"n{number}")
+        client.command("Cast.Do", {"what": "raise"}, name="c")
+        await stage.wait(10)
+        for wanted, count in (
+            ({"id": "n1"}, 1),
+            ({"type": "None.*", "reason": "unrouted"}, 2),
+            ({}, 1),
+            ({}, 0),
+        ):
+            asked = client.command("Dead.Purge", wanted)
+            await stage.settle()
+            assert client.reply(asked) == {"purged": count}
+        figures = (await stage.node.bus.ask(StatsQuery())).dead_letters
+        assert (figures.made, figures.held, figures.removed, figures.bytes) == (4, 0, 4, 0)
+
+
+def letter_of(name: str, size: int) -> Frame:
+    return Frame(kind="event", type="A.B", data=Raw(b"x" * size), metadata=Metadata(name, 0))
+
+
+@pytest.mark.guarantee("G183")
+class TestBounds:
+    @staged(Player, dead_count=3)
+    async def test_the_oldest_falls_out_and_is_counted(self, stage: Stage) -> None:
+        client = stage.connect()
+        for number in range(5):
+            client.command("None.One", name=f"n{number}")
+        await stage.settle()
+        page = await listed(stage, client)
+        assert [each["id"] for each in page["letters"]] == ["n4", "n3", "n2"]
+        assert (page["held"], page["fallen"]) == (3, 2)
+
+    @staged(Player, dead_count=0)
+    async def test_there_may_be_none(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.command("None.One")
+        await stage.settle()
+        page = await listed(stage, client)
+        assert (page["letters"], page["held"], page["fallen"]) == ([], 0, 1)
+
+    @given(
+        steps=st.lists(
+            st.tuples(
+                st.sampled_from("abcd"), st.integers(0, 12), st.sampled_from(["add", "remove", "claim"])
+            ),
+            max_size=40,
+        )
+    )
+    def test_they_hold_whatever_comes_and_the_books_balance(self, steps: list[tuple[str, int, str]]) -> None:
+        letters = Letters(3, 20)
+        for name, size, way in steps:
+            found = letters.find(name)
+            if way == "add":
+                letters.add(letter_of(name, size), "abandoned" if size % 2 else "crashed", 0, said="x")
+            elif way == "claim":
+                letters.claim(name)
+            elif found is not None:
+                assert letters.remove(found)
+                assert not letters.remove(found)
+            held = list(letters)
+            assert len(held) == len(letters) <= 3
+            assert sum(letter.size for letter in held) == letters.held_bytes <= 20
+            assert letters.made == len(letters) + letters.fallen + letters.removed
+            assert len({letter.id for letter in held}) == len(held)
+            assert all(letters.find(letter.id) is letter for letter in held)

@@ -1,0 +1,383 @@
+"""The same id again: the same request is handled once, and everybody who sends it gets its answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from bandstand.bus import Command, Event, Frame, Metadata, Query
+from bandstand.bus.repeats import is_same
+from bandstand.bus.syscall import StatsQuery
+from bandstand.errors import BadContract
+from tests.bus.cast import Echo, Echoed, Player, told
+from tests.bus.stage import ScriptedLine, Stage, play, staged
+
+pytestmark = [pytest.mark.spec("C23")]
+
+
+class Twice(Query[Echoed], type="Cast.Twice", remember=False):
+    """Look at it anew, each time."""
+
+    text: str = ""
+
+
+class Anew(Player):
+    """Does what it is told to, and counts."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def twice(self, msg: Twice) -> Echoed:
+        self.count += 1
+        return Echoed(str(self.count))
+
+
+def ask(client: ScriptedLine, what: str, ms: int = 0, **more: Any) -> None:
+    """Have something done, by the id `x`."""
+    client.command(
+        "Cast.Wait" if ms else "Cast.Do", {"what": what} | ({"ms": ms} if ms else {}), name="x", **more
+    )
+
+
+@pytest.mark.guarantee("G173")
+class TestTheSameAgain:
+    @staged(Player)
+    async def test_what_was_answered_is_answered_again_and_handled_once(self, stage: Stage) -> None:
+        begun = told(stage)
+        first, second = stage.connect(), stage.connect()
+        for client in (first, second, first):
+            ask(client, "emit", correlation=client.name)
+            await stage.settle()
+        assert begun.count("do emit") == 1
+        again = [*first.answers("x"), *second.answers("x")]
+        assert [(each.kind, bytes(each.data)) for each in again] == [("reply", b"{}")] * 3
+        # Each in an envelope of its own, and with the correlation of who has asked.
+        assert len({each.metadata.id for each in again}) == 3
+        assert [each.metadata.correlation for each in again] == [first.name, first.name, second.name]
+        assert (first.settled, second.settled) == (["x", "x"], ["x"])
+        stats = await stage.stats()
+        assert (stats.repeated, stats.joined, stats.admitted, stats.answered) == (2, 0, 3, 3)
+
+    @staged(Player)
+    async def test_one_that_comes_while_it_is_under_way_joins_it(self, stage: Stage) -> None:
+        begun = told(stage)
+        first, second = stage.connect(), stage.connect()
+        ask(first, "", 100)
+        await stage.wait(50)
+        ask(second, "", 100)
+        # In the same moment as well.
+        ask(second, "", 100)
+        await stage.wait(49)
+        assert not first.is_answered("x")
+        assert (await stage.stats()).in_flight == 3
+        await stage.wait(2)
+        assert [len(client.answers("x")) for client in (first, second)] == [1, 2]
+        assert begun.count("wait ") == 1
+        stats = await stage.stats()
+        assert (stats.joined, stats.repeated, stats.in_flight) == (2, 0, 0)
+
+    @pytest.mark.parametrize("what", ["raise", "refuse", "miss", "misname"])
+    def test_an_error_that_somebody_has_given_is_given_again(self, what: str) -> None:
+        async def act(stage: Stage) -> None:
+            begun = told(stage)
+            client = stage.connect()
+            for _ in range(3):
+                ask(client, what)
+                await stage.wait(2000)
+            first, *others = [(each.kind, each.type, bytes(each.data)) for each in client.answers("x")]
+            assert first[0] == "error"
+            assert others == [first] * 2
+            assert begun.count(f"do {what}") == 1
+            assert (await stage.stats()).failed == {first[1]: 3}
+
+        play(act, Player)
+
+    @staged(Player)
+    async def test_those_who_have_joined_one_whose_client_leaves_get_their_answer(self, stage: Stage) -> None:
+        first, second = stage.connect(), stage.connect()
+        ask(first, "", 100)
+        await stage.settle()
+        ask(second, "", 100)
+        await stage.settle()
+        first.close()
+        await stage.wait(200)
+        assert second.answer("x").kind == "reply"
+        stats = await stage.stats()
+        assert (stats.abandoned, stats.answered) == (1, 2)
+
+    @staged(Player, max_in_flight=4)
+    async def test_a_question_that_others_have_joined_is_not_forgotten_with_its_client(
+        self, stage: Stage
+    ) -> None:
+        first, second, third = stage.connect(), stage.connect(), stage.connect()
+        third.command("Cast.Wait", {"ms": 100})
+        await stage.settle()
+        for client in (first, second):
+            client.query("Cast.Echo", {"text": "?"}, name="q")
+        await stage.settle()
+        # Credit is short, and what clients that are gone wanted to know is given up.
+        first.close()
+        await stage.wait(200)
+        assert second.reply("q")["text"] == "?"
+
+    @staged(Player, max_in_flight=4)
+    async def test_one_that_has_joined_and_is_gone_is_given_up_alone(self, stage: Stage) -> None:
+        first, second, third = stage.connect(), stage.connect(), stage.connect()
+        third.command("Cast.Wait", {"ms": 100})
+        await stage.settle()
+        for client in (first, second):
+            client.query("Cast.Echo", {"text": "?"}, name="q")
+        await stage.settle()
+        second.close()
+        await stage.wait(200)
+        assert first.reply("q")["text"] == "?"
+        assert (await stage.stats()).withdrawn == 1
+
+    @staged(Player)
+    async def test_a_scheduled_message_is_one_too(self, stage: Stage) -> None:
+        begun = told(stage)
+        client = stage.connect()
+        inner = {
+            "kind": "command",
+            "type": "Cast.Do",
+            "data": {"what": "emit"},
+            "metadata": {"id": "x", "timestamp": 0},
+        }
+        for delay in (10, 20):
+            client.command("Timer.Schedule", {"delay": delay, "message": inner})
+        await stage.wait(50)
+        assert len(client.answers("x")) == 2
+        assert begun.count("do emit") == 1
+
+    def test_both_are_answered_when_the_node_stops(self) -> None:
+        clients: list[ScriptedLine] = []
+
+        async def act(stage: Stage) -> None:
+            clients.append(stage.connect())
+            for _ in range(2):
+                ask(clients[0], "", 1000)
+            await stage.settle()
+
+        play(act, Player, drain_ms=0)
+        assert [each.type for each in clients[0].answers("x")] == ["Sys.ShuttingDown"] * 2
+
+
+@pytest.mark.guarantee("G174")
+class TestOtherContent:
+    @pytest.mark.parametrize("ms", [0, 100])
+    def test_is_a_conflict_and_the_first_is_not_disturbed(self, ms: int) -> None:
+        async def act(stage: Stage) -> None:
+            first, second = stage.connect(), stage.connect()
+            ask(first, "", ms)
+            await stage.settle()
+            second.query("Cast.Echo", name="x")
+            second.command("Cast.Do", {"what": "refuse"}, name="x")
+            await stage.settle()
+            faults = second.answers("x")
+            assert [each.type for each in faults] == ["Sys.Conflict"] * 2
+            assert b"was used for another request (command Cast." in bytes(faults[0].data)
+            await stage.wait(200)
+            assert first.answer("x").kind == "reply"
+            stats = await stage.stats()
+            assert (stats.conflicting, stats.failed) == (2, {"Sys.Conflict": 2})
+
+        play(act, Player)
+
+    @staged(Player)
+    async def test_a_conflict_is_no_dead_letter_and_is_not_remembered(self, stage: Stage) -> None:
+        client = stage.connect()
+        ask(client, "")
+        client.command("Cast.Do", {"what": "emit"}, name="x")
+        await stage.settle()
+        ask(client, "")
+        await stage.settle()
+        assert sorted(each.type for each in client.answers("x")) == ["Cast.Do", "Cast.Do", "Sys.Conflict"]
+        assert (await stage.node.bus.ask(StatsQuery())).dead_letters.made == 0
+
+    @staged(Player)
+    async def test_time_correlation_and_spelling_are_no_content(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.command("Cast.Wait", Raw(b'{"ms":1,"what":"a"}'), name="x", timeout=500)
+        client.command(
+            "Cast.Wait", Raw(b'{"what": "\\u0061", "ms": 1}'), name="x", timeout=900, correlation="c"
+        )
+        await stage.wait(10)
+        assert [each.kind for each in client.answers("x")] == ["reply", "reply"]
+
+    @given(one=st.binary(max_size=8), two=st.binary(max_size=8))
+    def test_whatever_it_is_it_can_be_compared(self, one: bytes, two: bytes) -> None:
+        frames = [
+            Frame(kind="command", type="A.B", data=Raw(each), metadata=Metadata("x", 0))
+            for each in (one, two)
+        ]
+        assert is_same(frames[0], frames[0])
+        assert is_same(*frames) == is_same(*frames[::-1])
+
+    @pytest.mark.parametrize(
+        ("one", "two", "same"),
+        [
+            (b'{"a":1,"b":2}', b'{"b":2,"a":1}', True),
+            (b"[1, 2]", b"[1,2]", True),
+            (b"true", b"1", False),
+            (b"1.0", b"1", False),
+            (b"[1,2]", b"[2,1]", False),
+            (b"1e999", b"1e999", True),
+            (b"1e999", b"2e999", False),
+        ],
+    )
+    def test_what_is_the_same(self, one: bytes, two: bytes, same: bool) -> None:  # a case
+        frames = [
+            Frame(kind="command", type="A.B", data=Raw(each), metadata=Metadata("x", 0))
+            for each in (one, two)
+        ]
+        assert is_same(*frames) is same
+
+
+@pytest.mark.guarantee("G175")
+class TestNotRemembered:
+    @staged(Player)
+    async def test_a_deadline_that_has_passed(self, stage: Stage) -> None:
+        begun = told(stage)
+        client = stage.connect()
+        ask(client, "", 100, timeout=10)
+        await stage.wait(20)
+        # The first one's handler is still at it: this is another attempt, and its own answer.
+        ask(client, "", 100)
+        await stage.wait(300)
+        assert [each.type for each in client.answers("x")] == ["Sys.Timeout", "Cast.Wait"]
+        assert begun.count("wait ") == 2
+        assert (await stage.stats()).late == 1
+
+    @staged(Player)
+    async def test_what_nobody_handles_and_what_is_wrong(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.command("Cast.Dance", name="x")
+        await stage.settle()
+        client.command("Cast.Do", {"what": 5}, name="x")
+        await stage.settle()
+        ask(client, "")
+        await stage.settle()
+        assert [each.type for each in client.answers("x")] == [
+            "Sys.RoutingError",
+            "Sys.SchemaError",
+            "Cast.Do",
+        ]
+
+    def test_an_overload(self) -> None:
+        class Small(Player):
+            mailbox_cap = 8
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            client.command("Cast.Wait", {"ms": 100})
+            await stage.settle()
+            for _ in range(8):
+                client.query("Cast.Echo")
+            ask(client, "")
+            await stage.wait(200)
+            ask(client, "")
+            await stage.settle()
+            assert [each.type for each in client.answers("x")] == ["Sys.Overloaded", "Cast.Do"]
+
+        play(act, Small)
+
+    @staged(Anew)
+    async def test_a_type_that_says_so(self, stage: Stage) -> None:
+        client = stage.connect()
+        for text in ("a", "a", "b"):
+            client.query("Cast.Twice", {"text": text}, name="x")
+        client.query("Cast.Echo", {"text": "c"}, name="x")
+        await stage.settle()
+        replies = [each.type for each in client.answers("x")]
+        assert replies == ["Cast.Twice"] * 3 + ["Cast.Echo"]
+        client.query("Cast.Twice", name="x")
+        client.query("Cast.Echo", {"text": "other"}, name="x")
+        await stage.settle()
+        assert sorted(each.type for each in client.answers("x")[4:]) == ["Cast.Twice", "Sys.Conflict"]
+        assert (await stage.stats()).in_flight == 0
+
+    @staged(Player)
+    async def test_what_is_about_the_connection_or_about_now(self, stage: Stage) -> None:
+        first, second = stage.connect(), stage.connect()
+        for client in (first, second):
+            client.command("Syscall.Subscribe", {"types": ["Cast.*"]}, name="s")
+            client.query("Syscall.Ping", name="p")
+            await stage.wait(5)
+        first.event("Cast.Told", {"text": "x"})
+        await stage.settle()
+        assert [client.events() for client in (first, second)] == [[{"text": "x"}]] * 2
+        assert first.reply("p")["uptimeMs"] < second.reply("p")["uptimeMs"]
+
+    @staged(Player, remember_count=0)
+    async def test_anything_if_memory_is_switched_off(self, stage: Stage) -> None:
+        begun = told(stage)
+        client = stage.connect()
+        for _ in range(2):
+            ask(client, "emit")
+        client.query("Cast.Echo", name="x")
+        await stage.settle()
+        assert [each.type for each in client.answers("x")] == ["Cast.Do", "Cast.Do", "Cast.Echo"]
+        assert begun.count("do emit") == 2
+        stats = await stage.node.bus.ask(StatsQuery())
+        assert stats.remembered.count == 0
+        assert stats.requests.joined == stats.requests.repeated == stats.requests.conflicting == 0
+
+    def test_what_a_class_says_of_it_must_make_sense(self) -> None:
+        with pytest.raises(BadContract, match="remember is 5"):
+            type("Odd", (Command,), {}, type="Odd.One", remember=5)
+        with pytest.raises(BadContract, match="for commands and queries"):
+            type("Odd", (Event,), {}, type="Odd.One", remember=False)
+
+
+@pytest.mark.guarantee("G176")
+class TestBounds:
+    @staged(Player, remember_ms=1000)
+    async def test_an_answer_is_remembered_for_its_time_and_no_longer(self, stage: Stage) -> None:
+        begun = told(stage)
+        client = stage.connect()
+        ask(client, "emit")
+        await stage.wait(999)
+        ask(client, "emit")
+        await stage.settle()
+        assert begun.count("do emit") == 1
+        await stage.wait(2)
+        ask(client, "emit")
+        await stage.settle()
+        assert begun.count("do emit") == 2
+        # A repeat does not make it younger.
+        assert (await stage.stats()).repeated == 1
+
+    @staged(Player, remember_count=3)
+    async def test_only_so_many_are_and_the_oldest_is_forgotten_first(self, stage: Stage) -> None:
+        begun = told(stage)
+        client = stage.connect()
+        for name in "abcdbcda":
+            client.command("Cast.Do", {"what": name}, name=name)
+            await stage.settle()
+        assert [text for text in begun if text != "emitted"] == [f"do {name}" for name in "abcda"]
+        stats = await stage.node.bus.ask(StatsQuery())
+        assert stats.remembered.count == 3
+
+    @staged(Player, remember_bytes=1000)
+    async def test_only_so_many_bytes_are(self, stage: Stage) -> None:
+        client = stage.connect()
+        for number in range(10):
+            client.query("Cast.Echo", {"text": "x" * 100}, name=f"q{number}")
+            await stage.settle()
+            assert (await stage.node.bus.ask(StatsQuery())).remembered.bytes <= 1000
+        client.query("Cast.Echo", {"text": "x" * 1000}, name="large")
+        await stage.settle()
+        remembered = (await stage.node.bus.ask(StatsQuery())).remembered
+        assert 0 < remembered.bytes <= 1000
+        client.query("Cast.Echo", {"text": "y"}, name="large")
+        await stage.settle()
+        assert [each.kind for each in client.answers("large")] == ["reply", "reply"]
+
+    @staged(Player)
+    async def test_what_capabilities_ask_is_not_remembered(self, stage: Stage) -> None:
+        await stage.bus.ask(Echo("x"))
+        assert (await stage.node.bus.ask(StatsQuery())).remembered.count == 0

@@ -1,0 +1,368 @@
+"""Trying again: the same request, within its first deadline, and nobody hears of the failures in between."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import Struct
+
+from bandstand.bus import Capability, Command, Contract, Event, Message, RestartLimits, Retry, provide
+from bandstand.bus.contracts.declare import blueprint_of
+from bandstand.bus.syscall import Describe, StatsQuery
+from bandstand.errors import BadContract, InvalidArgument, Refused
+from bandstand.supervise import Backoff
+from tests.bus.stage import ScriptedLine, Stage, play
+from tests.core.stage import Boom
+
+pytestmark = [pytest.mark.spec("C24")]
+
+STEADY = Backoff(initial_ms=100, max_ms=1000, factor=2.0)
+
+
+class Tried(Struct):
+    times: int
+
+
+class Try(Command[Tried], type="Hard.Try", retry=Retry(attempts=4, backoff=STEADY)):
+    """Do something that fails at first."""
+
+    fails: int
+    items: list[int] = msgspec.field(default_factory=list[int])
+
+
+class Once(Command[Tried], type="Hard.Once"):
+    """The same, without a second chance."""
+
+    fails: int
+
+
+class Fault(
+    Command[Tried], type="Hard.Fault", retry=Retry(backoff=STEADY, on=["Sys.ActorFault", "Sys.Unhealthy"])
+):
+    """Say at first what the contract does not allow."""
+
+    fails: int
+
+
+class Hold(Command[None], type="Hard.Hold"):
+    """Take some time."""
+
+    ms: int
+
+
+class Score:
+    def __init__(self) -> None:
+        self.tried: list[tuple[str, list[int]]] = []
+
+
+class Hard(Capability):
+    """Fails as often as it is told to."""
+
+    policy = RestartLimits(max_restarts=100, backoff_ms=1)
+    mailbox_cap = 8
+
+    def __init__(self, score: Score) -> None:
+        self.score = score
+
+    def _go(self, name: str, fails: int, items: list[int]) -> Tried:
+        metadata = self.bus.message
+        assert metadata is not None
+        self.score.tried.append((metadata.id, list(items)))
+        items.append(1)
+        if len(self.score.tried) <= fails:
+            if name == "fault":
+                return 5  # type: ignore[return-value]  # on purpose
+            if fails == 77:
+                raise Refused("never")
+            raise Boom("again")
+        return Tried(len(self.score.tried))
+
+    def attempt(self, msg: Try) -> Tried:
+        return self._go("try", msg.fails, msg.items)
+
+    def once(self, msg: Once) -> Tried:
+        return self._go("once", msg.fails, [])
+
+    def fault(self, msg: Fault) -> Tried:
+        return self._go("fault", msg.fails, [])
+
+    async def hold(self, msg: Hold) -> None:
+        await asyncio.sleep(msg.ms / 1000)
+
+
+def show(act: Any, score: Score | None = None, **fields: Any) -> Score:
+    score = Score() if score is None else score
+    play(act, provide(Hard, score), **fields)
+    return score
+
+
+@pytest.mark.guarantee("G177")
+class TestTryingAgain:
+    def test_what_fails_at_first_is_answered_in_the_end(self) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            client.command("Hard.Try", {"fails": 2}, name="x")
+            await stage.wait(50)
+            stats = await stage.node.bus.ask(StatsQuery())
+            assert (stats.timers.retry, stats.timers.timeout, stats.requests.retries) == (1, 2, 1)
+            await stage.wait(400)
+            assert client.reply("x") == {"times": 3}
+            stats = await stage.node.bus.ask(StatsQuery())
+            assert (stats.timers.retry, stats.requests.retries, stats.requests.crashes) == (0, 2, 2)
+            assert stats.requests.failed == {}
+            assert stats.dead_letters.made == 0
+
+        # The same id each time; and data that no handler has had in its hands.
+        assert show(act).tried == [("x", [])] * 3
+
+    def test_never_early_and_with_growing_delays(self) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            client.command("Hard.Try", {"fails": 9}, name="x")
+            counts: list[int] = []
+            for ms in (99, 3, 197, 6, 390, 20):
+                await stage.wait(ms)
+                counts.append(len(score.tried))
+            assert counts == [1, 2, 2, 3, 3, 4]
+            fault = client.fault("x", "Sys.ActorCrash")
+            assert "again" in fault.message
+
+        score = Score()
+        show(act, score)
+        assert len(score.tried) == 4
+
+    def test_none_without_a_declaration_and_no_refusal(self) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            client.command("Hard.Once", {"fails": 1}, name="x")
+            await stage.wait(100)
+            client.fault("x", "Sys.ActorCrash")
+            client.command("Hard.Try", {"fails": 77}, name="y")
+            await stage.wait(100)
+            client.fault("y", "Sys.Refused")
+            assert (await stage.stats()).retries == 0
+
+        show(act)
+
+    def test_only_after_the_errors_it_names(self) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            client.command("Hard.Fault", {"fails": 1}, name="x")
+            await stage.wait(300)
+            assert client.reply("x") == {"times": 2}
+
+        show(act)
+
+    def test_an_overload_is_waited_for(self) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            client.command("Hard.Hold", {"ms": 150})
+            await stage.settle()
+            for _ in range(8):
+                client.command("Hard.Once", {"fails": 0})
+            client.command("Hard.Try", {"fails": 0}, name="x")
+            await stage.wait(120)
+            assert not client.is_answered("x")
+            await stage.wait(400)
+            assert client.reply("x") == {"times": 9}
+            assert (await stage.stats()).retries == 2
+
+        show(act)
+
+    def test_one_out_of_service_may_come_back(self) -> None:
+        class Brittle(Hard):
+            """Is out of service after one failure."""
+
+            policy = RestartLimits(max_restarts=0, backoff_ms=1)
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            client.command("Hard.Once", {"fails": 1})
+            await stage.settle()
+            client.command("Hard.Fault", {"fails": 0}, name="x")
+            client.command("Hard.Try", {"fails": 0}, name="y")
+            await stage.wait(50)
+            client.fault("y", "Sys.Unhealthy")
+            assert not client.is_answered("x")
+            reset = client.command("Syscall.Reset", {"capability": "Brittle"})
+            await stage.wait(200)
+            client.reply(reset)
+            assert client.answer("x").kind == "reply"
+
+        play(act, provide(Brittle, Score()))
+
+    def test_those_who_wait_when_it_goes_out_of_service_have_their_attempt(self) -> None:
+        class Brittle(Hard):
+            """Is out of service after two failures."""
+
+            policy = RestartLimits(max_restarts=1, backoff_ms=1)
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            client.command("Hard.Try", {"fails": 9}, name="x")
+            await stage.wait(50)
+            client.command("Hard.Once", {"fails": 9})
+            await stage.wait(40)
+            assert not client.is_answered("x")
+            await stage.wait(100)
+            client.fault("x", "Sys.Unhealthy")
+            assert (await stage.stats()).is_balanced
+
+        play(act, provide(Brittle, Score()))
+
+    def test_repeats_join_it_while_it_waits(self) -> None:
+        async def act(stage: Stage) -> None:
+            first, second = stage.connect(), stage.connect()
+            first.command("Hard.Try", {"fails": 1}, name="x")
+            await stage.wait(50)
+            second.command("Hard.Try", {"fails": 1}, name="x")
+            await stage.wait(100)
+            assert first.reply("x") == second.reply("x") == {"times": 2}
+
+        show(act)
+
+
+@pytest.mark.guarantee("G178")
+class TestTheFirstDeadline:
+    def test_an_attempt_that_would_come_after_it_is_not_waited_for(self) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            client.command("Hard.Try", {"fails": 9}, name="x", timeout=250)
+            await stage.wait(90)
+            assert not client.is_answered("x")
+            await stage.wait(20)
+            # The next would be at 300 ms: so this is the answer, long before the deadline.
+            client.fault("x", "Sys.ActorCrash")
+
+        assert len(show(act).tried) == 2
+
+    def test_it_ends_one_that_waits_for_its_capability(self) -> None:
+        class Slow(Hard):
+            """Takes its time to come back."""
+
+            policy = RestartLimits(max_restarts=100, backoff_ms=5000)
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            client.command("Hard.Try", {"fails": 9}, name="x", timeout=1000)
+            await stage.wait(1010)
+            client.fault("x", "Sys.Timeout")
+            stats = await stage.node.bus.ask(StatsQuery())
+            assert (stats.timers.retry, stats.timers.timeout) == (0, 1)
+
+        play(act, provide(Slow, Score()))
+
+    def test_a_node_that_stops_answers_those_who_wait(self) -> None:
+        clients: list[ScriptedLine] = []
+
+        async def act(stage: Stage) -> None:
+            clients.append(stage.connect())
+            clients[0].command("Hard.Try", {"fails": 9}, name="x")
+            await stage.wait(50)
+
+        show(act, drain_ms=0)
+        clients[0].fault("x", "Sys.ShuttingDown")
+
+    def test_one_that_is_withdrawn_is_not_tried_again(self) -> None:
+        async def act(stage: Stage) -> None:
+            task = asyncio.get_running_loop().create_task(stage.bus.ask(Try(9)))
+            await stage.wait(50)
+            task.cancel()
+            await stage.wait(1000)
+            stats = await stage.node.bus.ask(StatsQuery())
+            assert (stats.requests.withdrawn, stats.timers.retry) == (1, 0)
+
+        assert len(show(act).tried) == 1
+
+
+@pytest.mark.guarantee("G179")
+class TestDeclaring:
+    def test_it_is_described(self) -> None:
+        async def act(stage: Stage) -> None:
+            found = await stage.bus.ask(Describe(capability="Hard"))
+            retries = {each.type: each.retry for each in found.capabilities[0].handles}
+            assert msgspec.to_builtins(retries["Hard.Try"]) == {
+                "attempts": 4,
+                "on": ["Sys.ActorCrash", "Sys.Overloaded"],
+                "initialMs": 100,
+                "factor": 2.0,
+                "maxMs": 1000,
+            }
+            assert retries["Hard.Once"] is None
+
+        show(act)
+
+    def test_a_contract_says_it_for_its_types(self) -> None:
+        tried: list[str] = []
+
+        def handle(message: Once) -> Message:
+            tried.append("x")
+            if len(tried) == 1:
+                raise Boom("again")
+            return Message(kind="reply", type="Hard.Once", data=Tried(2))
+
+        contract = Contract(
+            id="Hard",
+            description="Fails once.",
+            inbound=Once,
+            spawn=lambda: handle,
+            policy=RestartLimits(backoff_ms=1),
+            retry={"Hard.Once": Retry(backoff=STEADY)},
+        )
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            client.command("Hard.Once", {"fails": 0}, name="x")
+            await stage.wait(200)
+            assert client.reply("x") == {"times": 2}
+
+        play(act, contract)
+
+    @pytest.mark.parametrize(
+        ("retry", "words"),
+        [
+            ({"Hard.Twice": Retry()}, "which is no command or query of its inbound"),
+            ({"Hard.Once": 3}, "pass a Retry"),
+            ([], "pass a dict"),
+        ],
+    )
+    def test_a_contract_that_says_it_wrongly_is_refused(self, retry: Any, words: str) -> None:
+        contract = Contract(id="Hard", description="x", inbound=Once, spawn=lambda: len, retry=retry)
+        with pytest.raises(BadContract, match=words):
+            blueprint_of(contract)
+
+    @pytest.mark.parametrize(
+        ("fields", "words"),
+        [
+            ({"attempts": 1}, "the first attempt counts too"),
+            ({"attempts": 101}, "from 2 to 100"),
+            ({"attempts": True}, "attempts is True"),
+            ({"backoff": 5}, "pass a Backoff"),
+            ({"on": "Sys.Overloaded"}, "pass several types"),
+            ({"on": []}, "pass several types"),
+            ({"on": ["Sys.Timeout"]}, "tried again only after"),
+        ],
+    )
+    def test_a_retry_without_sense_is_refused(self, fields: dict[str, Any], words: str) -> None:
+        with pytest.raises(InvalidArgument, match=words):
+            Retry(**fields)
+
+    def test_it_is_for_requests(self) -> None:
+        with pytest.raises(BadContract, match="for commands and queries"):
+            type("Odd", (Event,), {}, type="Odd.One", retry=Retry())
+        with pytest.raises(BadContract, match="retry is 5"):
+            type("Odd", (Command,), {}, type="Odd.One", retry=5)
+
+    def test_what_derives_has_it_too(self) -> None:
+        class More(Try, type="Hard.More"):
+            pass
+
+        assert More.message_retry is Try.message_retry
+        assert Once.message_retry is None
+
+    def test_the_delays_are_those_of_supervisors(self) -> None:
+        retry = Retry(backoff=Backoff(initial_ms=10, max_ms=35, factor=2.0))
+        assert [retry.delay_ms(number, 0.5) for number in range(4)] == [10, 20, 35, 35]
