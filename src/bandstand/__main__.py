@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NoReturn, TypeAlias
 
 from bandstand.cli import make_parser
@@ -44,7 +45,7 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
         # What is being typed is not to be parsed: it is not there yet.
         from bandstand.cli.completing import complete
 
-        return argparse.Namespace(command=lambda _: complete(words[1:], parser), parser=parser)
+        return argparse.Namespace(command=partial(complete, words[1:], parser), parser=parser)
     options, rest = parser.parse_known_args(words)
     if "data" in options and all(each == "-" or not each.startswith("-") for each in rest):
         # Fields may stand after an option as well, where argparse does not look for them.

@@ -328,9 +328,9 @@ def test_it_can_be_entered_again_and_is_closed_in_between(serve_unix: Serve) -> 
     address = serve_unix(echo)
     caller = caller_of(address)
     with caller:
-        assert caller.is_connected
+        seen = [caller.is_connected]
         with pytest.raises(InvalidArgument, match="open already"):
             caller.__enter__()
-    assert not caller.is_connected
+    assert [*seen, caller.is_connected] == [True, False]
     with pytest.raises(InvalidArgument, match="there is no connection"):
         caller.exchange("query", "A.B")

@@ -113,8 +113,10 @@ def _candidates(before: list[str], typed: str, parser: argparse.ArgumentParser) 
 
 def _subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser] | None:
     for action in parser._actions:  # noqa: SLF001  # argparse tells nobody else
-        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001  # likewise
-            return cast("dict[str, argparse.ArgumentParser]", action.choices)
+        # Of all actions that offer a choice, this one has parsers behind the words.
+        found: object = action.choices
+        if isinstance(found, dict):
+            return cast("dict[str, argparse.ArgumentParser]", found)
     return None
 
 
@@ -169,7 +171,7 @@ def _ask(said: dict[str, str], wanted: dict[str, str]) -> Description:
         return read_description(bus.exchange("query", "Syscall.Describe", wanted))
 
 
-def complete(words: Sequence[str], parser: argparse.ArgumentParser) -> int:
+def complete(words: Sequence[str], parser: argparse.ArgumentParser, _options: object = None) -> int:
     """Print what the last word may become, a line each; 0."""
     sys.stdout.write("".join(f"{each}\n" for each in candidates(words, parser)))
     return 0

@@ -6,7 +6,7 @@ What a node says about itself grows with it. So both show whatever there is, and
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from bandstand.cli.exits import Errors, Exit, conclude, plain
 from bandstand.cli.terminal import Paint, cut, printable, table, width_of
@@ -65,7 +65,9 @@ def show_stats(target: Target, out: TextIO, err: TextIO, *, is_json: bool = Fals
 def _flat(prefix: str, tree: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, value in tree.items():
         if isinstance(value, dict) and value:
-            yield from _flat(f"{prefix}{name}.", value)  # pyright: ignore[reportUnknownArgumentType]
+            yield from _flat(f"{prefix}{name}.", cast("dict[str, Any]", value))
+        elif isinstance(value, (dict, list)):
+            yield f"{prefix}{name}", json.dumps(cast("object", value))
         else:
             yield f"{prefix}{name}", f"{value:,}" if type(value) is int else json.dumps(value)
 

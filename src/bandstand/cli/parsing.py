@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import bandstand
 from bandstand.cli import actions
@@ -23,9 +23,6 @@ from bandstand.cli.options import (
 __all__ = ("make_parser",)
 
 Command: TypeAlias = Callable[[argparse.Namespace], int]
-
-if TYPE_CHECKING:
-    Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001  # it has no other name
 
 KINDS = ("command", "query", "event", "reply", "error")
 
@@ -46,7 +43,7 @@ def make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"bandstand {bandstand.__version__}")
-    add = _adder(parser.add_subparsers(metavar="command", required=True))
+    add = _adder(parser.add_subparsers(metavar="command", required=True).add_parser)
     _add_node_commands(add)
     _add_saying(add)
     _add_watching(add)
@@ -54,12 +51,12 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _adder(commands: Commands) -> _Adder:
+def _adder(add_parser: Callable[..., argparse.ArgumentParser]) -> _Adder:
     def add(
         name: str, command: Command, about: str, description: str, examples: str, more: str = EXITS
     ) -> argparse.ArgumentParser:
         shown = "\n".join(f"  bandstand {line}" for line in examples.splitlines())
-        made = commands.add_parser(
+        made = add_parser(
             name,
             help=about,
             description=f"{about[0].upper()}{about[1:]}.\n{description}".rstrip(),

@@ -138,7 +138,11 @@ class BlockingConnection:
     ) -> BlockingSubscription[E]: ...
     @overload
     def subscribe(
-        self, *wanted: type[E], buffer: int | None = None, timeout_s: float | None = None, gaps: bool = True
+        self,
+        *wanted: type[E],
+        buffer: int | None = None,
+        timeout_s: float | None = None,
+        gaps: Literal[True] = True,
     ) -> BlockingSubscription[E | Gap]: ...
     @overload
     def subscribe(
@@ -146,7 +150,11 @@ class BlockingConnection:
     ) -> BlockingSubscription[Message]: ...
     @overload
     def subscribe(
-        self, *wanted: str, buffer: int | None = None, timeout_s: float | None = None, gaps: bool = True
+        self,
+        *wanted: str,
+        buffer: int | None = None,
+        timeout_s: float | None = None,
+        gaps: Literal[True] = True,
     ) -> BlockingSubscription[Message | Gap]: ...
     def subscribe(
         self, *wanted: Any, buffer: int | None = None, timeout_s: float | None = None, gaps: bool = True
@@ -159,7 +167,7 @@ class BlockingConnection:
             timeout_s: an iteration is over when nothing has come for so long; None to wait for ever.
             gaps: whether a `Gap` comes where something is missing.
         """
-        return self._listen(lambda: self._bus.subscribe(*wanted, buffer=buffer, gaps=gaps), timeout_s)
+        return self._listen(lambda: self._bus.subscription(wanted, buffer, gaps=gaps), timeout_s)
 
     def watch(
         self,

@@ -26,6 +26,8 @@ __all__ = ("Ask", "Calls")
 
 # What a node is given beyond a call's own time, for its answer that the time is over: it is the node that knows why.
 GRACE_S = 2.0
+# What share of its time a call may wait before it is sent, until the node has to be told that there is less.
+WAITED = 0.99
 
 Sentence: TypeAlias = str
 
@@ -88,16 +90,17 @@ class Ask:
             # Whoever asked may be gone: then it is nobody's.
             self.future.exception()
 
-    def again(self, now: float) -> None:
-        """Make it ready to be sent once more: the same request, with what is left of its time."""
-        self.is_sent = False
+    def trim(self, now: float) -> None:
+        """The same request, with what is left of its time, if it has waited for long."""
+        timeout = self.frame.metadata.timeout
         left = max(1, int((self.deadline - now) * 1000))
-        if self.frame.metadata.timeout is not None and left < self.frame.metadata.timeout:
-            metadata = msgspec.structs.replace(self.frame.metadata, timeout=left)
-            self.frame = Frame(
-                kind=self.frame.kind, type=self.frame.type, data=self.frame.data, metadata=metadata
-            )
-            self.line = line_of(self.frame)
+        if timeout is None or left > timeout * WAITED:
+            return
+        metadata = msgspec.structs.replace(self.frame.metadata, timeout=left)
+        self.frame = Frame(
+            kind=self.frame.kind, type=self.frame.type, data=self.frame.data, metadata=metadata
+        )
+        self.line = line_of(self.frame)
 
 
 @final
@@ -233,7 +236,7 @@ class Calls:
                     NodeGone(f"{ask.name} was not answered in its time: the node has hung up; {ask.doubt}")
                 )
             else:
-                ask.again(now)
+                ask.is_sent = False
         self._sent = 0
         self._waiting = deque(dict.fromkeys(self._open.values()))
 
@@ -254,6 +257,7 @@ class Calls:
             ask = self._waiting.popleft()
             if ask.is_forgotten:
                 continue
+            ask.trim(self._event_loop.time())
             ask.is_sent = True
             ask.tries += 1
             self._sent += 1

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast, final, overload
 
 import msgspec
@@ -129,7 +129,7 @@ class Connection:
     async def query(self, request: str, data: object = ..., /, *, timeout_ms: int | None = None) -> Any: ...
     async def query(self, request: Any, data: object = b"{}", /, *, timeout_ms: int | None = None) -> Any:
         """Ask a question, and have its answer. As `call`, but a type is sent as a query."""
-        if isinstance(request, Spoken) and not isinstance(request, Query):
+        if isinstance(request, Spoken) and request.message_kind != "query":
             raise InvalidArgument(f"{request!r} is no Query: send it with call()")
         return await self._call("query", request, data, timeout_ms)
 
@@ -213,7 +213,7 @@ class Connection:
     ) -> Subscription[E]: ...
     @overload
     def subscribe(
-        self, *wanted: type[E], buffer: int | None = None, gaps: bool = True
+        self, *wanted: type[E], buffer: int | None = None, gaps: Literal[True] = True
     ) -> Subscription[E | Gap]: ...
     @overload
     def subscribe(
@@ -221,7 +221,7 @@ class Connection:
     ) -> Subscription[Message]: ...
     @overload
     def subscribe(
-        self, *wanted: str, buffer: int | None = None, gaps: bool = True
+        self, *wanted: str, buffer: int | None = None, gaps: Literal[True] = True
     ) -> Subscription[Message | Gap]: ...
     def subscribe(self, *wanted: Any, buffer: int | None = None, gaps: bool = True) -> Subscription[Any]:
         """Hear events. Use it by `async for`, or by `async with` to have subscribed before something is done.
@@ -237,6 +237,11 @@ class Connection:
         Raises:
             InvalidArgument: that cannot be subscribed to.
         """
+        return self.subscription(wanted, buffer, gaps=gaps)
+
+    # Any, here and above: what comes is what was asked for, and the overloads say which.
+    def subscription(self, wanted: Sequence[Any], buffer: int | None, *, gaps: bool) -> Subscription[Any]:
+        """What `subscribe` makes, for those who pass on what they were given."""
         read, types = reader_of(wanted)
         limit = self._config.buffer if buffer is None else buffer
         self._living()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Generic, Literal, TypeVar, final
+from typing import Generic, Literal, TypeAlias, TypeVar, final
 
 from msgspec import Struct
 
@@ -18,12 +18,14 @@ __all__ = ("Gap", "Stream")
 
 T = TypeVar("T")
 
+Why: TypeAlias = Literal["lagged", "overflow", "reconnected"]
+
 
 @final
 class Gap(Struct, frozen=True):
     """Here something is missing."""
 
-    why: Literal["lagged", "overflow", "reconnected"]
+    why: Why
     """`lagged`: the node had to drop it, because this connection did not keep up. `overflow`: whoever reads did not keep up. `reconnected`:
     it was said while there was no connection."""
     missed: int | None = None
@@ -36,7 +38,7 @@ class _Hole:
     __slots__ = ("missed", "why")
 
     def __init__(self, gap: Gap) -> None:
-        self.why = gap.why
+        self.why: Why = gap.why
         self.missed = gap.missed
 
     def grow(self, by: int | None) -> None:
