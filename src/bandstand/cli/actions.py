@@ -7,12 +7,12 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Any, cast
 
-from bandstand.cli.keys import KEYS, Setting
 from bandstand.errors import InvalidArgument
 
 if TYPE_CHECKING:
     import argparse
 
+    from bandstand.cli.keys import Setting
     from bandstand.cli.settings import Settings
     from bandstand.cli.target import Target
 
@@ -49,6 +49,7 @@ DESTINATIONS = {
 
 def settings_of(options: argparse.Namespace) -> Settings:
     """What holds for a command that was typed."""
+    from bandstand.cli.keys import KEYS
     from bandstand.cli.settings import read_settings
 
     flags: dict[str, Setting] = {}

@@ -41,9 +41,13 @@ ASKED: Final = {
 
 BASH = """# bandstand completion for bash
 _bandstand() {
+    # Not COMP_WORDS: bash cuts those at colons, and addresses have some.
+    local line="${COMP_LINE:0:COMP_POINT}" words
+    read -ra words <<< "$line"
+    case "$line" in *[[:space:]]) words+=("") ;; esac
     local IFS=$'\\n'
-    COMPREPLY=($(bandstand __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
-    case "${COMPREPLY[0]}" in *=) compopt -o nospace 2>/dev/null ;; esac
+    COMPREPLY=($(bandstand __complete "${words[@]:1}" 2>/dev/null))
+    case "${COMPREPLY[0]}" in *=) compopt -o nospace 2>/dev/null || : ;; esac
 }
 complete -o default -F _bandstand bandstand
 """

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from bandstand.bus.client.address import whole_number
-
 __all__ = (
     "DATA",
     "EXITS",
@@ -37,6 +35,8 @@ DATA = """data:
 
 def milliseconds(text: str) -> int:
     """A time, as somebody types it."""
+    from bandstand.bus.client.address import whole_number
+
     found = whole_number(text, 1, 86_400_000)
     if found is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no time: pass milliseconds, from 1 to 86400000")
@@ -45,6 +45,8 @@ def milliseconds(text: str) -> int:
 
 def number(text: str) -> int:
     """A number of things, as somebody types it."""
+    from bandstand.bus.client.address import whole_number
+
     found = whole_number(text, 1, 1_000_000_000)
     if found is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 1000000000")
