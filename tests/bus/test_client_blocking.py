@@ -6,14 +6,16 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from bandstand.bus import Address, BlockingConnection, ClientConfig, connect_blocking
+from bandstand.bus import Address, BlockingConnection, ClientConfig, Passed, connect_blocking
 from bandstand.bus.client import dialing
+from bandstand.bus.memory import Get, Set
 from bandstand.bus.wire import write_frame
 from bandstand.errors import BadMessage, InvalidArgument, NodeGone
 
@@ -334,3 +336,61 @@ def test_it_can_be_entered_again_and_is_closed_in_between(serve_unix: Serve) -> 
     assert [*seen, caller.is_connected] == [True, False]
     with pytest.raises(InvalidArgument, match="there is no connection"):
         caller.exchange("query", "A.B")
+
+
+@pytest.fixture
+def address(tmp_path: Path, loop_factory: HostFactory) -> Iterator[str]:
+    with served(tmp_path / "bus.sock", loop_factory):
+        yield f"unix:{tmp_path}/bus.sock"
+
+
+@pytest.mark.real_time(reason="a node that stops looks every few milliseconds whether all is done")
+class TestWithANode:
+    def test_the_verbs_are_the_same(self, address: str) -> None:
+        with connect_blocking(address) as bus:
+            bus.call(Set(key="a", value=1))
+            assert bus.query(Get(key="a")).value == 1
+            assert bus.query("Memory.Get", {"key": "a"}) == {"value": 1}
+            with pytest.raises(RequestFailed, match=r"Sys\.RoutingError"):
+                bus.call("No.Such")
+            with pytest.raises(RequestFailed, match=r"Sys\.SchemaError"):
+                bus.emit("Memory.Changed", {"key": 5})
+
+    def test_a_subscription_is_an_iterator_that_is_over_when_nothing_comes(self, address: str) -> None:
+        with connect_blocking(address) as bus, bus.subscribe(Broken, timeout_s=0.05) as events:
+            for by in ("cat", "dog"):
+                bus.emit(Broken(by))
+            assert list(events) == [Broken("cat"), Broken("dog")]
+            with pytest.raises(AskTimeout, match="nothing has come in 0"):
+                events.next(0.01)
+            bus.emit(Broken("cow"))
+            assert (events.next(30), events.gaps, events.unknown) == (Broken("cow"), 0, ())
+            events.close()
+            assert list(events) == []
+
+    def test_it_watches(self, address: str) -> None:
+        with connect_blocking(address) as bus:
+            seen = bus.watch("Memory.*", kinds=["query"])
+            bus.query(Get(key="a"))
+            item = seen.next(30)
+            assert isinstance(item, Passed)
+            assert (item.message.type, item.to) == ("Memory.Get", "Memory")
+
+    def test_any_thread_may_use_it_and_none_is_left(self, address: str) -> None:
+        with connect_blocking(address) as bus:
+            with ThreadPoolExecutor(8) as pool:
+                found = list(pool.map(lambda _: bus.query("Memory.Get", {"key": "none"}), range(64)))
+            assert len(found) == 64
+            events = bus.subscribe("Glass.*")
+        assert [each.name for each in threading.enumerate() if each.name == "bandstand client"] == []
+        with pytest.raises(NodeGone):
+            events.next(1)
+        events.close()
+
+    def test_closing_it_wakes_whoever_waits(self, address: str) -> None:
+        with ThreadPoolExecutor(1) as pool:
+            with connect_blocking(address) as bus:
+                events = bus.subscribe("Glass.*")
+                waiting = pool.submit(list, events)
+                bus.query(Get(key="a"))
+            assert waiting.result(30) == []

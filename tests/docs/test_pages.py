@@ -65,6 +65,7 @@ def test_there_are_pages_to_run() -> None:
             "cancellation",
             "channel-actors",
             "channels",
+            "client",
             "context",
             "contracts",
             "faults",
