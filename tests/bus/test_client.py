@@ -1,12 +1,14 @@
 """The client: calls, events and subscriptions, with a real node over a real socket in virtual time, and over the end of that node."""
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import asyncio
 import gc
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Self, TypeAlias
@@ -114,7 +116,7 @@ def play(
 
 
 @asynccontextmanager
-async def node(path: Path, clock: VirtualClock, **config: Any) -> AsyncIterator[Node]:
+async def node(path: Path, clock: VirtualClock, **config: Any) -> AsyncGenerator[Node]:
     settings = NodeConfig(health_ms=0, **config)
     async with Node([Room, Memory], adapters=[UnixAdapter(path)], config=settings, clock=clock) as made:
         yield made
@@ -210,7 +212,7 @@ class TestACall:
         [
             ("Room.None", {}, "Sys.RoutingError"),
             ("Room.Tell", {"times": "x"}, "Sys.SchemaError"),
-            ("Room.Tell", [[[]]], "Sys.SchemaError"),
+            ("Room.Tell", [[[1]]], "Sys.SchemaError"),
         ],
     )
     def test_that_fails_is_an_exception(

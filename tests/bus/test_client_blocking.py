@@ -17,7 +17,9 @@ from bandstand.bus import Address, BlockingConnection, ClientConfig, Passed, con
 from bandstand.bus.client import dialing
 from bandstand.bus.memory import Get, Set
 from bandstand.bus.wire import write_frame
-from bandstand.errors import BadMessage, InvalidArgument, NodeGone
+from bandstand.errors import AskTimeout, BadMessage, InvalidArgument, NodeGone, RequestFailed
+from tests.cli.standin import Broken, served
+from tests.core.stage import HostFactory
 
 pytestmark = [pytest.mark.spec("C17"), pytest.mark.guarantee("G187", "G193")]
 
@@ -379,7 +381,7 @@ class TestWithANode:
     def test_any_thread_may_use_it_and_none_is_left(self, address: str) -> None:
         with connect_blocking(address) as bus:
             with ThreadPoolExecutor(8) as pool:
-                found = list(pool.map(lambda _: bus.query("Memory.Get", {"key": "none"}), range(64)))
+                found = list(pool.map(bus.query, ["Memory.Get"] * 64, [{"key": "none"}] * 64))
             assert len(found) == 64
             events = bus.subscribe("Glass.*")
         assert [each.name for each in threading.enumerate() if each.name == "bandstand client"] == []

@@ -200,7 +200,7 @@ class Tracer(Capability):
                 "children": [step(each) for each in below],
             }
 
-        ancestors = [{**step(each), "children": []} for each in above]
+        ancestors: list[dict[str, Any]] = [{**step(each), "children": []} for each in above]
         return {"found": True, "ancestors": ancestors, "tree": step(wanted), "complete": False}
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from bandstand.__main__ import main
 from bandstand.bus import connect_blocking
-from bandstand.cli.benching import Bench, _Progress
+from bandstand.cli.benching import Bench, Progress
 from bandstand.cli.exits import Exit
 from bandstand.cli.looking import duration
 from bandstand.cli.terminal import Paint, clock_time, cut, printable, table
@@ -287,7 +287,7 @@ class TestBench:
 
         now = [0.0]
         seen = Terminal()
-        bar = _Progress(Bench(for_ms=1000), seen, lambda: now[0])
+        bar = Progress(Bench(for_ms=1000), seen, lambda: now[0])
         for moment in (0.0, 0.05, 0.5):
             now[0] = moment
             bar.draw(int(moment * 1000))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bandstand.bus.frame import Kind
     from bandstand.cli.target import Target
 
-__all__ = ("Bench", "Measured", "bench")
+__all__ = ("Bench", "Measured", "Progress", "bench")
 
 # How often the bar is drawn anew, in seconds.
 REDRAW_S = 0.1
@@ -80,7 +80,7 @@ def bench(wish: Bench, target: Target, out: TextIO, err: TextIO) -> Exit:
             json.loads(wish.expect)
         except ValueError as error:
             raise InvalidArgument(f"--expect {wish.expect} is no JSON: {error}") from None
-    progress = _Progress(wish, err)
+    progress = Progress(wish, err)
     with Errors(err) as errors:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             found = runner.run(_measure(wish, target, progress))
@@ -100,7 +100,7 @@ def _text(found: Measured) -> str:
     return "\n".join(lines) + "\n"
 
 
-async def _measure(wish: Bench, target: Target, progress: _Progress) -> Measured:
+async def _measure(wish: Bench, target: Target, progress: Progress) -> Measured:
     config = target.config()
     async with AsyncExitStack() as stack:
         buses = [
@@ -137,7 +137,7 @@ async def _prepare(wish: Bench, bus: Connection) -> tuple[Kind, bytes]:
 class _Run:
     """One measurement, under way."""
 
-    def __init__(self, wish: Bench, kind: Kind, data: bytes, progress: _Progress) -> None:
+    def __init__(self, wish: Bench, kind: Kind, data: bytes, progress: Progress) -> None:
         self._wish = wish
         self._kind: Kind = kind
         self._data = data
@@ -188,7 +188,7 @@ class _Run:
 
 
 @final
-class _Progress:
+class Progress:
     """A bar, where somebody looks."""
 
     def __init__(self, wish: Bench, err: TextIO, now: Callable[[], float] = time.perf_counter) -> None:
