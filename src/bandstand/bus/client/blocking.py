@@ -7,16 +7,14 @@ holds for the one holds for the other, and any thread may use it.
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable, Collection, Coroutine, Iterator
-from concurrent.futures import CancelledError, Future
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, final, overload
 
 from bandstand.bus.client.connection import Connection
 from bandstand.bus.client.opening import settled
+from bandstand.bus.client.portal import Portal
 from bandstand.bus.client.subscribing import Passed, Subscription
-from bandstand.core.lowlevel import new_event_loop
-from bandstand.errors import AskTimeout, InvalidArgument, NodeGone
+from bandstand.errors import AskTimeout, InvalidArgument
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -32,9 +30,6 @@ __all__ = ("BlockingConnection", "BlockingSubscription", "connect_blocking")
 T = TypeVar("T")
 Reply = TypeVar("Reply")
 E = TypeVar("E", bound="Event")
-
-# Seconds to wait for a thread that has nothing left to do.
-LAST_S = 5.0
 
 
 def connect_blocking(
@@ -58,13 +53,13 @@ class BlockingConnection:
 
     def __init__(self, address: Address, config: ClientConfig) -> None:
         self._bus = Connection(address, config)
-        self._portal: _Portal | None = None
+        self._portal: Portal | None = None
 
     def __enter__(self) -> Self:
         """Connect. Raises what `Connection` raises."""
         if self._portal is not None:
             raise InvalidArgument("this connection is open already: make another one by connect_blocking()")
-        self._portal = _Portal()
+        self._portal = Portal()
         try:
             self._portal.wait(self._bus.__aenter__())
         except BaseException:  # whatever it was, the thread is ours
@@ -188,7 +183,7 @@ class BlockingConnection:
         portal = self._open()
         return BlockingSubscription(portal, portal.wait(begin()), timeout_s)
 
-    def _open(self) -> _Portal:
+    def _open(self) -> Portal:
         if self._portal is None:
             raise InvalidArgument("there is no connection: use it by `with connect_blocking(...) as bus:`")
         return self._portal
@@ -198,7 +193,7 @@ class BlockingConnection:
 class BlockingSubscription(Generic[T]):
     """A stream of events for a `for` loop. Made by `BlockingConnection.subscribe` and `watch`: it has subscribed already."""
 
-    def __init__(self, portal: _Portal, inner: Subscription[T], timeout_s: float | None) -> None:
+    def __init__(self, portal: Portal, inner: Subscription[T], timeout_s: float | None) -> None:
         self._portal = portal
         self._inner = inner
         self._timeout_s = timeout_s
@@ -252,51 +247,3 @@ class BlockingSubscription(Generic[T]):
     def close(self) -> None:
         """Hear no more."""
         self._portal.post(self._inner.close)
-
-
-@final
-class _Portal:
-    """An event loop on a thread of its own, and the way in."""
-
-    def __init__(self) -> None:
-        self._event_loop = new_event_loop()
-        # A daemon: who forgets to close a connection must still be able to end.
-        self._thread = threading.Thread(target=self._run, name="bandstand client", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._event_loop)
-        try:
-            self._event_loop.run_forever()
-        finally:
-            self._event_loop.close()
-
-    def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine over there, and wait for what comes of it."""
-        if self._event_loop.is_closed():
-            coroutine.close()
-            raise NodeGone("this connection is closed")
-        future: Future[T] = asyncio.run_coroutine_threadsafe(coroutine, self._event_loop)
-        try:
-            return future.result()
-        except CancelledError:
-            raise NodeGone("this connection was closed meanwhile") from None
-        except BaseException:  # Ctrl-C, as a rule: nobody waits for it any more
-            future.cancel()
-            raise
-
-    def post(self, function: Callable[[], None]) -> None:
-        """Have something done over there, soon."""
-        if not self._event_loop.is_closed():
-            self._event_loop.call_soon_threadsafe(function)
-
-    def close(self) -> None:
-        """End the thread; what still waits there is cancelled."""
-
-        def stop() -> None:
-            for task in asyncio.all_tasks(self._event_loop):
-                task.cancel()
-            self._event_loop.call_soon(self._event_loop.stop)
-
-        self.post(stop)
-        self._thread.join(LAST_S)
