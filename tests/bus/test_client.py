@@ -31,6 +31,7 @@ from bandstand.bus import (
     TcpAdapter,
     UnixAdapter,
     connect,
+    watching,
 )
 from bandstand.bus.memory import Get, Set
 from bandstand.errors import (
@@ -876,3 +877,126 @@ class TestWatching:
                     await made.bus.ask(Watch())
 
         play(act())
+
+    def test_a_second_wish_takes_the_place_of_the_first(
+        self, play: Play, path: Path, clock: VirtualClock
+    ) -> None:
+        async def act() -> None:
+            async with node(path, clock) as made, connect(f"unix:{path}") as bus:
+                for types in (["Room.*"], ["Memory.*"]):
+                    shown = await bus.call("Syscall.Watch", {"types": types})
+                    assert shown == {"types": types, "kinds": []}
+                assert (len(made._backstage.watchers), len(made._taps)) == (1, 1)
+                await bus.call("Syscall.Unwatch")
+                await bus.call("Syscall.Unwatch")
+                assert (len(made._backstage.watchers), len(made._taps)) == (0, 0)
+
+        play(act())
+
+    def test_so_many_and_no_more(
+        self, play: Play, path: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(watching, "MOST_WATCHERS", 1)
+
+        async def act() -> None:
+            async with (
+                node(path, clock),
+                connect(f"unix:{path}") as bus,
+                connect(f"unix:{path}") as other,
+                bus.watch(),
+            ):
+                with pytest.raises(RequestFailed, match="no more may"):
+                    await other.watch().__aenter__()
+
+        play(act())
+
+
+@pytest.mark.guarantee("G188")
+class TestGreeting:
+    """What is said before anything else, with somebody at a port who plays the node."""
+
+    def greet(
+        self,
+        play: Play,
+        answers: dict[str, tuple[str, str]],
+        act: Callable[[str, list[Any]], Coroutine[Any, Any, None]],
+    ) -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while line := await reader.readline():
+                request = json.loads(line)
+                heard.append((request["type"], request["data"]))
+                kind, type_name = answers.get(request["type"], ("reply", request["type"]))
+                if kind != "silence":
+                    metadata = {"id": "r", "timestamp": 1, "causation": request["metadata"]["id"]}
+                    frame = {"kind": kind, "type": type_name, "data": {"message": "so"}, "metadata": metadata}
+                    writer.write(json.dumps(frame).encode() + b"\n")
+            writer.close()
+
+        async def run() -> None:
+            server = await asyncio.start_server(serve, "127.0.0.1", 0)
+            port = server.sockets[0].getsockname()[1]
+            await act(f"tcp:127.0.0.1:{port}", heard)
+            server.close()
+            await server.wait_closed()
+            await asyncio.sleep(0.01)
+
+        heard: list[Any] = []
+        play(run())
+
+    @pytest.mark.parametrize("answer", [("reply", "Syscall.Authenticate"), ("error", "Sys.RoutingError")])
+    def test_a_token_goes_first(self, play: Play, answer: tuple[str, str]) -> None:
+        """A node that has never heard of tokens asks for none."""
+
+        async def act(url: str, heard: list[Any]) -> None:
+            async with connect(url, config(token="sesame")) as bus:
+                await bus.call("A.B")
+            assert heard == [
+                ("Syscall.Authenticate", {"token": "sesame"}),
+                ("Syscall.Ping", {}),
+                ("A.B", {}),
+            ]
+
+        self.greet(play, {"Syscall.Authenticate": answer}, act)
+
+    def test_a_token_may_come_from_the_environment(self, play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("BANDSTAND_TOKEN", "sesame")
+
+        async def act(url: str, heard: list[Any]) -> None:
+            async with connect(url):
+                assert heard[0] == ("Syscall.Authenticate", {"token": "sesame"})
+
+        self.greet(play, {}, act)
+
+    def test_a_wrong_token_is_told(self, play: Play) -> None:
+        async def act(url: str, heard: list[Any]) -> None:
+            with pytest.raises(RequestFailed) as caught:
+                await connect(url, config(token="simsim", wait_ms=60_000)).__aenter__()
+            assert caught.value.type == "Sys.Unauthorized"
+            assert len(heard) == 1
+
+        self.greet(play, {"Syscall.Authenticate": ("error", "Sys.Unauthorized")}, act)
+
+    def test_a_node_that_is_stopping_does_not_serve(self, play: Play) -> None:
+        async def act(url: str, _heard: list[Any]) -> None:
+            with pytest.raises(NodeGone, match=r"does not serve: .*Sys\.ShuttingDown"):
+                await connect(url).__aenter__()
+
+        self.greet(play, {"Syscall.Ping": ("error", "Sys.ShuttingDown")}, act)
+
+    def test_somebody_who_is_silent_is_not_waited_for(self, play: Play) -> None:
+        async def act(url: str, _heard: list[Any]) -> None:
+            with pytest.raises(NodeGone, match="does not answer in 5000 ms"):
+                await connect(url).__aenter__()
+
+        self.greet(play, {"Syscall.Ping": ("silence", "")}, act)
+
+    def test_a_node_that_does_not_let_it_in_any_more_ends_it(self, play: Play) -> None:
+        async def act(url: str, _heard: list[Any]) -> None:
+            async with connect(url, config()) as bus:
+                with pytest.raises(RequestFailed) as caught:
+                    await bus.call("A.B")
+                assert caught.value.type == "Sys.Unauthorized"
+                with pytest.raises(NodeGone, match="this connection is over"):
+                    await bus.call("A.B")
+
+        self.greet(play, {"A.B": ("error", "Sys.Unauthorized")}, act)

@@ -13,10 +13,11 @@ from typing import Any, TypeAlias
 import pytest
 
 from bandstand.__main__ import main
-from bandstand.bus import connect_blocking
+from bandstand.bus import Gap, connect_blocking
 from bandstand.cli.benching import Bench, Progress
 from bandstand.cli.exits import Exit
 from bandstand.cli.looking import duration
+from bandstand.cli.tailing import Tail, tell
 from bandstand.cli.terminal import Paint, clock_time, cut, printable, table
 from bandstand.errors import RequestFailed
 from tests.cli.standin import Store, served
@@ -117,6 +118,20 @@ class TestTail:
 
     def test_ends_when_its_time_is_over(self, run: Run) -> None:
         assert run("tail", "--for", "20", "--kind", "error") == (0, "", "bandstand: watching\n")
+
+    @pytest.mark.parametrize(
+        ("gap", "words"),
+        [
+            (Gap("reconnected"), "some messages are missing here: the node was gone, and is back"),
+            (Gap("lagged", 5), "5 messages are missing here: this terminal was too slow for the node"),
+        ],
+    )
+    def test_what_is_missing_is_told(self, gap: Gap, words: str) -> None:
+        out, err = io.StringIO(), io.StringIO()
+        tell(gap, Tail(), out, err)
+        assert (out.getvalue(), err.getvalue()) == ("", f"bandstand: {words}\n")
+        tell(gap, Tail(is_json=True), out, err)
+        assert json.loads(out.getvalue())["gap"]["why"] == gap.why
 
     def test_a_pattern_that_is_none_is_told(self, run: Run) -> None:
         code, _, err = run("tail", "Gl*ss")

@@ -20,7 +20,7 @@ from bandstand.errors import AskTimeout
 if TYPE_CHECKING:
     from bandstand.cli.target import Target
 
-__all__ = ("Tail", "tail")
+__all__ = ("Tail", "tail", "tell")
 
 COLOURS = {"command": "cyan", "query": "blue", "event": "magenta", "reply": "green", "error": "red"}
 WORDS = {
@@ -58,7 +58,7 @@ def tail(wish: Tail, target: Target, out: TextIO, err: TextIO) -> Exit:
             while not wish.count or seen < wish.count:
                 item = stream.next(None if until is None else max(0.0, until - time.monotonic()))
                 if isinstance(item, Gap):
-                    _tell(item, wish, out, err)
+                    tell(item, wish, out, err)
                 elif wish.patterns or wish.kinds or not _is_small_talk(item):
                     seen += 1
                     say(out, _json(item) if wish.is_json else _line(item, paint, width_of(out)))
@@ -75,7 +75,8 @@ def _is_small_talk(item: Passed) -> bool:
     return frame.kind != "error" and frame.type.startswith(("Syscall.", "Sys."))
 
 
-def _tell(gap: Gap, wish: Tail, out: TextIO, err: TextIO) -> None:
+def tell(gap: Gap, wish: Tail, out: TextIO, err: TextIO) -> None:
+    """Say that something is missing here."""
     if wish.is_json:
         say(out, f'{{"gap":{msgspec.json.encode(gap).decode()}}}')
         return
