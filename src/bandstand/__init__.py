@@ -7,6 +7,7 @@ A map of the house. An upper floor may import any lower one; everyone enters a r
 
     testing    the rehearsal room: virtual time; no production module imports it
     __main__   argument parsing only
+    cli        the command line: what can be typed, what it goes by, what is shown
     app        the only file that knows every room, and joins them
     isolation  capabilities of the bus in processes of their own: where bus and pods meet
     bus        what may be said: commands, queries, events; capabilities, router, adapters

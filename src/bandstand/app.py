@@ -27,7 +27,9 @@ from bandstand.bus import (
     BootSummary,
     Capability,
     Contract,
+    Limits,
     Memory,
+    NodeConfig,
     PipeAdapter,
     Provision,
     Service,
@@ -161,6 +163,12 @@ class Serving:
     """HOST:PORT to listen at, or only PORT."""
     isolated: tuple[str, ...] = ()
     """The capabilities that run in processes of their own, by their ids."""
+    address: Address | None = None
+    """Where to listen if neither is given; None for the usual place."""
+    config: NodeConfig | None = None
+    """The limits of the node; None for the usual ones."""
+    limits: Limits | None = None
+    """The limits of each client; None for the usual ones."""
     is_public: bool = False
     """Whether programs on other machines may connect; needs a token."""
     token_file: str | None = None
@@ -193,7 +201,11 @@ def run_node(serving: Serving, out: TextIO, err: TextIO) -> int:
 
     quiet = serving.is_json or serving.is_batch
     service = Service(
-        load=load, adapters=adapters, is_batch=serving.is_batch, advice=None if quiet else advice
+        load=load,
+        adapters=adapters,
+        config=serving.config,
+        is_batch=serving.is_batch,
+        advice=None if quiet else advice,
     )
     # On a terminal there is no program that would read what is for programs.
     is_seen = out.isatty() and not serving.is_json and not serving.is_batch
@@ -203,18 +215,19 @@ def run_node(serving: Serving, out: TextIO, err: TextIO) -> int:
 def _default(serving: Serving) -> Address | None:
     """Where to listen if nothing is said."""
     is_told = serving.unix is not None or serving.tcp is not None or serving.is_batch
-    return None if is_told else default_address()
+    return None if is_told else serving.address or default_address()
 
 
 def _adapters(serving: Serving, default: Address | None) -> Sequence[Adapter]:
-    found: list[Adapter] = [PipeAdapter()] if serving.is_batch else []
+    limits = serving.limits
+    found: list[Adapter] = [PipeAdapter(limits=limits)] if serving.is_batch else []
     if serving.unix is not None:
-        found.append(UnixAdapter(serving.unix))
+        found.append(UnixAdapter(serving.unix, limits=limits))
     if serving.tcp is not None:
         host, _, port = serving.tcp.rpartition(":")
         found.append(_tcp(host.strip("[]") or "127.0.0.1", port, serving))
     if default is not None and default.path:
-        found.append(UnixAdapter(default.path))
+        found.append(UnixAdapter(default.path, limits=limits))
     elif default is not None:
         found.append(_tcp(default.host, str(default.port), serving))
     if serving.token_file is not None and not any(isinstance(each, TcpAdapter) for each in found):
@@ -230,7 +243,9 @@ def _tcp(host: str, port: str, serving: Serving) -> Adapter:
         )
     token = None if serving.token_file is None else Token.read(serving.token_file)
     try:
-        return TcpAdapter(host, number, is_public=serving.is_public, token=token)
+        return TcpAdapter(
+            host, number, limits=serving.limits, is_public=serving.is_public, token=token
+        )
     except InvalidArgument as error:
         # Whoever reads this types options, not arguments.
         said = str(error).replace("is_public=True and a token", "--public and --token-file FILE")

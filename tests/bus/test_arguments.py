@@ -12,9 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from bandstand.bus.client.arguments import command_words, data_of
-from bandstand.bus.client.reading import SchemaReader
 from bandstand.bus.contracts.schema import schema_of
+from bandstand.cli.arguments import command_words, data_of
+from bandstand.cli.reading import SchemaReader
 from bandstand.errors import BadMessage, InvalidArgument
 
 pytestmark = [pytest.mark.spec("C22")]

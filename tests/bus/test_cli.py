@@ -20,9 +20,10 @@ from typing import Any
 import pytest
 
 from bandstand import app
-from bandstand.__main__ import main, program_name
+from bandstand.__main__ import main
 from bandstand.bus import Node, NodeConfig, UnixAdapter
-from bandstand.bus.client.calling import Exit
+from bandstand.cli.actions import program_name
+from bandstand.cli.exits import Exit
 from bandstand.testing import VirtualClock
 
 pytestmark = [pytest.mark.slow, pytest.mark.spec("C4", "C5", "C18", "C21", "C22")]

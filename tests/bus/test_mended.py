@@ -7,9 +7,8 @@ import json
 
 import pytest
 
-from bandstand.bus import Capability, Command, Frame, MemoryLog, Node
-from bandstand.bus.client.address import Address, whole_number
-from bandstand.bus.client.caller import Caller
+from bandstand.bus import Capability, Command, Frame, MemoryLog, Node, connect_blocking
+from bandstand.bus.client.address import whole_number
 from bandstand.bus.loading import load_capabilities
 from bandstand.bus.memory import Changed, Get, Memory
 from bandstand.bus.wire import read_frame
@@ -80,7 +79,7 @@ class TestCommandLine:
         assert whole_number(text, 1, 65535) == number
 
     def test_a_host_that_no_name_can_be_is_told_in_a_sentence(self) -> None:
-        with pytest.raises(OSError, match="no name of a host"), Caller(Address.parse("tcp:a..b:80"), 1.0):
+        with pytest.raises(OSError, match="no name of a host"), connect_blocking("tcp:a..b:80"):
             pass
 
     def test_a_function_that_exits_is_told_in_a_sentence(

@@ -9,9 +9,9 @@ import pytest
 from msgspec import Meta
 
 from bandstand.bus import Capability, Command, Contract, Event, Failure, Query
-from bandstand.bus.client.showing import show_all, show_types
 from bandstand.bus.contracts.declare import blueprint_of
 from bandstand.bus.contracts.describe import Description, describe
+from bandstand.cli.showing import show_all, show_types
 
 pytestmark = [pytest.mark.spec("C22")]
 

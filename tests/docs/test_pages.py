@@ -66,6 +66,7 @@ def test_there_are_pages_to_run() -> None:
             "cancellation",
             "channel-actors",
             "channels",
+            "client",
             "context",
             "contracts",
             "dead-letters",

@@ -9,16 +9,21 @@ from msgspec import Meta, Struct
 
 from bandstand.bus import (
     Adapter,
+    BlockingConnection,
+    BlockingSubscription,
     BootSummary,
     BufferedWorker,
     Capability,
+    ClientConfig,
     Command,
+    Connection,
     Contract,
     ErrorEvent,
     Event,
     Failure,
     Filter,
     Frame,
+    Gap,
     Ingress,
     Kind,
     Limits,
@@ -32,15 +37,19 @@ from bandstand.bus import (
     Metadata,
     Node,
     NodeConfig,
+    Passed,
     PipeAdapter,
     Provision,
     Query,
     RestartLimits,
+    Subscription,
     Tap,
     TcpAdapter,
     Token,
     UnixAdapter,
     Worker,
+    connect,
+    connect_blocking,
     load_capabilities,
     provide,
 )
@@ -207,3 +216,34 @@ async def use_nodes() -> None:
             assert_type(error.type, str)
             assert_type(error.data, object)
         take(wide, perhaps)
+
+
+async def use_clients() -> None:
+    async with connect("unix:/x", ClientConfig(timeout_ms=100)) as client:
+        assert_type(client, Connection)
+        assert_type(await client.call(Fetch("a")), Found)
+        assert_type((await client.query(Fetch("a"), timeout_ms=100)).value, int)
+        assert_type(await client.call(Count()), int)
+        await client.call(Keep(key="a", value=5))
+        wide: object = await client.call("Shelf.Fetch", {"key": "a"})
+        await client.emit(Kept("a"))
+        await client.emit("Shelf.Kept", {"key": "a"}, confirm=False)
+        async with client.subscribe(Kept) as events:
+            assert_type(events, Subscription[Kept | Gap])
+        async for event in client.subscribe(Kept, gaps=False):
+            assert_type(event, Kept)
+        async for message in client.subscribe("Shelf.*", buffer=5):
+            assert_type(message, Message | Gap)
+        async for plain in client.subscribe("Shelf.*", gaps=False):
+            assert_type(plain.metadata, Metadata | None)
+        async for passed in client.watch("Shelf.*", kinds=["event"]):
+            assert_type(passed, Passed | Gap)
+        take(wide)
+    with connect_blocking() as blocking:
+        assert_type(blocking, BlockingConnection)
+        assert_type(blocking.call(Fetch("a")), Found)
+        assert_type(blocking.query(Count()), int)
+        assert_type(blocking.subscribe(Kept, timeout_s=5), BlockingSubscription[Kept | Gap])
+        for event in blocking.subscribe(Kept, gaps=False):
+            assert_type(event, Kept)
+        assert_type(blocking.subscribe("Shelf.*").next(1.5), Message | Gap)

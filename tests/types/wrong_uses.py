@@ -534,6 +534,29 @@ class Shelf(bus.Capability):
         return 5
 
 
+async def use_clients(client: bus.Connection, blocking: bus.BlockingConnection) -> None:
+    await client.call(Kept(key="a"))  # E:
+    await client.query(Keep(key="a"))  # E:
+    await client.emit(Fetch(key="a"))  # E:
+    (await client.call(Fetch(key="a"))).key  # E:
+    await client.call(Fetch(key="a"), timeout_ms="5")  # E:
+    text: str = await client.call(Fetch(key="a"))  # E:
+    client.subscribe(Fetch)  # E:
+    client.subscribe(5)  # E:
+    async for event in client.subscribe(Kept):
+        event.key  # E:
+    for _ in client.subscribe(Kept):  # E:
+        pass
+    blocking.call(Kept(key="a"))  # E:
+    blocking.call(Fetch(key="a")).key  # E:
+    async for _ in blocking.subscribe(Kept):  # E:
+        pass
+    bus.connect(5)  # E:
+    bus.ClientConfig(5)  # E:
+    bus.ClientConfig(timeout="5")  # E:
+    print(text)
+
+
 def use_spoken(kept: Kept) -> None:
     Fetch()  # E:
     Fetch(key=5)  # E:

@@ -26,7 +26,7 @@ said, as types: message classes, capabilities, schemas, descriptions. `outlet` i
 `buffered` the shape for those who bring their own object. `router` is the actor that everything passes, whose hot half is in `hot`, and how requests end in `endings`: `repeats`, `retries`, `letters`, `circle`; `gate` lets clients
 in, `fanout` hands out events, `schedule` sends later, `ward` looks after capabilities, each of which has a `seat`, is a `speaker`, and has somebody who does its work:
 `performers`, `hosting`; `company` is all of them. One that runs elsewhere has a `deputy` in its seat and a `mouthpiece` on the node, and is in an `annex`; `errands` are what they tell each other. `backstage` is what the capabilities of the runtime's own see: `syscall` (with `figures`, `health` and `genealogy`), `timer`, `dead`; `memory` is the reference of all others; `pulse` ticks. `tap`
-watches, `books` counts, `chronicle` writes down; `lineage` knows which message is at hand, `descent` who follows from whom, `origin` who asked. `adapters` connect with the world, as `ports` says, and ask for a `token` where the world is large; `client` is the other end of the line. `node` joins it all, `serving` makes a
+watches, `books` counts, `chronicle` writes down; `lineage` knows which message is at hand, `descent` who follows from whom, `origin` who asked. `adapters` connect with the world, as `ports` says, and ask for a `token` where the world is large; `client` is the other end of the line, and `answers` what programs read theirs by. `node` joins it all, `serving` makes a
 program of it, `loading` finds what to serve.
 """
 
@@ -36,6 +36,16 @@ from bandstand.bus.adapters.tcp import TcpAdapter as TcpAdapter
 from bandstand.bus.adapters.unix import UnixAdapter as UnixAdapter
 from bandstand.bus.books import Stats as Stats
 from bandstand.bus.buffered import BufferedWorker as BufferedWorker
+from bandstand.bus.client.address import Address as Address
+from bandstand.bus.client.blocking import BlockingConnection as BlockingConnection
+from bandstand.bus.client.blocking import BlockingSubscription as BlockingSubscription
+from bandstand.bus.client.blocking import connect_blocking as connect_blocking
+from bandstand.bus.client.config import ClientConfig as ClientConfig
+from bandstand.bus.client.connection import Connection as Connection
+from bandstand.bus.client.connection import connect as connect
+from bandstand.bus.client.stream import Gap as Gap
+from bandstand.bus.client.subscribing import Passed as Passed
+from bandstand.bus.client.subscribing import Subscription as Subscription
 from bandstand.bus.config import NodeConfig as NodeConfig
 from bandstand.bus.contracts.blueprint import Blueprint as Blueprint
 from bandstand.bus.contracts.capability import Capability as Capability
@@ -80,11 +90,16 @@ from bandstand.bus.worker import Worker as Worker
 
 __all__ = (
     "Adapter",
+    "Address",
+    "BlockingConnection",
+    "BlockingSubscription",
     "Blueprint",
     "BootSummary",
     "BufferedWorker",
     "Capability",
+    "ClientConfig",
     "Command",
+    "Connection",
     "Contract",
     "Elsewhere",
     "ErrorEvent",
@@ -93,6 +108,7 @@ __all__ = (
     "Fault",
     "Filter",
     "Frame",
+    "Gap",
     "Ingress",
     "Kind",
     "Limits",
@@ -109,6 +125,7 @@ __all__ = (
     "Outlet",
     "Outpost",
     "Passage",
+    "Passed",
     "PipeAdapter",
     "Provision",
     "Query",
@@ -116,11 +133,14 @@ __all__ = (
     "Retry",
     "Service",
     "Stats",
+    "Subscription",
     "Tap",
     "TcpAdapter",
     "Token",
     "UnixAdapter",
     "Worker",
+    "connect",
+    "connect_blocking",
     "load_capabilities",
     "provide",
     "read_frame",

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from bandstand.bus.contracts.blueprint import Blueprint
     from bandstand.bus.fanout import Fanout
-    from bandstand.bus.gate import Gate
+    from bandstand.bus.gate import Client, Gate
     from bandstand.bus.router import Router
     from bandstand.bus.schedule import Schedule
+    from bandstand.bus.watching import Watcher
 
 __all__ = ("Backstage",)
 
@@ -26,3 +27,5 @@ class Backstage:
     schedule: Schedule
     uptime_ms: Callable[[], float]
     blueprints: tuple[Blueprint, ...] = ()
+    watchers: dict[Client, Watcher] = field(default_factory=dict["Client", "Watcher"])
+    """Who is shown what passes. Here, and not in the capability: that may be started again."""

@@ -8,20 +8,16 @@ and for the tasks it starts.
 from __future__ import annotations
 
 import asyncio
-from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import msgspec
-
-from bandstand.bus.contracts.discover import UNSAID, branches_of
+from bandstand.bus.answers import failure_of, payload_of, reply_of
 from bandstand.bus.contracts.messages import Command, Event, Request, Spoken
-from bandstand.bus.contracts.payload import Payload
 from bandstand.bus.faults import OVERLOADED, FaultAnswer
 from bandstand.bus.frame import LONGEST_DELAY_MS, LONGEST_TIMEOUT_MS, Frame, Kind, Metadata
 from bandstand.bus.hot.pending import Delivery, Pending
 from bandstand.bus.lineage import AT_HAND
 from bandstand.bus.origin import NOBODY, Origin
-from bandstand.errors import InvalidArgument, LoopClosed, MailboxFull, OutboundFault, Refused, RequestFailed
+from bandstand.errors import InvalidArgument, LoopClosed, MailboxFull, OutboundFault, Refused
 
 if TYPE_CHECKING:
     from msgspec import Raw
@@ -29,11 +25,9 @@ if TYPE_CHECKING:
     from bandstand.bus.router import Router
     from bandstand.bus.seat import Seat
 
-__all__ = ("Outlet", "failure_of")
+__all__ = ("Outlet",)
 
 Reply = TypeVar("Reply")
-
-ANY: Payload[Any] = Payload(Any, "any data")
 
 
 class Asker:
@@ -256,25 +250,3 @@ class Outlet:
         if self._seat is None:
             return payload_of(type(said)).write(said)
         return self._seat.written(kind, type_name, said)
-
-
-@cache
-def payload_of(kind: type) -> Payload[Any]:
-    """The codec of a message class that no contract names: what a program around a node says."""
-    return Payload(kind, kind.__name__)
-
-
-@cache
-def reply_of(kind: type) -> Payload[Any]:
-    """What is answered to a class of requests, as it says in its brackets; anything if it does not say."""
-    (branch,) = branches_of(kind, kind.__name__)
-    return ANY if branch.reply is UNSAID else Payload(branch.reply, f"the reply to {branch.type}")
-
-
-def failure_of(type_name: str, answer: Frame) -> RequestFailed:
-    """What is raised for an error that was answered."""
-    # Any: whatever JSON can say.
-    data: Any = msgspec.json.decode(answer.data)
-    said: object = cast("dict[str, object]", data).get("message") if isinstance(data, dict) else None
-    words = said if isinstance(said, str) else bytes(answer.data).decode()
-    return RequestFailed.of(type_name, answer.type, cast("object", data), words)

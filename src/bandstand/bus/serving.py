@@ -15,6 +15,7 @@ from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from typing import TextIO
 
+from bandstand.bus.config import NodeConfig
 from bandstand.bus.contracts.capability import Capability, Provision
 from bandstand.bus.contracts.contract import Contract
 from bandstand.bus.faults import BOOT_FAILED, FaultMaker
@@ -38,6 +39,8 @@ class Service:
     load: Callable[[], Iterable[type[Capability] | Provision | Contract]]
     """Finds the capabilities."""
     adapters: Sequence[Adapter]
+    config: NodeConfig | None = None
+    """The limits of the node; None for the usual ones."""
     is_batch: bool = False
     """Whether to end when there is nothing left to do."""
     advice: Callable[[BootSummary], str] | None = None
@@ -110,7 +113,9 @@ async def _run(service: Service, out: TextIO, err: TextIO) -> None:
     for number in SIGNALS:
         running.add_signal_handler(number, told_to_stop, number)
     try:
-        async with Node(adapters=service.adapters, load=service.load, on_ready=ready) as node:
+        async with Node(
+            adapters=service.adapters, config=service.config, load=service.load, on_ready=ready
+        ) as node:
             await _serve_until(stop, node if service.is_batch else None)
     finally:
         for number in SIGNALS:

@@ -12,7 +12,6 @@ from msgspec import Meta, Struct
 
 from bandstand.bus.adapters.greeting import Authenticate, Authenticated
 from bandstand.bus.backstage import Backstage
-from bandstand.bus.contracts.capability import Capability
 from bandstand.bus.contracts.contract import RestartLimits
 from bandstand.bus.contracts.describe import Description, describe
 from bandstand.bus.contracts.messages import Command, Event, Query
@@ -22,10 +21,10 @@ from bandstand.bus.frame import KINDS, Frame, Kind
 from bandstand.bus.gate import Client, Lagged
 from bandstand.bus.genealogy import Trace, Traced, trace
 from bandstand.bus.health import CapabilityHealth, HealthReport, health_of
-from bandstand.bus.hot.pending import Pending
 from bandstand.bus.seat import SeatState
 from bandstand.bus.summary import BootSummary
 from bandstand.bus.tap import Filter
+from bandstand.bus.watching import Pattern, Traffic, Watchman
 from bandstand.errors import ActorKilled, Refused, StartFailed
 
 __all__ = (
@@ -43,15 +42,6 @@ __all__ = (
     "Unsubscribe",
 )
 
-Pattern = Annotated[
-    str,
-    Meta(
-        # What is behind the end: for Python, a newline may still follow it.
-        pattern=r"^(\*|[A-Za-z][A-Za-z0-9_.-]{0,150}(\.\*)?)$(?!\n)",
-        description="A type, or the beginning of some, as Memory.*; * for all.",
-        examples=["Memory.*"],
-    ),
-]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
@@ -136,16 +126,16 @@ class HealthTick(Event, type="Sys.HealthTick", rename="camel"):
     unhealthy: list[str]
 
 
-class Syscall(Capability):
+class Syscall(Watchman):
     """Tells what this node can do, how it is and what it has done, and sends its events to whoever subscribes."""
 
     # What the node itself says: declared here, so that it is described.
-    outbound = BootSummary | HealthTick | Lagged
+    outbound = BootSummary | HealthTick | Lagged | Traffic
     # Without it nobody could be reset, itself included: it is started again however often it fails.
     policy = RestartLimits(max_restarts=1_000_000, backoff_ms=100)
 
     def __init__(self, backstage: Backstage) -> None:
-        self._backstage = backstage
+        super().__init__(backstage)
         # What is said of everything does not change while the node runs, and is asked for often.
         self._whole: Description | None = None
 
@@ -204,16 +194,6 @@ class Syscall(Capability):
         """Take away from it."""
         client = self._client()
         return self._listen(client, client.wants - set(msg.types) if msg.types else frozenset[str]())
-
-    def _client(self) -> Client:
-        item = self.bus.at_hand
-        if not isinstance(item, Pending) or not isinstance(item.origin, Client):
-            raise Refused(
-                "only a connection can subscribe: a capability says in its contract what it listens to"
-            )
-        if not item.origin.is_open:
-            raise Refused("the connection that was to listen is gone")
-        return item.origin
 
     def _listen(self, client: Client, types: frozenset[str]) -> Subscribed:
         client.subscribe(types)

@@ -46,7 +46,8 @@
     ├── PodDown               -131   (also a NoSuchActor) the pod is being started, and the handle does not wait
     ├── PodTimeout            -132   (also a TimeoutError) the pod was not back in time
     ├── PodFailed             -133   a pod has failed for good, and its troupe with it; says which, whose fault and why
-    └── RemoteError           -134   an exception from another process that cannot be rebuilt here; says what it was
+    ├── RemoteError           -134   an exception from another process that cannot be rebuilt here; says what it was
+    └── NodeGone              -135   (also a ConnectionError) there is no connection to a node of the bus
 
 Numbers down to -99 are the specification's; our own begin at -100. An error says in a sentence what happened, where,
 and what to do. Errors survive pickling: they hold numbers and names, never live objects.
@@ -95,6 +96,7 @@ from bandstand.errors.talk import Cancelled as Cancelled
 from bandstand.errors.talk import CannotListen as CannotListen
 from bandstand.errors.talk import ChannelClosed as ChannelClosed
 from bandstand.errors.talk import ChannelTimeout as ChannelTimeout
+from bandstand.errors.talk import NodeGone as NodeGone
 from bandstand.errors.talk import OutboundFault as OutboundFault
 from bandstand.errors.talk import Refused as Refused
 from bandstand.errors.talk import RequestFailed as RequestFailed
@@ -134,6 +136,7 @@ __all__ = (
     "NoMemory",
     "NoSuchActor",
     "NoSuchChild",
+    "NodeGone",
     "OutboundFault",
     "PodDown",
     "PodFailed",

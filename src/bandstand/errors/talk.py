@@ -10,6 +10,7 @@ __all__ = (
     "CannotListen",
     "ChannelClosed",
     "ChannelTimeout",
+    "NodeGone",
     "OutboundFault",
     "Refused",
     "RequestFailed",
@@ -139,3 +140,12 @@ class ScopeClosed(BandstandError):
     """The scope is over, or was never entered: it takes nothing in."""
 
     code = -129
+
+
+class NodeGone(BandstandError, ConnectionError):
+    """There is no connection to a node: nobody listens there, or it has hung up and was not back in time.
+
+    The message says whether what was asked for may have been done: what was never sent was not.
+    """
+
+    code = -135

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, cast
 
-from bandstand.bus.client.arguments import command_words
-from bandstand.bus.client.reading import NULL, Json, SchemaReader, Tree, written
 from bandstand.bus.contracts.describe import (
     CapabilityDescription,
     Description,
     MessageDescription,
     SaidDescription,
 )
+from bandstand.cli.arguments import command_words
+from bandstand.cli.reading import NULL, Json, SchemaReader, Tree, written
 
 __all__ = ("show_all", "show_types")
 

@@ -1,4 +1,4 @@
-"""The caller: one request, one answer, and a sentence for whatever comes between."""
+"""The blocking client with whoever is at the other end: one request, one answer, and a sentence for whatever comes between."""
 
 from __future__ import annotations
 
@@ -6,22 +6,31 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from bandstand.bus.client.address import Address
-from bandstand.bus.client.caller import Caller
+from bandstand.bus import Address, BlockingConnection, ClientConfig, Passed, connect_blocking
+from bandstand.bus.client import dialing
+from bandstand.bus.memory import Get, Set
 from bandstand.bus.wire import write_frame
-from bandstand.errors import BadMessage, InvalidArgument
+from bandstand.errors import AskTimeout, BadMessage, InvalidArgument, NodeGone, RequestFailed
+from tests.cli.standin import Broken, served
+from tests.core.stage import HostFactory
 
-pytestmark = [pytest.mark.spec("C17")]
+pytestmark = [pytest.mark.spec("C17"), pytest.mark.guarantee("G187", "G193")]
 
 # A script takes a request, as it was sent, and the connection to answer it on.
 Script = Callable[[dict[str, Any], socket.socket], None]
 Serve = Callable[[Script], Address]
+
+
+def caller_of(address: Address, timeout_ms: int = 30_000) -> BlockingConnection:
+    """A client that does not look for a node that has hung up."""
+    return connect_blocking(address, ClientConfig(timeout_ms=timeout_ms, dial_ms=timeout_ms, give_up_ms=0))
 
 
 def frame(kind: str, causation: str | None, data: object = None, type: str = "A.B") -> bytes:  # noqa: A002  # its name on the wire
@@ -49,7 +58,11 @@ class Stand:
             try:
                 for line in lines:
                     # A number stays as it was written.
-                    self.script(json.loads(line, parse_float=str), client)
+                    request = json.loads(line, parse_float=str)
+                    if request["type"] == "Syscall.Ping":
+                        client.sendall(frame("reply", request["metadata"]["id"], {}))
+                    else:
+                        self.script(request, client)
             except OSError:
                 return
 
@@ -109,26 +122,24 @@ def plain(raw: msgspec.Raw) -> Any:
 
 class TestARequest:
     def test_is_sent_as_a_message_and_its_answer_comes_back(self, serve: Serve) -> None:
-        with Caller(serve(echo), 30) as caller:
-            answer = caller.request("query", "Memory.Get", {"key": "a"})
+        with caller_of(serve(echo)) as caller:
+            answer = caller.exchange("query", "Memory.Get", {"key": "a"})
         sent = plain(answer.data)
         assert (answer.kind, answer.type) == ("reply", "Memory.Get")
         assert (sent["kind"], sent["type"], sent["data"]) == ("query", "Memory.Get", {"key": "a"})
         assert answer.metadata.causation == sent["metadata"]["id"]
-        assert set(sent["metadata"]) == {"id", "timestamp"}
+        assert set(sent["metadata"]) == {"id", "timestamp", "timeout"}
         assert len(sent["metadata"]["id"]) == 26
 
     def test_several_go_one_after_the_other_by_one_connection(self, serve: Serve) -> None:
-        with Caller(serve(echo), 30) as caller:
-            answers = [caller.request("command", "A.B", {"number": number}) for number in range(20)]
+        with caller_of(serve(echo)) as caller:
+            answers = [caller.exchange("command", "A.B", {"number": number}) for number in range(20)]
         assert [plain(answer.data)["data"]["number"] for answer in answers] == list(range(20))
         assert len({answer.metadata.causation for answer in answers}) == 20
 
     def test_tells_how_long_it_may_take(self, serve_unix: Serve) -> None:
-        with Caller(serve_unix(echo), 30) as caller:
-            assert (
-                plain(caller.request("query", "A.B", {}, timeout_ms=250).data)["metadata"]["timeout"] == 250
-            )
+        with caller_of(serve_unix(echo)) as caller:
+            assert plain(caller.exchange("query", "A.B", {}, 250).data)["metadata"]["timeout"] == 250
 
     @pytest.mark.parametrize(
         ("data", "expected"),
@@ -145,36 +156,36 @@ class TestARequest:
     def test_has_data_of_json_or_of_values_in_one_line(
         self, serve_unix: Serve, data: object, expected: object
     ) -> None:
-        with Caller(serve_unix(echo), 30) as caller:
-            assert plain(caller.request("query", "A.B", data).data)["data"] == expected
+        with caller_of(serve_unix(echo)) as caller:
+            assert plain(caller.exchange("query", "A.B", data).data)["data"] == expected
 
     def test_a_number_is_not_rounded_on_its_way(self, serve_unix: Serve) -> None:
-        with Caller(serve_unix(echo), 30) as caller:
-            answer = caller.request("query", "A.B", b'{"a": 1.00000000000000000001}')
+        with caller_of(serve_unix(echo)) as caller:
+            answer = caller.exchange("query", "A.B", b'{"a": 1.00000000000000000001}')
         assert plain(answer.data)["data"] == {"a": "1.00000000000000000001"}
 
     @pytest.mark.parametrize(
         "data", [b"", b"{", b"{} {}", b"{'a': 1}", b'"\xff"', b"[" * 200_000, object(), {1j: 2}, "\ud800"]
     )
     def test_with_data_that_is_no_json_is_not_sent(self, serve_unix: Serve, data: object) -> None:
-        with Caller(serve_unix(echo), 30) as caller:
+        with caller_of(serve_unix(echo)) as caller:
             with pytest.raises(InvalidArgument, match="the data "):
-                caller.request("query", "A.B", data)
-            assert caller.request("query", "A.B", {}).kind == "reply", (
+                caller.exchange("query", "A.B", data)
+            assert caller.exchange("query", "A.B", {}).kind == "reply", (
                 "and the connection is good for the next"
             )
 
     def test_that_is_owed_no_answer_is_not_sent(self, serve_unix: Serve) -> None:
         wrong: Any = "event"
         with (
-            Caller(serve_unix(echo), 30) as caller,
+            caller_of(serve_unix(echo)) as caller,
             pytest.raises(InvalidArgument, match="'event' is owed no answer"),
         ):
-            caller.request(wrong, "A.B")
+            caller.exchange(wrong, "A.B")
 
     def test_needs_a_connection(self) -> None:
         with pytest.raises(InvalidArgument, match="use it by `with"):
-            Caller(Address(path="/x")).request("query", "A.B")
+            caller_of(Address(path="/x")).exchange("query", "A.B")
 
 
 class TestTheAnswer:
@@ -190,9 +201,9 @@ class TestTheAnswer:
                 + frame("reply", own, "again")
             )
 
-        with Caller(serve_unix(chatter), 30) as caller:
-            assert plain(caller.request("query", "A.B").data) == "mine"
-            assert plain(caller.request("query", "A.B").data) == "mine", (
+        with caller_of(serve_unix(chatter)) as caller:
+            assert plain(caller.exchange("query", "A.B").data) == "mine"
+            assert plain(caller.exchange("query", "A.B").data) == "mine", (
                 "what was left over is not taken for an answer"
             )
 
@@ -200,8 +211,8 @@ class TestTheAnswer:
         def fail(request: dict[str, Any], client: socket.socket) -> None:
             client.sendall(frame("error", request["metadata"]["id"], {"message": "no"}, "Sys.RoutingError"))
 
-        with Caller(serve_unix(fail), 30) as caller:
-            answer = caller.request("query", "A.B")
+        with caller_of(serve_unix(fail)) as caller:
+            answer = caller.exchange("query", "A.B")
         assert (answer.kind, answer.type) == ("error", "Sys.RoutingError")
 
     def test_may_be_an_error_about_a_line_that_could_not_be_read(self, serve_unix: Serve) -> None:
@@ -210,33 +221,33 @@ class TestTheAnswer:
         def refuse(request: dict[str, Any], client: socket.socket) -> None:
             client.sendall(frame("error", None, {"message": "too long"}, "Sys.SchemaError"))
 
-        with Caller(serve_unix(refuse), 30) as caller:
-            assert caller.request("query", "A.B").type == "Sys.SchemaError"
+        with caller_of(serve_unix(refuse)) as caller:
+            assert caller.exchange("query", "A.B").type == "Sys.SchemaError"
 
     def test_may_come_in_pieces(self, serve_unix: Serve) -> None:
         def drip(request: dict[str, Any], client: socket.socket) -> None:
             for byte in frame("event", None) + frame("reply", request["metadata"]["id"], "drop by drop"):
                 client.sendall(bytes([byte]))
 
-        with Caller(serve_unix(drip), 30) as caller:
-            assert plain(caller.request("query", "A.B").data) == "drop by drop"
+        with caller_of(serve_unix(drip)) as caller:
+            assert plain(caller.exchange("query", "A.B").data) == "drop by drop"
 
     @pytest.mark.slow
     def test_may_be_huge(self, serve_unix: Serve) -> None:
         def flood(request: dict[str, Any], client: socket.socket) -> None:
             client.sendall(frame("reply", request["metadata"]["id"], "x" * 5_000_000))
 
-        with Caller(serve_unix(flood), 30) as caller:
-            assert len(plain(caller.request("query", "A.B").data)) == 5_000_000
+        with caller_of(serve_unix(flood)) as caller:
+            assert len(plain(caller.exchange("query", "A.B").data)) == 5_000_000
 
     def test_can_be_written_again(self, serve_unix: Serve) -> None:
-        with Caller(serve_unix(echo), 30) as caller:
-            assert b"\n" not in write_frame(caller.request("query", "A.B"))
+        with caller_of(serve_unix(echo)) as caller:
+            assert b"\n" not in write_frame(caller.exchange("query", "A.B"))
 
 
 class TestWhatGoesWrong:
     def test_nobody_listens(self, tmp_path: Path) -> None:
-        with pytest.raises(ConnectionRefusedError) as caught, Caller(Address(path=str(tmp_path / "none"))):
+        with pytest.raises(NodeGone) as caught, caller_of(Address(path=str(tmp_path / "none"))):
             pass
         assert str(caught.value).startswith(
             f"nobody listens at unix:{tmp_path}/none: start a node with `bandstand serve`"
@@ -247,19 +258,19 @@ class TestWhatGoesWrong:
         left = socket.socket(socket.AF_UNIX)
         left.bind(str(path))
         left.close()
-        with pytest.raises(ConnectionRefusedError, match="nobody listens"), Caller(Address(path=str(path))):
+        with pytest.raises(NodeGone, match="nobody listens"), caller_of(Address(path=str(path))):
             pass
 
     def test_nobody_listens_on_that_port(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
-        with pytest.raises(ConnectionRefusedError, match=f"nobody listens at tcp:127.0.0.1:{port}"):
-            Caller(Address(host="127.0.0.1", port=port)).__enter__()
+        with pytest.raises(NodeGone, match=f"nobody listens at tcp:127.0.0.1:{port}"):
+            caller_of(Address(host="127.0.0.1", port=port)).__enter__()
 
     @pytest.mark.parametrize(
         ("error", "told"),
         [
-            (TimeoutError("timed out"), "no connection to unix:/x in 5 s"),
+            (TimeoutError("timed out"), "no connection to unix:/x in 5000 ms"),
             (PermissionError(13, "Permission denied"), "you may not connect to unix:/x"),
             (socket.gaierror(-2, "Name or service not known"), "cannot connect to unix:/x: "),
         ],
@@ -269,67 +280,37 @@ class TestWhatGoesWrong:
     ) -> None:
         """What the system says is not to be had at will: nobody keeps root from connecting."""
 
-        def fail(caller: Caller) -> None:
+        async def fail(_address: Address, _make: object) -> None:
             raise error
 
-        monkeypatch.setattr(Caller, "_connect", fail)
+        monkeypatch.setattr(dialing, "_reach", fail)
         with pytest.raises(OSError, match="unix:/x") as caught:
-            Caller(Address(path="/x"), 5).__enter__()
+            caller_of(Address(path="/x"), 5000).__enter__()
         assert told in str(caught.value)
         assert caught.value.__cause__ is error
 
     def test_it_is_no_place_to_listen_at(self, tmp_path: Path) -> None:
         with pytest.raises(OSError, match=r"cannot connect to unix:.*too long"):
-            Caller(Address(path="/" + "x" * 500)).__enter__()
+            caller_of(Address(path="/" + "x" * 500)).__enter__()
 
     def test_the_node_hangs_up(self, serve: Serve) -> None:
         def leave(request: dict[str, Any], client: socket.socket) -> None:
             client.sendall(b'{"kind":')
             client.shutdown(socket.SHUT_RDWR)
 
-        with Caller(serve(leave), 30) as caller, pytest.raises(ConnectionError) as caught:
-            caller.request("command", "Memory.Set")
-        assert "has hung up before it answered command Memory.Set" in str(caught.value)
-
-    def test_the_node_does_not_answer(self, serve_unix: Serve) -> None:
-        with (
-            Caller(serve_unix(lambda request, client: None), 0.01) as caller,
-            pytest.raises(TimeoutError) as caught,
-        ):
-            caller.request("query", "Memory.Get")
-        assert "has not answered query Memory.Get in 0.01 s" in str(caught.value)
-
-    def test_the_node_talks_and_talks_and_does_not_answer(self, serve_unix: Serve) -> None:
-        """What comes does not put off the end."""
-
-        def talk(request: dict[str, Any], client: socket.socket) -> None:
-            while True:
-                client.sendall(frame("event", None))
-
-        with Caller(serve_unix(talk), 0.05) as caller, pytest.raises(TimeoutError):
-            caller.request("query", "Memory.Get")
-
-    def test_an_answer_that_comes_too_late_is_not_taken_for_the_next(self, serve_unix: Serve) -> None:
-        held: list[bytes] = []
-
-        def late(request: dict[str, Any], client: socket.socket) -> None:
-            own = request["metadata"]["id"]
-            held.append(frame("reply", own, len(held)))
-            if len(held) == 2:
-                client.sendall(b"".join(held))
-
-        with Caller(serve_unix(late), 0.05) as caller:
-            with pytest.raises(TimeoutError):
-                caller.request("query", "A.B")
-            assert plain(caller.request("query", "A.B", timeout_ms=30_000).data) == 1
+        with caller_of(serve(leave)) as caller, pytest.raises(NodeGone) as caught:
+            caller.exchange("command", "Memory.Set")
+        assert "has hung up, before it answered command Memory.Set; whether it was done is not known" in str(
+            caught.value
+        )
 
     @pytest.mark.parametrize("nonsense", [b"HTTP/1.1 400 Bad Request\r\n", b"\xff\xff\n", b"{}\n", b"\n"])
     def test_it_is_no_node(self, serve_unix: Serve, nonsense: bytes) -> None:
         with (
-            Caller(serve_unix(lambda request, client: client.sendall(nonsense)), 30) as caller,
+            caller_of(serve_unix(lambda request, client: client.sendall(nonsense))) as caller,
             pytest.raises(BadMessage, match="is no node, or a broken one"),
         ):
-            caller.request("query", "A.B")
+            caller.exchange("query", "A.B")
 
     def test_a_directory_of_last_resort_that_is_somebody_elses_is_not_entered(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -341,26 +322,78 @@ class TestWhatGoesWrong:
         folder.chmod(0o777)
         monkeypatch.setattr(address, "_last_resort", lambda: folder)
         with pytest.raises(PermissionError, match="only you may enter"):
-            Caller(Address(path=str(folder / "bus.sock"))).__enter__()
-
-    @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
-    def test_no_time_at_all_is_refused(self, seconds: float) -> None:
-        with pytest.raises(InvalidArgument, match="timeout_s"):
-            Caller(Address(path="/x"), seconds)
+            caller_of(Address(path=str(folder / "bus.sock"))).__enter__()
 
 
 def test_leaving_without_having_entered_does_nothing() -> None:
-    Caller(Address(path="/x")).__exit__(None, None, None)
+    caller_of(Address(path="/x")).__exit__(None, None, None)
 
 
-def test_it_can_be_entered_again(tmp_path: Path) -> None:
-    path = tmp_path / "s"
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(path))
-        listener.listen()
-        caller = Caller(Address(path=str(path)), 30)
-        for _ in range(2):
-            with caller:
-                listener.accept()[0].close()
-            with pytest.raises(InvalidArgument):
-                caller.request("query", "A.B")
+def test_it_can_be_entered_again_and_is_closed_in_between(serve_unix: Serve) -> None:
+    address = serve_unix(echo)
+    caller = caller_of(address)
+    with caller:
+        seen = [caller.is_connected]
+        with pytest.raises(InvalidArgument, match="open already"):
+            caller.__enter__()
+    assert [*seen, caller.is_connected] == [True, False]
+    with pytest.raises(InvalidArgument, match="there is no connection"):
+        caller.exchange("query", "A.B")
+
+
+@pytest.fixture
+def address(tmp_path: Path, loop_factory: HostFactory) -> Iterator[str]:
+    with served(tmp_path / "bus.sock", loop_factory):
+        yield f"unix:{tmp_path}/bus.sock"
+
+
+@pytest.mark.real_time(reason="a node that stops looks every few milliseconds whether all is done")
+class TestWithANode:
+    def test_the_verbs_are_the_same(self, address: str) -> None:
+        with connect_blocking(address) as bus:
+            bus.call(Set(key="a", value=1))
+            assert bus.query(Get(key="a")).value == 1
+            assert bus.query("Memory.Get", {"key": "a"}) == {"value": 1}
+            with pytest.raises(RequestFailed, match=r"Sys\.RoutingError"):
+                bus.call("No.Such")
+            with pytest.raises(RequestFailed, match=r"Sys\.SchemaError"):
+                bus.emit("Memory.Changed", {"key": 5})
+
+    def test_a_subscription_is_an_iterator_that_is_over_when_nothing_comes(self, address: str) -> None:
+        with connect_blocking(address) as bus, bus.subscribe(Broken, timeout_s=0.05) as events:
+            for by in ("cat", "dog"):
+                bus.emit(Broken(by))
+            assert list(events) == [Broken("cat"), Broken("dog")]
+            with pytest.raises(AskTimeout, match="nothing has come in 0"):
+                events.next(0.01)
+            bus.emit(Broken("cow"))
+            assert (events.next(30), events.gaps, events.unknown) == (Broken("cow"), 0, ())
+            events.close()
+            assert list(events) == []
+
+    def test_it_watches(self, address: str) -> None:
+        with connect_blocking(address) as bus:
+            seen = bus.watch("Memory.*", kinds=["query"])
+            bus.query(Get(key="a"))
+            item = seen.next(30)
+            assert isinstance(item, Passed)
+            assert (item.message.type, item.to) == ("Memory.Get", "Memory")
+
+    def test_any_thread_may_use_it_and_none_is_left(self, address: str) -> None:
+        with connect_blocking(address) as bus:
+            with ThreadPoolExecutor(8) as pool:
+                found = list(pool.map(bus.query, ["Memory.Get"] * 64, [{"key": "none"}] * 64))
+            assert len(found) == 64
+            events = bus.subscribe("Glass.*")
+        assert [each.name for each in threading.enumerate() if each.name == "bandstand client"] == []
+        with pytest.raises(NodeGone):
+            events.next(1)
+        events.close()
+
+    def test_closing_it_wakes_whoever_waits(self, address: str) -> None:
+        with ThreadPoolExecutor(1) as pool:
+            with connect_blocking(address) as bus:
+                events = bus.subscribe("Glass.*")
+                waiting = pool.submit(list, events)
+                bus.query(Get(key="a"))
+            assert waiting.result(30) == []

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import NoReturn, cast, final
 
-from bandstand.bus.client.reading import LIST, NULL, STRING, Json, SchemaReader, Tree, json_kind
+from bandstand.cli.reading import LIST, NULL, STRING, Json, SchemaReader, Tree, json_kind
 from bandstand.errors import BadMessage, InvalidArgument
 
 __all__ = ("command_words", "data_of")

@@ -1,0 +1,189 @@
+"""Settings: flags before variables, variables before the file, the file before what is usual; and whatever is unknown is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bandstand import app
+from bandstand.__main__ import main
+from bandstand.bus import Limits, NodeConfig
+from bandstand.cli.keys import KEYS, Setting
+from bandstand.cli.settings import Settings, read_settings
+from bandstand.cli.target import Target
+from bandstand.errors import InvalidArgument
+
+pytestmark = [pytest.mark.once, pytest.mark.spec("C18"), pytest.mark.guarantee("G192")]
+
+Run: TypeAlias = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in ("BANDSTAND_BUS", "BANDSTAND_CONFIG", "BANDSTAND_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*arguments: str) -> tuple[int, str, str]:
+        try:
+            code: Any = main(arguments)
+        except SystemExit as ended:
+            code = ended.code
+        seen = capsys.readouterr()
+        return code, seen.out, seen.err
+
+    return run
+
+
+@given(st.lists(st.booleans(), min_size=3, max_size=3))
+def test_who_goes_before_whom(tmp_path_factory: pytest.TempPathFactory, there: list[bool]) -> None:
+    """Whichever of the three says something, the first in order is what holds."""
+    path = tmp_path_factory.mktemp("settings") / "a.toml"
+    path.write_text("[node]\ntimeout_ms = 3\n" if there[2] else "")
+    flags: dict[str, Setting] = {"node.timeout_ms": 1} if there[0] else {}
+    environment = {"BANDSTAND_NODE_TIMEOUT_MS": "2"} if there[1] else {}
+    found = read_settings(flags, str(path), environment).values["node.timeout_ms"]
+    order = [(1, "flag"), (2, "variable"), (3, "file")]
+    expected = next(
+        (each for each, is_there in zip(order, there, strict=True) if is_there), (30_000, "default")
+    )
+    assert (found.value, found.source) == expected
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_each_setting_has_a_variable_and_a_place_in_the_file(name: str, here: Path) -> None:
+    key = KEYS[name]
+    samples = {str: "unix:/x", int: 1_000_000, float: 1.5, bool: True, tuple: ("A", "B")}
+    value: Any = samples[key.kind]
+    text = ",".join(value) if key.kind is tuple else str(value)
+    assert read_settings({}, None, {key.variable: text}).values[name].value == value
+    section, dot, rest = name.rpartition(".")
+    written = json.dumps(value)
+    (here / "bandstand.toml").write_text(
+        f"[{section}]\n{rest} = {written}\n" if dot else f"{name} = {written}\n"
+    )
+    found = read_settings({}, None, {}).values[name]
+    assert (found.value, str(found)) == (value, "file bandstand.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "environment", "words"),
+    [
+        ("adress = 'unix:/x'", {}, "bandstand.toml: there is no setting adress; did you mean address?"),
+        ("[node]\ntimout_ms = 5", {}, "there is no setting node.timout_ms; did you mean node.timeout_ms?"),
+        ("[nodes]\ntimeout_ms = 5", {}, "there is no setting nodes"),
+        ("[node]\ntimeout_ms = 'long'", {}, "bandstand.toml: node.timeout_ms: 'long' is not a whole number"),
+        ("[node]\ntimeout_ms = true", {}, "True is not a whole number"),
+        ("[serve]\nisolate = [1]", {}, "is not a list of strings"),
+        ("[node]\ntimeout_ms = -1", {}, "NodeConfig: timeout_ms is -1"),
+        ("[limits]\nwindow = 0", {}, "Limits: window is 0"),
+        ("address = 'x'", {}, "bandstand.toml: address: 'x' is no address"),
+        ("a = ", {}, "the configuration bandstand.toml is no TOML"),
+        ("", {"BANDSTAND_NODE_TIMOUT_MS": "5"}, "did you mean BANDSTAND_NODE_TIMEOUT_MS?"),
+        ("", {"BANDSTAND_TIMEOUT_MS": "x"}, "BANDSTAND_TIMEOUT_MS: 'x' is no number"),
+        ("", {"BANDSTAND_SERVE_PUBLIC": "perhaps"}, "'perhaps' is neither true nor false"),
+        ("", {"BANDSTAND_BUS": "nix:x"}, "BANDSTAND_BUS: 'nix:x' is no address"),
+        ("", {"BANDSTAND_CONFIG": "none.toml"}, "the configuration none.toml cannot be read: No such file"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(
+    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch, text: str, environment: dict[str, str], words: str
+) -> None:
+    (here / "bandstand.toml").write_text(text)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    code, out, err = run("config")
+    assert (code, out) == (2, "")
+    assert words in err
+
+
+def test_config_says_where_each_comes_from(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "shop.toml").write_text('timeout_ms = 7\n[serve]\nisolate = ["Stock"]\n[limits]\nwindow = 9\n')
+    monkeypatch.setenv("BANDSTAND_LIMITS_LINE_BYTES", "100_000")
+    code, out, _ = run(
+        "config", "--config", "shop.toml", "--to", "unix:/x", "--tcp", "7777", "--set", "node.drain_ms=5"
+    )
+    rows = {line.split()[0]: line for line in out.splitlines()}
+    assert code == 0
+    assert '"unix:/x"' in rows["address"]
+    assert "flag --to" in rows["address"]
+    assert "file shop.toml" in rows["timeout_ms"]
+    assert "flag --tcp" in rows["serve.tcp"]
+    assert rows["serve.isolate"].split()[1] == "Stock"
+    assert "flag --set" in rows["node.drain_ms"]
+    assert "variable BANDSTAND_LIMITS_LINE_BYTES" in rows["limits.line_bytes"]
+    assert "default" in rows["node.flush_ms"]
+    told = json.loads(run("config", "--config", "shop.toml", "--json")[1])
+    assert told["file"] == "shop.toml"
+    assert told["settings"]["limits.window"] == {"value": 9, "source": "file", "where": "shop.toml"}
+
+
+@pytest.mark.parametrize("pair", ["node.timeout_ms", "node.timout=5", "node.timeout_ms=x"])
+def test_a_flag_that_sets_nothing_is_refused(run: Run, pair: str) -> None:
+    code, _, err = run("config", "--set", pair)
+    assert code == 2
+    assert f"--set {pair}: " in err
+
+
+def test_a_node_is_served_by_them(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[app.Serving] = []
+
+    def note(serving: app.Serving, out: object, err: object) -> int:
+        seen.append(serving)
+        return 0
+
+    monkeypatch.setattr(app, "run_node", note)
+    (here / "bandstand.toml").write_text(
+        'address = "unix:/a"\n[serve]\nmodule = "shop.py"\nisolate = ["A"]\n[node]\ntimeout_ms = 5\n[limits]\nwindow = 6\n'
+    )
+    assert run("serve", "--isolate", "B", "--tcp", "7")[0] == 0
+    (serving,) = seen
+    assert (serving.target, serving.isolated, serving.tcp, str(serving.address)) == (
+        "shop.py",
+        ("B",),
+        "7",
+        "unix:/a",
+    )
+    assert (serving.config, serving.limits) == (NodeConfig(timeout_ms=5), Limits(window=6))
+
+
+class TestTokens:
+    def test_a_token_lies_in_a_file_that_is_ones_own(self, here: Path) -> None:
+        file = here / "token"
+        file.write_text("sesame-sesame-sesame\n")
+        target = Target(address=Address(path="/a"), token_file=str(file))
+        file.chmod(0o644)
+        with pytest.raises(InvalidArgument, match="others can read"):
+            target.config()
+        file.chmod(0o600)
+        assert target.config().token == "sesame-sesame-sesame"
+
+    def test_one_that_is_set_for_good_does_not_keep_a_node_from_serving_a_unix_socket(self, here: Path) -> None:
+        (here / "bandstand.toml").write_text('token_file = "token"\n')
+        assert read_settings({"serve.unix": "/a"}, None).serving_token_file() is None
+        assert read_settings({"serve.tcp": "7"}, None).serving_token_file() == "token"
+        assert read_settings({"address": "tcp:127.0.0.1:7"}, None).serving_token_file() == "token"
+        assert read_settings({"serve.unix": "/a", "token_file": "other"}, None).serving_token_file() == "other"
+        assert read_settings({"serve.tcp": "7"}, None).values["token_file"].source == "file"
+
+    def test_a_token_does_not_go_where_a_file_that_lies_here_says(
+        self, here: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (here / "bandstand.toml").write_text('address = "tcp:evil.example:80"\n')
+        assert read_settings({}, None).target().address.host == "evil.example"
+        monkeypatch.setenv("BANDSTAND_TOKEN", "sesame")
+        with pytest.raises(InvalidArgument, match="it might go to anybody"):
+            read_settings({}, None).target()
+        for said in (read_settings({}, "bandstand.toml"), read_settings({"address": "tcp:me:1"})):
+            assert isinstance(said, Settings)
+            assert said.target().address.host

@@ -1,0 +1,373 @@
+"""The verbs of the command line against a running node: what they print, and what their exit codes say."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from bandstand.__main__ import main
+from bandstand.bus import Gap, connect_blocking
+from bandstand.cli.benching import Bench, Progress
+from bandstand.cli.exits import Exit
+from bandstand.cli.looking import duration
+from bandstand.cli.tailing import Tail, tell
+from bandstand.cli.terminal import Paint, clock_time, cut, printable, table
+from bandstand.errors import RequestFailed
+from tests.cli.standin import Store, served
+from tests.core.stage import HostFactory
+
+pytestmark = [
+    pytest.mark.spec("C11", "C17", "C24", "C26"),
+    pytest.mark.guarantee("G191"),
+    pytest.mark.real_time(reason="a node that stops looks every few milliseconds whether all is done"),
+]
+
+Run: TypeAlias = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def store(tmp_path: Path, loop_factory: HostFactory) -> Iterator[Store]:
+    with served(tmp_path / "bus.sock", loop_factory) as store:
+        yield store
+
+
+@pytest.fixture
+def run(
+    store: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Run:
+    monkeypatch.setenv("BANDSTAND_BUS", f"unix:{tmp_path}/bus.sock")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        try:
+            code: Any = main(arguments)
+        except SystemExit as ended:
+            code = ended.code
+        seen = capsys.readouterr()
+        return code, seen.out, seen.err
+
+    return run
+
+
+def break_it(tmp_path: Path, times: int = 1) -> None:
+    with connect_blocking(f"unix:{tmp_path}/bus.sock") as bus:
+        for number in range(times):
+            with pytest.raises(RequestFailed, match=r"Sys\.ActorCrash"):
+                bus.call("Glass.Fall", {"by": f"cat {number}"})
+
+
+class TestSaying:
+    def test_a_query_changes_nothing(self, run: Run) -> None:
+        assert run("call", "Memory.Set", "key=a", "value=1")[0] == 0
+        code, out, _ = run("query", "Memory.Get", "key=a")
+        assert (code, json.loads(out)) == (0, {"value": 1})
+        code, out, err = run("query", "Memory.Set", "key=a", "value=2")
+        assert (code, out) == (Exit.ROUTING, "")
+        assert "Memory.Set is no query" in err
+
+    def test_an_event_is_taken_in_or_refused(self, run: Run) -> None:
+        assert run("emit", "Glass.Broken", "by=me") == (0, "", "")
+        assert run("emit", "Nobody.Knows", "a=1", "--json") == (0, '{"emitted":"Nobody.Knows"}\n', "")
+        code, _, err = run("emit", "Glass.Broken", "by:=5")
+        assert code == Exit.SCHEMA
+        assert "Sys.SchemaError" in err
+        code, _, err = run("emit", "Glass.Fall")
+        assert code == Exit.ROUTING
+        assert "`bandstand call Glass.Fall` sends it" in err
+
+
+class TestTail:
+    def tail(self, run: Run, tmp_path: Path, *arguments: str) -> tuple[int, str, str]:
+        """Watch while something happens."""
+
+        def act() -> None:
+            with connect_blocking(f"unix:{tmp_path}/bus.sock") as bus:
+                while not done.is_set():
+                    bus.emit("Glass.Broken", {"by": "dog"})
+
+        done = threading.Event()
+        thread = threading.Thread(target=act)
+        thread.start()
+        try:
+            return run("tail", *arguments)
+        finally:
+            done.set()
+            thread.join(30)
+
+    def test_shows_what_passes(self, run: Run, tmp_path: Path) -> None:
+        code, out, err = self.tail(run, tmp_path, "Glass.*", "--count", "2")
+        assert (code, err) == (0, "bandstand: watching\n")
+        first, second = out.splitlines()
+        assert re.fullmatch(
+            r'\d\d:\d\d:\d\d\.\d{3} event   Glass\.Broken → nobody  \w{26}  {"by":"dog"}', first
+        )
+        assert "\x1b" not in second
+
+    def test_as_json_and_without_small_talk(self, run: Run, tmp_path: Path) -> None:
+        _, out, _ = self.tail(run, tmp_path, "--json", "--count", "3")
+        for line in out.splitlines():
+            seen = json.loads(line)
+            assert (seen["message"]["type"], seen["to"]) == ("Glass.Broken", "nobody")
+
+    def test_ends_when_its_time_is_over(self, run: Run) -> None:
+        assert run("tail", "--for", "20", "--kind", "error") == (0, "", "bandstand: watching\n")
+
+    @pytest.mark.parametrize(
+        ("gap", "words"),
+        [
+            (Gap("reconnected"), "some messages are missing here: the node was gone, and is back"),
+            (Gap("lagged", 5), "5 messages are missing here: this terminal was too slow for the node"),
+        ],
+    )
+    def test_what_is_missing_is_told(self, gap: Gap, words: str) -> None:
+        out, err = io.StringIO(), io.StringIO()
+        tell(gap, Tail(), out, err)
+        assert (out.getvalue(), err.getvalue()) == ("", f"bandstand: {words}\n")
+        tell(gap, Tail(is_json=True), out, err)
+        assert json.loads(out.getvalue())["gap"]["why"] == gap.why
+
+    def test_a_pattern_that_is_none_is_told(self, run: Run) -> None:
+        code, _, err = run("tail", "Gl*ss")
+        assert code == Exit.USAGE
+        assert "a star stands alone" in err
+
+
+class TestLooking:
+    def test_health_is_a_table_and_an_exit_code(self, run: Run) -> None:
+        code, out, err = run("health")
+        assert (code, err) == (0, "")
+        head, names, *rows = out.splitlines()
+        assert head.startswith("healthy, up ")
+        assert names.split() == ["capability", "state", "handled", "crashes", "restarts", "waiting"]
+        assert {row.split()[0] for row in rows} >= {"Memory", "Glass", "Syscall", "Timer"}
+        assert json.loads(run("health", "--json")[1])["data"]["status"] == "healthy"
+
+    def test_a_crash_is_seen(self, run: Run, tmp_path: Path) -> None:
+        break_it(tmp_path)
+        (row,) = [line for line in run("health")[1].splitlines() if line.startswith("Glass")]
+        assert "fallen" in row
+
+    def test_stats_are_all_there_are(self, run: Run) -> None:
+        code, out, _ = run("stats")
+        assert code == 0
+        rows = dict(line.split(None, 1) for line in out.splitlines())
+        assert rows["clients"] == "1"
+        assert int(rows["requests.admitted"].replace(",", "")) > 0
+        assert json.loads(run("stats", "--json")[1])["data"]["requests"]["inFlight"] == 1
+
+    @pytest.mark.parametrize(
+        ("ms", "words"), [(1500, "1.5 s"), (200_000, "3 min"), (10**7, "2.8 h"), (10**9, "11.6 d")]
+    )
+    def test_a_duration_is_for_people(self, ms: int, words: str) -> None:
+        assert duration(ms) == words
+
+
+class TestDeadLetters:
+    def letters(self, run: Run) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(run("dead", "list", "--json")[1])["data"]["letters"]
+        return found
+
+    def test_are_listed(self, run: Run, tmp_path: Path) -> None:
+        assert run("dead", "list") == (0, "0 of 0 dead letters\n", "")
+        break_it(tmp_path, 2)
+        code, out, _ = run("dead", "list", "--type", "Glass.*", "--reason", "crashed")
+        head, *rows, last = out.splitlines()
+        assert (code, last) == (0, "2 of 2 dead letters")
+        assert head.split() == ["id", "at", "reason", "message", "attempts", "said"]
+        assert all("crashed" in row and "command Glass.Fall" in row and "fallen" in row for row in rows)
+        assert run("dead", "list", "--limit", "1")[1].endswith("\n1 of 2 dead letters\n")
+        assert run("dead", "list", "--reason", "timeout")[1] == "0 of 2 dead letters\n"
+
+    def test_one_is_shown(self, run: Run, tmp_path: Path) -> None:
+        break_it(tmp_path)
+        (one,) = self.letters(run)
+        code, out, _ = run("dead", "show", one["id"])
+        assert code == 0
+        assert re.search(r"^reason +crashed$", out, re.MULTILINE)
+        assert '"type": "Glass.Fall"' in out
+        assert json.loads(run("dead", "show", one["id"], "--json")[1])["data"]["letter"]["id"] == one["id"]
+
+    def test_one_is_sent_again(self, run: Run, tmp_path: Path) -> None:
+        break_it(tmp_path)
+        (one,) = self.letters(run)
+        code, out, err = run("dead", "replay", one["id"])
+        assert code == Exit.FAILED
+        assert out.startswith("failed: ")
+        assert "has failed again, and is kept" in err
+        assert self.letters(run)
+        assert run("dead", "replay", one["id"], "--json")[0] == Exit.FAILED
+        run("call", "Glass.Mend")
+        code, out, err = run("dead", "replay", one["id"])
+        assert (code, err) == (0, "")
+        assert out.startswith("replied: ")
+        assert self.letters(run) == []
+
+    def test_are_thrown_away_on_purpose_only(self, run: Run, tmp_path: Path) -> None:
+        break_it(tmp_path, 3)
+        code, _, err = run("dead", "purge")
+        assert code == Exit.USAGE
+        assert "or --all" in err
+        first = self.letters(run)[0]["id"]
+        assert run("dead", "purge", first)[1] == "1 dead letters thrown away\n"
+        assert run("dead", "purge", "--all")[1] == "2 dead letters thrown away\n"
+        assert json.loads(run("dead", "purge", "--all", "--json")[1])["data"] == {"purged": 0}
+
+    def test_one_that_is_not_there_is_an_error(self, run: Run) -> None:
+        for verb in ("show", "replay"):
+            code, out, err = run("dead", verb, "nothing")
+            assert (code, out) == (Exit.FAILED, "")
+            assert "nothing" in err
+
+
+class TestTrace:
+    def test_is_a_tree_with_times(self, run: Run, tmp_path: Path) -> None:
+        run("call", "Glass.Mend")
+        answer = json.loads(run("call", "Glass.Fall", "by=cat", "--json")[1])
+        asked = answer["metadata"]["causation"]
+        code, out, _ = run("trace", asked)
+        assert code == 0
+        head, *below = out.splitlines()
+        assert re.match(rf"command Glass\.Fall( → \w+)?  {asked}  \d\d:\d\d:", head)
+        assert re.match(r"├── event Glass\.Broken.*\+\d+(\.\d+)? ms", below[0])
+        assert re.match(r"└── reply Glass\.Fall.*\+\d+(\.\d+)? ms", below[1])
+        found = json.loads(run("trace", asked, "--json")[1])["data"]
+        assert (found["tree"]["type"], len(found["tree"]["children"])) == ("Glass.Fall", 2)
+
+    def test_what_nobody_knows_is_told(self, run: Run) -> None:
+        code, out, err = run("trace", "nothing")
+        assert (code, out) == (Exit.FAILED, "")
+        assert "nothing is not in the log" in err
+
+
+class TestBench:
+    def test_measures_and_looks_at_every_answer(self, run: Run) -> None:
+        code, out, err = run("bench", "--count", "300")
+        assert (code, err) == (0, "")
+        first, second = out.splitlines()
+        assert re.match(r"300 answers to Syscall\.Ping in [\d.]+ s: [\d,]+ a second$", first)
+        assert re.match(r"p50 [\d.]+ ms, p99 [\d.]+ ms, max [\d.]+ ms$", second)
+        run("call", "Memory.Set", "key=a", "value=1")
+        code, out, _ = run(
+            "bench",
+            "Memory.Get",
+            "key=a",
+            "--count",
+            "50",
+            "--expect",
+            '{"value": 1}',
+            "--json",
+            "--connections",
+            "2",
+        )
+        found = json.loads(out)
+        assert (code, found["answered"], found["wrong"]) == (0, 50, {})
+        assert 0 < found["p50_ms"] <= found["p99_ms"] <= found["max_ms"]
+
+    def test_a_wrong_answer_fails_it(self, run: Run) -> None:
+        run("call", "Memory.Set", "key=a", "value=2")
+        code, out, _ = run("bench", "Memory.Get", "key=a", "--for", "20", "--expect", '{"value": 1}')
+        assert code == Exit.FAILED
+        assert "× another answer than --expect" in out
+        code, out, _ = run("bench", "Memory.Get", "key=", "--count", "5", "--json")
+        assert (code, json.loads(out)["wrong"]) == (Exit.FAILED, {"Sys.SchemaError": 5})
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "words"),
+        [
+            (["No.Such"], Exit.ROUTING, "there is no No.Such here"),
+            (["Glass.Broken"], Exit.USAGE, "owed no answer"),
+            (["--expect", "{"], Exit.USAGE, "is no JSON"),
+            (["--to", "unix:/nowhere/x"], Exit.NOBODY, "nobody listens"),
+            (["--count", "x"], Exit.USAGE, "is no number"),
+        ],
+    )
+    def test_what_cannot_be_measured_is_told(
+        self, run: Run, arguments: list[str], code: int, words: str
+    ) -> None:
+        given, out, err = run("bench", *arguments)
+        assert (given, out) == (code, "")
+        assert words in err
+
+    def test_a_bar_is_drawn_where_somebody_looks(self) -> None:
+        class Terminal(io.StringIO):
+            def isatty(self) -> bool:
+                return True
+
+        now = [0.0]
+        seen = Terminal()
+        bar = Progress(Bench(for_ms=1000), seen, lambda: now[0])
+        for moment in (0.0, 0.05, 0.5):
+            now[0] = moment
+            bar.draw(int(moment * 1000))
+        bar.clear()
+        assert seen.getvalue().count("\r") == 3
+        assert "[████████████············]  50%  1,000/s" in seen.getvalue()
+
+
+class TestTheTerminal:
+    @pytest.mark.parametrize(
+        ("text", "shown"),
+        [("a\x1b[31mb", "a\\x1b[31mb"), ("é ü\n", "é ü\n"), ("\x9b5n", "\\x9b5n"), ("\u202e", "\\u202e")],
+    )
+    def test_is_given_no_orders(self, text: str, shown: str) -> None:
+        assert printable(text) == shown
+
+    def test_has_colours_only_if_it_is_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Terminal(io.StringIO):
+            def isatty(self) -> bool:
+                return True
+
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        monkeypatch.setenv("TERM", "xterm")
+        assert Paint(Terminal())("a", "red") == "\x1b[31ma\x1b[0m"
+        assert Paint(io.StringIO())("a", "red") == "a"
+        monkeypatch.setenv("NO_COLOR", "1")
+        assert Paint(Terminal())("a", "red") == "a"
+
+    def test_small_things(self) -> None:
+        assert (cut("abcdef", 4), cut("abc", 0)) == ("abc…", "abc")
+        assert table([("a", "bcd"), ("ef", "g")], ("x", "y")) == "x   y\na   bcd\nef  g"
+        assert clock_time(1e300) == "1e+300"
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    "command",
+    [
+        "serve",
+        "call",
+        "query",
+        "emit",
+        "describe",
+        "tail",
+        "health",
+        "stats",
+        "trace",
+        "bench",
+        "dead",
+        "config",
+        "completion",
+    ],
+)
+def test_help_shows_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+    assert ended.value.code == 0
+    out = capsys.readouterr().out
+    assert f"examples:\n  bandstand {command}" in out
+    assert ("6  there is no node" in out) == (command not in {"serve", "config", "completion"})
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("verb", ["list", "show", "replay", "purge"])
+def test_help_of_a_verb_shows_examples(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["dead", verb, "--help"])
+    assert f"examples:\n  bandstand dead {verb}" in capsys.readouterr().out
