@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import io
 import platform
-import shlex
-import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
@@ -39,11 +37,12 @@ from bandstand.bus import (
     load_capabilities,
     serve,
 )
+from bandstand.bus.advice import advise
 from bandstand.bus.client.address import Address, default_address, whole_number
 from bandstand.errors import BadContract, InvalidArgument
 from bandstand.isolation import isolated
 
-__all__ = ("EXTRAS", "Diagnosis", "Serving", "diagnose", "plug", "render", "run_node")
+__all__ = ("EXTRAS", "Diagnosis", "Serving", "diagnose", "render", "run_node")
 
 _Source: TypeAlias = type[Capability] | Provision | Contract
 
@@ -197,7 +196,7 @@ def run_node(serving: Serving, out: TextIO, err: TextIO) -> int:
         return _isolate(_load(serving.target), serving.isolated)
 
     def advice(summary: BootSummary) -> str:
-        return _advice(summary, serving, is_default=default is not None)
+        return advise(summary, serving.program, serving.token_file, is_default=default is not None)
 
     quiet = serving.is_json or serving.is_batch
     service = Service(
@@ -243,9 +242,7 @@ def _tcp(host: str, port: str, serving: Serving) -> Adapter:
         )
     token = None if serving.token_file is None else Token.read(serving.token_file)
     try:
-        return TcpAdapter(
-            host, number, limits=serving.limits, is_public=serving.is_public, token=token
-        )
+        return TcpAdapter(host, number, limits=serving.limits, is_public=serving.is_public, token=token)
     except InvalidArgument as error:
         # Whoever reads this types options, not arguments.
         said = str(error).replace("is_public=True and a token", "--public and --token-file FILE")
@@ -276,36 +273,3 @@ def _id_of(source: _Source) -> str:
         return source.id
     kind = source.kind if isinstance(source, Provision) else source
     return kind.id or kind.__name__
-
-
-_BUILT_IN: Final = frozenset({"Dead", "Memory", "Syscall", "Timer"})
-
-
-def _advice(summary: BootSummary, serving: Serving, *, is_default: bool) -> str:
-    """What to try next: a few lines for another terminal."""
-    program = serving.program
-    place = next((name for name in summary.adapters if name.partition(":")[0] in {"unix", "tcp"}), "")
-    to = "" if is_default else f" --to {shlex.quote(place)}"
-    has_token = serving.token_file is not None and place.startswith("tcp:")
-    if has_token:
-        to += f" --token-file {shlex.quote(serving.token_file or '')}"
-    ours = [each for each in summary.capabilities if each.id not in _BUILT_IN and each.handles]
-    shown = ours[0].handles[0].partition(":")[2] if ours else "Memory.Set"
-    ping = '{"kind":"query","type":"Syscall.Ping","metadata":{"id":"1","timestamp":0}}'
-    lines = [
-        f"{program} describe{to}",
-        f"{program} describe {shown}{to}",
-        f"{program} call Memory.Set key=greeting value=hello{to}",
-        f"{program} call Memory.Get key=greeting{to}",
-        *([] if has_token else [f"echo '{ping}' | {plug(place)}"]),
-    ]
-    return "\n".join(["try, from another terminal:", *(f"  {line}" for line in lines)])
-
-
-def plug(place: str, which: Callable[[str], str | None] = shutil.which) -> str:
-    """The command that connects a terminal with a socket: of those that most machines have, one that is here."""
-    scheme, _, rest = place.partition(":")
-    if which("socat") and not which("nc"):
-        return f"socat - {'UNIX-CONNECT' if scheme == 'unix' else 'TCP'}:{shlex.quote(rest)}"
-    host, _, port = rest.rpartition(":")
-    return f"nc -N -U {shlex.quote(rest)}" if scheme == "unix" else f"nc -N {host.strip('[]')} {port}"

@@ -21,7 +21,7 @@ import pytest
 
 from bandstand import app
 from bandstand.__main__ import main
-from bandstand.bus import Node, NodeConfig, UnixAdapter
+from bandstand.bus import Node, NodeConfig, UnixAdapter, advice
 from bandstand.cli.actions import program_name
 from bandstand.cli.exits import Exit
 from bandstand.testing import VirtualClock
@@ -425,7 +425,7 @@ class TestAdvice:
     def test_a_line_is_plugged_in_with_what_is_here(
         self, place: str, tools: tuple[str, ...], words: str
     ) -> None:
-        found = app.plug(place, lambda name: name if name in tools else None)
+        found = advice.plug(place, lambda name: name if name in tools else None)
         assert shlex.split(found) == shlex.split(words)
 
     def test_a_module_s_own_capability_is_shown_first(self, serve: Serve) -> None:

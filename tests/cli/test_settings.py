@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bandstand import app
 from bandstand.__main__ import main
-from bandstand.bus import Limits, NodeConfig
+from bandstand.bus import Address, Limits, NodeConfig
 from bandstand.cli.keys import KEYS, Setting
 from bandstand.cli.settings import Settings, read_settings
 from bandstand.cli.target import Target
@@ -168,12 +168,16 @@ class TestTokens:
         file.chmod(0o600)
         assert target.config().token == "sesame-sesame-sesame"
 
-    def test_one_that_is_set_for_good_does_not_keep_a_node_from_serving_a_unix_socket(self, here: Path) -> None:
+    def test_one_that_is_set_for_good_does_not_keep_a_node_from_serving_a_unix_socket(
+        self, here: Path
+    ) -> None:
         (here / "bandstand.toml").write_text('token_file = "token"\n')
         assert read_settings({"serve.unix": "/a"}, None).serving_token_file() is None
         assert read_settings({"serve.tcp": "7"}, None).serving_token_file() == "token"
         assert read_settings({"address": "tcp:127.0.0.1:7"}, None).serving_token_file() == "token"
-        assert read_settings({"serve.unix": "/a", "token_file": "other"}, None).serving_token_file() == "other"
+        assert (
+            read_settings({"serve.unix": "/a", "token_file": "other"}, None).serving_token_file() == "other"
+        )
         assert read_settings({"serve.tcp": "7"}, None).values["token_file"].source == "file"
 
     def test_a_token_does_not_go_where_a_file_that_lies_here_says(

@@ -17,8 +17,8 @@ from bandstand.bus.genealogy import ancestors_of, read_lineage
 from bandstand.bus.hot.pending import Delivery, Pending
 from bandstand.bus.letters import Letter, Reason
 from bandstand.bus.origin import Encore
-from bandstand.bus.syscall import Pattern
 from bandstand.bus.tap import Filter
+from bandstand.bus.watching import Pattern
 from bandstand.bus.worker import ErrorEvent, Listeners, MessageEvent
 from bandstand.errors import BadMessage, Refused
 

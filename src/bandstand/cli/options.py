@@ -79,12 +79,12 @@ def add_node_options(parser: argparse.ArgumentParser, *, is_serving: bool = Fals
     parser.add_argument(
         "--timeout", type=milliseconds, metavar="MS", help="how long it may take (default: 30000)"
     )
-    parser.add_argument(
-        "--token-file",
-        metavar="FILE",
-        help="where the token lies that the node asks for (default: $BANDSTAND_TOKEN is the token itself)",
-    )
     if not is_serving:
+        parser.add_argument(
+            "--token-file",
+            metavar="FILE",
+            help="where the token lies that the node asks for (default: $BANDSTAND_TOKEN is the token itself)",
+        )
         parser.add_argument("--json", action="store_true", help="print what the node answers, for programs")
         add_source_options(parser)
 
@@ -123,4 +123,9 @@ def add_serve_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         default=None,
         help="allow a HOST by which other machines can do whatever the node can do; needs --token-file",
+    )
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="have clients over TCP show the token in this file first; only its owner may be able to read it",
     )

@@ -87,7 +87,8 @@ def _add_node_commands(add: _Adder) -> None:
         "output is for programs: its first line is Sys.BootComplete, or Sys.BootFailed.\n"
         "Exit code 0: it was stopped, or has done all there was to do. 1: it did not start, or has failed.",
         "serve\nserve examples/orders.py --tcp 7777\nserve shop.stock:Stock --unix /run/shop.sock\n"
-        "serve shop.py --set node.timeout_ms=5000\nserve --batch < messages.ndjson",
+        "serve shop.py --set node.timeout_ms=5000\nserve --batch < messages.ndjson\n"
+        "serve --tcp 0.0.0.0:7777 --public --token-file token",
         "",
     )
     add_serve_options(serve)
