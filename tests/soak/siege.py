@@ -316,9 +316,9 @@ def show(report: Report) -> None:
         f"{report.requests:,} requests in {report.seconds:.0f} s, {report.mode}: {report.clients} clients, {report.killed} of them killed; those who "
         f"lived have asked {seen['asked']:,} times, {seen['again']:,} of them once more, and had {seen['answered']:,} answers, {crashes:,} of them crashes"
     )
-    once = (
-        "nothing was handled twice" if report.remembers else "the node does not remember what it has answered"
-    )
+    once = f"{report.handled_again or 'nothing'} handled twice"
+    if not report.remembers:
+        once += ", by a node that does not remember what it has answered"
     memory = " and ".join(f"{each} MiB" for each in report.resident_mib) or "not measured"
     print(f"{once}; memory after the warm-up and in the end: {memory}")
 

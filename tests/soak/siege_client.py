@@ -78,7 +78,9 @@ class Besieger:
 
     def _ask(self) -> None:
         """One batch, said in no order, and heard to the end."""
-        fresh = [self._make() for _ in range(self._random.randint(1, BATCH))]
+        # Not beyond its share: what follows is another's, who would be said to have asked the same.
+        count = min(self._random.randint(1, BATCH), self._end - self._next)
+        fresh = [self._make() for _ in range(count)]
         # Some of the last ones once more: some are answered already, some are on their way.
         known = [*self._recent, *fresh]
         again = [each for each in known if NOTE in each[1] and self._random.random() < REPEATED]
