@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
 from msgspec import Meta
 
-from bandstand.bus import Capability, Command, Contract, Event, Failure, Query
+from bandstand.bus import Capability, Command, Contract, Event, Failure, Query, Retry
 from bandstand.bus.contracts.declare import blueprint_of
 from bandstand.bus.contracts.describe import Description, describe
 from bandstand.cli.showing import show_all, show_types
@@ -172,3 +173,10 @@ def test_what_is_left_out_may_be_anything() -> None:
         "  why  any JSON, optional",
     ]
     assert lines[lines.index("reply") + 1] == "  any JSON"
+
+
+def test_it_is_said_when_the_node_tries_again_by_itself() -> None:
+    again = replace(bare, retry={"Bare.Sum": Retry(attempts=4, on=("Sys.Overloaded",))})
+    lines = show_types(describe([blueprint_of(again)]), "Bare.Sum", "bandstand call").splitlines()
+    assert lines[lines.index("tried again") + 1].startswith("  up to 4 times in all, after Sys.Overloaded, ")
+    assert "tried again" not in shown("Bare.Sum")

@@ -79,6 +79,11 @@ def _page(capability: str, message: MessageDescription, command: str) -> str:
         _section("data", message.schema, "none"),
         _section("reply", message.reply, "nothing but that it is done"),
     ]
+    if message.retry is not None:
+        retry = message.retry
+        parts.append(
+            f"tried again\n  up to {retry.attempts} times in all, after {' or '.join(retry.on)}, {retry.initial_ms:g} ms later at first"
+        )
     if message.example is not None:
         data = message.example.data
         words = "" if data == {} else command_words(data, message.schema)
