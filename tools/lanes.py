@@ -140,8 +140,12 @@ def run_together(lanes: list[Lane], arguments: list[str], jobs: int) -> Iterator
     LOGS.mkdir(parents=True, exist_ok=True)
     for lane in lanes:
         lane.log.unlink(missing_ok=True)
+    # The longest first, so that none of them is the last one left.
+    longest_first = sorted(lanes, key=lambda lane: not (lane.is_first or lane.has_coverage))
     with ThreadPoolExecutor(jobs) as pool:
-        pending: set[Future[Outcome]] = {pool.submit(run, lane, arguments, lane.log) for lane in lanes}
+        pending: set[Future[Outcome]] = {
+            pool.submit(run, lane, arguments, lane.log) for lane in longest_first
+        }
         while pending:
             done, pending = wait(pending, timeout=EVERY, return_when=FIRST_COMPLETED)
             if not done:
@@ -251,7 +255,9 @@ def main() -> int:
     if len(chosen) == 1 or options.jobs < 2:
         outcomes = [run(lane, options.pytest) for lane in chosen]
     else:
-        outcomes = list(run_together(chosen, options.pytest, options.jobs))
+        outcomes = sorted(
+            run_together(chosen, options.pytest, options.jobs), key=lambda each: names.index(each.lane.name)
+        )
     _table(outcomes, [] if options.lane else missing)
     return 0 if all(outcome.is_good for outcome in outcomes) else 1
 
