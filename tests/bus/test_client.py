@@ -733,6 +733,30 @@ class TestEvents:
 
         play(act())
 
+    def test_one_whose_first_wait_is_cancelled_can_be_waited_for_again(
+        self, play: Play, path: Path, clock: VirtualClock
+    ) -> None:
+        async def act() -> None:
+            async with node(path, clock), connect(f"unix:{path}") as bus:
+                events = bus.subscribe("Zed.*")
+                for _ in range(2):
+                    waiting = asyncio.ensure_future(anext(events))
+                    # It has asked the node, and not been answered.
+                    await asyncio.sleep(0)
+                    waiting.cancel()
+                    await asyncio.wait([waiting])
+                waiting = asyncio.ensure_future(anext(events))
+                await asyncio.sleep(0.1)
+                await bus.emit("Zed.A")
+                event = await waiting
+                assert isinstance(event, Message)
+                assert event.type == "Zed.A"
+                events.close()
+                with pytest.raises(StopAsyncIteration):
+                    await anext(events)
+
+        play(act())
+
     def test_two_do_not_read_one(self, play: Play, path: Path, clock: VirtualClock) -> None:
         async def act() -> None:
             async with node(path, clock), connect(f"unix:{path}") as bus, bus.subscribe(Told) as events:
