@@ -507,8 +507,10 @@ class TestALostConnection:
         self, play: Play, path: Path, clock: VirtualClock
     ) -> None:
         async def act() -> None:
-            with pytest.raises(NodeGone, match="nobody listens"):
-                await connect(f"unix:{path}", config()).__aenter__()
+            early = connect(f"unix:{path}", config())
+            for _ in range(2):
+                with pytest.raises(NodeGone, match="nobody listens"):
+                    await early.__aenter__()
             waiting = asyncio.ensure_future(connect(f"unix:{path}", config(wait_ms=5000)).__aenter__())
             await asyncio.sleep(2)
             async with node(path, clock):
@@ -731,6 +733,30 @@ class TestEvents:
 
         play(act())
 
+    def test_one_whose_first_wait_is_cancelled_can_be_waited_for_again(
+        self, play: Play, path: Path, clock: VirtualClock
+    ) -> None:
+        async def act() -> None:
+            async with node(path, clock), connect(f"unix:{path}") as bus:
+                events = bus.subscribe("Zed.*")
+                for _ in range(2):
+                    waiting = asyncio.ensure_future(anext(events))
+                    # It has asked the node, and not been answered.
+                    await asyncio.sleep(0)
+                    waiting.cancel()
+                    await asyncio.wait([waiting])
+                waiting = asyncio.ensure_future(anext(events))
+                await asyncio.sleep(0.1)
+                await bus.emit("Zed.A")
+                event = await waiting
+                assert isinstance(event, Message)
+                assert event.type == "Zed.A"
+                events.close()
+                with pytest.raises(StopAsyncIteration):
+                    await anext(events)
+
+        play(act())
+
     def test_two_do_not_read_one(self, play: Play, path: Path, clock: VirtualClock) -> None:
         async def act() -> None:
             async with node(path, clock), connect(f"unix:{path}") as bus, bus.subscribe(Told) as events:
@@ -789,6 +815,28 @@ class TestWatching:
                     ("event", "Room.Told", "nobody"),
                     ("reply", "Room.Tell", "requester"),
                 ]
+
+        play(act())
+
+    def test_shows_what_is_nested_as_deep_as_a_node_takes(
+        self, play: Play, path: Path, clock: VirtualClock
+    ) -> None:
+        # In its frame it has as many levels as may be; whoever is shown it is shown it in another.
+        deep = b'{"value":' + b"[" * 126 + b"]" * 126 + b"}"
+
+        async def act() -> None:
+            async with node(path, clock), connect(f"unix:{path}") as bus, connect(f"unix:{path}") as other:
+                async with bus.watch("Lost.*") as seen:
+                    with pytest.raises(RequestFailed, match="nobody handles"):
+                        await other.call("Lost.Deep", deep)
+                    found = await anext(seen)
+                    assert isinstance(found, Passed)
+                    assert bytes(found.message.data) == deep
+                letter = (await other.query("Dead.List"))["letters"][0]
+                async with connect(f"unix:{path}") as third, third.watch("Dead.*", kinds=["reply"]) as seen:
+                    shown = await other.query("Dead.Show", {"id": letter["id"]})
+                    assert shown["message"]["type"] == "Lost.Deep"
+                    assert isinstance(await anext(seen), Passed)
 
         play(act())
 

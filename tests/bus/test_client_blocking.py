@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import json
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -15,8 +18,13 @@ import pytest
 
 from bandstand.bus import Address, BlockingConnection, ClientConfig, Passed, connect_blocking
 from bandstand.bus.client import dialing
+from bandstand.bus.client.portal import Portal
+from bandstand.bus.contracts.describe import CapabilityDescription, Description, MessageDescription
 from bandstand.bus.memory import Get, Set
 from bandstand.bus.wire import write_frame
+from bandstand.cli.benching import Bench, bench
+from bandstand.cli.exits import Exit
+from bandstand.cli.target import Target
 from bandstand.errors import AskTimeout, BadMessage, InvalidArgument, NodeGone, RequestFailed
 from tests.cli.standin import Broken, served
 from tests.core.stage import HostFactory
@@ -339,6 +347,59 @@ def test_it_can_be_entered_again_and_is_closed_in_between(serve_unix: Serve) -> 
     assert [*seen, caller.is_connected] == [True, False]
     with pytest.raises(InvalidArgument, match="there is no connection"):
         caller.exchange("query", "A.B")
+
+
+def test_who_comes_while_it_is_closed_is_not_kept_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    portal = Portal()
+    is_ending, is_posted = threading.Event(), threading.Event()
+    post = asyncio.run_coroutine_threadsafe
+    ends: list[Exception] = []
+
+    async def nothing() -> None: ...
+
+    def come() -> None:
+        try:
+            portal.wait(nothing())
+        except NodeGone as error:
+            ends.append(error)
+
+    def posting(coroutine: Any, event_loop: asyncio.AbstractEventLoop) -> Any:
+        future = post(coroutine, event_loop)
+        is_posted.set()
+        return future
+
+    def end() -> None:
+        # What is posted from here on is not done any more.
+        asyncio.get_running_loop().stop()
+        is_ending.set()
+        is_posted.wait(30)
+
+    monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", posting)
+    portal.post(end)
+    is_ending.wait(30)
+    thread = threading.Thread(target=come, daemon=True)
+    thread.start()
+    thread.join(5)
+    portal.close()
+    assert [str(end) for end in ends] == ["this connection was closed meanwhile"]
+
+
+def test_a_bench_whose_node_is_gone_ends_with_a_sentence(serve_unix: Serve) -> None:
+    message = MessageDescription(type="A.B", kind="query", description="", schema={}, reply={})
+    capability = CapabilityDescription(id="A", description="", handles=[message], emits=[], subscribes=[])
+    described = Description(capabilities=[capability], envelope={}, fault={}, faults=[])
+
+    def script(request: dict[str, Any], client: socket.socket) -> None:
+        if request["type"] == "Syscall.Describe":
+            client.sendall(frame("reply", request["metadata"]["id"], msgspec.to_builtins(described)))
+        else:
+            client.shutdown(socket.SHUT_RDWR)
+
+    out, err = io.StringIO(), io.StringIO()
+    target = Target(address=serve_unix(script))
+    assert bench(Bench(type="A.B", concurrency=3), target, out, err) is Exit.NOBODY
+    assert out.getvalue() == ""
+    assert re.fullmatch(r"bandstand: .*before it answered query A\.B.*\n", err.getvalue())
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ from msgspec import Raw
 
 from bandstand.bus import Capability, Command, Frame, Kind, MemoryLog, Metadata
 from bandstand.bus.descent import lineage_of
-from bandstand.bus.genealogy import Trace, trace
+from bandstand.bus.genealogy import Step, Trace, trace
 from tests.bus.cast import Do, Echo, Player, Told
 from tests.bus.stage import ScriptedLine, Stage, play, staged
 
@@ -179,6 +180,18 @@ class TestStrangers:
             step = step.children[0] if step.children else None
         assert depth == 50
         assert len(trace(log, Trace("499"), lambda _frame: None).ancestors) == 499
+
+    @pytest.mark.parametrize(
+        ("first", "second"),
+        [(0.5, 10**400), (10**400, 0.5), (1, 10**400), (-(10**400), 0.5), (1, 1e308)],
+        ids=["far", "back", "whole", "below", "float"],
+    )
+    def test_clocks_that_nobody_can_reckon_with(self, first: float, second: float) -> None:
+        log = log_of(frame("a", None, first), frame("b", "a", second), frame("c", "b", 1.5))
+        tree = trace(log, Trace("a"), lambda _frame: None).tree
+        assert tree is not None
+        assert all(0 <= step.after_ms <= 1 << 53 for step in (tree, *tree.children))
+        assert msgspec.json.decode(msgspec.json.encode(tree), type=Step) == tree
 
     @pytest.mark.parametrize(
         ("times", "expected"),

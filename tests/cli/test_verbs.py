@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import msgspec
 import pytest
+from msgspec import Raw
 
 from bandstand.__main__ import main
-from bandstand.bus import Gap, connect_blocking
+from bandstand.bus import Frame, Gap, Metadata, Passed, connect_blocking
 from bandstand.cli.benching import Bench, Progress
-from bandstand.cli.exits import Exit
+from bandstand.cli.exits import Exit, conclude
 from bandstand.cli.looking import duration
-from bandstand.cli.tailing import Tail, tell
+from bandstand.cli.tailing import Tail, show_line, tell
 from bandstand.cli.terminal import Paint, clock_time, cut, printable, table
 from bandstand.errors import RequestFailed
 from tests.cli.standin import Store, served
@@ -335,6 +337,26 @@ class TestTheTerminal:
         assert (cut("abcdef", 4), cut("abc", 0)) == ("abc…", "abc")
         assert table([("a", "bcd"), ("ef", "g")], ("x", "y")) == "x   y\na   bcd\nef  g"
         assert clock_time(1e300) == "1e+300"
+        assert clock_time(10**400) == "?"
+
+    def test_is_given_no_orders_by_an_id(self) -> None:
+        metadata = Metadata("\x1b]0;mine\x07\x9b31m\n", 10**400)
+        item = Passed(Frame(kind="query", type="A.B", data=Raw(b"{}"), metadata=metadata), "A")
+        for width in (0, 200):
+            line = show_line(item, Paint(io.StringIO()), width)
+            assert line.isprintable()
+            assert "\\x1b]0;mine\\x07\\x9b31m" in line
+
+    @pytest.mark.parametrize("is_json", [False, True])
+    def test_is_given_no_orders_by_an_answer(self, is_json: bool) -> None:
+        text = "\x9b31m\u202e\U000e0001 é"
+        data = Raw(msgspec.json.encode({"value": text}))
+        answer = Frame(kind="reply", type="A.B", data=data, metadata=Metadata("a", 0))
+        out = io.StringIO()
+        assert conclude(answer, out, io.StringIO(), is_json=is_json) == 0
+        assert out.getvalue().replace("\n", "").isprintable()
+        found = json.loads(out.getvalue())
+        assert (found["data"] if is_json else found) == {"value": text}
 
 
 @pytest.mark.once

@@ -16,6 +16,8 @@ __all__ = ("Step", "Trace", "Traced", "ancestors_of", "read_lineage", "trace")
 
 # How many levels of a tree are told. Each is two of JSON's, and a reader takes no more than `numbers.DEEPEST` of those.
 DEEPEST_STEP = 50
+# The largest number that every reader of JSON can tell from the next. What strangers say the time is may be as far off as they like.
+LONGEST_MS = (1 << 53) - 1
 # How many messages are looked at for what one follows from.
 FAR_UP = 1000
 
@@ -78,7 +80,7 @@ def trace(log: Log, msg: Trace, destination_of: Callable[[Frame], str | None]) -
 
     def step(frame: Frame) -> Step:
         own = frame.metadata
-        after = max(0, int(own.timestamp - start)) if frame is not top else 0
+        after = _between(start, own.timestamp) if frame is not top else 0
         return Step(own.id, frame.kind, frame.type, own.timestamp, after, [], destination_of(frame))
 
     ancestors = [step(frame) for frame in above]
@@ -131,3 +133,11 @@ def start_of(top: Frame, frames: Iterable[Frame]) -> float:
     own = top.metadata.timestamp
     first = min(said, default=own)
     return own if 0 < own <= first else first
+
+
+def _between(start: float, end: float) -> int:
+    """Milliseconds from one time to the other: none if that is the earlier one, and no more than can be told."""
+    if end <= start:
+        return 0
+    # Compared first: the difference of an integer that is too large for a float and of a float is none at all.
+    return min(int(end - start), LONGEST_MS) if start > -LONGEST_MS and end < LONGEST_MS else LONGEST_MS

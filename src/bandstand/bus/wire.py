@@ -47,8 +47,8 @@ class _SkeletonMetadata(Struct):
     id: str | None = None
 
 
-def read_frame(line: bytes) -> Frame:
-    """Read a line.
+def read_frame(line: bytes, deepest: int = DEEPEST) -> Frame:
+    """Read a line, in which no more than so many levels are nested.
 
     Raises:
         BadMessage: it is no message; says what is wrong, where, and which id it had if that can be made out.
@@ -59,13 +59,13 @@ def read_frame(line: bytes) -> Frame:
     try:
         # The data is only skipped over by the decoder, but goes on to others as it is.
         line.decode()
-        if is_deeper(line, DEEPEST):
+        if is_deeper(line, deepest):
             raise RecursionError  # as the decoder would, only sooner
         frame = _decode(line)
     except DECODE_ERRORS as error:
         if is_about_fractions(error) and (whole := _read_whole(line)) is not None:
             return whole
-        problem, path = split_problem(error)
+        problem, path = split_problem(error, deepest)
         if path == "$.kind":
             problem = f"{problem}; a kind is one of {', '.join(KINDS)}"
         raise BadMessage.of(f"not a message: {problem}", path, _salvage_id(line)) from None
@@ -75,12 +75,12 @@ def read_frame(line: bytes) -> Frame:
     return frame
 
 
-def split_problem(error: Exception) -> tuple[str, str]:
+def split_problem(error: Exception, deepest: int = DEEPEST) -> tuple[str, str]:
     """What decoding found: what is wrong, and the path to it (empty if it has none)."""
     if isinstance(error, UnicodeDecodeError):
         return f"not UTF-8: {error.reason} at byte {error.start}", ""
     if isinstance(error, RecursionError):
-        return f"nested too deeply: {DEEPEST} levels are the limit", ""
+        return f"nested too deeply: {deepest} levels are the limit", ""
     problem, _, path = str(error).partition(" - at `")
     if len(problem) > LONGEST_PROBLEM:
         # It repeats what it refuses, which may be a megabyte.

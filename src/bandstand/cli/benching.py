@@ -110,10 +110,14 @@ async def _measure(wish: Bench, target: Target, progress: Progress) -> Measured:
         run = _Run(wish, kind, data, progress)
         began = time.perf_counter()
         run.until = began + wish.for_ms / 1000
-        async with asyncio.TaskGroup() as group:
-            for bus in buses:
-                for _ in range(wish.concurrency):
-                    group.create_task(run.work(bus))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for bus in buses:
+                    for _ in range(wish.concurrency):
+                        group.create_task(run.work(bus))
+        except ExceptionGroup as several:
+            # All for the one reason: a node that is gone is gone for each of them.
+            raise several.exceptions[0] from None
         return run.result(time.perf_counter() - began)
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from bandstand.bus.faults import ROUTING_ERROR, SCHEMA_ERROR, TIMEOUT
 from bandstand.bus.wire import write_frame
-from bandstand.cli.terminal import printable
+from bandstand.cli.terminal import printable, printable_json
 from bandstand.errors import BadMessage, InvalidArgument, RequestFailed
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ EXITS = {ROUTING_ERROR: Exit.ROUTING, SCHEMA_ERROR: Exit.SCHEMA, TIMEOUT: Exit.T
 def conclude(answer: Frame, out: TextIO, err: TextIO, *, is_json: bool = False) -> Exit:
     """Print an answer; the exit code."""
     if is_json:
-        out.write(write_frame(answer).decode() + "\n")
+        out.write(printable_json(write_frame(answer).decode()) + "\n")
     elif answer.kind == "reply":
-        out.write(msgspec.json.format(answer.data).decode() + "\n")
+        out.write(printable_json(msgspec.json.format(answer.data).decode()) + "\n")
     if answer.kind == "reply":
         return Exit.REPLY
     err.write(f"bandstand: {sentence(answer)}\n")

@@ -14,13 +14,13 @@ from bandstand.bus.client.subscribing import Passed
 from bandstand.bus.frame import Kind
 from bandstand.cli.exits import Errors, Exit
 from bandstand.cli.target import say
-from bandstand.cli.terminal import Paint, clock_time, cut, printable, width_of
+from bandstand.cli.terminal import Paint, clock_time, cut, printable, printable_json, width_of
 from bandstand.errors import AskTimeout
 
 if TYPE_CHECKING:
     from bandstand.cli.target import Target
 
-__all__ = ("Tail", "tail", "tell")
+__all__ = ("Tail", "show_line", "tail", "tell")
 
 COLOURS = {"command": "cyan", "query": "blue", "event": "magenta", "reply": "green", "error": "red"}
 WORDS = {
@@ -61,7 +61,7 @@ def tail(wish: Tail, target: Target, out: TextIO, err: TextIO) -> Exit:
                     tell(item, wish, out, err)
                 elif wish.patterns or wish.kinds or not _is_small_talk(item):
                     seen += 1
-                    say(out, _json(item) if wish.is_json else _line(item, paint, width_of(out)))
+                    say(out, _json(item) if wish.is_json else show_line(item, paint, width_of(out)))
         except (AskTimeout, KeyboardInterrupt):
             # That it is told to stop is how it ends.
             return Exit.REPLY
@@ -85,15 +85,15 @@ def tell(gap: Gap, wish: Tail, out: TextIO, err: TextIO) -> None:
 
 
 def _json(item: Passed) -> str:
-    return msgspec.json.encode(item).decode()
+    return printable_json(msgspec.json.encode(item).decode())
 
 
-def _line(item: Passed, paint: Paint, width: int) -> str:
+def show_line(item: Passed, paint: Paint, width: int) -> str:
+    """A message as one line, cut to a width; 0 for all of it."""
     frame = item.message
     when = clock_time(frame.metadata.timestamp)
-    kind, to, data = printable(frame.kind), printable(item.to), printable(bytes(frame.data).decode())
-    head = f"{when} {kind:<7} {printable(frame.type)} → {to or 'nobody'}"
-    rest = cut(
-        f"{frame.metadata.id}  {data}".replace("\n", " "), max(width - len(head) - 2, 10) if width else 0
-    )
+    kind, to = printable(frame.kind), printable(item.to)
+    name, data = printable(frame.metadata.id), printable(bytes(frame.data).decode())
+    head = f"{when} {kind:<7} {printable(frame.type)} → {to or 'nobody'}".replace("\n", " ")
+    rest = cut(f"{name}  {data}".replace("\n", " "), max(width - len(head) - 2, 10) if width else 0)
     return f"{paint(head, COLOURS[frame.kind])}  {rest}"

@@ -6,17 +6,20 @@ printable is written out.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TextIO, final
 
-__all__ = ("Paint", "clock_time", "cut", "printable", "table", "width_of")
+__all__ = ("Paint", "clock_time", "cut", "printable", "printable_json", "table", "width_of")
 
 CODES = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36, "dim": 2, "bold": 1}
 # Where nobody says how wide it is.
 USUAL = 110
+# An integer that is larger can be written in no other way than with all of its digits.
+FARTHEST = 1e308
 
 
 @final
@@ -39,6 +42,11 @@ def printable(text: str) -> str:
     )
 
 
+def printable_json(text: str) -> str:
+    """The same JSON, with whatever is no letter, sign or line end as JSON writes it out: whoever reads it reads the same."""
+    return "".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)
+
+
 def width_of(stream: TextIO) -> int:
     """How many columns there are; 0 for as many as one likes, where it is no terminal."""
     return shutil.get_terminal_size((USUAL, 24)).columns if stream.isatty() else 0
@@ -54,8 +62,8 @@ def clock_time(ms: float) -> str:
     try:
         return datetime.fromtimestamp(ms / 1000).strftime("%H:%M:%S.%f")[:-3]  # noqa: DTZ006  # the reader's own clock
     except (OverflowError, ValueError, OSError):
-        # Whoever sends a message says what time it is.
-        return f"{ms:g}"
+        # Whoever sends a message says what time it is, and may say what is no number for a clock.
+        return f"{ms:g}" if -FARTHEST < ms < FARTHEST else "?"
 
 
 def table(rows: Iterable[Sequence[str]], head: Sequence[str] = ()) -> str:

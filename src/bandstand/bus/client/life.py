@@ -82,7 +82,11 @@ class Life:
             PermissionError: the node is somebody else's.
         """
         self._roster = roster
-        self._line = await self._look(self._config.wait_ms / 1000)
+        try:
+            self._line = await self._look(self._config.wait_ms / 1000)
+        except BaseException:  # whatever it was, whoever wants can try again
+            self._finish(NodeGone(self._problem))
+            raise
         self._task = self._event_loop.create_task(self._keep(self._line), name=f"client of {self._address}")
 
     async def end(self, error: Exception) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast, final
 
 from bandstand.bus.hot.cutting import Cutter
-from bandstand.bus.numbers import OVERLONG
+from bandstand.bus.numbers import DEEPEST, OVERLONG
 from bandstand.bus.wire import read_frame
 from bandstand.errors import BadMessage
 
@@ -19,6 +19,9 @@ __all__ = ("LONGEST_LINE", "ClientLine")
 
 LONGEST_LINE = 1 << 28
 """The longest answer that is read; what sends a longer one is hung up on."""
+
+# What a node has been told may have `DEEPEST` levels, and comes back with some more around it: a copy of what passes, a dead letter, a copy of that.
+DEEPEST_HEARD = 2 * DEEPEST
 
 
 @final
@@ -100,7 +103,7 @@ class ClientLine(asyncio.Protocol):
         try:
             if line is OVERLONG:
                 raise BadMessage.of(f"a line of more than {LONGEST_LINE} bytes")
-            frame = read_frame(line)
+            frame = read_frame(line, DEEPEST_HEARD)
         except BadMessage as error:
             said = f"what listens at {self._address} is no node, or a broken one: {error}"
             self.abort(BadMessage.of(said, error.path, error.request_id))

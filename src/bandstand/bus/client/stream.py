@@ -50,10 +50,11 @@ class _Hole:
 class Stream(Generic[T]):
     """A bounded queue with one reader, all of it on one event loop."""
 
-    __slots__ = ("_error", "_held", "_is_over", "_items", "_limit", "_waiter", "missed")
+    __slots__ = ("_error", "_held", "_is_over", "_items", "_waiter", "limit", "missed")
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
+        self.limit = limit
+        """How many items may wait."""
         self._items: deque[T | _Hole] = deque()
         # How many of them are items, and not gaps.
         self._held = 0
@@ -70,7 +71,7 @@ class Stream(Generic[T]):
         """Add one; if as many wait as may it is dropped, and there is a gap in its place."""
         if self._is_over:
             return
-        if self._held >= self._limit:
+        if self._held >= self.limit:
             self.missed += 1
             self.skip(Gap("overflow", 1))
             return

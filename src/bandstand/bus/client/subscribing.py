@@ -129,7 +129,12 @@ class Subscription(Generic[T]):
     async def _start(self) -> None:
         if not self.is_started:
             self.is_started = True
-            self.unknown = await self._roster.add(self)
+            try:
+                self.unknown = await self._roster.add(self)
+            except asyncio.CancelledError:
+                # Whoever waits again subscribes again.
+                self.is_started, self.stream = False, Stream(self.stream.limit)
+                raise
 
     # --- for the roster -----------------------------------------------------------------------------------------------
 
