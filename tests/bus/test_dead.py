@@ -312,8 +312,23 @@ class TestSendingAgain:
         assert (await listed(stage, client))["held"] == 1
         assert "just now" in client.fault(asked[1], "Sys.Refused").message
         await stage.wait(600)
-        assert client.reply(asked[0])["outcome"] == "failed"
+        assert client.reply(asked[0])["outcome"] == "replied"
         assert begun == ["wait "]
+
+    @staged(Player)
+    async def test_it_has_the_usual_time_though_its_client_had_none_left(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.command("Cast.Wait", {"ms": 20}, name="hasty", timeout=1)
+        await stage.wait(50)
+        client.command("Cast.Wait", {"ms": 100_000}, name="slow", timeout=90_000)
+        await stage.wait(110_000)
+        seen = watch(stage, "Cast.Wait")
+        assert (await replayed(stage, client, "hasty"))["outcome"] == "replied"
+        client.command("Dead.Replay", {"id": "slow"})
+        await stage.settle()
+        # More than is usual it keeps.
+        assert [each.metadata.timeout for each in seen if each.kind == "command"] == [None, 90_000]
+        await stage.wait(110_000)
 
     @staged(Player)
     async def test_the_same_order_twice_is_carried_out_once(self, stage: Stage) -> None:

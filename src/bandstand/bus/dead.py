@@ -232,7 +232,10 @@ class Dead(Listeners):
     def _anew(self, frame: Frame) -> Frame:
         """The same message, as one that follows from the first."""
         own, ids = frame.metadata, self._router.ids
-        metadata = Metadata(ids(), ids.last_ms, own.id, own.correlation, own.timeout)
+        route = self._router.find(frame.kind, frame.type)
+        # Not less than is usual: what its client had left of its time says nothing about now.
+        timeout = own.timeout if route is None or (own.timeout or 0) > route.timeout_ms else None
+        metadata = Metadata(ids(), ids.last_ms, own.id, own.correlation, timeout)
         return Frame(kind=frame.kind, type=frame.type, data=frame.data, metadata=metadata)
 
     def _deliver(self, letter: Letter, frame: Frame) -> bool:
