@@ -92,7 +92,7 @@ def test_it_notices(fault: str, said: str, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(siege, "PATIENCE", 1.0)
     monkeypatch.setattr(siege, "KILLED", 0.0)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    failures = besiege(1, 500).failures
+    failures = besiege(1, 5000).failures
     assert any(said in failure for failure in failures), failures
 
 
