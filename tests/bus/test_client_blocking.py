@@ -384,6 +384,26 @@ def test_who_comes_while_it_is_closed_is_not_kept_waiting(monkeypatch: pytest.Mo
     assert [str(end) for end in ends] == ["this connection was closed meanwhile"]
 
 
+def test_it_can_be_closed_while_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    portal = Portal()
+    give_up = portal._give_up
+
+    def cancel_all() -> None:
+        for task in asyncio.all_tasks():
+            task.cancel()
+
+    def closing() -> None:
+        # What `close` has done over there comes when the event loop has stopped, before its last turns.
+        monkeypatch.setattr(portal, "_give_up", give_up)
+        portal.post(cancel_all)
+        give_up()
+
+    monkeypatch.setattr(portal, "_give_up", closing)
+    portal.post(lambda: asyncio.get_running_loop().stop())
+    portal.close()
+    assert portal._event_loop.is_closed()
+
+
 def test_a_bench_whose_node_is_gone_ends_with_a_sentence(serve_unix: Serve) -> None:
     message = MessageDescription(type="A.B", kind="query", description="", schema={}, reply={})
     capability = CapabilityDescription(id="A", description="", handles=[message], emits=[], subscribes=[])

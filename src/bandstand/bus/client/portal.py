@@ -38,8 +38,10 @@ class Portal:
             self._event_loop.run_forever()
         finally:
             self._give_up()
-            # They hear of it, once each.
-            self._event_loop.run_until_complete(asyncio.sleep(0))
+            # They hear of it, once each. Not by a task: whoever closes the portal meanwhile cancels all that there are.
+            for _ in range(3):
+                self._event_loop.call_soon(self._event_loop.stop)
+                self._event_loop.run_forever()
             self._event_loop.close()
             # Who has come in between.
             self._give_up()
