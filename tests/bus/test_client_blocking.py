@@ -386,7 +386,7 @@ def test_who_comes_while_it_is_closed_is_not_kept_waiting(monkeypatch: pytest.Mo
 
 def test_it_can_be_closed_while_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     portal = Portal()
-    give_up = portal._give_up
+    give_up = portal._give_up  # pyright: ignore[reportPrivateUsage]  # the moment itself is what is tested
 
     def cancel_all() -> None:
         for task in asyncio.all_tasks():
@@ -401,7 +401,7 @@ def test_it_can_be_closed_while_it_ends(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(portal, "_give_up", closing)
     portal.post(lambda: asyncio.get_running_loop().stop())
     portal.close()
-    assert portal._event_loop.is_closed()
+    assert portal._event_loop.is_closed()  # pyright: ignore[reportPrivateUsage]  # likewise
 
 
 def test_a_bench_whose_node_is_gone_ends_with_a_sentence(serve_unix: Serve) -> None:
