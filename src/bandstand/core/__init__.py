@@ -23,10 +23,20 @@ from bandstand.core.clock import Clock as Clock
 from bandstand.core.clock import IdleClock as IdleClock
 from bandstand.core.clock import MonotonicClock as MonotonicClock
 from bandstand.core.config import LoopConfig as LoopConfig
+from bandstand.core.events import DeadLetter as DeadLetter
+from bandstand.core.events import Dropped as Dropped
+from bandstand.core.events import Escalated as Escalated
+from bandstand.core.events import Lagged as Lagged
+from bandstand.core.events import Restarted as Restarted
+from bandstand.core.events import RuntimeEvent as RuntimeEvent
+from bandstand.core.events import Stalled as Stalled
+from bandstand.core.events import Unhandled as Unhandled
 from bandstand.core.hot.ids import ActorId as ActorId
 from bandstand.core.hot.monitors import Monitor as MonitorId
 from bandstand.core.hot.wheel import Timer as TimerId
 from bandstand.core.loop import Loop as Loop
+from bandstand.core.newsroom import Listening as Listening
+from bandstand.core.newsroom import Newsroom as Newsroom
 from bandstand.core.observer import Observer as Observer
 from bandstand.core.signals import ChildExit as ChildExit
 from bandstand.core.signals import ChildStart as ChildStart
@@ -59,24 +69,34 @@ __all__ = (
     "ChildStart",
     "Clock",
     "Context",
+    "DeadLetter",
     "Down",
+    "Dropped",
+    "Escalated",
     "Exit",
     "ExitReason",
     "IdleClock",
     "Interest",
     "IoEvent",
+    "Lagged",
     "Lane",
+    "Listening",
     "Loop",
     "LoopConfig",
     "MonitorId",
     "MonotonicClock",
+    "Newsroom",
     "Observer",
     "Overflow",
     "Readiness",
+    "Restarted",
+    "RuntimeEvent",
+    "Stalled",
     "Statistics",
     "SystemTag",
     "TimerId",
     "Tree",
     "TreeNode",
+    "Unhandled",
     "Verdict",
 )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from bandstand.core.clock import Clock, MonotonicClock
 from bandstand.core.config import LoopConfig
 from bandstand.core.hot.ids import ActorId
+from bandstand.core.newsroom import Newsroom
 from bandstand.core.numbers import MAX_LOOP_TAG
 from bandstand.core.observer import hooks_of
 from bandstand.core.parenting import Parenting
@@ -59,6 +60,7 @@ class Loop(Parenting):
         # Tags are given out in turn. An id object knows its loop itself; only bare numbers could ever be taken for
         # those of a loop made 65,535 loops later.
         super().__init__(next(_loops) % MAX_LOOP_TAG + 1, config, clock)
+        self._newsroom = Newsroom(self._complain)
 
     # -- actors --------------------------------------------------------------------------------------------------------
 
@@ -138,6 +140,11 @@ class Loop(Parenting):
         )
         self._on_restart = hooks.get("on_actor_restart")
         self._on_escalate = hooks.get("on_supervisor_escalate")
+
+    @property
+    def events(self) -> Newsroom:
+        """What the runtime tells of itself: `loop.events.listen(function)`."""
+        return self._newsroom
 
     def statistics(self) -> Statistics:
         """A frozen snapshot of the books. Loop thread only."""
