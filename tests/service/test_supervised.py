@@ -98,7 +98,7 @@ def test_under_a_dynamic_supervisor_the_childs_arguments_come_last(loop: Loop) -
 
 
 def test_arguments_that_a_constructor_does_not_take_are_a_failed_start(loop: Loop) -> None:
-    root = spawn_supervisor(loop, DynamicSpec(child=child("noter").of(Noter, [])))
+    root = spawn_supervisor(loop, DynamicSpec(child=child("noter").each_of(Noter, [])))
     with pytest.raises(StartFailed) as caught:
         root.start_child("too many")
     assert isinstance(caught.value.__cause__, TypeError)

@@ -46,10 +46,21 @@ class ChildOptions:
     ) -> ChildSpec[Any]:
         """The spec of a child that is an actor of this class: each incarnation is made anew from these arguments.
 
-        Under a dynamic or a partition supervisor the arguments of the child come after them.
-
         Raises:
             InvalidArgument: it is no class of actors, or the options have no sense.
+        """
+        return self.each_of(kind, *args, **kwargs)
+
+    # Any: they are a part of the arguments, and no type says which part.
+    def each_of(
+        self, kind: Callable[..., Actor] | Callable[..., Implements[Any]], /, *args: Any, **kwargs: Any
+    ) -> ChildSpec[Any]:
+        """The same for a dynamic or a partition supervisor, whose children have arguments of their own, after these.
+
+        Type checkers cannot see what is missing here: it shows as a `StartFailed` when a child is started.
+
+        Raises:
+            InvalidArgument: as for `of`.
         """
         init = ChildInit(checked_kind(kind), self._name, args, kwargs)
         # The stage is a behavior; the kernel's own name for a context is Turn.

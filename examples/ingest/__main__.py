@@ -1,0 +1,115 @@
+"""Run the store with a load, or look at what one has left behind.
+
+python -m examples.ingest run FOLDER              three series, 2,000 points each; acknowledgements go to stdout
+python -m examples.ingest run FOLDER --full-disk 3   the next three syncs fail: watch it wait, and go on
+python -m examples.ingest check FOLDER            what is durable, and whether it is right
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import sys
+from pathlib import Path
+
+from bandstand import Loop, child
+from bandstand.supervise import ChildMode, ChildSpec, SupervisorSpec
+from examples.ingest.disk import Disk, FullDisk
+from examples.ingest.feeder import Feeder, value_of
+from examples.ingest.points import CorruptError
+from examples.ingest.recover import recover
+from examples.ingest.tree import Settings, Store, open_store
+
+logger = logging.getLogger("ingest")
+
+
+def acknowledge(series: str, number: int) -> None:
+    """Tell the outside what is durable. One write, and nothing kept back: whoever is killed next has said it, or has not."""
+    os.write(sys.stdout.fileno(), f"{series} {number}\n".encode())
+
+
+async def run(settings: Settings, points: int, disk: Disk) -> None:
+    async with Loop() as loop:
+        store = open_store(loop, settings, disk)
+        await feed(store, points)
+        logger.info("%s", store_summary(loop, await store.metrics.read()))
+
+
+async def feed(store: Store, points: int) -> None:
+    left = len(store.series)
+    is_done = asyncio.Event()
+
+    def at_end() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            is_done.set()
+
+    feeders = [
+        child(name, mode=ChildMode.TRANSIENT).of(Feeder, name, each.head, points, acknowledge, at_end)
+        for name, each in store.series.items()
+    ]
+    # If nobody hears the acknowledgements any more, they fail, their supervisor gives up, and that is the end of the program.
+    store.root.start_child(ChildSpec("feeders", SupervisorSpec(children=feeders)))
+    await is_done.wait()
+
+
+def store_summary(loop: Loop, counts: dict[str, int]) -> str:
+    figures = ", ".join(f"{what} {n}" for what, n in sorted(counts.items()))
+    return f"done: {figures}\n{loop.tree()}"
+
+
+def check(folder: Path) -> int:
+    """Say what is durable; 1 if it is not what it should be."""
+    try:
+        for each in sorted(path for path in folder.iterdir() if path.is_dir()):
+            found = recover(each)
+            wrong = [point for point in found.points if point.value != value_of(point.number)]
+            first = found.points[0].number if found.points else 0
+            print(
+                f"{each.name}: points {first} to {found.last}, {len(wrong)} wrong, {found.torn_bytes} torn bytes"
+            )
+            if wrong:
+                return 1
+    except (CorruptError, OSError) as error:
+        print(f"damaged: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="A time-series store that takes points in.")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    runs = verbs.add_parser("run", help="take points in until every series has so many")
+    checks = verbs.add_parser("check", help="say what is durable")
+    for each in (runs, checks):
+        each.add_argument("folder", type=Path)
+    runs.add_argument("--series", type=int, default=3, help="how many series (default: 3)")
+    runs.add_argument("--points", type=int, default=2_000, help="how many points each (default: 2000)")
+    runs.add_argument(
+        "--flush-ms", type=float, default=20, help="how often points become durable (default: 20)"
+    )
+    runs.add_argument(
+        "--maintenance-ms", type=float, default=200, help="how often segments are rotated (default: 200)"
+    )
+    runs.add_argument("--keep", type=int, help="how many points of a series are kept at least (default: all)")
+    runs.add_argument("--full-disk", type=int, default=0, help="how many syncs fail first")
+    options = parser.parse_args()
+    if options.verb == "check":
+        return check(options.folder)
+    logging.basicConfig(level=logging.INFO, format="%(relativeCreated)5d ms  %(message)s")
+    settings = Settings(
+        folder=options.folder,
+        series=[f"series-{number}" for number in range(options.series)],
+        flush_ms=options.flush_ms,
+        maintenance_ms=options.maintenance_ms,
+        keep=options.keep,
+    )
+    asyncio.run(run(settings, options.points, FullDisk(options.full_disk) if options.full_disk else Disk()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""A feeder: brings the points of one series, and brings again what was not acknowledged.
+
+It has at most `WINDOW` points on their way. When nothing was acknowledged for a while, it asks the head what is durable and goes on from
+there: after a restart of the head, and after one of the whole store. The head leaves out what it knows already, so nothing is stored twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import sin
+
+from bandstand import Actor, data
+from bandstand.errors import BandstandError
+from examples.ingest.head import Head
+from examples.ingest.points import Point
+
+WINDOW = 400
+BATCH = 20
+PATIENCE_MS = 250
+RETRY_MS = 20
+
+
+def value_of(number: int) -> float:
+    """What is measured. Anybody can say what a point must be."""
+    return sin(number / 10)
+
+
+class Feeder(Actor):
+    def __init__(
+        self,
+        series: str,
+        head: Head,
+        until: int,
+        acknowledge: Callable[[str, int], None],
+        at_end: Callable[[], None],
+    ) -> None:
+        self._series = series
+        self._head = head
+        self._until = until
+        self._acknowledge = acknowledge
+        self._at_end = at_end
+        # What is durable, and what was sent; None while we do not know where to go on.
+        self._durable = 0
+        self._sent: int | None = None
+        self._is_moving = False
+
+    def on_start(self) -> None:
+        self.find_out()
+        self.every(PATIENCE_MS, self.look)
+
+    def find_out(self) -> None:
+        """Ask where to go on. The answer comes as a message; a head that is down, or does not answer, is asked again."""
+        try:
+            answer = self._head.last()
+        except BandstandError:
+            self.after(RETRY_MS, self.find_out)
+        else:
+            self.background(answer, self.go_on, self.not_now)
+
+    def not_now(self, _error: Exception) -> None:
+        self.after(RETRY_MS, self.find_out)
+
+    def go_on(self, last: int) -> None:
+        self._sent = last
+        self.durable_up_to(last)
+
+    @data
+    def durable(self, number: int) -> None:
+        self._is_moving = True
+        self.durable_up_to(number)
+
+    def durable_up_to(self, number: int) -> None:
+        if number > self._durable:
+            self._durable = number
+            self._acknowledge(self._series, number)
+        if self._durable >= self._until:
+            self._at_end()
+            self.stop()
+        else:
+            self._send()
+
+    def _send(self) -> None:
+        while self._sent is not None and self._sent < min(self._until, self._durable + WINDOW):
+            last = min(self._sent + BATCH, self._until)
+            batch = [Point(number, value_of(number)) for number in range(self._sent + 1, last + 1)]
+            if not self._head.append.try_send(batch, self.me):
+                # Full, or down: we come back to it.
+                return
+            self._sent = last
+
+    def look(self) -> None:
+        if not self._is_moving:
+            self.find_out()
+        self._is_moving = False

@@ -1,0 +1,92 @@
+"""The head of a series: takes points in, and makes them durable.
+
+Points come by the DATA lane, in a bounded mailbox: whoever is faster than the disk is told so. The flush comes by timer; what it has made
+durable is acknowledged. Orders of maintenance come by the MANAGEMENT lane, before all points that wait.
+
+A disk error is not handled here. The head fails, and everything that could be in doubt (a half-written record, a buffer) goes with it; its
+supervisor waits, longer each time, and starts a new one, which recovers what is durable. Points that were not acknowledged are brought again
+by whoever has them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bandstand import Actor, ask, data, management
+from bandstand.core import ExitReason, Lane
+from examples.ingest.disk import Disk
+from examples.ingest.log import Log
+from examples.ingest.metrics import Metrics
+from examples.ingest.points import Point
+
+if TYPE_CHECKING:
+    from examples.ingest.feeder import Feeder
+
+
+class Head(Actor):
+    def __init__(self, series: str, folder: Path, disk: Disk, metrics: Metrics, flush_ms: float) -> None:
+        self.series = series
+        self._folder = folder
+        self._disk = disk
+        self._metrics = metrics
+        self._flush_ms = flush_ms
+        self._log: Log | None = None
+        self._source: Feeder | None = None
+
+    async def on_start(self) -> None:
+        """Recover. Files block, so a thread does it; points wait in the mailbox meanwhile."""
+        self._log = await asyncio.to_thread(Log, self._folder, self._disk)
+        if self._log.torn_bytes:
+            self._metrics.add.try_send("torn bytes", self._log.torn_bytes)
+        self.every(self._flush_ms, self.flush)
+
+    async def on_stop(self, reason: ExitReason, _cause: BaseException | None) -> None:
+        """Whoever stops it in order loses nothing; whoever fails leaves the files as they are."""
+        if self._log is None:
+            return
+        try:
+            if reason is ExitReason.NORMAL:
+                await self.flush()
+        finally:
+            self._log.close()
+
+    @property
+    def log(self) -> Log:
+        assert self._log is not None, "a head has its log from its start on"
+        return self._log
+
+    @data
+    def append(self, points: Sequence[Point], source: Feeder) -> None:
+        """Points, and whom to tell when they are durable."""
+        if self.log.append(points):
+            self._source = source
+        else:
+            # Some before them went with an earlier incarnation: their feeder finds out where to go on.
+            self._metrics.add.try_send("refused", len(points))
+
+    async def flush(self) -> None:
+        if not self.log.unflushed_bytes:
+            return
+        before = self.log.last
+        last = await asyncio.to_thread(self.log.flush)
+        self._metrics.add.try_send("flushed", last - before)
+        if self._source is not None:
+            self._source.durable.try_send(last)
+
+    @management
+    async def rotate(self) -> None:
+        """Seal what there is, so that it can be merged."""
+        await self.flush()
+        await asyncio.to_thread(self.log.rotate)
+
+    @ask(lane=Lane.MANAGEMENT)
+    def sealed(self) -> list[int]:
+        return self.log.sealed
+
+    @ask(lane=Lane.MANAGEMENT)
+    def last(self) -> int:
+        """The number of the last point that is durable."""
+        return self.log.last

@@ -1,0 +1,34 @@
+"""A merge: one job, one actor, which ends when the job is done. One that fails has changed nothing, and the next round tries again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from bandstand import Actor, data
+from examples.ingest.blocks import merge
+from examples.ingest.disk import Disk
+from examples.ingest.index import Index
+from examples.ingest.metrics import Metrics
+
+
+class Merge(Actor):
+    def __init__(
+        self, disk: Disk, metrics: Metrics, folder: Path, segments: Sequence[int], index: Index
+    ) -> None:
+        self._disk = disk
+        self._metrics = metrics
+        self._folder = folder
+        self._segments = segments
+        self._index = index
+
+    def on_start(self) -> None:
+        self.me.work()
+
+    @data
+    async def work(self) -> None:
+        path = await asyncio.to_thread(merge, self._folder, self._segments, self._disk)
+        self._index.note.try_send(path)
+        self._metrics.add.try_send("merged", len(self._segments))
+        self.stop()

@@ -1,0 +1,103 @@
+"""What is in a folder, after whatever has happened to whoever wrote there. It only reads.
+
+Blocks come first: each says in its name which segments it was made from, so segments that somebody was about to remove are known, and left
+out. Then the segments. The last of them may end in the middle of a record; any other damage is told, and nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from examples.ingest.points import CorruptError, Point, TornError, decode
+
+SEGMENT = re.compile(r"(\d{8})\.wal")
+BLOCK = re.compile(r"(\d{8})-(\d{8})\.block")
+
+
+@dataclass
+class Found:
+    """What was found."""
+
+    points: list[Point] = field(default_factory=list[Point])
+    segments: list[int] = field(default_factory=list[int])
+    """Those that are in no block, in order."""
+    covered: set[int] = field(default_factory=set[int])
+    """Those that blocks were made from, and that are not needed any more."""
+    tail: bytes = b""
+    """The whole records of the last segment."""
+    torn_bytes: int = 0
+    """How many bytes of half a record there were after them."""
+
+    @property
+    def last(self) -> int:
+        """The number of the last point; 0 if there is none."""
+        return self.points[-1].number if self.points else 0
+
+
+def segment_path(folder: Path, number: int) -> Path:
+    """Where a segment is."""
+    return folder / f"{number:08}.wal"
+
+
+def segments_of(folder: Path) -> list[int]:
+    """The segments in a folder, in order."""
+    return sorted(int(match[1]) for path in folder.iterdir() if (match := SEGMENT.fullmatch(path.name)))
+
+
+def blocks_of(folder: Path) -> list[tuple[int, int, Path]]:
+    """The blocks in a folder, in order: from which segment to which, and where."""
+    return sorted(
+        (int(match[1]), int(match[2]), path)
+        for path in folder.iterdir()
+        if (match := BLOCK.fullmatch(path.name))
+    )
+
+
+def read_whole(path: Path) -> list[Point]:
+    """The points of a file that was finished: a block, or a sealed segment.
+
+    Raises:
+        CorruptError: it is damaged.
+    """
+    try:
+        return [point for record in decode(path.read_bytes()) for point in record]
+    except (TornError, CorruptError) as error:
+        raise CorruptError(f"{path}: {error}: restore it from a copy") from error
+
+
+def recover(folder: Path) -> Found:
+    """Read everything.
+
+    Raises:
+        CorruptError: something is damaged that no killed writer can have left behind.
+    """
+    found = Found()
+    for first, last, path in blocks_of(folder):
+        found.points += read_whole(path)
+        found.covered.update(range(first, last + 1))
+    found.segments = [number for number in segments_of(folder) if number not in found.covered]
+    for number in found.segments[:-1]:
+        found.points += read_whole(segment_path(folder, number))
+    if found.segments:
+        _read_last(segment_path(folder, found.segments[-1]), found)
+    for before, after in pairwise(found.points):
+        if after.number != before.number + 1:
+            raise CorruptError(
+                f"{folder}: point {after.number} follows point {before.number}: a file is missing"
+            )
+    return found
+
+
+def _read_last(path: Path, found: Found) -> None:
+    found.tail = path.read_bytes()
+    try:
+        for record in decode(found.tail):
+            found.points += record
+    except TornError as torn:
+        found.torn_bytes = len(found.tail) - torn.offset
+        found.tail = found.tail[: torn.offset]
+    except CorruptError as error:
+        raise CorruptError(f"{path}: {error}: restore it from a copy") from error

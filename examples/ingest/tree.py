@@ -1,0 +1,97 @@
+"""The tree: who is supervised by whom.
+
+    ingest
+      metrics
+      index        one for each series
+      heads        one for each series, with backoff: a disk that is full now may not be in a while
+      merges       as many as there are jobs; one that fails is not started again
+      maintenance
+
+Everybody holds handles of places, not of actors: they are good whoever is restarted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bandstand import Loop, child, supervised
+from bandstand.supervise import (
+    Backoff,
+    ChildMode,
+    ChildSpec,
+    DynamicSpec,
+    DynamicSupervisor,
+    Supervisor,
+    SupervisorSpec,
+    spawn_supervisor,
+)
+from examples.ingest.disk import Disk
+from examples.ingest.head import Head
+from examples.ingest.index import Index
+from examples.ingest.maintenance import Maintenance, Series
+from examples.ingest.merge import Merge
+from examples.ingest.metrics import Metrics
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    folder: Path
+    series: Sequence[str]
+    flush_ms: float = 20
+    maintenance_ms: float = 200
+    keep: int | None = None
+    """How many points of a series are kept at least; None for all."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """What others need of a running store."""
+
+    root: Supervisor
+    metrics: Metrics
+    series: dict[str, Series]
+
+
+def open_store(loop: Loop, settings: Settings, disk: Disk) -> Store:
+    root = spawn_supervisor(loop, SupervisorSpec(), name="ingest")
+    root.start_child(child("metrics").of(Metrics))
+    metrics = supervised(root, Metrics, "metrics")
+    folders = {name: settings.folder / name for name in settings.series}
+    indices = [child(name).of(Index, folder) for name, folder in folders.items()]
+    root.start_child(ChildSpec("index", SupervisorSpec(children=indices)))
+    heads = [
+        child(name, backoff=Backoff(initial_ms=100, max_ms=2_000)).of(
+            Head, name, folder, disk, metrics, settings.flush_ms
+        )
+        for name, folder in folders.items()
+    ]
+    # As many restarts as the backoff can make in that time: it is to wait, and not to give up.
+    root.start_child(
+        ChildSpec("heads", SupervisorSpec(children=heads, intensity=10 * len(heads), period_ms=5_000))
+    )
+    series = {
+        name: Series(folder, supervised(root, Head, "heads", name), supervised(root, Index, "index", name))
+        for name, folder in folders.items()
+    }
+    job = child("merge", mode=ChildMode.TEMPORARY).each_of(Merge, disk, metrics)
+    root.start_child(ChildSpec("merges", DynamicSpec(child=job, max_children=len(heads))))
+
+    def start_merge(each: Series, segments: Sequence[int]) -> None:
+        merges = root.supervisor("merges", DynamicSupervisor)
+        if merges is not None:
+            merges.start_child(each.folder, segments, each.index)
+
+    root.start_child(
+        child("maintenance").of(
+            Maintenance,
+            list(series.values()),
+            disk,
+            metrics,
+            start_merge,
+            period_ms=settings.maintenance_ms,
+            keep=settings.keep,
+        )
+    )
+    return Store(root, metrics, series)
