@@ -169,7 +169,11 @@ class Loop(Parenting):
     def _end_actors(self) -> None:
         super()._end_actors()
         while self._farewells:
-            self._tell(self._farewells.pop(next(iter(self._farewells))), ())
+            told = self._farewells.pop(next(iter(self._farewells)))
+            try:
+                told()
+            except Exception as error:  # noqa: BLE001  # whatever it is, the others are told as well
+                self._complain(f"{told!r}, told of the end of the loop, raised", error)
 
     # -- what it says -------------------------------------------------------------------------------------------------
 

@@ -156,7 +156,7 @@ def name_of_mark(kind: type[Any], mark: object) -> str | None:
     The mark may be that of a base, or of the interface.
     """
     known = checked_kind(kind)
-    interface = interface_of(known) if issubclass(known, Implements) else None
+    interface = interface_of(known) if Implements in known.__mro__ else None
     for base in (*known.__mro__, *(() if interface is None else interface.__mro__)):
         for name, value in vars(base).items():
             if value is mark and name in known._bs_schema.ports:

@@ -48,7 +48,8 @@ def is_about_itself(event: RuntimeEvent) -> bool:
     if isinstance(event, Lagged):
         return event.source == NAME
     data: object = getattr(event, "data", None)
-    return any(isinstance(each, RuntimeEvent) for each in (data if isinstance(data, tuple) else (data,)))
+    parts = cast("tuple[object, ...]", data) if isinstance(data, tuple) else (data,)
+    return any(isinstance(part, RuntimeEvent) for part in parts)
 
 
 def runtime_events(loop: Loop) -> Topic[RuntimeEvent]:

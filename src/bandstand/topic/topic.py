@@ -25,6 +25,8 @@ from bandstand.topic.stream import Stream
 from bandstand.topic.subscription import Subscription
 
 if TYPE_CHECKING:
+    from contextvars import Context
+
     from bandstand.service import Loop
 
 __all__ = ("Receives", "Topic")
@@ -164,14 +166,14 @@ class Topic(Generic[T]):
                     f"{MOST_AFAR} events are on their way to topic {self._name!r} from other threads: slow down, or try again later"
                 )
             self._afar += 1
-        call_afar(self._loop, partial(copy_context().run, self._arrive, event))
+        call_afar(self._loop, partial(self._arrive, copy_context(), event))
 
-    def _arrive(self, event: T) -> None:
+    def _arrive(self, context: Context, event: T) -> None:
         with self._lock:
             self._afar -= 1
         # It may have ended, or was closed, since: then nobody is left to take it.
         if not self._is_closed and is_open(self._loop):
-            self.publish(event)
+            context.run(self.publish, event)
 
     def _give(self, event: T) -> int:
         return sum([taker.offer(event) for taker in list(self._takers)])
