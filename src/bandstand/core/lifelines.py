@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = (
     "answer_for",
+    "at_end",
     "current_actor",
     "current_loops",
     "free_slots",
@@ -50,9 +51,25 @@ def owns(loop: Loop, host: AbstractEventLoop) -> bool:
     return own is not None and own.loop is host
 
 
-def mourn(loop: Loop, actor: ActorId, told: Callable[[ExitReason, BaseException | None], object]) -> None:
-    """Have a function called when an actor ends, however it ends, and inside its exit: it must not raise. Now, if it has."""
-    loop._mourn(actor, Mourner(told))  # noqa: SLF001
+def mourn(
+    loop: Loop, actor: ActorId, told: Callable[[ExitReason, BaseException | None], object]
+) -> Callable[[], None]:
+    """Have a function called when an actor ends, however it ends, and inside its exit: it must not raise. Now, if it has.
+
+    It is called when sends to the actor are refused already, and before anybody else is told: before the observer, the
+    supervisor, monitors and links. What is returned takes it back.
+    """
+    timer = loop._mourn(actor, Mourner(told))  # noqa: SLF001
+    return _nothing if timer is None else lambda: loop._stop_mourning(timer)  # noqa: SLF001
+
+
+def at_end(loop: Loop, told: Callable[[], object]) -> Callable[[], None]:
+    """Have a function called once when a loop has ended its actors. What it raises is logged; what is returned takes it back."""
+    return loop._at_end(told)  # noqa: SLF001
+
+
+def _nothing() -> None:
+    """What takes back what is over."""
 
 
 def answer_for(loop: Loop, actor: ActorId) -> None:

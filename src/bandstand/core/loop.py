@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from contextvars import copy_context
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar
@@ -61,6 +62,8 @@ class Loop(Parenting):
         # those of a loop made 65,535 loops later.
         super().__init__(next(_loops) % MAX_LOOP_TAG + 1, config, clock)
         self._newsroom = Newsroom(self._complain)
+        # Who wants to know that it has ended; keyed by themselves, each once.
+        self._farewells: dict[object, Callable[[], object]] = {}
 
     # -- actors --------------------------------------------------------------------------------------------------------
 
@@ -152,6 +155,25 @@ class Loop(Parenting):
         books = self._books()
         wakeups = self._past_wakeups + (0 if self._host is None else self._host.wakeups)
         return Statistics(**books, wakeups=wakeups)
+
+    def _at_end(self, told: Callable[[], object]) -> Callable[[], None]:
+        """Have somebody told when all actors were ended; what takes that back."""
+        key = object()
+        self._farewells[key] = told
+
+        def forget() -> None:
+            self._farewells.pop(key, None)
+
+        return forget
+
+    def _end_actors(self) -> None:
+        super()._end_actors()
+        while self._farewells:
+            told = self._farewells.pop(next(iter(self._farewells)))
+            try:
+                told()
+            except Exception as error:  # noqa: BLE001  # whatever it is, the others are told as well
+                self._complain(f"{told!r}, told of the end of the loop, raised", error)
 
     # -- what it says -------------------------------------------------------------------------------------------------
 

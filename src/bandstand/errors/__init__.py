@@ -47,7 +47,12 @@
     ├── PodTimeout            -132   (also a TimeoutError) the pod was not back in time
     ├── PodFailed             -133   a pod has failed for good, and its troupe with it; says which, whose fault and why
     ├── RemoteError           -134   an exception from another process that cannot be rebuilt here; says what it was
-    └── NodeGone              -135   (also a ConnectionError) there is no connection to a node of the bus
+    ├── NodeGone              -135   (also a ConnectionError) there is no connection to a node of the bus
+    ├── NameTaken             -140   somebody else has that name in the registry
+    ├── NoSuchName            -141   (also a LookupError) nobody is there under that name
+    ├── NameTimeout           -142   (also a TimeoutError) nobody has come under that name in time
+    ├── TopicClosed           -143   the topic is closed
+    └── CutOff                -144   a listener was too slow for its topic, and was cut off
 
 Numbers down to -99 are the specification's; our own begin at -100. An error says in a sentence what happened, where,
 and what to do. Errors survive pickling: they hold numbers and names, never live objects.
@@ -64,6 +69,11 @@ from bandstand.errors.actors import MessageDropped as MessageDropped
 from bandstand.errors.actors import NoSuchChild as NoSuchChild
 from bandstand.errors.actors import TargetEnded as TargetEnded
 from bandstand.errors.actors import UnknownMessage as UnknownMessage
+from bandstand.errors.finding import CutOff as CutOff
+from bandstand.errors.finding import NameTaken as NameTaken
+from bandstand.errors.finding import NameTimeout as NameTimeout
+from bandstand.errors.finding import NoSuchName as NoSuchName
+from bandstand.errors.finding import TopicClosed as TopicClosed
 from bandstand.errors.loops import ActorFailed as ActorFailed
 from bandstand.errors.loops import ActorKilled as ActorKilled
 from bandstand.errors.loops import ActorNotLocal as ActorNotLocal
@@ -120,6 +130,7 @@ __all__ = (
     "ChannelTimeout",
     "ChildFailed",
     "ChildState",
+    "CutOff",
     "GaveUp",
     "InternalError",
     "InvalidArgument",
@@ -133,9 +144,12 @@ __all__ = (
     "MaxActors",
     "MaxChildren",
     "MessageDropped",
+    "NameTaken",
+    "NameTimeout",
     "NoMemory",
     "NoSuchActor",
     "NoSuchChild",
+    "NoSuchName",
     "NodeGone",
     "OutboundFault",
     "PodDown",
@@ -149,6 +163,7 @@ __all__ = (
     "StartFailed",
     "TargetEnded",
     "TimerInvalid",
+    "TopicClosed",
     "UnknownMessage",
     "WrongThread",
 )

@@ -15,6 +15,7 @@ from bandstand.service.hot.stage import perform
 from bandstand.service.numbers import REFUSED
 from bandstand.service.spawning import ChildInit, kind_of
 from bandstand.supervise import Backoff, ChildMode, ChildSpec, Mailbox, Overseer, Shutdown
+from bandstand.supervise.lowlevel import Following, is_gone
 
 if TYPE_CHECKING:
     from bandstand.service.actor import Actor
@@ -126,6 +127,15 @@ class Seat:
 
     def passport(self) -> None:
         """It is a place in this process alone."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nobody will be there any more: see `bandstand.supervise.lowlevel.is_gone`. Loop thread only."""
+        return is_gone(self._root, self._path)
+
+    def follow(self, told: Callable[[], object]) -> Callable[[], None]:
+        """Have a function called when somebody is there anew, or nobody will be any more; what takes that back."""
+        return Following(self._root, self._path, told).cancel
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Seat):

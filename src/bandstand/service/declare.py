@@ -125,6 +125,7 @@ def _schema(cls: type, ports: dict[str, Port], plain: Mapping[str, Any]) -> Sche
         # What can be used, and not what is only explained.
         "__dir__": _names_of(sorted({*ports, *HANDLES_OWN})),
         "_bs_kind": cls.__name__,
+        "_bs_class": cls,
         **plain,
         **ports,
     }

@@ -14,12 +14,13 @@ from bandstand.service.performer import Performer
 if TYPE_CHECKING:
     from bandstand.core import ActorId
 
-__all__ = ("Implements", "Interface")
+__all__ = ("Implements", "Interface", "interface_of")
 
 I_co = TypeVar("I_co", covariant=True)
 
 
-def _interface_of(cls: type) -> type | None:
+def interface_of(cls: type) -> type | None:
+    """What a class implements; None if those that derive from it will say."""
     if cls.__module__ == __name__:
         return None
     interface = argument_of(cls, Implements)
@@ -79,7 +80,7 @@ class Implements(Performer, Generic[I_co]):
 
     @classmethod
     def _bs_declare(cls) -> None:
-        interface = _interface_of(cls)
+        interface = interface_of(cls)
         if interface is None:
             # This class, or a generic one in between: those that derive from it will say.
             return

@@ -21,16 +21,20 @@ from bandstand.service.hot.method import Method
 from bandstand.service.hot.port import has_room, land_at, packed, post_at
 from bandstand.service.hot.reply import interrupt_handler
 from bandstand.service.hot.stage import Parcel
+from bandstand.service.interface import Implements, interface_of
+from bandstand.service.marks import TellMark
 from bandstand.service.numbers import HELD, RETRY
 from bandstand.service.outside import checked as checked_handle
 from bandstand.service.performer import Performer
 from bandstand.service.porter import Luggage
+from bandstand.service.presence import Presence, class_of, key_of
 from bandstand.service.spawning import UNSET_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextvars import Context
 
+    from bandstand.service.faces import Tell
     from bandstand.service.hot.handle import Place
     from bandstand.service.hot.port import Port
     from bandstand.service.loop import Loop
@@ -46,11 +50,14 @@ __all__ = (
     "Handle",
     "Method",
     "Parcel",
+    "Presence",
+    "TellMark",
     "allow_direct_calls",
     "check_ask_ms",
     "checked_handle",
     "checked_kind",
     "checked_loop",
+    "class_of",
     "deliver",
     "forget_actor",
     "handle_at",
@@ -60,10 +67,14 @@ __all__ = (
     "interrupt_handler",
     "is_open_to",
     "is_plain_thread",
+    "key_of",
     "land_at",
     "methods_of",
+    "name_of_mark",
+    "packed_for",
     "parcel_in",
     "parks",
+    "parts_of",
     "place_of",
     "ports_of",
     "post_at",
@@ -139,6 +150,20 @@ def ports_of(kind: type[Any]) -> Mapping[str, Port]:
     return checked_kind(kind)._bs_schema.ports
 
 
+def name_of_mark(kind: type[Any], mark: object) -> str | None:
+    """The name under which a class's handles have a mark's method: `Counter.add` of a Counter; None if they have not.
+
+    The mark may be that of a base, or of the interface.
+    """
+    known = checked_kind(kind)
+    interface = interface_of(known) if Implements in known.__mro__ else None
+    for base in (*known.__mro__, *(() if interface is None else interface.__mro__)):
+        for name, value in vars(base).items():
+            if value is mark and name in known._bs_schema.ports:
+                return name
+    return None
+
+
 def methods_of(what: type[Any] | Handle) -> list[Method]:
     """Every kind of message that a class takes, or a handle sends, in an order that is the same in every process."""
     # As declared. What was found out since about derived messages leads to the same ports, and comes after them.
@@ -177,6 +202,16 @@ def deliver(
     if fate != ACCEPTED:
         asked.actor = before
     return fate
+
+
+def parts_of(tell: Tell[...]) -> tuple[Handle, Method, Callable[..., object]]:
+    """What `handle.method` is made of: the handle, the kind of message, and what makes its data of the arguments, with None before them."""
+    return tell._handle, tell._port.method, tell._port.binder
+
+
+def packed_for(handle: Handle, method: Method, data: object) -> object:
+    """The data of a message with what travels along from here, if anything does, to be posted later. Loop thread only."""
+    return packed(handle._bs_loop, handle, method, data)
 
 
 def parcel_in(context: Context, data: object) -> Parcel:

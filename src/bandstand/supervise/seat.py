@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast, final
 
 from bandstand.core import ActorId, ExitReason, TimerId
 from bandstand.core.lowlevel import Member
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from bandstand.supervise.overseer import Overseer
 
-__all__ = ("DOWN", "STARTING", "STOPPING", "UP", "WAITING", "ChildInfo", "Phase", "Seat")
+__all__ = ("DOWN", "STARTING", "STOPPING", "UP", "WAITING", "ChildInfo", "Follower", "Phase", "Seat")
 
 
 class Phase(Enum):
@@ -40,6 +40,14 @@ WAITING: Final = Phase.WAITING
 STARTING: Final = Phase.STARTING
 UP: Final = Phase.UP
 STOPPING: Final = Phase.STOPPING
+
+
+class Follower(Protocol):
+    """Somebody who wants to know what becomes of a place."""
+
+    def changed(self) -> None:
+        """Somebody is there anew, or the child was forgotten, or its supervisor has ended: look."""
+        ...
 
 
 class ChildInfo(NamedTuple):
@@ -66,6 +74,7 @@ class Seat:
         "context",
         "estate",
         "fates",
+        "followers",
         "has_run",
         "init",
         "is_added",
@@ -139,6 +148,13 @@ class Seat:
         self.token = 0
         # What an earlier incarnation has left unread, for the next one.
         self.estate: Any = None
+        # Who wants to know when somebody is there anew, or nobody will be any more; None for nearly every child.
+        self.followers: dict[Follower, None] | None = None
+
+    def announce(self) -> None:
+        """Tell whoever follows it that it has changed."""
+        for follower in list(self.followers or ()):
+            follower.changed()
 
     @property
     def is_alive(self) -> bool:

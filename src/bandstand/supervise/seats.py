@@ -39,7 +39,6 @@ __all__ = ("Maker", "Seats")
 Maker: TypeAlias = "Callable[[Loop, AnySupervisorSpec, str, ContextVars], Overseer]"
 """What makes a supervisor of a spec: each kind of spec has its own."""
 
-
 RUNNING: Final = ActorStatus.RUNNING
 # When a child started that has not: it has lived for less than any time.
 NEVER: Final = inf
@@ -119,6 +118,7 @@ class Seats:
             seat.must_end = False
             if actor is not None:
                 self._end_with_us(actor)
+            seat.announce()
 
     def _end_with_us(self, actor: ActorId) -> None:
         end_actor(self._loop, actor)
@@ -171,6 +171,8 @@ class Seats:
         # The name points to the new one before anybody is told of it.
         seat.actor = actor
         self._by_actor[actor] = seat
+        if seat.followers is not None:
+            seat.announce()
         if self._loop.status(actor) is RUNNING:
             self._started(seat, actor)
         else:
@@ -211,10 +213,8 @@ class Seats:
         if seat.phase is WAITING:
             seat.phase = DOWN
             self._cancel_timer(seat)
-        seat.is_gated = False
+        seat.is_gated = seat.comes_back = seat.is_again = False
         seat.token = 0
-        seat.comes_back = False
-        seat.is_again = False
         seat.must_end = seat.is_alive
         self._bury(seat)
         if not seat.is_alive and (seat.spec.mode is ChildMode.TEMPORARY or not self.keeps_ended):
@@ -284,6 +284,7 @@ class Seats:
     def _forget(self, seat: Seat) -> None:
         self._bury(seat)
         self._seats.pop(seat.name, None)
+        seat.announce()
 
     def _bury(self, seat: Seat) -> None:
         """There will be no next incarnation: what was kept for it goes to the dead letters."""

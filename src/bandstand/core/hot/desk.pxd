@@ -67,7 +67,8 @@ cdef class Desk(Calls):
     @cython.locals(cell=Cell)
     cpdef bint _is_current(self, ActorId actor) except -1
     @cython.locals(cell=Cell)
-    cpdef object _mourn(self, ActorId actor, Receipt mourner)
+    cpdef Timer _mourn(self, ActorId actor, Receipt mourner)
+    cpdef object _stop_mourning(self, Timer timer)
     @cython.locals(cell=Cell)
     cpdef tuple _at_hand(self)
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from bandstand.core.hot.cell import Cell, Driver
     from bandstand.core.hot.ids import ActorId
     from bandstand.core.hot.receipt import Receipt
+    from bandstand.core.hot.wheel import Timer
 
 IO = SystemTag.IO
 ELEMENT = SystemTag.ELEMENT
@@ -327,13 +328,17 @@ class Desk(Calls):
         cell = actor.cell
         return cell is not None and self._is_running_now(cell)
 
-    def _mourn(self, actor: ActorId, mourner: Receipt) -> None:
-        """Have somebody told of an actor's end; at once, if it has ended."""
+    def _mourn(self, actor: ActorId, mourner: Receipt) -> Timer | None:
+        """Have somebody told of an actor's end; at once, if it has ended. What `_stop_mourning` takes; None if there is nothing to."""
         cell = actor.cell
         if cell is None:
             mourner.lost(actor, None, actor.reason, None)
-        else:
-            self._await_end(cell, mourner)
+            return None
+        return self._await_end(cell, mourner)
+
+    def _stop_mourning(self, timer: Timer) -> None:
+        """Have him not told any more, if he has not been."""
+        self._stop_waiting(timer)
 
     def _at_hand(self) -> tuple[Count, ActorId | None, str | None, object]:
         """For the watchdog, from its own thread: how many messages there have been, whose is being handled, and which."""

@@ -66,7 +66,7 @@ cdef class Timers(Links):
     @cython.final
     @cython.locals(queue=Queue)
     cdef object _withdraw(self, Cell cell, Timer timer)
-    @cython.locals(timer=Timer, following=Timer, waiter=Receipt)
+    @cython.locals(timer=Timer, waiter=Receipt)
     cdef object _release_timers(self, Cell cell)
     @cython.final
     cdef int64_t _pending_timers(self)

@@ -261,16 +261,17 @@ class Timers(Links):
 
     def _release_timers(self, cell: Cell) -> None:
         """Release every timer of an actor that has ended."""
-        timer = cell.timers
-        while timer is not None:
-            following = timer.next_of_cell
+        while True:
+            # The first one each time: whoever is told of the end may take others back.
+            timer = cell.timers
+            if timer is None:
+                break
             waiter, timer.waiter = timer.waiter, None
             self._withdraw(cell, timer)
             if waiter is None:
                 self._timers_released += 1
             else:
                 waiter.lost(cell.actor, cell.name, cell.reason, cell.cause)
-            timer = following
         cell.overdue = None
 
     def _pending_timers(self) -> Count:

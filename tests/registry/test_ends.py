@@ -1,0 +1,168 @@
+"""A look never gives an actor that has ended, and a name is free before anybody hears of the death."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bandstand.core import ActorStatus
+from bandstand.errors import NameTaken, NoSuchName
+from bandstand.registry import Registry
+from bandstand.service import Loop, id_of
+from tests.core.stage import settle
+from tests.registry.players import Database, Slow, Usher, Witness, crash
+from tests.service.players import ride, turns
+
+pytestmark = pytest.mark.guarantee("G203")
+
+ENDS: dict[str, Callable[[Loop, Database], object]] = {
+    "stop": lambda loop, handle: handle.stop(),
+    "kill": lambda loop, handle: handle.kill(),
+    "crash": crash,
+    "fail": lambda loop, handle: loop.fail_actor(id_of(handle)),
+    "drain": lambda loop, handle: handle.stop(drain=True),
+}
+
+
+def heir_of(loop: Loop, registry: Registry) -> Callable[[], object]:
+    """What somebody does who hears of the death: looks the name up, and takes it."""
+    heir = loop.spawn(Database)
+
+    def inherit() -> object:
+        found = registry.find("db", Database)
+        if found is None:
+            registry.register("db", heir)
+            return registry.get("db", Database) is heir
+        return "it is found" if found is not heir else "again"
+
+    return inherit
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_it_is_not_found_at_once(loop: Loop, end: str) -> None:
+    registry = Registry(loop)
+    database = loop.spawn(Database)
+    registry.register("db", database)
+    ENDS[end](loop, database)
+    settle(loop)
+    assert registry.find("db", Database) is None
+    assert registry.names() == ()
+    with pytest.raises(NoSuchName):
+        registry.get("db", Database)
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_whoever_monitors_it_can_have_the_name_inside_its_down(loop: Loop, end: str) -> None:
+    registry, book = Registry(loop), list[Any]()
+    database = loop.spawn(Database)
+    registry.register("db", database)
+    witness = loop.spawn(Witness, heir_of(loop, registry), book)
+    loop.monitor(id_of(witness), id_of(database))
+    ENDS[end](loop, database)
+    settle(loop)
+    assert book == [("Down", True)]
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_so_can_its_supervisor_inside_its_child_exit(loop: Loop, end: str) -> None:
+    registry, book = Registry(loop), list[Any]()
+    witness = loop.spawn(Witness, heir_of(loop, registry), book)
+    database = loop.options(supervisor=witness).spawn(Database)
+    registry.register("db", database)
+    ENDS[end](loop, database)
+    settle(loop)
+    assert book == [("ChildExit", True)]
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_so_can_an_observer_inside_the_exit_itself(loop: Loop, end: str) -> None:
+    registry, book = Registry(loop), list[Any]()
+    database = loop.spawn(Database)
+    registry.register("db", database)
+    loop.set_observer(Usher(heir_of(loop, registry), book))
+    ENDS[end](loop, database)
+    database_is_busy = end in {"crash", "drain"}
+    if database_is_busy:
+        settle(loop)
+    loop.set_observer(None)
+    assert book == [("stop", True)]
+
+
+def test_even_before_its_dead_letters_are_seen(loop: Loop) -> None:
+    registry, book = Registry(loop), list[Any]()
+    database = loop.spawn(Database)
+    registry.register("db", database)
+    loop.set_observer(Usher(heir_of(loop, registry), book))
+    database.store("a row")
+    database.stop()
+    loop.set_observer(None)
+    assert book == [("dead", True), ("stop", "again")]
+
+
+def test_whoever_awaits_its_end_can_have_the_name(loop: Loop) -> None:
+    registry = Registry(loop)
+
+    async def body() -> object:
+        database = loop.spawn(Database)
+        registry.register("db", database)
+        inherit = heir_of(loop, registry)
+        database.crash()
+        await database.ended()
+        return inherit()
+
+    assert ride(loop, body) is True
+
+
+def test_even_a_callback_that_is_called_before_the_registry_is_told(loop: Loop) -> None:
+    """The last to wait for an end is the first to be told of it: here, a future of another thread's, before the registry."""
+    registry, book = Registry(loop), list[Any]()
+    database = loop.spawn(Database)
+    registry.register("db", database)
+    inherit = heir_of(loop, registry)
+    future = database.ended.future()
+    future.add_done_callback(lambda _: book.append(inherit()))
+    settle(loop)
+    database.stop()
+    assert book == [True]
+    assert registry.names() == (
+        "db",
+    )  # the registry, told of the first one's end, has not taken it from the second
+
+
+def test_while_it_says_goodbye_it_is_not_found_and_keeps_its_name(loop: Loop) -> None:
+    registry = Registry(loop)
+
+    async def body() -> None:
+        gate = asyncio.Event()
+        slow = loop.spawn(Slow, gate)
+        registry.register("db", slow)
+        slow.stop()
+        await turns()
+        assert loop.status(id_of(slow)) is ActorStatus.STOPPING
+        assert registry.find("db", Database) is None
+        with pytest.raises(NoSuchName, match=r"'db' is the name of <Slow .*>, which is down, or ending"):
+            registry.get("db", Database)
+        with pytest.raises(NameTaken, match="ending"):
+            registry.register("db", loop.spawn(Database))
+        assert registry.names() == ("db",)
+        gate.set()
+        await slow.ended()
+        assert registry.names() == ()
+
+    ride(loop, body)
+
+
+def test_an_actor_in_its_start_can_register_itself(loop: Loop) -> None:
+    registry = Registry(loop)
+
+    class Starter(Database):
+        def on_start(self) -> None:
+            registry.register("db", self.me)
+
+    starter = loop.spawn(Starter)
+    assert registry.get("db", Starter) == starter
+    starter.stop()
+    assert registry.names() == ()

@@ -1,0 +1,182 @@
+"""Groups: who is in, who takes a message, who hears of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bandstand.core import Lagged, RuntimeEvent
+from bandstand.errors import ActorNotLocal, InvalidArgument, NoSuchActor, WrongThread
+from bandstand.registry import Registry, Told
+from bandstand.service import Loop, child, id_of, supervised
+from bandstand.testing import VirtualClock
+from tests.core.stage import settle
+from tests.registry.players import Clerk, Counter, Counting, Database, Replica, Witness
+from tests.service.players import elsewhere
+from tests.service.workers import one_for_one
+
+pytestmark = pytest.mark.guarantee("G206")
+
+LoopMaker = Callable[..., Loop]
+
+
+def test_members_are_in_the_order_of_joining_and_only_the_living(loop: Loop) -> None:
+    group = Registry(loop).group("dbs", Database)
+    members = [loop.spawn(Database) for _ in range(4)]
+    assert [group.join(member) for member in (*members, members[0])] == [True] * 4 + [False]
+    assert group.members() == tuple(members)
+    members[1].stop()
+    assert group.members() == (members[0], members[2], members[3])
+    assert group.leave(members[0])
+    assert not group.leave(members[0])
+    assert not group.leave(members[1])
+    assert group.join(members[0])
+    assert group.members() == (members[2], members[3], members[0])
+    assert len(group) == 3
+    assert "'dbs' of Database: 3" in repr(group)
+
+
+def test_a_group_is_one_by_its_name_and_of_one_class(loop: Loop) -> None:
+    registry = Registry(loop)
+    group = registry.group("dbs", Database)
+    assert registry.group("dbs", Database) is group
+    assert Registry(loop).group("dbs", Database) is not group
+    with pytest.raises(InvalidArgument, match="group 'dbs' is of Database, not of Clerk"):
+        registry.group("dbs", Clerk)
+    with pytest.raises(InvalidArgument, match="is a Clerk, not a Database"):
+        group.join(loop.spawn(Clerk))  # type: ignore[arg-type]  # what is tested
+    assert group.join(loop.spawn(Replica))
+
+
+def test_what_cannot_be_a_member(loop: Loop, make_loop: LoopMaker) -> None:
+    group = Registry(loop).group("dbs", Database)
+    ended = loop.spawn(Database)
+    ended.stop()
+    with pytest.raises(NoSuchActor):
+        group.join(ended)
+    with pytest.raises(ActorNotLocal):
+        group.join(make_loop().spawn(Database))
+    with pytest.raises(InvalidArgument, match="no handle"):
+        group.join(loop.spawn(lambda ctx, data: None))  # type: ignore[arg-type]  # what is tested
+    for deed in (group.members, lambda: group.tell(Database.store, 1), lambda: group.join(ended)):
+        with pytest.raises(WrongThread):
+            elsewhere(deed)
+    assert group.members() == ()
+
+
+def test_a_message_goes_to_each_by_its_own_method(loop: Loop) -> None:
+    group = Registry(loop).group("dbs", Database)
+    book: list[Any] = []
+    group.join(loop.spawn(Database, book))
+    group.join(loop.spawn(Replica, book))
+    assert group.tell(Database.store, "row") == Told(2, 0)
+    assert group.tell(Database.store, row="named") == Told(2, 0)
+    settle(loop)
+    assert book == ["row", "named", ("replica", "row"), ("replica", "named")]
+
+
+def test_a_group_of_an_interface(loop: Loop) -> None:
+    group = Registry(loop).group("counters", Counter)
+    book: list[int] = []
+    group.join(loop.spawn(Counter, book))
+    assert group.tell(Counting.add, 5) == Told(1, 0)
+    settle(loop)
+    assert book == [5]
+
+
+def test_what_is_no_message_of_the_class_is_refused_before_anybody_has_it(loop: Loop) -> None:
+    group = Registry(loop).group("dbs", Database)
+    book: list[Any] = []
+    group.join(loop.spawn(Database, book))
+    with pytest.raises(InvalidArgument, match="no one-way method of Database"):
+        group.tell(Clerk.work)
+    with pytest.raises(InvalidArgument, match="no one-way method of Database"):
+        group.tell(Database.rows)  # type: ignore[arg-type]  # what is tested
+    with pytest.raises(TypeError):
+        group.tell(Database.store, 1, 2)  # type: ignore[call-arg]  # what is tested
+    settle(loop)
+    assert book == []
+
+
+def test_one_that_is_full_is_counted_and_told_and_hurts_nobody(loop: Loop, clock: VirtualClock) -> None:
+    group = Registry(loop).group("dbs", Database)
+    heard: list[RuntimeEvent] = []
+    loop.events.listen(heard.append)
+    small, large = (
+        loop.options(mailbox_cap=6).spawn(Database),
+        loop.spawn(Database),
+    )  # 2 slots besides the system's
+    group.join(small)
+    group.join(large)
+    told = [group.tell(Database.store, number) for number in range(5)]
+    assert told == [Told(2, 0)] * 2 + [Told(1, 1)] * 3
+    assert heard == [Lagged("group dbs", repr(small), 1, is_cut_off=False)]
+    clock.advance(1001)
+    settle(loop)
+    assert [event.missed for event in heard if isinstance(event, Lagged)] == [1, 2]
+
+
+def test_what_was_not_told_is_told_when_it_leaves(loop: Loop) -> None:
+    group = Registry(loop).group("dbs", Database)
+    heard: list[RuntimeEvent] = []
+    loop.events.listen(heard.append)
+    small = loop.options(mailbox_cap=6).spawn(Database)
+    group.join(small)
+    for number in range(10):
+        group.tell(Database.store, number)
+    small.stop()
+    assert sum(event.missed for event in heard if isinstance(event, Lagged)) == 8
+
+
+def test_a_place_is_a_member_over_restarts_and_left_out_while_nobody_is_there(loop: Loop) -> None:
+    root = one_for_one(loop, child("db").of(Database))
+    group = Registry(loop).group("dbs", Database)
+    handle = supervised(root, Database, "db")
+    group.join(handle)
+    assert not group.join(supervised(root, Database, "db"))
+    root.stop_child("db")
+    assert group.members() == ()
+    assert group.tell(Database.store, 1) == Told(0, 0)
+    root.restart_child("db")
+    assert group.members() == (handle,)
+    root.stop_child("db")
+    root.delete_child("db")
+    root.start_child(child("db").of(Database))
+    assert group.members() == ()  # another child of that name is another child
+    assert group.join(handle)
+
+
+def test_whoever_watches_hears_of_each_who_comes_and_goes(loop: Loop) -> None:
+    group = Registry(loop).group("dbs", Database)
+    book: list[Any] = []
+    witness = loop.spawn(Witness, lambda: None, book)
+    watching = group.watch(witness.changed)
+    first, second = loop.spawn(Database), loop.spawn(Database)
+    group.join(first)
+    group.join(second)
+    first.stop()
+    group.leave(second)
+    settle(loop)
+    assert book == [
+        (True, id_of(first)),
+        (True, id_of(second)),
+        (False, id_of(first)),
+        (False, id_of(second)),
+    ]
+    watching.cancel()
+    group.join(second)
+    settle(loop)
+    assert len(book) == 4
+
+
+def test_thousands_come_and_go(loop: Loop) -> None:
+    group = Registry(loop).group("dbs", Database)
+    members = [loop.spawn(Database) for _ in range(2000)]
+    for member in members:
+        group.join(member)
+    assert group.tell(Database.store, 1) == Told(2000, 0)
+    for member in members[::2]:
+        member.stop()
+    assert group.members() == tuple(members[1::2])

@@ -1,0 +1,173 @@
+"""Names: given, found by class, refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from bandstand.core import Loop as CoreLoop
+from bandstand.errors import (
+    ActorNotLocal,
+    InvalidArgument,
+    LoopClosed,
+    NameTaken,
+    NoSuchActor,
+    NoSuchName,
+    WrongThread,
+)
+from bandstand.registry import Registry
+from bandstand.service import Loop
+from tests.core.stage import settle
+from tests.registry.players import Clerk, Counter, Database, Replica
+from tests.service.players import elsewhere
+
+pytestmark = pytest.mark.guarantee("G202")
+
+LoopMaker = Callable[..., Loop]
+
+
+def test_a_name_finds_its_actor(loop: Loop) -> None:
+    registry = Registry(loop)
+    database = loop.spawn(Database)
+    registry.register("db", database)
+    assert registry.find("db", Database) is database
+    assert registry.get("db", Database) is database
+    assert registry.names() == ("db",)
+    assert registry.find("other", Database) is None
+    assert "1 names" in repr(registry)
+
+
+def test_the_same_again_is_harmless_and_an_actor_may_have_several(loop: Loop) -> None:
+    registry = Registry(loop)
+    database = loop.spawn(Database)
+    for name in ("db", "store", "db"):
+        registry.register(name, database)
+    assert registry.names() == ("db", "store")
+    registry.unregister("db")
+    assert registry.names() == ("store",)
+
+
+def test_a_name_that_is_taken_says_by_whom(loop: Loop) -> None:
+    registry = Registry(loop)
+    first = loop.options(name="first").spawn(Database)
+    registry.register("db", first)
+    with pytest.raises(NameTaken, match=r"'db' is the name of <Database 'first'"):
+        registry.register("db", loop.spawn(Database))
+    assert registry.find("db", Database) is first
+
+
+def test_registries_do_not_know_each_other(loop: Loop) -> None:
+    one, other = Registry(loop), Registry(loop)
+    first, second = loop.spawn(Database), loop.spawn(Database)
+    one.register("db", first)
+    other.register("db", second)
+    assert one.get("db", Database) is first
+    assert other.get("db", Database) is second
+
+
+def test_unregister_frees_a_name(loop: Loop) -> None:
+    registry = Registry(loop)
+    first, second = loop.spawn(Database), loop.spawn(Database)
+    registry.register("db", first)
+    assert registry.unregister("db")
+    assert not registry.unregister("db")
+    registry.register("db", second)
+    first.stop()
+    assert registry.get("db", Database) is second
+
+
+def test_a_derived_class_is_found_by_its_base(loop: Loop) -> None:
+    registry = Registry(loop)
+    replica = loop.spawn(Replica)
+    registry.register("db", replica)
+    assert registry.find("db", Database) == replica
+    registry.register("base", loop.spawn(Database))
+    with pytest.raises(InvalidArgument, match="'base' is a Database, not a Replica"):
+        registry.find("base", Replica)
+
+
+def test_an_implementation_is_found_as_its_interface(loop: Loop) -> None:
+    registry = Registry(loop)
+    book: list[int] = []
+    registry.register("counter", loop.spawn(Counter, book))
+    registry.get("counter", Counter).add(3)
+    settle(loop)
+    assert book == [3]
+
+
+def test_another_class_is_refused_naming_both(loop: Loop) -> None:
+    registry = Registry(loop)
+    registry.register("db", loop.spawn(Database))
+    for look in (registry.find, registry.get):
+        with pytest.raises(InvalidArgument, match="'db' is a Database, not a Clerk"):
+            look("db", Clerk)
+    with pytest.raises(InvalidArgument, match="no class of actors"):
+        registry.find("db", int)  # type: ignore[type-var]  # what is tested
+
+
+def test_nobody_there_comes_with_close_matches(loop: Loop) -> None:
+    registry = Registry(loop)
+    registry.register("database", loop.spawn(Database))
+    with pytest.raises(NoSuchName, match=r"nobody has the name 'databsae'; did you mean 'database'\?"):
+        registry.get("databsae", Database)
+    with pytest.raises(LookupError):
+        registry.get("x", Database)
+
+
+def test_what_cannot_have_a_name(loop: Loop, make_loop: LoopMaker) -> None:
+    registry = Registry(loop)
+    raw = loop.spawn(lambda ctx, data: None)
+    ended = loop.spawn(Database)
+    ended.stop()
+    with pytest.raises(InvalidArgument, match="actor without a class"):
+        registry.register("raw", raw)  # type: ignore[arg-type]  # what is tested
+    with pytest.raises(InvalidArgument, match="no handle"):
+        registry.register("it", Database())
+    with pytest.raises(NoSuchActor, match="has ended"):
+        registry.register("ended", ended)
+    with pytest.raises(ActorNotLocal):
+        registry.register("far", make_loop().spawn(Database))
+    with pytest.raises(InvalidArgument, match="name is ''"):
+        registry.register("", loop.spawn(Database))
+    assert registry.names() == ()
+
+
+def test_only_on_the_loops_thread_and_while_it_is_open(loop: Loop) -> None:
+    registry = Registry(loop)
+    database = loop.spawn(Database)
+    for deed in (
+        lambda: registry.register("db", database),
+        lambda: registry.find("db", Database),
+        lambda: registry.unregister("db"),
+        registry.names,
+        lambda: registry.group("g", Database),
+        lambda: Registry(loop),
+    ):
+        with pytest.raises(WrongThread):
+            elsewhere(deed)
+    registry.register("db", database)
+    loop.destroy()
+    assert registry.find("db", Database) is None
+    assert registry.names() == ()
+    with pytest.raises(LoopClosed):
+        registry.register("db", database)
+
+
+def test_a_loop_without_typed_actors_has_no_registry() -> None:
+    raw = CoreLoop()
+    with pytest.raises(InvalidArgument, match="no typed actors"):
+        Registry(raw)  # type: ignore[arg-type]  # what is tested
+    raw.destroy()
+
+
+def test_registering_again_and_again_leaves_nothing_behind(loop: Loop) -> None:
+    """What waits for an end is taken back with the name: no heap of it grows in the actor."""
+    registry = Registry(loop)
+    database = loop.spawn(Database)
+    for _ in range(1000):
+        registry.register("db", database)
+        registry.register("db", database)
+        registry.unregister("db")
+    database.stop()
+    assert registry.names() == ()

@@ -1,0 +1,176 @@
+"""The name of a supervisor's child belongs to its place; that of an incarnation, to it."""
+
+from __future__ import annotations
+
+import pytest
+
+from bandstand.errors import NameTaken, NameTimeout, NoSuchName
+from bandstand.registry import Registry
+from bandstand.service import Loop, child, id_of, supervised
+from bandstand.supervise import (
+    Backoff,
+    ChildMode,
+    ChildSpec,
+    DynamicSpec,
+    Strategy,
+    SupervisorSpec,
+    spawn_supervisor,
+)
+from bandstand.testing import VirtualClock
+from tests.core.stage import settle
+from tests.registry.players import Database
+from tests.service.players import ride
+from tests.service.workers import one_for_one
+
+pytestmark = pytest.mark.guarantee("G204")
+
+
+def test_it_outlives_an_incarnation(loop: Loop) -> None:
+    root = one_for_one(loop, child("db").of(Database))
+    registry = Registry(loop)
+    handle = supervised(root, Database, "db")
+    registry.register("db", handle)
+    first = id_of(handle)
+    handle.crash()
+    settle(loop)
+    assert registry.get("db", Database) is handle
+    assert id_of(handle) != first
+    registry.register("db", supervised(root, Database, "db"))  # of the same place: the same
+
+
+def test_while_nobody_is_there_nobody_is_found(loop: Loop, clock: VirtualClock) -> None:
+    root = one_for_one(loop, child("db", backoff=Backoff(initial_ms=100)).of(Database))
+    registry = Registry(loop)
+    handle = supervised(root, Database, "db")
+    registry.register("db", handle)
+    handle.crash()
+    settle(loop)
+    assert registry.find("db", Database) is None
+    assert registry.names() == ("db",)
+    with pytest.raises(NoSuchName, match="down, or ending: use wait"):
+        registry.get("db", Database)
+    with pytest.raises(NameTaken):
+        registry.register("db", loop.spawn(Database))
+    clock.advance(200)
+    settle(loop)
+    assert registry.find("db", Database) is handle
+
+
+def test_a_wait_is_for_the_next_incarnation(loop: Loop) -> None:
+    async def body() -> None:
+        root = one_for_one(loop, child("db", backoff=Backoff(initial_ms=100)).of(Database))
+        registry = Registry(loop)
+        handle = supervised(root, Database, "db")
+        registry.register("db", handle)
+        first = id_of(handle)
+        handle.crash()
+        await handle.ended()
+        with pytest.raises(NameTimeout):
+            await registry.wait("db", Database, ms=20)
+        assert await registry.wait("db", Database, ms=1000) is handle
+        assert id_of(handle) != first
+
+    ride(loop, body)
+
+
+def test_a_temporary_childs_name_is_free_when_it_is_forgotten(loop: Loop) -> None:
+    root = one_for_one(loop, child("db", mode=ChildMode.TEMPORARY).of(Database))
+    registry = Registry(loop)
+    handle = supervised(root, Database, "db")
+    registry.register("db", handle)
+    handle.stop()
+    assert registry.find("db", Database) is None
+    settle(loop)  # the supervisor hears of it, and forgets it
+    assert registry.names() == ()
+    registry.register("db", loop.spawn(Database))
+
+
+def test_one_that_is_stopped_on_request_keeps_it_until_it_is_deleted(loop: Loop) -> None:
+    root = one_for_one(loop, child("db").of(Database))
+    registry = Registry(loop)
+    handle = supervised(root, Database, "db")
+    registry.register("db", handle)
+    root.stop_child("db")
+    settle(loop)
+    assert (registry.find("db", Database), registry.names()) == (None, ("db",))
+    root.restart_child("db")
+    assert registry.find("db", Database) is handle
+    root.stop_child("db")
+    root.delete_child("db")
+    assert registry.names() == ()
+
+
+def test_it_is_free_when_the_supervisor_has_ended(loop: Loop) -> None:
+    root = one_for_one(loop, child("db").of(Database))
+    registry = Registry(loop)
+    registry.register("db", supervised(root, Database, "db"))
+    root.stop()
+    settle(loop)
+    assert registry.names() == ()
+
+
+def test_a_dynamic_childs_name(loop: Loop) -> None:
+    root = spawn_supervisor(loop, DynamicSpec(child=child("db").of(Database), intensity=10))
+    registry = Registry(loop)
+    root.start_child()
+    handle = supervised(root, Database, "db-1")
+    registry.register("db", handle)
+    handle.crash()
+    settle(loop)
+    assert registry.find("db", Database) is handle
+    root.stop_child("db-1")
+    settle(loop)
+    assert registry.names() == ()
+
+
+def test_a_place_below_a_supervisor_that_is_started_again(loop: Loop) -> None:
+    """All that stands on the way is new after that, and the name still leads there."""
+    inner = SupervisorSpec(strategy=Strategy.ONE_FOR_ONE, children=(child("db").of(Database),), intensity=0)
+    root = one_for_one(loop, ChildSpec("inner", inner))
+    registry = Registry(loop)
+    handle = supervised(root, Database, "inner", "db")
+    registry.register("db", handle)
+    for _ in range(3):
+        before = id_of(handle)
+        handle.crash()  # the inner one gives up, and the outer one starts it again
+        settle(loop)
+        assert registry.find("db", Database) is handle
+        assert id_of(handle) != before
+    root.stop()
+    settle(loop)
+    assert registry.names() == ()
+
+
+def test_a_wait_hears_of_a_place_below_that_comes_back(loop: Loop) -> None:
+    async def body() -> None:
+        inner = SupervisorSpec(children=(child("db").of(Database),), intensity=0)
+        root = one_for_one(loop, ChildSpec("inner", inner, backoff=Backoff(initial_ms=100)))
+        registry = Registry(loop)
+        handle = supervised(root, Database, "inner", "db")
+        registry.register("db", handle)
+        handle.crash()
+        await handle.ended()
+        assert registry.find("db", Database) is None
+        assert await registry.wait("db", Database, ms=1000) is handle
+
+    ride(loop, body)
+
+
+def test_an_incarnation_that_registers_itself_takes_the_name_with_it(loop: Loop) -> None:
+    registry = Registry(loop)
+
+    class Selfish(Database):
+        def on_start(self) -> None:
+            registry.register("db", self.me)
+
+    root = one_for_one(loop, child("db").of(Selfish))
+    first = registry.get("db", Selfish)
+    first.crash()
+    settle(loop)
+    second = registry.get(
+        "db", Selfish
+    )  # its next incarnation has registered itself in turn: the name was free
+    assert id_of(second) != id_of(first)
+    root.stop()
+    settle(loop)
+    assert registry.names() == ()

@@ -1,0 +1,121 @@
+"""Waiting for a name: every wait has an end."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from bandstand.errors import InvalidArgument, LoopClosed, NameTimeout
+from bandstand.registry import Registry
+from bandstand.service import Actor, Loop, ask
+from bandstand.testing import VirtualClock
+from tests.registry.players import Clerk, Database
+from tests.service.players import ride, turns
+
+pytestmark = pytest.mark.guarantee("G205")
+
+
+def test_it_ends_when_the_name_appears(loop: Loop) -> None:
+    async def body() -> None:
+        registry = Registry(loop)
+        waits = [asyncio.ensure_future(registry.wait("db", Database, ms=None)) for _ in range(3)]
+        other = asyncio.ensure_future(registry.wait("other", Database, ms=None))
+        await turns()
+        database = loop.spawn(Database)
+        registry.register("db", database)
+        assert await asyncio.gather(*waits) == [database] * 3
+        assert await registry.wait("db", Database) is database
+        assert not other.done()
+        other.cancel()
+
+    ride(loop, body)
+
+
+@pytest.mark.parametrize("ms", [0, 1, 250.5])
+def test_it_ends_at_its_deadline(loop: Loop, clock: VirtualClock, ms: float) -> None:
+    async def body() -> int:
+        registry = Registry(loop)
+        before = clock.now_ns()
+        with pytest.raises(NameTimeout, match=f"nobody has come under the name 'db' in {ms:.15g} ms"):
+            await registry.wait("db", Database, ms=ms)
+        with pytest.raises(TimeoutError):
+            await registry.wait("db", Database, ms=ms)
+        return clock.now_ns() - before
+
+    assert ride(loop, body) >= 2 * ms * 1_000_000
+
+
+def test_it_ends_when_it_is_cancelled_and_leaves_nothing(loop: Loop) -> None:
+    async def body() -> None:
+        registry = Registry(loop)
+        wait = asyncio.ensure_future(registry.wait("db", Database, ms=None))
+        await turns()
+        wait.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await wait
+        registry.register("db", loop.spawn(Database))
+
+    ride(loop, body)
+
+
+def test_it_ends_with_the_loop(loop: Loop) -> None:
+    async def main() -> None:
+        async with loop:
+            registry = Registry(loop)
+            waits = [asyncio.ensure_future(registry.wait("db", Database, ms=ms)) for ms in (None, 1_000_000)]
+            await turns()
+        for wait in waits:
+            with pytest.raises(LoopClosed, match="'db'"):
+                await wait
+
+    with asyncio.Runner(loop_factory=loop.config.loop_factory) as runner:
+        runner.run(main())
+
+
+def test_a_name_that_comes_and_goes_before_it_looks_is_waited_for_again(loop: Loop) -> None:
+    async def body() -> None:
+        registry = Registry(loop)
+        wait = asyncio.ensure_future(registry.wait("db", Database, ms=None))
+        await turns()
+        short = loop.spawn(Database)
+        registry.register("db", short)
+        short.stop()
+        await turns()
+        assert not wait.done()
+        database = loop.spawn(Database)
+        registry.register("db", database)
+        assert await wait is database
+
+    ride(loop, body)
+
+
+def test_somebody_of_another_class_is_an_error(loop: Loop) -> None:
+    async def body() -> None:
+        registry = Registry(loop)
+        wait = asyncio.ensure_future(registry.wait("db", Database, ms=None))
+        await turns()
+        registry.register("db", loop.spawn(Clerk))
+        with pytest.raises(InvalidArgument, match="'db' is a Clerk, not a Database"):
+            await wait
+        with pytest.raises(InvalidArgument, match="ms is -1"):
+            await registry.wait("db", Database, ms=-1)
+
+    ride(loop, body)
+
+
+def test_an_actor_can_wait(loop: Loop) -> None:
+    async def body() -> int:
+        registry = Registry(loop)
+
+        class Seeker(Actor):
+            @ask
+            async def seek(self) -> int:
+                return await (await registry.wait("db", Database, ms=None)).rows()
+
+        reply = loop.spawn(Seeker).seek()
+        await turns()
+        registry.register("db", loop.spawn(Database, [1, 2]))
+        return await reply
+
+    assert ride(loop, body) == 2
