@@ -1,9 +1,10 @@
 """For those who restart something of their own: the arithmetic of restarts, pure, and the voice in which specs are refused.
 
-A door of its own, as `bandstand.core.lowlevel` is: pods need it, a program does not.
+A door of its own, as `bandstand.core.lowlevel` is: pods and pools need it, a program does not.
 """
 
 from bandstand.supervise.checks import check_member, check_ms
 from bandstand.supervise.decision import Fate, fate_of, plan_restart
+from bandstand.supervise.keys import jump_of
 
-__all__ = ("Fate", "check_member", "check_ms", "fate_of", "plan_restart")
+__all__ = ("Fate", "check_member", "check_ms", "fate_of", "jump_of", "plan_restart")

@@ -57,13 +57,13 @@ class Bundle(Asked):
             each.relay = None
             each.fail(error)
 
-    def lost(
+    def cut_off(
         self, actor: ActorId | None, name: str | None, reason: ReasonNumber, cause: BaseException | None
     ) -> None:
         """The actor has ended in the middle of them."""
         for each in self.told:
             if each is not None:
-                each.lost(actor, name, reason, cause)
+                each.cut_off(actor, name, reason, cause)
 
     def is_withdrawn(self) -> bool:
         """Whether nobody is left who waits for an answer."""

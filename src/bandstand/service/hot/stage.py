@@ -11,7 +11,14 @@ from typing import Any
 from bandstand.core.hot.kernel import is_coroutine
 from bandstand.core.hot.turn import Turn
 from bandstand.core.numbers import SYSTEM
-from bandstand.service.answering import acknowledging, answering, batching, finishing, handle_batch, refuse_result
+from bandstand.service.answering import (
+    acknowledging,
+    answering,
+    batching,
+    finishing,
+    handle_batch,
+    refuse_result,
+)
 from bandstand.service.hot.bundle import Bundle
 from bandstand.service.hot.method import Method
 
