@@ -21,7 +21,7 @@ A class is declared once: its marked methods are its messages, their marks say b
 `spawn` returns has the same methods, with the same types. What it promises is written down in `docs/semantics.md`.
 
 How the room is laid out: `actor` is what to derive from, `performer` what every actor has, `interface` the form with the interface
-apart, `messages` the form with message classes, which `posting` sends; `marks` is what to put on methods. `declare` reads a
+apart, `messages` the form with message classes, which `posting` sends; `marks` is what to put on methods, `batching` what to put on those that take a list. `declare` reads a
 class and finds what is wrong with it, `likeness` compares a handler with its interface, `generics` reads what a class says for
 a type parameter. `loop` and `spawning` start actors, which `checks` looks at, `children` puts them under supervisors. `faces` is what `handle.method`
 is, `far` and `receipts` the same from other threads, `outside` and `facade` what else a handle can do. `timing`, `work` and `jobs` are what an
@@ -30,6 +30,8 @@ actor does beside its messages, `brood` its children, `porter` what travels with
 """
 
 from bandstand.service.actor import Actor as Actor
+from bandstand.service.batching import batch as batch
+from bandstand.service.batching import batch_ask as batch_ask
 from bandstand.service.children import ChildOptions as ChildOptions
 from bandstand.service.children import child as child
 from bandstand.service.children import supervised as supervised
@@ -80,6 +82,8 @@ __all__ = (
     "Tracer",
     "Work",
     "ask",
+    "batch",
+    "batch_ask",
     "child",
     "control",
     "data",

@@ -1,4 +1,4 @@
-"""Answering an ask with a coroutine."""
+"""Answering an ask with a coroutine, and a batch of messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bandstand.service.hot.asks import Asked
     from bandstand.service.hot.method import Method
 
-__all__ = ("acknowledging", "answering", "finishing", "refuse_result")
+__all__ = ("acknowledging", "answering", "batching", "finishing", "handle_batch", "refuse_result")
 
 
 async def answering(
@@ -63,3 +63,53 @@ def refuse_result(method: Method, result: object) -> NoReturn:
         f"{method.owner}.{method.name}() returned {result!r}, but it is one-way and nobody waits for it: mark it with @ask, or "
         f"return nothing"
     )
+
+
+def handle_batch(method: Method, instance: object, items: list[object], told: Any) -> Any:
+    """Have a plain handler that takes a list handle a batch; `told` is the bundle of those who wait, or 0."""
+    count = len(items)
+    if not method.raises:
+        # What it raises is a failure of the actor, which the exit path tells all of them.
+        result = method.function(instance, items)
+    else:
+        try:
+            result = method.function(instance, items)
+        except method.raises as error:
+            told.fail(error)
+            return None
+    if isinstance(result, Coroutine):
+        # A wrapper that does not tell what it wraps.
+        return batching(method, None, items, told, result)
+    return _settle(method, result, count, told)
+
+
+async def batching(
+    method: Method, instance: object, items: list[object], told: Any, work: Any = None
+) -> None:
+    """The same for an async one, which is called in here; `work` is what a plain one has returned that turned out to be a coroutine."""
+    count = len(items)
+    try:
+        result = await (method.function(instance, items) if work is None else work)
+    except CancelledError:
+        # Nobody waits any more: that is no failure of the actor.
+        if told == 0 or not told.is_withdrawn():
+            raise
+    except method.raises as error:
+        told.fail(error)
+    else:
+        _settle(method, result, count, told)
+
+
+def _settle(method: Method, result: Any, count: int, told: Any) -> None:
+    if not method.is_ask:
+        if result is not None:
+            refuse_result(method, result)
+        if told != 0:
+            told.answer(None)
+        return
+    if not isinstance(result, list | tuple) or len(result) != count:
+        raise BadVerdict(
+            f"{method.owner}.{method.name}() was given a list of {count} and returned {result!r}: it returns a list of as many answers, in "
+            f"the same order"
+        )
+    told.settle(result)

@@ -80,7 +80,12 @@ def read_interface(cls: type, interface: type, reserved: Iterable[str], plain: M
                 f"{cls.__qualname__}.{name} is marked as a message, but {interface.__qualname__} has none of that name"
                 f"{_hint(name, marks)}: declare it there, or take the mark away"
             )
-        if (known.lane, known.is_ask, known.raises) != (mark.lane, mark.is_ask, mark.raises):
+        if (known.lane, known.is_ask, known.raises, known.limit) != (
+            mark.lane,
+            mark.is_ask,
+            mark.raises,
+            mark.limit,
+        ):
             raise BadDeclaration(
                 f"{cls.__qualname__}.{name} is {mark!r}, but {interface.__qualname__} declares {known!r}: the interface says "
                 f"how it goes"
@@ -149,7 +154,7 @@ def _refuse_names(cls: type, marks: Mapping[str, Mark], reserved: Iterable[str])
         )
         if isinstance(below, Mark):
             raise BadDeclaration(
-                f"{cls.__qualname__}.{name} has @{_word(below)} below a @{type(value).__name__}: a message is a plain method"
+                f"{cls.__qualname__}.{name} has @{below.word} below a @{type(value).__name__}: a message is a plain method"
             )
 
 
@@ -161,17 +166,13 @@ def _refuse_overridden(cls: type, marks: Mapping[str, Mark]) -> None:
                 continue
             if name not in marks:
                 raise BadDeclaration(
-                    f"{cls.__qualname__}.{name} overrides {value!r} without a mark: put @{_word(value)} on it"
+                    f"{cls.__qualname__}.{name} overrides {value!r} without a mark: put @{value.word} on it"
                 )
-            if marks[name].is_ask != value.is_ask:
+            if (marks[name].is_ask, marks[name].limit > 0) != (value.is_ask, value.limit > 0):
                 raise BadDeclaration(
                     f"{cls.__qualname__}.{name} is {marks[name]!r}, but overrides {value!r}: whoever holds a handle of the base "
                     f"would get the other kind"
                 )
-
-
-def _word(mark: Mark) -> str:
-    return "ask" if mark.is_ask else mark.lane.name.lower()
 
 
 def _handler(cls: type, interface: type, name: str) -> Callable[..., Any]:
@@ -212,9 +213,11 @@ def make_port(
             f"{owner}.{name} is one-way but is to return {returned}: nobody would get it; mark it with @ask"
         )
     parameters_of(function)
-    shape, arity, binder = _binder(
-        name, list(signature(function if binds is None else binds).parameters.values())
-    )
+    parameters = list(signature(function if binds is None else binds).parameters.values())
+    if mark.limit:
+        # Its list has a name inside; whoever sends one for it has none.
+        parameters = [each.replace(kind=Parameter.POSITIONAL_ONLY) for each in parameters]
+    shape, arity, binder = _binder(name, parameters)
     method = Method(
         owner,
         name,
@@ -226,6 +229,7 @@ def make_port(
         # A wrapper that follows the rules tells what it wraps.
         iscoroutinefunction(unwrap(function)),
         mark.raises,
+        mark.limit,
     )
     return Port(method, binder, Ask if mark.is_ask else Tell)
 

@@ -63,6 +63,8 @@ def job_method(schema: Schema, function: Callable[..., Any]) -> tuple[Lane, Meth
     """By which lane a job goes: a marked method's own, else DATA."""
     port = schema.ports.get(getattr(function, "__name__", ""))
     lane = Lane.DATA
-    if port is not None and port.method.function is getattr(function, "__func__", None):
+    inside = getattr(function, "__func__", None)
+    # One that takes a list is called by another, which tells what it wraps.
+    if port is not None and port.method.function in (inside, getattr(inside, "__wrapped__", None)):
         lane = _LANES[port.method.lane]
     return lane, _METHODS[lane]

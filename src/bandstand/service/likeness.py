@@ -10,7 +10,7 @@ from bandstand.errors import BadDeclaration
 from bandstand.service.generics import is_open
 from bandstand.service.marks import Mark
 
-__all__ = ("BY_POSITION", "parameters_of", "refuse_shape", "returns_of")
+__all__ = ("BY_POSITION", "hint_of", "parameters_of", "refuse_shape", "returns_of")
 
 BY_POSITION = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 # What an annotation is that cannot be evaluated.
@@ -53,12 +53,12 @@ def _is_same(
     """Whether two annotations mean the same, or may: one with a type variable in it can mean anything."""
     if wanted == found:
         return True
-    one, other = _hint_of(declared, name), _hint_of(written, name)
+    one, other = hint_of(declared, name), hint_of(written, name)
     # What cannot be evaluated here may mean anything: type checkers know better.
     return UNKNOWN in (one, other) or is_open(one) or is_open(other) or bool(one == other)
 
 
-def _hint_of(function: Callable[..., Any], name: str) -> Any:
+def hint_of(function: Callable[..., Any], name: str) -> Any:
     """An annotation as an object; UNKNOWN if it cannot be evaluated here."""
     hint: Any = function.__annotations__[name]
     try:

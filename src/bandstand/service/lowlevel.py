@@ -19,11 +19,11 @@ from bandstand.service.hot.asks import Asked
 from bandstand.service.hot.handle import Handle
 from bandstand.service.hot.method import Method
 from bandstand.service.hot.port import has_room, land_at, packed, post_at
-from bandstand.service.hot.reply import interrupt_handler
+from bandstand.service.hot.reply import depth_of, interrupt_handler
 from bandstand.service.hot.stage import Parcel
 from bandstand.service.interface import Implements, interface_of
 from bandstand.service.marks import TellMark
-from bandstand.service.numbers import HELD, RETRY
+from bandstand.service.numbers import HELD, NOTHING, ONE, RETRY, SEVERAL
 from bandstand.service.outside import checked as checked_handle
 from bandstand.service.performer import Performer
 from bandstand.service.porter import Luggage
@@ -53,14 +53,17 @@ __all__ = (
     "Presence",
     "TellMark",
     "allow_direct_calls",
+    "arguments_of",
     "check_ask_ms",
     "checked_handle",
     "checked_kind",
     "checked_loop",
     "class_of",
     "deliver",
+    "depth_of",
     "forget_actor",
     "handle_at",
+    "handle_of",
     "has_room",
     "home_context",
     "instance_of",
@@ -119,6 +122,31 @@ def handle_at(
     known_actor = ActorId(0, None, home) if actor is None else actor
     ms = known._bs_ask_ms if ask_ms == UNSET_MS else checked_ask_ms("ask_ms", ask_ms)
     return known._bs_schema.handle(home, known_actor, name, home._asks, ms, place)
+
+
+def handle_of(kind: type[Any], loop: Loop, actor: ActorId, name: str | None, ask_ms: float | None) -> Handle:
+    """A handle of a class whose messages go to this actor, whatever that makes of them: one that passes them on.
+
+    Args:
+        kind: the class.
+        loop: where the actor lives.
+        actor: who gets them.
+        name: for people.
+        ask_ms: how long asks wait; None for ever, UNSET_MS for the class's own.
+    """
+    known = checked_kind(kind)
+    ms = known._bs_ask_ms if ask_ms == UNSET_MS else checked_ask_ms("ask_ms", ask_ms)
+    return known._bs_schema.handle(loop, actor, name, loop._asks, ms, None)
+
+
+def arguments_of(method: Method, data: object) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments that a message carries, as its sender gave them."""
+    if method.shape == NOTHING:
+        return (), {}
+    if method.shape == ONE:
+        return (data,), {}
+    arguments: Any = data
+    return (arguments, {}) if method.shape == SEVERAL else (arguments[0], arguments[1])
 
 
 def replaced(handle: Handle, place: Place) -> Handle:

@@ -32,6 +32,24 @@ def is_exception(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, Exception)
 
 
+def single(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that takes a list, for one."""
+
+    def call(instance: object, item: object) -> Any:
+        result = function(instance, [item])
+        return _only(result) if isinstance(result, Coroutine) else _first(result)
+
+    return update_wrapper(call, function)
+
+
+def _first(result: Any) -> Any:
+    return result if result is None else result[0]
+
+
+async def _only(work: Coroutine[Any, Any, Any]) -> Any:
+    return _first(await work)
+
+
 class Mark:
     """A function that is a message, and how it goes."""
 
@@ -42,8 +60,9 @@ class Mark:
         *,
         is_ask: bool = False,
         raises: tuple[type[BaseException], ...] = (),
+        limit: int = 0,
     ) -> None:
-        mark = "ask" if is_ask else lane.name.lower()
+        mark = self.word_of(lane, is_ask=is_ask, limit=limit)
         if not isfunction(function):
             raise BadDeclaration(
                 f"@{mark} is on {function!r}, which is no function: put it on a plain method, def or async def, above no other "
@@ -57,17 +76,30 @@ class Mark:
         self.lane = lane
         self.is_ask = is_ask
         self.raises = raises
+        # How many messages it takes at once, as a list; 0 if it takes one, by itself.
+        self.limit = limit
         # For people who look at the class: name, text and signature are the method's own.
         update_wrapper(cast("Callable[..., Any]", self), function)
 
+    @staticmethod
+    def word_of(lane: Lane, *, is_ask: bool, limit: int) -> str:
+        """What the mark is called."""
+        if limit:
+            return "batch_ask" if is_ask else "batch"
+        return "ask" if is_ask else lane.name.lower()
+
+    @property
+    def word(self) -> str:
+        """What it is called."""
+        return self.word_of(self.lane, is_ask=self.is_ask, limit=self.limit)
+
     def plain(self, instance: object) -> Any:
-        """The method of an actor itself, as it is inside: called, not sent."""
-        return MethodType(self.function, instance)
+        """The method of an actor itself, as it is inside: called, not sent. One that takes a list is called with one, as it is sent."""
+        return MethodType(single(self.function) if self.limit else self.function, instance)
 
     def __repr__(self) -> str:
-        return (
-            f"<{'ask' if self.is_ask else 'one-way'} method {self.function.__qualname__} by {self.lane.name}>"
-        )
+        kind = f"{'batching ' if self.limit else ''}{'ask' if self.is_ask else 'one-way'}"
+        return f"<{kind} method {self.function.__qualname__} by {self.lane.name}>"
 
 
 @final
@@ -127,6 +159,25 @@ def data(function: Callable[..., Any], /) -> TellMark[...]:
     return TellMark(function, Lane.DATA)
 
 
+def checked_settings(
+    mark: str, lane: object, raises: type[BaseException] | tuple[type[BaseException], ...]
+) -> tuple[type[BaseException], ...]:
+    """What a mark may raise, as a tuple; a wrong one, or a wrong lane, is refused.
+
+    Raises:
+        BadDeclaration: so it is.
+    """
+    if type(lane) is not Lane or lane not in USER_LANES:
+        raise BadDeclaration(f"@{mark}: lane is {lane!r}: pass Lane.CONTROL, Lane.MANAGEMENT or Lane.DATA")
+    kinds = raises if isinstance(raises, tuple) else (raises,)
+    for kind in kinds:
+        if not is_exception(kind):
+            raise BadDeclaration(
+                f"@{mark}: raises has {kind!r}: pass exception classes, none of them above Exception"
+            )
+    return kinds
+
+
 @final
 class AskMarker:
     """What `ask(lane=..., raises=...)` gives: the mark with those settings."""
@@ -174,14 +225,7 @@ def ask(
     Raises:
         BadDeclaration: the lane is the system's, or `raises` has something that is no exception class.
     """
-    if type(lane) is not Lane or lane not in USER_LANES:
-        raise BadDeclaration(f"@ask: lane is {lane!r}: pass Lane.CONTROL, Lane.MANAGEMENT or Lane.DATA")
-    kinds = raises if isinstance(raises, tuple) else (raises,)
-    for kind in kinds:
-        if not is_exception(kind):
-            raise BadDeclaration(
-                f"@ask: raises has {kind!r}: pass exception classes, none of them above Exception"
-            )
+    kinds = checked_settings("ask", lane, raises)
     if function is None:
         return AskMarker(lane, kinds)
     return AskMark(function, lane, is_ask=True, raises=kinds)

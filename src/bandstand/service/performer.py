@@ -101,7 +101,7 @@ class Performer:
         # nothing to do or to check at its start.
         is_made_plainly = cls.__new__ is object.__new__ and type(cls).__call__ is type.__call__
         cls._bs_is_plain = (
-            is_made_plainly and not any(hooks) and not any(port.method.is_async for port in ports)
+            is_made_plainly and not any(hooks) and not any(port.method.awaits for port in ports)
         )
         cls._bs_has_epilogue = hooks[1]
 

@@ -16,7 +16,7 @@ from types import coroutine
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 from bandstand.service.hot.porter import Porter
-from bandstand.service.hot.stage import handle
+from bandstand.service.hot.stage import gather, handle
 
 if TYPE_CHECKING:
     from bandstand.core import ActorId
@@ -78,11 +78,13 @@ class Luggage:
     def handle(self, turn: Turn, method: Method, data: object) -> Any:
         """Handle a message: in the sender's context, and in what the tracer says."""
         work: Callable[[], Any] = lambda: handle(turn, method, data)  # noqa: E731  # a partial could not be told from it
+        if method.limit > 0:
+            work = lambda: gather(turn, method, data, self)  # noqa: E731  # same
         if self._tracer is not None:
             work = self._traced(self._tracer, turn, method, work)
         if self._context is None:
             return work()
-        if method.is_async:
+        if method.awaits:
             return inside(self._context, work)
         loop = turn.loop
         # What is sent from here on takes this context along.
@@ -93,6 +95,13 @@ class Luggage:
             loop._abroad = was_abroad
         return inside(self._context, lambda: result) if iscoroutine(result) else result
 
+    def fits(self, other: Luggage) -> bool:
+        """Whether a message with that luggage can be handled together with ours: in one context, and by no tracer.
+
+        A tracer sees each message by itself.
+        """
+        return self._tracer is None and other._tracer is None and self._context == other._context
+
     def _traced(
         self, tracer: Tracer, turn: Turn, method: Method, work: Callable[[], Any]
     ) -> Callable[[], Any]:
@@ -100,7 +109,7 @@ class Luggage:
 
         def run() -> Any:
             manager = tracer.handling(turn.self_id, name, self._carried)
-            if method.is_async:
+            if method.awaits:
                 return _traced_coroutine(manager, work)
             with manager:
                 return work()

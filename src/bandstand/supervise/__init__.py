@@ -20,7 +20,8 @@ restarted too often gives up and leaves the matter to the one above; if there is
 How the room is laid out: `spec` is what a user writes, `vocabulary` its words, `checks` and `caps` what it must keep to;
 `intensity`, `backoff` and `decision` are the arithmetic, pure, for everybody who restarts anything. A supervisor is built in
 storeys: `seats`, its children, each a `seat`; `judge`, what it makes of their ends; `engine`, the actor; `overseer`, the face
-that all kinds share. `supervisor`, `dynamic` and `partition` are the kinds, `spawn` starts them, `story` is what they say.
+that all kinds share. `supervisor`, `dynamic` and `partition` are the kinds, `keys` says which
+partition a key has, `spawn` starts them, `story` is what they say.
 """
 
 from bandstand.supervise.backoff import Backoff as Backoff
@@ -29,10 +30,10 @@ from bandstand.supervise.dynamic import DynamicSupervisor as DynamicSupervisor
 from bandstand.supervise.intensity import History as History
 from bandstand.supervise.intensity import Intensity as Intensity
 from bandstand.supervise.intensity import Restarts as Restarts
+from bandstand.supervise.keys import place_of as place_of
 from bandstand.supervise.overseer import Counts as Counts
 from bandstand.supervise.overseer import Overseer as Overseer
 from bandstand.supervise.partition import PartitionSupervisor as PartitionSupervisor
-from bandstand.supervise.partition import place_of as place_of
 from bandstand.supervise.seat import ChildInfo as ChildInfo
 from bandstand.supervise.seat import Phase as Phase
 from bandstand.supervise.spawn import spawn_supervisor as spawn_supervisor

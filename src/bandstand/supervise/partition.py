@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from contextvars import Context as ContextVars
 from typing import TYPE_CHECKING, final
-from zlib import crc32
 
 from bandstand.core import ActorId
-from bandstand.errors import InvalidArgument
+from bandstand.supervise.keys import place_of
 from bandstand.supervise.overseer import Overseer
 from bandstand.supervise.seat import Seat
 from bandstand.supervise.spec import PartitionSpec
@@ -21,27 +20,7 @@ if TYPE_CHECKING:
     from bandstand.core import Loop
     from bandstand.supervise.seats import Maker
 
-__all__ = ("PartitionSupervisor", "place_of")
-
-
-def place_of(key: str | bytes | int, partitions: int) -> int:
-    """The partition of a key, from 0 on: stable over runs, machines and versions of Python.
-
-    Raises:
-        InvalidArgument: the key is no str, bytes or int, of other things there is no hash that stays the same; or there
-            is not even one partition.
-    """
-    if type(partitions) is not int or partitions < 1:
-        raise InvalidArgument(f"partitions is {partitions!r}: pass how many there are, from 1 on")
-    if isinstance(key, str):
-        text = b"s" + key.encode("utf-8", "surrogatepass")
-    elif isinstance(key, bytes):
-        text = b"b" + key
-    elif type(key) is int:
-        text = b"i%x" % key
-    else:
-        raise InvalidArgument(f"key is {key!r}: pass a str, bytes or an int")
-    return crc32(text) % partitions
+__all__ = ("PartitionSupervisor",)
 
 
 @final

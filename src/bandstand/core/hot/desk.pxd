@@ -4,12 +4,15 @@ from bandstand.core.hot.cell cimport Cell
 from bandstand.core.hot.ids cimport ActorId
 from bandstand.core.hot.calls cimport Calls
 from bandstand.core.hot.receipt cimport Receipt
+from bandstand.core.hot.ring cimport Ring
+from bandstand.core.hot.turn cimport Turn
 from bandstand.core.hot.wheel cimport Timer
 
 cdef extern from "Python.h":
     int PyContext_Enter(object context) except -1
     int PyContext_Exit(object context) except -1
 
+cdef int DATA
 cdef int FAIL_REASON
 cdef int INIT
 cdef Py_ssize_t MOST_INLINE
@@ -43,6 +46,11 @@ cdef class Desk(Calls):
     cpdef object _end_all(self)
     cpdef object _suspend(self, Cell cell, object driver)
     cpdef object _unsuspend(self, Cell cell)
+    @cython.final
+    @cython.locals(ring=Ring)
+    cdef Ring _ahead(self, Cell cell, Turn turn)
+    @cython.final
+    cdef object _take_ahead(self, Cell cell, Turn turn, Ring ring)
     cpdef object _go_on(self, Cell cell)
     cpdef object _note_stepper(self, object driver)
     cpdef object _begin_step(self, Cell cell)

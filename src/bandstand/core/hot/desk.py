@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from bandstand.core.hot.calls import Calls
 from bandstand.core.hot.kernel import FINAL
 from bandstand.core.numbers import (
+    DATA,
     FAIL_REASON,
     INIT,
     MILLISECOND,
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from bandstand.core.hot.cell import Cell, Driver
     from bandstand.core.hot.ids import ActorId
     from bandstand.core.hot.receipt import Receipt
+    from bandstand.core.hot.ring import Ring
+    from bandstand.core.hot.turn import Turn
     from bandstand.core.hot.wheel import Timer
 
 IO = SystemTag.IO
@@ -204,6 +207,21 @@ class Desk(Calls):
         """Take that back: it will be driven by another, or by nobody."""
         cell.driver = None
         self._in_flight -= 1
+
+    def _ahead(self, cell: Cell, turn: Turn) -> Ring | None:
+        """The lane of the message at hand, if the next one in it has the very same tag; else None."""
+        ring = cell.lane(turn.lane_number)
+        return ring if ring.next_is(turn.tag) else None
+
+    def _take_ahead(self, cell: Cell, turn: Turn, ring: Ring) -> object:
+        """Take the next message of the lane at hand into the present turn: its data; its sender is the turn's now."""
+        data = ring.pop(turn)
+        if turn.lane_number != DATA:
+            cell.urgent -= 1
+        self._handled += 1
+        if cell.overdue is not None:
+            self._land_overdue(cell)
+        return data
 
     def _go_on(self, cell: Cell) -> None:
         """A coroutine that had paused may go on: its actor has a turn again."""

@@ -310,7 +310,7 @@ class Life(Reach):
             dead = self._bury(cell)
         if turn is not None and isinstance(turn.sender, Receipt):
             # The message at hand, whose coroutine will not end any more, or not in the name of this actor.
-            turn.sender.lost(actor, name, reason, cause)
+            turn.sender.cut_off(actor, name, reason, cause)
         self._table.release(actor.number)
         self._stopped[reason] += 1
         # What the user gave goes now, not when the last id goes.

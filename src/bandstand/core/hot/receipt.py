@@ -25,6 +25,12 @@ class Receipt:
     ) -> None:
         """The actor has ended, for that reason, and has not handled the message, or not to its end."""
 
+    def cut_off(
+        self, actor: ActorId | None, name: str | None, reason: ReasonNumber, cause: BaseException | None
+    ) -> None:
+        """The same of the message at hand: it was begun. Whoever need not know that is told that it is lost."""
+        self.lost(actor, name, reason, cause)
+
     def dropped(self, actor: ActorId | None, name: str | None) -> None:
         """The message was given up by the overflow policy of the actor's mailbox."""
 

@@ -12,6 +12,8 @@ cdef class Ring:
     cpdef Py_ssize_t push(self, object data, object tag, object sender) except -1
     @cython.locals(at=Py_ssize_t, entries=list)
     cpdef object pop(self, Turn turn)
+    cpdef bint next_is(self, object tag) except -1
+    cpdef object peek(self)
     @cython.locals(at=Py_ssize_t, entries=list)
     cpdef tuple shift(self)
     @cython.locals(at=Py_ssize_t, entries=list)

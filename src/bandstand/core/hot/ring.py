@@ -54,6 +54,14 @@ class Ring:
         self.count -= 1
         return data
 
+    def next_is(self, tag: object) -> bool:
+        """Whether there is a message, and the oldest has this very tag."""
+        return self.count > 0 and self.entries[3 * self.head + 1] is tag
+
+    def peek(self) -> object:
+        """The data of the oldest message, which stays. Never call it empty."""
+        return self.entries[3 * self.head]
+
     def shift(self) -> tuple[object, object, object]:
         """Take the oldest message as (data, tag, sender): the way out for dead letters and dropped messages."""
         entries = self.entries

@@ -15,5 +15,7 @@ cdef class Method:
     cdef readonly bint is_ask
     cdef readonly bint is_async
     cdef readonly tuple raises
+    cdef readonly Py_ssize_t limit
+    cdef readonly bint awaits
 
     cpdef object call(self, object instance, object data)

@@ -13,12 +13,25 @@ from bandstand.service.numbers import NOTHING, ONE, SEVERAL
 
 LaneNumber: TypeAlias = int
 Shape: TypeAlias = int
+Count: TypeAlias = int
 
 
 class Method:
     """What to call for one kind of message, and how."""
 
-    __slots__ = ("arity", "function", "is_ask", "is_async", "lane", "name", "owner", "raises", "shape")
+    __slots__ = (
+        "arity",
+        "awaits",
+        "function",
+        "is_ask",
+        "is_async",
+        "lane",
+        "limit",
+        "name",
+        "owner",
+        "raises",
+        "shape",
+    )
 
     def __init__(
         self,
@@ -31,6 +44,7 @@ class Method:
         is_ask: bool,
         is_async: bool,
         raises: tuple[type[BaseException], ...],
+        limit: Count = 0,
     ) -> None:
         self.owner = owner
         self.name = name
@@ -40,10 +54,13 @@ class Method:
         # How many arguments, passed by position, make the message without looking at the signature.
         self.arity = arity
         self.is_ask = is_ask
-        # Whether the function may return a coroutine.
-        self.is_async = is_async
+        # Whether the function is a coroutine function; and whether it goes the longer way: one that is, or takes a list.
+        self.awaits = is_async
+        self.is_async = is_async or limit > 0
         # What an ask may raise as its answer; everything else is a failure of the actor.
         self.raises = raises
+        # How many messages its function takes at once, as a list; 0 if it takes one, by itself.
+        self.limit: Count = limit
 
     def call(self, instance: object, data: object) -> Any:
         """Call the function on an actor, with the arguments that a message carries."""

@@ -11,7 +11,15 @@ from typing import Any
 from bandstand.core.hot.kernel import is_coroutine
 from bandstand.core.hot.turn import Turn
 from bandstand.core.numbers import SYSTEM
-from bandstand.service.answering import acknowledging, answering, finishing, refuse_result
+from bandstand.service.answering import (
+    acknowledging,
+    answering,
+    batching,
+    finishing,
+    handle_batch,
+    refuse_result,
+)
+from bandstand.service.hot.bundle import Bundle
 from bandstand.service.hot.method import Method
 
 ZERO = 0
@@ -44,6 +52,8 @@ def handle(turn: Turn, method: Method, data: object) -> object:
     """Call one method, and answer if somebody waits for it."""
     if not method.is_ask:
         if method.is_async:
+            if method.limit > 0:
+                return gather(turn, method, data, None)
             return finishing(method, turn.state, data, turn.sender)
         result: object = method.call(turn.state, data)
         if result is None:
@@ -63,6 +73,8 @@ def handle(turn: Turn, method: Method, data: object) -> object:
     # Whoever cancels it, or waits for us, means this incarnation.
     asked.actor = turn.self_id
     if method.is_async:
+        if method.limit > 0:
+            return gather(turn, method, data, None)
         return answering(method, asked, turn.state, data)
     if len(method.raises) == 0:
         # What it raises is a failure of the actor, which the exit path tells the asker.
@@ -78,3 +90,47 @@ def handle(turn: Turn, method: Method, data: object) -> object:
         return answering(method, asked, None, None, result)
     asked.answer(result)
     return None
+
+
+def gather(turn: Turn, method: Method, data: object, carried: Any) -> object:
+    """Have a method that takes a list handle a message, with those of its kind that wait right behind it in its lane.
+
+    Never more than its limit, and only those that travel alike: `carried` is what came along with the first. An ask that was taken back
+    is not in the list. Whoever waits for one of them is told by a bundle, which stands in the sender's place.
+    """
+    kernel: Any = turn.loop
+    actor = turn.self_id
+    cell: Any = actor.cell
+    items: list[object] = []
+    told: list[Any] = []
+    is_told = False
+    while True:
+        if turn.sender is ZERO:
+            items.append(data)
+            told.append(None)
+        else:
+            asked: Any = turn.sender
+            if not (method.is_ask and asked.is_withdrawn()):
+                is_told = True
+                items.append(data)
+                told.append(asked)
+        if len(items) >= method.limit:
+            break
+        ring = kernel._ahead(cell, turn)
+        if ring is None:
+            break
+        data = ring.peek()
+        if type(data) is Parcel:
+            parcel = data
+            if carried is None or not carried.fits(parcel.carried):
+                break
+            data = parcel.data
+        elif carried is not None:
+            break
+        kernel._take_ahead(cell, turn, ring)
+    turn.sender = Bundle(method, actor, told) if is_told else 0
+    if len(items) == 0:
+        return None
+    if method.awaits:
+        return batching(method, turn.state, items, turn.sender)
+    return handle_batch(method, turn.state, items, turn.sender)
