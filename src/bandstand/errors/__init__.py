@@ -47,7 +47,10 @@
     ├── PodTimeout            -132   (also a TimeoutError) the pod was not back in time
     ├── PodFailed             -133   a pod has failed for good, and its troupe with it; says which, whose fault and why
     ├── RemoteError           -134   an exception from another process that cannot be rebuilt here; says what it was
-    └── NodeGone              -135   (also a ConnectionError) there is no connection to a node of the bus
+    ├── NodeGone              -135   (also a ConnectionError) there is no connection to a node of the bus
+    ├── StashFull             -141   a stash holds as many messages as it may
+    ├── NotInThisState        -142   a state machine was asked for what its present state does not handle; it lives on
+    └── BadTransition         -143   a state machine cannot go there from here
 
 Numbers down to -99 are the specification's; our own begin at -100. An error says in a sentence what happened, where,
 and what to do. Errors survive pickling: they hold numbers and names, never live objects.
@@ -56,12 +59,15 @@ and what to do. Errors survive pickling: they hold numbers and names, never live
 from bandstand.errors.actors import AskCycle as AskCycle
 from bandstand.errors.actors import AskTimeout as AskTimeout
 from bandstand.errors.actors import BadDeclaration as BadDeclaration
+from bandstand.errors.actors import BadTransition as BadTransition
 from bandstand.errors.actors import ChildFailed as ChildFailed
 from bandstand.errors.actors import ChildState as ChildState
 from bandstand.errors.actors import GaveUp as GaveUp
 from bandstand.errors.actors import MaxChildren as MaxChildren
 from bandstand.errors.actors import MessageDropped as MessageDropped
 from bandstand.errors.actors import NoSuchChild as NoSuchChild
+from bandstand.errors.actors import NotInThisState as NotInThisState
+from bandstand.errors.actors import StashFull as StashFull
 from bandstand.errors.actors import TargetEnded as TargetEnded
 from bandstand.errors.actors import UnknownMessage as UnknownMessage
 from bandstand.errors.loops import ActorFailed as ActorFailed
@@ -111,6 +117,7 @@ __all__ = (
     "BadContract",
     "BadDeclaration",
     "BadMessage",
+    "BadTransition",
     "BadVerdict",
     "BandstandError",
     "BootFailed",
@@ -137,6 +144,7 @@ __all__ = (
     "NoSuchActor",
     "NoSuchChild",
     "NodeGone",
+    "NotInThisState",
     "OutboundFault",
     "PodDown",
     "PodFailed",
@@ -147,6 +155,7 @@ __all__ = (
     "RequestFailed",
     "ScopeClosed",
     "StartFailed",
+    "StashFull",
     "TargetEnded",
     "TimerInvalid",
     "UnknownMessage",

@@ -42,6 +42,7 @@ class Mark:
         *,
         is_ask: bool = False,
         raises: tuple[type[BaseException], ...] = (),
+        is_reentrant: bool = False,
     ) -> None:
         mark = "ask" if is_ask else lane.name.lower()
         if not isfunction(function):
@@ -57,6 +58,7 @@ class Mark:
         self.lane = lane
         self.is_ask = is_ask
         self.raises = raises
+        self.is_reentrant = is_reentrant
         # For people who look at the class: name, text and signature are the method's own.
         update_wrapper(cast("Callable[..., Any]", self), function)
 
@@ -131,11 +133,12 @@ def data(function: Callable[..., Any], /) -> TellMark[...]:
 class AskMarker:
     """What `ask(lane=..., raises=...)` gives: the mark with those settings."""
 
-    __slots__ = ("_lane", "_raises")
+    __slots__ = ("_lane", "_raises", "_reentrant")
 
-    def __init__(self, lane: Lane, raises: tuple[type[BaseException], ...]) -> None:
+    def __init__(self, lane: Lane, raises: tuple[type[BaseException], ...], *, reentrant: bool) -> None:
         self._lane = lane
         self._raises = raises
+        self._reentrant = reentrant
 
     @overload
     def __call__(
@@ -145,7 +148,7 @@ class AskMarker:
     def __call__(self, function: Callable[Concatenate[Any, P], R], /) -> AskMark[P, R]: ...
     def __call__(self, function: Callable[..., Any], /) -> AskMark[..., Any]:
         """Mark a method."""
-        return AskMark(function, self._lane, is_ask=True, raises=self._raises)
+        return AskMark(function, self._lane, is_ask=True, raises=self._raises, is_reentrant=self._reentrant)
 
 
 @overload
@@ -154,7 +157,10 @@ def ask(function: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]], /) -> A
 def ask(function: Callable[Concatenate[Any, P], R], /) -> AskMark[P, R]: ...
 @overload
 def ask(
-    *, lane: Lane = ..., raises: type[BaseException] | tuple[type[BaseException], ...] = ...
+    *,
+    lane: Lane = ...,
+    raises: type[BaseException] | tuple[type[BaseException], ...] = ...,
+    reentrant: bool = ...,
 ) -> AskMarker: ...
 def ask(
     function: Callable[..., Any] | None = None,
@@ -162,6 +168,7 @@ def ask(
     *,
     lane: Lane = Lane.DATA,
     raises: type[BaseException] | tuple[type[BaseException], ...] = (),
+    reentrant: bool = False,
 ) -> AskMark[..., Any] | AskMarker:
     """Mark a method that answers: `await handle.method()` gives what it returns.
 
@@ -170,6 +177,8 @@ def ask(
         lane: by which lane the request goes; DATA if nothing is said.
         raises: exceptions that are answers. The asker gets them as they are, and the actor lives on. Any other exception is a
             failure of the actor; the asker gets `TargetEnded`, with the exception as its cause.
+        reentrant: whether an ask that would close a cycle (its actor waits, directly or through others, for the asker) is handled
+            out of turn, while the actor's own handler stays suspended, instead of being refused with `AskCycle`.
 
     Raises:
         BadDeclaration: the lane is the system's, or `raises` has something that is no exception class.
@@ -182,6 +191,8 @@ def ask(
             raise BadDeclaration(
                 f"@ask: raises has {kind!r}: pass exception classes, none of them above Exception"
             )
+    if type(reentrant) is not bool:
+        raise BadDeclaration(f"@ask: reentrant is {reentrant!r}: pass True or False")
     if function is None:
-        return AskMarker(lane, kinds)
-    return AskMark(function, lane, is_ask=True, raises=kinds)
+        return AskMarker(lane, kinds, reentrant=reentrant)
+    return AskMark(function, lane, is_ask=True, raises=kinds, is_reentrant=reentrant)

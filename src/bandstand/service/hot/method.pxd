@@ -15,5 +15,6 @@ cdef class Method:
     cdef readonly bint is_ask
     cdef readonly bint is_async
     cdef readonly tuple raises
+    cdef readonly bint is_reentrant
 
     cpdef object call(self, object instance, object data)

@@ -18,7 +18,18 @@ Shape: TypeAlias = int
 class Method:
     """What to call for one kind of message, and how."""
 
-    __slots__ = ("arity", "function", "is_ask", "is_async", "lane", "name", "owner", "raises", "shape")
+    __slots__ = (
+        "arity",
+        "function",
+        "is_ask",
+        "is_async",
+        "is_reentrant",
+        "lane",
+        "name",
+        "owner",
+        "raises",
+        "shape",
+    )
 
     def __init__(
         self,
@@ -31,6 +42,7 @@ class Method:
         is_ask: bool,
         is_async: bool,
         raises: tuple[type[BaseException], ...],
+        is_reentrant: bool = False,
     ) -> None:
         self.owner = owner
         self.name = name
@@ -44,6 +56,8 @@ class Method:
         self.is_async = is_async
         # What an ask may raise as its answer; everything else is a failure of the actor.
         self.raises = raises
+        # Whether it may be handled out of turn, where its asker is one of those that the actor itself waits for.
+        self.is_reentrant = is_reentrant
 
     def call(self, instance: object, data: object) -> Any:
         """Call the function on an actor, with the arguments that a message carries."""
