@@ -52,7 +52,10 @@
     ├── NoSuchName            -141   (also a LookupError) nobody is there under that name
     ├── NameTimeout           -142   (also a TimeoutError) nobody has come under that name in time
     ├── TopicClosed           -143   the topic is closed
-    └── CutOff                -144   a listener was too slow for its topic, and was cut off
+    ├── CutOff                -144   a listener was too slow for its topic, and was cut off
+    ├── StashFull             -145   a stash holds as many messages as it may
+    ├── NotInThisState        -146   a state machine was asked for what its present state does not handle; it lives on
+    └── BadTransition         -147   a state machine cannot go there from here
 
 Numbers down to -99 are the specification's; our own begin at -100. An error says in a sentence what happened, where,
 and what to do. Errors survive pickling: they hold numbers and names, never live objects.
@@ -61,12 +64,15 @@ and what to do. Errors survive pickling: they hold numbers and names, never live
 from bandstand.errors.actors import AskCycle as AskCycle
 from bandstand.errors.actors import AskTimeout as AskTimeout
 from bandstand.errors.actors import BadDeclaration as BadDeclaration
+from bandstand.errors.actors import BadTransition as BadTransition
 from bandstand.errors.actors import ChildFailed as ChildFailed
 from bandstand.errors.actors import ChildState as ChildState
 from bandstand.errors.actors import GaveUp as GaveUp
 from bandstand.errors.actors import MaxChildren as MaxChildren
 from bandstand.errors.actors import MessageDropped as MessageDropped
 from bandstand.errors.actors import NoSuchChild as NoSuchChild
+from bandstand.errors.actors import NotInThisState as NotInThisState
+from bandstand.errors.actors import StashFull as StashFull
 from bandstand.errors.actors import TargetEnded as TargetEnded
 from bandstand.errors.actors import UnknownMessage as UnknownMessage
 from bandstand.errors.finding import CutOff as CutOff
@@ -121,6 +127,7 @@ __all__ = (
     "BadContract",
     "BadDeclaration",
     "BadMessage",
+    "BadTransition",
     "BadVerdict",
     "BandstandError",
     "BootFailed",
@@ -151,6 +158,7 @@ __all__ = (
     "NoSuchChild",
     "NoSuchName",
     "NodeGone",
+    "NotInThisState",
     "OutboundFault",
     "PodDown",
     "PodFailed",
@@ -161,6 +169,7 @@ __all__ = (
     "RequestFailed",
     "ScopeClosed",
     "StartFailed",
+    "StashFull",
     "TargetEnded",
     "TimerInvalid",
     "TopicClosed",

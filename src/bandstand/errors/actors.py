@@ -6,12 +6,15 @@ __all__ = (
     "AskCycle",
     "AskTimeout",
     "BadDeclaration",
+    "BadTransition",
     "ChildFailed",
     "ChildState",
     "GaveUp",
     "MaxChildren",
     "MessageDropped",
     "NoSuchChild",
+    "NotInThisState",
+    "StashFull",
     "TargetEnded",
     "UnknownMessage",
 )
@@ -132,3 +135,21 @@ class ChildFailed(BandstandError):
     """A child that an actor had started by itself has ended abnormally, and the actor did not say what to do about it."""
 
     code = -118
+
+
+class StashFull(BandstandError):
+    """A stash holds as many messages as it may. Raised in the handler: unless it is caught, the actor fails."""
+
+    code = -145
+
+
+class NotInThisState(BandstandError):
+    """A state machine was asked for something that its present state does not handle. It lives on."""
+
+    code = -146
+
+
+class BadTransition(BandstandError):
+    """A state machine cannot go there from here: nothing to return to, too deep, or in the middle of a transition."""
+
+    code = -147

@@ -25,7 +25,9 @@ apart, `messages` the form with message classes, which `posting` sends; `marks` 
 class and finds what is wrong with it, `likeness` compares a handler with its interface, `generics` reads what a class says for
 a type parameter. `loop` and `spawning` start actors, which `checks` looks at, `children` puts them under supervisors. `faces` is what `handle.method`
 is, `far` and `receipts` the same from other threads, `outside` and `facade` what else a handle can do. `timing`, `work` and `jobs` are what an
-actor does beside its messages, `brood` its children, `porter` what travels with a message, `answering` an ask of a coroutine.
+actor does beside its messages, `stash` what it keeps for later, `brood` its children, `porter` what travels with a message, `answering` an ask of a coroutine.
+`machine` is an actor with `states`, which `plan` reads into the table of `course`, and `ride` performs; `bodies` tells what is empty.
+`reentry` has asks handled out of turn, `waiting` tells who waits for whom, `status` how an actor is.
 `hot` is compiled: the path of every message; `numbers` are its numbers.
 """
 
@@ -42,6 +44,7 @@ from bandstand.service.interface import Implements as Implements
 from bandstand.service.interface import Interface as Interface
 from bandstand.service.loop import AskStatistics as AskStatistics
 from bandstand.service.loop import Loop as Loop
+from bandstand.service.machine import Machine as Machine
 from bandstand.service.marks import ask as ask
 from bandstand.service.marks import control as control
 from bandstand.service.marks import data as data
@@ -57,29 +60,45 @@ from bandstand.service.porter import Tracer as Tracer
 from bandstand.service.posting import MessageAsk as MessageAsk
 from bandstand.service.posting import Request as Request
 from bandstand.service.spawning import Spawner as Spawner
+from bandstand.service.stash import Stash as Stash
+from bandstand.service.states import State as State
+from bandstand.service.status import ActorReport as ActorReport
+from bandstand.service.status import Inquiry as Inquiry
+from bandstand.service.status import peek as peek
+from bandstand.service.status import ping as ping
+from bandstand.service.status import status_of as status_of
 from bandstand.service.timing import Alarm as Alarm
 from bandstand.service.timing import Ticker as Ticker
+from bandstand.service.waiting import WaitFor as WaitFor
+from bandstand.service.waiting import Waits as Waits
 from bandstand.service.work import Work as Work
 
 __all__ = (
     "Actor",
+    "ActorReport",
     "Alarm",
     "Ask",
     "AskStatistics",
     "ChildOptions",
     "End",
     "Implements",
+    "Inquiry",
     "Interface",
     "Loop",
+    "Machine",
     "MessageActor",
     "MessageAsk",
     "Reply",
     "Request",
     "Signal",
     "Spawner",
+    "Stash",
+    "State",
     "Tell",
     "Ticker",
     "Tracer",
+    "WaitFor",
+    "Waits",
     "Work",
     "ask",
     "batch",
@@ -92,5 +111,8 @@ __all__ = (
     "loop_of",
     "management",
     "on",
+    "peek",
+    "ping",
+    "status_of",
     "supervised",
 )

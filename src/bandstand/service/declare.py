@@ -21,7 +21,7 @@ from bandstand.service.likeness import BY_POSITION, parameters_of, refuse_shape,
 from bandstand.service.marks import Mark
 from bandstand.service.numbers import NAMED, NOTHING, ONE, SEVERAL
 
-__all__ = ("ON", "Schema", "make_port", "read_class", "read_interface")
+__all__ = ("ON", "Schema", "make_port", "marks_of", "read_class", "read_interface")
 
 # Where a function keeps for which classes of messages it is.
 ON = "__bandstand_on__"
@@ -41,7 +41,13 @@ class Schema:
 
 
 def read_class(
-    cls: type, reserved: Iterable[str], plain: Mapping[str, Any], *, takes_messages: bool = False
+    cls: type,
+    reserved: Iterable[str],
+    plain: Mapping[str, Any],
+    *,
+    takes_messages: bool = False,
+    handlers: Mapping[str, Callable[..., Any]] | None = None,
+    answers: tuple[type[BaseException], ...] = (),
 ) -> Schema:
     """Read a class whose methods carry the marks.
 
@@ -50,6 +56,8 @@ def read_class(
         reserved: names that no message may have.
         plain: what every handle has besides.
         takes_messages: whether methods may be for classes of messages.
+        handlers: what is called for a message, if it is not the marked method itself.
+        answers: what every ask may raise as its answer, besides what its mark says.
     """
     marks = marks_of(cls)
     for name, value in vars(cls).items():
@@ -59,7 +67,18 @@ def read_class(
             )
     _refuse_names(cls, marks, reserved)
     _refuse_overridden(cls, marks)
-    ports = {name: make_port(cls.__qualname__, name, mark.function, mark) for name, mark in marks.items()}
+    called: Mapping[str, Callable[..., Any]] = {} if handlers is None else handlers
+    ports = {
+        name: make_port(
+            cls.__qualname__,
+            name,
+            called.get(name, mark.function),
+            mark,
+            binds=mark.function,
+            answers=answers if mark.is_ask else (),
+        )
+        for name, mark in marks.items()
+    }
     return _schema(cls, ports, plain)
 
 
@@ -80,11 +99,12 @@ def read_interface(cls: type, interface: type, reserved: Iterable[str], plain: M
                 f"{cls.__qualname__}.{name} is marked as a message, but {interface.__qualname__} has none of that name"
                 f"{_hint(name, marks)}: declare it there, or take the mark away"
             )
-        if (known.lane, known.is_ask, known.raises, known.limit) != (
+        if (known.lane, known.is_ask, known.raises, known.limit, known.is_reentrant) != (
             mark.lane,
             mark.is_ask,
             mark.raises,
             mark.limit,
+            mark.is_reentrant,
         ):
             raise BadDeclaration(
                 f"{cls.__qualname__}.{name} is {mark!r}, but {interface.__qualname__} declares {known!r}: the interface says "
@@ -206,6 +226,7 @@ def make_port(
     mark: Mark,
     *,
     binds: Callable[..., Any] | None = None,
+    answers: tuple[type[BaseException], ...] = (),
 ) -> Port:
     """The port of one method; `binds` is whose signature callers see, if not the function's own."""
     if not mark.is_ask and (returned := returns_of(function)) not in (None, "None", "NoReturn", "Never"):
@@ -228,8 +249,9 @@ def make_port(
         mark.is_ask,
         # A wrapper that follows the rules tells what it wraps.
         iscoroutinefunction(unwrap(function)),
-        mark.raises,
+        (*mark.raises, *answers),
         mark.limit,
+        mark.is_reentrant,
     )
     return Port(method, binder, Ask if mark.is_ask else Tell)
 

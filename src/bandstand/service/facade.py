@@ -12,7 +12,7 @@ from bandstand.service.marks import Mark
 if TYPE_CHECKING:
     from bandstand.service.performer import Performer
 
-__all__ = ("NOTES", "RESERVED", "TOOLS", "facade", "refuse_hook")
+__all__ = ("NOTES", "OURS", "RESERVED", "TOOLS", "facade", "refuse_hook")
 
 # Names that no message may have: they are the actor's own, or every handle's.
 HOOKS = frozenset({"on_park", "on_signal", "on_start", "on_stop"})
@@ -21,7 +21,20 @@ TOOLS = frozenset(
 )
 RESERVED = HOOKS | TOOLS
 # What we note on a class.
-NOTES = frozenset({"_bs_ask_ms", "_bs_has_epilogue", "_bs_is_plain", "_bs_schema"})
+NOTES = frozenset(
+    {"_bs_ask_ms", "_bs_has_epilogue", "_bs_is_plain", "_bs_plan", "_bs_postpone_limit", "_bs_schema"}
+)
+
+# The modules whose classes make up what every actor has.
+OURS = frozenset(
+    {
+        "bandstand.service.performer",
+        "bandstand.service.actor",
+        "bandstand.service.interface",
+        "bandstand.service.machine",
+        "bandstand.service.messages",
+    }
+)
 
 
 def refuse_hook(cls: type[Performer], name: str, takes: int) -> None:

@@ -14,7 +14,7 @@ from bandstand.service.numbers import ONE
 if TYPE_CHECKING:
     from bandstand.service.declare import Schema
 
-__all__ = ("Job", "job_method")
+__all__ = ("Job", "is_job", "job_method")
 
 
 @final
@@ -68,3 +68,8 @@ def job_method(schema: Schema, function: Callable[..., Any]) -> tuple[Lane, Meth
     if port is not None and port.method.function in (inside, getattr(inside, "__wrapped__", None)):
         lane = _LANES[port.method.lane]
     return lane, _METHODS[lane]
+
+
+def is_job(method: Method) -> bool:
+    """Whether a message is a job, and not one of somebody else's."""
+    return method in _METHODS.values()

@@ -16,7 +16,9 @@ from bandstand.service.hot.asks import Asks
 from bandstand.service.hot.porter import Porter
 from bandstand.service.hot.stage import Parcel, perform
 from bandstand.service.porter import Tracer, make_porter
+from bandstand.service.reentry import Reentry
 from bandstand.service.spawning import UNSET_MS, Options, Spawner, attach, start_in_steps
+from bandstand.service.waiting import WaitFor, Waits
 
 if TYPE_CHECKING:
     from bandstand.service.actor import Actor
@@ -56,7 +58,7 @@ class AskStatistics:
     late: int
     """Answers that came after that, and were dropped."""
     unhandled: int
-    """Messages that were sent past a handle, to an actor that has no method for them."""
+    """Messages that were sent past a handle, to an actor that has no method for them, or to a machine whose state handles them not."""
 
     @property
     def pending(self) -> int:
@@ -89,6 +91,7 @@ class Loop(core.Loop):
     ) -> None:
         super().__init__(config, clock=clock)
         self._asks = Asks()
+        self._asks.serve = Reentry(self).serve
         self._defaults = Options(self)
         self._tracer: Tracer | None = None
         self._carries = carry_context
@@ -178,6 +181,23 @@ class Loop(core.Loop):
         """A frozen snapshot of what became of asks. Loop thread only."""
         self._check_thread()
         return AskStatistics(**self._asks.books())
+
+    def waits(self) -> Waits:
+        """Who waits for whom at this moment, for what and since when: every actor that waits in its turn. Loop thread only.
+
+        Asks from outside of all actors, and from work in the background, are not among them: nobody's turn waits for those.
+        """
+        self._check_thread()
+        now = self._now_ms()
+        names = {row[0]: row[1] for row in self._rows()}
+        found: list[WaitFor] = []
+        for asker, asker_name, reply in self._asks.edges():
+            known: Any = reply
+            target, name, what, asked_at = known.account()
+            if asker is not None:
+                shown = names.get(target) or name
+                found.append(WaitFor(asker, asker_name, target, shown, what, max(0.0, now - asked_at / 1e6)))
+        return Waits(tuple(found))
 
     def set_tracer(self, tracer: Tracer | None) -> None:
         """Have `tracer` called where messages of typed actors are sent, and where they are handled; None for nobody."""

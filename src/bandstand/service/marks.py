@@ -61,6 +61,7 @@ class Mark:
         is_ask: bool = False,
         raises: tuple[type[BaseException], ...] = (),
         limit: int = 0,
+        is_reentrant: bool = False,
     ) -> None:
         mark = self.word_of(lane, is_ask=is_ask, limit=limit)
         if not isfunction(function):
@@ -78,6 +79,7 @@ class Mark:
         self.raises = raises
         # How many messages it takes at once, as a list; 0 if it takes one, by itself.
         self.limit = limit
+        self.is_reentrant = is_reentrant
         # For people who look at the class: name, text and signature are the method's own.
         update_wrapper(cast("Callable[..., Any]", self), function)
 
@@ -182,11 +184,12 @@ def checked_settings(
 class AskMarker:
     """What `ask(lane=..., raises=...)` gives: the mark with those settings."""
 
-    __slots__ = ("_lane", "_raises")
+    __slots__ = ("_lane", "_raises", "_reentrant")
 
-    def __init__(self, lane: Lane, raises: tuple[type[BaseException], ...]) -> None:
+    def __init__(self, lane: Lane, raises: tuple[type[BaseException], ...], *, reentrant: bool) -> None:
         self._lane = lane
         self._raises = raises
+        self._reentrant = reentrant
 
     @overload
     def __call__(
@@ -196,7 +199,7 @@ class AskMarker:
     def __call__(self, function: Callable[Concatenate[Any, P], R], /) -> AskMark[P, R]: ...
     def __call__(self, function: Callable[..., Any], /) -> AskMark[..., Any]:
         """Mark a method."""
-        return AskMark(function, self._lane, is_ask=True, raises=self._raises)
+        return AskMark(function, self._lane, is_ask=True, raises=self._raises, is_reentrant=self._reentrant)
 
 
 @overload
@@ -205,7 +208,10 @@ def ask(function: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]], /) -> A
 def ask(function: Callable[Concatenate[Any, P], R], /) -> AskMark[P, R]: ...
 @overload
 def ask(
-    *, lane: Lane = ..., raises: type[BaseException] | tuple[type[BaseException], ...] = ...
+    *,
+    lane: Lane = ...,
+    raises: type[BaseException] | tuple[type[BaseException], ...] = ...,
+    reentrant: bool = ...,
 ) -> AskMarker: ...
 def ask(
     function: Callable[..., Any] | None = None,
@@ -213,6 +219,7 @@ def ask(
     *,
     lane: Lane = Lane.DATA,
     raises: type[BaseException] | tuple[type[BaseException], ...] = (),
+    reentrant: bool = False,
 ) -> AskMark[..., Any] | AskMarker:
     """Mark a method that answers: `await handle.method()` gives what it returns.
 
@@ -221,11 +228,15 @@ def ask(
         lane: by which lane the request goes; DATA if nothing is said.
         raises: exceptions that are answers. The asker gets them as they are, and the actor lives on. Any other exception is a
             failure of the actor; the asker gets `TargetEnded`, with the exception as its cause.
+        reentrant: whether an ask that would close a cycle (its actor waits, directly or through others, for the asker) is handled
+            out of turn, while the actor's own handler stays suspended, instead of being refused with `AskCycle`.
 
     Raises:
         BadDeclaration: the lane is the system's, or `raises` has something that is no exception class.
     """
     kinds = checked_settings("ask", lane, raises)
+    if type(reentrant) is not bool:
+        raise BadDeclaration(f"@ask: reentrant is {reentrant!r}: pass True or False")
     if function is None:
-        return AskMarker(lane, kinds)
-    return AskMark(function, lane, is_ask=True, raises=kinds)
+        return AskMarker(lane, kinds, reentrant=reentrant)
+    return AskMark(function, lane, is_ask=True, raises=kinds, is_reentrant=reentrant)

@@ -23,7 +23,7 @@ from bandstand.errors import BadDeclaration, ChildFailed, InvalidArgument, LoopB
 from bandstand.service import outside
 from bandstand.service.brood import Brood
 from bandstand.service.declare import Schema
-from bandstand.service.facade import NOTES, TOOLS, refuse_hook
+from bandstand.service.facade import NOTES, OURS, TOOLS, refuse_hook
 from bandstand.service.faces import checked_ask_ms
 from bandstand.service.hot.handle import Handle
 from bandstand.service.jobs import Job
@@ -48,11 +48,6 @@ Signal = ChildExit | ChildStart | Down | Exit | IoEvent
 
 DEFAULT_ASK_MS = 5000
 
-# The modules whose classes make up what every actor has.
-OURS = frozenset(
-    {__name__, "bandstand.service.actor", "bandstand.service.interface", "bandstand.service.messages"}
-)
-
 
 class Performer:
     """What all classes of actors have. `Actor` and `Implements` are what to derive from."""
@@ -64,6 +59,8 @@ class Performer:
     # Whether its actors can be made in one step; and whether they have something to do at their end.
     _bs_is_plain: ClassVar[bool]
     _bs_has_epilogue: ClassVar[bool] = False
+    # Whether something of the house's own is to be done once it has started.
+    _bs_has_prologue: ClassVar[bool] = False
     _bs_me: Any
     _bs_brood: Brood | None
 
@@ -278,6 +275,9 @@ class Performer:
         return Spawner(loop, options)
 
     # -- what the stage asks of it -----------------------------------------------------------------------------------------
+
+    def _bs_prologue(self) -> None:
+        """What some kinds of actors do once `on_start` has ended, as part of the start."""
 
     def _bs_handle_other(self, data: Any, is_signal: bool) -> Any:
         """Handle what is no message of a method: a signal, or something that was sent past the handle."""

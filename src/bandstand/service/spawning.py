@@ -188,6 +188,8 @@ async def _start_slowly(loop: Loop, instance: Performer, result: Any) -> Perform
 
 
 def _started(loop: Loop, instance: Performer) -> Performer:
+    if type(instance)._bs_has_prologue:
+        instance._bs_prologue()
     if type(instance)._bs_has_epilogue:
         set_epilogue(loop, instance._bs_me._bs_actor, partial(_farewell, instance))
     return instance

@@ -7,7 +7,12 @@ from bandstand.core.hot.turn cimport Turn
 cdef extern from "pythread.h":
     unsigned long PyThread_get_thread_ident() noexcept
 
+cdef int CONTROL
+cdef int DATA
+cdef int MANAGEMENT
+cdef int SYSTEM
 cdef int NORMAL
+cdef int PANIC
 cdef int RUNNING
 cdef int STOPPING
 cdef object OK_VERDICT
@@ -24,5 +29,19 @@ cdef class Calls(Births):
     cpdef object _hold_slot(self, ActorId actor, int lane)
     @cython.locals(cell=Cell)
     cpdef object _free_slots(self, ActorId actor, int lane, Py_ssize_t count)
+    @cython.locals(cell=Cell)
+    cpdef object _tag_at_hand(self, ActorId actor)
+    @cython.locals(cell=Cell, count=Py_ssize_t)
+    cpdef Py_ssize_t _take_back(self, ActorId actor, object shelf) except -1
+    @cython.locals(cell=Cell)
+    cpdef bint _holds(self, ActorId actor, int lane, object sender) except -1
+    @cython.locals(cell=Cell, other=Cell, letter=tuple)
+    cpdef bint _move(self, ActorId actor, int lane, object sender, ActorId to) except -1
+    @cython.locals(cell=Cell, turn=Turn, is_suspended=bint)
+    cpdef object _insight(self, ActorId actor)
+    @cython.locals(cell=Cell)
+    cpdef object _fail_like(self, ActorId actor, object cause)
+    @cython.locals(cell=Cell)
+    cpdef object _lineage(self, ActorId actor)
     @cython.locals(cell=Cell)
     cpdef object _state_of(self, ActorId actor)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from bandstand.core.hot.births import Births
 from bandstand.core.hot.kernel import MAY_PERFORM
-from bandstand.core.numbers import NORMAL, RUNNING, STOPPING
+from bandstand.core.numbers import CONTROL, DATA, MANAGEMENT, NORMAL, PANIC, RUNNING, STOPPING, SYSTEM
 from bandstand.core.vocabulary import Verdict
 
 try:
@@ -31,6 +31,9 @@ if not cython.compiled:
     from threading import get_ident as PyThread_get_thread_ident
 
 if TYPE_CHECKING:
+    from contextvars import Context
+
+    from bandstand.core.aside import Shelf
     from bandstand.core.hot.ids import ActorId
 
 Count: TypeAlias = int
@@ -117,14 +120,16 @@ class Calls(Births):
         except (KeyboardInterrupt, SystemExit) as error:
             self._leave(error)
         except BaseException as error:  # noqa: BLE001  # a panic is whatever a behavior raises
-            self._panic(cell, error)
+            self._raised(cell, turn, data, error)
         self._outer.pop()
         self._current = current
         self._message = before
         if cell.driver is None:
             self._settle(cell)
-        elif cell.status >= STOPPING:
-            cell.driver.cancel()
+        else:
+            cell.message = data
+            if cell.status >= STOPPING:
+                cell.driver.cancel()
         return True
 
     def _hold_slot(self, actor: ActorId, lane: LaneNumber) -> None:
@@ -143,6 +148,70 @@ class Calls(Births):
             self._land_overdue(cell)
         if cell.closing and not cell.queued and cell.waiting() == 0 and not cell.is_expecting():
             self._end(cell, NORMAL, None)
+
+    def _take_back(self, actor: ActorId, shelf: Shelf | None) -> Count:
+        """Put what an actor has kept on a shelf before what waits for it; how many messages that were."""
+        cell = actor.cell
+        count = 0 if cell is None else self._put_back(cell, shelf)
+        if cell is not None and count > 0 and not cell.queued:
+            self._ready(cell)
+        return count
+
+    def _holds(self, actor: ActorId, lane: LaneNumber, sender: object) -> bool:
+        """Whether the message of one sender waits in a lane of an actor."""
+        cell = actor.cell
+        return cell is not None and cell.depth(lane) > 0 and cell.lane(lane).has(sender)
+
+    def _move(self, actor: ActorId, lane: LaneNumber, sender: object, to: ActorId) -> bool:
+        """Move the message of one sender, if it waits in an actor's mailbox, into that of another; whether it did."""
+        cell = actor.cell
+        other = to.cell
+        if cell is None or other is None:
+            return False
+        letter = cell.take_out(lane, sender)
+        if letter is None:
+            return False
+        other.put_back(lane, letter[0], letter[1], letter[2])
+        if cell.overdue is not None:
+            self._land_overdue(cell)
+        if not other.queued:
+            self._ready(other)
+        return True
+
+    def _insight(self, actor: ActorId) -> tuple[Count, Count, Count, Count, Count, bool, object] | None:
+        """How an actor stands: what waits in each lane, from SYSTEM to DATA, how many it has kept, and the tag it is suspended in."""
+        cell = actor.cell
+        if cell is None:
+            return None
+        turn = cell.turn
+        is_suspended = cell.driver is not None
+        return (
+            cell.depth(SYSTEM),
+            cell.depth(CONTROL),
+            cell.depth(MANAGEMENT),
+            cell.depth(DATA),
+            0 if cell.aside is None else len(cell.aside),
+            is_suspended,
+            turn.tag if turn is not None and is_suspended else None,
+        )
+
+    def _tag_at_hand(self, actor: ActorId) -> object:
+        """The tag of the message that an actor handles at this moment; None if it is not its turn, or it is ending."""
+        cell = actor.cell
+        if cell is None or cell is not self._current or cell.status >= STOPPING or cell.turn is None:
+            return None
+        return cell.turn.tag
+
+    def _fail_like(self, actor: ActorId, cause: BaseException | None) -> None:
+        """End an actor, if it lives, as if its own behavior had raised: another has, in its name."""
+        cell = actor.cell
+        if cell is not None:
+            self._end(cell, PANIC, cause)
+
+    def _lineage(self, actor: ActorId) -> Context | None:
+        """Where the context variables of an actor's coroutines start from; None for the loop's own."""
+        cell = actor.cell
+        return None if cell is None else cell.context
 
     def _state_of(self, actor: ActorId) -> object:
         """What an actor remembers; None if it has ended."""

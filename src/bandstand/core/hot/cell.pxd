@@ -19,6 +19,7 @@ cdef class Cell(Mailbox):
     cdef object context
     cdef object driver
     cdef object message
+    cdef list aside
     cdef Cell supervisor
     cdef bint queued
     cdef Cell next_ready

@@ -15,6 +15,7 @@ from bandstand.core.numbers import INIT
 if TYPE_CHECKING:
     from contextvars import Context
 
+    from bandstand.core.aside import Shelf
     from bandstand.core.hot.ids import ActorId
     from bandstand.core.hot.monitors import Monitor
     from bandstand.core.hot.reach import Reach
@@ -56,6 +57,7 @@ class Cell(Mailbox):
 
     __slots__ = (
         "actor",
+        "aside",
         "behavior",
         "birth",
         "budget",
@@ -101,8 +103,10 @@ class Cell(Mailbox):
         self.turn: Turn | None = None
         # What a coroutine's context variables start from, for an async behavior.
         self.context: Context | None = None
-        # The message whose coroutine is in flight, while a watchdog wants to know.
+        # The message whose coroutine is in flight.
         self.message: object = None
+        # Messages that it has put aside, in that order, each with its lane and the shelf it is on; None for nearly every actor.
+        self.aside: list[tuple[int, object, object, object, Shelf]] | None = None
         # Who drives the coroutine that is in flight; None while there is none.
         self.driver: Driver | None = None
         self.supervisor: Cell | None = None

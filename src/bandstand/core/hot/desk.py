@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from bandstand.core.aside import SetAside
 from bandstand.core.hot.calls import Calls
 from bandstand.core.hot.kernel import FINAL
 from bandstand.core.numbers import (
@@ -132,7 +133,7 @@ class Desk(Calls):
     def _is_quiet(self) -> bool:
         """Whether nothing waits for any actor, and no coroutine is in flight."""
         return (
-            self._accepted == self._handled + self._dead + self._dropped
+            self._accepted == self._handled + self._dead + self._dropped + self._aside
             and self._in_flight == 0
             and len(self._inbox) == 0
         )
@@ -200,7 +201,6 @@ class Desk(Calls):
     def _suspend(self, cell: Cell, driver: Driver) -> None:
         """Note that a cell's coroutine has suspended, and who drives it."""
         cell.driver = driver
-        cell.message = self._message
         self._in_flight += 1
 
     def _unsuspend(self, cell: Cell) -> None:
@@ -256,7 +256,7 @@ class Desk(Calls):
     def _resume(self, cell: Cell, verdict: object, error: BaseException | None, was_cancelled: bool) -> None:
         """Take a cell back whose coroutine has ended: with a verdict, or with an error that may be a cancellation."""
         cell.driver = None
-        cell.message = None
+        message, cell.message = cell.message, None
         self._in_flight -= 1
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             self._leave(error)
@@ -271,8 +271,9 @@ class Desk(Calls):
                 self._judge(cell, verdict, FINAL)
         elif isinstance(error, (KeyboardInterrupt, SystemExit)):
             pass
-        elif cell.status < STOPPING:
-            self._panic(cell, error)
+        elif isinstance(error, SetAside) or cell.status < STOPPING:
+            # A living cell has a turn once something was in flight.
+            self._raised(cell, cell.turn, message, error)  # type: ignore[arg-type]  # see above
         elif not was_cancelled:
             self._complain(f"the behavior of {self._called(cell)} raised while it was being stopped", error)
         self._settle(cell)

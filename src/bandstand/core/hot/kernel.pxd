@@ -57,6 +57,8 @@ cdef class Kernel(Sending):
     @cython.locals(ring=Ring)
     cdef object _settle(self, Cell cell)
     @cython.final
+    cdef object _raised(self, Cell cell, Turn turn, object data, object error)
+    @cython.final
     cdef object _panic(self, Cell cell, object error)
 
     cpdef object _leave(self, object error)

@@ -20,6 +20,7 @@ from collections.abc import Callable, Coroutine
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
+from bandstand.core.aside import SetAside
 from bandstand.core.hot.cell import Cell
 from bandstand.core.hot.ring import REST_ROOM
 from bandstand.core.hot.sending import Sending
@@ -203,6 +204,7 @@ class Kernel(Sending):
         behavior = cell.behavior
         budget = self._max_msgs if cell.budget == 0 else cell.budget
         handled = 0
+        data: object = None
         self._current = cell
         try:
             while handled < budget and not self._halted:
@@ -238,15 +240,17 @@ class Kernel(Sending):
         except (KeyboardInterrupt, SystemExit) as error:
             self._leave(error)
         except BaseException as error:  # noqa: BLE001  # a panic is whatever a behavior raises
-            self._panic(cell, error)
+            self._raised(cell, turn, data, error)
         self._current = None
         if self._watching:
             self._message = None
         if cell.driver is None:
             self._settle(cell)
-        elif cell.status >= STOPPING:
-            # It wished to end and then suspended.
-            cell.driver.cancel()
+        else:
+            cell.message = data
+            if cell.status >= STOPPING:
+                # It wished to end and then suspended.
+                cell.driver.cancel()
         return handled
 
     def _make_turn(self, cell: Cell) -> Turn:
@@ -294,6 +298,13 @@ class Kernel(Sending):
             ring = cell.data
             if ring is not None and ring.room > REST_ROOM:
                 ring.rest()
+
+    def _raised(self, cell: Cell, turn: Turn, data: object, error: BaseException) -> None:
+        """A behavior has raised: it panics, or wants its message kept for later."""
+        if isinstance(error, SetAside):
+            self._set_aside(cell, turn, data, error.shelf)
+        else:
+            self._panic(cell, error)
 
     def _panic(self, cell: Cell, error: BaseException) -> None:
         """Note that a behavior has raised."""

@@ -201,6 +201,7 @@ class Life(Reach):
         cell.context = context
         cell.driver = None
         cell.message = None
+        cell.aside = None
         cell.supervisor = supervisor
         # While it is unborn it is as if it were being visited: what comes for it waits, and does not make it ready.
         cell.queued = unborn
@@ -302,6 +303,9 @@ class Life(Reach):
             self._release_timers(cell)
         if cell.fds > 0:
             self._release_fds(cell)
+        if cell.aside is not None:
+            # What it had kept shares the fate of what waits, and goes first.
+            self._put_back(cell, None)
         if cell.keeps and supervisor is not None and supervisor.family is not None and not self._ending:
             dead = self._bury_lanes(cell, SYSTEM)
             if not self._tell(supervisor.family.keep, (actor, cell)):

@@ -40,6 +40,12 @@ cdef class Mailbox:
     cdef object add_coming(self, int lane, Py_ssize_t change)
     @cython.final
     @cython.locals(ring=Ring)
+    cdef object put_back(self, int lane, object data, object tag, object sender)
+    @cython.final
+    @cython.locals(ring=Ring, letter=tuple)
+    cdef tuple take_out(self, int lane, object sender)
+    @cython.final
+    @cython.locals(ring=Ring)
     cdef bint offer_system(self, object data, object tag, object sender) except -1
     @cython.final
     @cython.locals(ring=Ring)

@@ -125,6 +125,21 @@ class Mailbox:
         else:
             self.coming_management += change
 
+    def put_back(self, lane: LaneNumber, data: object, tag: object, sender: object) -> None:
+        """Enqueue a user message that was kept, before all others of its lane. Always succeeds: what was kept had room of its own."""
+        ring = self.lane(lane)
+        ring.push_front(data, tag, sender)
+        if lane != DATA:
+            self.urgent += 1
+
+    def take_out(self, lane: LaneNumber, sender: object) -> tuple[object, object, object] | None:
+        """Take the message of one sender out of a user lane, wherever it stands; None if it is not there."""
+        ring = self.lane(lane)
+        letter = ring.pull(sender)
+        if letter is not None and lane != DATA:
+            self.urgent -= 1
+        return letter
+
     def offer_system(self, data: object, tag: object, sender: object) -> bool:
         """Enqueue a system message in any free slot; False if there is none to the last."""
         if self.plain + self.fullest() >= self.cap:
@@ -218,10 +233,11 @@ class Mailbox:
         return self.urgent if ring is None else self.urgent + ring.count
 
     def fullest(self) -> Count:
-        """How many messages wait in the fullest user lane."""
+        """How many messages wait in the fullest user lane; what was kept and came back beyond the users' share does not count."""
         most = self.depth(DATA)
         most = max(most, self.depth(CONTROL))
-        return max(most, self.depth(MANAGEMENT))
+        most = max(most, self.depth(MANAGEMENT))
+        return min(most, self.cap - self.reserve)
 
     def reckon(self) -> None:
         """Work out anew what a user lane may hold: what the system took beyond its reserve is gone for users."""

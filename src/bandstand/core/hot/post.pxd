@@ -5,6 +5,7 @@ from bandstand.core.hot.ids cimport ActorId
 from bandstand.core.hot.receipt cimport Receipt
 from bandstand.core.hot.ring cimport Ring
 from bandstand.core.hot.runqueue cimport RunQueue
+from bandstand.core.hot.turn cimport Turn
 
 cdef int ACCEPTED
 cdef int FULL
@@ -19,6 +20,7 @@ cdef class Post:
     cdef readonly int64_t _dead
     cdef readonly int64_t _dead_system
     cdef readonly int64_t _dropped
+    cdef readonly int64_t _aside
     cdef public bint _awake
     cdef public bint _looking
     cdef readonly Py_ssize_t _telling
@@ -48,6 +50,11 @@ cdef class Post:
     @cython.final
     @cython.locals(count=Py_ssize_t, lane=int, ring=Ring, letter=tuple)
     cdef Py_ssize_t _bury_lanes(self, Cell cell, int last) except -1
+    @cython.final
+    cdef object _set_aside(self, Cell cell, Turn turn, object data, object shelf)
+    @cython.final
+    @cython.locals(kept=list, left=list, count=Py_ssize_t, letter=tuple)
+    cdef Py_ssize_t _put_back(self, Cell cell, object shelf) except -1
     @cython.final
     cdef bint _tell(self, object hook, tuple arguments) except -1
     cpdef object _leave(self, object error)

@@ -21,7 +21,9 @@ from bandstand.core.vocabulary import Lane, Overflow
 from bandstand.errors import BandstandError, MailboxFull, NoSuchActor
 
 if TYPE_CHECKING:
+    from bandstand.core.aside import Shelf
     from bandstand.core.hot.cell import Cell
+    from bandstand.core.hot.turn import Turn
 
 Count: TypeAlias = int
 LaneNumber: TypeAlias = int
@@ -36,6 +38,7 @@ class Post:
 
     __slots__ = (
         "_accepted",
+        "_aside",
         "_awake",
         "_dead",
         "_dead_system",
@@ -59,6 +62,8 @@ class Post:
         # Those of them that the system itself has sent: nothing a user has lost.
         self._dead_system: Count = 0
         self._dropped: Count = 0
+        # Those that their actors have put aside: they wait, but nobody comes to them by himself.
+        self._aside: Count = 0
         # True while somebody is going to look at the run queue anyway: a tick runs or is scheduled, or there is no
         # host to be woken. Then making an actor ready costs no call.
         self._awake = True
@@ -177,6 +182,36 @@ class Post:
                     if self._on_dead_letter is not None:
                         self._tell(self._on_dead_letter, (cell.actor, LANES[lane], *letter))
             lane += 1
+        return count
+
+    def _set_aside(self, cell: Cell, turn: Turn, data: object, shelf: Shelf) -> None:
+        """Keep the message at hand: it has not been handled, and its sender still waits."""
+        sender = turn.sender
+        turn.sender = 0
+        if cell.aside is None:
+            cell.aside = []
+        cell.aside.append((turn.lane_number, data, turn.tag, sender, shelf))
+        shelf.count += 1
+        self._aside += 1
+        self._handled -= 1
+
+    def _put_back(self, cell: Cell, shelf: Shelf | None) -> Count:
+        """Put what a cell has kept on a shelf, or on all of them, before what waits in its lanes, in the order it was kept; how many."""
+        kept = cell.aside
+        if kept is None:
+            return 0
+        left: list[tuple[int, object, object, object, Shelf]] = []
+        count = 0
+        for letter in reversed(kept):
+            if shelf is not None and letter[4] is not shelf:
+                left.append(letter)
+                continue
+            letter[4].count -= 1
+            cell.put_back(letter[0], letter[1], letter[2], letter[3])
+            count += 1
+        left.reverse()
+        cell.aside = left or None
+        self._aside -= count
         return count
 
     def _tell(self, hook: Hook, arguments: tuple[object, ...]) -> bool:

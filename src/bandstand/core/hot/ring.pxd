@@ -18,6 +18,12 @@ cdef class Ring:
     cpdef tuple shift(self)
     @cython.locals(at=Py_ssize_t, entries=list)
     cpdef tuple pop_newest(self)
+    @cython.locals(at=Py_ssize_t, entries=list)
+    cpdef object push_front(self, object data, object tag, object sender)
+    @cython.locals(at=Py_ssize_t)
+    cpdef bint has(self, object sender) except -1
+    @cython.locals(left=Py_ssize_t, letter=tuple, found=tuple)
+    cpdef tuple pull(self, object sender)
     @cython.locals(cut=Py_ssize_t, entries=list)
     cdef object grow(self)
     cdef object rest(self)

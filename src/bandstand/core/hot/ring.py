@@ -83,6 +83,40 @@ class Ring:
         self.count -= 1
         return letter
 
+    def push_front(self, data: object, tag: object, sender: object) -> None:
+        """Put a message before the oldest one: it comes back from where it was kept."""
+        if self.count == self.room:
+            self.grow()
+        self.head = (self.head + self.room - 1) & (self.room - 1)
+        at = 3 * self.head
+        entries = self.entries
+        entries[at] = data
+        entries[at + 1] = tag
+        entries[at + 2] = sender
+        self.count += 1
+
+    def has(self, sender: object) -> bool:
+        """Whether a message of one sender waits here."""
+        at = 0
+        while at < self.count:
+            if self.entries[3 * ((self.head + at) & (self.room - 1)) + 2] is sender:
+                return True
+            at += 1
+        return False
+
+    def pull(self, sender: object) -> tuple[object, object, object] | None:
+        """Take the message of one sender out of the middle, as (data, tag, sender); None if it is not here."""
+        found: tuple[object, object, object] | None = None
+        left = self.count
+        while left > 0:
+            letter = self.shift()
+            if found is None and letter[2] is sender:
+                found = letter
+            else:
+                self.push(letter[0], letter[1], letter[2])
+            left -= 1
+        return found
+
     def grow(self) -> None:
         """Double the room, unrolling the ring so that the oldest message comes first again."""
         cut = 3 * self.head

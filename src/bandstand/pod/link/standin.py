@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, final
 from bandstand.core import ActorId, Overflow
 from bandstand.core.lifelines import answer_for, free_slots, hold_slot
 from bandstand.core.lowlevel import end_actor
-from bandstand.service.lowlevel import Method, methods_of
+from bandstand.errors import UnknownMessage
+from bandstand.service.lowlevel import Asked, Method, methods_of
 
 if TYPE_CHECKING:
     from bandstand.core import Context
     from bandstand.pod.link.ledger import Ledger
     from bandstand.pod.link.outgoing import Outgoing
     from bandstand.service import Loop
-    from bandstand.service.lowlevel import Asked
 
 __all__ = ("Channel", "Outlet", "Role", "StandIn")
 
@@ -96,7 +96,15 @@ class StandIn:
     def _pass_on(self, turn: Context[Any], data: object) -> Any:
         outlet = self._outlets.get(turn.tag)
         if outlet is None:
-            # Something that was sent past the handle: no method of the actor is meant.
+            # Something that was sent past the handle, or what every actor answers but does not cross a link.
+            sender: object = turn.sender
+            if isinstance(sender, Asked):
+                sender.fail(
+                    UnknownMessage(
+                        f"{self.role!r} lives in another process, where only the methods of its class can be asked, and not {turn.tag!r}: "
+                        f"declare one with @ask"
+                    )
+                )
             return None
         if self.holds:
             hold_slot(self._porch, self.actor, outlet.lane)

@@ -24,6 +24,10 @@ cdef class Asks:
     cdef dict waits
     cdef dict afar
     cdef object lock
+    cdef public object serve
+
+    @cython.locals(cell=Cell)
+    cpdef list edges(self)
 
     @cython.locals(cell=Cell, following=Cell, reply=Asked, path=list, paths=list)
     cdef list cycle(self, Cell asker, Cell target)

@@ -11,6 +11,7 @@ from bandstand.core.hot.receipt import Receipt
 
 if TYPE_CHECKING:
     from bandstand.core.hot.ids import ActorId
+    from bandstand.service.hot.method import Method
 
 Count: TypeAlias = int
 
@@ -55,6 +56,7 @@ class Asks:
         "failed",
         "late",
         "lock",
+        "serve",
         "unhandled",
         "waits",
     )
@@ -75,6 +77,8 @@ class Asks:
         self.unhandled: Count = 0
         # For each actor that waits in its turn: the replies it waits for.
         self.waits: dict[Cell, list[Asked]] = {}
+        # Has an ask handled out of turn, by the actor that it waits for: whether it is. None where nobody can.
+        self.serve: Callable[[Asked, Method], bool] | None = None
 
     def count_afar(self, what: str, change: Count = 1) -> None:
         """Count something that another thread has done."""
@@ -93,6 +97,10 @@ class Asks:
             "late": self.late + afar["late"],
             "unhandled": self.unhandled,
         }
+
+    def edges(self) -> list[tuple[ActorId | None, str | None, Asked]]:
+        """Who waits in his turn, by id and name, and for which reply."""
+        return [(cell.actor, cell.name, reply) for cell, replies in self.waits.items() for reply in replies]
 
     def cycle(self, asker: Cell, target: Cell | None) -> list[Asked] | None:
         """The replies by which `target` waits for `asker`, in order; None if it does not."""

@@ -17,5 +17,6 @@ cdef class Method:
     cdef readonly tuple raises
     cdef readonly Py_ssize_t limit
     cdef readonly bint awaits
+    cdef readonly bint is_reentrant
 
     cpdef object call(self, object instance, object data)

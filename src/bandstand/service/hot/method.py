@@ -25,6 +25,7 @@ class Method:
         "function",
         "is_ask",
         "is_async",
+        "is_reentrant",
         "lane",
         "limit",
         "name",
@@ -45,6 +46,7 @@ class Method:
         is_async: bool,
         raises: tuple[type[BaseException], ...],
         limit: Count = 0,
+        is_reentrant: bool = False,
     ) -> None:
         self.owner = owner
         self.name = name
@@ -61,6 +63,8 @@ class Method:
         self.raises = raises
         # How many messages its function takes at once, as a list; 0 if it takes one, by itself.
         self.limit: Count = limit
+        # Whether it may be handled out of turn, where its asker is one of those that the actor itself waits for.
+        self.is_reentrant = is_reentrant
 
     def call(self, instance: object, data: object) -> Any:
         """Call the function on an actor, with the arguments that a message carries."""

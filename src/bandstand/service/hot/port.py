@@ -295,6 +295,7 @@ def land(handle: Handle, method: Method, data: object) -> Landing:
     """Send a one-way message as soon as there is room; what tells that it is in. Loop thread only."""
     kernel = handle._bs_loop
     landing = Landing(kernel, handle._bs_actor, handle._bs_name, method, -1, handle._bs_asks)
+    landing.asked_at = kernel._elapsed()
     landing.note_asker()
     landing.message = wait_for_room(handle, method, data, landing)
     landing.actor = handle._bs_actor

@@ -45,8 +45,12 @@ cdef class Reply(Asked):
     cdef object note_asker(self)
     @cython.locals(current=Cell, asker=Cell)
     cdef Cell present_asker(self)
-    @cython.locals(links=list, steps=list, reply=Reply)
+    @cython.locals(links=list, left=list, steps=list, reply=Reply)
     cdef object refuse_cycle(self, Cell asker)
+    @cython.locals(reply=Reply, method=Method)
+    cdef bint gives_way(self, list links) except -1
+    cpdef tuple account(self)
+    cpdef bint is_overdue(self) except -1
     @cython.locals(waits=dict, mine=list)
     cdef object forget(self, Cell asker)
     @cython.locals(timer=Timer)

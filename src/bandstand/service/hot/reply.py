@@ -245,7 +245,7 @@ class Reply(Asked):
             future = get_running_loop().create_future()
         if self.waiters is None:
             self.waiters = []
-            self.set_deadline()
+        self.set_deadline()
         self.waiters.append(future)
         if asker is not None:
             self.asks.waits.setdefault(asker, []).append(self)
@@ -298,10 +298,18 @@ class Reply(Asked):
         raise TypeError(f"{self!r} is the one place for one answer, and cannot be pickled or copied")
 
     def refuse_cycle(self, asker: Cell) -> None:
-        """Raise if the target waits, directly or through others, for the one that is about to wait for it."""
+        """Raise if the target waits, directly or through others, for the one that is about to wait for it.
+
+        Unless one of the asks that make up the cycle may be handled out of turn: then it is, and there is no cycle any more.
+        """
         links: list[Any] | None = self.asks.cycle(asker, self.actor.cell)
         if links is None:
             return
+        while self.gives_way(links):
+            left: list[Any] | None = self.asks.cycle(asker, self.actor.cell)
+            if left is None:
+                return
+            links = left
         steps = [f"{self.called(asker)} asks {self.target()} for {self.what()}"]
         steps += [f"which waits for {reply.target()} to answer {reply.what()}" for reply in links]
         self.cancel()
@@ -309,6 +317,25 @@ class Reply(Asked):
             f"{', '.join(steps)}: they would wait for each other until their deadlines. Ask in the background, or send a "
             f"message and let the answer come as one."
         )
+
+    def gives_way(self, links: list[Any]) -> bool:
+        """Have one of the asks of a cycle handled out of turn, if one may be; whether one is."""
+        serve = self.asks.serve
+        if serve is None:
+            return False
+        for reply in [self, *links]:
+            method = reply.method
+            if method is not None and method.is_reentrant and serve(reply, method):
+                return True
+        return False
+
+    def account(self) -> tuple[ActorId, str | None, str, Nanoseconds]:
+        """For people: of whom it was asked, what, and when, by the loop's clock."""
+        return (self.actor, self.name, self.what(), self.asked_at)
+
+    def is_overdue(self) -> bool:
+        """Whether its deadline has ended it."""
+        return self.state == EXPIRED
 
     def forget(self, asker: Cell) -> None:
         """The asker waits for this no more."""

@@ -102,6 +102,7 @@ class Ending(Landing):
 def end_of(kernel: Desk, actor: ActorId, name: str | None, asks: Asks) -> Ending:
     """A wait for an actor's end; over already if the actor has ended."""
     ending = Ending(kernel, actor, name, None, -1, asks)
+    ending.asked_at = kernel._elapsed()
     cell = actor.cell
     if cell is None:
         ending.settle(ANSWERED, REASONS[actor.reason])
