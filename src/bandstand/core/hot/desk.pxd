@@ -4,6 +4,7 @@ from bandstand.core.hot.cell cimport Cell
 from bandstand.core.hot.ids cimport ActorId
 from bandstand.core.hot.calls cimport Calls
 from bandstand.core.hot.receipt cimport Receipt
+from bandstand.core.hot.turn cimport Turn
 from bandstand.core.hot.wheel cimport Timer
 
 cdef extern from "Python.h":
@@ -70,6 +71,10 @@ cdef class Desk(Calls):
     cpdef object _mourn(self, ActorId actor, Receipt mourner)
     @cython.locals(cell=Cell)
     cpdef tuple _at_hand(self)
+    @cython.locals(cell=Cell, turn=Turn)
+    cpdef object _tag_of(self, ActorId actor)
+    @cython.locals(actor=ActorId, cell=Cell)
+    cpdef bint _is_at_rest(self, object target) except -1
 
 cdef inline object tick_inside(Desk desk, object context):
     PyContext_Enter(context)

@@ -40,6 +40,7 @@ class Post:
         "_dead",
         "_dead_system",
         "_dropped",
+        "_dropped_system",
         "_handled",
         "_looking",
         "_on_dead_letter",
@@ -59,6 +60,8 @@ class Post:
         # Those of them that the system itself has sent: nothing a user has lost.
         self._dead_system: Count = 0
         self._dropped: Count = 0
+        # Those of them that nobody has sent: events of a descriptor that is not watched any more.
+        self._dropped_system: Count = 0
         # True while somebody is going to look at the run queue anyway: a tick runs or is scheduled, or there is no
         # host to be woken. Then making an actor ready costs no call.
         self._awake = True
