@@ -191,6 +191,7 @@ def python(program: str, *, timeout: float = 50) -> subprocess.CompletedProcess[
 
 
 LOOP_THREAD_CALLS: dict[str, Callable[[Loop, ActorId], object]] = {
+    "events": lambda loop, actor: loop.events.counts(),
     "spawn": lambda loop, actor: loop.spawn(idle),
     "send": lambda loop, actor: loop.send(actor, "x"),
     "try_send": lambda loop, actor: loop.try_send(actor, "x"),

@@ -238,7 +238,9 @@ class View:
 
 def watch(view: View) -> None:
     """Have a watchdog look a hundred times."""
-    watchdog = Watchdog(view, 1, logging.getLogger("bandstand.core"))
+    watchdog = Watchdog(
+        view, 1, logging.getLogger("bandstand.core"), lambda _actor, _name, data: type(data).__name__
+    )
     assert view.is_enough.wait(PATIENCE)
     watchdog.stop()
     assert watchdogs() == []

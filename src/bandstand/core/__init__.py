@@ -26,6 +26,7 @@ from bandstand.core.config import LoopConfig as LoopConfig
 from bandstand.core.events import DeadLetter as DeadLetter
 from bandstand.core.events import Dropped as Dropped
 from bandstand.core.events import Escalated as Escalated
+from bandstand.core.events import EventCounts as EventCounts
 from bandstand.core.events import Lagged as Lagged
 from bandstand.core.events import Restarted as Restarted
 from bandstand.core.events import RuntimeEvent as RuntimeEvent
@@ -73,6 +74,7 @@ __all__ = (
     "Down",
     "Dropped",
     "Escalated",
+    "EventCounts",
     "Exit",
     "ExitReason",
     "IdleClock",

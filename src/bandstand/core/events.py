@@ -1,7 +1,8 @@
 """What the runtime tells of itself: one closed set of events, each a frozen record.
 
 They are told where they happen, on the loop's own thread, to whoever listens to `Loop.events`. They hold what there was (a letter,
-an id, a name), so that whoever hears of one can act on it; an id in one may be stale already.
+an id, a name), so that whoever hears of one can act on it; an id in one may be stale already. They are counted whether or not
+anybody listens.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ __all__ = (
     "DeadLetter",
     "Dropped",
     "Escalated",
+    "EventCounts",
     "Lagged",
     "Restarted",
     "RuntimeEvent",
@@ -27,7 +29,10 @@ __all__ = (
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """An accepted message was not handled: its actor ended first, or a pool or a stash has given it up."""
+    """An accepted message was not handled: its actor ended first, or a pool or a stash has given it up.
+
+    A signal of the system that finds nobody, a `Down` for one, is none: nobody has lost anything by it.
+    """
 
     target: ActorId
     """Whose it was; stale already."""
@@ -51,7 +56,10 @@ class Unhandled:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A message was given up by the overflow policy of a full mailbox."""
+    """A message was given up by the overflow policy of a full mailbox.
+
+    Told of each, but for those that other threads send faster than the loop takes them in: those are only counted.
+    """
 
     target: ActorId
     lane: Lane
@@ -94,7 +102,10 @@ class Lagged:
 
 @dataclass(frozen=True, slots=True)
 class Stalled:
-    """An actor has blocked the loop's thread with one message for longer than `LoopConfig.stall_ms`."""
+    """An actor has blocked the loop's thread with one message for longer than `LoopConfig.stall_ms`.
+
+    The watchdog says so in the log while it lasts, from a thread of its own; this is told afterwards, once, on the loop's own.
+    """
 
     actor: ActorId
     name: str | None
@@ -106,3 +117,25 @@ class Stalled:
 
 RuntimeEvent: TypeAlias = DeadLetter | Dropped | Escalated | Lagged | Restarted | Stalled | Unhandled
 """Whatever the runtime tells of itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventCounts:
+    """How often each event has happened since the loop was made. `loop.events.counts()` makes one."""
+
+    dead_letters: int
+    """`DeadLetter`. Of the loop's own, these are `Statistics.dead` without the signals of the system."""
+    unhandled: int
+    """`Unhandled`."""
+    dropped: int
+    """`Dropped`, and what other threads sent too fast. `Statistics.dropped` without events of descriptors that are not watched any more."""
+    restarts: int
+    """`Restarted`."""
+    escalations: int
+    """`Escalated`."""
+    lagged: int
+    """`Lagged`: how often it was told, not how much was missed."""
+    stalls: int
+    """`Stalled`."""
+    untold: int
+    """Those of all these that listeners were not told of, because they have caused too many themselves. 0, or something is wrong with one."""

@@ -235,7 +235,7 @@ class Hosted(Pumped):
             self._forget_hooks()
             self._down = True
             self._drain()
-            self._gossip.speak(self._dead - self._dead_system, self._dropped, is_last=True)
+            self._gossip(is_last=True)
             self._release()
 
     def _time_left(self, host: Host) -> float:

@@ -10,15 +10,17 @@ import logging
 import threading
 from collections.abc import Callable
 from contextvars import copy_context
+from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bandstand.core.clock import Clock, MonotonicClock
 from bandstand.core.config import LoopConfig
+from bandstand.core.events import Stalled
 from bandstand.core.hot.ids import ActorId
 from bandstand.core.newsroom import Newsroom
 from bandstand.core.numbers import MAX_LOOP_TAG
-from bandstand.core.observer import hooks_of
+from bandstand.core.observer import hooks_of, joined
 from bandstand.core.parenting import Parenting
 from bandstand.core.statistics import Statistics
 from bandstand.core.vocabulary import ExitReason, Overflow
@@ -61,7 +63,8 @@ class Loop(Parenting):
         # Tags are given out in turn. An id object knows its loop itself; only bare numbers could ever be taken for
         # those of a loop made 65,535 loops later.
         super().__init__(next(_loops) % MAX_LOOP_TAG + 1, config, clock)
-        self._newsroom = Newsroom(self._complain)
+        self._observed: dict[str, Callable[..., Any] | None] = {}
+        self._newsroom = Newsroom(self, logger, clock)
         # Who wants to know that it has ended; keyed by themselves, each once.
         self._farewells: dict[object, Callable[[], object]] = {}
 
@@ -133,7 +136,19 @@ class Loop(Parenting):
             WrongThread: called off the loop's thread.
         """
         self._check_thread()
-        hooks = {} if observer is None else hooks_of(observer)
+        self._observed = {} if observer is None else hooks_of(observer)
+        self._wire()
+
+    @property
+    def events(self) -> Newsroom:
+        """What the runtime tells of itself: `loop.events.listen(function)`, `loop.events.counts()`."""
+        return self._newsroom
+
+    def _wire(self) -> None:
+        """Have the kernel call just those who listen: the observer, and whoever hears of events."""
+        if self._down:
+            return
+        hooks = joined(self._newsroom.hooks(), self._observed)
         self._set_hooks(
             hooks.get("on_actor_start"),
             hooks.get("on_actor_stop"),
@@ -144,10 +159,10 @@ class Loop(Parenting):
         self._on_restart = hooks.get("on_actor_restart")
         self._on_escalate = hooks.get("on_supervisor_escalate")
 
-    @property
-    def events(self) -> Newsroom:
-        """What the runtime tells of itself: `loop.events.listen(function)`."""
-        return self._newsroom
+    def _forget_hooks(self) -> None:
+        self._newsroom.close()
+        self._observed = {}
+        super()._forget_hooks()
 
     def statistics(self) -> Statistics:
         """A frozen snapshot of the books. Loop thread only."""
@@ -176,6 +191,21 @@ class Loop(Parenting):
                 self._complain(f"{told!r}, told of the end of the loop, raised", error)
 
     # -- what it says -------------------------------------------------------------------------------------------------
+
+    def _gossip(self, *, is_last: bool = False) -> None:
+        self._newsroom.speak(
+            self._dead - self._dead_system, self._dropped - self._dropped_system, is_last=is_last
+        )
+
+    def _what(self, data: object, tag: object) -> str:  # noqa: ARG002  # the tags of the storeys above say more
+        """A message in a word, for people."""
+        return type(data).__qualname__
+
+    def _note_stall(self, actor: ActorId, name: str | None, message: object) -> str:
+        what = self._what(message, self._tag_of(actor))
+        stalled = Stalled(actor, name, what, self.config.stall_ms or 0.0)
+        self._call_afar(partial(self._newsroom.tell, stalled))
+        return what
 
     def _complain(self, what: str, error: BaseException) -> None:
         logger.error("%s; the loop goes on", what, exc_info=error)

@@ -6,7 +6,8 @@ hurts the loop. All hooks run on the loop's thread, inside the event they tell o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from bandstand.errors import InvalidArgument
@@ -75,3 +76,23 @@ def _own(observer: object, name: str) -> Callable[..., Any] | None:
     if hook is not None and not callable(hook):
         raise InvalidArgument(f"the observer's {name} is {hook!r}: a hook is a method")
     return hook
+
+
+def joined(
+    first: Mapping[str, Callable[..., Any] | None], second: Mapping[str, Callable[..., Any] | None]
+) -> dict[str, Callable[..., Any] | None]:
+    """Two sets of hooks as one: where both have one, they are called one after the other. The first must not raise."""
+    hooks = dict(second)
+    for name, hook in first.items():
+        other = hooks.get(name)
+        hooks[name] = hook if other is None or hook is None else _in_turn(hook, other)
+    return hooks
+
+
+def _in_turn(first: Callable[..., Any], second: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(second)
+    def both(*arguments: object) -> None:
+        first(*arguments)
+        second(*arguments)
+
+    return both

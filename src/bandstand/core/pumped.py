@@ -12,7 +12,6 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from bandstand.core.drivers import Drivers
-from bandstand.core.gossip import Gossip
 from bandstand.core.host import Host, default_factory
 from bandstand.core.hot.desk import Desk
 from bandstand.core.numbers import MOST_INLINE
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from bandstand.core.clock import Clock
     from bandstand.core.config import LoopConfig
     from bandstand.core.hot.cell import Cell
+    from bandstand.core.hot.ids import ActorId
 
 __all__ = ("Pumped",)
 
@@ -61,10 +61,8 @@ class Pumped(Desk):
         self._is_destroyed = False
         self._broken: BandstandError | None = None
         self._stop_by: float | None = None  # when a stop that has begun must be over, on the host's clock
-        # Driver tasks of somebody's event loop that nobody has waited for yet.
-        self._leftover: list[Any] = []
+        self._leftover: list[Any] = []  # driver tasks of somebody's event loop that nobody has waited for yet
         self._on_idle: Callable[[int], bool] | None = getattr(clock, "on_idle", None)
-        self._gossip = Gossip(logger, clock)
 
     @property
     def config(self) -> LoopConfig:
@@ -96,7 +94,7 @@ class Pumped(Desk):
             self._begin_unbegun()
         if self.config.stall_ms is not None:
             self._watching = True
-            self._watchdog = Watchdog(self._at_hand, self.config.stall_ms, logger)
+            self._watchdog = Watchdog(self._at_hand, self.config.stall_ms, logger, self._note_stall)
 
     def _detach(self) -> None:
         """Leave the host: nothing of ours stays under way there."""
@@ -146,14 +144,20 @@ class Pumped(Desk):
         self._tick()
         if self._on_park is not None:
             self._on_park()
-        self._gossip.speak(self._dead - self._dead_system, self._dropped)
+        self._gossip()
+
+    def _gossip(self, *, is_last: bool = False) -> None:
+        """Say in the log what is due. The loop above overrides it."""
+
+    def _note_stall(self, actor: ActorId, name: str | None, message: object) -> str:
+        """From the watchdog's thread: an actor blocks the loop; what with, for people. The loop above overrides it."""
+        raise NotImplementedError
 
     def _pump(self) -> None:
         """What the host calls: a tick, and then whatever is needed to be called again."""
         host = self._host
         if host is None or self._ticking:
-            # A call that was under way when we left the host.
-            return
+            return  # a call that was under way when we left the host
         self._awake = True
         self._inline_left = MOST_INLINE
         if not self._closed:
@@ -190,21 +194,18 @@ class Pumped(Desk):
             self._host.call_soon()
 
     def _wake_from_afar(self) -> None:
-        host = self._host or (self._guest_host if self._closed else None)
-        if host is not None:
+        if host := self._host or (self._guest_host if self._closed else None):
             host.call_soon_threadsafe(None if self._host else self._drain)  # without a host no tick comes
 
     def _rearm(self) -> None:
         if self._host is not None:
-            # Whole milliseconds, rounded up: a host that rounds down would wake us early, over and over, until the
-            # deadline has really come.
+            # Whole milliseconds, rounded up: a host that rounds down would wake us early, over and over, until it has come.
             wait = self._wake_in()
             self._host.arm(None if wait < 0 else -(-wait // 1_000_000) / 1000)
 
     def _resume(self, cell: Cell, verdict: object, error: BaseException | None, was_cancelled: bool) -> None:
         super()._resume(cell, verdict, error, was_cancelled)
-        # That may have been the last thing to wait for.
-        self._look()
+        self._look()  # that may have been the last thing to wait for
 
     def _perform(self, cell: Cell, coroutine: Coroutine[Any, Any, Any], context: Context | None) -> object:
         may_step = self._host is not None and not self._is_by_hand
@@ -237,12 +238,12 @@ class Pumped(Desk):
             # The loop has ended, and an actor whose handler was in flight ends now: this is waited for, too.
             self._drivers.perform(cell, coroutine, context, may_step=False)
         elif self._host is None:
-            # Nobody drives us, and whoever will may do it on any event loop.
+            # Whoever will drive us may do it on any event loop.
             unbegun = Unbegun(cell, coroutine, context, self._withdraw_unbegun)
             self._unbegun[unbegun] = None
             self._suspend(cell, unbegun)
         else:
-            # Never stepped here: we may be inside somebody's task, or inside another actor's turn.
+            # Never stepped here, inside somebody's task or another actor's turn.
             self._drivers_of_host().perform(cell, coroutine, context, may_step=False)
 
     def _withdraw_unbegun(self, unbegun: Unbegun) -> None:
@@ -273,9 +274,8 @@ class Pumped(Desk):
     def _drivers_of_host(self) -> Drivers:
         """Who performs coroutines on the present host; made when they are first needed."""
         if self._drivers is None:
-            host = self._host or self._guest_host or self._owned()
             self._drivers = Drivers(
-                host.loop,
+                (self._host or self._guest_host or self._owned()).loop,
                 self._home_context,
                 self._suspend,
                 self._resume,

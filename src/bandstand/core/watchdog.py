@@ -1,8 +1,8 @@
 """The stall watchdog: names the actor that blocks the thread, while it still does.
 
 A thread looks at the loop a few times within the threshold. If the same message is at hand as long as that, it logs
-whose it is, what type the message has, and where the thread stands. Once for each message. Without a watchdog the loop
-pays one branch a message; with one, two assignments.
+whose it is, what the message is, and where the thread stands. Once for each message, and whoever listens to the loop's events is
+told when it is over. Without a watchdog the loop pays one branch a message; with one, two assignments.
 """
 
 from __future__ import annotations
@@ -23,18 +23,21 @@ LOOKS = 4
 
 # How many messages there have been, whose is at hand, under which name, and which.
 AtHand: TypeAlias = "Callable[[], tuple[int, ActorId | None, str | None, object]]"
+# Who blocks, under which name, with which message. Answers what the message is, for people.
+OnStall: TypeAlias = "Callable[[ActorId, str | None, object], str]"
 
 
 @final
 class Watchdog:
     """Watches the thread that makes it, until `stop`."""
 
-    __slots__ = ("_at_hand", "_ident", "_logger", "_over", "_stall_ms", "_thread")
+    __slots__ = ("_at_hand", "_ident", "_logger", "_on_stall", "_over", "_stall_ms", "_thread")
 
-    def __init__(self, at_hand: AtHand, stall_ms: float, logger: Logger) -> None:
+    def __init__(self, at_hand: AtHand, stall_ms: float, logger: Logger, on_stall: OnStall) -> None:
         self._at_hand = at_hand
         self._stall_ms = stall_ms
         self._logger = logger
+        self._on_stall = on_stall
         self._ident = threading.get_ident()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="bandstand watchdog", daemon=True)
@@ -63,10 +66,10 @@ class Watchdog:
         frame = sys._current_frames().get(self._ident)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         where = "" if frame is None else "".join(traceback.format_stack(frame))
         self._logger.warning(
-            "actor %r %s has blocked the loop for %g ms with a message of type %s; it stands at\n%s",
+            "actor %r %s has blocked the loop for %g ms with a message, %s; it stands at\n%s",
             actor,
             name or "(unnamed)",
             self._stall_ms,
-            type(message).__qualname__,
+            self._on_stall(actor, name, message),
             where,
         )

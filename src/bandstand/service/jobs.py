@@ -38,6 +38,11 @@ class Job:
         """Make the call."""
         return self.function(*self.arguments, **self.named)
 
+    @property
+    def what(self) -> str:
+        """What is called, for people."""
+        return f"{getattr(self.function, '__qualname__', self.function)}()"
+
     def __repr__(self) -> str:
         return f"<call of {getattr(self.function, '__qualname__', self.function)}>"
 

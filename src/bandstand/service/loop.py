@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from bandstand import core
-from bandstand.core import ActorId, Behavior, Clock, Lane, LoopConfig, Overflow
+from bandstand.core import ActorId, Behavior, Clock, Lane, LoopConfig, Overflow, Unhandled
 from bandstand.core.lowlevel import check_open
 from bandstand.service.checks import check_instance, checked_kind, refuse_factory
 from bandstand.service.hot.asks import Asks
+from bandstand.service.hot.method import Method
 from bandstand.service.hot.porter import Porter
 from bandstand.service.hot.stage import Parcel, perform
+from bandstand.service.jobs import Job
 from bandstand.service.porter import Tracer, make_porter
 from bandstand.service.reentry import Reentry
 from bandstand.service.spawning import UNSET_MS, Options, Spawner, attach, start_in_steps
@@ -23,7 +24,6 @@ from bandstand.service.waiting import WaitFor, Waits
 if TYPE_CHECKING:
     from bandstand.service.actor import Actor
     from bandstand.service.hot.handle import Handle
-    from bandstand.service.hot.method import Method
     from bandstand.service.interface import Implements
 
 __all__ = ("AskStatistics", "Loop")
@@ -34,8 +34,6 @@ P = ParamSpec("P")
 State = TypeVar("State")
 
 REJECT = Overflow.REJECT
-
-logger = logging.getLogger("bandstand.service")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +93,6 @@ class Loop(core.Loop):
         self._defaults = Options(self)
         self._tracer: Tracer | None = None
         self._carries = carry_context
-        self._mentioned = 0
         self._set_porter()
 
     @overload
@@ -223,14 +220,14 @@ class Loop(core.Loop):
     def _set_packing(self, pack: Callable[[Handle, Method, object], object]) -> None:
         self._porter = Porter(self._home_context, False, None, _nothing_along, pack)  # noqa: FBT003  # by position in C
 
+    def _what(self, data: object, tag: object) -> str:
+        if isinstance(data, Parcel):
+            data = data.data
+        if isinstance(data, Job):
+            return data.what
+        return f"{tag.owner}.{tag.name}()" if isinstance(tag, Method) else super()._what(data, tag)
+
     def _mention_unhandled(self, handle: Handle, data: object) -> None:
-        """Say that a message was sent past a handle: the first time, and then each time their number has doubled."""
-        if self._asks.unhandled < 2 * self._mentioned:
-            return
-        self._mentioned = self._asks.unhandled
-        logger.warning(
-            "%r has no method for a raw message of %s; %d such messages in all",
-            handle,
-            type(data).__name__,
-            self._mentioned,
-        )
+        """A message was sent past a handle."""
+        # It is being handled at this moment: what is at hand is its actor's.
+        self.events.tell(Unhandled(handle._bs_actor, self._at_hand()[2], data, self._what(data, 0)))

@@ -20,6 +20,8 @@ cdef class Births(Kernel):
     cdef public object _init_error
     cdef public object _on_restart
     cdef public object _on_escalate
+    cdef readonly int64_t _restarts
+    cdef readonly int64_t _escalations
 
     cpdef object _no_seat(self)
     cpdef object _perform_later(self, Cell cell, object coroutine, object context)

@@ -46,7 +46,7 @@ NOT_YET = object()
 class Births(Kernel):
     """What supervisors ask of the kernel."""
 
-    __slots__ = ("_init_error", "_on_escalate", "_on_restart")
+    __slots__ = ("_escalations", "_init_error", "_on_escalate", "_on_restart", "_restarts")
 
     def __init__(
         self,
@@ -65,6 +65,9 @@ class Births(Kernel):
         self._init_error: BaseException | None = None
         self._on_restart: Hook | None = None
         self._on_escalate: Hook | None = None
+        # How many children were started again, and how many supervisors have given up.
+        self._restarts: Count = 0
+        self._escalations: Count = 0
 
     def _perform_later(
         self, cell: Cell, coroutine: Coroutine[Any, Any, Any], context: Context | None
@@ -326,12 +329,14 @@ class Births(Kernel):
         return self._elapsed() / 1e6
 
     def _tell_restart(self, supervisor: ActorId, child: ActorId, attempt: int) -> None:
-        """Tell the observer, if it listens, that a child was started again."""
+        """Count that a child was started again, and tell whoever listens."""
+        self._restarts += 1
         if self._on_restart is not None:
             self._tell(self._on_restart, (supervisor, child, attempt))
 
     def _tell_escalation(self, supervisor: ActorId) -> None:
-        """Tell the observer, if it listens, that a supervisor has given up."""
+        """Count that a supervisor has given up, and tell whoever listens."""
+        self._escalations += 1
         if self._on_escalate is not None:
             self._tell(self._on_escalate, (supervisor,))
 

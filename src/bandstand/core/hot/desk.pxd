@@ -79,6 +79,10 @@ cdef class Desk(Calls):
     cpdef object _stop_mourning(self, Timer timer)
     @cython.locals(cell=Cell)
     cpdef tuple _at_hand(self)
+    @cython.locals(cell=Cell, turn=Turn)
+    cpdef object _tag_of(self, ActorId actor)
+    @cython.locals(actor=ActorId, cell=Cell)
+    cpdef bint _is_at_rest(self, object target) except -1
 
 cdef inline object tick_inside(Desk desk, object context):
     PyContext_Enter(context)

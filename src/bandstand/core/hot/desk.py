@@ -366,6 +366,24 @@ class Desk(Calls):
             return (self._messages, None, None, None)
         return (self._messages, cell.actor, cell.name, self._message)
 
+    def _tag_of(self, actor: ActorId) -> object:
+        """For the watchdog, from its own thread: the tag of the message that an actor is at; 0 if there is none."""
+        cell = actor.cell
+        turn = None if cell is None else cell.turn
+        return 0 if turn is None else turn.tag
+
+    def _is_at_rest(self, target: ActorId) -> bool:
+        """Whether an actor has nothing to do: no message waits for it or is on its way, and none is at hand. Or it has ended."""
+        actor = self._own_id(target)
+        cell = actor.cell
+        return cell is None or (
+            cell.waiting() == 0
+            and cell.driver is None
+            and cell.surplus == 0
+            and not cell.is_expecting()
+            and not self._is_running_now(cell)
+        )
+
 
 if not cython.compiled:
     # Compiled, this is C, in the .pxd.

@@ -273,6 +273,7 @@ class Kernel(Sending):
         if event is None:
             self._handled -= 1
             self._dropped += 1
+            self._dropped_system += 1
         else:
             cell.watch = watch
         return event

@@ -21,6 +21,7 @@ cdef class Post:
     cdef readonly int64_t _dead_system
     cdef readonly int64_t _dropped
     cdef readonly int64_t _aside
+    cdef readonly int64_t _dropped_system
     cdef public bint _awake
     cdef public bint _looking
     cdef readonly Py_ssize_t _telling

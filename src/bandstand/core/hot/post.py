@@ -43,6 +43,7 @@ class Post:
         "_dead",
         "_dead_system",
         "_dropped",
+        "_dropped_system",
         "_handled",
         "_looking",
         "_on_dead_letter",
@@ -64,6 +65,8 @@ class Post:
         self._dropped: Count = 0
         # Those that their actors have put aside: they wait, but nobody comes to them by himself.
         self._aside: Count = 0
+        # Those of them that nobody has sent: events of a descriptor that is not watched any more.
+        self._dropped_system: Count = 0
         # True while somebody is going to look at the run queue anyway: a tick runs or is scheduled, or there is no
         # host to be woken. Then making an actor ready costs no call.
         self._awake = True

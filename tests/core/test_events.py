@@ -1,0 +1,465 @@
+"""The events of a loop: counted always, told to those who listen, and no listener hurts it."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from typing import Any
+
+import pytest
+
+from bandstand.core import (
+    Context,
+    DeadLetter,
+    Dropped,
+    Lagged,
+    Lane,
+    Loop,
+    Overflow,
+    RuntimeEvent,
+    Stalled,
+    Unhandled,
+)
+from bandstand.core.newsroom import MOST_IN_A_ROW, MOST_WAITING
+from bandstand.errors import InvalidArgument, LoopClosed, WrongThread
+from bandstand.testing import VirtualClock
+from tests.core.stage import Diary, LoopMaker, idle, settle
+
+
+def lose(loop: Loop, *letters: object) -> None:
+    """Make an actor, send it something, and stop it before it has handled that."""
+    actor = loop.spawn(idle)
+    for letter in letters:
+        loop.send(actor, letter)
+    loop.stop_actor(actor)
+
+
+def drop(loop: Loop, count: int) -> None:
+    actor = loop.spawn(idle, mailbox_cap=3, overflow=Overflow.DROP_NEWEST)
+    room = 3 - loop.config.sys_reserved
+    for number in range(room + count):
+        loop.send(actor, number)
+
+
+@pytest.fixture
+def loop(make_loop: LoopMaker) -> Loop:
+    return make_loop(sys_reserved=1)
+
+
+# --- told and counted -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G255", "G256")
+def test_a_dead_letter_and_a_drop_are_told_with_what_there_was(loop: Loop) -> None:
+    seen: list[RuntimeEvent] = []
+    loop.events.listen(seen.append)
+    actor = loop.spawn(idle, mailbox_cap=2, overflow=Overflow.DROP_OLDEST)
+    loop.send(actor, "old", lane=Lane.CONTROL)
+    loop.send(actor, b"new", lane=Lane.CONTROL)
+    loop.stop_actor(actor)
+    assert seen == [
+        Dropped(actor, Lane.CONTROL, "old", "str"),
+        DeadLetter(actor, Lane.CONTROL, b"new", "bytes"),
+    ]
+    assert (loop.events.counts().dropped, loop.events.counts().dead_letters) == (1, 1)
+
+
+@pytest.mark.guarantee("G255")
+def test_the_books_are_true_though_nobody_listens(loop: Loop) -> None:
+    lose(loop, 1, 2, 3)
+    drop(loop, 2)
+    counts = loop.events.counts()
+    assert (counts.dead_letters, counts.dropped, counts.untold) == (3, 2, 0)
+    assert (loop.statistics().dead, loop.statistics().dropped) == (3, 2)
+
+
+@pytest.mark.guarantee("G255")
+def test_a_signal_that_finds_nobody_is_no_dead_letter_of_anybody(loop: Loop) -> None:
+    seen: list[RuntimeEvent] = []
+    loop.events.listen(seen.append)
+    watcher, target = loop.spawn(idle), loop.spawn(idle)
+    loop.monitor(watcher, target)
+    loop.stop_actor(target)
+    loop.stop_actor(watcher)
+    assert loop.statistics().dead == 1, "the Down"
+    assert seen == []
+    assert loop.events.counts().dead_letters == 0
+
+
+@pytest.mark.guarantee("G255")
+def test_what_others_tell_is_counted_with_what_the_loop_counts(loop: Loop) -> None:
+    seen: list[RuntimeEvent] = []
+    loop.events.listen(seen.append)
+    actor = loop.spawn(idle)
+    lose(loop, 1)
+    given_up = DeadLetter(actor, Lane.DATA, 2, "int")
+    lagged = Lagged("topic", "slow one", 3, is_cut_off=False)
+    for event in (given_up, lagged, Unhandled(actor, None, 4, "int")):
+        loop.events.tell(event)
+    counts = loop.events.counts()
+    assert (counts.dead_letters, counts.lagged, counts.unhandled) == (2, 1, 1)
+    assert seen[1:3] == [given_up, lagged]
+
+
+@pytest.mark.guarantee("G256")
+def test_what_is_no_event_cannot_be_told(loop: Loop) -> None:
+    wrong: Any = "boom"
+    with pytest.raises(InvalidArgument, match="DeadLetter, Dropped"):
+        loop.events.tell(wrong)
+
+
+@pytest.mark.guarantee("G256")
+def test_the_kernel_has_no_hook_while_nobody_listens(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed: list[bool] = []
+    original = loop._set_hooks  # pyright: ignore[reportPrivateUsage]  # looks inside, at what a message would pay for
+
+    def spy(*hooks: Any) -> None:
+        installed.append(any(hook is not None for hook in hooks))
+        original(*hooks)
+
+    monkeypatch.setattr(loop, "_set_hooks", spy)
+    first, second = loop.events.listen(idle_listener), loop.events.listen(idle_listener)
+    assert first.cancel()
+    assert second.cancel()
+    assert installed == [True, False], "put in with the first, taken out with the last"
+
+
+def idle_listener(event: RuntimeEvent) -> None:
+    """Hear of it."""
+
+
+@pytest.mark.guarantee("G256")
+@pytest.mark.parametrize("observer_first", [False, True])
+def test_an_observer_and_listeners_hear_beside_each_other(loop: Loop, observer_first: bool) -> None:
+    seen: list[RuntimeEvent] = []
+    diary = Diary()
+    if observer_first:
+        loop.set_observer(diary)
+        listening = loop.events.listen(seen.append)
+    else:
+        listening = loop.events.listen(seen.append)
+        loop.set_observer(diary)
+    lose(loop, 1)
+    assert (len(seen), len(diary.dead)) == (1, 1)
+    listening.cancel()
+    lose(loop, 2)
+    assert (len(seen), len(diary.dead)) == (1, 2), "the observer stays"
+    loop.events.listen(seen.append)
+    loop.set_observer(None)
+    lose(loop, 3)
+    assert (len(seen), len(diary.dead)) == (2, 2), "the listener stays"
+
+
+@pytest.mark.guarantee("G256", "G257")
+def test_an_observer_that_raises_is_named_and_listeners_have_heard(
+    loop: Loop, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[RuntimeEvent] = []
+
+    class Clumsy:
+        def on_dead_letter(self, *_: object) -> None:
+            raise ValueError("clumsy")
+
+    loop.set_observer(Clumsy())
+    loop.events.listen(seen.append)
+    lose(loop, 1)
+    assert len(seen) == 1
+    assert "Clumsy.on_dead_letter" in caplog.text
+
+
+@pytest.mark.guarantee("G256")
+def test_what_is_left_at_the_end_of_the_loop_is_told(make_loop: LoopMaker) -> None:
+    loop = make_loop()
+    seen: list[RuntimeEvent] = []
+    listening = loop.events.listen(seen.append)
+    loop.send(loop.spawn(idle), "unread")
+    loop.destroy()
+    assert [event.data for event in seen if isinstance(event, DeadLetter)] == ["unread"]
+    assert loop.events.counts().dead_letters == 1
+    assert not listening.cancel(), "it has ended with the loop"
+    with pytest.raises(LoopClosed):
+        loop.events.listen(seen.append)
+
+
+# --- listeners --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G257")
+@pytest.mark.parametrize("error", [ValueError("x"), GeneratorExit("x")], ids=repr)
+def test_a_listener_that_raises_hurts_nobody(
+    loop: Loop, caplog: pytest.LogCaptureFixture, error: BaseException
+) -> None:
+    seen: list[RuntimeEvent] = []
+
+    def clumsy(event: RuntimeEvent) -> None:
+        raise error
+
+    loop.events.listen(clumsy)
+    loop.events.listen(seen.append)
+    lose(loop, 1, 2)
+    loop.events.tell(Lagged("topic", "slow one", 3, is_cut_off=True))
+    assert len(seen) == 3
+    assert caplog.text.count("a listener of the loop's events raised") == 3
+    assert loop.statistics().ended_panic == 0
+
+
+@pytest.mark.guarantee("G257")
+def test_what_a_listener_causes_is_told_after_the_event_at_hand_in_order(loop: Loop) -> None:
+    seen: list[tuple[str, object]] = []
+
+    def first(event: RuntimeEvent) -> None:
+        assert isinstance(event, DeadLetter)
+        seen.append(("first", event.data))
+        if event.data == "a":
+            lose(loop, "b", "c")
+            seen.append(("first", "is done"))
+
+    def second(event: RuntimeEvent) -> None:
+        assert isinstance(event, DeadLetter)
+        seen.append(("second", event.data))
+
+    loop.events.listen(first)
+    loop.events.listen(second)
+    lose(loop, "a")
+    expected = [("first", "a"), ("first", "is done"), ("second", "a")]
+    assert seen == [*expected, *((who, data) for data in "bc" for who in ("first", "second"))]
+
+
+@pytest.mark.guarantee("G257")
+def test_a_listener_that_always_causes_one_more_does_not_hold_the_loop(loop: Loop) -> None:
+    seen: list[RuntimeEvent] = []
+    handled: list[object] = []
+
+    def endless(event: RuntimeEvent) -> None:
+        seen.append(event)
+        lose(loop, len(seen))
+
+    loop.events.listen(endless)
+    lose(loop, 0)
+    assert len(seen) == MOST_IN_A_ROW
+    loop.send(loop.spawn(lambda _ctx, data: handled.append(data)), "others have their turn")
+    loop.poll_once()
+    assert handled == ["others have their turn"]
+    assert len(seen) == 2 * MOST_IN_A_ROW
+    assert loop.events.counts().untold == 0
+    assert loop.events.counts().dead_letters == len(seen) + 1, "one waits to be told"
+    loop.destroy()
+    counts = loop.events.counts()
+    assert counts.dead_letters == len(seen) + counts.untold
+
+
+@pytest.mark.slow
+@pytest.mark.guarantee("G257")
+def test_a_listener_that_causes_ever_more_fills_no_memory_and_the_rest_is_in_the_books(
+    loop: Loop, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[RuntimeEvent] = []
+
+    def fertile(event: RuntimeEvent) -> None:
+        seen.append(event)
+        lose(loop, *range(200))
+
+    listening = loop.events.listen(fertile)
+    lose(loop, 0)
+    for _ in range(3):
+        loop.poll_once()
+    counts = loop.events.counts()
+    assert counts.dead_letters == len(seen) + counts.untold + MOST_WAITING
+    assert counts.untold > 0
+    assert "were counted, but not told" in caplog.text
+    listening.cancel()
+
+
+@pytest.mark.guarantee("G258")
+def test_one_that_comes_while_an_event_is_told_hears_the_next_and_one_that_goes_hears_no_more(
+    loop: Loop,
+) -> None:
+    seen: list[tuple[str, object]] = []
+
+    def late(event: RuntimeEvent) -> None:
+        assert isinstance(event, DeadLetter)
+        seen.append(("late", event.data))
+
+    def first(event: RuntimeEvent) -> None:
+        assert isinstance(event, DeadLetter)
+        seen.append(("first", event.data))
+        if event.data == "a":
+            lose(loop, "b")  # has happened before the late one came
+            loop.events.listen(late)
+            assert going.cancel()
+            assert not going.cancel()
+
+    loop.events.listen(first)
+    going = loop.events.listen(lambda event: seen.append(("going", event)))
+    lose(loop, "a")
+    lose(loop, "c")
+    assert seen == [("first", "a"), ("first", "b"), ("first", "c"), ("late", "c")]
+
+
+@pytest.mark.guarantee("G258")
+def test_a_listener_may_listen_to_one_event_only(loop: Loop) -> None:
+    seen: list[RuntimeEvent] = []
+
+    def once(event: RuntimeEvent) -> None:
+        seen.append(event)
+        listening.cancel()
+
+    listening = loop.events.listen(once)
+    lose(loop, 1, 2, 3)
+    assert len(seen) == 1
+    assert loop.events.counts().dead_letters == 3
+
+
+@pytest.mark.guarantee("G258")
+def test_another_thread_is_refused(loop: Loop) -> None:
+    listening = loop.events.listen(idle_listener)
+    refused: list[BaseException] = []
+
+    def elsewhere() -> None:
+        for deed in (
+            lambda: loop.events.listen(idle_listener),
+            lambda: loop.events.tell(Lagged("topic", "slow one", 3, is_cut_off=True)),
+            loop.events.counts,
+            listening.cancel,
+        ):
+            try:
+                deed()
+            except WrongThread as error:
+                refused.append(error)
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert len(refused) == 4
+    assert loop.events.counts().lagged == 0
+    assert listening.cancel()
+
+
+async def awaiting(event: RuntimeEvent) -> None:
+    """Nobody would await it."""
+
+
+@pytest.mark.guarantee("G258")
+@pytest.mark.parametrize("wrong", [None, "print", awaiting], ids=str)
+def test_what_cannot_listen_is_refused(loop: Loop, wrong: Any) -> None:
+    with pytest.raises(InvalidArgument, match="plain function"):
+        loop.events.listen(wrong)
+
+
+@pytest.mark.guarantee("G257")
+def test_a_listener_may_end_the_loop(make_loop: LoopMaker) -> None:
+    loop = make_loop()
+    seen: list[RuntimeEvent] = []
+
+    def enough(event: RuntimeEvent) -> None:
+        seen.append(event)
+        loop.request_stop()
+
+    loop.events.listen(enough)
+    loop.send(loop.spawn(lambda _ctx, _data: lose(loop, 1, 2)), None)
+    loop.run()
+    assert len(seen) == 2
+
+
+@pytest.mark.guarantee("G257")
+def test_a_listener_that_presses_ctrl_c_ends_the_loop_as_a_hook_does(make_loop: LoopMaker) -> None:
+    loop = make_loop()
+
+    def impatient(event: RuntimeEvent) -> None:
+        raise KeyboardInterrupt
+
+    loop.events.listen(impatient)
+    loop.send(loop.spawn(lambda _ctx, _data: lose(loop, 1)), None)
+    with pytest.raises(KeyboardInterrupt):
+        loop.run()
+
+
+# --- stalls -----------------------------------------------------------------------------------------------------------------
+
+
+class Heard(logging.Handler):
+    """Lets a behavior block until the watchdog has said so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said = threading.Semaphore(0)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "blocked the loop" in record.getMessage():
+            self.said.release()
+
+
+@pytest.mark.guarantee("G259")
+@pytest.mark.real_time(reason="a thread is blocked for real, for a few times 20 ms")
+@pytest.mark.parametrize("ends", [False, True], ids=["goes on", "ends at once"])
+def test_a_stall_is_told_once_afterwards_on_the_loops_own_thread(make_loop: LoopMaker, ends: bool) -> None:
+    loop = make_loop(stall_ms=20)
+    seen: list[tuple[RuntimeEvent, bool, bool]] = []
+    is_blocking = False
+    here = threading.get_ident()
+    loop.events.listen(lambda event: seen.append((event, is_blocking, threading.get_ident() == here)))
+    heard = Heard()
+    logging.getLogger("bandstand.core").addHandler(heard)
+
+    def blocks(ctx: Context[None], data: object) -> None:
+        nonlocal is_blocking
+        is_blocking = True
+        assert heard.said.acquire(timeout=30)
+        is_blocking = False
+        if ends:
+            loop.request_stop()
+
+    actor = loop.spawn(blocks, name="sleepy")
+    loop.send(actor, "letter")
+    try:
+        loop.run(until_idle=True)
+    finally:
+        logging.getLogger("bandstand.core").removeHandler(heard)
+    assert seen == [(Stalled(actor, "sleepy", "str", 20), False, True)]
+    assert loop.events.counts().stalls == 1
+
+
+# --- the log ------------------------------------------------------------------------------------------------------------------
+
+
+def numbers(caplog: pytest.LogCaptureFixture, word: str) -> list[tuple[int, int]]:
+    found = [re.search(r"(\d+)\D+\((\d+) in all\)", line) for line in caplog.messages if word in line]
+    return [(int(match[1]), int(match[2])) for match in found if match]
+
+
+@pytest.mark.guarantee("G260")
+@pytest.mark.parametrize(
+    ("event", "word", "detail"),
+    [
+        (Unhandled(None, "ann", 4, "Four"), "no method", "Four, for None ann"),  # type: ignore[arg-type]
+        (Lagged("news", "bob", 3, is_cut_off=True), "too slow", "bob has missed 3 of news, and is cut off"),
+        (DeadLetter(None, Lane.DATA, 4, "Four"), "dead letters", "1"),  # type: ignore[arg-type]
+        (Dropped(None, Lane.DATA, 4, "Four"), "dropped", "1"),  # type: ignore[arg-type]
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_each_kind_has_one_line_a_second_and_none_goes_unmentioned(
+    loop: Loop,
+    clock: VirtualClock,
+    caplog: pytest.LogCaptureFixture,
+    event: RuntimeEvent,
+    word: str,
+    detail: str,
+) -> None:
+    loop.events.tell(event)
+    settle(loop)
+    assert numbers(caplog, word) == [(1, 1)]
+    assert detail in caplog.text
+    for _ in range(9):
+        loop.events.tell(event)
+        clock.advance(99)
+        settle(loop)
+    assert numbers(caplog, word) == [(1, 1)], "less than a second ago"
+    clock.advance(200)
+    settle(loop)
+    assert numbers(caplog, word) == [(1, 1), (9, 10)], "though nothing new has happened"
+    loop.events.tell(event)
+    loop.events.tell(event)
+    loop.destroy()
+    assert numbers(caplog, word) == [(1, 1), (9, 10), (2, 12)]
