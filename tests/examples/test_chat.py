@@ -1,0 +1,276 @@
+"""The chat server as an example: a thousand real connections, one that does not read, one that types too fast, a room that breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+from asyncio import StreamReader, StreamWriter
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from bandstand import Loop
+from examples.chat import session
+from examples.chat.lines import Join, Mistake, Quit, Rename, Say, Who, parse
+from examples.chat.server import open_house
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = [
+    pytest.mark.real_time(reason="real connections"),
+    pytest.mark.spec("J23"),
+    pytest.mark.timeout(60),
+]
+
+
+class Client:
+    """Somebody at the other end."""
+
+    def __init__(self, reader: StreamReader, writer: StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def leave(self) -> None:
+        self.writer.transport.abort()
+        with suppress(ConnectionError):
+            await self.writer.wait_closed()
+
+    def type(self, text: str) -> None:
+        self.writer.write(f"{text}\n".encode())
+
+    async def line(self) -> str:
+        async with asyncio.timeout(20):
+            return (await self.reader.readline()).decode().rstrip("\n")
+
+    async def until(self, words: str) -> list[str]:
+        """Lines, up to the one that has these words."""
+        lines: list[str] = []
+        while words not in (lines[-1] if lines else ""):
+            text = await self.line()
+            assert text, f"the connection has ended before {words!r} came: {lines}"
+            lines.append(text)
+        return lines
+
+
+class Street:
+    """Where clients come from, and go in the end."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._clients: list[Client] = []
+
+    async def connect(self, name: str, **options: int) -> Client:
+        client = Client(*await asyncio.open_connection("127.0.0.1", self._port, **options))
+        self._clients.append(client)
+        client.type(f"/nick {name}")
+        await client.until(f"you are in lobby, as {name}")
+        return client
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for client in self._clients:
+            await client.leave()
+
+
+def with_house(body: Callable[[Loop, Street], Awaitable[None]]) -> None:
+    """Run something beside a real server."""
+
+    async def main() -> None:
+        async with Loop() as loop:
+            async with open_house(loop) as (_house, port), Street(port) as street:
+                await body(loop, street)
+            assert loop.events.counts().escalations == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.slow
+@pytest.mark.once
+def test_a_thousand_connections_hear_everything_in_order() -> None:
+    async def body(loop: Loop, street: Street) -> None:
+        clients = [
+            client
+            for start in range(0, 1000, 100)
+            for client in await asyncio.gather(
+                *(street.connect(f"c{number}") for number in range(start, start + 100))
+            )
+        ]
+        sessions = loop.tree().find("sessions")
+        assert sessions is not None
+        assert len(sessions.children) == 1000
+        for number in range(5):
+            clients[number * 200].type(f"line {number}")
+            heard = await asyncio.gather(*(client.until(f"line {number}") for client in clients))
+            assert {lines[-1] for lines in heard} == {f"[lobby] c{number * 200}: line {number}"}
+
+    with_house(body)
+
+
+def test_who_types_faster_than_the_room_takes_it_is_made_to_wait() -> None:
+    async def body(loop: Loop, street: Street) -> None:
+        flood = await street.connect("flood")
+        other = await street.connect("other")
+        for number in range(3000):
+            flood.type(f"spam {number}")
+        other.type("hello")
+        await other.until("other: hello")
+        heard = [
+            int(match[1])
+            for line in await flood.until("spam 2999")
+            if (match := re.search(r"spam (\d+)", line))
+        ]
+        assert heard == sorted(heard)
+        assert loop.statistics().dropped == 0
+
+    with_house(body)
+
+
+@pytest.mark.slow
+def test_who_does_not_read_misses_lines_is_told_and_hurts_nobody() -> None:
+    async def body(_loop: Loop, street: Street) -> None:
+        sleeper = await street.connect("sleeper", limit=2048)
+        talker = await street.connect("talker")
+        words = "x" * 900
+        # More than all buffers of the machine between them hold.
+        for number in range(8000):
+            talker.type(f"{number} {words}")
+            if number % 10 == 0:
+                await talker.until(f"talker: {number} ")
+        await talker.until("talker: 7999 ")
+        seen = await sleeper.until("talker: 7999 ")
+        missed = [
+            int(match[1]) for line in seen if (match := re.fullmatch(r"\* you missed (\d+) lines", line))
+        ]
+        numbers = [int(match[1]) for line in seen if (match := re.search(r"talker: (\d+) ", line))]
+        assert missed
+        assert numbers == sorted(numbers)
+        # The rest of what was missed is told after the last line that came through.
+        while len(numbers) + sum(missed) < 8000:
+            match = re.fullmatch(r"\* you missed (\d+) lines", await sleeper.line())
+            assert match is not None
+            missed.append(int(match[1]))
+        assert len(numbers) + sum(missed) == 8000
+        assert len(numbers) < 8000
+
+    with_house(body)
+
+
+@pytest.mark.slow
+def test_who_takes_nothing_at_all_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "PATIENCE_S", 0.2)
+
+    async def body(loop: Loop, street: Street) -> None:
+        await street.connect("stone", limit=2048)
+        talker = await street.connect("talker")
+        while True:
+            talker.type("x" * 900)
+            talker.type("/who")
+            names = (await talker.until("* here: "))[-1]
+            if "stone" not in names:
+                break
+        assert names == "* here: talker"
+
+    with_house(body)
+
+
+def test_a_room_that_breaks_is_back_with_everybody_in_it() -> None:
+    async def body(loop: Loop, street: Street) -> None:
+        ada = await street.connect("ada")
+        bob = await street.connect("bob")
+        ada.type("(the word that breaks it)")
+        ada.type("still here?")
+        await bob.until("ada: still here?")
+        bob.type("/who")
+        assert (await bob.until("* here: "))[-1] == "* here: ada, bob"
+        assert loop.events.counts().restarts == 1
+
+    with_house(body)
+
+
+def test_rooms_do_not_hear_each_other_and_show_who_comes_what_was_said() -> None:
+    async def body(_loop: Loop, street: Street) -> None:
+        ada = await street.connect("ada")
+        bob = await street.connect("bob")
+        ada.type("/join tea")
+        await ada.until("you are in tea")
+        ada.type("earl grey")
+        await ada.until("earl grey")
+        bob.type("only here")
+        assert (await bob.until("only here"))[-1] == "[lobby] bob: only here"
+        bob.type("/join tea")
+        assert await bob.until("you are in tea") == ["[tea] ada: earl grey", "* you are in tea, as bob"]
+        ada.type("/quit")
+        await ada.until("* bye")
+        assert await ada.line() == ""
+        bob.type("/who")
+        assert (await bob.until("* here: "))[-1] == "* here: bob"
+
+    with_house(body)
+
+
+def test_nonsense_is_answered_and_a_line_too_long_skipped() -> None:
+    async def body(_loop: Loop, street: Street) -> None:
+        client = await street.connect("ada")
+        client.writer.write(b"\xff\xfe nonsense\n" + b"y" * 5000 + b"\n/bogus\n/join a b\n")
+        lines = await client.until("/join needs a name")
+        assert any("a line has 1000 bytes at most" in line for line in lines)
+        assert any("there is no /bogus" in line for line in lines)
+
+    with_house(body)
+
+
+@pytest.mark.parametrize(
+    ("text", "wish"),
+    [
+        ("hello", Say("hello")),
+        ("/join tea", Join("tea")),
+        ("/nick ada", Rename("ada")),
+        ("/who", Who()),
+        ("/quit", Quit()),
+    ],
+)
+def test_what_is_typed_is_understood(text: str, wish: object) -> None:
+    assert parse(text) == wish
+
+
+@pytest.mark.parametrize("text", ["/", "/join", "/join a b", f"/nick {'x' * 21}", "/dance"])
+def test_what_is_not_understood_is_answered_with_advice(text: str) -> None:
+    assert isinstance(parse(text), Mistake)
+
+
+@pytest.mark.slow
+@pytest.mark.once
+def test_it_runs_as_it_says_and_ends_at_a_signal() -> None:
+    command = [sys.executable, "-W", "error", "-m", "examples.chat", "--port", "0"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            assert server.stdout is not None
+            first = server.stdout.readline()
+            match = re.match(r"listening on 127\.0\.0\.1 port (\d+)", first)
+            assert match is not None
+
+            async def talk() -> None:
+                async with Street(int(match[1])) as street:
+                    client = await street.connect("ada")
+                    client.type("hello")
+                    await client.until("ada: hello")
+                    os.kill(server.pid, signal.SIGTERM)
+                    assert await client.line() == ""
+
+            asyncio.run(talk())
+            out, err = server.communicate(timeout=20)
+        finally:
+            server.kill()
+    assert (server.returncode, err) == (0, "")
+    assert "session-1 (running" in out
