@@ -34,6 +34,10 @@ def failure_of(type_name: str, answer: Frame) -> RequestFailed:
     """What is raised for an error that was answered."""
     # Any: whatever JSON can say.
     data: Any = msgspec.json.decode(answer.data)
-    said: object = cast("dict[str, object]", data).get("message") if isinstance(data, dict) else None
+    fields = cast("dict[str, object]", data) if isinstance(data, dict) else {}
+    said, path = fields.get("message"), fields.get("path")
     words = said if isinstance(said, str) else bytes(answer.data).decode()
+    if isinstance(said, str) and isinstance(path, str):
+        # Without it, whoever reads the sentence knows what is wrong, and not where.
+        words = f"{words}, at {path}"
     return RequestFailed.of(type_name, answer.type, cast("object", data), words)

@@ -1,0 +1,85 @@
+"""The loop of a model and a bus: decide, call, note what came of it. Bounded, and whatever fails is something to tell the model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from bandstand.bus import Connection, Gap, Message, Subscription
+from bandstand.errors import BandstandError
+from examples.agents.model import Answered, Call, Done, Entry, Failed, Happened, Model
+from examples.agents.tools import Tool, call, discover
+
+STEPS = 20
+# Events come by themselves, and perhaps a moment after the answer of the call that they follow from: so long they are waited for.
+MOMENT_S = 0.05
+
+
+class TooLongError(Exception):
+    """The model went on and on."""
+
+
+class Agent:
+    """One task for one model on one bus.
+
+    Args:
+        bus: where the tools are.
+        model: who decides.
+        events: the events that the model is to hear of, as patterns: "Diary.*".
+        show: is told each step, for people.
+    """
+
+    def __init__(self, bus: Connection, model: Model, *events: str, show: Callable[[str], None]) -> None:
+        self._bus = bus
+        self._model = model
+        self._events = events
+        self._show = show
+        self.story: list[Entry] = []
+
+    async def work(self, task: str) -> str:
+        """Do something; what the model says in the end.
+
+        Raises:
+            TooLongError: it was not done after so many steps.
+        """
+        tools = await discover(self._bus)
+        for tool in tools.values():
+            self._show(f"tool   {tool.name}: {tool.description}")
+        async with self._bus.subscribe(*self._events, gaps=True) as heard:
+            listening = asyncio.create_task(self._listen(heard), name="what the model hears")
+            try:
+                return await self._go(task, tools)
+            finally:
+                listening.cancel()
+
+    async def _go(self, task: str, tools: dict[str, Tool]) -> str:
+        for _ in range(STEPS):
+            decision = await self._model.decide(task, tools, self.story)
+            if isinstance(decision, Done):
+                self._show(f"done   {decision.words}")
+                return decision.words
+            self._show(f"call   {decision.tool} {decision.arguments}")
+            outcome = await self._call(decision, tools)
+            self.story.append(outcome)
+            self._show(
+                f"answer {outcome.data}" if isinstance(outcome, Answered) else f"error  {outcome.words}"
+            )
+            await asyncio.sleep(MOMENT_S)
+        raise TooLongError(f"{task!r} was not done after {STEPS} steps")
+
+    async def _call(self, wanted: Call, tools: dict[str, Tool]) -> Answered | Failed:
+        tool = tools.get(wanted.tool)
+        if tool is None:
+            return Failed(wanted, f"there is no tool {wanted.tool}; there are {', '.join(tools)}")
+        try:
+            return Answered(wanted, await call(self._bus, tool, wanted.arguments))
+        except BandstandError as error:
+            return Failed(wanted, str(error))
+
+    async def _listen(self, heard: Subscription[Message | Gap]) -> None:
+        async for event in heard:
+            if isinstance(event, Gap):
+                self.story.append(Happened("something was missed", event.why))
+            else:
+                self.story.append(Happened(event.type, event.data))
+                self._show(f"event  {event.type} {event.data}")
