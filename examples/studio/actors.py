@@ -1,0 +1,135 @@
+"""Who plays. Nothing here says where: an actor that runs on a thread of its own and one in another process look the same."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from math import sin
+from time import perf_counter
+
+from bandstand import Actor, ask, control, data
+from bandstand.pod import Directory
+
+WIDTH = 40
+
+
+class Metrics(Actor):
+    """Counts what happens, for everybody."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    @data
+    def add(self, what: str) -> None:
+        self._counts[what] += 1
+
+    @ask
+    def read(self) -> dict[str, int]:
+        return dict(self._counts)
+
+
+class Log(Actor):
+    """Writes down what is worth it; has a neighbour in its pod."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    @data
+    def note(self, line: str) -> None:
+        self._lines.append(line)
+
+    @ask
+    def read(self) -> list[str]:
+        return self._lines
+
+
+class DisplayPeers(Directory):
+    metrics: Metrics
+    log: Log
+
+
+class Display(Actor):
+    """Shows frames, until somebody closes it: that is the end of the play. Windows belong on the main thread, and so does this."""
+
+    def __init__(self, peers: DisplayPeers) -> None:
+        self._peers = peers
+        self._engine = 0
+
+    @data
+    def show(self, number: int, picture: str, process: int) -> None:
+        if process != self._engine:
+            self._engine = process
+            self._peers.log.note.try_send(f"frame {number} comes from process {process}")
+        self._peers.metrics.add.try_send("shown")
+        if sys.stdout.isatty():
+            print(f"\r{number:5} {picture} {process:8}", end="", flush=True)
+
+    @control
+    def close(self) -> None:
+        self.stop()
+
+
+class Settings(Actor):
+    """What the engine goes by. It lives in the engine's pod, so a look is a call and no message."""
+
+    def __init__(self, speed: float) -> None:
+        self._speed = speed
+
+    @ask
+    def speed(self) -> float:
+        return self._speed
+
+
+class EnginePeers(Directory):
+    settings: Settings
+    display: Display
+    metrics: Metrics
+
+
+class Engine(Actor):
+    """Draws. It has a process of its own: drawing takes time, and whoever draws may crash."""
+
+    def __init__(self, peers: EnginePeers) -> None:
+        self._peers = peers
+
+    @control
+    def resize(self, width: int) -> None:
+        """By the CONTROL lane: before all frames that wait."""
+        self._width = width
+
+    _width = WIDTH
+
+    @data
+    async def frame(self, number: int) -> None:
+        place = round((self._width - 1) * (1 + sin(number * await self._peers.settings.speed())) / 2)
+        self._peers.display.show.try_send(
+            number, "·" * place + "o" + "·" * (self._width - 1 - place), os.getpid()
+        )
+        self._peers.metrics.add.try_send("drawn")
+
+
+class VsyncPeers(Directory):
+    engine: Engine
+    metrics: Metrics
+
+
+class Vsync(Actor):
+    """Ticks. A tick that nobody takes, because the engine is just being started again, is a frame that is left out."""
+
+    def __init__(self, peers: VsyncPeers, fps: float) -> None:
+        self._peers = peers
+        self._fps = fps
+        self._start = perf_counter()
+
+    def on_start(self) -> None:
+        self.every(1000 / self._fps, self.tick)
+
+    def tick(self) -> None:
+        number = round((perf_counter() - self._start) * self._fps)
+        taken = self._peers.engine.frame.try_send(number)
+        self._peers.metrics.add.try_send("ticks" if taken else "left out")
+
+    @control
+    def crash(self) -> None:
+        raise RuntimeError("the crystal is cracked")

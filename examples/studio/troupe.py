@@ -1,0 +1,41 @@
+"""Where everybody plays: one word each."""
+
+from __future__ import annotations
+
+from bandstand.pod import RestartPolicy, ThreadModel, Troupe, WhenDown, directory, pod
+from bandstand.supervise import Intensity
+from examples.studio.actors import (
+    Display,
+    DisplayPeers,
+    Engine,
+    EnginePeers,
+    Log,
+    Metrics,
+    Settings,
+    Vsync,
+    VsyncPeers,
+)
+
+FPS = 60
+# They are killed for the fun of it.
+OFTEN = Intensity(50, 5_000)
+
+
+class Studio(Troupe):
+    # On a thread of its own, so that nothing makes it late.
+    vsync = pod(restart=RestartPolicy.ALWAYS, intensity=OFTEN).expose(Vsync, directory(VsyncPeers), FPS)
+    # In a process of its own. While it is down a frame fails at once: an old one is worth nothing.
+    engine_pod = pod(
+        thread=ThreadModel.PROCESS,
+        restart=RestartPolicy.ON_FAILURE,
+        intensity=OFTEN,
+        when_down=WhenDown.FAIL,
+    )
+    engine = engine_pod.expose(Engine, directory(EnginePeers))
+    settings = engine_pod.of(Settings, 0.1)
+    # On the thread that plays the troupe. When it ends, so does the play.
+    display = pod(thread=ThreadModel.MAIN).expose(Display, directory(DisplayPeers))
+    # Light ones share the kubelet's thread.
+    telemetry = pod(thread=ThreadModel.COOPERATIVE, restart=RestartPolicy.ON_FAILURE)
+    metrics = telemetry.expose(Metrics)
+    log = telemetry.expose(Log)

@@ -1,0 +1,75 @@
+"""The studio as an example: four kinds of stages, and players who are killed while they play."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bandstand import Loop
+from bandstand.pod import ThreadModel
+from examples.studio.actors import WIDTH, Display, DisplayPeers, Engine, EnginePeers, Log, Metrics, Settings
+from examples.studio.troupe import Studio
+
+ROOT = Path(__file__).resolve().parents[2]
+
+KILLS = 2
+
+
+@pytest.mark.slow
+@pytest.mark.once
+@pytest.mark.timeout(90)
+@pytest.mark.real_time(reason="processes are killed")
+def test_it_plays_on_while_its_players_are_killed() -> None:
+    command = [
+        sys.executable,
+        "-W",
+        "error",
+        "-m",
+        "examples.studio",
+        "--kills",
+        str(KILLS),
+        "--frames",
+        "10",
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=80, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(re.findall(r"the engine was killed \(process \d+\); the next one plays", done.stdout)) == KILLS
+    assert done.stdout.count("the vsync has crashed; the next one ticks") == KILLS
+    engines = re.findall(r"frame \d+ comes from process (\d+)", done.stdout)
+    assert len(engines) == len(set(engines)) == KILLS + 1
+    counts = dict(re.findall(r"(shown|left out|drawn) (\d+)", done.stdout))
+    assert int(counts["shown"]) >= 10 * (KILLS + 1)
+    assert f"restarts: vsync {KILLS}, engine_pod {KILLS}, display 0, telemetry 0" in done.stdout
+
+
+def test_it_has_all_four_kinds_of_stages() -> None:
+    assert {spec.thread for spec in Studio.layout().values()} == set(ThreadModel)
+    # And can do without: where somebody plays is data.
+    layout = {name: replace(spec, thread=ThreadModel.COOPERATIVE) for name, spec in Studio.layout().items()}
+    Studio(layout=layout)
+
+
+def test_the_same_engine_draws_on_a_plain_loop() -> None:
+    async def main() -> tuple[dict[str, int], list[str]]:
+        async with Loop() as loop:
+            metrics, log = loop.spawn(Metrics), loop.spawn(Log)
+            display = loop.spawn(Display, DisplayPeers(metrics=metrics, log=log))
+            peers = EnginePeers(settings=loop.spawn(Settings, 0.1), display=display, metrics=metrics)
+            engine = loop.spawn(Engine, peers)
+            for number in range(5):
+                engine.frame(number)
+            engine.resize(WIDTH // 2)
+            for each in (engine, display):
+                each.stop(drain=True)
+                await each.ended()
+            return await metrics.read(), await log.read()
+
+    counts, lines = asyncio.run(main())
+    assert counts == {"shown": 5, "drawn": 5}
+    assert len(lines) == 1
