@@ -38,7 +38,9 @@ def test_it_plays_on_while_its_players_are_killed() -> None:
         "10",
     ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=80, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, done.stderr
+    # A frame may be under way when the display is closed, and the engine's process says so.
+    assert re.fullmatch(r"(Display\.show\(\) for 'display' was not delivered: [^\n]*\n)*", done.stderr)
     assert len(re.findall(r"the engine was killed \(process \d+\); the next one plays", done.stdout)) == KILLS
     assert done.stdout.count("the vsync has crashed; the next one ticks") == KILLS
     engines = re.findall(r"frame \d+ comes from process (\d+)", done.stdout)
