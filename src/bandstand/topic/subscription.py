@@ -11,7 +11,6 @@ mailbox cannot be taken back, so the policies would begin only behind it.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 __all__ = ("Subscription",)
 
 T = TypeVar("T")
-
-logger = logging.getLogger("bandstand.topic")
 
 
 @final
@@ -171,8 +168,8 @@ class Subscription(Generic[T]):
         try:
             kept = (event, packed_for(self._presence.handle, self._method, self._bind(None, event)))
             fate = self._backlog.put(event, kept, self._room - self._taken_out())
-        except Exception:
-            logger.exception("%r could not be given an event, which it has missed", self)
+        except Exception as error:  # noqa: BLE001  # whatever it is: it is this one's own affair
+            self._lag.stumble(error)
             fate = Fate.REFUSED
         if fate is Fate.CUT:
             self._lag.lose(1 + len(self._clear()))

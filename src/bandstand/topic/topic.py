@@ -70,6 +70,7 @@ class Topic(Generic[T]):
     __slots__ = (
         "__weakref__",
         "_afar",
+        "_inner",
         "_inside",
         "_is_closed",
         "_is_publishing",
@@ -92,7 +93,9 @@ class Topic(Generic[T]):
         self._serials = count(1)
         self._is_closed = False
         self._is_publishing = False
+        # What is published inside that, and how much it was in all.
         self._inside: deque[T] = deque()
+        self._inner = 0
         # How many are on their way from other threads.
         self._afar = 0
         self._lock = Lock()
@@ -132,11 +135,12 @@ class Topic(Generic[T]):
 
     def _pass_on(self, event: T) -> int:
         if self._is_publishing:
-            if len(self._inside) >= MOST_INSIDE:
+            if self._inner >= MOST_INSIDE:
                 raise LoopBusy(
-                    f"{MOST_INSIDE} events wait to be published on topic {self._name!r} inside the publishing of another: does somebody "
+                    f"{MOST_INSIDE} events were published on topic {self._name!r} inside the publishing of another: does somebody "
                     f"publish for everything that is published?"
                 )
+            self._inner += 1
             self._inside.append(event)
             return len(self._takers)
         self._is_publishing = True
@@ -146,6 +150,7 @@ class Topic(Generic[T]):
                 self._give(self._inside.popleft())
         finally:
             self._is_publishing = False
+            self._inner = 0
         return taken
 
     def publish_async(self, event: T) -> None:
