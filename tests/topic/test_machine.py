@@ -12,7 +12,7 @@ from bandstand.core import Lagged, LoopConfig
 from bandstand.service import Actor, Loop, child, data, supervised
 from bandstand.supervise import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
-from bandstand.topic import Policy, Subscription, Topic
+from bandstand.topic import Policy, Topic, TopicSubscription
 from tests.core.stage import Boom, settle
 from tests.topic.players import Event
 
@@ -36,7 +36,7 @@ class Subscriptions(RuleBasedStateMachine):
     """The loop handles one message at a time, so each step of the model is one of the subscriber's."""
 
     topic: Topic[Event]
-    subscription: Subscription[Event]
+    subscription: TopicSubscription[Event]
 
     @initialize(
         policy=st.sampled_from(list(Policy)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
@@ -19,11 +20,12 @@ from bandstand.errors import (
     TopicClosed,
     WrongThread,
 )
+from bandstand.scope import Channel
 from bandstand.service import Actor, Loop, data
 from bandstand.topic import Policy, Topic
 from tests.core.stage import settle
-from tests.service.players import elsewhere
-from tests.topic.players import Event, Listener, heard_by, publish, topic_of
+from tests.service.players import elsewhere, ride, turns
+from tests.topic.players import Event, Gated, Listener, heard_by, publish, topic_of
 
 LoopMaker = Callable[..., Loop]
 
@@ -271,6 +273,30 @@ def test_a_closed_topic_delivers_what_it_has_taken_and_takes_nothing(loop: Loop)
     assert book == [1, 2, 3]
     assert not subscription.is_active
     assert topic.subscribers == 0
+
+
+@pytest.mark.guarantee("G211")
+def test_a_topic_that_is_drained_has_delivered_everything(loop: Loop) -> None:
+    async def body() -> None:
+        topic = topic_of(loop)
+        book: list[int] = []
+        topic.subscribe(loop.spawn(Listener, book).hear)
+        publish(topic, 1, 2, 3)
+        assert await topic.drain()
+        assert book == [1, 2, 3]
+        assert await topic.drain()
+        stuck = topic_of(loop)
+        gate: Channel[None] = Channel()
+        gated = loop.spawn(Gated, book, gate)
+        stuck.subscribe(gated.slowly)
+        publish(stuck, 4)
+        assert not await stuck.drain(ms=0)
+        waiting = asyncio.ensure_future(stuck.drain(ms=None))
+        await turns()
+        gated.kill()
+        assert await waiting
+
+    ride(loop, body)
 
 
 @pytest.mark.guarantee("G207", "G208")

@@ -25,7 +25,8 @@ apart, `messages` the form with message classes, which `posting` sends; `marks` 
 class and finds what is wrong with it, `likeness` compares a handler with its interface, `generics` reads what a class says for
 a type parameter. `loop` and `spawning` start actors, which `checks` looks at, `children` puts them under supervisors. `faces` is what `handle.method`
 is, `far` and `receipts` the same from other threads, `outside` and `facade` what else a handle can do. `timing`, `work` and `jobs` are what an
-actor does beside its messages, `brood` its children, `porter` what travels with a message, `answering` an ask of a coroutine.
+actor does beside its messages, `brood` its children, `porter` what travels with a message, `answering` an ask of a coroutine; `presence` is whoever is behind a handle
+that somebody keeps.
 `hot` is compiled: the path of every message; `numbers` are its numbers.
 """
 

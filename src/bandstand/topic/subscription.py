@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bandstand.service import Loop, Tell
     from bandstand.topic.policy import Policy
 
-__all__ = ("Subscription",)
+__all__ = ("TopicSubscription",)
 
 T = TypeVar("T")
 
@@ -35,9 +35,9 @@ class Receipt(Asked):
 
     __slots__ = ("_subscription",)
 
-    def __init__(self, actor: ActorId, subscription: Subscription[Any]) -> None:
+    def __init__(self, actor: ActorId, subscription: TopicSubscription[Any]) -> None:
         super().__init__(actor)
-        self._subscription: Subscription[Any] | None = subscription
+        self._subscription: TopicSubscription[Any] | None = subscription
 
     def answer(self, value: object) -> None:  # noqa: ARG002  # there is none
         """It was handled to its end."""
@@ -64,7 +64,7 @@ class Receipt(Asked):
 
 
 @final
-class Subscription(Generic[T]):
+class TopicSubscription(Generic[T]):
     """That an actor is subscribed to a topic. Keep it to end it, or to look at its books. Loop thread only.
 
     `published while it lasted == handled + missed + lost + waiting`, unless it was cancelled.
@@ -98,7 +98,7 @@ class Subscription(Generic[T]):
         room: int,
         key: Callable[[T], Hashable] | None,
         on_lag: Tell[[Lagged]] | None,
-        leave: Callable[[Subscription[T]], object],
+        leave: Callable[[TopicSubscription[T]], object],
     ) -> None:
         handle, self._method, self._bind = parts_of(method)
         self._loop = loop
