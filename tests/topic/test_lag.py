@@ -91,6 +91,7 @@ def test_one_that_cannot_be_told_is_told_more_the_next_time(loop: Loop, clock: V
     assert missed_in(heard) == [1, 1]
 
 
+@pytest.mark.slow
 @given(
     steps=st.lists(
         st.one_of(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -163,4 +164,7 @@ class Subscriptions(RuleBasedStateMachine):
             assert self.book == sorted(self.book)
 
 
-TestSubscriptions = pytest.mark.guarantee("G207", "G208", "G209", "G210", "G211")(Subscriptions.TestCase)
+Subscriptions.TestCase.settings = settings(stateful_step_count=30)
+TestSubscriptions = pytest.mark.slow(
+    pytest.mark.guarantee("G207", "G208", "G209", "G210", "G211")(Subscriptions.TestCase)
+)

@@ -299,6 +299,7 @@ def test_a_topic_that_is_drained_has_delivered_everything(loop: Loop) -> None:
     ride(loop, body)
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("G207", "G208")
 def test_a_thousand_subscribers(loop: Loop) -> None:
     topic = topic_of(loop)

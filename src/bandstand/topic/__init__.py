@@ -11,9 +11,10 @@
 Each subscriber has a room of its own, and a policy for when it is full; what it misses is counted and told. A topic never fills a
 mailbox, and nobody waits for anybody. What it promises is written down in `docs/semantics.md`.
 
-How the room is laid out: `topic` is what one publishes on, `receives` what can be subscribed, `subscription` an actor that is sent its events, `stream` the same for
-code that is no actor; `backlog` is what waits for one of them, by its `policy`; `afar` is what other threads publish, `lag` tells of what was missed, `checks` is what is refused; `runtime` is the loop's own
-events as a topic; `lowlevel` is a door for the rooms above.
+How the room is laid out: `topic` is what one publishes on, `receives` what can be subscribed, `subscription` an actor that is sent
+its events, `stream` the same for code that is no actor; `backlog` is what waits for one of them, by its `policy`; `lag` tells of what
+was missed, `afar` is what other threads publish, `checks` what is refused; `runtime` is the loop's own events as a topic; `lowlevel` is
+a door for the rooms above.
 """
 
 from bandstand.topic.policy import Policy as Policy
