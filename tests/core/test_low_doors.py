@@ -10,7 +10,16 @@ import pytest
 
 from bandstand.core import STOP, ActorId, Context, ExitReason, Loop, SystemTag
 from bandstand.core.hot.wheel import Timer, Wheel
-from bandstand.core.lifelines import answer_for, current_loops, is_current, mourn, owns, prod, set_budget
+from bandstand.core.lifelines import (
+    answer_for,
+    at_end,
+    current_loops,
+    is_current,
+    mourn,
+    owns,
+    prod,
+    set_budget,
+)
 from bandstand.core.lowlevel import call_after
 from bandstand.testing import VirtualClock
 from tests.core.stage import HostFactory, LoopMaker, fill, idle, settle
@@ -132,6 +141,57 @@ def test_an_end_that_was_is_heard_of_at_once(loop: Loop) -> None:
     loop.fail_actor(actor)
     mourn(loop, actor, lambda why, _cause: heard.append(why))
     assert heard == [ExitReason.FAIL]
+
+
+@pytest.mark.guarantee("G203")
+def test_a_mourner_that_takes_others_back_in_the_middle_of_the_exit(loop: Loop) -> None:
+    """Whoever is told first may end what the others wait for: the books of timers must not notice."""
+    heard: list[str] = []
+    actor = loop.spawn(idle)
+    forgets = [mourn(loop, actor, lambda _why, _cause: heard.append("first"))]
+    loop.send_after(actor, 10, "later")
+    forgets.append(mourn(loop, actor, lambda _why, _cause: heard.append("second")))
+
+    def told(_why: ExitReason, _cause: BaseException | None) -> None:
+        heard.append("last")
+        for forget in forgets:
+            forget()
+
+    mourn(loop, actor, told)  # the last to come is told first
+    loop.stop_actor(actor)
+    assert heard == ["last"]
+    statistics = loop.statistics()
+    assert (statistics.timers_released, statistics.timers_pending) == (1, 0)
+    for forget in forgets:
+        forget()
+
+
+def test_mourning_can_be_taken_back_once_and_again(loop: Loop) -> None:
+    heard: list[ExitReason] = []
+    actor = loop.spawn(idle)
+    forget = mourn(loop, actor, lambda why, _cause: heard.append(why))
+    forget()
+    forget()
+    loop.stop_actor(actor)
+    mourn(loop, actor, lambda why, _cause: heard.append(why))()
+    assert heard == [ExitReason.NORMAL]
+
+
+def test_the_end_of_a_loop_is_told_once_to_all(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    heard: list[str] = []
+
+    def broken() -> None:
+        heard.append("broken")
+        raise OSError("broken")
+
+    at_end(loop, lambda: heard.append("first"))
+    at_end(loop, broken)
+    at_end(loop, lambda: heard.append("taken back"))()
+    at_end(loop, lambda: heard.append(str(loop.statistics().alive)))
+    loop.spawn(idle)
+    loop.destroy()
+    assert heard == ["first", "broken", "0"]
+    assert "told of the end of the loop, raised" in caplog.text
 
 
 @pytest.mark.parametrize("is_answered_for", [False, True])

@@ -72,6 +72,7 @@ def test_there_are_pages_to_run() -> None:
             "dead-letters",
             "faults",
             "isolation",
+            "names-and-groups",
             "nodes",
             "overload",
             "pods",
@@ -81,6 +82,7 @@ def test_there_are_pages_to_run() -> None:
             "services",
             "supervision",
             "timers-and-work",
+            "topics",
         )
     }
     assert expected <= set(pages())

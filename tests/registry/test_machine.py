@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -166,4 +167,5 @@ class Names(RuleBasedStateMachine):
         assert list(self.group.members()) == expected
 
 
-TestNames = pytest.mark.guarantee("G203", "G204", "G206")(Names.TestCase)
+Names.TestCase.settings = settings(stateful_step_count=30)
+TestNames = pytest.mark.slow(pytest.mark.guarantee("G203", "G204", "G206")(Names.TestCase))

@@ -103,7 +103,7 @@ def test_another_class_is_refused_naming_both(loop: Loop) -> None:
         with pytest.raises(InvalidArgument, match="'db' is a Database, not a Clerk"):
             look("db", Clerk)
     with pytest.raises(InvalidArgument, match="no class of actors"):
-        registry.find("db", int)  # type: ignore[type-var]  # what is tested
+        registry.find("db", int)  # type: ignore[arg-type]  # what is tested
 
 
 def test_nobody_there_comes_with_close_matches(loop: Loop) -> None:

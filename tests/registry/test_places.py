@@ -141,6 +141,26 @@ def test_a_place_below_a_supervisor_that_is_started_again(loop: Loop) -> None:
     assert registry.names() == ()
 
 
+def test_it_is_nobody_elses_while_the_supervisor_on_the_way_is_being_made(loop: Loop) -> None:
+    """An observer is told of the new supervisor before that has any child."""
+    inner = SupervisorSpec(children=(child("db").of(Database),), intensity=0)
+    root = one_for_one(loop, ChildSpec("inner", inner))
+    registry = Registry(loop)
+    handle = supervised(root, Database, "inner", "db")
+    registry.register("db", handle)
+    seen: list[tuple[str | None, tuple[str, ...]]] = []
+
+    class Looker:
+        def on_actor_start(self, id: object, name: str | None) -> None:  # noqa: A002 -- the hook's own name
+            seen.append((name, registry.names()))
+
+    loop.set_observer(Looker())
+    handle.crash()
+    settle(loop)
+    assert seen == [("inner", ("db",)), ("db", ("db",))]
+    assert registry.find("db", Database) is handle
+
+
 def test_a_wait_hears_of_a_place_below_that_comes_back(loop: Loop) -> None:
     async def body() -> None:
         inner = SupervisorSpec(children=(child("db").of(Database),), intensity=0)

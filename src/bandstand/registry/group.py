@@ -10,7 +10,7 @@ from bandstand.errors import InvalidArgument
 from bandstand.registry.checks import check_class
 from bandstand.registry.news import Change, Told
 from bandstand.service.lowlevel import Presence, checked_handle, key_of, name_of_mark, ports_of
-from bandstand.topic import Policy, Receives, Subscription, Topic
+from bandstand.topic import Policy, Receives, Topic, TopicSubscription
 from bandstand.topic.lowlevel import Lag
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class Group(Generic[A]):
         *,
         policy: Policy = Policy.DROP_OLDEST,
         room: int = DEFAULT_ROOM,
-    ) -> Subscription[Change[A]]:
+    ) -> TopicSubscription[Change[A]]:
         """Have an actor told of each who joins and leaves from now on, by one of its one-way methods.
 
         It is a subscription, with a room and a policy, as to a topic: `Topic.subscribe` says what it raises.

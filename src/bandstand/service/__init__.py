@@ -27,7 +27,8 @@ a type parameter. `loop` and `spawning` start actors, which `checks` looks at, `
 is, `far` and `receipts` the same from other threads, `outside` and `facade` what else a handle can do. `timing`, `work` and `jobs` are what an
 actor does beside its messages, `stash` what it keeps for later, `brood` its children, `porter` what travels with a message, `answering` an ask of a coroutine.
 `machine` is an actor with `states`, which `plan` reads into the table of `course`, and `ride` performs; `bodies` tells what is empty.
-`reentry` has asks handled out of turn, `waiting` tells who waits for whom, `status` how an actor is.
+`reentry` has asks handled out of turn, `waiting` tells who waits for whom, `status` how an actor is; `presence` is whoever is
+behind a handle that somebody keeps.
 `hot` is compiled: the path of every message; `numbers` are its numbers.
 """
 

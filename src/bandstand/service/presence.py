@@ -61,7 +61,6 @@ class Presence:
         self._came = came
         place = known._bs_place
         self._seat = place if isinstance(place, Seat) else None
-        known._bs_refresh()
         self._actor: ActorId = known._bs_actor
         if self.is_gone:
             raise NoSuchActor(f"{handle!r} has ended, and nobody comes after it")
@@ -125,6 +124,8 @@ def checked_local(loop: Loop, handle: object) -> Handle:
         raise InvalidArgument(
             f"{handle!r} is no handle: pass what spawn() returned, or self.me inside an actor"
         )
+    # Of a place, whoever is there now.
+    handle._bs_refresh()
     if handle._bs_loop is not loop:
         raise ActorNotLocal(f"{handle!r} lives on another loop than {loop!r}")
     return handle
@@ -132,7 +133,10 @@ def checked_local(loop: Loop, handle: object) -> Handle:
 
 def key_of(handle: Handle) -> object:
     """What a presence of this handle has for its key."""
-    return handle._bs_place if isinstance(handle._bs_place, Seat) else handle._bs_actor
+    if isinstance(handle._bs_place, Seat):
+        return handle._bs_place
+    handle._bs_refresh()
+    return handle._bs_actor
 
 
 def class_of(handle: object) -> type[Performer]:

@@ -21,7 +21,8 @@ How the room is laid out: `spec` is what a user writes, `vocabulary` its words, 
 `intensity`, `backoff` and `decision` are the arithmetic, pure, for everybody who restarts anything. A supervisor is built in
 storeys: `seats`, its children, each a `seat`; `judge`, what it makes of their ends; `engine`, the actor; `overseer`, the face
 that all kinds share. `supervisor`, `dynamic` and `partition` are the kinds, `keys` says which
-partition a key has, `spawn` starts them, `story` is what they say.
+partition a key has, `spawn` starts them, `story` is what they say;
+`following` is for those who keep an eye on a child's place.
 """
 
 from bandstand.supervise.backoff import Backoff as Backoff

@@ -77,7 +77,8 @@ def is_gone(root: Overseer, path: tuple[str, ...]) -> bool:
         if seat is None:
             return True
         below = seat.supervisor
-        if below is None or below._stage is CLOSED:  # noqa: SLF001
+        # Down; or just being made, and without its children yet.
+        if below is None or below._stage is CLOSED or below._me is None:  # noqa: SLF001
             return False
         overseer = below
     return False

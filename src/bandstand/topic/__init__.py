@@ -11,16 +11,17 @@
 Each subscriber has a room of its own, and a policy for when it is full; what it misses is counted and told. A topic never fills a
 mailbox, and nobody waits for anybody. What it promises is written down in `docs/semantics.md`.
 
-How the room is laid out: `topic` is what one publishes on, `subscription` an actor that is sent its events, `stream` the same for
-code that is no actor; `backlog` is what waits for one of them, by its `policy`; `lag` tells of what was missed, `checks` is what is refused; `runtime` is the loop's own
-events as a topic; `lowlevel` is a door for the rooms above.
+How the room is laid out: `topic` is what one publishes on, `receives` what can be subscribed, `subscription` an actor that is sent
+its events, `stream` the same for code that is no actor; `backlog` is what waits for one of them, by its `policy`; `lag` tells of what
+was missed, `afar` is what other threads publish, `checks` what is refused; `runtime` is the loop's own events as a topic; `lowlevel` is
+a door for the rooms above.
 """
 
 from bandstand.topic.policy import Policy as Policy
+from bandstand.topic.receives import Receives as Receives
 from bandstand.topic.runtime import runtime_events as runtime_events
 from bandstand.topic.stream import Stream as Stream
-from bandstand.topic.subscription import Subscription as Subscription
-from bandstand.topic.topic import Receives as Receives
+from bandstand.topic.subscription import TopicSubscription as TopicSubscription
 from bandstand.topic.topic import Topic as Topic
 
-__all__ = ("Policy", "Receives", "Stream", "Subscription", "Topic", "runtime_events")
+__all__ = ("Policy", "Receives", "Stream", "Topic", "TopicSubscription", "runtime_events")

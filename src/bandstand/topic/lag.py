@@ -7,6 +7,7 @@ then. So the numbers that were told add up to all that was missed, and between t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, final
 
@@ -23,6 +24,8 @@ __all__ = ("Lag",)
 
 PAUSE_MS = 1000
 
+logger = logging.getLogger("bandstand.topic")
+
 
 @final
 class Lag:
@@ -35,7 +38,17 @@ class Lag:
         told: a one-way method that is told as well; None for nobody. If it does not take it, it is told more the next time.
     """
 
-    __slots__ = ("_cancel", "_loop", "_owed", "_source", "_subscriber", "_told", "_untold", "missed")
+    __slots__ = (
+        "_cancel",
+        "_loop",
+        "_owed",
+        "_source",
+        "_stumbles",
+        "_subscriber",
+        "_told",
+        "_untold",
+        "missed",
+    )
 
     def __init__(self, loop: Loop, source: str, subscriber: str, told: Tell[[Lagged]] | None = None) -> None:
         self._loop = loop
@@ -47,6 +60,19 @@ class Lag:
         self.missed = 0
         self._untold = 0
         self._owed = 0
+        self._stumbles = 0
+
+    def stumble(self, error: BaseException) -> None:
+        """One is going to be missed because of an error: logged the first time, and then each time their number has doubled."""
+        self._stumbles += 1
+        if self._stumbles & (self._stumbles - 1) == 0:
+            logger.error(
+                "%s could not be given an event of %r, and has missed it; %d such in all",
+                self._subscriber,
+                self._source,
+                self._stumbles,
+                exc_info=error,
+            )
 
     def miss(self) -> None:
         """One more was missed."""

@@ -7,7 +7,6 @@ async with prices.listen(room=100) as stream:
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, Self, TypeVar, final
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 __all__ = ("Stream",)
 
 T = TypeVar("T")
-
-logger = logging.getLogger("bandstand.topic")
 
 
 @final
@@ -149,8 +146,8 @@ class Stream(Generic[T]):
             return False
         try:
             fate = self._backlog.put(event, event, self._room)
-        except Exception:
-            logger.exception("%r could not be given an event, which it has missed", self)
+        except Exception as error:  # noqa: BLE001  # whatever it is: it is this one's own affair
+            self._lag.stumble(error)
             fate = Fate.REFUSED
         if fate is Fate.CUT:
             self._is_cut = True

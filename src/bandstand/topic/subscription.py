@@ -11,7 +11,6 @@ mailbox cannot be taken back, so the policies would begin only behind it.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
@@ -25,11 +24,9 @@ if TYPE_CHECKING:
     from bandstand.service import Loop, Tell
     from bandstand.topic.policy import Policy
 
-__all__ = ("Subscription",)
+__all__ = ("TopicSubscription",)
 
 T = TypeVar("T")
-
-logger = logging.getLogger("bandstand.topic")
 
 
 @final
@@ -38,9 +35,9 @@ class Receipt(Asked):
 
     __slots__ = ("_subscription",)
 
-    def __init__(self, actor: ActorId, subscription: Subscription[Any]) -> None:
+    def __init__(self, actor: ActorId, subscription: TopicSubscription[Any]) -> None:
         super().__init__(actor)
-        self._subscription: Subscription[Any] | None = subscription
+        self._subscription: TopicSubscription[Any] | None = subscription
 
     def answer(self, value: object) -> None:  # noqa: ARG002  # there is none
         """It was handled to its end."""
@@ -67,7 +64,7 @@ class Receipt(Asked):
 
 
 @final
-class Subscription(Generic[T]):
+class TopicSubscription(Generic[T]):
     """That an actor is subscribed to a topic. Keep it to end it, or to look at its books. Loop thread only.
 
     `published while it lasted == handled + missed + lost + waiting`, unless it was cancelled.
@@ -101,7 +98,7 @@ class Subscription(Generic[T]):
         room: int,
         key: Callable[[T], Hashable] | None,
         on_lag: Tell[[Lagged]] | None,
-        leave: Callable[[Subscription[T]], object],
+        leave: Callable[[TopicSubscription[T]], object],
     ) -> None:
         handle, self._method, self._bind = parts_of(method)
         self._loop = loop
@@ -171,8 +168,8 @@ class Subscription(Generic[T]):
         try:
             kept = (event, packed_for(self._presence.handle, self._method, self._bind(None, event)))
             fate = self._backlog.put(event, kept, self._room - self._taken_out())
-        except Exception:
-            logger.exception("%r could not be given an event, which it has missed", self)
+        except Exception as error:  # noqa: BLE001  # whatever it is: it is this one's own affair
+            self._lag.stumble(error)
             fate = Fate.REFUSED
         if fate is Fate.CUT:
             self._lag.lose(1 + len(self._clear()))

@@ -9,47 +9,39 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable
-from contextvars import copy_context
-from functools import partial
+from contextlib import suppress
 from itertools import count
-from threading import Lock
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from bandstand.core import Lagged
-from bandstand.core.lowlevel import call_afar, check_open, check_thread, is_open
-from bandstand.errors import InvalidArgument, LoopBusy, LoopClosed, MailboxFull, TopicClosed
+from bandstand.core.lowlevel import check_open, check_thread, is_open
+from bandstand.errors import (
+    ChannelClosed,
+    ChannelTimeout,
+    InvalidArgument,
+    LoopBusy,
+    TopicClosed,
+)
+from bandstand.scope import Channel
 from bandstand.service.lowlevel import checked_loop
+from bandstand.topic.afar import Afar
 from bandstand.topic.checks import check_kind, check_policy, checked_tell
 from bandstand.topic.policy import Policy
 from bandstand.topic.stream import Stream
-from bandstand.topic.subscription import Subscription
+from bandstand.topic.subscription import TopicSubscription
 
 if TYPE_CHECKING:
-    from contextvars import Context
-
     from bandstand.service import Loop
+    from bandstand.topic.receives import Receives
 
-__all__ = ("Receives", "Topic")
+__all__ = ("Topic",)
 
 T = TypeVar("T")
-T_contra = TypeVar("T_contra", contravariant=True)
 
 DEFAULT_ROOM = 64
-# How many may be under way from other threads, and how many may be published inside the publishing of another.
-MOST_AFAR = 1024
+DEFAULT_DRAIN_MS = 5000
+# How many may be published inside the publishing of another.
 MOST_INSIDE = 1024
-
-
-class Receives(Protocol[T_contra]):
-    """A one-way method of a handle that takes one argument: `handle.on_price`. A `Tell` is one; a plain function is not."""
-
-    def __call__(self, event: T_contra, /) -> None:
-        """Send it."""
-        ...
-
-    def try_send(self, event: T_contra, /) -> bool:
-        """Send it, if that can be done."""
-        ...
 
 
 class Topic(Generic[T]):
@@ -70,11 +62,12 @@ class Topic(Generic[T]):
     __slots__ = (
         "__weakref__",
         "_afar",
+        "_emptied",
+        "_inner",
         "_inside",
         "_is_closed",
         "_is_publishing",
         "_kind",
-        "_lock",
         "_loop",
         "_name",
         "_serials",
@@ -88,14 +81,16 @@ class Topic(Generic[T]):
         # Of a generic class with its arguments, the class; a union as it is.
         self._kind: Any = getattr(kind, "__origin__", kind)
         self._name = name
-        self._takers: dict[Subscription[T] | Stream[T], None] = {}
+        self._takers: dict[TopicSubscription[T] | Stream[T], None] = {}
         self._serials = count(1)
         self._is_closed = False
         self._is_publishing = False
+        # What is published inside that, and how much it was in all.
         self._inside: deque[T] = deque()
-        # How many are on their way from other threads.
-        self._afar = 0
-        self._lock = Lock()
+        self._inner = 0
+        self._afar: Afar[T] = Afar(loop, f"topic {name!r}", self._arrive)
+        # Closed when it is closed, and nobody is left.
+        self._emptied: Channel[None] = Channel()
 
     @property
     def name(self) -> str:
@@ -132,11 +127,12 @@ class Topic(Generic[T]):
 
     def _pass_on(self, event: T) -> int:
         if self._is_publishing:
-            if len(self._inside) >= MOST_INSIDE:
+            if self._inner >= MOST_INSIDE:
                 raise LoopBusy(
-                    f"{MOST_INSIDE} events wait to be published on topic {self._name!r} inside the publishing of another: does somebody "
+                    f"{MOST_INSIDE} events were published on topic {self._name!r} inside the publishing of another: does somebody "
                     f"publish for everything that is published?"
                 )
+            self._inner += 1
             self._inside.append(event)
             return len(self._takers)
         self._is_publishing = True
@@ -146,6 +142,7 @@ class Topic(Generic[T]):
                 self._give(self._inside.popleft())
         finally:
             self._is_publishing = False
+            self._inner = 0
         return taken
 
     def publish_async(self, event: T) -> None:
@@ -158,22 +155,12 @@ class Topic(Generic[T]):
             MailboxFull: 1,024 are on their way already.
         """
         self._check(event)
-        if not is_open(self._loop):
-            raise LoopClosed("the loop is closed: it was asked to stop, or was destroyed")
-        with self._lock:
-            if self._afar >= MOST_AFAR:
-                raise MailboxFull(
-                    f"{MOST_AFAR} events are on their way to topic {self._name!r} from other threads: slow down, or try again later"
-                )
-            self._afar += 1
-        call_afar(self._loop, partial(self._arrive, copy_context(), event))
+        self._afar.send(event)
 
-    def _arrive(self, context: Context, event: T) -> None:
-        with self._lock:
-            self._afar -= 1
+    def _arrive(self, event: T) -> None:
         # It may have ended, or was closed, since: then nobody is left to take it.
         if not self._is_closed and is_open(self._loop):
-            context.run(self.publish, event)
+            self.publish(event)
 
     def _give(self, event: T) -> int:
         return sum([taker.offer(event) for taker in list(self._takers)])
@@ -195,7 +182,7 @@ class Topic(Generic[T]):
         room: int = DEFAULT_ROOM,
         key: Callable[[T], Hashable] | None = None,
         on_lag: Receives[Lagged] | None = None,
-    ) -> Subscription[T]:
+    ) -> TopicSubscription[T]:
         """Have each event sent to an actor, by one of its one-way methods: `prices.subscribe(handle.on_price)`.
 
         At most `room` events of it are taken and not handled at any time, and of these one is in the actor's mailbox or at hand. It ends
@@ -221,7 +208,9 @@ class Topic(Generic[T]):
         lag = None if on_lag is None else checked_tell("on_lag", on_lag)
         needs = 2 if policy in {Policy.DROP_OLDEST, Policy.CONFLATE} else 1
         check_policy(policy, room, key, needs)
-        subscription = Subscription[T](self._loop, self._name, told, policy, room, key, lag, self._forget)
+        subscription = TopicSubscription[T](
+            self._loop, self._name, told, policy, room, key, lag, self._forget
+        )
         self._takers[subscription] = None
         return subscription
 
@@ -264,13 +253,31 @@ class Topic(Generic[T]):
             taker.close()
         return True
 
+    async def drain(self, *, ms: float | None = DEFAULT_DRAIN_MS) -> bool:
+        """Close it, and wait until what was taken for its subscribers was handled; whether it was, in time.
+
+        Args:
+            ms: how long to wait at most, in milliseconds; None for as long as the loop lives.
+
+        Raises:
+            InvalidArgument: `ms` is no time.
+            WrongThread: called off the loop's thread.
+        """
+        self.close()
+        if self._takers:
+            with suppress(ChannelTimeout, ChannelClosed):
+                await self._emptied.receive(timeout_ms=ms)
+        return not self._takers
+
     def _admit(self, stream: Stream[T]) -> None:
         check_open(self._loop)
         self._refuse_closed()
         self._takers[stream] = None
 
-    def _forget(self, taker: Subscription[T] | Stream[T]) -> None:
+    def _forget(self, taker: TopicSubscription[T] | Stream[T]) -> None:
         self._takers.pop(taker, None)
+        if self._is_closed and not self._takers:
+            self._emptied.close()
 
     def _refuse_closed(self) -> None:
         if self._is_closed:

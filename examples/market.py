@@ -1,0 +1,197 @@
+"""A market, to watch: a feed, a topic of prices, and subscribers that are as fast as they are.
+
+    python examples/market.py
+
+The feed publishes and waits for nobody. Everybody else decides what to miss: the archive nothing it has room for, the board all but
+the latest of each symbol, the analyst is slow and keeps what is newest, the auditor would rather know nothing than half of it.
+The traders are a group; the archive has a name, and whoever needs it looks it up, also after it was started again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import ClassVar
+
+from bandstand import Actor, Loop, SupervisorSpec, ask, child, data, spawn_supervisor, supervised
+from bandstand.core import Lagged, RuntimeEvent
+from bandstand.registry import Registry
+from bandstand.topic import Policy, Topic, runtime_events
+
+SYMBOLS = ("ACME", "EMCA", "MECA")
+ROUNDS = 40
+
+
+def say(who: str, words: str) -> None:
+    print(f"{who:<9}{words}", flush=True)
+
+
+@dataclass(frozen=True)
+class Price:
+    number: int
+    symbol: str
+    cents: int
+
+
+# --- the actors -------------------------------------------------------------------------------------------------------
+
+
+class Archive(Actor):
+    """Writes everything down. It has a bug, and a supervisor."""
+
+    written: ClassVar[list[int]] = []  # the disk: it outlives the actor
+
+    @data
+    def on_price(self, price: Price) -> None:
+        if price.number == 13:
+            raise ValueError("13 is a number that nobody had thought of")
+        self.written.append(price.number)
+
+    @ask
+    def count(self) -> int:
+        return len(self.written)
+
+
+class Board(Actor):
+    """Shows the latest of each symbol."""
+
+    def __init__(self) -> None:
+        self.latest: dict[str, int] = {}
+        self.updates = 0
+
+    @data
+    async def on_price(self, price: Price) -> None:
+        await asyncio.sleep(0)  # the display takes its time
+        self.latest[price.symbol] = price.cents
+        self.updates += 1
+
+    @ask
+    def show(self) -> str:
+        return ", ".join(f"{symbol} {self.latest[symbol]}" for symbol in SYMBOLS)
+
+
+class Analyst(Actor):
+    """Thinks about each price, and is told how many have passed meanwhile."""
+
+    def __init__(self) -> None:
+        self.thoughts = 0
+        self.missed = 0
+
+    @data
+    async def on_price(self, price: Price) -> None:
+        for _ in range(10):
+            await asyncio.sleep(0)
+            self.thoughts += price.cents
+
+    @data
+    def on_lag(self, lag: Lagged) -> None:
+        self.missed += lag.missed
+        say("analyst", f"has missed {lag.missed} more, {self.missed} in all")
+
+
+class Auditor(Actor):
+    """Wants all or nothing."""
+
+    def __init__(self) -> None:
+        self.sum = 0
+
+    @data
+    async def on_price(self, price: Price) -> None:
+        await asyncio.sleep(0.01)
+        self.sum += price.cents
+
+    @data
+    def on_lag(self, lag: Lagged) -> None:
+        say("auditor", f"was cut off: {lag.is_cut_off}, and has missed {lag.missed}")
+
+
+class Trader(Actor):
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @data
+    def bell(self, what: str) -> None:
+        say(self.name, f"hears that the market {what}")
+
+
+class Watch(Actor):
+    """What the loop tells of itself."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, int] = {}
+
+    @data
+    def on_event(self, event: RuntimeEvent) -> None:
+        kind = type(event).__name__
+        self.kinds[kind] = self.kinds.get(kind, 0) + 1
+
+    @ask
+    def lags(self) -> int:
+        return self.kinds.get("Lagged", 0)
+
+
+# --- the day ----------------------------------------------------------------------------------------------------------
+
+
+async def feed(prices: Topic[Price]) -> int:
+    """Three prices at a time, as fast as it can, and a breath after each round."""
+    number = 0
+    for turn in range(ROUNDS):
+        for place, symbol in enumerate(SYMBOLS):
+            prices.publish(Price(number, symbol, 100 * (place + 1) + turn))
+            number += 1
+        await asyncio.sleep(0)
+    return number
+
+
+async def main() -> None:
+    async with Loop() as loop:
+        registry = Registry(loop)
+        root = spawn_supervisor(loop, SupervisorSpec(children=(child("archive").of(Archive),)), name="market")
+        registry.register("archive", supervised(root, Archive, "archive"))
+        traders = registry.group("traders", Trader)
+        for name in ("ada", "bert", "cleo"):
+            traders.join(loop.spawn(Trader, name))
+        watch = loop.spawn(Watch)
+        runtime_events(loop).subscribe(watch.on_event)
+
+        prices = Topic(loop, Price, name="prices")
+        board, analyst, auditor = loop.spawn(Board), loop.spawn(Analyst), loop.spawn(Auditor)
+        archive = registry.get("archive", Archive)
+        kept = prices.subscribe(archive.on_price, policy=Policy.DROP_NEWEST, room=200)
+        shown = prices.subscribe(board.on_price, policy=Policy.CONFLATE, key=lambda price: price.symbol)
+        thought = prices.subscribe(
+            analyst.on_price, policy=Policy.DROP_OLDEST, room=10, on_lag=analyst.on_lag
+        )
+        audited = prices.subscribe(auditor.on_price, policy=Policy.CUT_OFF, room=20, on_lag=auditor.on_lag)
+
+        told = traders.tell(Trader.bell, "opens")
+        say(
+            "market",
+            f"{told.taken} traders were told, {told.refused} were not; {prices.subscribers} subscribers",
+        )
+        published = await feed(prices)
+        traders.members()[1].stop()
+        say("market", f"{published} prices; {traders.tell(Trader.bell, 'closes').taken} traders are left")
+        await prices.drain()
+
+        again = await registry.wait("archive", Archive, ms=1000)
+        say(
+            "archive",
+            f"has {await again.count()} of {published}: {kept.lost} was lost when it crashed, {kept.missed} missed",
+        )
+        say("board", f"shows {await board.show()}; {shown.missed} were out of date before it could")
+        for name, each in (("archive", kept), ("board", shown), ("analyst", thought)):
+            balance = each.handled + each.missed + each.lost
+            say(
+                "books",
+                f"{name}: {published} published = {each.handled} handled + {each.missed} missed + {each.lost} lost: {published == balance}",
+            )
+        say("books", f"auditor: {audited.handled} handled before it was cut off, active: {audited.is_active}")
+        say("watch", f"has heard of lag: {await watch.lags() >= 3}")
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.CRITICAL)
+    asyncio.run(main())

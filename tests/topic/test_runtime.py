@@ -1,0 +1,119 @@
+"""The loop's own events as a topic, which do not feed on themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bandstand.core import DeadLetter, Dropped, Escalated, Lagged, Lane, Overflow, RuntimeEvent
+from bandstand.service import Loop, id_of
+from bandstand.testing import VirtualClock
+from bandstand.topic import Policy, runtime_events
+from tests.core.stage import settle
+from tests.service.players import ride
+from tests.topic.players import Event, Listener, heard_by, missed_in, publish, topic_of
+
+pytestmark = pytest.mark.guarantee("G214")
+
+
+def tell(loop: Loop, count: int) -> None:
+    actor = id_of(loop.spawn(Listener, []))
+    for _ in range(count):
+        loop.events.tell(Escalated(actor))
+
+
+def test_what_the_loop_tells_is_published(loop: Loop) -> None:
+    book: list[RuntimeEvent] = []
+    topic = runtime_events(loop)
+    topic.subscribe(loop.spawn(Listener, book).runtime)
+    tell(loop, 2)
+    prices = topic_of(loop)
+    prices.subscribe(loop.spawn(Listener, []).hear, policy=Policy.DROP_NEWEST, room=1)
+    publish(prices, 1, 2)
+    settle(loop)
+    assert [type(event) for event in book] == [Escalated, Escalated, Lagged]
+    topic.close()
+    tell(loop, 1)
+    settle(loop)
+    assert len(book) == 3
+
+
+def test_a_stream_of_them(loop: Loop) -> None:
+    async def body() -> list[type]:
+        topic = runtime_events(loop)
+        async with topic.listen(room=2) as stream:
+            tell(loop, 3)
+            topic.close()
+            return [type(event) async for event in stream]
+
+    assert ride(loop, body) == [Escalated, Escalated]
+
+
+@pytest.mark.parametrize("topics", [1, 2])
+def test_a_lag_of_its_own_subscribers_does_not_feed_on_itself(
+    loop: Loop, clock: VirtualClock, topics: int
+) -> None:
+    """Nothing happens any more, and so nothing more is told, however many topics of events lag."""
+    heard = heard_by(loop)
+    book: list[Any] = []
+    subscriptions = [
+        runtime_events(loop).subscribe(loop.spawn(Listener, book).runtime, policy=Policy.DROP_NEWEST, room=1)
+        for _ in range(topics)
+    ]
+    tell(loop, 10)
+    assert [each.missed for each in subscriptions] == [9] * topics
+    for _ in range(10):
+        clock.advance(1001)
+        loop.poll_once()
+    assert sum(missed_in(heard)) == 9 * topics
+    assert len(heard) == 10 + 2 * topics
+    assert [type(event) for event in book] == [Escalated] * topics
+    assert [each.missed for each in subscriptions] == [9] * topics
+
+
+def test_one_who_wishes_is_told_of_his_own_lag(loop: Loop) -> None:
+    book: list[Any] = []
+    listener = loop.spawn(Listener, book)
+    runtime_events(loop).subscribe(
+        listener.runtime, policy=Policy.DROP_NEWEST, room=1, on_lag=listener.lagging
+    )
+    tell(loop, 2)
+    settle(loop)
+    assert book[1:] == [("lag", 1, False)]
+
+
+def test_what_became_of_such_an_event_is_no_such_event(loop: Loop) -> None:
+    """A mailbox that drops what it is sent, and a loop that tells of everything that is dropped: they would never end."""
+    book: list[Any] = []
+    listener = loop.options(mailbox_cap=6, overflow=Overflow.DROP_NEWEST).spawn(Listener, book)
+    target = id_of(listener)
+
+    class Teller:
+        def on_dropped(self, target: Any, lane: Lane, data: object, tag: object, sender: object) -> None:
+            loop.events.tell(Dropped(target, lane, data, "runtime"))
+
+    loop.set_observer(Teller())
+    subscription = runtime_events(loop).subscribe(listener.runtime)
+    for what in range(2):
+        listener.other(what)
+    tell(loop, 1)
+    assert subscription.missed == 1
+    loop.events.tell(DeadLetter(target, Lane.DATA, (Escalated(target),), "runtime"))
+    settle(loop)
+    assert book == [0, 1]
+    loop.set_observer(None)
+
+
+def test_a_dead_subscriber_of_them_is_told_to_the_others(loop: Loop) -> None:
+    book: list[Any] = []
+    topic = runtime_events(loop)
+    first, second = loop.spawn(Listener, []), loop.spawn(Listener, book)
+    topic.subscribe(first.runtime)
+    topic.subscribe(second.runtime)
+    tell(loop, 3)
+    first.stop()  # two of its events wait, and are dead
+    settle(loop)
+    assert [type(event) for event in book] == [Escalated] * 3
+    assert topic.subscribers == 1
+    assert topic_of(loop).publish(Event(1)) == 0

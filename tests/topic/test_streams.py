@@ -1,0 +1,155 @@
+"""Streams: the events for code that is no actor."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from bandstand.core import Lagged
+from bandstand.errors import CutOff, LoopBusy, TopicClosed
+from bandstand.service import Loop
+from bandstand.topic import Policy, Stream
+from tests.service.players import ride, turns
+from tests.topic.players import Event, heard_by, missed_in, publish, topic_of
+
+pytestmark = pytest.mark.guarantee("G213")
+
+
+async def rest(stream: Stream[Event]) -> list[int]:
+    return [event.number async for event in stream]
+
+
+def test_it_has_what_is_published_in_its_block(loop: Loop) -> None:
+    async def body() -> list[int]:
+        topic = topic_of(loop)
+        publish(topic, 0)
+        async with topic.listen() as stream:
+            assert publish(topic, 1, 2) == [1, 1]
+            assert (await anext(stream)).number == 1
+            reader = asyncio.ensure_future(rest(stream))
+            await turns()
+            publish(topic, 3)
+            await turns()
+            publish(topic, 4)
+            topic.close()
+            return await reader
+
+    assert ride(loop, body) == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("policy", "seen"),
+    [(Policy.DROP_NEWEST, [0, 1, 2]), (Policy.DROP_OLDEST, [3, 4, 5]), (Policy.CONFLATE, [5])],
+)
+def test_it_has_a_room_and_a_policy(loop: Loop, policy: Policy, seen: list[int]) -> None:
+    async def body() -> None:
+        topic = topic_of(loop)
+        heard = heard_by(loop)
+        async with topic.listen(room=3, policy=policy, name="me") as stream:
+            publish(topic, *range(6))
+            assert stream.waiting == len(seen)
+            topic.close()
+            assert await rest(stream) == seen
+            assert stream.missed == 6 - len(seen)
+        assert sum(missed_in(heard)) == 6 - len(seen)
+        first = heard[0]
+        assert isinstance(first, Lagged)
+        assert first.subscriber == "stream me of topic 'events'"
+
+    ride(loop, body)
+
+
+def test_cut_off_raises_at_once(loop: Loop) -> None:
+    async def body() -> None:
+        topic = topic_of(loop)
+        heard = heard_by(loop)
+        async with topic.listen(room=2, policy=Policy.CUT_OFF) as stream:
+            assert publish(topic, 1, 2, 3, 4) == [1, 1, 0, 0]
+            with pytest.raises(
+                CutOff, match=r"stream 1 of topic 'events' has missed 3 events and was cut off"
+            ):
+                await anext(stream)
+            assert topic.subscribers == 0
+        assert [(event.missed, event.is_cut_off) for event in heard if isinstance(event, Lagged)] == [
+            (3, True)
+        ]
+
+    ride(loop, body)
+
+
+def test_the_end_of_the_block_is_the_end(loop: Loop) -> None:
+    async def body() -> None:
+        topic = topic_of(loop)
+        async with topic.listen() as stream:
+            publish(topic, 1)
+        assert publish(topic, 2) == [0]
+        assert await rest(stream) == []
+        with pytest.raises(LoopBusy, match="entered before"):
+            await stream.__aenter__()
+
+    ride(loop, body)
+
+
+def test_it_ends_with_the_loop_after_what_it_has(loop: Loop) -> None:
+    async def main() -> list[int]:
+        async with loop:
+            topic = topic_of(loop)
+            stream = topic.listen()
+            await stream.__aenter__()
+            waiter = asyncio.ensure_future(rest(stream))
+            await turns()
+            publish(topic, 1)
+        return await waiter
+
+    with asyncio.Runner(loop_factory=loop.config.loop_factory) as runner:
+        assert runner.run(main()) == [1]
+
+
+def test_a_wait_that_is_cancelled_loses_nothing(loop: Loop) -> None:
+    async def body() -> None:
+        topic = topic_of(loop)
+        taken: list[int] = []
+        async with topic.listen() as stream:
+            for number in range(6):
+                waiter = asyncio.ensure_future(anext(stream))
+                await turns()
+                publish(topic, number)
+                waiter.cancel()  # in the very moment in which it is woken
+                await asyncio.wait([waiter])
+                if not waiter.cancelled():
+                    taken.append(waiter.result().number)
+            assert len(taken) < 6
+            topic.close()
+            assert taken + await rest(stream) == [0, 1, 2, 3, 4, 5]
+
+    ride(loop, body)
+
+
+def test_several_tasks_share_one(loop: Loop) -> None:
+    async def body() -> None:
+        topic = topic_of(loop)
+        async with topic.listen() as stream:
+            readers = [asyncio.ensure_future(rest(stream)) for _ in range(3)]
+            await turns()
+            publish(topic, *range(10))
+            await turns()
+            topic.close()
+            parts = await asyncio.gather(*readers)
+            assert sorted(number for part in parts for number in part) == list(range(10))
+
+    ride(loop, body)
+
+
+def test_what_is_refused(loop: Loop) -> None:
+    async def body() -> None:
+        topic = topic_of(loop)
+        with pytest.raises(LoopBusy, match="was not entered"):
+            await anext(topic.listen())
+        late = topic.listen()
+        topic.close()
+        with pytest.raises(TopicClosed):
+            await late.__aenter__()
+        assert "0 waiting, 0 missed" in repr(late)
+
+    ride(loop, body)

@@ -1,0 +1,315 @@
+"""Topics: what is published comes to whoever has subscribed, in order, and nothing else does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+
+from bandstand.core import Lagged
+from bandstand.errors import (
+    ActorNotLocal,
+    InvalidArgument,
+    LoopBusy,
+    LoopClosed,
+    MailboxFull,
+    NoSuchActor,
+    TopicClosed,
+    WrongThread,
+)
+from bandstand.scope import Channel
+from bandstand.service import Actor, Loop, data
+from bandstand.topic import Policy, Topic
+from tests.core.stage import settle
+from tests.service.players import elsewhere, ride, turns
+from tests.topic.players import Event, Gated, Listener, heard_by, publish, topic_of
+
+LoopMaker = Callable[..., Loop]
+
+
+@pytest.mark.guarantee("G207")
+def test_each_subscriber_has_each_event_in_order(loop: Loop) -> None:
+    topic = topic_of(loop)
+    books: list[list[Any]] = [[], [], []]
+    subscriptions = [topic.subscribe(loop.spawn(Listener, book).hear) for book in books]
+    assert publish(topic, *range(10)) == [3] * 10
+    assert [subscription.waiting for subscription in subscriptions] == [10] * 3
+    settle(loop)
+    assert books == [list(range(10))] * 3
+    assert [(each.handled, each.waiting, each.missed, each.lost) for each in subscriptions] == [
+        (10, 0, 0, 0)
+    ] * 3
+    assert topic.subscribers == 3
+    assert "'events': 3 subscribers" in repr(topic)
+
+
+@pytest.mark.guarantee("G207")
+def test_nobody_there_is_nobody(loop: Loop) -> None:
+    assert topic_of(loop).publish(Event(1)) == 0
+
+
+@pytest.mark.guarantee("G207")
+def test_an_event_of_another_class_is_refused(loop: Loop) -> None:
+    topic = topic_of(loop)
+    with pytest.raises(InvalidArgument, match="topic 'events' is of Event, and 'x' is none"):
+        topic.publish("x")  # type: ignore[arg-type]  # what is tested
+    with pytest.raises(InvalidArgument, match="is of Event"):
+        topic.publish_async(3)  # type: ignore[arg-type]  # what is tested
+
+    class Special(Event):
+        pass
+
+    assert topic.publish(Special(1)) == 0
+
+
+@pytest.mark.guarantee("G207")
+def test_a_generic_class_is_looked_at_as_the_class(loop: Loop) -> None:
+    topic = Topic(loop, list[int], name="lists")
+    topic.publish([1])
+    with pytest.raises(InvalidArgument):
+        topic.publish((1,))  # type: ignore[arg-type]  # what is tested
+
+
+@pytest.mark.guarantee("G207")
+def test_a_subscriber_that_publishes_keeps_the_order(loop: Loop) -> None:
+    topic = topic_of(loop)
+    book: list[int] = []
+
+    class Echo(Actor):
+        @data
+        def hear(self, event: Event) -> None:
+            if event.number < 10:
+                topic.publish(Event(event.number + 10))
+
+    topic.subscribe(loop.spawn(Echo).hear)
+    topic.subscribe(loop.spawn(Listener, book).hear)
+    publish(topic, 1, 2, 3)
+    settle(loop)
+    assert book == [1, 2, 3, 11, 12, 13]
+
+
+@pytest.mark.guarantee("G207")
+def test_what_is_published_inside_a_publishing_comes_after_it_for_all(loop: Loop) -> None:
+    """The first subscriber's lag is told in the middle, and whoever hears of it publishes."""
+    topic = topic_of(loop)
+    first: list[int] = []
+    last: list[int] = []
+    counts: list[int] = []
+    topic.subscribe(loop.spawn(Listener, first).hear, policy=Policy.DROP_NEWEST, room=1)
+    topic.subscribe(loop.spawn(Listener, last).hear)
+    loop.events.listen(
+        lambda event: counts.append(topic.publish(Event(99))) if isinstance(event, Lagged) else None
+    )
+    assert publish(topic, 1, 2, 3) == [2, 1, 1]
+    settle(loop)
+    assert first == [1]
+    assert last == [1, 2, 99, 3]
+    assert counts == [2]
+
+
+@pytest.mark.guarantee("G207")
+def test_publishing_for_everything_that_is_published_is_bounded(loop: Loop) -> None:
+    topic = topic_of(loop)
+    errors: list[Exception] = []
+
+    def key(event: Event) -> int:
+        try:
+            topic.publish(event)
+            topic.publish(event)
+        except LoopBusy as error:
+            errors.append(error)
+            raise
+        return event.number
+
+    subscription = topic.subscribe(loop.spawn(Listener, []).hear, policy=Policy.CONFLATE, key=key)
+    topic.publish(Event(1))
+    assert errors
+    assert "inside the publishing of another" in str(errors[0])
+    subscription.cancel()
+
+
+@pytest.mark.guarantee("G207")
+def test_context_variables_of_the_publisher_are_seen_where_it_is_handled(loop: Loop) -> None:
+    topic = topic_of(loop)
+    variable: ContextVar[str] = ContextVar("variable", default="none")
+    book: list[str] = []
+
+    class Reader(Actor):
+        @data
+        def hear(self, event: Event) -> None:
+            book.append(variable.get())
+
+    topic.subscribe(loop.spawn(Reader).hear)
+    for value in (
+        "a",
+        "b",
+        "c",
+    ):  # the later ones wait in the topic, and are posted from the subscriber's turn
+        token = variable.set(value)
+        topic.publish(Event(1))
+        variable.reset(token)
+    settle(loop)
+    assert book == ["a", "b", "c"]
+
+
+@pytest.mark.guarantee("G207")
+def test_what_cannot_subscribe(loop: Loop, make_loop: LoopMaker) -> None:
+    topic = topic_of(loop)
+    listener = loop.spawn(Listener, [])
+    ended = loop.spawn(Listener, [])
+    ended.stop()
+    with pytest.raises(InvalidArgument, match=r"method is .*: pass a one-way method of a handle"):
+        topic.subscribe(print)  # type: ignore[arg-type]  # what is tested
+    with pytest.raises(InvalidArgument, match="pass a one-way method"):
+        topic.subscribe(listener.count)  # type: ignore[arg-type]  # what is tested
+    with pytest.raises(InvalidArgument, match="does not take one argument"):
+        topic.subscribe(listener.crash)  # type: ignore[arg-type]  # what is tested
+    with pytest.raises(InvalidArgument, match=r"on_lag is .*, which does not take one argument"):
+        topic.subscribe(listener.hear, on_lag=listener.crash)  # type: ignore[arg-type]  # what is tested
+    with pytest.raises(InvalidArgument, match="room is 1: for DROP_OLDEST pass an int from 2"):
+        topic.subscribe(listener.hear, room=1)
+    with pytest.raises(InvalidArgument, match="room is 0"):
+        topic.subscribe(listener.hear, policy=Policy.CUT_OFF, room=0)
+    with pytest.raises(InvalidArgument, match=r"key is .*only with Policy\.CONFLATE"):
+        topic.subscribe(listener.hear, key=lambda event: event.key)
+    with pytest.raises(InvalidArgument, match="policy is 'wait'"):
+        topic.subscribe(listener.hear, policy="wait")  # type: ignore[arg-type]  # what is tested
+    with pytest.raises(NoSuchActor):
+        topic.subscribe(ended.hear)
+    with pytest.raises(ActorNotLocal):
+        topic.subscribe(make_loop().spawn(Listener, []).hear)
+    with pytest.raises(InvalidArgument, match="kind is 3"):
+        Topic(loop, 3, name="x")  # type: ignore[arg-type]  # what is tested
+    with pytest.raises(InvalidArgument, match="name is ''"):
+        Topic(loop, Event, name="")
+    assert topic.subscribers == 0
+
+
+@pytest.mark.guarantee("G207")
+def test_only_on_the_loops_thread_and_while_it_is_open(loop: Loop) -> None:
+    topic = topic_of(loop)
+    subscription = topic.subscribe(loop.spawn(Listener, []).hear)
+    for deed in (
+        lambda: topic.publish(Event(1)),
+        lambda: topic.subscribe(loop.spawn(Listener, []).hear),
+        topic.listen,
+        topic.close,
+        subscription.cancel,
+    ):
+        with pytest.raises(WrongThread):
+            elsewhere(deed)
+    loop.destroy()
+    with pytest.raises(LoopClosed):
+        topic.publish(Event(1))
+    with pytest.raises(LoopClosed):
+        topic.publish_async(Event(1))
+
+
+@pytest.mark.guarantee("G215")
+def test_other_threads_publish_at_the_next_tick_in_their_order(loop: Loop) -> None:
+    topic = topic_of(loop)
+    book: list[int] = []
+    topic.subscribe(loop.spawn(Listener, book).hear)
+
+    def work() -> None:
+        for number in range(20):
+            topic.publish_async(Event(number))
+
+    elsewhere(work)
+    assert book == []
+    settle(loop)
+    assert book == list(range(20))
+
+
+@pytest.mark.guarantee("G215")
+def test_what_other_threads_publish_is_bounded(loop: Loop) -> None:
+    topic = topic_of(loop)
+    book: list[int] = []
+    topic.subscribe(loop.spawn(Listener, book).hear, room=2000)
+
+    def work() -> None:
+        for number in range(1024):
+            topic.publish_async(Event(number))
+        with pytest.raises(MailboxFull, match="1024 events are on their way to topic 'events'"):
+            topic.publish_async(Event(1024))
+
+    elsewhere(work)
+    settle(loop)
+    assert len(book) == 1024
+    assert elsewhere(lambda: topic.publish_async(Event(1))) is None
+
+
+@pytest.mark.guarantee("G215")
+def test_what_arrives_after_the_close_finds_nobody(loop: Loop) -> None:
+    topic = topic_of(loop)
+    book: list[int] = []
+    topic.subscribe(loop.spawn(Listener, book).hear)
+    elsewhere(lambda: topic.publish_async(Event(1)))
+    topic.close()
+    settle(loop)
+    assert book == []
+    with pytest.raises(TopicClosed):
+        topic.publish_async(Event(1))
+
+
+@pytest.mark.guarantee("G211")
+def test_a_closed_topic_delivers_what_it_has_taken_and_takes_nothing(loop: Loop) -> None:
+    topic = topic_of(loop)
+    book: list[int] = []
+    subscription = topic.subscribe(loop.spawn(Listener, book).hear)
+    publish(topic, 1, 2, 3)
+    assert topic.close()
+    assert not topic.close()
+    assert topic.is_closed
+    assert topic.subscribers == 1
+    with pytest.raises(TopicClosed):
+        topic.publish(Event(4))
+    with pytest.raises(TopicClosed):
+        topic.subscribe(loop.spawn(Listener, []).hear)
+    settle(loop)
+    assert book == [1, 2, 3]
+    assert not subscription.is_active
+    assert topic.subscribers == 0
+
+
+@pytest.mark.guarantee("G211")
+def test_a_topic_that_is_drained_has_delivered_everything(loop: Loop) -> None:
+    async def body() -> None:
+        topic = topic_of(loop)
+        book: list[int] = []
+        topic.subscribe(loop.spawn(Listener, book).hear)
+        publish(topic, 1, 2, 3)
+        assert await topic.drain()
+        assert book == [1, 2, 3]
+        assert await topic.drain()
+        stuck = topic_of(loop)
+        gate: Channel[None] = Channel()
+        gated = loop.spawn(Gated, book, gate)
+        stuck.subscribe(gated.slowly)
+        publish(stuck, 4)
+        assert not await stuck.drain(ms=0)
+        waiting = asyncio.ensure_future(stuck.drain(ms=None))
+        await turns()
+        gated.kill()
+        assert await waiting
+
+    ride(loop, body)
+
+
+@pytest.mark.slow
+@pytest.mark.guarantee("G207", "G208")
+def test_a_thousand_subscribers(loop: Loop) -> None:
+    topic = topic_of(loop)
+    book: list[int] = []
+    heard = heard_by(loop)
+    subscriptions = [topic.subscribe(loop.spawn(Listener, book).hear, room=4) for _ in range(1000)]
+    assert publish(topic, 1, 2, 3) == [1000] * 3
+    settle(loop)
+    assert sorted(book) == [1] * 1000 + [2] * 1000 + [3] * 1000
+    for subscription in subscriptions:
+        subscription.cancel()
+    assert topic.publish(Event(4)) == 0
+    assert heard == []
