@@ -213,7 +213,7 @@ class World(RuleBasedStateMachine):
     @rule(size=st.integers(1, 5))
     def resize(self, size: int) -> None:
         async def go() -> None:
-            self.there.resize(size)
+            _ = self.there.resize(size)
             assert self.there.status().size == size
 
         self.do(go())

@@ -243,7 +243,7 @@ def test_a_full_pool_says_so_and_those_who_wait_get_in_when_there_is_room(loop: 
 
 def test_a_worker_that_does_not_start_is_no_pool(loop: Loop) -> None:
     with pytest.raises(StartFailed):
-        pooled(loop, 2).spawn(Hand, None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # it cannot count
+        pooled(loop, 2).spawn(Hand, None)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]  # it cannot count
     settle(loop)
     assert loop.statistics().alive == 0
 
@@ -263,7 +263,7 @@ def test_what_has_no_sense_is_refused(loop: Loop) -> None:
         with pytest.raises(InvalidArgument, match=words):
             pooled(loop, **options)
     with pytest.raises(InvalidArgument):
-        pooled(loop).spawn(int)  # type: ignore[type-var]  # pyright: ignore[reportCallIssue, reportArgumentType]  # what it is about
+        pooled(loop).spawn(int)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]  # what it is about
     assert loop.statistics().spawned == 0
 
 
@@ -272,7 +272,7 @@ def test_another_thread_may_use_the_handle_and_nothing_else(loop: Loop) -> None:
     deeds = (pool.status, pool.stop, lambda: pool.resize(2))
     for deed in deeds:
         with pytest.raises(WrongThread):
-            elsewhere(deed)  # type: ignore[arg-type]  # whatever it returns
+            elsewhere(deed)
 
 
 def test_what_is_sent_past_the_handle_is_told(loop: Loop) -> None:
@@ -325,7 +325,7 @@ def test_stop_makes_dead_letters_of_what_waits_and_tells_the_askers(loop: Loop) 
         with pytest.raises(NoSuchActor):
             pool.handle.note("late")
         with pytest.raises(NoSuchActor, match="has ended"):
-            pool.resize(2)
+            _ = pool.resize(2)
         pool.stop()
         balanced(pool)
         assert pool.status().handled == 0

@@ -169,7 +169,7 @@ def test_a_worker_that_does_not_start_is_told_and_those_that_did_stay(loop: Loop
     book: list[Any] = []
     pool = pooled(loop, 1).spawn(Picky, book)
     with pytest.raises(StartFailed):
-        pool.resize(4)
+        _ = pool.resize(4)
     assert pool.status().size == 2
     pool.handle.note("a")
     pool.handle.note("b")
@@ -181,5 +181,5 @@ def test_a_worker_that_does_not_start_is_told_and_those_that_did_stay(loop: Loop
 def test_a_size_has_bounds(loop: Loop, size: Any) -> None:
     pool = pooled(loop, 1).spawn(Hand, [])
     with pytest.raises(InvalidArgument, match="size is"):
-        pool.resize(size)
+        _ = pool.resize(size)
     assert pool.status().size == 1

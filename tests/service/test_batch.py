@@ -432,7 +432,7 @@ def test_a_class_that_derives_keeps_the_kind_of_a_method() -> None:
 
         class Changed(Writer):
             @data
-            def store(self, rows: list[int]) -> None: ...  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleVariableOverride]  # what it is about
+            def store(self, rows: list[int]) -> None: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # what it is about
 
     with pytest.raises(BadDeclaration, match="put @batch on it"):
 
