@@ -61,6 +61,7 @@ def test_there_are_pages_to_run() -> None:
         f"docs/howto/{name}.md"
         for name in (
             "adapters",
+            "batching",
             "asking",
             "bus",
             "cancellation",
@@ -75,6 +76,7 @@ def test_there_are_pages_to_run() -> None:
             "nodes",
             "overload",
             "pods",
+            "pools",
             "retry-and-idempotency",
             "scopes",
             "security",

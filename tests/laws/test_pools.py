@@ -61,6 +61,10 @@ class Task:
         return f"<{self.kind} {self.number} of {self.key}>"
 
 
+def key_of(task: Task) -> int:
+    return task.key
+
+
 class Hand(Actor):
     """Does what the message says, and writes it down in the world."""
 
@@ -151,7 +155,7 @@ class World(RuleBasedStateMachine):
             self.pool = pooled(
                 self.loop,
                 size,
-                routing=chosen or ByKey(lambda task: task.key),
+                routing=chosen or ByKey(key_of),
                 on_death=on_death,
                 ahead=1 if on_death is OnDeath.REQUEUE_ALL else ahead,
                 max_tries=TRIES,

@@ -22,6 +22,10 @@ from tests.service.players import ride
 KEYS = st.one_of(st.text(max_size=8), st.binary(max_size=8), st.integers())
 
 
+def first_of(what: Any) -> Any:
+    return what[0]
+
+
 @pytest.mark.guarantee("G222")
 def test_round_robin_goes_around(loop: Loop) -> None:
     book: list[Any] = []
@@ -97,7 +101,7 @@ def test_a_higher_lane_goes_first_in_the_pool_too(loop: Loop) -> None:
 @pytest.mark.guarantee("G223")
 def test_everything_of_a_key_goes_to_one_worker_in_order(loop: Loop) -> None:
     book: list[Any] = []
-    pool = pooled(loop, 4, routing=ByKey(lambda what: what[0])).spawn(Hand, book)
+    pool = pooled(loop, 4, routing=ByKey(first_of)).spawn(Hand, book)
     for number in range(40):
         pool.handle.note(("abcdefgh"[number % 8], number))
     settle(loop)
@@ -130,7 +134,7 @@ def test_a_key_is_made_of_the_arguments_as_they_were_given(loop: Loop) -> None:
 def test_a_message_without_a_key_is_a_dead_letter_and_an_ask_is_told_why(loop: Loop) -> None:
     async def body() -> None:
         letters = buried(loop)
-        pool = pooled(loop, 2, routing=ByKey(lambda what: what[0])).spawn(Hand, [])
+        pool = pooled(loop, 2, routing=ByKey(first_of)).spawn(Hand, [])
         pool.handle.note(5)
         pool.handle.note((1.5, "no key"))
         with pytest.raises(InvalidArgument, match=r"Hand.half\(\) cannot be told.*not passed it on"):

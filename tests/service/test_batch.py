@@ -1,5 +1,8 @@
 """Methods that take what has arrived as a list."""
 
+# Classes that cannot be made are used by nobody.
+# pyright: reportUnusedClass=false
+
 from __future__ import annotations
 
 import asyncio

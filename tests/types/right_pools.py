@@ -10,7 +10,7 @@ from bandstand.pool import ByKey, OnDeath, Pool, PoolStatus, Resizing, Routing, 
 from bandstand.service import Actor, Implements, Interface, Loop, Reply, Tell, ask, batch, batch_ask, data
 
 
-class NotThere(Exception):
+class NotThere(Exception):  # noqa: N818 -- it is an answer
     pass
 
 
@@ -56,6 +56,10 @@ class Counter(Implements[Counting]):
     def put(self, rows: list[int]) -> None: ...
 
 
+def key_of(n: int) -> int:
+    return n % 7
+
+
 async def use(loop: Loop) -> None:
     pool = pooled(loop, 4, routing=Routing.LEAST_LOADED, on_death=OnDeath.REQUEUE_ALL).spawn(
         Renderer, 3, fast=True
@@ -63,18 +67,18 @@ async def use(loop: Loop) -> None:
     assert_type(pool, Pool[Renderer])
     assert_type(pool.handle, Renderer)
     pool.handle.render("a")
-    assert_type(pool.handle.render, Tell[[str]])
     assert_type(await pool.handle.count(), int)
     assert_type(await pool.handle.count.within(10)(), int)
-    keyed = pooled(loop, routing=ByKey(lambda page: str(page))).spawn(Counter)
+    keyed = pooled(loop, routing=ByKey(key_of)).spawn(Counter)
     assert_type(keyed, Pool[Counting])
     keyed.handle.add(1)
     keyed.handle.put(1)
     status = pool.status()
     assert_type(status, PoolStatus)
     assert_type(status.workers, tuple[WorkerStatus, ...])
-    assert_type(pool.resize(3), Resizing)
-    await pool.resize(3)
+    resizing = pool.resize(3)
+    assert_type(resizing, Resizing)
+    await resizing
     assert_type(await pool.drain(within_ms=None), bool)
 
 
@@ -85,7 +89,9 @@ async def batches(loop: Loop) -> None:
     assert_type(renderer.store.try_send((1, "a")), bool)
     await renderer.store.when_room((1, "a"))
     renderer.store_later(b"x")
-    assert_type(renderer.find("k"), Reply[float])
+    reply = renderer.find("k")
+    assert_type(reply, Reply[float])
+    await reply
     assert_type(await renderer.find("k"), float)
     assert_type(await renderer.seek("k"), int)
     assert_type(await renderer.look("k"), int)
