@@ -61,6 +61,7 @@ def test_there_are_pages_to_run() -> None:
         f"docs/howto/{name}.md"
         for name in (
             "adapters",
+            "batching",
             "asking",
             "bus",
             "cancellation",
@@ -76,6 +77,7 @@ def test_there_are_pages_to_run() -> None:
             "nodes",
             "overload",
             "pods",
+            "pools",
             "retry-and-idempotency",
             "scopes",
             "security",

@@ -38,6 +38,7 @@ class Dispatch:
         "actor",
         "benches",
         "books",
+        "is_bereft",
         "is_open",
         "is_prodded",
         "leaving",
@@ -59,6 +60,13 @@ class Dispatch:
         self.is_open = True
         # Whether it will look what there is to do in a turn of its own.
         self.is_prodded = False
+        # Whether its workers' supervisor has ended.
+        self.is_bereft = False
+
+    @property
+    def signals(self) -> int:
+        """How many of the messages in its mailbox are the system's."""
+        return int(self.is_prodded) + int(self.is_bereft)
 
     @property
     def waiting(self) -> int:

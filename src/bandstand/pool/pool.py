@@ -132,8 +132,8 @@ class Pool(Generic[H]):
         """
         check_thread(self._loop)
         router = self._router
-        # What has not had its turn yet.
-        unread = depth_of(router.actor)
+        # What has not had its turn yet, but for what is no message of a user.
+        unread = max(0, depth_of(router.actor) - router.signals)
         fates = router.books.fates
         workers = tuple(bench.status() for bench in router.everyone)
         return PoolStatus(
@@ -267,6 +267,7 @@ class Pool(Generic[H]):
             end_actor(self._loop, self._supervisor.actor)
 
     def _workers_ended(self, _reason: ExitReason, _cause: BaseException | None) -> None:
+        self._router.is_bereft = True
         for bench in self._router.everyone:
             bench.gone.close()
         self._over.close()

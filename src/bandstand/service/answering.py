@@ -107,9 +107,10 @@ def _settle(method: Method, result: Any, count: int, told: Any) -> None:
         if told != 0:
             told.answer(None)
         return
-    if not isinstance(result, list | tuple) or len(result) != count:
+    answers: Any = result
+    if not isinstance(result, list | tuple) or len(answers) != count:
         raise BadVerdict(
             f"{method.owner}.{method.name}() was given a list of {count} and returned {result!r}: it returns a list of as many answers, in "
             f"the same order"
         )
-    told.settle(result)
+    told.settle(answers)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import update_wrapper
-from inspect import isasyncgenfunction, isfunction, isgeneratorfunction
+from inspect import isasyncgenfunction, iscoroutine, isfunction, isgeneratorfunction
 from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, final, overload
 
@@ -36,8 +36,8 @@ def single(function: Callable[..., Any]) -> Callable[..., Any]:
     """A method that takes a list, for one."""
 
     def call(instance: object, item: object) -> Any:
-        result = function(instance, [item])
-        return _only(result) if isinstance(result, Coroutine) else _first(result)
+        result: Any = function(instance, [item])
+        return _only(result) if iscoroutine(result) else _first(result)
 
     return update_wrapper(call, function)
 

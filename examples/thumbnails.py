@@ -1,0 +1,111 @@
+"""Thumbnails: a pool of workers over a backlog, and one writer that stores what they make, many at a time.
+
+    python examples/thumbnails.py            # make forty, grow in the middle, print what became of each
+    python examples/thumbnails.py --small    # never more than one worker
+
+One of the pictures is broken, and whoever touches it dies. Its worker is started again, two others try, and then it is a dead letter: the
+other pictures never notice. The writer gets what has arrived as a list, so that it writes once where it would have written ten times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bandstand import Actor, Loop, ask
+from bandstand.core.events import DeadLetter, RuntimeEvent
+from bandstand.errors import MailboxFull
+from bandstand.pool import OnDeath, PoolStatus, Routing, pooled
+from bandstand.service import batch, data
+
+PICTURES = 40
+BROKEN = 13
+
+
+@dataclass(frozen=True)
+class Thumbnail:
+    picture: int
+    pixels: str
+
+
+class Writer(Actor):
+    """Stores thumbnails. A write costs the same for one as for many."""
+
+    def __init__(self) -> None:
+        self.stored: list[int] = []
+        self.writes = 0
+
+    @batch(limit=8)
+    def store(self, thumbnails: list[Thumbnail]) -> None:
+        self.writes += 1
+        self.stored += [thumbnail.picture for thumbnail in thumbnails]
+
+    @ask
+    def summary(self) -> tuple[list[int], int]:
+        return sorted(self.stored), self.writes
+
+
+class Shrinker(Actor):
+    """Makes thumbnails."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+
+    @data
+    async def shrink(self, picture: int) -> None:
+        await asyncio.sleep(0)  # the disk
+        if picture == BROKEN:
+            raise ValueError(f"picture {picture} is broken")
+        self.writer.store(Thumbnail(picture, f"{picture:04}"))
+
+
+async def main(sizes: Sequence[int]) -> PoolStatus:
+    """Make all thumbnails with so many workers at first, and so many later."""
+    async with Loop() as loop:
+
+        def hear(event: RuntimeEvent) -> None:
+            if isinstance(event, DeadLetter):
+                print(f"given up    {event.what}({event.data})")
+
+        loop.events.listen(hear)
+        writer = loop.spawn(Writer)
+        pool = pooled(
+            loop,
+            sizes[0],
+            routing=Routing.LEAST_LOADED,
+            on_death=OnDeath.REQUEUE_ALL,
+            max_tries=3,
+            mailbox_cap=24,
+            name="shrinkers",
+        ).spawn(Shrinker, writer)
+        full = 0
+        for picture in range(PICTURES):
+            try:
+                pool.handle.shrink(picture)
+            except MailboxFull:
+                # The pool has all it may: whoever can wait, does.
+                full += 1
+                await pool.handle.shrink.when_room(picture)
+            if picture == PICTURES // 2:
+                await pool.resize(sizes[-1])
+                print(f"workers     {pool.status().size}")
+        print(f"had to wait {'yes' if full else 'no'}")
+        drained = await pool.drain(within_ms=20_000)
+        stored, writes = await writer.summary()
+        status = pool.status()
+        print(f"drained     {drained}")
+        print(f"handled     {status.handled}, dead {status.dead}, tried again {status.requeued}")
+        print(f"missing     {sorted(set(range(PICTURES)) - set(stored))}")
+        print(f"fewer writes than thumbnails: {writes < len(stored)}")
+        return status
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Make thumbnails with a pool of workers.")
+    parser.add_argument("--small", action="store_true", help="never more than one worker")
+    # Supervisors tell of each restart in the log; here the dead letter says enough.
+    logging.getLogger("bandstand.supervise").setLevel(logging.CRITICAL)
+    asyncio.run(main([1, 1] if parser.parse_args().small else [3, 6]))

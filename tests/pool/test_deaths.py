@@ -1,0 +1,192 @@
+"""What becomes of the messages of a worker that dies."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from bandstand.core import ExitReason
+from bandstand.errors import GaveUp, TargetEnded
+from bandstand.pool import ByKey, OnDeath, Pool, pooled
+from bandstand.service import Loop
+from bandstand.supervise import Backoff
+from tests.core.stage import Boom, Diary, settle
+from tests.pool.cast import Hand, balanced, buried
+from tests.service.players import ride
+
+
+def kill_first(loop: Loop, pool: Pool[Hand]) -> None:
+    actor = pool.status().workers[0].actor
+    assert actor is not None
+    loop.kill_actor(actor)
+
+
+@pytest.mark.guarantee("G226")
+def test_what_had_not_begun_goes_on_in_order_and_what_was_at_hand_is_a_dead_letter(
+    loop: Loop, diary: Diary
+) -> None:
+    book: list[Any] = []
+
+    async def body() -> None:
+        letters = buried(loop)
+        pool = pooled(loop, 1, ahead=3).spawn(Hand, book)
+        asked = pool.handle.slowly(1, asyncio.Event())
+        for number in range(5):
+            pool.handle.note(number)
+        await asyncio.sleep(0.001)
+        kill_first(loop, pool)
+        with pytest.raises(TargetEnded):
+            await asked
+        await asyncio.sleep(0.001)
+        assert [entry for entry in book if entry[0] == 1] == [(1, number) for number in range(5)]
+        assert [(letter.what, letter.target is not None) for letter in letters] == [("Hand.slowly", True)]
+        status = pool.status()
+        assert (status.handled, status.dead, status.requeued) == (5, 1, 0)
+        assert diary.dead == []
+
+    ride(loop, body)
+
+
+@pytest.mark.guarantee("G226")
+def test_a_worker_that_crashes_loses_its_message_and_no_other(loop: Loop) -> None:
+    book: list[Any] = []
+    letters = buried(loop)
+    pool = pooled(loop, 2).spawn(Hand, book)
+    for number in range(6):
+        (pool.handle.crash if number == 2 else pool.handle.note)(number)
+    settle(loop)
+    assert sorted(what for entry in book if entry != "made" for what in entry[1:]) == list(range(6))
+    assert [letter.data for letter in letters] == [2]
+    status = pool.status()
+    assert (status.handled, status.dead) == (5, 1)
+    assert book.count("made") == 3
+
+
+@pytest.mark.guarantee("G226")
+def test_requeue_all_tries_again_with_others_and_a_poison_message_ends(loop: Loop) -> None:
+    book: list[Any] = []
+    letters = buried(loop)
+    pool = pooled(loop, 2, on_death=OnDeath.REQUEUE_ALL, max_tries=3, intensity=5).spawn(Hand, book)
+    pool.handle.crash("poison")
+    pool.handle.note("fine")
+    settle(loop)
+    assert sum("poison" in entry for entry in book if entry != "made") == 3
+    assert [letter.data for letter in letters] == ["poison"]
+    status = pool.status()
+    assert (status.handled, status.dead, status.requeued) == (1, 1, 2)
+    balanced(pool)
+
+
+@pytest.mark.guarantee("G226")
+def test_an_ask_is_answered_by_the_next_who_tries(loop: Loop) -> None:
+    book: list[Any] = []
+
+    async def body() -> None:
+        gate = asyncio.Event()
+        pool = pooled(loop, 2, on_death=OnDeath.REQUEUE_ALL).spawn(Hand, book)
+        reply = pool.handle.slowly(7, gate)
+        await asyncio.sleep(0.001)
+        kill_first(loop, pool)
+        await asyncio.sleep(0.001)
+        gate.set()
+        assert await reply == 7
+        with pytest.raises(TargetEnded) as caught:
+            await pool.handle.broken()
+        assert isinstance(caught.value.__cause__, Boom)
+
+    ride(loop, body)
+
+
+@pytest.mark.guarantee("G223", "G226")
+def test_a_key_keeps_its_order_when_what_was_at_hand_goes_back(loop: Loop) -> None:
+    book: list[Any] = []
+
+    async def body() -> None:
+        gate = asyncio.Event()
+        pool = pooled(loop, 1, routing=ByKey(lambda *_: "k"), on_death=OnDeath.REQUEUE_ALL).spawn(Hand, book)
+        reply = pool.handle.slowly(0, gate)
+        for number in range(1, 4):
+            pool.handle.note(number)
+        await asyncio.sleep(0.001)
+        kill_first(loop, pool)
+        gate.set()
+        assert await reply == 0
+        await asyncio.sleep(0.001)
+        done = [entry for entry in book if entry not in ("made", (0, "cancelled"))]
+        assert done == [(0, 0), (1, 0), (1, 1), (1, 2), (1, 3)]
+
+    ride(loop, body)
+
+
+@pytest.mark.guarantee("G226")
+def test_dead_letter_gives_up_what_the_worker_had_and_nothing_else(loop: Loop, diary: Diary) -> None:
+    book: list[Any] = []
+
+    async def body() -> None:
+        pool = pooled(loop, 1, ahead=3, on_death=OnDeath.DEAD_LETTER).spawn(Hand, book)
+        pool.handle.hold(asyncio.Event())
+        asked = pool.handle.half(4)
+        for number in range(3):
+            pool.handle.note(number)
+        await asyncio.sleep(0.001)
+        kill_first(loop, pool)
+        with pytest.raises(TargetEnded):
+            await asked
+        await asyncio.sleep(0.001)
+        assert [entry for entry in book if entry[0] == 1] == [(1, 1), (1, 2)]
+        status = pool.status()
+        assert (status.handled, status.dead) == (2, 3)
+        # Those in its mailbox the loop has buried.
+        assert [letter[2] for letter in diary.dead] == [4, 0]
+
+    ride(loop, body)
+
+
+@pytest.mark.guarantee("G227")
+def test_a_backoff_is_waited_for_and_the_others_go_on(loop: Loop) -> None:
+    book: list[Any] = []
+
+    async def body() -> None:
+        pool = pooled(loop, 2, backoff=Backoff(initial_ms=100)).spawn(Hand, book)
+        pool.handle.crash("boom")
+        await asyncio.sleep(0.05)
+        for number in range(4):
+            pool.handle.note(number)
+        await asyncio.sleep(0.001)
+        assert book[3:] == [(1, number) for number in range(4)]
+        assert [worker.actor is None for worker in pool.status().workers] == [True, False]
+        await asyncio.sleep(0.06)
+        assert [worker.actor is None for worker in pool.status().workers] == [False, False]
+
+    ride(loop, body)
+
+
+@pytest.mark.guarantee("G227")
+def test_a_pool_that_gives_up_ends_and_everything_has_its_fate(
+    loop: Loop, caplog: pytest.LogCaptureFixture
+) -> None:
+    book: list[Any] = []
+
+    async def body() -> None:
+        pool = pooled(loop, 2, intensity=1, name="tired").spawn(Hand, book)
+        replies = [pool.handle.slowly(number, asyncio.Event()) for number in range(4)]
+        await asyncio.sleep(0.001)
+        kill_first(loop, pool)
+        await asyncio.sleep(0.001)
+        kill_first(loop, pool)
+        assert await pool.ended(1000)
+        assert await pool.handle.ended() is ExitReason.FAIL
+        for reply in replies:
+            with pytest.raises(TargetEnded):
+                await reply
+        status = pool.status()
+        assert (status.dead, status.waiting, status.outstanding) == (4, 0, 0)
+        balanced(pool)
+
+    with caplog.at_level(logging.ERROR):
+        ride(loop, body)
+    assert any("tired" in record.getMessage() for record in caplog.records)
+    assert GaveUp.code == -108

@@ -1,0 +1,185 @@
+"""Another size while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from bandstand.errors import InvalidArgument, StartFailed
+from bandstand.pool import ByKey, Resizing, Routing, pooled
+from bandstand.service import Loop
+from bandstand.supervise.lowlevel import jump_of
+from tests.core.stage import Boom, check_books, settle
+from tests.pool.cast import Hand, balanced
+from tests.service.players import ride
+
+pytestmark = pytest.mark.guarantee("G228")
+
+
+def test_more_workers_take_what_waits_at_once(loop: Loop) -> None:
+    book: list[Any] = []
+
+    async def body() -> None:
+        gate = asyncio.Event()
+        pool = pooled(loop, 1).spawn(Hand, book)
+        for _ in range(4):
+            pool.handle.hold(gate)
+        await asyncio.sleep(0.001)
+        assert pool.status().outstanding == 1
+        await pool.resize(3)
+        await asyncio.sleep(0.001)
+        status = pool.status()
+        assert (status.size, status.outstanding, status.waiting) == (3, 3, 1)
+        gate.set()
+
+    ride(loop, body)
+
+
+def test_who_leaves_finishes_what_it_has_takes_nothing_and_ends(loop: Loop) -> None:
+    book: list[Any] = []
+
+    async def body() -> None:
+        gate = asyncio.Event()
+        pool = pooled(loop, 3, ahead=2).spawn(Hand, book)
+        for _ in range(6):
+            pool.handle.hold(gate)
+        await asyncio.sleep(0.001)
+        leaving = asyncio.ensure_future(wait_for(pool.resize(1)))
+        await asyncio.sleep(0.001)
+        status = pool.status()
+        assert [worker.is_leaving for worker in status.workers] == [False, True, True]
+        assert status.size == 1
+        pool.handle.note("new")
+        await asyncio.sleep(0.001)
+        assert not leaving.done()
+        gate.set()
+        await leaving
+        await asyncio.sleep(0.001)
+        status = pool.status()
+        assert [worker.name for worker in status.workers] == ["Hand-1"]
+        assert (status.handled, status.dead, loop.statistics().dead) == (7, 0, 0)
+        assert (0, "new") in book
+
+    async def wait_for(resizing: Resizing) -> None:
+        await resizing
+
+    ride(loop, body)
+    check_books(loop)
+
+
+def test_one_that_dies_while_it_leaves_comes_back_and_finishes(loop: Loop) -> None:
+    book: list[Any] = []
+
+    async def body() -> None:
+        gate = asyncio.Event()
+        pool = pooled(loop, 2, ahead=2).spawn(Hand, book)
+        for _ in range(4):
+            pool.handle.hold(gate)
+        await asyncio.sleep(0.001)
+        last = pool.status().workers[1].actor
+        assert last is not None
+        resizing = pool.resize(1)
+        loop.kill_actor(last)
+        await asyncio.sleep(0.001)
+        assert book.count("made") == 3
+        gate.set()
+        await resizing
+        status = pool.status()
+        assert (len(status.workers), status.handled, status.dead) == (1, 3, 1)
+
+    ride(loop, body)
+
+
+@pytest.mark.guarantee("G223")
+@pytest.mark.parametrize(("before", "after"), [(3, 4), (4, 3), (1, 5), (5, 1)])
+def test_a_key_that_moves_never_overtakes_itself(loop: Loop, before: int, after: int) -> None:
+    book: list[Any] = []
+    moving = next(f"k{n}" for n in range(1000) if jump_of(f"k{n}", before) != jump_of(f"k{n}", after))
+
+    async def body() -> None:
+        gate = asyncio.Event()
+        pool = pooled(loop, before, ahead=2, routing=ByKey(lambda *_: moving)).spawn(Hand, book)
+        asked = pool.handle.slowly(0, gate)
+        for number in range(1, 4):
+            pool.handle.note(number)
+        await asyncio.sleep(0.001)
+        resizing = pool.resize(after)
+        for number in range(4, 6):
+            pool.handle.note(number)
+        await asyncio.sleep(0.001)
+        assert [what for entry in book if entry != "made" for what in entry[1:]] == [0]
+        balanced(pool)
+        gate.set()
+        assert await asked == 0
+        await resizing
+        await asyncio.sleep(0.001)
+        done = [entry for entry in book if entry != "made"]
+        assert [number for _, number in done] == list(range(6))
+        assert pool.status().handled == 6
+
+    ride(loop, body)
+
+
+def test_copies_of_a_broadcast_are_still_handled_by_one_that_leaves(loop: Loop) -> None:
+    book: list[Any] = []
+
+    async def body() -> None:
+        gate = asyncio.Event()
+        pool = pooled(loop, 2, routing=Routing.BROADCAST).spawn(Hand, book)
+        pool.handle.hold(gate)
+        pool.handle.note("both")
+        await asyncio.sleep(0.001)
+        resizing = pool.resize(1)
+        pool.handle.note("one")
+        gate.set()
+        await resizing
+        await asyncio.sleep(0.001)
+        noted = [entry for entry in book if entry != "made" and entry[1] in ("both", "one")]
+        assert sorted(noted) == [(0, "both"), (0, "one"), (1, "both")]
+
+    ride(loop, body)
+
+
+def test_the_end_of_the_pool_is_the_end_of_the_wait(loop: Loop) -> None:
+    async def body() -> None:
+        pool = pooled(loop, 2).spawn(Hand, [])
+        for _ in range(2):
+            pool.handle.hold(asyncio.Event())
+        await asyncio.sleep(0.001)
+        resizing = pool.resize(1)
+        pool.stop()
+        await resizing
+        assert await pool.ended(1000)
+
+    ride(loop, body)
+
+
+class Picky(Hand):
+    """There can be two of it."""
+
+    def __init__(self, book: list[Any]) -> None:
+        super().__init__(book)
+        if self.number >= 2:
+            raise Boom("one too many")
+
+
+def test_a_worker_that_does_not_start_is_told_and_those_that_did_stay(loop: Loop) -> None:
+    book: list[Any] = []
+    pool = pooled(loop, 1).spawn(Picky, book)
+    with pytest.raises(StartFailed):
+        _ = pool.resize(4)
+    assert pool.status().size == 2
+    pool.handle.note("a")
+    pool.handle.note("b")
+    settle(loop)
+    assert [entry for entry in book if entry != "made"] == [(0, "a"), (1, "b")]
+
+
+@pytest.mark.parametrize("size", [0, -1, 10_001, True, "2"])
+def test_a_size_has_bounds(loop: Loop, size: Any) -> None:
+    pool = pooled(loop, 1).spawn(Hand, [])
+    with pytest.raises(InvalidArgument, match="size is"):
+        _ = pool.resize(size)
+    assert pool.status().size == 1

@@ -1,0 +1,229 @@
+"""Who gets a message."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bandstand.errors import InvalidArgument
+from bandstand.pool import ByKey, Pool, Routing, pooled
+from bandstand.service import Loop
+from bandstand.supervise import place_of
+from bandstand.supervise.lowlevel import jump_of
+from tests.core.stage import settle
+from tests.pool.cast import Hand, balanced, buried
+from tests.service.players import ride
+
+KEYS = st.one_of(st.text(max_size=8), st.binary(max_size=8), st.integers())
+
+
+def first_of(what: Any) -> Any:
+    return what[0]
+
+
+@pytest.mark.guarantee("G222")
+def test_round_robin_goes_around(loop: Loop) -> None:
+    book: list[Any] = []
+    pool = pooled(loop, 3).spawn(Hand, book)
+    for number in range(9):
+        pool.handle.note(number)
+    settle(loop)
+    assert sorted(book[3:], key=lambda entry: entry[1]) == [(number % 3, number) for number in range(9)]
+
+
+@pytest.mark.guarantee("G222")
+@pytest.mark.parametrize("routing", [Routing.ROUND_ROBIN, Routing.LEAST_LOADED])
+def test_nobody_waits_behind_a_slow_message_while_another_is_free(loop: Loop, routing: Routing) -> None:
+    book: list[Any] = []
+
+    async def body() -> None:
+        gate = asyncio.Event()
+        pool = pooled(loop, 2, routing=routing).spawn(Hand, book)
+        pool.handle.hold(gate)
+        for number in range(10):
+            pool.handle.note(number)
+        await asyncio.sleep(0.001)
+        assert [entry for entry in book[2:] if entry[1] != "hold"] == [(1, number) for number in range(10)]
+        gate.set()
+
+    ride(loop, body)
+
+
+@pytest.mark.guarantee("G222")
+def test_least_loaded_takes_the_one_with_the_fewest_and_equals_in_turn(loop: Loop) -> None:
+    async def body() -> None:
+        gates = [asyncio.Event() for _ in range(6)]
+        pool = pooled(loop, 3, routing=Routing.LEAST_LOADED, ahead=4).spawn(Hand, [])
+
+        def loads() -> list[int]:
+            return [worker.outstanding for worker in pool.status().workers]
+
+        for gate in gates:
+            pool.handle.hold(gate)
+        await asyncio.sleep(0.001)
+        assert loads() == [2, 2, 2]
+        gates[1].set()
+        gates[4].set()
+        await asyncio.sleep(0.001)
+        assert loads() == [2, 0, 2]
+        for _ in range(2):
+            pool.handle.hold(asyncio.Event())
+        await asyncio.sleep(0.001)
+        assert loads() == [2, 2, 2]
+        pool.stop()
+
+    ride(loop, body)
+
+
+@pytest.mark.guarantee("G222")
+def test_a_higher_lane_goes_first_in_the_pool_too(loop: Loop) -> None:
+    book: list[Any] = []
+
+    async def body() -> None:
+        gate = asyncio.Event()
+        pool = pooled(loop, 1).spawn(Hand, book)
+        pool.handle.hold(gate)
+        await asyncio.sleep(0.001)
+        pool.handle.note("low")
+        pool.handle.urgent("high")
+        gate.set()
+        await asyncio.sleep(0.001)
+        assert [what for _, what in book[1:]] == ["hold", "held", "high", "low"]
+
+    ride(loop, body)
+
+
+@pytest.mark.guarantee("G223")
+def test_everything_of_a_key_goes_to_one_worker_in_order(loop: Loop) -> None:
+    book: list[Any] = []
+    pool = pooled(loop, 4, routing=ByKey(first_of)).spawn(Hand, book)
+    for number in range(40):
+        pool.handle.note(("abcdefgh"[number % 8], number))
+    settle(loop)
+    for key in "abcdefgh":
+        mine = [(worker, what[1]) for worker, what in book[4:] if what[0] == key]
+        assert {worker for worker, _ in mine} == {jump_of(key, 4)}
+        assert [number for _, number in mine] == sorted(number for _, number in mine)
+    balanced(pool)
+
+
+@pytest.mark.guarantee("G223")
+def test_a_key_is_made_of_the_arguments_as_they_were_given(loop: Loop) -> None:
+    book: list[Any] = []
+    seen: list[Any] = []
+
+    def key(*args: Any, **named: Any) -> str:
+        seen.append((args, named))
+        return "k"
+
+    pool = pooled(loop, 2, routing=ByKey(key)).spawn(Hand, book)
+    pool.handle.note(5)
+    pool.handle.name_it(key="x", value=2)
+    pool.handle.collect(7)
+    settle(loop)
+    assert seen == [((5,), {}), ((), {"key": "x", "value": 2}), ((7,), {})]
+    assert pool.status().handled == 3
+
+
+@pytest.mark.guarantee("G223")
+def test_a_message_without_a_key_is_a_dead_letter_and_an_ask_is_told_why(loop: Loop) -> None:
+    async def body() -> None:
+        letters = buried(loop)
+        pool = pooled(loop, 2, routing=ByKey(first_of)).spawn(Hand, [])
+        pool.handle.note(5)
+        pool.handle.note((1.5, "no key"))
+        with pytest.raises(InvalidArgument, match=r"Hand.half\(\) cannot be told.*not passed it on"):
+            await pool.handle.half(5)
+        assert [letter.data for letter in letters] == [5, (1.5, "no key")]
+        status = pool.status()
+        assert (status.dead, status.failed, status.handled) == (2, 1, 0)
+        balanced(pool)
+
+    ride(loop, body)
+
+
+def test_a_key_function_is_a_function() -> None:
+    with pytest.raises(InvalidArgument, match="ByKey: key is 3"):
+        ByKey(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # what it is about
+
+
+@pytest.mark.once
+@pytest.mark.guarantee("G223")
+@given(KEYS, st.integers(1, 64))
+def test_a_key_moves_only_to_a_new_place_or_from_the_last(key: str | bytes | int, places: int) -> None:
+    before, after = jump_of(key, places), jump_of(key, places + 1)
+    assert 0 <= before < places
+    assert after in (before, places)
+
+
+@pytest.mark.once
+@pytest.mark.guarantee("G223")
+def test_places_are_the_same_on_every_run_and_about_as_many_keys_have_each() -> None:
+    assert [jump_of(key, 8) for key in ("alpha", "beta", b"alpha", 7, -7)] == PLACES
+    shares = Counter(jump_of(f"key {number}", 8) for number in range(4000))
+    assert all(400 < shares[place] < 600 for place in range(8))
+    moved = sum(jump_of(number, 8) != jump_of(number, 9) for number in range(4000))
+    assert 350 < moved < 550
+    # The partitions of supervisors are where they always were.
+    assert [place_of(key, 8) for key in ("alpha", b"alpha", 7)] == PARTITIONS
+
+
+PLACES = [3, 3, 4, 3, 1]
+PARTITIONS = [3, 5, 6]
+
+
+@pytest.mark.guarantee("G224")
+def test_a_broadcast_reaches_everyone_once(loop: Loop) -> None:
+    book: list[Any] = []
+    pool = pooled(loop, 3, routing=Routing.BROADCAST).spawn(Hand, book)
+    pool.handle.note("a")
+    pool.handle.note("b")
+    settle(loop)
+    assert sorted(book[3:]) == [(worker, what) for worker in range(3) for what in "ab"]
+    status = pool.status()
+    assert (status.accepted, status.handled) == (6, 6)
+
+
+@pytest.mark.guarantee("G224")
+def test_whoever_is_down_gets_it_when_he_is_back_and_a_slot_is_kept_until_the_last_has_it(loop: Loop) -> None:
+    book: list[Any] = []
+
+    async def body() -> None:
+        gate = asyncio.Event()
+        pool: Pool[Hand] = pooled(loop, 2, routing=Routing.BROADCAST, mailbox_cap=6).spawn(Hand, book)
+        pool.handle.hold(gate)
+        pool.handle.note("a")
+        await asyncio.sleep(0.001)
+        assert not pool.handle.note.try_send("no room")
+        first = pool.status().workers[0].actor
+        assert first is not None
+        loop.kill_actor(first)
+        await asyncio.sleep(0.001)
+        assert (2, "a") in book
+        assert (1, "a") not in book
+        assert pool.handle.note.try_send("b") is False
+        gate.set()
+        await asyncio.sleep(0.001)
+        assert (1, "a") in book
+        status = pool.status()
+        assert (status.accepted, status.handled, status.dead) == (4, 3, 1)
+        assert pool.handle.note.try_send("room")
+
+    ride(loop, body)
+
+
+@pytest.mark.guarantee("G224")
+def test_an_ask_of_all_is_refused_with_a_sentence(loop: Loop) -> None:
+    async def body() -> None:
+        pool = pooled(loop, 2, routing=Routing.BROADCAST).spawn(Hand, [])
+        with pytest.raises(InvalidArgument, match=r"Hand.half\(\) was asked.*broadcasts.*one-way"):
+            await pool.handle.half(4)
+        assert pool.status().failed == 1
+        balanced(pool)
+
+    ride(loop, body)

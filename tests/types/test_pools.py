@@ -1,0 +1,30 @@
+"""Types of pools and batches: right uses are clean and infer what they say, each wrong use is an error in both checkers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.types.test_types import CHECKERS, HERE
+
+pytestmark = [
+    pytest.mark.once,
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    pytest.mark.guarantee("G220", "G234"),
+]
+
+
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_right_uses_are_clean(checker: str) -> None:
+    assert CHECKERS[checker](HERE / "right_pools.py") == {}
+
+
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_each_wrong_use_is_an_error_and_nothing_else_is(checker: str) -> None:
+    path = HERE / "wrong_pools.py"
+    lines = path.read_text("utf-8").splitlines()
+    marked = {number: line.strip() for number, line in enumerate(lines, 1) if line.endswith("# E:")}
+    assert len(marked) > 20
+    found = CHECKERS[checker](path)
+    assert {at: line for at, line in marked.items() if at not in found} == {}, "wrong, and accepted"
+    assert {at: error for at, error in found.items() if at not in marked} == {}, "unexpected"
