@@ -79,7 +79,8 @@ class MachineAgainstModel(RuleBasedStateMachine):
         self.line: deque[tuple[Any, ...]] = deque()
         self.kept: list[tuple[Any, ...]] = []
         self.state, self.below = "a", list[str]()
-        self.visit, self.due = 0, None
+        self.visit = 0
+        self.due: int | None = None
         self.now = self.number = self.unhandled = 0
         # How deep it will be when all that waits is handled.
         self.depth = 0
@@ -160,9 +161,8 @@ class MachineAgainstModel(RuleBasedStateMachine):
         self.loop.destroy()
 
 
-TestMachine = MachineAgainstModel.TestCase
+TestMachine = pytest.mark.guarantee("G239", "G240", "G241", "G242")(MachineAgainstModel.TestCase)
 TestMachine.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
-TestMachine.pytestmark = [pytest.mark.guarantee("G239", "G240", "G241", "G242")]
 
 
 @pytest.mark.guarantee("G240")

@@ -125,6 +125,5 @@ class StashAgainstLists(RuleBasedStateMachine):
         assert self.loop.statistics().waiting == 0
 
 
-TestStash = StashAgainstLists.TestCase
+TestStash = pytest.mark.guarantee("G235", "G236", "G237")(StashAgainstLists.TestCase)
 TestStash.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
-TestStash.pytestmark = [pytest.mark.guarantee("G235", "G236", "G237")]

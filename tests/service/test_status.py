@@ -168,7 +168,7 @@ def test_its_end_is_told(play: Play) -> None:
         busy.stop()
         assert isinstance(await reply, TargetEnded)
         with pytest.raises(NoSuchActor):
-            ping(busy)
+            await ping(busy)
 
     play(story)
 
@@ -179,7 +179,7 @@ def test_a_full_lane_says_so(loop: Loop) -> None:
     for number in range(3):
         busy.manage(number)
     with pytest.raises(MailboxFull):
-        ping(busy)
+        _ = ping(busy)
 
 
 @pytest.mark.guarantee("G248")
@@ -204,7 +204,7 @@ def test_from_another_thread(loop: Loop) -> None:
 
     async def body() -> None:
         loop_of_host = asyncio.get_running_loop()
-        assert await loop_of_host.run_in_executor(None, ping.blocking, busy) is None
+        await loop_of_host.run_in_executor(None, ping.blocking, busy)
         report = await loop_of_host.run_in_executor(None, status_of.blocking, busy)
         assert report.name == "far"
         future = await loop_of_host.run_in_executor(None, status_of.future, busy)

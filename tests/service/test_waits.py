@@ -26,7 +26,7 @@ class Link(Actor, ask_ms=None):
 
     @ask
     async def both(self, one: Link, other: Link, gate: Event) -> list[str]:
-        return await asyncio.gather(one.through(gate=gate), other.through(gate=gate))
+        return list(await asyncio.gather(one.through(gate=gate), other.through(gate=gate)))
 
     @data
     async def mourn(self, other: Link) -> None:
