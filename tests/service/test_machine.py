@@ -15,12 +15,13 @@ from bandstand.errors import (
     NotInThisState,
     StartFailed,
     TargetEnded,
+    WrongThread,
 )
 from bandstand.service import Loop, Machine, Stash, State, ask, child, data, is_alive, status_of, supervised
 from bandstand.testing import VirtualClock
 from tests.core.stage import Boom, check_books, settle
 from tests.service.asking import Play, in_time, outcome, turns
-from tests.service.players import spin
+from tests.service.players import elsewhere, spin
 from tests.service.workers import one_for_one
 
 
@@ -510,3 +511,20 @@ def test_a_failure_in_the_middle_ends_the_machine(loop: Loop) -> None:
     settle(loop)
     assert not is_alive(fragile)
     check_books(loop)
+
+
+@pytest.mark.guarantee("G239")
+def test_another_thread_changes_no_state(loop: Loop) -> None:
+    machines: list[Machine] = []
+
+    class Loose(Machine):
+        first = State()
+        second = State()
+
+        def on_start(self) -> None:
+            machines.append(self)
+
+    loop.spawn(Loose)
+    with pytest.raises(WrongThread):
+        elsewhere(lambda: machines[0].become(Loose.second))
+    assert machines[0].state is Loose.first

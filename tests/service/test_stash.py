@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import Observer, Overflow, SystemTag
+from bandstand.core.lifelines import is_quiet
 from bandstand.core.lowlevel import send_system
 from bandstand.errors import AskTimeout, InvalidArgument, LoopBusy, StashFull, TargetEnded, WrongThread
 from bandstand.service import Actor, Loop, Stash, ask, child, control, data, id_of, is_alive, supervised
@@ -438,3 +439,16 @@ def test_it_is_kept_where_messages_are_calls(loop: Loop) -> None:
     settle(loop)
     assert book == [("released", 1, 0), "direct"]
     check_books(loop)
+
+
+@pytest.mark.guarantee("G236")
+def test_what_is_kept_waits_but_disturbs_no_rest(loop: Loop) -> None:
+    client = loop.spawn(Client, [])
+    client.note(1)
+    assert not is_quiet(loop)
+    settle(loop)
+    # Nobody would ever come to it: whoever waits for all to be done need not wait for this.
+    assert (is_quiet(loop), loop.statistics().waiting) == (True, 1)
+    client.open()
+    settle(loop)
+    assert (is_quiet(loop), loop.statistics().waiting) == (True, 0)

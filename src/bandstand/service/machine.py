@@ -107,6 +107,7 @@ class Machine(Actor):
         Raises:
             InvalidArgument: that is no state of this class.
             BadTransition: it is in the middle of a transition, in one of its hooks; or too many are remembered.
+            WrongThread: called off the loop's thread.
         """
         # By its name, if it has one: callers without types may pass anything.
         known = self._bs_plan.states.get(getattr(state, "name", ""))
