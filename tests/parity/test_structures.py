@@ -36,14 +36,25 @@ def outcome(call: Callable[..., Any], *arguments: Any) -> str:
         return type(error).__name__
 
 
-@given(st.lists(st.sampled_from(["push", "push", "push", "pop", "shift", "pop_newest"]), max_size=200))
+@given(
+    st.lists(
+        st.sampled_from(["push", "push", "push", "pop", "shift", "pop_newest", "push_front", "pull", "has"]),
+        max_size=200,
+    )
+)
 def test_ring(steps: list[str]) -> None:
     def play(twin: Twin) -> list[Any]:
         ring, turn = twin.ring.Ring(), twin.turn.Turn(None, None, None)
         log: list[Any] = []
+        # Told by what they are: large numbers are no singletons.
+        senders = [str(-number) for number in range(len(steps))]
         for number, step in enumerate(steps):
             if step == "push":
-                log.append(ring.push(number, number % 5, -number))
+                log.append(ring.push(number, number % 5, senders[number]))
+            elif step == "push_front":
+                ring.push_front(number, number % 5, senders[number])
+            elif step in {"pull", "has"}:
+                log.append(getattr(ring, step)(senders[number // 2]))
             elif ring.count == 0:
                 continue
             elif step == "pop":

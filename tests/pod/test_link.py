@@ -16,8 +16,10 @@ from bandstand.errors import (
     NoSuchActor,
     RemoteError,
     TargetEnded,
+    UnknownMessage,
 )
 from bandstand.pod.link.codec import Packer, Packet
+from bandstand.service import ping, status_of
 from bandstand.service.lowlevel import Asked, methods_of, post_at
 from tests.pod.linking import (
     Role,
@@ -49,6 +51,20 @@ def test_messages_are_handled_once_and_in_order_and_asks_are_answered() -> None:
             scribe.pair(1, second=[2])
             assert await soon(scribe.read()) == [*range(300), (1, "b"), (1, [2])]
             assert near.link.books.handled == near.link.books.sent == 303
+
+    play(main)
+
+
+@pytest.mark.guarantee("G248")
+@pytest.mark.parametrize("inquiry", [ping, status_of])
+def test_what_every_actor_answers_does_not_cross_and_says_so(inquiry: Any) -> None:
+    async def main() -> None:
+        async with linked() as (near, _far):
+            scribe = await near.handle()
+            with pytest.raises(UnknownMessage, match="lives in another process"):
+                await soon(inquiry(scribe))
+            scribe.note(1)
+            assert await soon(scribe.read()) == [1]
 
     play(main)
 

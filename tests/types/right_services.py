@@ -12,6 +12,7 @@ from bandstand import core
 from bandstand.core import ActorId, ChildExit, Context, ExitReason, Lane, LoopConfig, Overflow, Verdict
 from bandstand.service import (
     Actor,
+    ActorReport,
     Alarm,
     Ask,
     AskStatistics,
@@ -19,12 +20,16 @@ from bandstand.service import (
     Implements,
     Interface,
     Loop,
+    Machine,
     MessageActor,
     Reply,
     Request,
     Signal,
+    Stash,
+    State,
     Tell,
     Ticker,
+    WaitFor,
     Work,
     ask,
     child,
@@ -35,6 +40,9 @@ from bandstand.service import (
     loop_of,
     management,
     on,
+    peek,
+    ping,
+    status_of,
     supervised,
 )
 from bandstand.supervise import Backoff, ChildMode, ChildSpec, Supervisor, SupervisorSpec, spawn_supervisor
@@ -256,3 +264,56 @@ async def use_messages(loop: Loop) -> None:
     assert_type(await account.ask(Get(), within=None), int)
     assert_type(account.ask.blocking(Get()), int)
     assert_type(account.ask.future(Get(), within=5), Future[int])
+
+
+class Door(Machine, postpone_limit=5):
+    def __init__(self) -> None:
+        self.early = Stash(self, limit=5)
+
+    @data
+    def push(self, hard: int) -> None: ...
+
+    @ask(reentrant=True)
+    def look(self, far: bool = True) -> str:
+        raise NotImplementedError
+
+    closed = State(postpones=(push, look))
+    opened = State(after_ms=5.5, ignores=(push,), initial=True)
+
+    @closed.on(push)
+    def _(self, hard: int) -> None:
+        self.become(Door.opened, push=True)
+        assert_type(self.state, State)
+
+    @opened.on(look)
+    async def _(self, far: bool = True) -> str:
+        return "a room" if far else self.kept()
+
+    @closed.on(look)
+    def _(self, far: bool = True) -> str:
+        self.early.keep()
+
+    @opened.timeout
+    async def _(self) -> None:
+        self.unbecome()
+
+    @opened.enter
+    def entered(self) -> None:
+        assert_type(self.early.release(), int)
+
+    def kept(self) -> str:
+        """Needs no answer: keeping ends the handler."""
+        self.early.keep()
+
+
+async def use_modes(loop: Loop) -> None:
+    door = loop.spawn(Door)
+    door.push(5)
+    assert_type(await door.look(far=False), str)
+    assert_type(await ping(door), None)
+    assert_type(await status_of(door, ms=50), ActorReport)
+    assert_type(status_of.blocking(door), ActorReport)
+    assert_type(ping.future(door), Future[None])
+    assert_type(peek(door), ActorReport)
+    for wait in loop.waits():
+        assert_type(wait, WaitFor)

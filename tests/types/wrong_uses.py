@@ -734,3 +734,43 @@ async def use_channels(numbers: Channel[int], words: Channel[str], token: Cancel
     wrong: tuple[int, int] = await select(numbers.receive(), words.receive())  # E:
     await asyncio.wait_for(numbers.receive(), "1")  # E:
     print(text, number, sure, wide, wrong, token)
+
+
+class Door(service.Machine):
+    @data
+    def push(self, hard: int) -> None: ...
+    @ask
+    def look(self, far: bool) -> str:
+        raise NotImplementedError
+
+    closed = service.State(postpones=("push",))  # E:
+    opened = service.State(after_ms="soon")  # E:
+
+    @closed.on(push)  # E:
+    def pushed(self, hard: str) -> None: ...
+
+    @closed.on(push)  # E:
+    def pushed_softly(self) -> None: ...
+
+    @opened.on(look)  # E:
+    def looked(self, far: bool) -> int:
+        return 5
+
+    @opened.on(look)
+    async def looked_slowly(self, far: bool) -> str:
+        self.become("opened")  # E:
+        self.become(Door.opened, True)  # E:
+        self.unbecome(Door.closed)  # E:
+        return self.state  # E:
+
+
+async def use_modes(loop: service.Loop, door: Door) -> None:
+    stash = service.Stash("me")  # E:
+    count: str = stash.release()  # E:
+    report: int = await service.status_of(door)  # E:
+    service.ping(door, 5)  # E:
+    (await service.status_of(door)).kept = 5  # E:
+    loop.waits().waits[0].nothing  # E:
+    door.push("hard")  # E:
+    print(count, report)
+    stash.keep(5)  # E:

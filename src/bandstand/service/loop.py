@@ -89,7 +89,8 @@ class Loop(core.Loop):
     ) -> None:
         super().__init__(config, clock=clock)
         self._asks = Asks()
-        self._asks.serve = Reentry(self).serve
+        reentry = Reentry(self)
+        self._asks.serve, self._asks.recall = reentry.serve, reentry.recall
         self._defaults = Options(self)
         self._tracer: Tracer | None = None
         self._carries = carry_context

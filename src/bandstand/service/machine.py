@@ -57,13 +57,13 @@ class Machine(Actor):
             raise BadDeclaration(
                 f"{cls.__qualname__}.{taken[0]} is a name that every machine has for its own: choose another"
             )
+        super().__init_subclass__(**options)
         if postpone_limit is not None:
             if type(postpone_limit) is not int or not 1 <= postpone_limit <= 1_000_000:
                 raise BadDeclaration(
                     f"class {cls.__qualname__}: postpone_limit is {postpone_limit!r}: pass a number from 1 to 1,000,000"
                 )
             cls._bs_postpone_limit = postpone_limit
-        super().__init_subclass__(**options)
 
     @classmethod
     def _bs_declare(cls) -> None:
@@ -107,9 +107,11 @@ class Machine(Actor):
         Raises:
             InvalidArgument: that is no state of this class.
             BadTransition: it is in the middle of a transition, in one of its hooks; or too many are remembered.
+            WrongThread: called off the loop's thread.
         """
         # By its name, if it has one: callers without types may pass anything.
-        if self._bs_plan.states.get(getattr(state, "name", "")) is not state:
+        known = self._bs_plan.states.get(getattr(state, "name", ""))
+        if known is None or known is not state:
             raise InvalidArgument(
                 f"{state!r} is no state of {type(self).__qualname__}: it has {', '.join(self._bs_plan.states)}"
             )

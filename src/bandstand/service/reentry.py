@@ -42,11 +42,13 @@ MOST_INSIDE = 64
 class Reentry:
     """Has asks of one loop handled out of turn."""
 
-    __slots__ = ("_inside", "_loop")
+    __slots__ = ("_children", "_inside", "_loop")
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self._inside: dict[ActorId, int] = {}
+        # Those that handle an ask at present, and in whose name.
+        self._children: dict[ActorId, ActorId] = {}
 
     def serve(self, asked: Any, method: Method) -> bool:
         """Have an ask that waits in a mailbox handled now; False if it does not wait there, or there is no room for it."""
@@ -76,13 +78,19 @@ class Reentry:
         asked.moved(child)
         # What it fails with is its actor's, and told as such.
         loop._set_heard(child)
-        mourn(loop, child, partial(self._over, actor))
+        self._children[child] = actor
+        mourn(loop, child, partial(self._over, child))
         # One message, and then its end.
         close_mailbox(loop, child)
-        asked.add_waiter(_Warden(loop, asked, child))
         return True
 
-    def _over(self, actor: ActorId, reason: ExitReason, cause: BaseException | None) -> None:
+    def recall(self, child: ActorId) -> None:
+        """The deadline of an ask has come: end its handler, if it is out of turn. The actor's own goes on, and is to be alone again."""
+        if child in self._children:
+            end_actor(self._loop, child)
+
+    def _over(self, child: ActorId, reason: ExitReason, cause: BaseException | None) -> None:
+        actor = self._children.pop(child)
         left = self._inside[actor] - 1
         if left:
             self._inside[actor] = left
@@ -90,22 +98,3 @@ class Reentry:
             del self._inside[actor]
         if reason is not ExitReason.NORMAL:
             self._loop._fail_like(actor, cause)
-
-
-@final
-class _Warden:
-    """Ends the handler of an ask whose deadline has come: the actor's own handler goes on then, and is to be alone again."""
-
-    __slots__ = ("_asked", "_child", "_loop")
-
-    def __init__(self, loop: Loop, asked: Any, child: ActorId) -> None:
-        self._loop = loop
-        self._asked = asked
-        self._child = child
-
-    def done(self) -> bool:
-        return False
-
-    def set_result(self, _nothing: None) -> None:
-        if self._asked.is_overdue():
-            end_actor(self._loop, self._child)

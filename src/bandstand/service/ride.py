@@ -54,6 +54,7 @@ class Ride:
         if not self._has_begun:
             self.course = course
             return
+        self._machine._bs_handle()._bs_loop._check_thread()
         self._is_moving = True
         try:
             self._call("leave")

@@ -25,6 +25,7 @@ cdef class Asks:
     cdef dict afar
     cdef object lock
     cdef public object serve
+    cdef public object recall
 
     @cython.locals(cell=Cell)
     cpdef list edges(self)

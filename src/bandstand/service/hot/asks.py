@@ -56,6 +56,7 @@ class Asks:
         "failed",
         "late",
         "lock",
+        "recall",
         "serve",
         "unhandled",
         "waits",
@@ -79,6 +80,8 @@ class Asks:
         self.waits: dict[Cell, list[Asked]] = {}
         # Has an ask handled out of turn, by the actor that it waits for: whether it is. None where nobody can.
         self.serve: Callable[[Asked, Method], bool] | None = None
+        # Ends what handles an ask out of turn, if that is what it is: the deadline has come.
+        self.recall: Callable[[ActorId], object] | None = None
 
     def count_afar(self, what: str, change: Count = 1) -> None:
         """Count something that another thread has done."""

@@ -50,7 +50,6 @@ cdef class Reply(Asked):
     @cython.locals(reply=Reply, method=Method)
     cdef bint gives_way(self, list links) except -1
     cpdef tuple account(self)
-    cpdef bint is_overdue(self) except -1
     @cython.locals(waits=dict, mine=list)
     cdef object forget(self, Cell asker)
     @cython.locals(timer=Timer)

@@ -166,6 +166,9 @@ class Reply(Asked):
         # What the error is made of, not the error: its traceback would keep the asker alive while the message still waits.
         self.value = (self.target(), self.what(), waited, depth_of(self.actor))
         self.wake()
+        recall = self.asks.recall
+        if recall is not None and self.method is not None and self.method.is_reentrant:
+            recall(self.actor)
 
     def cancel(self) -> bool:
         """Take the ask back: a handler that has not begun never does, one that is at it is cancelled at its next await.
@@ -245,7 +248,7 @@ class Reply(Asked):
             future = get_running_loop().create_future()
         if self.waiters is None:
             self.waiters = []
-        self.set_deadline()
+            self.set_deadline()
         self.waiters.append(future)
         if asker is not None:
             self.asks.waits.setdefault(asker, []).append(self)
@@ -332,10 +335,6 @@ class Reply(Asked):
     def account(self) -> tuple[ActorId, str | None, str, Nanoseconds]:
         """For people: of whom it was asked, what, and when, by the loop's clock."""
         return (self.actor, self.name, self.what(), self.asked_at)
-
-    def is_overdue(self) -> bool:
-        """Whether its deadline has ended it."""
-        return self.state == EXPIRED
 
     def forget(self, asker: Cell) -> None:
         """The asker waits for this no more."""

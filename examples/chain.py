@@ -1,0 +1,92 @@
+"""A chain of asks, to watch: an actor that answers those it waits for, who waits for whom, and how to ask an actor how it is.
+
+    python examples/chain.py
+
+A waiter asks the kitchen for a dish; the kitchen asks the store; and the store asks the waiter, who is waiting, which table it is for. That
+is a cycle. It is answered where the method is marked for it, and an error at once where it is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import Event
+
+from bandstand import Actor, Loop, ask
+from bandstand.errors import AskCycle, AskTimeout
+from bandstand.service import peek, ping, status_of
+
+
+class Waiter(Actor):
+    def __init__(self, table: int) -> None:
+        self.table = table
+
+    @ask(raises=AskCycle)
+    async def order(self, dish: str, kitchen: Kitchen, *, politely: bool = True) -> str:
+        return await kitchen.cook(dish, self.me, politely=politely)
+
+    @ask(reentrant=True)
+    def which_table(self) -> int:
+        """Only reads: it may be answered while `order` waits."""
+        return self.table
+
+    @ask
+    def change_table(self, table: int) -> int:
+        """Is not to happen in the middle of an order."""
+        self.table = table
+        return table
+
+
+class Kitchen(Actor):
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    @ask(raises=AskCycle)
+    async def cook(self, dish: str, waiter: Waiter, *, politely: bool) -> str:
+        return f"{dish} with {await self.store.fetch(waiter, politely=politely)}"
+
+
+class Store(Actor):
+    def __init__(self, door: Event) -> None:
+        self.door = door
+
+    @ask(raises=AskCycle)
+    async def fetch(self, waiter: Waiter, *, politely: bool) -> str:
+        await self.door.wait()
+        table = await (waiter.which_table() if politely else waiter.change_table(0))
+        return f"salt for table {table}"
+
+
+async def main() -> None:
+    async with Loop() as loop:
+        door = Event()
+        store = loop.options(name="store").spawn(Store, door)
+        kitchen = loop.options(name="kitchen").spawn(Kitchen, store)
+        waiter = loop.options(name="waiter").spawn(Waiter, 7)
+
+        print("the store is locked, and everybody waits:")
+        order = waiter.order("soup", kitchen)
+        await asyncio.sleep(0)
+        for line in str(loop.waits()).splitlines():
+            print(f"  {line.rpartition(',')[0]}")
+        print(f"  the store is at {peek(store).handling}, and waits for nobody: {peek(store).waits_for}")
+        try:
+            await ping(store, ms=20)
+        except AskTimeout as error:
+            print(f"  {error.method} of the store has timed out")
+
+        print("the door opens, and the waiter answers while he waits:")
+        door.set()
+        print(f"  {await order}")
+
+        print("what is not marked for it is an error at once:")
+        try:
+            await waiter.order("soup", kitchen, politely=False)
+        except AskCycle as error:
+            print(f"  AskCycle: {str(error).count('which waits for')} of them wait for each other already")
+
+        report = await status_of(waiter)
+        print(f"and the {report.kind.lower()} is well: {report.status.name}, {report.waiting} messages wait")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

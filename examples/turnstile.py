@@ -1,0 +1,121 @@
+"""A turnstile, to watch: an actor with states, a timeout, messages that wait for another state, and a visit to be returned from.
+
+    python examples/turnstile.py
+
+Who inserts a coin may pass within 200 ms. While the turnstile warms up, coins wait. A service key takes it out of service, from whatever
+state, and back to that very state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from bandstand import Loop, ask, data
+from bandstand.core.events import RuntimeEvent
+from bandstand.errors import NotInThisState
+from bandstand.service import Machine, State
+
+
+class Turnstile(Machine):
+    def __init__(self) -> None:
+        self.coins = 0
+        self.passed: list[str] = []
+
+    @data
+    def insert_coin(self) -> None: ...
+
+    @ask
+    def walk_through(self, who: str) -> int:
+        """How many have passed; in a state where nobody may, `NotInThisState`."""
+        raise NotImplementedError
+
+    @data
+    def turn_key(self) -> None:
+        """In every state that says nothing else: out of service."""
+        self.become(Turnstile.in_service, push=True)
+
+    @ask
+    def look(self) -> str:
+        return f"{self.state.name}, {self.coins} coins, {len(self.passed)} passed"
+
+    @data
+    def warm(self) -> None: ...
+
+    warming = State(postpones=(insert_coin,))
+    locked = State(ignores=(warm,))
+    unlocked = State(after_ms=200, ignores=(warm,))
+    in_service = State(postpones=(insert_coin,), ignores=(warm,))
+
+    @warming.on(warm)
+    def start(self) -> None:
+        self.become(Turnstile.locked)
+
+    @locked.on(insert_coin)
+    def unlock(self) -> None:
+        self.coins += 1
+        self.become(Turnstile.unlocked)
+
+    @unlocked.on(insert_coin)
+    def thank(self) -> None:
+        self.coins += 1
+
+    @unlocked.on(walk_through)
+    def let_through(self, who: str) -> int:
+        self.passed.append(who)
+        self.become(Turnstile.locked)
+        return len(self.passed)
+
+    @unlocked.timeout
+    def lock_again(self) -> None:
+        print("  nobody came: locked again")
+        self.become(Turnstile.locked)
+
+    @unlocked.enter
+    def show_green(self) -> None:
+        print("  green")
+
+    @unlocked.leave
+    def show_red(self) -> None:
+        print("  red")
+
+    @in_service.on(turn_key)
+    def end_service(self) -> None:
+        self.unbecome()
+
+
+def tell(event: RuntimeEvent) -> None:
+    print(f"  told: {type(event).__name__}: {getattr(event, 'what', '')}")
+
+
+async def main() -> None:
+    async with Loop() as loop:
+        loop.events.listen(tell)
+        turnstile = loop.spawn(Turnstile)
+
+        print("a coin while it warms up waits")
+        turnstile.insert_coin()
+        print(f"  {await turnstile.look()}")
+        turnstile.warm()
+        print(f"  {await turnstile.look()}")
+
+        print("Ann walks through, and Bob, who has not paid, does not")
+        print(f"  {await turnstile.walk_through('Ann')} passed")
+        try:
+            await turnstile.walk_through("Bob")
+        except NotInThisState as error:
+            print(f"  refused: {str(error).partition('> ')[2]}")
+
+        print("the key, from locked and back; the coin that came meanwhile is not lost")
+        turnstile.turn_key()
+        turnstile.insert_coin()
+        print(f"  {await turnstile.look()}")
+        turnstile.turn_key()
+        print(f"  {await turnstile.look()}")
+
+        print("nobody comes")
+        await asyncio.sleep(0.3)
+        print(f"  {await turnstile.look()}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

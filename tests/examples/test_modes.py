@@ -1,0 +1,65 @@
+"""The examples of modes and of waiting: what they print is what they promise."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.slow
+
+
+def run(name: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", f"examples/{name}.py"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+@pytest.mark.guarantee("G238", "G240", "G241", "G242")
+def test_the_turnstile() -> None:
+    assert run("turnstile") == [
+        "a coin while it warms up waits",
+        "  warming, 0 coins, 0 passed",
+        "  green",
+        "  unlocked, 1 coins, 0 passed",
+        "Ann walks through, and Bob, who has not paid, does not",
+        "  red",
+        "  1 passed",
+        "  told: Unhandled: Turnstile.walk_through() in state locked",
+        "  refused: does not answer Turnstile.walk_through() in state locked: ask again when it is in another state",
+        "the key, from locked and back; the coin that came meanwhile is not lost",
+        "  in_service, 1 coins, 1 passed",
+        "  green",
+        "  unlocked, 2 coins, 1 passed",
+        "nobody comes",
+        "  nobody came: locked again",
+        "  red",
+        "  locked, 2 coins, 1 passed",
+    ]
+
+
+@pytest.mark.guarantee("G245", "G247", "G248", "G249")
+def test_the_chain() -> None:
+    assert run("chain") == [
+        "the store is locked, and everybody waits:",
+        "  waiter waits for kitchen: Kitchen.cook()",
+        "  └── kitchen waits for store: Store.fetch()",
+        "  the store is at Store.fetch(), and waits for nobody: ()",
+        "  actor.ping() of the store has timed out",
+        "the door opens, and the waiter answers while he waits:",
+        "  soup with salt for table 7",
+        "what is not marked for it is an error at once:",
+        "  AskCycle: 2 of them wait for each other already",
+        "and the waiter is well: RUNNING, 0 messages wait",
+    ]

@@ -1,0 +1,219 @@
+"""A state machine against a model of one: stack, timeouts and what is postponed, in any order, in virtual time."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from bandstand.errors import BadTransition
+from bandstand.service import Loop, Machine, State, data
+from bandstand.service.course import DEEPEST, Course, Table, Verdict
+from bandstand.testing import VirtualClock
+from tests.core.stage import check_books, settle
+
+TIMES = {"b": 10, "d": 25}
+
+
+class Four(Machine):
+    """`a` handles, `b` does for 10 ms, `c` postpones, `d` says nothing of it for 25 ms."""
+
+    def __init__(self, log: list[Any]) -> None:
+        self.log = log
+
+    @data
+    def note(self, number: int) -> None: ...
+
+    @data
+    def go(self, state: str, push: bool) -> None:
+        self.become(self._bs_plan.states[state], push=push)  # pyright: ignore[reportPrivateUsage]  # by a name
+
+    @data
+    def back(self) -> None:
+        self.unbecome()
+
+    a = State()
+    b = State(after_ms=TIMES["b"])
+    c = State(postpones=(note,))
+    d = State(after_ms=TIMES["d"])
+
+    @a.on(note)
+    def note_a(self, number: int) -> None:
+        self.log.append(("a", number))
+
+    @b.on(note)
+    def note_b(self, number: int) -> None:
+        self.log.append(("b", number))
+
+    @b.timeout
+    def late_b(self) -> None:
+        self.log.append("late b")
+        self.become(Four.c)
+
+    @d.timeout
+    def late_d(self) -> None:
+        # It stays: and there is no second timeout until it comes here again.
+        self.log.append("late d")
+
+    @c.enter
+    def on_c(self) -> None:
+        self.log.append("+c")
+
+    @c.leave
+    def off_c(self) -> None:
+        self.log.append("-c")
+
+
+class MachineAgainstModel(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = VirtualClock()
+        self.loop = Loop(clock=self.clock)
+        self.seen: list[Any] = []
+        self.four = self.loop.spawn(Four, self.seen)
+        self.log: list[Any] = []
+        self.line: deque[tuple[Any, ...]] = deque()
+        self.kept: list[tuple[Any, ...]] = []
+        self.state, self.below = "a", list[str]()
+        self.visit = 0
+        self.due: int | None = None
+        self.now = self.number = self.unhandled = 0
+        # How deep it will be when all that waits is handled.
+        self.depth = 0
+
+    @rule(count=st.integers(1, 4))
+    def send(self, count: int) -> None:
+        for _ in range(count):
+            self.number += 1
+            self.four.note(self.number)
+            self.line.append(("note", self.number))
+
+    @precondition(lambda self: self.depth < DEEPEST)
+    @rule(state=st.sampled_from("abcd"), push=st.booleans())
+    def go(self, state: str, push: bool) -> None:
+        self.four.go(state, push)
+        self.line.append(("go", state, push))
+        self.depth += push
+
+    @precondition(lambda self: self.depth > 0)
+    @rule()
+    def back(self) -> None:
+        self.four.back()
+        self.line.append(("back",))
+        self.depth -= 1
+
+    @rule(ms=st.sampled_from([0, 1, 5, 9, 10, 11, 25, 100]))
+    def pass_time(self, ms: int) -> None:
+        self.clock.advance(ms)
+        settle(self.loop)
+        self.now += ms
+        if self.due is not None and self.due <= self.now:
+            # Behind what waits: it has come later.
+            self.line.append(("timeout", self.visit))
+            self.due = None
+        self.handle_all()
+
+    def handle_all(self) -> None:
+        while self.line:
+            step = self.line.popleft()
+            if step[0] == "go":
+                if step[2]:
+                    self.below.append(self.state)
+                self.move(step[1])
+            elif step[0] == "back":
+                self.move(self.below.pop())
+            elif step[0] == "timeout":
+                if step[1] == self.visit:
+                    self.log.append(f"late {self.state}")
+                    if self.state == "b":
+                        self.move("c")
+            elif self.state in "ab":
+                self.log.append((self.state, step[1]))
+            elif self.state == "c":
+                self.kept.append(step)
+            else:
+                self.unhandled += 1
+
+    def move(self, state: str) -> None:
+        if self.state == "c":
+            self.log.append("-c")
+        self.state = state
+        self.visit += 1
+        self.due = self.now + TIMES[state] if state in TIMES else None
+        if state == "c":
+            self.log.append("+c")
+        self.line.extendleft(reversed(self.kept))
+        self.kept = []
+
+    @invariant()
+    def same(self) -> None:
+        assert self.seen == self.log
+        assert self.loop.ask_statistics().unhandled == self.unhandled
+        assert self.loop.statistics().waiting == len(self.line) + len(self.kept)
+        assert self.loop.statistics().timers_pending <= 1
+        check_books(self.loop)
+
+    def teardown(self) -> None:
+        self.loop.destroy()
+
+
+TestMachine = pytest.mark.guarantee("G239", "G240", "G241", "G242")(MachineAgainstModel.TestCase)
+TestMachine.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+
+@pytest.mark.guarantee("G240")
+@given(st.lists(st.one_of(st.tuples(st.sampled_from("abc"), st.booleans()), st.none()), max_size=80))
+def test_a_course_is_a_stack(steps: list[tuple[str, bool] | None]) -> None:
+    course, stack = Course("a"), ["a"]
+    for step in steps:
+        if step is None:
+            if len(stack) == 1:
+                with pytest.raises(BadTransition):
+                    course.unbecome()
+                continue
+            stack.pop()
+            course = course.unbecome()
+        elif step[1] and len(stack) > DEEPEST:
+            with pytest.raises(BadTransition):
+                course.become(step[0], push=True)
+        else:
+            if not step[1]:
+                stack.pop()
+            stack.append(step[0])
+            course = course.become(step[0], push=step[1])
+        assert (*course.below, course.state) == tuple(stack)
+
+
+@pytest.mark.guarantee("G238")
+@given(
+    st.frozensets(st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"))),
+    st.frozensets(st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"))),
+    st.frozensets(st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"))),
+    st.frozensets(st.sampled_from("xyz")),
+)
+def test_a_table_has_one_verdict_for_everything(
+    handled: frozenset[tuple[str, str]],
+    postponed: frozenset[tuple[str, str]],
+    ignored: frozenset[tuple[str, str]],
+    defaults: frozenset[str],
+) -> None:
+    table = Table("a", frozenset("ab"), handled, postponed, ignored, defaults)
+    for state in "ab":
+        for message in "xyz":
+            place = (state, message)
+            expected = (
+                Verdict.HANDLE
+                if place in handled
+                else Verdict.POSTPONE
+                if place in postponed
+                else Verdict.IGNORE
+                if place in ignored
+                else Verdict.DEFAULT
+                if message in defaults
+                else Verdict.UNHANDLED
+            )
+            assert table.verdict(state, message) is expected
