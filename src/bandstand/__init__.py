@@ -12,6 +12,7 @@ A map of the house. An upper floor may import any lower one; everyone enters a r
     isolation  capabilities of the bus in processes of their own: where bus and pods meet
     bus        what may be said: commands, queries, events; capabilities, router, adapters
     pod        where it runs: troupes of pods on threads and in processes, handles that outlive them
+    shutdown   how it ends: intake, drain, stop, kill, within one time
     service    actors as classes: typed handles, asks, what an actor does beside its messages
     supervise  who restarts whom: specs, the arithmetic of restarts, supervisors
     scope      lifetimes: channels, cancel tokens, scopes, actors that consume a channel

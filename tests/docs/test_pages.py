@@ -70,6 +70,7 @@ def test_there_are_pages_to_run() -> None:
             "context",
             "contracts",
             "dead-letters",
+            "events",
             "faults",
             "isolation",
             "nodes",
@@ -79,6 +80,7 @@ def test_there_are_pages_to_run() -> None:
             "scopes",
             "security",
             "services",
+            "stopping",
             "supervision",
             "timers-and-work",
         )
