@@ -210,6 +210,21 @@ def test_who_never_stops_producing_is_bounded(make_loop: LoopMaker, drive: Drive
     assert report.killed == ()
 
 
+@pytest.mark.guarantee("G263")
+def test_a_drain_that_never_ends_leaves_the_stop_its_share(
+    make_loop: LoopMaker, drive: Drive, book: Book
+) -> None:
+    loop = make_loop()
+    loop.spawn(PingPong).ping()
+    loop.spawn(Slow, book, "slow", 250)
+    shutdown = GracefulShutdown(loop, deadline_ms=900)
+    shutdown.begin()
+    report = drive(loop, shutdown)
+    assert (report.of(Phase.DRAIN).end, report.of(Phase.DRAIN).ms) == (PhaseEnd.TIMED_OUT, 600)
+    assert (report.of(Phase.STOP).end, report.killed) == (PhaseEnd.COMPLETE, ())
+    assert book.words == ["slow begins to end", "slow ends"]
+
+
 @pytest.mark.guarantee("G262")
 def test_chosen_actors_are_waited_for_and_others_are_not(
     make_loop: LoopMaker, drive: Drive, book: Book

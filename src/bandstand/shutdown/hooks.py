@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from inspect import isawaitable
+from inspect import isawaitable, iscoroutinefunction
 from typing import Any, TypeAlias, final
 
 from bandstand.errors import InvalidArgument
@@ -63,7 +63,7 @@ async def call(
     """Call a hook, and wait for it for so long as `left_ms` says, which may become less; whether it has done its work."""
     name = name_of(hook)
     began = now()
-    if left_ms() <= 0 and asyncio.iscoroutinefunction(hook):
+    if left_ms() <= 0 and iscoroutinefunction(hook):
         logger.error("shutdown, %s: there is no time left for the hook %s", phase.value, name)
         return False
     try:
