@@ -12,6 +12,7 @@ A map of the house. An upper floor may import any lower one; everyone enters a r
     isolation  capabilities of the bus in processes of their own: where bus and pods meet
     bus        what may be said: commands, queries, events; capabilities, router, adapters
     pod        where it runs: troupes of pods on threads and in processes, handles that outlive them
+    shutdown   how it ends: intake, drain, stop, kill, within one time
     pool       several supervised workers behind one handle
     registry   finding actors: names, and groups that are told something together
     topic      typed events for whoever has subscribed, each at their own speed

@@ -80,7 +80,9 @@ def project() -> Path:
 CHECKERS = {"mypy": mypy, "pyright": pyright}
 
 
-@pytest.mark.parametrize("name", ["right_uses.py", "right_services.py", "right_bus.py", "right_channels.py"])
+@pytest.mark.parametrize(
+    "name", ["right_uses.py", "right_services.py", "right_bus.py", "right_channels.py", "right_shutdown.py"]
+)
 @pytest.mark.parametrize("checker", CHECKERS)
 def test_right_uses_are_clean(checker: str, name: str) -> None:
     assert CHECKERS[checker](HERE / name) == {}

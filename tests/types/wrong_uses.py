@@ -8,9 +8,10 @@ from typing import Protocol
 import msgspec
 
 from bandstand import bus, service
-from bandstand.core import ActorId, Context, Lane, Loop, LoopConfig, Observer, Verdict
+from bandstand.core import ActorId, Context, Lane, Loop, LoopConfig, Observer, Restarted, RuntimeEvent, Verdict
 from bandstand.scope import CancelToken, Channel, select
 from bandstand.service import Actor, Implements, Interface, MessageActor, Request, ask, child, control, data, on, supervised
+from bandstand.shutdown import GracefulShutdown, Phase
 from bandstand.supervise import (
     Backoff,
     ChildMode,
@@ -774,3 +775,34 @@ async def use_modes(loop: service.Loop, door: Door) -> None:
     door.push("hard")  # E:
     print(count, report)
     stash.keep(5)  # E:
+# --- events and shutdown ------------------------------------------------------------------------------------------------
+
+
+def hear_of_a_number(event: int) -> None: ...
+
+
+def hear_of_everything(event: RuntimeEvent) -> None:
+    event.data  # E:
+    if isinstance(event, Restarted):
+        event.attempt.upper()  # E:
+        event.attempt = 5  # E:
+
+
+def events_and_shutdown(loop: service.Loop, tally: Tally) -> None:
+    loop.events.listen(hear_of_a_number)  # E:
+    loop.events.listen(5)  # E:
+    loop.events.tell("an event")  # E:
+    loop.events.counts().dead_letters = 5  # E:
+    loop.events.counts().nothing  # E:
+    shutdown = GracefulShutdown(loop, deadline_ms="5")  # E:
+    GracefulShutdown(5)  # E:
+    GracefulShutdown(loop, 5)  # E:
+    shutdown.intake("a name")  # E:
+    shutdown.intake(Tally)  # E:
+    shutdown.drain_only(5)  # E:
+    shutdown.on("intake")  # E:
+    shutdown.on(Phase.INTAKE)(5)  # E:
+    shutdown.on(Phase.INTAKE)(hear_of_a_number)  # E:
+    shutdown.begin(5)  # E:
+    shutdown.report.reason  # E:
+    shutdown.intake(tally)

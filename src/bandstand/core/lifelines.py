@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable
 
+    from bandstand.core.hot.cell import Family
     from bandstand.core.hot.ids import ActorId
     from bandstand.core.loop import Loop
     from bandstand.core.vocabulary import ExitReason
@@ -24,19 +25,24 @@ if TYPE_CHECKING:
 __all__ = (
     "answer_for",
     "at_end",
+    "close_within",
     "current_actor",
     "current_loops",
     "free_slots",
     "hold_slot",
     "is_answered_for",
+    "is_at_rest",
     "is_current",
     "is_quiet",
     "mourn",
     "owns",
     "prod",
+    "rows",
     "set_budget",
     "set_park",
     "shut",
+    "watch_end",
+    "watch_rounds",
 )
 
 
@@ -128,3 +134,56 @@ def is_quiet(loop: Loop) -> bool:
 def set_park(loop: Loop, park: Callable[[], object] | None) -> None:
     """Have a function called after each round that the host gives the loop; None for nothing. What it raises ends the loop."""
     loop._on_park = park  # noqa: SLF001
+
+
+def watch_rounds(loop: Loop, function: Callable[[], object]) -> Callable[[], None]:
+    """Have a function called after each round of the loop, and a round whenever something has ended; what takes that back.
+
+    So whoever waits for the loop to be quiet need not look now and then. It comes beside what `set_park` has set; what it raises
+    ends the loop.
+    """
+    before = loop._on_park  # noqa: SLF001
+    was_looking = loop._looking  # noqa: SLF001
+
+    def both() -> None:
+        if before is not None:
+            before()
+        function()
+
+    def take_back() -> None:
+        if loop._on_park is both:  # noqa: SLF001
+            loop._on_park = before  # noqa: SLF001
+            loop._looking = was_looking  # noqa: SLF001
+
+    loop._on_park = both  # noqa: SLF001
+    loop._looking = True  # noqa: SLF001
+    return take_back
+
+
+def is_at_rest(loop: Loop, actor: ActorId) -> bool:
+    """Whether nothing waits for an actor and it is at nothing. One that has ended is at rest. Timers may be pending."""
+    return loop._is_at_rest(actor)  # noqa: SLF001
+
+
+def rows(loop: Loop) -> list[tuple[ActorId, str | None, ActorId | None, int, int, Family | None]]:
+    """Every living actor, the oldest first: id, name, supervisor's id, status, messages waiting, family."""
+    return loop._rows()  # noqa: SLF001
+
+
+def close_within(loop: Loop, ms: float) -> None:
+    """Ask a loop to stop, and have it wait that long at most, instead of `stop_timeout_ms`, for what is cancelled then."""
+    host = loop._host  # noqa: SLF001
+    if host is not None:
+        loop._stop_by = host.loop.time() + ms / 1000  # noqa: SLF001
+    loop.request_stop()
+
+
+def watch_end(loop: Loop, function: Callable[[], object]) -> Callable[[], None]:
+    """Have a function called when the actors of a loop are being ended, all together; it must not raise. What takes that back."""
+    key = object()
+    loop._farewells[key] = function  # noqa: SLF001
+
+    def take_back() -> None:
+        loop._farewells.pop(key, None)  # noqa: SLF001
+
+    return take_back

@@ -65,8 +65,7 @@ class Loop(Parenting):
         super().__init__(next(_loops) % MAX_LOOP_TAG + 1, config, clock)
         self._observed: dict[str, Callable[..., Any] | None] = {}
         self._newsroom = Newsroom(self, logger, clock)
-        # Who wants to know that it has ended; keyed by themselves, each once.
-        self._farewells: dict[object, Callable[[], object]] = {}
+        self._farewells: dict[object, Callable[[], object]] = {}  # who wants to know that the loop ends
 
     # -- actors --------------------------------------------------------------------------------------------------------
 
@@ -158,6 +157,12 @@ class Loop(Parenting):
         )
         self._on_restart = hooks.get("on_actor_restart")
         self._on_escalate = hooks.get("on_supervisor_escalate")
+
+    def _end_actors(self) -> None:
+        super()._end_actors()
+        farewells, self._farewells = self._farewells, {}
+        for function in farewells.values():
+            function()
 
     def _forget_hooks(self) -> None:
         self._newsroom.close()

@@ -228,7 +228,9 @@ class Loop(core.Loop):
             return data.what
         return f"{tag.owner}.{tag.name}()" if isinstance(tag, Method) else super()._what(data, tag)
 
-    def _mention_unhandled(self, handle: Handle, data: object) -> None:
+    def _mention_unhandled(self, _handle: Handle, data: object) -> None:
         """A message was sent past a handle."""
         # It is being handled at this moment: what is at hand is its actor's.
-        self.events.tell(Unhandled(handle._bs_actor, self._at_hand()[2], data, self._what(data, 0)))
+        _, actor, name, _ = self._at_hand()
+        assert actor is not None
+        self.events.tell(Unhandled(actor, name, data, self._what(data, 0)))

@@ -1,11 +1,37 @@
-"""For those who restart something of their own: the arithmetic of restarts, pure, how specs are refused, what becomes of a place.
+"""For those who restart or stop something of their own: the arithmetic of restarts, pure; how specs are refused; what becomes of a place, or
+of a supervisor in the end.
 
-A door of its own, as `bandstand.core.lowlevel` is: pods and pools need it, a program does not.
+A door of its own, as `bandstand.core.lowlevel` is: pods, pools and shutdowns need it, a program does not.
 """
 
+from bandstand.core import ActorId, Loop, SystemTag
+from bandstand.core.lowlevel import send_system
 from bandstand.supervise.checks import check_member, check_ms
 from bandstand.supervise.decision import Fate, fate_of, plan_restart
 from bandstand.supervise.following import Following, is_gone
+from bandstand.supervise.household import Household
 from bandstand.supervise.keys import jump_of
+from bandstand.supervise.stage import End
 
-__all__ = ("Fate", "Following", "check_member", "check_ms", "fate_of", "is_gone", "jump_of", "plan_restart")
+__all__ = (
+    "Fate",
+    "Following",
+    "check_member",
+    "check_ms",
+    "end_supervisor",
+    "fate_of",
+    "is_gone",
+    "is_supervised",
+    "jump_of",
+    "plan_restart",
+)
+
+
+def is_supervised(family: object) -> bool:
+    """Whether a family is that of a supervisor, which starts its children again."""
+    return isinstance(family, Household)
+
+
+def end_supervisor(loop: Loop, actor: ActorId) -> None:
+    """Have a supervisor stop its children, the last one first and each in its own time, and then end. Loop thread only."""
+    send_system(loop, actor, End(), SystemTag.SHUTDOWN)

@@ -1,0 +1,150 @@
+"""A small server that closes in good order: SIGTERM, or Ctrl-C, and every guest is served before the lights go out.
+
+    python examples/closing_time.py                serves until it gets a signal
+    python examples/closing_time.py --open-ms 500  closes by itself
+
+Then, from another terminal:  printf 'tea\\n' | nc 127.0.0.1 PORT
+
+A bar with a door (a TCP server, outside the actors), a counter that takes orders, two cooks under a supervisor, and a till. At
+closing time: the door is shut (INTAKE), what was ordered is made and paid (DRAIN), everybody goes home, the youngest first (STOP), and a
+cook who is asleep is woken (KILL). A second Ctrl-C waits for nobody.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import sys
+
+from bandstand import Actor, Loop, SupervisorSpec, ask, child, data, spawn_supervisor, supervised
+from bandstand.core import ExitReason, RuntimeEvent
+from bandstand.shutdown import GracefulShutdown, Phase
+
+
+def say(words: str) -> None:
+    print(words, flush=True)
+
+
+class Till(Actor):
+    """Counts what was paid. Spawned first, so it ends last: the others may still have something for it."""
+
+    def __init__(self) -> None:
+        self.total = 0
+
+    @data
+    def pay(self, amount: int) -> None:
+        self.total += amount
+
+    def on_stop(self, _reason: ExitReason, _cause: BaseException | None, /) -> None:
+        say(f"till: {self.total} paid")
+
+
+class Cook(Actor):
+    """Makes one thing at a time."""
+
+    def __init__(self, ms: float, till: Till) -> None:
+        self.ms = ms
+        self.till = till
+
+    @ask
+    async def make(self, what: str) -> str:
+        if what == "sleep":
+            await self.snore()
+        await asyncio.sleep(self.ms / 1000)
+        self.till.pay(len(what))
+        return f"one {what}"
+
+    async def snore(self) -> None:
+        """Take no notice of anybody for three seconds. (`asyncio.run` would wait for more, since it waits for every task.)"""
+        host = asyncio.get_running_loop()
+        until = host.time() + 3
+        while (left := until - host.time()) > 0:
+            try:
+                await asyncio.sleep(left)
+            except asyncio.CancelledError:
+                say("cook: zzz")
+
+
+class Bar:
+    """The outside: connections, each of which asks an actor."""
+
+    def __init__(self, cooks: list[Cook]) -> None:
+        self._cooks = cooks
+        self._served = 0
+        self._talks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def open(self) -> int:
+        self._server = await asyncio.start_server(self._welcome, "127.0.0.1", 0)
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def shut_the_door(self) -> None:
+        """Let nobody in any more, and have those who are in hear their answers."""
+        if self._server is not None:
+            self._server.close()
+        say(f"door: shut, {len(self._talks)} guests inside")
+
+    async def see_guests_off(self) -> None:
+        if self._talks:
+            await asyncio.wait(self._talks)
+
+    async def _welcome(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        talk = asyncio.create_task(self._serve(reader, writer))
+        self._talks.add(talk)
+        talk.add_done_callback(self._talks.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        order = (await reader.readline()).decode().strip()
+        self._served += 1
+        say(f"order: {order}")
+        try:
+            answer = await self._cooks[self._served % len(self._cooks)].make(order)
+        except Exception as error:  # noqa: BLE001  # a guest is told whatever went wrong
+            answer = f"sorry: {type(error).__name__}"
+        writer.write(f"{answer}\n".encode())
+        await writer.drain()
+        writer.close()
+
+
+async def main(options: argparse.Namespace) -> int:
+    async with Loop() as loop:
+        loop.events.listen(tell)
+        till = loop.spawn(Till)
+        names = ("ann", "bob")
+        specs = [child(name).of(Cook, options.cook_ms, till) for name in names]
+        kitchen = spawn_supervisor(loop, SupervisorSpec(children=specs), name="kitchen")
+        bar = Bar([supervised(kitchen, Cook, name) for name in names])
+
+        shutdown = GracefulShutdown(loop, deadline_ms=options.deadline_ms, stop_ms=options.deadline_ms / 4)
+        shutdown.on(Phase.INTAKE)(bar.shut_the_door)
+        shutdown.on(Phase.DRAIN)(bar.see_guests_off)
+
+        @shutdown.on(Phase.KILL)
+        def lights_out() -> None:
+            say("lights out")
+
+        port = await bar.open()
+        with shutdown.on_signals():
+            say(f"open on port {port}")
+            if options.open_ms is not None:
+                asyncio.get_running_loop().call_later(options.open_ms / 1000, shutdown.begin, "closing time")
+            report = await shutdown.wait()
+    say(str(report))
+    return 0 if report.is_clean else 1
+
+
+def tell(event: RuntimeEvent) -> None:
+    say(f"event: {type(event).__name__}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--open-ms", type=float, default=None, help="close by itself after so long")
+    parser.add_argument("--cook-ms", type=float, default=50, help="how long one thing takes")
+    parser.add_argument("--deadline-ms", type=float, default=5000, help="how long closing may take")
+    logging.basicConfig(format="%(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
+    sys.exit(asyncio.run(main(parser.parse_args())))

@@ -1,0 +1,35 @@
+"""Shutting a loop down: in phases, in order, in time, with a report.
+
+    async with Loop() as loop:
+        shop = loop.spawn(Shop)
+        shutdown = GracefulShutdown(loop, deadline_ms=10_000)
+
+        @shutdown.on(Phase.INTAKE)
+        async def close_the_door() -> None:
+            server.close()
+            await server.wait_closed()
+
+        with shutdown.on_signals():
+            print(await shutdown.wait())
+
+Four phases: INTAKE (nothing more comes in), DRAIN (what came in is handled), STOP (actors end, the youngest first), KILL (whoever is left).
+It works the same around `loop.run()`. What it promises is in `docs/semantics.md`, how to use it in `docs/howto/stopping.md`.
+"""
+
+from bandstand.shutdown.company import HasActorId as HasActorId
+from bandstand.shutdown.report import Busy as Busy
+from bandstand.shutdown.report import PhaseReport as PhaseReport
+from bandstand.shutdown.report import ShutdownReport as ShutdownReport
+from bandstand.shutdown.shutdown import GracefulShutdown as GracefulShutdown
+from bandstand.shutdown.vocabulary import Phase as Phase
+from bandstand.shutdown.vocabulary import PhaseEnd as PhaseEnd
+
+__all__ = (
+    "Busy",
+    "GracefulShutdown",
+    "HasActorId",
+    "Phase",
+    "PhaseEnd",
+    "PhaseReport",
+    "ShutdownReport",
+)

@@ -1,0 +1,160 @@
+"""Everybody on a loop, as a shutdown sees them: who is busy, who lives, how to stop and how to kill them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast, final
+
+from bandstand.core import ActorId, ActorStatus
+from bandstand.core.lifelines import answer_for, is_at_rest, is_quiet, rows
+from bandstand.core.lowlevel import close_mailbox, end_actor, is_open
+from bandstand.errors import ActorKilled, ActorNotLocal, BandstandError, InvalidArgument, NoSuchActor
+from bandstand.shutdown.report import Busy
+from bandstand.supervise.lowlevel import end_supervisor, is_supervised
+
+if TYPE_CHECKING:
+    from bandstand.core import Loop
+
+__all__ = ("Anybody", "Company", "HasActorId", "Root")
+
+# How often those that are left are killed: one that is killed may start another in its end.
+ROUNDS = 3
+
+
+class HasActorId(Protocol):
+    """What stands for an actor: a typed handle, a supervisor."""
+
+    def __actor_id__(self) -> ActorId:
+        """The id of its present incarnation."""
+        ...
+
+
+Anybody: TypeAlias = ActorId | HasActorId
+# An actor, and whether it is a supervisor.
+Root: TypeAlias = tuple[ActorId, bool]
+
+
+@final
+class Company:
+    """The actors of one loop. Loop thread only."""
+
+    __slots__ = ("_chosen", "_intake", "_loop")
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._intake: list[Anybody] = []
+        self._chosen: list[Anybody] = []
+
+    def let_in_by(self, actors: Iterable[Anybody]) -> None:
+        """Note through whom messages come from outside."""
+        for actor in actors:
+            who = id_of(actor)
+            self._check_local(who)
+            known = {row[0]: row for row in rows(self._loop)}
+            row = known.get(who)
+            above = None if row is None or row[2] is None else known.get(row[2])
+            if above is not None and is_supervised(above[5]):
+                raise InvalidArgument(
+                    f"{actor!r} is a supervisor's child, and would be started again as soon as it has ended: stop in a hook of "
+                    f"Phase.INTAKE what sends to it from outside"
+                )
+            self._intake.append(actor)
+
+    def choose(self, actors: Iterable[Anybody]) -> None:
+        """Note whom the drain waits for; everybody, if nobody is chosen."""
+        for actor in actors:
+            self._check_local(id_of(actor))
+            self._chosen.append(actor)
+
+    def close_intake(self) -> None:
+        """Have those through whom messages come in accept nothing more, handle what they have, and end."""
+        for actor in self._intake:
+            with suppress(NoSuchActor):
+                close_mailbox(self._loop, id_of(actor))
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nobody whom the drain waits for has anything to do."""
+        if not self._chosen:
+            return is_quiet(self._loop)
+        return all(is_at_rest(self._loop, id_of(actor)) for actor in self._chosen)
+
+    def busy(self) -> tuple[Busy, ...]:
+        """Who has something to do, of those whom the drain waits for."""
+        chosen = {id_of(actor) for actor in self._chosen}
+        return tuple(
+            self._as_busy(row)
+            for row in rows(self._loop)
+            if (not chosen or row[0] in chosen) and not is_at_rest(self._loop, row[0])
+        )
+
+    def living(self) -> tuple[Busy, ...]:
+        """Whoever has not ended."""
+        return tuple(map(self._as_busy, rows(self._loop)))
+
+    def ids(self) -> list[ActorId]:
+        """Whoever has not ended."""
+        return [row[0] for row in rows(self._loop)]
+
+    def roots(self) -> list[Root]:
+        """Those that nobody is above and that are not ending, the youngest first."""
+        return [
+            (actor, is_supervised(family))
+            for actor, _, above, status, _, family in reversed(rows(self._loop))
+            if above is None and status < ActorStatus.STOPPING
+        ]
+
+    def stop(self, root: Root) -> None:
+        """Have an actor end in good order, with all below it. Nothing, if it has ended."""
+        actor, is_supervisor = root
+        with suppress(BandstandError):
+            if is_supervisor:
+                end_supervisor(self._loop, actor)
+            else:
+                self._loop.stop_actor(actor)
+
+    def has_ended(self, actor: ActorId) -> bool:
+        """Whether an actor has ended."""
+        return self._loop.status(actor) >= ActorStatus.STOPPED
+
+    def kill(self) -> tuple[Busy, ...]:
+        """End everybody without waiting, supervisors before their children, lest they start them again; who that was."""
+        killed: list[Busy] = []
+        for _ in range(ROUNDS):
+            if not is_open(self._loop):
+                break
+            left = rows(self._loop)
+            if not left:
+                break
+            killed.extend(map(self._as_busy, left))
+            # The shutdown names them, in one line.
+            for actor, *_ in left:
+                answer_for(self._loop, actor)
+            for actor, *_ in left:
+                end_actor(
+                    self._loop, actor, ActorKilled(f"actor {actor!r} had not ended at the end of a shutdown")
+                )
+        return tuple(killed)
+
+    def _as_busy(self, row: Sequence[object]) -> Busy:
+        actor, name, waiting = cast("ActorId", row[0]), cast("str | None", row[1]), cast("int", row[4])
+        is_at_work = waiting == 0 and not is_at_rest(self._loop, actor)
+        return Busy(name or repr(actor), waiting, is_at_work)
+
+    def _check_local(self, actor: ActorId) -> None:
+        if actor.home is not self._loop:
+            raise ActorNotLocal(f"{actor!r} lives on another loop than the one that is shut down")
+
+
+def id_of(actor: Anybody) -> ActorId:
+    """The id of whatever has one.
+
+    Raises:
+        InvalidArgument: it has none.
+    """
+    if isinstance(actor, ActorId):
+        return actor
+    if hasattr(type(actor), "__actor_id__"):
+        return actor.__actor_id__()
+    raise InvalidArgument(f"{actor!r} is no actor: pass a handle, an ActorId or a supervisor")

@@ -1,0 +1,603 @@
+"""The phases: their order, what each of them does, and what each of them promises."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from bandstand.core import Context
+from bandstand.errors import ActorNotLocal, InvalidArgument, LoopBusy, LoopClosed, NoSuchActor, WrongThread
+from bandstand.service import Actor, Loop, child, data, supervised
+from bandstand.shutdown import Busy, GracefulShutdown, Phase, PhaseEnd
+from bandstand.supervise import SupervisorSpec, spawn_supervisor
+from bandstand.testing import VirtualClock
+from tests.core.stage import idle
+from tests.shutdown.conftest import Drive, LoopMaker
+from tests.shutdown.troupe import Book, PingPong, Slow, Stubborn, Worker
+
+
+@pytest.fixture
+def book(clock: VirtualClock) -> Book:
+    return Book(clock)
+
+
+def at(loop: Loop, ms: float, deed: object) -> None:
+    """Have something done later, by an actor of its own, which ends with it."""
+
+    def act(ctx: Context[None], function: object) -> None:
+        assert callable(function)
+        function()
+        ctx.loop.stop_actor(ctx.self_id)
+
+    loop.send_after(loop.spawn(act, name="alarm"), ms, deed)
+
+
+# --- order -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G261", "G262")
+def test_what_was_accepted_is_handled_and_then_everybody_ends_the_youngest_first(
+    make_loop: LoopMaker, drive: Drive, book: Book
+) -> None:
+    loop = make_loop()
+    back = loop.spawn(Worker, book, "back")
+    front = loop.spawn(Worker, book, "front", to=back)
+    shutdown = GracefulShutdown(loop)
+    for number in range(5):
+        front.work(str(number))
+    shutdown.begin("enough")
+    report = drive(loop, shutdown)
+    assert [word for word in book.words if word.startswith("back:")] == [f"back: {n}" for n in range(5)]
+    assert book.words[-2:] == ["front ends", "back ends"]
+    assert report.is_clean
+    assert report.reason == "enough"
+    assert [each.phase for each in report.phases] == list(Phase)
+    assert {each.end for each in report.phases} == {PhaseEnd.COMPLETE}
+    assert report.ms == report.of(Phase.DRAIN).ms == 60
+    assert loop.statistics().alive == 0
+
+
+@pytest.mark.guarantee("G261")
+def test_hooks_come_in_the_order_that_is_promised(make_loop: LoopMaker, drive: Drive, book: Book) -> None:
+    loop = make_loop()
+    worker = loop.spawn(Worker, book)
+    worker.work("x")
+    shutdown = GracefulShutdown(loop)
+
+    for phase in reversed(Phase):
+        for name in ("first", "second"):
+
+            @shutdown.on(phase)
+            async def hook(what: str = f"{phase.value} {name}") -> None:
+                await asyncio.sleep(0)
+                book.note(what)
+
+    @shutdown.on(Phase.STOP)
+    def plain() -> None:
+        book.note("stop third, a function")
+
+    shutdown.begin()
+    assert drive(loop, shutdown).is_clean
+    words = [word for word in book.words if word != "worker: x"]
+    assert words == [
+        "intake first",
+        "intake second",
+        "drain first",
+        "drain second",
+        "worker ends",
+        "stop third, a function",
+        "stop second",
+        "stop first",
+        "kill second",
+        "kill first",
+    ]
+    assert book.words.index("worker: x") > book.words.index("intake first")
+
+
+@pytest.mark.guarantee("G261")
+def test_a_hook_that_fails_keeps_nobody_from_anything(
+    make_loop: LoopMaker, drive: Drive, book: Book, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop = make_loop()
+    loop.spawn(Worker, book).work("x")
+    shutdown = GracefulShutdown(loop, hook_ms=50)
+
+    @shutdown.on(Phase.INTAKE)
+    def raises() -> None:
+        raise ValueError("a hook")
+
+    @shutdown.on(Phase.INTAKE)
+    async def raises_later() -> None:
+        await asyncio.sleep(0.001)
+        raise ValueError("a later hook")
+
+    @shutdown.on(Phase.INTAKE)
+    async def is_late() -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            book.note("cleaned up")
+
+    @shutdown.on(Phase.INTAKE)
+    async def is_stubborn() -> None:
+        for _ in range(10):
+            try:
+                await asyncio.sleep(1)
+            except asyncio.CancelledError:
+                book.note("ignored")
+
+    @shutdown.on(Phase.INTAKE)
+    def is_well() -> None:
+        book.note("well")
+
+    shutdown.begin()
+    report = drive(loop, shutdown)
+    assert report.of(Phase.INTAKE).failed_hooks == ("raises", "raises_later", "is_late", "is_stubborn")
+    assert report.of(Phase.INTAKE).end is PhaseEnd.COMPLETE
+    assert not report.is_clean
+    assert "worker: x" in book.words
+    assert {"well", "cleaned up", "ignored"} <= set(book.words)
+    assert report.ms <= 1 + 50 + 50 + 100 + 10
+    for part in ("a hook", "a later hook", "is_late had 50 ms, and was cancelled", "is left behind"):
+        assert part in caplog.text
+
+
+# --- intake ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G262")
+def test_an_intake_accepts_nothing_more_and_handles_what_it_has(
+    make_loop: LoopMaker, drive: Drive, book: Book
+) -> None:
+    loop = make_loop()
+    back = loop.spawn(Worker, book, "back", ms=1)
+    door = loop.spawn(Worker, book, "door", ms=1, to=back)
+    shutdown = GracefulShutdown(loop)
+    shutdown.intake(door)
+    refused: list[str] = []
+
+    @shutdown.on(Phase.DRAIN)
+    def too_late() -> None:
+        with pytest.raises(NoSuchActor, match="accepts nothing any more"):
+            door.work("too late")
+        back.work("still open")
+        refused.append("refused")
+
+    for number in range(3):
+        door.work(str(number))
+    shutdown.begin()
+    report = drive(loop, shutdown)
+    assert refused == ["refused"]
+    assert report.is_clean
+    assert sorted(word for word in book.words if word.startswith("back:")) == [
+        *(f"back: {number}" for number in range(3)),
+        "back: still open",
+    ]
+
+
+@pytest.mark.guarantee("G262")
+def test_what_can_be_no_intake_is_refused(make_loop: LoopMaker, book: Book) -> None:
+    loop, other = make_loop(), make_loop()
+    shutdown = GracefulShutdown(loop)
+    boss = spawn_supervisor(loop, SupervisorSpec(children=[child("worker").of(Worker, book)]), name="boss")
+    with pytest.raises(InvalidArgument, match="started again"):
+        shutdown.intake(supervised(boss, Worker, "worker"))
+    with pytest.raises(ActorNotLocal):
+        shutdown.intake(other.spawn(idle))
+    with pytest.raises(InvalidArgument, match="no actor"):
+        shutdown.intake("the door")  # type: ignore[arg-type]
+    shutdown.intake(loop.spawn(idle), loop.spawn(Worker, book))
+    shutdown.drain_only(boss, supervised(boss, Worker, "worker"))
+
+
+# --- drain -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G263")
+def test_who_never_stops_producing_is_bounded(make_loop: LoopMaker, drive: Drive) -> None:
+    loop = make_loop()
+    loop.spawn(PingPong).ping()
+    shutdown = GracefulShutdown(loop, drain_ms=200)
+    shutdown.begin()
+    report = drive(loop, shutdown)
+    drain = report.of(Phase.DRAIN)
+    assert drain.end is PhaseEnd.TIMED_OUT
+    assert drain.ms == 200
+    assert [busy.name for busy in drain.left] == ["PingPong"]
+    assert report.of(Phase.STOP).end is PhaseEnd.COMPLETE, "it is cancelled there, and ends"
+    assert report.killed == ()
+
+
+@pytest.mark.guarantee("G263")
+def test_a_drain_that_never_ends_leaves_the_stop_its_share(
+    make_loop: LoopMaker, drive: Drive, book: Book
+) -> None:
+    loop = make_loop()
+    loop.spawn(PingPong).ping()
+    loop.spawn(Slow, book, "slow", 250)
+    shutdown = GracefulShutdown(loop, deadline_ms=900)
+    shutdown.begin()
+    report = drive(loop, shutdown)
+    assert (report.of(Phase.DRAIN).end, report.of(Phase.DRAIN).ms) == (PhaseEnd.TIMED_OUT, 600)
+    assert (report.of(Phase.STOP).end, report.killed) == (PhaseEnd.COMPLETE, ())
+    assert book.words == ["slow begins to end", "slow ends"]
+
+
+@pytest.mark.guarantee("G262")
+def test_chosen_actors_are_waited_for_and_others_are_not(
+    make_loop: LoopMaker, drive: Drive, book: Book
+) -> None:
+    loop = make_loop()
+    loop.spawn(PingPong).ping()
+    worker = loop.spawn(Worker, book)
+    shutdown = GracefulShutdown(loop)
+    shutdown.drain_only(worker)
+    for number in range(4):
+        worker.work(str(number))
+    shutdown.begin()
+    report = drive(loop, shutdown)
+    assert (report.of(Phase.DRAIN).end, report.of(Phase.DRAIN).ms) == (PhaseEnd.COMPLETE, 40)
+
+
+@pytest.mark.guarantee("G262")
+def test_a_timer_that_always_ticks_does_not_keep_the_drain(make_loop: LoopMaker, drive: Drive) -> None:
+    ticks: list[int] = []
+
+    class Clockwork(Actor):
+        def on_start(self) -> None:
+            self.every(1000, self.tick)
+
+        @data
+        def tick(self) -> None:
+            ticks.append(1)
+
+    loop = make_loop()
+    loop.spawn(Clockwork)
+    shutdown = GracefulShutdown(loop)
+    at(loop, 10_500, shutdown.begin)
+    assert drive(loop, shutdown).is_clean
+    assert len(ticks) == 10
+
+
+@pytest.mark.guarantee("G262")
+def test_asks_that_are_in_flight_are_answered(make_loop: LoopMaker, clock: VirtualClock, book: Book) -> None:
+    loop = make_loop()
+
+    async def main() -> list[int]:
+        async with loop:
+            worker = loop.spawn(Worker, book, ms=100)
+            prices = [asyncio.create_task(priced(worker, "x" * number)) for number in range(5)]
+            await asyncio.sleep(0.01)
+            report = await GracefulShutdown(loop).run()
+            assert report.is_clean
+            return [await price for price in prices]
+
+    async def priced(worker: Worker, what: str) -> int:
+        return await worker.price(what)
+
+    assert clock.run(main()) == [0, 1, 2, 3, 4]
+
+
+# --- stop and kill -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G264")
+@pytest.mark.parametrize("between", [0, 1])
+def test_what_one_says_at_its_end_to_an_older_one_is_handled(
+    make_loop: LoopMaker, drive: Drive, book: Book, between: int
+) -> None:
+    class Farewell(Actor):
+        def __init__(self, to: Slow) -> None:
+            self.to = to
+
+        def on_stop(self, reason: object, cause: object, /) -> None:
+            self.to.work("farewell")
+
+    loop = make_loop()
+    older = loop.spawn(Slow, book, "older", 0)
+    for _ in range(between):
+        loop.spawn(Slow, book, "between", 20)
+    loop.spawn(Farewell, older)
+    shutdown = GracefulShutdown(loop)
+    shutdown.begin()
+    assert drive(loop, shutdown).is_clean
+    words = [word for word in book.words if not word.startswith("between")]
+    assert words == ["older: farewell", "older begins to end", "older ends"]
+
+
+@pytest.mark.guarantee("G264")
+def test_a_supervisor_stops_its_children_in_its_own_order(
+    make_loop: LoopMaker, drive: Drive, book: Book
+) -> None:
+    loop = make_loop()
+    spec = SupervisorSpec(
+        children=[child(name).of(Slow, book, name, 10) for name in ("first", "second", "third")]
+    )
+    spawn_supervisor(loop, spec, name="boss")
+    loop.spawn(Slow, book, "youngest", 10)
+    shutdown = GracefulShutdown(loop)
+    shutdown.begin()
+    report = drive(loop, shutdown)
+    assert report.is_clean
+    assert report.of(Phase.STOP).ms == 40
+    ends = [word for word in book.words if not word.endswith("begins to end")]
+    assert ends == ["youngest ends", "third ends", "second ends", "first ends"]
+    assert loop.events.counts().restarts == 0
+
+
+@pytest.mark.guarantee("G263", "G264")
+def test_one_that_does_not_end_keeps_the_others_only_for_its_own_time_and_is_killed(
+    make_loop: LoopMaker, drive: Drive, book: Book, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop = make_loop()
+    loop.spawn(Slow, book, "older", 10)
+    stubborn = loop.spawn(Stubborn, book)
+    stubborn.work()
+    shutdown = GracefulShutdown(loop, drain_ms=0, actor_ms=300, stop_ms=1000)
+    at(loop, 5, shutdown.begin)
+    report = drive(loop, shutdown)
+    assert [busy.name for busy in report.killed] == ["Stubborn"]
+    assert report.of(Phase.STOP).end is PhaseEnd.TIMED_OUT
+    assert report.of(Phase.STOP).ms == 1000
+    assert report.of(Phase.STOP).left == (Busy("Stubborn", 0, is_at_work=True),)
+    assert (315, "older ends") in book.entries
+    assert loop.statistics().alive == 0
+    assert "they had not ended in time: Stubborn (at work)" in caplog.text
+    assert "no supervisor hears of it" not in caplog.text, "it is said once"
+
+
+@pytest.mark.guarantee("G264")
+def test_whoever_is_started_by_others_at_their_end_is_stopped_too(
+    make_loop: LoopMaker, drive: Drive, book: Book
+) -> None:
+    class Heir(Actor):
+        def on_stop(self, reason: object, cause: object, /) -> None:
+            loop.spawn(Slow, book, "heir", 10)
+
+    loop = make_loop()
+    loop.spawn(Heir)
+    shutdown = GracefulShutdown(loop)
+    shutdown.begin()
+    report = drive(loop, shutdown)
+    assert report.is_clean
+    assert book.words == ["heir begins to end", "heir ends"]
+
+
+# --- once ----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G265")
+def test_it_happens_once_and_who_comes_later_joins(
+    make_loop: LoopMaker, clock: VirtualClock, book: Book
+) -> None:
+    loop = make_loop()
+    calls: list[str] = []
+
+    async def main() -> None:
+        async with loop:
+            loop.spawn(Worker, book, ms=50).work("x")
+            shutdown = GracefulShutdown(loop)
+            shutdown.on(Phase.INTAKE)(lambda: calls.append("intake"))
+            assert (shutdown.phase, shutdown.report) == (None, None)
+            first = asyncio.create_task(shutdown.run("first"))
+            waiting = asyncio.create_task(shutdown.wait())
+            await asyncio.sleep(0.01)
+            assert shutdown.phase is Phase.DRAIN
+            second = asyncio.create_task(shutdown.run("second"))
+            shutdown.begin("third")
+            first.cancel()
+            reports = [await second, await waiting]
+            assert first.cancelled(), "it only waits no more"
+            reports.append(await shutdown.run("after it is over"))
+            assert {id(report) for report in reports} == {id(shutdown.report)}
+            assert reports[0].reason == "first"
+            assert shutdown.phase is None
+
+    clock.run(main())
+    assert calls == ["intake"]
+    assert "worker: x" in book.words
+
+
+@pytest.mark.guarantee("G265")
+def test_an_actor_begins_it_and_cannot_wait_for_it(make_loop: LoopMaker, drive: Drive) -> None:
+    loop = make_loop()
+    shutdown = GracefulShutdown(loop)
+    refused: list[LoopBusy] = []
+
+    async def tired(ctx: Context[None], data: object) -> None:
+        for wait in (shutdown.run, shutdown.wait):
+            with pytest.raises(LoopBusy, match="its own end") as caught:
+                await wait()
+            refused.append(caught.value)
+        shutdown.begin("tired")
+
+    loop.send(loop.spawn(tired), None)
+    report = drive(loop, shutdown)
+    assert (report.reason, report.is_clean, len(refused)) == ("tired", True, 2)
+
+
+@pytest.mark.guarantee("G265")
+def test_a_loop_that_nobody_drives_here_cannot_be_shut_down_here(
+    make_loop: LoopMaker, clock: VirtualClock
+) -> None:
+    loop = make_loop()
+
+    async def main() -> None:
+        with pytest.raises(InvalidArgument, match="async with loop"):
+            await GracefulShutdown(loop).run()
+
+    clock.run(main())
+
+
+@pytest.mark.guarantee("G265")
+def test_by_hand_it_cannot_be_done_and_that_is_said(
+    make_loop: LoopMaker, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop = make_loop()
+    GracefulShutdown(loop).begin()
+    loop.poll_once()
+    assert "driven by hand" in caplog.text
+
+
+@pytest.mark.guarantee("G265")
+def test_a_loop_that_ends_by_itself_lets_those_go_who_wait(make_loop: LoopMaker, clock: VirtualClock) -> None:
+    loop = make_loop()
+
+    async def main() -> None:
+        async with loop:
+            shutdown = GracefulShutdown(loop)
+            asyncio.get_running_loop().call_later(0.1, loop.request_stop)
+            with pytest.raises(LoopClosed, match="was not shut down"):
+                await shutdown.wait()
+            with pytest.raises(LoopClosed):
+                await shutdown.run()
+
+    clock.run(main())
+
+
+@pytest.mark.guarantee("G265")
+def test_a_loop_that_ends_in_the_middle_still_has_its_hooks_called(
+    make_loop: LoopMaker, clock: VirtualClock, book: Book
+) -> None:
+    loop = make_loop()
+
+    async def main() -> None:
+        async with loop:
+            loop.spawn(Worker, book, ms=500).work("x")
+            shutdown = GracefulShutdown(loop)
+
+            @shutdown.on(Phase.STOP)
+            async def close() -> None:
+                await asyncio.sleep(0.01)
+                book.note("closed")
+
+            asyncio.get_running_loop().call_later(0.1, loop.request_stop)
+            report = await shutdown.run()
+            assert report.of(Phase.DRAIN).end is PhaseEnd.LOOP_ENDED
+            assert report.of(Phase.STOP).end is PhaseEnd.LOOP_ENDED
+            assert not report.is_clean
+
+    clock.run(main())
+    assert "closed" in book.words
+
+
+@pytest.mark.guarantee("G265")
+def test_from_another_thread_it_can_be_begun_and_nothing_else(make_loop: LoopMaker, drive: Drive) -> None:
+    import threading
+
+    loop = make_loop()
+    shutdown = GracefulShutdown(loop)
+    actor = loop.spawn(idle)
+    refused: list[WrongThread] = []
+
+    def elsewhere() -> None:
+        for deed in (shutdown.intake, shutdown.drain_only):
+            try:
+                deed(actor)
+            except WrongThread as error:
+                refused.append(error)
+        shutdown.begin("from elsewhere")
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert drive(loop, shutdown).reason == "from elsewhere"
+    assert len(refused) == 2
+
+
+# --- hurry -----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G265")
+def test_who_is_in_a_hurry_waits_for_nobody(make_loop: LoopMaker, drive: Drive, book: Book) -> None:
+    loop = make_loop()
+    worker = loop.spawn(Worker, book, ms=1000)
+    worker.work("x")
+    worker.work("y")
+    shutdown = GracefulShutdown(loop)
+
+    @shutdown.on(Phase.KILL)
+    def last() -> None:
+        book.note("last")
+
+    shutdown.begin()
+    at(loop, 50, shutdown.hurry)
+    report = drive(loop, shutdown)
+    assert report.ms == 50
+    assert report.of(Phase.DRAIN).end is PhaseEnd.HURRIED
+    assert [busy.name for busy in report.killed] == ["Worker"]
+    assert report.dead_letters == 1
+    assert book.words == ["last"], "not even its on_stop"
+
+
+# --- words -----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G266")
+def test_the_log_says_who_is_busy_once_a_second(
+    make_loop: LoopMaker, drive: Drive, book: Book, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop = make_loop()
+    worker = loop.options(name="ann").spawn(Worker, book, ms=1200)
+    for number in range(3):
+        worker.work(str(number))
+    shutdown = GracefulShutdown(loop)
+    shutdown.begin("SIGTERM")
+    with caplog.at_level(logging.INFO, logger="bandstand.shutdown"):
+        drive(loop, shutdown)
+    lines = [entry.getMessage() for entry in caplog.records if "not done after" in entry.getMessage()]
+    assert [line.partition("shutdown, ")[2] for line in lines] == [
+        "drain: 1 not done after 1000 ms, 29000 ms left: ann (2 waiting)",
+        "drain: 1 not done after 2000 ms, 28000 ms left: ann (1 waiting)",
+        "drain: 1 not done after 3000 ms, 27000 ms left: ann (at work)",
+    ]
+    assert "shutdown begins (SIGTERM)" in caplog.text
+    assert "shutdown (SIGTERM): clean, 3600 ms, 0 dead letters" in caplog.text
+
+
+@pytest.mark.guarantee("G266")
+@pytest.mark.parametrize("seconds", [2, 20])
+def test_while_nothing_happens_nothing_runs(
+    make_loop: LoopMaker, drive: Drive, book: Book, seconds: int
+) -> None:
+    loop = make_loop()
+    loop.spawn(Worker, book, ms=seconds * 1000).work("x")
+    shutdown = GracefulShutdown(loop)
+    shutdown.begin()
+    report = drive(loop, shutdown)
+    assert report.is_clean
+    assert report.ms == seconds * 1000
+    # One wakeup for each line of progress, and a few for what really happens.
+    assert loop.statistics().ticks <= seconds + 12
+    assert loop.statistics().wakeups <= seconds + 12
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"deadline_ms": 0},
+        {"deadline_ms": -1},
+        {"drain_ms": "1"},
+        {"stop_ms": float("nan")},
+        {"hook_ms": -1},
+        {"progress_ms": 0},
+        {"intake_ms": True},
+        {"actor_ms": float("inf")},
+    ],
+    ids=repr,
+)
+def test_limits_without_sense_are_refused(make_loop: LoopMaker, wrong: dict[str, float]) -> None:
+    with pytest.raises(InvalidArgument, match=f"GracefulShutdown: {next(iter(wrong))} is"):
+        GracefulShutdown(make_loop(), **wrong)
+
+
+def test_what_is_no_phase_no_hook_and_no_loop_is_refused(make_loop: LoopMaker) -> None:
+    shutdown = GracefulShutdown(make_loop())
+    with pytest.raises(InvalidArgument, match=r"Phase\.INTAKE"):
+        shutdown.on("intake")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="without arguments"):
+        shutdown.on(Phase.INTAKE)(None)  # type: ignore[type-var]
+    with pytest.raises(InvalidArgument, match="pass a Loop"):
+        GracefulShutdown("loop")  # type: ignore[arg-type]

@@ -1,0 +1,68 @@
+"""What a user may write of events and shutdowns: both type checkers accept it and infer what is asserted here. Never run."""
+
+from __future__ import annotations
+
+from typing import assert_type
+
+from bandstand.core import (
+    DeadLetter,
+    Dropped,
+    Escalated,
+    EventCounts,
+    Lagged,
+    Listening,
+    Restarted,
+    RuntimeEvent,
+    Stalled,
+    Unhandled,
+)
+from bandstand.service import Actor, Loop, data
+from bandstand.shutdown import Busy, GracefulShutdown, Phase, PhaseEnd, PhaseReport, ShutdownReport
+from bandstand.supervise import Supervisor
+
+
+class Tally(Actor):
+    @data
+    def add(self, n: int) -> None: ...
+
+
+def describe(event: RuntimeEvent) -> str:
+    match event:
+        case DeadLetter() | Dropped() | Unhandled():
+            return event.what
+        case Restarted():
+            return str(assert_type(event.attempt, int))
+        case Escalated():
+            return repr(event.supervisor)
+        case Lagged():
+            return event.source
+        case Stalled():
+            return f"{event.ms}"
+
+
+def events(loop: Loop) -> None:
+    listening = assert_type(loop.events.listen(describe), Listening)
+    assert_type(listening.cancel(), bool)
+    assert_type(loop.events.counts(), EventCounts)
+
+
+async def shut_down(loop: Loop, supervisor: Supervisor) -> None:
+    shutdown = GracefulShutdown(loop, deadline_ms=10_000, drain_ms=None)
+    tally = loop.spawn(Tally)
+    shutdown.intake(tally, loop.spawn(lambda _ctx, _data: None))
+    shutdown.drain_only(tally, supervisor)
+
+    @shutdown.on(Phase.INTAKE)
+    async def close() -> int:
+        return 1
+
+    assert_type(await close(), int)
+    shutdown.on(Phase.KILL)(lambda: None)
+    with shutdown.on_signals() as same:
+        assert_type(same, GracefulShutdown)
+    report = assert_type(await shutdown.run("why"), ShutdownReport)
+    assert_type(shutdown.report, ShutdownReport | None)
+    assert_type(shutdown.phase, Phase | None)
+    assert_type(report.of(Phase.DRAIN), PhaseReport)
+    assert_type(report.of(Phase.DRAIN).end, PhaseEnd)
+    assert_type(report.killed, tuple[Busy, ...])
