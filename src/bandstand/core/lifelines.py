@@ -41,7 +41,6 @@ __all__ = (
     "set_budget",
     "set_park",
     "shut",
-    "watch_end",
     "watch_rounds",
 )
 
@@ -176,14 +175,3 @@ def close_within(loop: Loop, ms: float) -> None:
     if host is not None:
         loop._stop_by = host.loop.time() + ms / 1000  # noqa: SLF001
     loop.request_stop()
-
-
-def watch_end(loop: Loop, function: Callable[[], object]) -> Callable[[], None]:
-    """Have a function called when the actors of a loop are being ended, all together; it must not raise. What takes that back."""
-    key = object()
-    loop._farewells[key] = function  # noqa: SLF001
-
-    def take_back() -> None:
-        loop._farewells.pop(key, None)  # noqa: SLF001
-
-    return take_back

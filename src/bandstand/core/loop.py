@@ -158,12 +158,6 @@ class Loop(Parenting):
         self._on_restart = hooks.get("on_actor_restart")
         self._on_escalate = hooks.get("on_supervisor_escalate")
 
-    def _end_actors(self) -> None:
-        super()._end_actors()
-        farewells, self._farewells = self._farewells, {}
-        for function in farewells.values():
-            function()
-
     def _forget_hooks(self) -> None:
         self._newsroom.close()
         self._observed = {}

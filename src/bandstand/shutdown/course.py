@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeAlias, final
 
-from bandstand.core.lifelines import close_within, mourn, watch_end, watch_rounds
+from bandstand.core.lifelines import at_end, close_within, mourn, watch_rounds
 from bandstand.core.lowlevel import clock_of, is_open
 from bandstand.shutdown.hooks import BACKWARDS, Hooks, call, name_of
 from bandstand.shutdown.report import Busy, PhaseReport, ShutdownReport, named
@@ -59,7 +59,7 @@ class Course:
             self._limits.deadline_ms,
             self._loop.statistics().alive,
         )
-        unwatch = watch_end(self._loop, self._waiter.wake)
+        unwatch = at_end(self._loop, self._waiter.wake)
         works = {
             Phase.INTAKE: self._close_intake,
             Phase.DRAIN: self._drain,

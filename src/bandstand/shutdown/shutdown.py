@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Self, TypeVar, final
 
 from bandstand.core import Loop
 from bandstand.core.interrupts import Interrupts
-from bandstand.core.lifelines import current_actor, current_loops, watch_end
+from bandstand.core.lifelines import at_end, current_actor, current_loops
 from bandstand.core.lowlevel import call_afar, check_thread, is_open
 from bandstand.errors import InvalidArgument, LoopBusy, LoopClosed, WrongThread
 from bandstand.shutdown.company import Company
@@ -182,7 +182,7 @@ class GracefulShutdown:
         if self._report is None and (self._task is not None or is_open(self._loop)):
             future = asyncio.get_running_loop().create_future()
             self._waiting.append(future)
-            unwatch = watch_end(self._loop, self._release_if_not_begun)
+            unwatch = at_end(self._loop, self._release_if_not_begun)
             try:
                 await future
             finally:

@@ -1,5 +1,4 @@
-"""For those who restart or stop something of their own: the arithmetic of restarts, pure; how specs are refused; what becomes of a place, or
-of a supervisor in the end.
+"""For those who restart or stop something of their own: the arithmetic of restarts, how specs are refused, what becomes of a place.
 
 A door of its own, as `bandstand.core.lowlevel` is: pods, pools and shutdowns need it, a program does not.
 """
