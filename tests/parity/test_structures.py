@@ -36,7 +36,9 @@ def outcome(call: Callable[..., Any], *arguments: Any) -> str:
         return type(error).__name__
 
 
-@given(st.lists(st.sampled_from(["push", "push", "push", "pop", "shift", "pop_newest"]), max_size=200))
+@given(
+    st.lists(st.sampled_from(["push", "push", "push", "pop", "shift", "pop_newest", "peek"]), max_size=200)
+)
 def test_ring(steps: list[str]) -> None:
     def play(twin: Twin) -> list[Any]:
         ring, turn = twin.ring.Ring(), twin.turn.Turn(None, None, None)
@@ -50,7 +52,7 @@ def test_ring(steps: list[str]) -> None:
                 log.append((ring.pop(turn), turn.tag, turn.sender))
             else:
                 log.append(getattr(ring, step)())
-            log.append(ring.count)
+            log.append((ring.count, [ring.next_is(tag) for tag in range(5)]))
         return log
 
     same(play)
