@@ -15,19 +15,19 @@ STEPS = st.lists(st.sampled_from(["store", "find", "other", "back", "crash", "ru
 
 
 def writers_of(service: Any, log: list[Any]) -> Any:
-    class Writer(service.Actor):  # type: ignore[misc, name-defined]  # of either twin
-        @service.batch(limit=3)
+    class Writer(service.Actor):  # type: ignore[misc]  # of either twin
+        @service.batch(limit=3)  # type: ignore[untyped-decorator]  # same
         def store(self, rows: list[int]) -> None:
             log.append(rows)
             if 13 in rows:
                 raise ValueError(rows)
 
-        @service.batch_ask(limit=2)
+        @service.batch_ask(limit=2)  # type: ignore[untyped-decorator]  # same
         def find(self, keys: list[int]) -> list[int]:
             log.append(keys)
             return [key * 10 for key in keys]
 
-        @service.data
+        @service.data  # type: ignore[untyped-decorator]  # same
         def other(self, number: int) -> None:
             log.append(number)
 
