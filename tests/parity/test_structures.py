@@ -38,7 +38,9 @@ def outcome(call: Callable[..., Any], *arguments: Any) -> str:
 
 @given(
     st.lists(
-        st.sampled_from(["push", "push", "push", "pop", "shift", "pop_newest", "push_front", "pull", "has"]),
+        st.sampled_from(
+            ["push", "push", "push", "pop", "shift", "pop_newest", "push_front", "pull", "has", "peek"]
+        ),
         max_size=200,
     )
 )
@@ -61,7 +63,7 @@ def test_ring(steps: list[str]) -> None:
                 log.append((ring.pop(turn), turn.tag, turn.sender))
             else:
                 log.append(getattr(ring, step)())
-            log.append(ring.count)
+            log.append((ring.count, [ring.next_is(tag) for tag in range(5)]))
         return log
 
     same(play)

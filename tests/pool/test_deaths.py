@@ -65,6 +65,40 @@ def test_a_worker_that_crashes_loses_its_message_and_no_other(loop: Loop) -> Non
     assert book.count("made") == 3
 
 
+class Slow(Hand):
+    """Takes its time to end."""
+
+    async def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
+        await asyncio.sleep(0.05)
+        self.book.append("bye")
+
+
+@pytest.mark.guarantee("G222", "G226")
+@pytest.mark.parametrize("on_death", [OnDeath.REQUEUE_WAITING, OnDeath.REQUEUE_ALL])
+def test_a_worker_that_is_long_about_its_end_is_passed_over(loop: Loop, on_death: OnDeath) -> None:
+    book: list[Any] = []
+
+    async def body() -> None:
+        letters = buried(loop)
+        pool = pooled(loop, 2, on_death=on_death, max_tries=1).spawn(Slow, book)
+        pool.handle.crash("boom")
+        await asyncio.sleep(0.001)
+        for number in range(4):
+            pool.handle.note(number)
+        await asyncio.sleep(0.001)
+        assert "bye" not in book
+        assert [entry for entry in book if entry != "made"] == [
+            (0, "boom"),
+            *((1, number) for number in range(4)),
+        ]
+        assert [letter.data for letter in letters] == ["boom"]
+        await asyncio.sleep(0.1)
+        assert book.count("made") == 3
+        balanced(pool)
+
+    ride(loop, body)
+
+
 @pytest.mark.guarantee("G226")
 def test_requeue_all_tries_again_with_others_and_a_poison_message_ends(loop: Loop) -> None:
     book: list[Any] = []

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from bandstand.core import Lane
+from bandstand.core import ExitReason, Lane
 from bandstand.errors import BadDeclaration, BadVerdict, MailboxFull, TargetEnded
 from bandstand.service import (
     Actor,
@@ -336,6 +336,32 @@ def test_a_failure_is_told_to_all_of_the_list(loop: Loop, name: str, cause: type
     ride(loop, body)
     check_books(loop)
     assert leaks_of(loop) == []
+
+
+class Polite(Store):
+    """Has something to do at its end."""
+
+    async def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
+        self.book.append("bye")
+
+
+@pytest.mark.guarantee("G233")
+@pytest.mark.parametrize("name", ["bad", "find_later"])
+def test_all_of_a_list_are_told_before_the_last_turn_of_their_actor(loop: Loop, name: str) -> None:
+    book: list[Any] = []
+
+    async def body() -> None:
+        store = loop.spawn(Polite, book)
+        replies = [getattr(store, name)(key) for key in (7, 8)]
+        await turns()
+        store.stop()
+        for reply in replies:
+            with pytest.raises(TargetEnded):
+                await reply
+        await turns()
+        assert book[-1] == "bye"
+
+    ride(loop, body)
 
 
 @pytest.mark.guarantee("G233")

@@ -77,8 +77,7 @@ async def use(loop: Loop) -> None:
     assert_type(status, PoolStatus)
     assert_type(status.workers, tuple[WorkerStatus, ...])
     resizing = pool.resize(3)
-    assert_type(resizing, Resizing)
-    await resizing
+    await assert_type(resizing, Resizing)
     assert_type(await pool.drain(within_ms=None), bool)
 
 
@@ -90,8 +89,7 @@ async def batches(loop: Loop) -> None:
     await renderer.store.when_room((1, "a"))
     renderer.store_later(b"x")
     reply = renderer.find("k")
-    assert_type(reply, Reply[float])
-    await reply
+    await assert_type(reply, Reply[float])
     assert_type(await renderer.find("k"), float)
     assert_type(await renderer.seek("k"), int)
     assert_type(await renderer.look("k"), int)

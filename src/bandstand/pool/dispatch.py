@@ -89,8 +89,10 @@ class Dispatch:
         """Share out what can be."""
         while self._common and self.is_open:
             bench = None if self._turns is None else self._turns.pick(self.benches)
-            if bench is None or not self._hand(bench, self._common.pop(), self._common):
+            if bench is None:
                 return
+            # One that is just ending is passed over the next time.
+            self._hand(bench, self._common.pop(), self._common)
 
     def _serve(self, bench: Bench) -> None:
         """Give a worker what waits for it alone."""

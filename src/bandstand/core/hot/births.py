@@ -168,7 +168,7 @@ class Births(Kernel):
             # Whoever waits for the message at hand need not wait for what comes now, nor interrupt it.
             receipt = turn.sender
             turn.sender = 0
-            receipt.lost(cell.actor, cell.name, cell.reason, cell.cause)
+            receipt.cut_off(cell.actor, cell.name, cell.reason, cell.cause)
         before = self._current
         if before is not None:
             self._outer.append(before)

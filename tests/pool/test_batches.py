@@ -1,0 +1,67 @@
+"""Workers that take lists."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from bandstand.pool import pooled
+from bandstand.service import Actor, Loop, batch
+from tests.core.stage import Boom, settle
+from tests.pool.cast import Hand, buried
+from tests.service.players import ride
+
+
+@pytest.mark.guarantee("G231")
+def test_a_worker_gets_as_many_at_once_as_it_may_have(loop: Loop) -> None:
+    book: list[Any] = []
+    pool = pooled(loop, 1, ahead=3).spawn(Hand, book)
+    for number in range(6):
+        pool.handle.collect(number)
+    settle(loop)
+    assert book[1:] == [(0, [0, 1, 2]), (0, [3, 4, 5])]
+    assert pool.status().handled == 6
+
+
+@pytest.mark.guarantee("G226")
+def test_what_had_not_begun_when_its_worker_died_goes_on_together(loop: Loop) -> None:
+    book: list[Any] = []
+
+    async def body() -> None:
+        pool = pooled(loop, 1, ahead=4).spawn(Hand, book)
+        gate = asyncio.Event()
+        pool.handle.hold(gate)
+        for number in range(3):
+            pool.handle.collect(number)
+        await asyncio.sleep(0.001)
+        book.clear()
+        actor = pool.status().workers[0].actor
+        assert actor is not None
+        loop.kill_actor(actor)
+        await asyncio.sleep(0.001)
+        assert book[-1] == (0, [0, 1, 2])
+        status = pool.status()
+        assert (status.handled, status.dead) == (3, 1)
+
+    ride(loop, body)
+
+
+@pytest.mark.guarantee("G221", "G233")
+def test_a_death_at_a_list_is_the_fate_of_each_of_it(loop: Loop) -> None:
+    letters = buried(loop)
+    pool = pooled(loop, 1, ahead=3).spawn(Clumsy)
+    for number in range(5):
+        pool.handle.lift(number)
+    settle(loop)
+    assert [letter.data for letter in letters] == [0, 1, 2]
+    status = pool.status()
+    assert (status.handled, status.dead) == (2, 3)
+
+
+class Clumsy(Actor):
+    @batch(limit=3)
+    def lift(self, numbers: list[int]) -> None:
+        if 0 in numbers:
+            raise Boom(numbers)
