@@ -259,6 +259,7 @@ class Letters(Observer):
         self.letters.append(data)
 
 
+@pytest.mark.spec("J4")
 @pytest.mark.guarantee("G237")
 @pytest.mark.parametrize("end", ["stop", "kill", "crash", "drain"])
 def test_what_is_kept_ends_with_its_actor_before_what_waits(loop: Loop, end: str) -> None:
