@@ -19,7 +19,7 @@ import sys
 
 from bandstand import Actor, Loop, SupervisorSpec, ask, child, data, spawn_supervisor, supervised
 from bandstand.core import ExitReason, RuntimeEvent
-from bandstand.shutdown import GracefulShutdown, Phase
+from bandstand.shutdown import GracefulShutdown, ShutdownPhase
 
 
 def say(words: str) -> None:
@@ -118,10 +118,10 @@ async def main(options: argparse.Namespace) -> int:
         bar = Bar([supervised(kitchen, Cook, name) for name in names])
 
         shutdown = GracefulShutdown(loop, deadline_ms=options.deadline_ms, stop_ms=options.deadline_ms / 4)
-        shutdown.on(Phase.INTAKE)(bar.shut_the_door)
-        shutdown.on(Phase.DRAIN)(bar.see_guests_off)
+        shutdown.on(ShutdownPhase.INTAKE)(bar.shut_the_door)
+        shutdown.on(ShutdownPhase.DRAIN)(bar.see_guests_off)
 
-        @shutdown.on(Phase.KILL)
+        @shutdown.on(ShutdownPhase.KILL)
         def lights_out() -> None:
             say("lights out")
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bandstand.core import LoopConfig
 from bandstand.service import Loop, child
-from bandstand.shutdown import GracefulShutdown, Phase, PhaseEnd, ShutdownReport
+from bandstand.shutdown import GracefulShutdown, PhaseEnd, ShutdownPhase, ShutdownReport
 from bandstand.shutdown.course import STUBBORN_MS
 from bandstand.shutdown.limits import Limits
 from bandstand.supervise import SupervisorSpec, spawn_supervisor
@@ -29,7 +29,9 @@ cast = st.lists(
     max_size=6,
 )
 hooks = st.lists(
-    st.tuples(st.sampled_from(Phase), st.sampled_from(["well", "raises", "ignores"]), st.integers(0, 3000)),
+    st.tuples(
+        st.sampled_from(ShutdownPhase), st.sampled_from(["well", "raises", "ignores"]), st.integers(0, 3000)
+    ),
     max_size=4,
 )
 
@@ -60,7 +62,7 @@ def play(loop: Loop, book: Book, kind: str, ms: int) -> None:
         loop.spawn(Stubborn, book).work()
 
 
-def add(shutdown: GracefulShutdown, phase: Phase, kind: str, ms: int) -> None:
+def add(shutdown: GracefulShutdown, phase: ShutdownPhase, kind: str, ms: int) -> None:
     @shutdown.on(phase)
     async def hook() -> None:
         until = asyncio.get_running_loop().time() + ms / 1000
@@ -84,7 +86,7 @@ def add(shutdown: GracefulShutdown, phase: Phase, kind: str, ms: int) -> None:
 )
 def test_it_is_over_in_time_and_nobody_is_left(
     troupe: list[tuple[str, int]],
-    hooks: list[tuple[Phase, str, int]],
+    hooks: list[tuple[ShutdownPhase, str, int]],
     deadline_ms: int,
     limits: tuple[int | None, ...],
     hurry_ms: int | None,
@@ -121,7 +123,7 @@ def test_it_is_over_in_time_and_nobody_is_left(
     if hurry_ms is not None:
         assert report.ms <= max(hurry_ms, 0) + SLACK_MS
     assert left_after[0] <= report.ms + STUBBORN_MS + 1, "the loop does not wait for those who were killed"
-    assert [each.phase for each in report.phases] == list(Phase)
+    assert [each.phase for each in report.phases] == list(ShutdownPhase)
     books = loop.statistics()
     assert books.alive == 0
     assert books.sent == books.handled + books.refused + books.dead + books.dropped
@@ -167,11 +169,15 @@ def test_no_phase_has_more_than_is_left_and_the_stop_keeps_its_share(
 ) -> None:
     limits = Limits(deadline, own[0], own[1], own[2], None, None, 1000)
     left = max(0.0, deadline - spent)
-    for phase in Phase:
+    for phase in ShutdownPhase:
         assert 0 <= limits.of(phase, spent) <= left
-    for phase, limit in zip((Phase.INTAKE, Phase.DRAIN, Phase.STOP), own, strict=True):
+    for phase, limit in zip(
+        (ShutdownPhase.INTAKE, ShutdownPhase.DRAIN, ShutdownPhase.STOP), own, strict=True
+    ):
         if limit is not None:
             assert limits.of(phase, spent) <= limit
     if spent == 0:
-        after = limits.of(Phase.INTAKE, 0) + limits.of(Phase.DRAIN, limits.of(Phase.INTAKE, 0))
-        assert limits.of(Phase.STOP, after) >= min(limits.share_ms, deadline) - 1e-6
+        after = limits.of(ShutdownPhase.INTAKE, 0) + limits.of(
+            ShutdownPhase.DRAIN, limits.of(ShutdownPhase.INTAKE, 0)
+        )
+        assert limits.of(ShutdownPhase.STOP, after) >= min(limits.share_ms, deadline) - 1e-6

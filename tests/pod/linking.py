@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from bandstand.core import ActorId, LoopConfig, Overflow
-from bandstand.pod.link import DeadLetter, Link
+from bandstand.pod.link import Link, Undelivered
 from bandstand.service import Actor, Loop, ask, control, data, management
 from bandstand.service.lowlevel import Asked, Handle, Method, handle_at
 
@@ -153,7 +153,7 @@ class End:
     """Handles of the actors here, by role."""
     up: asyncio.Future[Mapping[str, ActorId]]
     downs: list[str] = field(default_factory=list[str])
-    dead: list[DeadLetter] = field(default_factory=list[DeadLetter])
+    dead: list[Undelivered] = field(default_factory=list[Undelivered])
     link: Link = field(init=False)
 
     def open(

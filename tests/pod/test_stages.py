@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pytest
 
 from bandstand.pod.ending import Ending
-from bandstand.pod.link import DeadLetter
+from bandstand.pod.link import Undelivered
 from bandstand.pod.spec import PodSpec, RoleSpec, TroupeSpec
 from bandstand.pod.stages import (
     CooperativeStage,
@@ -61,7 +61,7 @@ class Heard:
         self.threads.add(threading.get_native_id())
         self.changed.set()
 
-    def _dead(self, letter: DeadLetter) -> None:
+    def _dead(self, letter: Undelivered) -> None:
         raise AssertionError(letter)
 
     async def until(self, phase: PodPhase) -> None:

@@ -10,7 +10,7 @@ import pytest
 from bandstand.core import Context
 from bandstand.errors import ActorNotLocal, InvalidArgument, LoopBusy, LoopClosed, NoSuchActor, WrongThread
 from bandstand.service import Actor, Loop, child, data, supervised
-from bandstand.shutdown import Busy, GracefulShutdown, Phase, PhaseEnd
+from bandstand.shutdown import Busy, GracefulShutdown, PhaseEnd, ShutdownPhase
 from bandstand.supervise import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.core.stage import idle
@@ -53,9 +53,9 @@ def test_what_was_accepted_is_handled_and_then_everybody_ends_the_youngest_first
     assert book.words[-2:] == ["front ends", "back ends"]
     assert report.is_clean
     assert report.reason == "enough"
-    assert [each.phase for each in report.phases] == list(Phase)
+    assert [each.phase for each in report.phases] == list(ShutdownPhase)
     assert {each.end for each in report.phases} == {PhaseEnd.COMPLETE}
-    assert report.ms == report.of(Phase.DRAIN).ms == 60
+    assert report.ms == report.of(ShutdownPhase.DRAIN).ms == 60
     assert loop.statistics().alive == 0
 
 
@@ -66,7 +66,7 @@ def test_hooks_come_in_the_order_that_is_promised(make_loop: LoopMaker, drive: D
     worker.work("x")
     shutdown = GracefulShutdown(loop)
 
-    for phase in reversed(Phase):
+    for phase in reversed(ShutdownPhase):
         for name in ("first", "second"):
 
             @shutdown.on(phase)
@@ -74,7 +74,7 @@ def test_hooks_come_in_the_order_that_is_promised(make_loop: LoopMaker, drive: D
                 await asyncio.sleep(0)
                 book.note(what)
 
-    @shutdown.on(Phase.STOP)
+    @shutdown.on(ShutdownPhase.STOP)
     def plain() -> None:
         book.note("stop third, a function")
 
@@ -104,23 +104,23 @@ def test_a_hook_that_fails_keeps_nobody_from_anything(
     loop.spawn(Worker, book).work("x")
     shutdown = GracefulShutdown(loop, hook_ms=50)
 
-    @shutdown.on(Phase.INTAKE)
+    @shutdown.on(ShutdownPhase.INTAKE)
     def raises() -> None:
         raise ValueError("a hook")
 
-    @shutdown.on(Phase.INTAKE)
+    @shutdown.on(ShutdownPhase.INTAKE)
     async def raises_later() -> None:
         await asyncio.sleep(0.001)
         raise ValueError("a later hook")
 
-    @shutdown.on(Phase.INTAKE)
+    @shutdown.on(ShutdownPhase.INTAKE)
     async def is_late() -> None:
         try:
             await asyncio.sleep(3600)
         finally:
             book.note("cleaned up")
 
-    @shutdown.on(Phase.INTAKE)
+    @shutdown.on(ShutdownPhase.INTAKE)
     async def is_stubborn() -> None:
         for _ in range(10):
             try:
@@ -128,14 +128,19 @@ def test_a_hook_that_fails_keeps_nobody_from_anything(
             except asyncio.CancelledError:
                 book.note("ignored")
 
-    @shutdown.on(Phase.INTAKE)
+    @shutdown.on(ShutdownPhase.INTAKE)
     def is_well() -> None:
         book.note("well")
 
     shutdown.begin()
     report = drive(loop, shutdown)
-    assert report.of(Phase.INTAKE).failed_hooks == ("raises", "raises_later", "is_late", "is_stubborn")
-    assert report.of(Phase.INTAKE).end is PhaseEnd.COMPLETE
+    assert report.of(ShutdownPhase.INTAKE).failed_hooks == (
+        "raises",
+        "raises_later",
+        "is_late",
+        "is_stubborn",
+    )
+    assert report.of(ShutdownPhase.INTAKE).end is PhaseEnd.COMPLETE
     assert not report.is_clean
     assert "worker: x" in book.words
     assert {"well", "cleaned up", "ignored"} <= set(book.words)
@@ -158,7 +163,7 @@ def test_an_intake_accepts_nothing_more_and_handles_what_it_has(
     shutdown.intake(door)
     refused: list[str] = []
 
-    @shutdown.on(Phase.DRAIN)
+    @shutdown.on(ShutdownPhase.DRAIN)
     def too_late() -> None:
         with pytest.raises(NoSuchActor, match="accepts nothing any more"):
             door.work("too late")
@@ -202,11 +207,11 @@ def test_who_never_stops_producing_is_bounded(make_loop: LoopMaker, drive: Drive
     shutdown = GracefulShutdown(loop, drain_ms=200)
     shutdown.begin()
     report = drive(loop, shutdown)
-    drain = report.of(Phase.DRAIN)
+    drain = report.of(ShutdownPhase.DRAIN)
     assert drain.end is PhaseEnd.TIMED_OUT
     assert drain.ms == 200
     assert [busy.name for busy in drain.left] == ["PingPong"]
-    assert report.of(Phase.STOP).end is PhaseEnd.COMPLETE, "it is cancelled there, and ends"
+    assert report.of(ShutdownPhase.STOP).end is PhaseEnd.COMPLETE, "it is cancelled there, and ends"
     assert report.killed == ()
 
 
@@ -220,8 +225,11 @@ def test_a_drain_that_never_ends_leaves_the_stop_its_share(
     shutdown = GracefulShutdown(loop, deadline_ms=900)
     shutdown.begin()
     report = drive(loop, shutdown)
-    assert (report.of(Phase.DRAIN).end, report.of(Phase.DRAIN).ms) == (PhaseEnd.TIMED_OUT, 600)
-    assert (report.of(Phase.STOP).end, report.killed) == (PhaseEnd.COMPLETE, ())
+    assert (report.of(ShutdownPhase.DRAIN).end, report.of(ShutdownPhase.DRAIN).ms) == (
+        PhaseEnd.TIMED_OUT,
+        600,
+    )
+    assert (report.of(ShutdownPhase.STOP).end, report.killed) == (PhaseEnd.COMPLETE, ())
     assert book.words == ["slow begins to end", "slow ends"]
 
 
@@ -238,7 +246,7 @@ def test_chosen_actors_are_waited_for_and_others_are_not(
         worker.work(str(number))
     shutdown.begin()
     report = drive(loop, shutdown)
-    assert (report.of(Phase.DRAIN).end, report.of(Phase.DRAIN).ms) == (PhaseEnd.COMPLETE, 40)
+    assert (report.of(ShutdownPhase.DRAIN).end, report.of(ShutdownPhase.DRAIN).ms) == (PhaseEnd.COMPLETE, 40)
 
 
 @pytest.mark.guarantee("G262")
@@ -321,7 +329,7 @@ def test_a_supervisor_stops_its_children_in_its_own_order(
     shutdown.begin()
     report = drive(loop, shutdown)
     assert report.is_clean
-    assert report.of(Phase.STOP).ms == 40
+    assert report.of(ShutdownPhase.STOP).ms == 40
     ends = [word for word in book.words if not word.endswith("begins to end")]
     assert ends == ["youngest ends", "third ends", "second ends", "first ends"]
     assert loop.events.counts().restarts == 0
@@ -339,9 +347,9 @@ def test_one_that_does_not_end_keeps_the_others_only_for_its_own_time_and_is_kil
     at(loop, 5, shutdown.begin)
     report = drive(loop, shutdown)
     assert [busy.name for busy in report.killed] == ["Stubborn"]
-    assert report.of(Phase.STOP).end is PhaseEnd.TIMED_OUT
-    assert report.of(Phase.STOP).ms == 1000
-    assert report.of(Phase.STOP).left == (Busy("Stubborn", 0, is_at_work=True),)
+    assert report.of(ShutdownPhase.STOP).end is PhaseEnd.TIMED_OUT
+    assert report.of(ShutdownPhase.STOP).ms == 1000
+    assert report.of(ShutdownPhase.STOP).left == (Busy("Stubborn", 0, is_at_work=True),)
     assert (315, "older ends") in book.entries
     assert loop.statistics().alive == 0
     assert "they had not ended in time: Stubborn (at work)" in caplog.text
@@ -379,12 +387,12 @@ def test_it_happens_once_and_who_comes_later_joins(
         async with loop:
             loop.spawn(Worker, book, ms=50).work("x")
             shutdown = GracefulShutdown(loop)
-            shutdown.on(Phase.INTAKE)(lambda: calls.append("intake"))
+            shutdown.on(ShutdownPhase.INTAKE)(lambda: calls.append("intake"))
             assert (shutdown.phase, shutdown.report) == (None, None)
             first = asyncio.create_task(shutdown.run("first"))
             waiting = asyncio.create_task(shutdown.wait())
             await asyncio.sleep(0.01)
-            assert shutdown.phase is Phase.DRAIN
+            assert shutdown.phase is ShutdownPhase.DRAIN
             second = asyncio.create_task(shutdown.run("second"))
             shutdown.begin("third")
             first.cancel()
@@ -468,15 +476,15 @@ def test_a_loop_that_ends_in_the_middle_still_has_its_hooks_called(
             loop.spawn(Worker, book, ms=500).work("x")
             shutdown = GracefulShutdown(loop)
 
-            @shutdown.on(Phase.STOP)
+            @shutdown.on(ShutdownPhase.STOP)
             async def close() -> None:
                 await asyncio.sleep(0.01)
                 book.note("closed")
 
             asyncio.get_running_loop().call_later(0.1, loop.request_stop)
             report = await shutdown.run()
-            assert report.of(Phase.DRAIN).end is PhaseEnd.LOOP_ENDED
-            assert report.of(Phase.STOP).end is PhaseEnd.LOOP_ENDED
+            assert report.of(ShutdownPhase.DRAIN).end is PhaseEnd.LOOP_ENDED
+            assert report.of(ShutdownPhase.STOP).end is PhaseEnd.LOOP_ENDED
             assert not report.is_clean
 
     clock.run(main())
@@ -518,7 +526,7 @@ def test_who_is_in_a_hurry_waits_for_nobody(make_loop: LoopMaker, drive: Drive, 
     worker.work("y")
     shutdown = GracefulShutdown(loop)
 
-    @shutdown.on(Phase.KILL)
+    @shutdown.on(ShutdownPhase.KILL)
     def last() -> None:
         book.note("last")
 
@@ -526,7 +534,7 @@ def test_who_is_in_a_hurry_waits_for_nobody(make_loop: LoopMaker, drive: Drive, 
     at(loop, 50, shutdown.hurry)
     report = drive(loop, shutdown)
     assert report.ms == 50
-    assert report.of(Phase.DRAIN).end is PhaseEnd.HURRIED
+    assert report.of(ShutdownPhase.DRAIN).end is PhaseEnd.HURRIED
     assert [busy.name for busy in report.killed] == ["Worker"]
     assert report.dead_letters == 1
     assert book.words == ["last"], "not even its on_stop"
@@ -595,9 +603,9 @@ def test_limits_without_sense_are_refused(make_loop: LoopMaker, wrong: dict[str,
 
 def test_what_is_no_phase_no_hook_and_no_loop_is_refused(make_loop: LoopMaker) -> None:
     shutdown = GracefulShutdown(make_loop())
-    with pytest.raises(InvalidArgument, match=r"Phase\.INTAKE"):
+    with pytest.raises(InvalidArgument, match=r"ShutdownPhase\.INTAKE"):
         shutdown.on("intake")  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="without arguments"):
-        shutdown.on(Phase.INTAKE)(None)  # type: ignore[type-var]
+        shutdown.on(ShutdownPhase.INTAKE)(None)  # type: ignore[type-var]
     with pytest.raises(InvalidArgument, match="pass a Loop"):
         GracefulShutdown("loop")  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from tests.shutdown.conftest import LoopMaker
 pytestmark = pytest.mark.slow
 
 BAND = """
-from bandstand.shutdown import GracefulShutdown, Phase
+from bandstand.shutdown import GracefulShutdown, ShutdownPhase
 
 async def works(ctx, data):
     say("working")

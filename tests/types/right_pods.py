@@ -11,7 +11,6 @@ from bandstand import service
 from bandstand.core import LoopConfig, Overflow
 from bandstand.errors import PodFailed
 from bandstand.pod import (
-    DeadLetter,
     Directory,
     Health,
     Phases,
@@ -26,6 +25,7 @@ from bandstand.pod import (
     ThreadModel,
     Troupe,
     TroupeStatus,
+    Undelivered,
     WhenDown,
     directory,
     nested,
@@ -213,7 +213,7 @@ async def play(callback: Callable[[PodEvent], object]) -> None:
         assert_type(await again.vsync.rate(), int)
 
 
-def bury(letter: DeadLetter) -> None: ...
+def bury(letter: Undelivered) -> None: ...
 
 
 def look(status: TroupeStatus, health: Health) -> None:

@@ -17,7 +17,7 @@ from bandstand.core import (
     Unhandled,
 )
 from bandstand.service import Actor, Loop, data
-from bandstand.shutdown import Busy, GracefulShutdown, Phase, PhaseEnd, PhaseReport, ShutdownReport
+from bandstand.shutdown import Busy, GracefulShutdown, PhaseEnd, PhaseReport, ShutdownPhase, ShutdownReport
 from bandstand.supervise import Supervisor
 
 
@@ -52,17 +52,17 @@ async def shut_down(loop: Loop, supervisor: Supervisor) -> None:
     shutdown.intake(tally, loop.spawn(lambda _ctx, _data: None))
     shutdown.drain_only(tally, supervisor)
 
-    @shutdown.on(Phase.INTAKE)
+    @shutdown.on(ShutdownPhase.INTAKE)
     async def close() -> int:
         return 1
 
     assert_type(await close(), int)
-    shutdown.on(Phase.KILL)(lambda: None)
+    shutdown.on(ShutdownPhase.KILL)(lambda: None)
     with shutdown.on_signals() as same:
         assert_type(same, GracefulShutdown)
     report = assert_type(await shutdown.run("why"), ShutdownReport)
     assert_type(shutdown.report, ShutdownReport | None)
-    assert_type(shutdown.phase, Phase | None)
-    assert_type(report.of(Phase.DRAIN), PhaseReport)
-    assert_type(report.of(Phase.DRAIN).end, PhaseEnd)
+    assert_type(shutdown.phase, ShutdownPhase | None)
+    assert_type(report.of(ShutdownPhase.DRAIN), PhaseReport)
+    assert_type(report.of(ShutdownPhase.DRAIN).end, PhaseEnd)
     assert_type(report.killed, tuple[Busy, ...])

@@ -11,7 +11,7 @@ from bandstand import bus, service
 from bandstand.core import ActorId, Context, Lane, Loop, LoopConfig, Observer, Restarted, RuntimeEvent, Verdict
 from bandstand.scope import CancelToken, Channel, select
 from bandstand.service import Actor, Implements, Interface, MessageActor, Request, ask, child, control, data, on, supervised
-from bandstand.shutdown import GracefulShutdown, Phase
+from bandstand.shutdown import GracefulShutdown, ShutdownPhase
 from bandstand.supervise import (
     Backoff,
     ChildMode,
@@ -801,8 +801,8 @@ def events_and_shutdown(loop: service.Loop, tally: Tally) -> None:
     shutdown.intake(Tally)  # E:
     shutdown.drain_only(5)  # E:
     shutdown.on("intake")  # E:
-    shutdown.on(Phase.INTAKE)(5)  # E:
-    shutdown.on(Phase.INTAKE)(hear_of_a_number)  # E:
+    shutdown.on(ShutdownPhase.INTAKE)(5)  # E:
+    shutdown.on(ShutdownPhase.INTAKE)(hear_of_a_number)  # E:
     shutdown.begin(5)  # E:
     shutdown.report.reason  # E:
     shutdown.intake(tally)

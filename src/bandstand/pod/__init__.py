@@ -37,7 +37,7 @@ from bandstand.pod.declare import pod as pod
 from bandstand.pod.directory import Directory as Directory
 from bandstand.pod.directory import directory as directory
 from bandstand.pod.health import Health as Health
-from bandstand.pod.link import DeadLetter as DeadLetter
+from bandstand.pod.link import Undelivered as Undelivered
 from bandstand.pod.nested import NestedSpec as NestedSpec
 from bandstand.pod.nested import NestedTroupe as NestedTroupe
 from bandstand.pod.nested import nested as nested
@@ -59,7 +59,6 @@ from bandstand.pod.vocabulary import ThreadModel as ThreadModel
 from bandstand.pod.vocabulary import WhenDown as WhenDown
 
 __all__ = (
-    "DeadLetter",
     "Directory",
     "ExposedRole",
     "Health",
@@ -83,6 +82,7 @@ __all__ = (
     "Troupe",
     "TroupeSpec",
     "TroupeStatus",
+    "Undelivered",
     "WhenDown",
     "directory",
     "nested",

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import socket
 
     from bandstand.core import ActorId
-    from bandstand.pod.link import DeadLetter
+    from bandstand.pod.link import Undelivered
     from bandstand.pod.spec import PodSpec, TroupeSpec
     from bandstand.service.lowlevel import Handle
 
@@ -75,7 +75,7 @@ class Ensemble:
         number: int,
         *,
         on_phase: Callable[[PodPhase, str], object] = lambda _phase, _reason: None,
-        on_dead: Callable[[DeadLetter], object] = lambda _letter: None,
+        on_dead: Callable[[Undelivered], object] = lambda _letter: None,
         on_known: Callable[[str], object] = lambda _pod: None,
         extra: Mapping[str, object] | None = None,
         registry: PodRegistry | None = None,

@@ -35,7 +35,7 @@ from bandstand.pod.stages.local import failed_by
 from bandstand.pod.vocabulary import PodPhase, ThreadModel
 
 if TYPE_CHECKING:
-    from bandstand.pod.link import DeadLetter
+    from bandstand.pod.link import Undelivered
     from bandstand.pod.nest import Nest
     from bandstand.pod.phases import Phases
     from bandstand.pod.spec import PodSpec, TroupeSpec
@@ -75,7 +75,7 @@ class Kubelet:
         *,
         nests: Mapping[str, Nest] | None = None,
         is_inner: bool = False,
-        on_dead: Callable[[DeadLetter], object] = lambda _letter: None,
+        on_dead: Callable[[Undelivered], object] = lambda _letter: None,
         address: str | None = None,
     ) -> None:
         self.spec = spec

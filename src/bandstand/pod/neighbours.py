@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import socket
 
     from bandstand.core import ActorId
-    from bandstand.pod.link import DeadLetter
+    from bandstand.pod.link import Undelivered
     from bandstand.pod.passport import Resolver
     from bandstand.pod.registry import PodRegistry
     from bandstand.pod.spec import TroupeSpec
@@ -55,7 +55,7 @@ class Neighbours:
         *,
         find: Callable[[str], Handle | None],
         resolver: Resolver,
-        on_dead: Callable[[DeadLetter], object],
+        on_dead: Callable[[Undelivered], object],
         on_known: Callable[[str], object] = lambda _peer: None,
     ) -> None:
         self._spec = spec

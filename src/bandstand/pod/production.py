@@ -35,7 +35,7 @@ from bandstand.service.lowlevel import is_plain_thread
 
 if TYPE_CHECKING:
     from bandstand.pod.health import Health
-    from bandstand.pod.link import DeadLetter
+    from bandstand.pod.link import Undelivered
     from bandstand.pod.nested import NestedSpec
     from bandstand.pod.spec import PodSpec
     from bandstand.pod.status import TroupeStatus
@@ -56,7 +56,7 @@ class Production(Cast):
     def __init__(self, *, layout: Mapping[str, PodSpec] | None = None) -> None:
         self._plan = self._planned(layout)
         self._phases = Phases(pod.name for pod in self._plan.spec.pods)
-        self._mourners: tuple[Callable[[DeadLetter], object], ...] = ()
+        self._mourners: tuple[Callable[[Undelivered], object], ...] = ()
         self._outside = OutsideStage(self._plan.spec, self._lose)
         self._handles: dict[str, Any] = {}  # typed by the declaration
         # A class that can be nested is one that can be played.
@@ -280,7 +280,7 @@ class Production(Cast):
         books = self._past + books_of(self._kubelet, ms)
         return sum((each._count(ms) for each in self._inner.values()), books)
 
-    def _lose(self, letter: DeadLetter) -> None:
+    def _lose(self, letter: Undelivered) -> None:
         for callback in self._mourners:
             try:
                 callback(letter)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from bandstand.pod.books import PodBooks
     from bandstand.pod.health import Health
     from bandstand.pod.kubelet import Kubelet
-    from bandstand.pod.link import DeadLetter
+    from bandstand.pod.link import Undelivered
     from bandstand.pod.phases import Phases, PodEvent
     from bandstand.pod.spec import PodSpec
     from bandstand.pod.status import TroupeStatus
@@ -266,7 +266,7 @@ class Troupe(Production):
         """Have a function called with every transition of a pod; what is returned takes it back. See `Phases.listen`."""
         return self._phases.listen(callback)
 
-    def on_dead_letter(self, callback: Callable[[DeadLetter], object]) -> Callable[[], None]:
+    def on_dead_letter(self, callback: Callable[[Undelivered], object]) -> Callable[[], None]:
         """Have a function called with each message to another process that was lost; what is returned takes it back.
 
         It is called on whichever thread finds out, and must not wait. What it raises is logged.

@@ -99,13 +99,7 @@ def read_interface(cls: type, interface: type, reserved: Iterable[str], plain: M
                 f"{cls.__qualname__}.{name} is marked as a message, but {interface.__qualname__} has none of that name"
                 f"{_hint(name, marks)}: declare it there, or take the mark away"
             )
-        if (known.lane, known.is_ask, known.raises, known.limit, known.is_reentrant) != (
-            mark.lane,
-            mark.is_ask,
-            mark.raises,
-            mark.limit,
-            mark.is_reentrant,
-        ):
+        if known.manner != mark.manner:
             raise BadDeclaration(
                 f"{cls.__qualname__}.{name} is {mark!r}, but {interface.__qualname__} declares {known!r}: the interface says "
                 f"how it goes"

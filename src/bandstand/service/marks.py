@@ -95,6 +95,11 @@ class Mark:
         """What it is called."""
         return self.word_of(self.lane, is_ask=self.is_ask, limit=self.limit)
 
+    @property
+    def manner(self) -> tuple[object, ...]:
+        """How its messages go: two marks that differ in this are two different promises."""
+        return (self.lane, self.is_ask, self.raises, self.limit, self.is_reentrant)
+
     def plain(self, instance: object) -> Any:
         """The method of an actor itself, as it is inside: called, not sent. One that takes a list is called with one, as it is sent."""
         return MethodType(single(self.function) if self.limit else self.function, instance)

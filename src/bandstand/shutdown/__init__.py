@@ -4,7 +4,7 @@
         shop = loop.spawn(Shop)
         shutdown = GracefulShutdown(loop, deadline_ms=10_000)
 
-        @shutdown.on(Phase.INTAKE)
+        @shutdown.on(ShutdownPhase.INTAKE)
         async def close_the_door() -> None:
             server.close()
             await server.wait_closed()
@@ -21,15 +21,15 @@ from bandstand.shutdown.report import Busy as Busy
 from bandstand.shutdown.report import PhaseReport as PhaseReport
 from bandstand.shutdown.report import ShutdownReport as ShutdownReport
 from bandstand.shutdown.shutdown import GracefulShutdown as GracefulShutdown
-from bandstand.shutdown.vocabulary import Phase as Phase
 from bandstand.shutdown.vocabulary import PhaseEnd as PhaseEnd
+from bandstand.shutdown.vocabulary import ShutdownPhase as ShutdownPhase
 
 __all__ = (
     "Busy",
     "GracefulShutdown",
     "HasActorId",
-    "Phase",
     "PhaseEnd",
     "PhaseReport",
+    "ShutdownPhase",
     "ShutdownReport",
 )

@@ -57,7 +57,7 @@ class Company:
             if above is not None and is_supervised(above[5]):
                 raise InvalidArgument(
                     f"{actor!r} is a supervisor's child, and would be started again as soon as it has ended: stop in a hook of "
-                    f"Phase.INTAKE what sends to it from outside"
+                    f"ShutdownPhase.INTAKE what sends to it from outside"
                 )
             self._intake.append(actor)
 

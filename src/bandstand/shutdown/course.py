@@ -10,7 +10,7 @@ from bandstand.core.lifelines import at_end, close_within, mourn, watch_rounds
 from bandstand.core.lowlevel import clock_of, is_open
 from bandstand.shutdown.hooks import BACKWARDS, Hooks, call, name_of
 from bandstand.shutdown.report import Busy, PhaseReport, ShutdownReport, named
-from bandstand.shutdown.vocabulary import Phase, PhaseEnd
+from bandstand.shutdown.vocabulary import PhaseEnd, ShutdownPhase
 from bandstand.shutdown.waiter import Waiter
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Course:
         self._lost_before = loop.events.counts().dead_letters
         self._is_hurried = False
         self._was_quiet = False
-        self.phase = Phase.INTAKE
+        self.phase = ShutdownPhase.INTAKE
 
     def hurry(self) -> None:
         """Wait for nothing any more."""
@@ -61,10 +61,10 @@ class Course:
         )
         unwatch = at_end(self._loop, self._waiter.wake)
         works = {
-            Phase.INTAKE: self._close_intake,
-            Phase.DRAIN: self._drain,
-            Phase.STOP: self._stop,
-            Phase.KILL: self._kill,
+            ShutdownPhase.INTAKE: self._close_intake,
+            ShutdownPhase.DRAIN: self._drain,
+            ShutdownPhase.STOP: self._stop,
+            ShutdownPhase.KILL: self._kill,
         }
         try:
             phases = [await self._go_through(phase, work) for phase, work in works.items()]
@@ -81,7 +81,9 @@ class Course:
     def _spent(self) -> float:
         return self._now() - self._began
 
-    async def _go_through(self, phase: Phase, work: Callable[[float], Awaitable[Outcome]]) -> PhaseReport:
+    async def _go_through(
+        self, phase: ShutdownPhase, work: Callable[[float], Awaitable[Outcome]]
+    ) -> PhaseReport:
         self.phase = phase
         began = self._now()
         until = began + self._limits.of(phase, self._spent)
@@ -93,7 +95,7 @@ class Course:
             failed = await self._call_hooks(phase, self._began + self._limits.deadline_ms)
         return PhaseReport(phase, end, self._now() - began, left, tuple(failed))
 
-    async def _call_hooks(self, phase: Phase, until: float) -> list[str]:
+    async def _call_hooks(self, phase: ShutdownPhase, until: float) -> list[str]:
         """Call the hooks of a phase; those that have not done their work."""
         failed: list[str] = []
         for hook in self._hooks.of(phase):

@@ -13,7 +13,7 @@ from inspect import isawaitable, iscoroutinefunction
 from typing import Any, TypeAlias, final
 
 from bandstand.errors import InvalidArgument
-from bandstand.shutdown.vocabulary import Phase
+from bandstand.shutdown.vocabulary import ShutdownPhase
 from bandstand.shutdown.waiter import Waiter
 
 __all__ = ("Hook", "Hooks")
@@ -26,7 +26,7 @@ Hook: TypeAlias = Callable[[], object]
 # How long a hook that was cancelled may take to end.
 CANCEL_MS = 100.0
 # Those of these phases are called when the phase's own work is done, the last one first, as one cleans up.
-BACKWARDS = frozenset({Phase.STOP, Phase.KILL})
+BACKWARDS = frozenset({ShutdownPhase.STOP, ShutdownPhase.KILL})
 
 
 @final
@@ -36,16 +36,16 @@ class Hooks:
     __slots__ = ("_hooks",)
 
     def __init__(self) -> None:
-        self._hooks: dict[Phase, list[Hook]] = {phase: [] for phase in Phase}
+        self._hooks: dict[ShutdownPhase, list[Hook]] = {phase: [] for phase in ShutdownPhase}
 
-    def add(self, phase: Phase, hook: Hook) -> None:
+    def add(self, phase: ShutdownPhase, hook: Hook) -> None:
         """Add one to a phase."""
         is_callable = callable(hook)  # callers without types
         if not is_callable:
             raise InvalidArgument(f"the hook is {hook!r}: pass a function without arguments")
         self._hooks[phase].append(hook)
 
-    def of(self, phase: Phase) -> list[Hook]:
+    def of(self, phase: ShutdownPhase) -> list[Hook]:
         """Those of a phase, in the order in which they are called."""
         hooks = self._hooks[phase]
         return hooks[::-1] if phase in BACKWARDS else hooks[:]
@@ -58,7 +58,7 @@ def name_of(hook: Hook) -> str:
 
 
 async def call(
-    hook: Hook, phase: Phase, waiter: Waiter, left_ms: Callable[[], float], now: Callable[[], float]
+    hook: Hook, phase: ShutdownPhase, waiter: Waiter, left_ms: Callable[[], float], now: Callable[[], float]
 ) -> bool:
     """Call a hook, and wait for it for so long as `left_ms` says, which may become less; whether it has done its work."""
     name = name_of(hook)

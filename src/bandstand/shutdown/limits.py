@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bandstand.shutdown.vocabulary import Phase
+from bandstand.shutdown.vocabulary import ShutdownPhase
 from bandstand.supervise.lowlevel import check_ms
 
 __all__ = ("Limits",)
@@ -48,13 +48,13 @@ class Limits:
         largest = self.deadline_ms * LARGEST_SHARE
         return largest if self.stop_ms is None else min(self.stop_ms, largest)
 
-    def of(self, phase: Phase, spent_ms: float) -> float:
+    def of(self, phase: ShutdownPhase, spent_ms: float) -> float:
         """How long a phase may take that begins when so much time is spent."""
         left = max(0.0, self.deadline_ms - spent_ms)
-        if phase is Phase.STOP:
+        if phase is ShutdownPhase.STOP:
             return left if self.stop_ms is None else min(left, self.stop_ms)
-        if phase is Phase.KILL:
+        if phase is ShutdownPhase.KILL:
             return left
-        own = self.intake_ms if phase is Phase.INTAKE else self.drain_ms
+        own = self.intake_ms if phase is ShutdownPhase.INTAKE else self.drain_ms
         left = max(0.0, left - self.share_ms)
         return left if own is None else min(left, own)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bandstand.shutdown.vocabulary import Phase, PhaseEnd
+from bandstand.shutdown.vocabulary import PhaseEnd, ShutdownPhase
 
 __all__ = ("MOST_NAMED", "Busy", "PhaseReport", "ShutdownReport", "named")
 
@@ -40,7 +40,7 @@ def named(busy: tuple[Busy, ...]) -> str:
 class PhaseReport:
     """How one phase went."""
 
-    phase: Phase
+    phase: ShutdownPhase
     end: PhaseEnd
     ms: float
     """How long it took, by the loop's clock."""
@@ -74,7 +74,7 @@ class ShutdownReport:
     @property
     def killed(self) -> tuple[Busy, ...]:
         """Who had to be killed."""
-        return self.of(Phase.KILL).left
+        return self.of(ShutdownPhase.KILL).left
 
     @property
     def is_clean(self) -> bool:
@@ -83,7 +83,7 @@ class ShutdownReport:
             each.end is PhaseEnd.COMPLETE and not each.left and not each.failed_hooks for each in self.phases
         )
 
-    def of(self, phase: Phase) -> PhaseReport:
+    def of(self, phase: ShutdownPhase) -> PhaseReport:
         """How one of the phases went."""
         return next(each for each in self.phases if each.phase is phase)
 

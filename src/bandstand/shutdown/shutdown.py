@@ -39,7 +39,7 @@ from bandstand.shutdown.company import Company
 from bandstand.shutdown.course import Course
 from bandstand.shutdown.hooks import Hook, Hooks
 from bandstand.shutdown.limits import Limits
-from bandstand.shutdown.vocabulary import Phase
+from bandstand.shutdown.vocabulary import ShutdownPhase
 from bandstand.supervise.lowlevel import check_member
 
 if TYPE_CHECKING:
@@ -101,8 +101,8 @@ class GracefulShutdown:
 
     # -- what it consists of -----------------------------------------------------------------------------------------------------
 
-    def on(self, phase: Phase) -> Callable[[H], H]:
-        """Have a function, or a coroutine function, called in a phase: `@shutdown.on(Phase.INTAKE)`. It has no arguments.
+    def on(self, phase: ShutdownPhase) -> Callable[[H], H]:
+        """Have a function, or a coroutine function, called in a phase: `@shutdown.on(ShutdownPhase.INTAKE)`. It has no arguments.
 
         Those of INTAKE and DRAIN are called before the phase's own work, in the order they came; those of STOP and KILL after it,
         the last one first. Each has `hook_ms`, and then is cancelled. One that raises or is late is logged, named in the
@@ -111,7 +111,7 @@ class GracefulShutdown:
         Raises:
             InvalidArgument: that is no phase; or no function.
         """
-        check_member("GracefulShutdown.on", "phase", phase, Phase)
+        check_member("GracefulShutdown.on", "phase", phase, ShutdownPhase)
 
         def add(hook: H) -> H:
             self._hooks.add(phase, hook)
@@ -213,7 +213,7 @@ class GracefulShutdown:
             yield self
 
     @property
-    def phase(self) -> Phase | None:
+    def phase(self) -> ShutdownPhase | None:
         """Which phase it is in; None before it has begun and when it is over."""
         return None if self._course is None or self._report is not None else self._course.phase
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ("Phase", "PhaseEnd")
+__all__ = ("PhaseEnd", "ShutdownPhase")
 
 
-class Phase(Enum):
+class ShutdownPhase(Enum):
     """What a shutdown does, in this order."""
 
     INTAKE = "intake"

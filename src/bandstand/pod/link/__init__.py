@@ -31,7 +31,7 @@ whose hand-over costs more than the write; asyncio's streams, which copy and add
 
 from bandstand.pod.link.books import LinkBooks as LinkBooks
 from bandstand.pod.link.codec import Packer as Packer
-from bandstand.pod.link.letter import DeadLetter as DeadLetter
+from bandstand.pod.link.letter import Undelivered as Undelivered
 from bandstand.pod.link.link import Link as Link
 
-__all__ = ("DeadLetter", "Link", "LinkBooks", "Packer")
+__all__ = ("Link", "LinkBooks", "Packer", "Undelivered")

@@ -11,7 +11,7 @@ from bandstand.core import ExitReason, Lane
 from bandstand.errors import ActorKilled, BadMessage
 from bandstand.pod.link.codec import Packet, Unpacker
 from bandstand.pod.link.faults import from_fault
-from bandstand.pod.link.letter import DeadLetter
+from bandstand.pod.link.letter import Undelivered
 from bandstand.pod.link.standin import Channel, Outlet
 from bandstand.service.lowlevel import Asked, Method
 
@@ -67,7 +67,7 @@ class Ledger:
         on_dead: is told of every message that is not handled as far as anybody knows.
     """
 
-    def __init__(self, there: str, unpacker: Unpacker, on_dead: Callable[[DeadLetter], object]) -> None:
+    def __init__(self, there: str, unpacker: Unpacker, on_dead: Callable[[Undelivered], object]) -> None:
         self._there = there
         self._unpack = unpacker.unpack
         self._on_dead = on_dead
@@ -257,7 +257,7 @@ class Ledger:
     def _tell(self, outlet: Outlet, data: object, reason: str, *, is_in_doubt: bool) -> None:
         method = outlet.method
         self._on_dead(
-            DeadLetter(
+            Undelivered(
                 self._there,
                 outlet.channel.stand_in.role,
                 f"{method.owner}.{method.name}",

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from bandstand.core import Lane
 
-__all__ = ("DeadLetter",)
+__all__ = ("Undelivered",)
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLetter:
+class Undelivered:
     """One message, and why it is dead."""
 
     pod: str

@@ -17,7 +17,7 @@ from bandstand.pod.link.codec import Packer, Unpacker, encode
 from bandstand.pod.link.frames import ACKS, ANSWERS, BYE, HELLO, MESSAGES, Frames, framed
 from bandstand.pod.link.inbound import Inbound
 from bandstand.pod.link.ledger import Ledger
-from bandstand.pod.link.letter import DeadLetter
+from bandstand.pod.link.letter import Undelivered
 from bandstand.pod.link.outbox import Outbox
 from bandstand.pod.link.outgoing import Outgoing
 from bandstand.pod.link.standin import Role, StandIn
@@ -71,7 +71,7 @@ class Link:
         carries: tuple[ContextVar[Any], ...],
         on_up: Callable[[Mapping[str, ActorId]], None],
         on_down: Callable[[str], None],
-        on_dead: Callable[[DeadLetter], object],
+        on_dead: Callable[[Undelivered], object],
         resolver: Resolver | None = None,
     ) -> None:
         self._porch = porch

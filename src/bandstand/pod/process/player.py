@@ -17,7 +17,7 @@ from bandstand.pod.books import PodBooks
 from bandstand.pod.ending import Ending
 from bandstand.pod.ensemble import Ensemble
 from bandstand.pod.forks import reserve
-from bandstand.pod.link import DeadLetter
+from bandstand.pod.link import Undelivered
 from bandstand.pod.process.control import Control
 from bandstand.pod.process.letters import Letter
 from bandstand.pod.process.outgoing import close_all
@@ -151,7 +151,7 @@ class _Player:
     def _tell_known(self, peer: str) -> None:
         self._control.send(Known(peer))
 
-    def _tell_dead(self, letter: DeadLetter) -> None:
+    def _tell_dead(self, letter: Undelivered) -> None:
         self._control.send(Lost(replace(letter, data=None)))
 
     def _tell_books(self, number: int) -> None:

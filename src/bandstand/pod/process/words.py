@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bandstand.pod.books import PodBooks
 from bandstand.pod.ending import Ending
-from bandstand.pod.link import DeadLetter
+from bandstand.pod.link import Undelivered
 from bandstand.pod.link.faults import Fault, from_fault, to_fault
 from bandstand.pod.spec import TroupeSpec
 from bandstand.pod.vocabulary import PodPhase
@@ -112,7 +112,7 @@ class Known:
 class Lost:
     """A message to another process was lost. Without what it said: that may be something that cannot travel."""
 
-    letter: DeadLetter
+    letter: Undelivered
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from bandstand.pod.stages.local import LocalStage
 from bandstand.pod.stages.stage import Told
 
 if TYPE_CHECKING:
-    from bandstand.pod.link import DeadLetter
+    from bandstand.pod.link import Undelivered
     from bandstand.pod.spec import TroupeSpec
 
 __all__ = ("OutsideStage",)
@@ -23,7 +23,7 @@ class OutsideStage(LocalStage):
     troupe around.
     """
 
-    def __init__(self, spec: TroupeSpec, on_dead: Callable[[DeadLetter], object]) -> None:
+    def __init__(self, spec: TroupeSpec, on_dead: Callable[[Undelivered], object]) -> None:
         super().__init__(spec, None, 0, Told(phase=_ignore, begun=_ignore, known=_ignore, dead=on_dead))
         self.is_guest = False
         """Whether somebody else than the troupe's own kubelet runs it."""

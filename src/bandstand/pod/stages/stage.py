@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from bandstand.core import ActorId
     from bandstand.pod.ending import Ending
-    from bandstand.pod.link import DeadLetter
+    from bandstand.pod.link import Undelivered
     from bandstand.pod.vocabulary import PodPhase
 
 __all__ = ("ENDED", "Look", "Stage", "Told", "Where")
@@ -58,7 +58,7 @@ class Told:
     """Its actors are being started: from now on it can be told who else is there."""
     known: Callable[[Stage, str], object]
     """It can reach the actors of a pod, by a link."""
-    dead: Callable[[DeadLetter], object]
+    dead: Callable[[Undelivered], object]
     """A message to another process was lost."""
 
 
