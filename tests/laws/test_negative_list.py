@@ -10,7 +10,7 @@ import asyncio
 import logging
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -250,9 +250,8 @@ def test_a_failure_in_a_restart_leaves_a_zombie_or_is_silent(
     assert loop.events.counts().escalations == 1
     lines = [entry for entry in caplog.records if "restarts child 'brittle'" in entry.getMessage()]
     assert len(lines) == 3
-    assert isinstance(caught.value.__cause__, BaseExceptionGroup)
-    told = cast("BaseExceptionGroup[BaseException]", caught.value.__cause__)
-    assert sum(where in repr(error) for error in told.exceptions) == 3
+    told: tuple[BaseException, ...] = getattr(caught.value.__cause__, "exceptions", ())
+    assert sum(where in repr(error) for error in told) == 3
     loop.destroy()
 
 
