@@ -10,7 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from bandstand import Actor, ask, data
-from bandstand.topic import Policy, Subscription, Topic
+from bandstand.topic import Policy, Topic, TopicSubscription
 from examples.chat.lines import Line
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Guests:
     def __init__(self, topic: Topic[Line]) -> None:
         self.topic = topic
         self.history: deque[Line] = deque(maxlen=HISTORY)
-        self._subscriptions: dict[Session, tuple[str, Subscription[Line]]] = {}
+        self._subscriptions: dict[Session, tuple[str, TopicSubscription[Line]]] = {}
 
     def add(self, session: Session, name: str) -> None:
         self.remove(session)
