@@ -32,6 +32,14 @@ ELSEWHERE = {
     "a throwing on_start leaves a zombie": [
         "tests/service/test_life.py::test_a_plain_on_start_that_fails_is_start_failed_with_its_cause",
     ],
+    "a look-up by name gives somebody who has ended": [
+        "tests/registry/test_ends.py::test_whoever_monitors_it_can_have_the_name_inside_its_down",
+        "tests/registry/test_ends.py::test_even_before_its_dead_letters_are_seen",
+    ],
+    "a slow subscriber holds up the others, or loses events in silence": [
+        "tests/topic/test_rooms.py::test_a_slow_subscriber_by_policy",
+        "tests/examples/test_chat.py::test_who_does_not_read_misses_lines_is_told_and_hurts_nobody",
+    ],
     "a late reply reaches somebody": [
         "tests/service/test_deadlines.py::test_a_late_answer_is_dropped_and_counted"
     ],
