@@ -77,12 +77,10 @@ class Bulletin:
         self.untold += count
         self._owes = self._owes or count > 0
 
-    def speak(self, dead: int, dropped: int, *, is_last: bool = False) -> None:
-        """Say what is due; with `is_last`, all that was not said."""
-        if dead == self._dead.said and dropped == self._dropped.said and not self._owes:
-            return
-        self._dead.speak(dead, is_last=is_last)
-        self._dropped.speak(dropped, is_last=is_last)
+    def speak(self, dead: int, dropped: int, *, is_last: bool = False) -> bool:
+        """Say what is due; with `is_last`, all that was not said. Whether nothing is left to say."""
+        is_all = self._dead.speak(dead, is_last=is_last)
+        is_all = self._dropped.speak(dropped, is_last=is_last) and is_all
         if self._owes:
             are_said = (
                 self._unhandled.speak(self.unhandled, self._what, is_last=is_last),
@@ -90,3 +88,4 @@ class Bulletin:
                 self._untold.speak(self.untold, is_last=is_last),
             )
             self._owes = not all(are_said)
+        return is_all and not self._owes

@@ -192,9 +192,10 @@ class Loop(Parenting):
     # -- what it says -------------------------------------------------------------------------------------------------
 
     def _gossip(self, *, is_last: bool = False) -> None:
-        self._newsroom.speak(
+        is_all = self._newsroom.speak(
             self._dead - self._dead_system, self._dropped - self._dropped_system, is_last=is_last
         )
+        self._mentioned = self._dead + self._dropped if is_all else -1
 
     def _what(self, data: object, tag: object) -> str:  # noqa: ARG002  # the tags of the storeys above say more
         """A message in a word, for people."""

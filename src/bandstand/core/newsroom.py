@@ -147,6 +147,7 @@ class Newsroom:
             )
         self._told[kind] += 1
         self._bulletin.note(event)
+        self._loop._mentioned = -1  # noqa: SLF001
         self._publish(event)
 
     def counts(self) -> EventCounts:
@@ -182,10 +183,10 @@ class Newsroom:
             "on_supervisor_escalate": self._hear_escalation,
         }
 
-    def speak(self, dead: int, dropped: int, *, is_last: bool = False) -> None:
-        """Say in the log what is due: each kind once a second at most, and all of it at the end."""
+    def speak(self, dead: int, dropped: int, *, is_last: bool = False) -> bool:
+        """Say in the log what is due: each kind once a second at most, and all of it at the end; whether nothing is left to say."""
         told = self._told
-        self._bulletin.speak(dead + told[DeadLetter], dropped + told[Dropped], is_last=is_last)
+        return self._bulletin.speak(dead + told[DeadLetter], dropped + told[Dropped], is_last=is_last)
 
     def close(self) -> None:
         """The loop ends. Whoever listens is told what waits, and then hears no more."""
@@ -219,6 +220,7 @@ class Newsroom:
             return
         if len(self._waiting) >= MOST_WAITING:
             self._bulletin.give_up(1)
+            self._loop._mentioned = -1  # noqa: SLF001
             return
         self._waiting.append((event, self._listenings))
         if not self._is_telling:

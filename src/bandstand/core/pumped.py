@@ -55,10 +55,10 @@ class Pumped(Desk):
         self._unbegun: dict[Unbegun, None] = {}  # coroutines that wait for somebody to drive us
         self._watchdog: Watchdog | None = None
         self._past_wakeups = 0
+        self._mentioned = 0  # dead letters and drops, when all was said; -1 if something is left
         self._until_idle = False
         self._on_park: Callable[[], object] | None = None  # called after each round
-        self._is_by_hand = False  # driven tick by tick: then time, too, is moved by hand only
-        self._is_destroyed = False
+        self._is_destroyed = self._is_by_hand = False  # by hand: then time, too, is moved by hand only
         self._broken: BandstandError | None = None
         self._stop_by: float | None = None  # when a stop that has begun must be over, on the host's clock
         self._leftover: list[Any] = []  # driver tasks of somebody's event loop that nobody has waited for yet
@@ -144,10 +144,10 @@ class Pumped(Desk):
         self._tick()
         if self._on_park is not None:
             self._on_park()
-        self._gossip()
+        if self._dead + self._dropped != self._mentioned:  # nearly every tick has nothing to say
+            self._gossip()
 
-    def _gossip(self, *, is_last: bool = False) -> None:
-        """Say in the log what is due. The loop above overrides it."""
+    def _gossip(self, *, is_last: bool = False) -> None: ...  # the loop above has it
 
     def _note_stall(self, actor: ActorId, name: str | None, message: object) -> str:
         """From the watchdog's thread: an actor blocks the loop; what with, for people. The loop above overrides it."""
