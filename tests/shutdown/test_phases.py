@@ -9,9 +9,10 @@ import pytest
 
 from bandstand.core import Context
 from bandstand.errors import ActorNotLocal, InvalidArgument, LoopBusy, LoopClosed, NoSuchActor, WrongThread
+from bandstand.pool import OnDeath, pooled
 from bandstand.service import Actor, Loop, child, data, supervised
 from bandstand.shutdown import Busy, GracefulShutdown, PhaseEnd, ShutdownPhase
-from bandstand.supervise import SupervisorSpec, spawn_supervisor
+from bandstand.supervise import Backoff, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.core.stage import idle
 from tests.shutdown.conftest import Drive, LoopMaker
@@ -247,6 +248,24 @@ def test_chosen_actors_are_waited_for_and_others_are_not(
     shutdown.begin()
     report = drive(loop, shutdown)
     assert (report.of(ShutdownPhase.DRAIN).end, report.of(ShutdownPhase.DRAIN).ms) == (PhaseEnd.COMPLETE, 40)
+
+
+@pytest.mark.guarantee("G262")
+@pytest.mark.parametrize("on_death", list(OnDeath))
+def test_what_a_pool_has_is_handled_when_its_worker_is_back(
+    make_loop: LoopMaker, drive: Drive, book: Book, on_death: OnDeath
+) -> None:
+    loop = make_loop()
+    backoff = Backoff(initial_ms=500)
+    pool = pooled(loop, 1, on_death=on_death, max_tries=1, backoff=backoff).spawn(Worker, book)
+    shutdown = GracefulShutdown(loop)
+    pool.handle.work("a")
+    pool.handle.fail()
+    pool.handle.work("b")
+    at(loop, 100, shutdown.begin)
+    report = drive(loop, shutdown)
+    assert [word for word in book.words if ":" in word] == ["worker: a", "worker: b"]
+    assert (report.of(ShutdownPhase.DRAIN).end, report.dead_letters) == (PhaseEnd.COMPLETE, 0)
 
 
 @pytest.mark.guarantee("G262")

@@ -77,7 +77,8 @@ class Company:
     def is_quiet(self) -> bool:
         """Whether nobody whom the drain waits for has anything to do."""
         if not self._chosen:
-            return is_quiet(self._loop)
+            # A message that was passed on is in no mailbox while the worker it is for is down: the pool still has it.
+            return is_quiet(self._loop) and all(is_at_rest(self._loop, actor) for actor in self.ids())
         return all(is_at_rest(self._loop, id_of(actor)) for actor in self._chosen)
 
     def busy(self) -> tuple[Busy, ...]:
