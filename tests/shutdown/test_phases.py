@@ -10,7 +10,7 @@ import pytest
 from bandstand.core import Context
 from bandstand.errors import ActorNotLocal, InvalidArgument, LoopBusy, LoopClosed, NoSuchActor, WrongThread
 from bandstand.pool import OnDeath, pooled
-from bandstand.service import Actor, Loop, child, data, supervised
+from bandstand.service import Actor, Loop, child, data, id_of, supervised
 from bandstand.shutdown import Busy, GracefulShutdown, PhaseEnd, ShutdownPhase
 from bandstand.supervise import Backoff, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
@@ -332,6 +332,23 @@ def test_what_one_says_at_its_end_to_an_older_one_is_handled(
     assert drive(loop, shutdown).is_clean
     words = [word for word in book.words if not word.startswith("between")]
     assert words == ["older: farewell", "older begins to end", "older ends"]
+
+
+@pytest.mark.guarantee("G264")
+def test_whoever_has_only_somebody_who_hears_of_its_end_is_stopped_by_the_shutdown(
+    make_loop: LoopMaker, drive: Drive, book: Book
+) -> None:
+    loop = make_loop()
+    above = loop.spawn(Worker, book, "above")
+    loop.spawn(idle, name="raw", supervisor=id_of(above))
+    pooled(loop, 2, supervisor=id_of(above)).spawn(Worker, book, "pool")
+    spawn_supervisor(loop, SupervisorSpec(children=()), parent=id_of(above))
+    shutdown = GracefulShutdown(loop)
+    shutdown.begin()
+    report = drive(loop, shutdown)
+    assert report.is_clean, str(report)
+    assert report.ms == 0
+    assert book.words == ["pool ends", "pool ends", "above ends"]
 
 
 @pytest.mark.guarantee("G264")
