@@ -110,6 +110,10 @@ def test_a_hook_that_fails_keeps_nobody_from_anything(
         raise ValueError("a hook")
 
     @shutdown.on(ShutdownPhase.INTAKE)
+    def looks_at_a_task_that_was_cancelled() -> None:
+        raise asyncio.CancelledError
+
+    @shutdown.on(ShutdownPhase.INTAKE)
     async def raises_later() -> None:
         await asyncio.sleep(0.001)
         raise ValueError("a later hook")
@@ -137,6 +141,7 @@ def test_a_hook_that_fails_keeps_nobody_from_anything(
     report = drive(loop, shutdown)
     assert report.of(ShutdownPhase.INTAKE).failed_hooks == (
         "raises",
+        "looks_at_a_task_that_was_cancelled",
         "raises_later",
         "is_late",
         "is_stubborn",
