@@ -106,6 +106,6 @@ async def main(sizes: Sequence[int]) -> PoolStatus:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Make thumbnails with a pool of workers.")
     parser.add_argument("--small", action="store_true", help="never more than one worker")
-    # Supervisors tell of each restart in the log; here the dead letter says enough.
-    logging.getLogger("bandstand.supervise").setLevel(logging.CRITICAL)
+    # The log tells of each restart and of what is lost; here the dead letter says enough.
+    logging.getLogger("bandstand").setLevel(logging.CRITICAL)
     asyncio.run(main([1, 1] if parser.parse_args().small else [3, 6]))
