@@ -16,10 +16,11 @@ from bandstand.service.checks import checked_kind, checked_loop
 from bandstand.service.faces import checked_ask_ms
 from bandstand.service.far import is_in_event_loop
 from bandstand.service.hot.asks import Asked
+from bandstand.service.hot.gauge import gauge_of
 from bandstand.service.hot.handle import Handle
 from bandstand.service.hot.method import Method
 from bandstand.service.hot.port import has_room, land_at, packed, post_at
-from bandstand.service.hot.reply import gauge_of, interrupt_handler
+from bandstand.service.hot.reply import interrupt_handler
 from bandstand.service.hot.stage import Parcel
 from bandstand.service.interface import Implements, interface_of
 from bandstand.service.marks import TellMark

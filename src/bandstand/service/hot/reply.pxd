@@ -59,13 +59,6 @@ cdef class Reply(Asked):
     @cython.locals(method=Method)
     cdef str what(self)
 
-cdef class Gauge:
-    cdef Cell cell
-    cpdef Py_ssize_t depth(self) except -1
-    cpdef object forget(self)
-
-@cython.locals(gauge=Gauge)
-cpdef Gauge gauge_of(ActorId actor)
 @cython.locals(cell=Cell)
 cpdef Py_ssize_t depth_of(ActorId actor) except -1
 @cython.locals(cell=Cell)

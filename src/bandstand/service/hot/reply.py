@@ -382,30 +382,6 @@ class Reply(Asked):
         return f"<Reply {states[self.state]}: {self.what()} of {self.target()}>"
 
 
-class Gauge:
-    """How many messages wait for an actor; told also inside its exit, when its id leads nowhere any more, and not after that."""
-
-    __slots__ = ("cell",)
-
-    def __init__(self) -> None:
-        self.cell: Cell | None = None
-
-    def depth(self) -> int:
-        """How many."""
-        return 0 if self.cell is None else self.cell.waiting()
-
-    def forget(self) -> None:
-        """The actor has ended: what was its cell may be another's."""
-        self.cell = None
-
-
-def gauge_of(actor: ActorId) -> Gauge:
-    """The gauge of an actor that has not ended."""
-    gauge = Gauge()
-    gauge.cell = actor.cell
-    return gauge
-
-
 def depth_of(actor: ActorId) -> int:
     """How many messages wait for an actor."""
     cell = actor.cell
