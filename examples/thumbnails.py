@@ -68,7 +68,7 @@ async def main(sizes: Sequence[int]) -> PoolStatus:
 
         def hear(event: RuntimeEvent) -> None:
             if isinstance(event, DeadLetter):
-                print(f"given up    {event.what}({event.data})")
+                print(f"given up    {event.what} {event.data}")
 
         loop.events.listen(hear)
         writer = loop.spawn(Writer)

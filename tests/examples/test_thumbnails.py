@@ -32,7 +32,7 @@ def test_one_is_given_up_and_all_others_are_made(options: tuple[str, ...], worke
     assert lines >= {
         f"workers     {workers}",
         "had to wait yes",
-        "given up    Shrinker.shrink(13)",
+        "given up    Shrinker.shrink() 13",
         "drained     True",
         "handled     39, dead 1, tried again 2",
         "missing     [13]",

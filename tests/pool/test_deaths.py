@@ -42,7 +42,7 @@ def test_what_had_not_begun_goes_on_in_order_and_what_was_at_hand_is_a_dead_lett
             await asked
         await asyncio.sleep(0.001)
         assert [entry for entry in book if entry[0] == 1] == [(1, number) for number in range(5)]
-        assert [(letter.what, letter.target is not None) for letter in letters] == [("Hand.slowly", True)]
+        assert [(letter.what, letter.target is not None) for letter in letters] == [("Hand.slowly()", True)]
         status = pool.status()
         assert (status.handled, status.dead, status.requeued) == (5, 1, 0)
         assert diary.dead == []

@@ -22,9 +22,9 @@ from bandstand.errors import (
     WrongThread,
 )
 from bandstand.pool import OnDeath, Pool, Routing, pooled
-from bandstand.service import Actor, Loop, ask, data, id_of, is_alive
+from bandstand.service import Actor, Loop, ask, data, id_of, is_alive, peek, ping, status_of
 from tests.core.stage import check_books, settle
-from tests.pool.cast import Calm, Desk, Hand, balanced
+from tests.pool.cast import Calm, Desk, Hand, balanced, buried
 from tests.service.players import elsewhere, ride, spin
 
 pytestmark = pytest.mark.guarantee("G220")
@@ -393,3 +393,53 @@ def test_the_end_of_the_loop_is_the_end_of_the_pool(loop: Loop) -> None:
     with pytest.raises((LoopClosed, NoSuchActor)):
         pools[0].handle.note("late")
     check_books(loop)
+
+
+@pytest.mark.guarantee("G221")
+@pytest.mark.parametrize("way", ["stop", "kill"])
+def test_what_it_had_not_looked_at_when_it_ended_is_in_its_books(loop: Loop, way: str) -> None:
+    async def body() -> None:
+        letters = buried(loop)
+        pool = pooled(loop, 2).spawn(Hand, [])
+        pool.handle.note("a")
+        assert await pool.handle.half(2) == 1
+        for what in "bcd":
+            pool.handle.note(what)
+        assert (pool.status().accepted, pool.status().waiting) == (5, 3)
+        getattr(pool.handle, way)()
+        await pool.ended()
+        status = pool.status()
+        assert (status.accepted, status.handled, status.dead, status.waiting) == (5, 2, 3, 0)
+        assert [(letter.what, letter.data) for letter in letters] == [("Hand.note()", what) for what in "bcd"]
+
+    ride(loop, body)
+
+
+@pytest.mark.guarantee("G248", "G249")
+def test_it_answers_what_every_actor_answers(loop: Loop) -> None:
+    async def body() -> None:
+        gate = asyncio.Event()
+        pool = pooled(loop, 1, name="hands").spawn(Hand, [])
+        pool.handle.hold(gate)
+        await ping(pool.handle, ms=100)
+        report = await status_of(pool.handle, ms=100)
+        assert (report.actor, report.name, report.kind) == (pool.__actor_id__(), "hands", "Hand")
+        assert (report.waiting, report.children) == (0, ("hands-1",))
+        assert pool.status().accepted == 1
+        with pytest.raises(NoSuchActor, match=r"Pool\.status"):
+            peek(pool.handle)
+        gate.set()
+        assert await pool.drain()
+
+    ride(loop, body)
+
+
+@pytest.mark.guarantee("G229")
+def test_a_drain_without_sense_ends_nothing(loop: Loop) -> None:
+    async def body() -> None:
+        pool = pooled(loop, 1).spawn(Hand, [])
+        with pytest.raises(InvalidArgument, match="within_ms is -1"):
+            await pool.drain(-1)
+        assert await pool.handle.half(2) == 1
+
+    ride(loop, body)

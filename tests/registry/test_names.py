@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -131,6 +132,18 @@ def test_what_cannot_have_a_name(loop: Loop, make_loop: LoopMaker) -> None:
     with pytest.raises(InvalidArgument, match="name is ''"):
         registry.register("", loop.spawn(Database))
     assert registry.names() == ()
+
+
+@pytest.mark.parametrize("name", [5, [], None, ""])
+def test_what_is_no_name_is_refused_by_every_look(loop: Loop, name: Any) -> None:
+    registry = Registry(loop)
+    for look in (
+        lambda: registry.find(name, Database),
+        lambda: registry.get(name, Database),
+        lambda: registry.unregister(name),
+    ):
+        with pytest.raises(InvalidArgument, match=r"name is .*: pass a string that is not empty"):
+            look()
 
 
 def test_only_on_the_loops_thread_and_while_it_is_open(loop: Loop) -> None:

@@ -9,9 +9,10 @@ import pytest
 
 from bandstand.core import Context
 from bandstand.errors import ActorNotLocal, InvalidArgument, LoopBusy, LoopClosed, NoSuchActor, WrongThread
-from bandstand.service import Actor, Loop, child, data, supervised
+from bandstand.pool import OnDeath, pooled
+from bandstand.service import Actor, Loop, child, data, id_of, supervised
 from bandstand.shutdown import Busy, GracefulShutdown, PhaseEnd, ShutdownPhase
-from bandstand.supervise import SupervisorSpec, spawn_supervisor
+from bandstand.supervise import Backoff, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.core.stage import idle
 from tests.shutdown.conftest import Drive, LoopMaker
@@ -109,6 +110,10 @@ def test_a_hook_that_fails_keeps_nobody_from_anything(
         raise ValueError("a hook")
 
     @shutdown.on(ShutdownPhase.INTAKE)
+    def looks_at_a_task_that_was_cancelled() -> None:
+        raise asyncio.CancelledError
+
+    @shutdown.on(ShutdownPhase.INTAKE)
     async def raises_later() -> None:
         await asyncio.sleep(0.001)
         raise ValueError("a later hook")
@@ -136,6 +141,7 @@ def test_a_hook_that_fails_keeps_nobody_from_anything(
     report = drive(loop, shutdown)
     assert report.of(ShutdownPhase.INTAKE).failed_hooks == (
         "raises",
+        "looks_at_a_task_that_was_cancelled",
         "raises_later",
         "is_late",
         "is_stubborn",
@@ -250,6 +256,24 @@ def test_chosen_actors_are_waited_for_and_others_are_not(
 
 
 @pytest.mark.guarantee("G262")
+@pytest.mark.parametrize("on_death", list(OnDeath))
+def test_what_a_pool_has_is_handled_when_its_worker_is_back(
+    make_loop: LoopMaker, drive: Drive, book: Book, on_death: OnDeath
+) -> None:
+    loop = make_loop()
+    backoff = Backoff(initial_ms=500)
+    pool = pooled(loop, 1, on_death=on_death, max_tries=1, backoff=backoff).spawn(Worker, book)
+    shutdown = GracefulShutdown(loop)
+    pool.handle.work("a")
+    pool.handle.fail()
+    pool.handle.work("b")
+    at(loop, 100, shutdown.begin)
+    report = drive(loop, shutdown)
+    assert [word for word in book.words if ":" in word] == ["worker: a", "worker: b"]
+    assert (report.of(ShutdownPhase.DRAIN).end, report.dead_letters) == (PhaseEnd.COMPLETE, 0)
+
+
+@pytest.mark.guarantee("G262")
 def test_a_timer_that_always_ticks_does_not_keep_the_drain(make_loop: LoopMaker, drive: Drive) -> None:
     ticks: list[int] = []
 
@@ -313,6 +337,23 @@ def test_what_one_says_at_its_end_to_an_older_one_is_handled(
     assert drive(loop, shutdown).is_clean
     words = [word for word in book.words if not word.startswith("between")]
     assert words == ["older: farewell", "older begins to end", "older ends"]
+
+
+@pytest.mark.guarantee("G264")
+def test_whoever_has_only_somebody_who_hears_of_its_end_is_stopped_by_the_shutdown(
+    make_loop: LoopMaker, drive: Drive, book: Book
+) -> None:
+    loop = make_loop()
+    above = loop.spawn(Worker, book, "above")
+    loop.spawn(idle, name="raw", supervisor=id_of(above))
+    pooled(loop, 2, supervisor=id_of(above)).spawn(Worker, book, "pool")
+    spawn_supervisor(loop, SupervisorSpec(children=()), parent=id_of(above))
+    shutdown = GracefulShutdown(loop)
+    shutdown.begin()
+    report = drive(loop, shutdown)
+    assert report.is_clean, str(report)
+    assert report.ms == 0
+    assert book.words == ["pool ends", "pool ends", "above ends"]
 
 
 @pytest.mark.guarantee("G264")

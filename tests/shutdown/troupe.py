@@ -46,6 +46,10 @@ class Worker(Actor):
         if self.to is not None:
             self.to.work(what)
 
+    @data
+    def fail(self) -> None:
+        raise OSError("no paper")
+
     @ask
     async def price(self, what: str) -> int:
         await asyncio.sleep(self.ms / 1000)

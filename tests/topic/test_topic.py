@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any
+from typing import Annotated, Any, Literal, Protocol
 
 import pytest
 
@@ -20,6 +20,7 @@ from bandstand.errors import (
     TopicClosed,
     WrongThread,
 )
+from bandstand.registry import Change
 from bandstand.scope import Channel
 from bandstand.service import Actor, Loop, data
 from bandstand.topic import Policy, Topic
@@ -177,6 +178,8 @@ def test_what_cannot_subscribe(loop: Loop, make_loop: LoopMaker) -> None:
         topic.subscribe(listener.hear, key=lambda event: event.key)
     with pytest.raises(InvalidArgument, match="policy is 'wait'"):
         topic.subscribe(listener.hear, policy="wait")  # type: ignore[arg-type]  # what is tested
+    with pytest.raises(InvalidArgument, match=r"policy is \[\]"):
+        topic.subscribe(listener.hear, policy=[])  # type: ignore[arg-type]  # what is tested
     with pytest.raises(NoSuchActor):
         topic.subscribe(ended.hear)
     with pytest.raises(ActorNotLocal):
@@ -185,7 +188,32 @@ def test_what_cannot_subscribe(loop: Loop, make_loop: LoopMaker) -> None:
         Topic(loop, 3, name="x")  # type: ignore[arg-type]  # what is tested
     with pytest.raises(InvalidArgument, match="name is ''"):
         Topic(loop, Event, name="")
+    with pytest.raises(InvalidArgument, match="ms is -1"):
+        ride(loop, lambda: topic.drain(ms=-1))
     assert topic.subscribers == 0
+    assert not topic.is_closed
+
+
+class Loose(Protocol):
+    word: str
+
+
+@pytest.mark.guarantee("G207")
+@pytest.mark.parametrize(
+    "kind", [int | str, int | None, list[int] | int, Change[int] | int, Annotated[int, "n"]]
+)
+def test_a_kind_is_whatever_isinstance_can_tell(loop: Loop, kind: Any) -> None:
+    topic = Topic[Any](loop, kind, name="any")
+    topic.publish(1)
+    with pytest.raises(InvalidArgument, match="and b'x' is none"):
+        topic.publish(b"x")
+
+
+@pytest.mark.guarantee("G207")
+@pytest.mark.parametrize("kind", [Any, Literal["a"], Loose, Loose | None, None, "int"])
+def test_a_kind_that_nobody_can_tell_is_refused_at_once(loop: Loop, kind: Any) -> None:
+    with pytest.raises(InvalidArgument, match=r"kind is .*isinstance\(\) must be able to tell"):
+        Topic(loop, kind, name="any")
 
 
 @pytest.mark.guarantee("G207")

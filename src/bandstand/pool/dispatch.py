@@ -208,7 +208,7 @@ class Dispatch:
         """Nobody handles an errand any more."""
         if not errand.was_told:
             method = errand.method
-            what = f"{method.owner}.{method.name}"
+            what = f"{method.owner}.{method.name}()"
             target = errand.actor
             self._loop.events.tell(DeadLetter(target, LANES[method.lane], errand.arguments, what))
         errand.give_up(ending)

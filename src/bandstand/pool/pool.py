@@ -22,13 +22,13 @@ from bandstand.pool.bench import Bench
 from bandstand.pool.router import Router
 from bandstand.pool.status import Fate, PoolStatus
 from bandstand.scope import Channel
-from bandstand.service.lowlevel import depth_of, handle_of
+from bandstand.service.lowlevel import check_ask_ms, class_of, gauge_of, handle_of, report_of
 from bandstand.supervise import ChildSpec, DynamicSpec, spawn_supervisor
 
 if TYPE_CHECKING:
     from bandstand.core import Context
     from bandstand.pool.options import Settings
-    from bandstand.service import Loop
+    from bandstand.service import ActorReport, Loop
 
 __all__ = ("Pool", "Resizing", "checked_size")
 
@@ -71,7 +71,7 @@ class Pool(Generic[H]):
     `handle` is what one uses: as a handle of one worker. The rest is for whoever owns the pool, on the loop's own thread.
     """
 
-    __slots__ = ("_handle", "_loop", "_name", "_over", "_router", "_settings", "_supervisor")
+    __slots__ = ("_gauge", "_handle", "_loop", "_name", "_over", "_router", "_settings", "_supervisor")
 
     def __init__(self, loop: Loop, kind: type[Any], spec: ChildSpec[Any], settings: Settings) -> None:
         check_open(loop)
@@ -80,11 +80,19 @@ class Pool(Generic[H]):
         self._name = settings.name or f"pool of {kind.__name__}"
         self._over: Channel[None] = Channel()
         self._router = router = Router(
-            loop, kind, self._name, settings.routing, settings.on_death, settings.max_tries, self._retire
+            loop,
+            kind,
+            self._name,
+            settings.routing,
+            settings.on_death,
+            settings.max_tries,
+            self._retire,
+            self._report,
         )
         router.actor = loop.spawn(
             router, name=self._name, mailbox_cap=settings.mailbox_cap, supervisor=settings.supervisor
         )
+        self._gauge = gauge_of(router.actor)
         self._handle = cast("H", handle_of(kind, loop, router.actor, self._name, settings.ask_ms))
         try:
             self._supervisor = spawn_supervisor(
@@ -132,8 +140,7 @@ class Pool(Generic[H]):
         """
         check_thread(self._loop)
         router = self._router
-        # What has not had its turn yet, but for what is no message of a user.
-        unread = max(0, depth_of(router.actor) - router.signals)
+        unread = self._unread
         fates = router.books.fates
         workers = tuple(bench.status() for bench in router.everyone)
         return PoolStatus(
@@ -193,7 +200,12 @@ class Pool(Generic[H]):
 
         Args:
             within_ms: how long that may take; None for ever.
+
+        Raises:
+            InvalidArgument: that is no time.
+            WrongThread: called off the loop's thread.
         """
+        check_ask_ms("within_ms", within_ms)
         self.stop(drain=True)
         if await self.ended(within_ms):
             return True
@@ -213,6 +225,16 @@ class Pool(Generic[H]):
 
     def __repr__(self) -> str:
         return f"<Pool {self._name!r} of {len(self._router.benches)}>"
+
+    def _report(self) -> ActorReport:
+        workers = tuple(bench.name for bench in self._router.everyone)
+        handle: Any = self._handle
+        return report_of(handle, class_of(handle).__qualname__, None, workers)
+
+    @property
+    def _unread(self) -> int:
+        """What has not had its turn yet, but for what is no message of a user."""
+        return max(0, self._gauge.depth() - self._router.signals)
 
     # -- its workers ---------------------------------------------------------------------------------------------------------------
 
@@ -255,6 +277,9 @@ class Pool(Generic[H]):
 
     def _router_ended(self, reason: ExitReason, cause: BaseException | None) -> None:
         router = self._router
+        # The loop tells of these: they were not passed on.
+        router.books.write_off(self._unread)
+        self._gauge.forget()
         router.close((router.actor, self._name, reason.value, cause))
         # Not inside this exit, which may be part of a worker's own turn.
         call_afar(self._loop, self._stop_workers)

@@ -28,7 +28,7 @@ from bandstand.pool.dispatch import Dispatch
 from bandstand.pool.errand import Errand, Share
 from bandstand.pool.status import Fate
 from bandstand.pool.vocabulary import ByKey, OnDeath, Routing
-from bandstand.service.lowlevel import Asked, Method, arguments_of, methods_of
+from bandstand.service.lowlevel import Asked, Method, answer_inquiry, arguments_of, methods_of
 from bandstand.supervise.lowlevel import jump_of
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from bandstand.core import Context
     from bandstand.pool.bench import Bench
-    from bandstand.service import Loop
+    from bandstand.service import ActorReport, Loop
 
 __all__ = ("Router",)
 
@@ -45,7 +45,7 @@ __all__ = ("Router",)
 class Router(Dispatch):
     """The pool's actor."""
 
-    __slots__ = ("_methods", "_name", "_retire")
+    __slots__ = ("_methods", "_name", "_report", "_retire")
 
     def __init__(
         self,
@@ -56,19 +56,22 @@ class Router(Dispatch):
         on_death: OnDeath,
         max_tries: int,
         retire: Callable[[Bench], None],
+        report: Callable[[], ActorReport],
     ) -> None:
         super().__init__(loop, routing, on_death, max_tries)
         self._name = name
         self._methods = frozenset(methods_of(kind))
         # Has a worker end that leaves and has nothing left to do.
         self._retire = retire
+        # How it stands, for whoever asks for the status of an actor.
+        self._report = report
 
     def __call__(self, ctx: Context[Any], data: object) -> None:
         """The behavior of the pool's actor."""
         # Of typed messages, it is a method; and the sender, if somebody waits, an Asked.
         tag: object = ctx.tag
+        sender: object = ctx.sender
         if isinstance(tag, Method) and tag in self._methods:
-            sender: object = ctx.sender
             self._accept(tag, data, sender if isinstance(sender, Asked) else None)
         elif isinstance(data, ChildExit):
             # Its workers' supervisor has given up, or somebody has ended it.
@@ -81,7 +84,7 @@ class Router(Dispatch):
             self.pump()
             for bench in [bench for bench in self.leaving if bench.is_done]:
                 self._retire(bench)
-        else:
+        elif not isinstance(sender, Asked) or not answer_inquiry(tag, sender, self._report):
             what = type(data).__name__
             self._loop.events.tell(Unhandled(self.actor, self._name, data, what))
 

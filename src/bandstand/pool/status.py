@@ -76,3 +76,8 @@ class Books:
         self.accepted = 0
         self.requeued = 0
         self.fates = dict.fromkeys(Fate, 0)
+
+    def write_off(self, count: int) -> None:
+        """So many had come in, and are dead before the pool has looked at them."""
+        self.accepted += count
+        self.fates[Fate.DEAD] += count

@@ -85,9 +85,11 @@ class Registry:
         """Take a name back; False if nobody has it.
 
         Raises:
+            InvalidArgument: it is no name.
             WrongThread: called off the loop's thread.
         """
         check_thread(self._loop)
+        check_name("name", name)
         holder = self._holder(name)
         if holder is None:
             return False
@@ -107,10 +109,11 @@ class Registry:
             kind: the class that is meant, or a base of it; a class that derives from `Implements[TheInterface]` gives the interface.
 
         Raises:
-            InvalidArgument: it is of another class; both are named.
+            InvalidArgument: it is of another class, and both are named; or it is no name.
             WrongThread: called off the loop's thread.
         """
         check_thread(self._loop)
+        check_name("name", name)
         known = checked_kind(kind)
         holder = self._holder(name)
         if holder is None:

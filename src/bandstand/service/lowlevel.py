@@ -16,10 +16,11 @@ from bandstand.service.checks import checked_kind, checked_loop
 from bandstand.service.faces import checked_ask_ms
 from bandstand.service.far import is_in_event_loop
 from bandstand.service.hot.asks import Asked
+from bandstand.service.hot.gauge import gauge_of
 from bandstand.service.hot.handle import Handle
 from bandstand.service.hot.method import Method
 from bandstand.service.hot.port import has_room, land_at, packed, post_at
-from bandstand.service.hot.reply import depth_of, interrupt_handler
+from bandstand.service.hot.reply import interrupt_handler
 from bandstand.service.hot.stage import Parcel
 from bandstand.service.interface import Implements, interface_of
 from bandstand.service.marks import TellMark
@@ -29,6 +30,7 @@ from bandstand.service.performer import Performer
 from bandstand.service.porter import Luggage
 from bandstand.service.presence import Presence, class_of, key_of
 from bandstand.service.spawning import UNSET_MS
+from bandstand.service.status import answer_inquiry, report_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -53,6 +55,7 @@ __all__ = (
     "Presence",
     "TellMark",
     "allow_direct_calls",
+    "answer_inquiry",
     "arguments_of",
     "check_ask_ms",
     "checked_handle",
@@ -60,8 +63,8 @@ __all__ = (
     "checked_loop",
     "class_of",
     "deliver",
-    "depth_of",
     "forget_actor",
+    "gauge_of",
     "handle_at",
     "handle_of",
     "has_room",
@@ -82,6 +85,7 @@ __all__ = (
     "ports_of",
     "post_at",
     "replaced",
+    "report_of",
     "set_packing",
     "settle_at",
     "tick_inline",

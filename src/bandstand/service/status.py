@@ -10,6 +10,7 @@ Ordinary messages pay nothing for this: these are two methods that no class decl
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 from bandstand.core import ActorStatus, Lane
 from bandstand.errors import InvalidArgument, NoSuchActor
 from bandstand.service.faces import Ask, Reply, checked_ask_ms
+from bandstand.service.hot.asks import Asked
 from bandstand.service.hot.handle import Handle
 from bandstand.service.hot.method import Method
 from bandstand.service.hot.port import Port
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from bandstand.core import ActorId
     from bandstand.service.waiting import WaitFor
 
-__all__ = ("ActorReport", "Inquiry", "peek", "ping", "status_of")
+__all__ = ("ActorReport", "Inquiry", "answer_inquiry", "peek", "ping", "report_of", "status_of")
 
 R = TypeVar("R")
 
@@ -117,19 +119,28 @@ def _pong(_actor: object) -> None:
 
 def _report(actor: Any) -> ActorReport:
     """How an actor stands; called in its own turn, or by whoever looks at it on its thread."""
-    me: Handle = actor._bs_me
+    family = actor._bs_brood
+    return report_of(
+        actor._bs_me,
+        type(actor).__qualname__,
+        actor.state.name if hasattr(actor, "_bs_plan") else None,
+        () if family is None else tuple(member.name for member in family.members()),
+    )
+
+
+def report_of(me: Handle, kind: str, state: str | None, children: tuple[str, ...]) -> ActorReport:
+    """How the actor behind a handle stands, with what the loop cannot know. Loop thread only."""
     loop: Any = loop_of(me)
     seen = loop._insight(me._bs_actor)
     if seen is None:
         raise NoSuchActor(f"{me!r} has ended")
     system, control, management, data, kept, _, tag = seen
-    family = actor._bs_brood
     return ActorReport(
         me._bs_actor,
         me._bs_name,
-        type(actor).__qualname__,
+        kind,
         loop.status(me._bs_actor),
-        actor.state.name if hasattr(actor, "_bs_plan") else None,
+        state,
         system,
         control,
         management,
@@ -137,8 +148,19 @@ def _report(actor: Any) -> ActorReport:
         kept,
         _handling(tag),
         loop.waits().of(me._bs_actor),
-        () if family is None else tuple(member.name for member in family.members()),
+        children,
     )
+
+
+def answer_inquiry(tag: object, asked: Asked, report: Callable[[], ActorReport]) -> bool:
+    """Answer `ping` and `status_of` for an actor that is not its class itself, as a pool's; False if it was asked something else."""
+    if tag is ping._port.method:
+        asked.answer(None)
+    elif tag is status_of._port.method:
+        asked.answer(report())
+    else:
+        return False
+    return True
 
 
 def _handling(tag: object) -> str | None:
@@ -183,5 +205,7 @@ def peek(handle: object) -> ActorReport:
     loop._check_thread()
     instance: Any = loop._state_of(known._bs_actor)
     if not hasattr(instance, "_bs_me"):
-        raise NoSuchActor(f"{known!r} has ended, or is not started yet, or lives in another process")
+        raise NoSuchActor(
+            f"{known!r} has ended, or is not started yet, or lives in another process, or is a pool's: use Pool.status() there"
+        )
     return _report(instance)

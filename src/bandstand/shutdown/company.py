@@ -77,7 +77,8 @@ class Company:
     def is_quiet(self) -> bool:
         """Whether nobody whom the drain waits for has anything to do."""
         if not self._chosen:
-            return is_quiet(self._loop)
+            # A message that was passed on is in no mailbox while the worker it is for is down: the pool still has it.
+            return is_quiet(self._loop) and all(is_at_rest(self._loop, actor) for actor in self.ids())
         return all(is_at_rest(self._loop, id_of(actor)) for actor in self._chosen)
 
     def busy(self) -> tuple[Busy, ...]:
@@ -98,11 +99,22 @@ class Company:
         return [row[0] for row in rows(self._loop)]
 
     def roots(self) -> list[Root]:
-        """Those that nobody is above and that are not ending, the youngest first."""
+        """Those that nobody above will end and that are not ending, the youngest first."""
+        known = rows(self._loop)
+        families = {row[0]: row[5] for row in known}
+
+        def is_root(above: ActorId | None, family: object) -> bool:
+            # An actor without a family hears of a child's end, and ends nobody. What a supervisor below it is for, ends first.
+            return (
+                above is None
+                or above not in families
+                or (families[above] is None and not is_supervised(family))
+            )
+
         return [
             (actor, is_supervised(family))
-            for actor, _, above, status, _, family in reversed(rows(self._loop))
-            if above is None and status < ActorStatus.STOPPING
+            for actor, _, above, status, _, family in reversed(known)
+            if is_root(above, family) and status < ActorStatus.STOPPING
         ]
 
     def stop(self, root: Root) -> None:

@@ -68,7 +68,8 @@ async def call(
         return False
     try:
         result = hook()
-    except Exception:
+    except (Exception, asyncio.CancelledError):
+        # A plain function is not cancelled: it has looked at a task that was.
         logger.exception("shutdown, %s: the hook %s raised", phase.value, name)
         return False
     if not isawaitable(result):

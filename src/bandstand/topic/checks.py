@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 from inspect import signature
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
 from bandstand.errors import InvalidArgument
 from bandstand.service import Tell
 from bandstand.service.lowlevel import parts_of
 from bandstand.topic.policy import Policy
 
-__all__ = ("check_kind", "check_policy", "checked_tell")
+__all__ = ("check_policy", "checked_classes", "checked_tell")
 
 MOST_ROOM = 1 << 20
 
 
-def check_kind(kind: object, name: object) -> None:
-    """Refuse what events cannot be of, and what is no name.
+def checked_classes(kind: object, name: object) -> tuple[type, ...]:
+    """The classes that events of a kind are of: of a union its members, of a generic class with its arguments the class.
 
     Raises:
-        InvalidArgument: so it is.
+        InvalidArgument: whether something is one of it cannot be told; or that is no name.
     """
-    # A union has its members; it is no class, but can be asked what is one of it.
-    if not isinstance(kind, type) and not hasattr(kind, "__args__"):
-        raise InvalidArgument(f"kind is {kind!r}: pass the class of the events")
+    members: tuple[Any, ...] = get_args(kind) if get_origin(kind) in {Union, UnionType} else (kind,)
+    classes = tuple(getattr(member, "__origin__", member) for member in members)
+    try:
+        for each in classes:
+            isinstance(None, each)
+    except TypeError:
+        raise InvalidArgument(
+            f"kind is {kind!r}: pass the class of the events, or a union of classes; of each, isinstance() must be able to tell"
+        ) from None
     if not isinstance(name, str) or not name:
         raise InvalidArgument(f"name is {name!r}: pass a string that is not empty")
+    return classes
 
 
 def checked_tell(field: str, method: object) -> Tell[...]:

@@ -236,7 +236,7 @@ class TopicSubscription(Generic[T]):
         self._end()
         handle = self._presence.handle
         for event, _message in letters:
-            what = f"{self._method.owner}.{self._method.name} of {self._what}"
+            what = f"{self._method.owner}.{self._method.name}() of {self._what}"
             self._loop.events.tell(DeadLetter(handle.__actor_id__(), Lane(self._method.lane), event, what))
 
     def _end(self, *, is_cut_off: bool = False) -> None:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from itertools import count
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from bandstand.core import Lagged
 from bandstand.core.lowlevel import check_open, check_thread, is_open
@@ -23,9 +23,9 @@ from bandstand.errors import (
     TopicClosed,
 )
 from bandstand.scope import Channel
-from bandstand.service.lowlevel import checked_loop
+from bandstand.service.lowlevel import check_ask_ms, checked_loop
 from bandstand.topic.afar import Afar
-from bandstand.topic.checks import check_kind, check_policy, checked_tell
+from bandstand.topic.checks import check_policy, checked_classes, checked_tell
 from bandstand.topic.policy import Policy
 from bandstand.topic.stream import Stream
 from bandstand.topic.subscription import TopicSubscription
@@ -62,6 +62,7 @@ class Topic(Generic[T]):
     __slots__ = (
         "__weakref__",
         "_afar",
+        "_classes",
         "_emptied",
         "_inner",
         "_inside",
@@ -77,9 +78,8 @@ class Topic(Generic[T]):
     def __init__(self, loop: Loop, kind: type[T], *, name: str) -> None:
         self._loop = checked_loop(loop)
         check_thread(loop)
-        check_kind(kind, name)
-        # Of a generic class with its arguments, the class; a union as it is.
-        self._kind: Any = getattr(kind, "__origin__", kind)
+        self._classes = checked_classes(kind, name)
+        self._kind: object = kind
         self._name = name
         self._takers: dict[TopicSubscription[T] | Stream[T], None] = {}
         self._serials = count(1)
@@ -166,7 +166,7 @@ class Topic(Generic[T]):
         return sum([taker.offer(event) for taker in list(self._takers)])
 
     def _check(self, event: object) -> None:
-        if not isinstance(event, self._kind):
+        if not isinstance(event, self._classes):
             kind = getattr(self._kind, "__qualname__", self._kind)
             raise InvalidArgument(f"topic {self._name!r} is of {kind}, and {event!r} is none")
         if self._is_closed:
@@ -206,7 +206,7 @@ class Topic(Generic[T]):
         self._refuse_closed()
         told = checked_tell("method", method)
         lag = None if on_lag is None else checked_tell("on_lag", on_lag)
-        needs = 2 if policy in {Policy.DROP_OLDEST, Policy.CONFLATE} else 1
+        needs = 2 if policy in (Policy.DROP_OLDEST, Policy.CONFLATE) else 1
         check_policy(policy, room, key, needs)
         subscription = TopicSubscription[T](
             self._loop, self._name, told, policy, room, key, lag, self._forget
@@ -263,6 +263,8 @@ class Topic(Generic[T]):
             InvalidArgument: `ms` is no time.
             WrongThread: called off the loop's thread.
         """
+        check_thread(self._loop)
+        check_ask_ms("ms", ms)
         self.close()
         if self._takers:
             with suppress(ChannelTimeout, ChannelClosed):

@@ -6,6 +6,6 @@ Compiled like those of `bandstand.core.hot`, on whose declarations they stand; t
 import bandstand.core.hot
 from bandstand.mode import announce
 
-MODULES = ("asks", "bundle", "handle", "method", "port", "porter", "reply", "stage", "waits")
+MODULES = ("asks", "bundle", "gauge", "handle", "method", "port", "porter", "reply", "stage", "waits")
 
 announce(__name__, __path__[0], MODULES, below=bandstand.core.hot.__path__)
