@@ -28,7 +28,7 @@ from bandstand.pool.dispatch import Dispatch
 from bandstand.pool.errand import Errand, Share
 from bandstand.pool.status import Fate
 from bandstand.pool.vocabulary import ByKey, OnDeath, Routing
-from bandstand.service.lowlevel import Asked, Method, answer_inquiry, arguments_of, is_inquiry, methods_of
+from bandstand.service.lowlevel import Asked, Method, arguments_of, methods_of
 from bandstand.supervise.lowlevel import jump_of
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ __all__ = ("Router",)
 class Router(Dispatch):
     """The pool's actor."""
 
-    __slots__ = ("_kind", "_methods", "_name", "_retire")
+    __slots__ = ("_methods", "_name", "_retire")
 
     def __init__(
         self,
@@ -59,7 +59,6 @@ class Router(Dispatch):
     ) -> None:
         super().__init__(loop, routing, on_death, max_tries)
         self._name = name
-        self._kind = kind.__qualname__
         self._methods = frozenset(methods_of(kind))
         # Has a worker end that leaves and has nothing left to do.
         self._retire = retire
@@ -71,11 +70,6 @@ class Router(Dispatch):
         if isinstance(tag, Method) and tag in self._methods:
             sender: object = ctx.sender
             self._accept(tag, data, sender if isinstance(sender, Asked) else None)
-        elif isinstance(tag, Method) and is_inquiry(tag):
-            # A pool is one actor for whoever uses it: it is this one that has its turn.
-            workers = tuple(bench.name for bench in self.benches)
-            asked: Any = ctx.sender
-            asked.answer(answer_inquiry(tag, self._loop, self.actor, self._name, self._kind, workers))
         elif isinstance(data, ChildExit):
             # Its workers' supervisor has given up, or somebody has ended it.
             if data.reason is ExitReason.NORMAL:

@@ -29,7 +29,6 @@ from bandstand.service.performer import Performer
 from bandstand.service.porter import Luggage
 from bandstand.service.presence import Presence, class_of, key_of
 from bandstand.service.spawning import UNSET_MS
-from bandstand.service.status import answer_inquiry, is_inquiry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -54,7 +53,6 @@ __all__ = (
     "Presence",
     "TellMark",
     "allow_direct_calls",
-    "answer_inquiry",
     "arguments_of",
     "check_ask_ms",
     "checked_handle",
@@ -70,7 +68,6 @@ __all__ = (
     "home_context",
     "instance_of",
     "interrupt_handler",
-    "is_inquiry",
     "is_open_to",
     "is_plain_thread",
     "key_of",

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bandstand.core import ActorId
     from bandstand.service.waiting import WaitFor
 
-__all__ = ("ActorReport", "Inquiry", "answer_inquiry", "is_inquiry", "peek", "ping", "status_of")
+__all__ = ("ActorReport", "Inquiry", "peek", "ping", "status_of")
 
 R = TypeVar("R")
 
@@ -118,48 +118,27 @@ def _pong(_actor: object) -> None:
 def _report(actor: Any) -> ActorReport:
     """How an actor stands; called in its own turn, or by whoever looks at it on its thread."""
     me: Handle = actor._bs_me
+    loop: Any = loop_of(me)
+    seen = loop._insight(me._bs_actor)
+    if seen is None:
+        raise NoSuchActor(f"{me!r} has ended")
+    system, control, management, data, kept, _, tag = seen
     family = actor._bs_brood
-    return _look(
-        loop_of(me),
+    return ActorReport(
         me._bs_actor,
         me._bs_name,
         type(actor).__qualname__,
+        loop.status(me._bs_actor),
         actor.state.name if hasattr(actor, "_bs_plan") else None,
-        () if family is None else tuple(member.name for member in family.members()),
-    )
-
-
-def _look(
-    loop: Any, actor: ActorId, name: str | None, kind: str, state: str | None, children: tuple[str, ...]
-) -> ActorReport:
-    seen = loop._insight(actor)
-    if seen is None:
-        raise NoSuchActor(f"{actor!r} {name or '(unnamed)'} has ended")
-    system, control, management, data, kept, _, tag = seen
-    return ActorReport(
-        actor,
-        name,
-        kind,
-        loop.status(actor),
-        state,
         system,
         control,
         management,
         data,
         kept,
         _handling(tag),
-        loop.waits().of(actor),
-        children,
+        loop.waits().of(me._bs_actor),
+        () if family is None else tuple(member.name for member in family.members()),
     )
-
-
-def answer_inquiry(
-    method: Method, loop: Any, actor: ActorId, name: str | None, kind: str, children: tuple[str, ...]
-) -> ActorReport | None:
-    """What somebody answers to `ping` or `status_of` who has a handle and is no typed actor himself: a pool."""
-    if method is ping._port.method:
-        return None
-    return _look(loop, actor, name, kind, None, children)
 
 
 def _handling(tag: object) -> str | None:
@@ -188,11 +167,6 @@ ping: Inquiry[None] = Inquiry(_port("ping", _pong))
 
 status_of: Inquiry[ActorReport] = Inquiry(_port("status", _report))
 """`await status_of(handle)`: an `ActorReport`, made by the actor in its turn."""
-
-
-def is_inquiry(method: Method) -> bool:
-    """Whether this is one of the two."""
-    return method is ping._port.method or method is status_of._port.method
 
 
 def peek(handle: object) -> ActorReport:
