@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from bandstand.errors import (
 from bandstand.service import Loop, Machine, Stash, State, ask, child, data, is_alive, status_of, supervised
 from bandstand.testing import VirtualClock
 from tests.core.stage import Boom, check_books, settle
-from tests.service.asking import Play, in_time, outcome, turns
+from tests.service.asking import Play, in_time, outcome, turns, watch
 from tests.service.players import elsewhere, spin
 from tests.service.workers import one_for_one
 
@@ -511,6 +512,55 @@ def test_a_failure_in_the_middle_ends_the_machine(loop: Loop) -> None:
     settle(loop)
     assert not is_alive(fragile)
     check_books(loop)
+
+
+@pytest.mark.guarantee("G239")
+@pytest.mark.parametrize("hook", ["leave", "enter"])
+@pytest.mark.parametrize("way", ["declared", "declared_later", "swallowed"])
+def test_a_hook_that_fails_ends_the_machine_whatever_its_handler_says(
+    play: Play, way: str, hook: str
+) -> None:
+    class Fragile(Machine):
+        @ask(raises=LookupError)
+        def declared(self) -> None:
+            self.become(Fragile.second)
+
+        @ask(raises=LookupError)
+        async def declared_later(self) -> None:
+            await asyncio.sleep(0)
+            self.become(Fragile.second)
+
+        @ask
+        def swallowed(self) -> None:
+            with suppress(LookupError):
+                self.become(Fragile.second)
+
+        @ask
+        def held(self) -> None: ...
+
+        first = State(postpones=(held,))
+        second = State()
+
+        @first.leave
+        def go(self) -> None:
+            if hook == "leave":
+                raise LookupError("fragile")
+
+        @second.enter
+        def come(self) -> None:
+            if hook == "enter":
+                raise LookupError("fragile")
+
+    async def story(loop: Loop) -> None:
+        fragile = loop.spawn(Fragile)
+        held = watch(fragile.held())
+        await outcome(getattr(fragile, way)())
+        error = await held
+        assert isinstance(error, TargetEnded)
+        assert isinstance(error.__cause__, LookupError)
+        assert not is_alive(fragile)
+
+    play(story)
 
 
 @pytest.mark.guarantee("G239")

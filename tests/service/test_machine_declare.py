@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bandstand.errors import BadDeclaration, InvalidArgument
-from bandstand.service import Actor, Loop, Machine, State, ask, data
+from bandstand.service import Actor, Loop, Machine, State, ask, batch, data
 from bandstand.service.bodies import is_empty
 from tests.core.stage import settle
 
@@ -159,6 +159,14 @@ def postponed_foreign() -> None:
         first = State(postpones=(Base.push,))
 
 
+def postponed_list() -> None:
+    class Bad(Machine):
+        @batch(limit=3)
+        def store(self, rows: list[int]) -> None: ...
+
+        first = State(postpones=(store,))
+
+
 def taken_name() -> None:
     class Bad(Base):
         def become(self) -> None:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # that is the test
@@ -224,6 +232,7 @@ BAD: list[tuple[Callable[[], None], str]] = [
     (postponed_and_ignored, r"first ignores push, and something else"),
     (postponed_nothing, r"postpones has 'push', which is no message"),
     (postponed_foreign, r"Bad\.first postpones is for .*push"),
+    (postponed_list, r"Bad\.first postpones store, which takes a list"),
     (taken_name, r"Bad\.become is a name that every machine has"),
     (taken_message, r"Bad\.state is a name that every machine has"),
     (state_replaced, r"Bad\.first is a state of its base, and 5 here"),

@@ -12,7 +12,20 @@ from bandstand.core import Observer, Overflow, SystemTag
 from bandstand.core.lifelines import is_quiet
 from bandstand.core.lowlevel import send_system
 from bandstand.errors import AskTimeout, InvalidArgument, LoopBusy, StashFull, TargetEnded, WrongThread
-from bandstand.service import Actor, Loop, Stash, ask, child, control, data, id_of, is_alive, supervised
+from bandstand.service import (
+    Actor,
+    Loop,
+    Stash,
+    ask,
+    batch,
+    batch_ask,
+    child,
+    control,
+    data,
+    id_of,
+    is_alive,
+    supervised,
+)
 from bandstand.service.lowlevel import allow_direct_calls
 from bandstand.supervise import Mailbox
 from bandstand.testing import VirtualClock
@@ -358,6 +371,40 @@ def test_there_must_be_a_message_to_keep(loop: Loop, clock: VirtualClock) -> Non
     assert "handles no message in its turn" in words[1]
     assert any("a call of a timer" in word for word in words)
     assert len(words) == 5
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G235")
+def test_a_list_cannot_be_kept_and_none_of_it_is_lost(loop: Loop) -> None:
+    book: list[Any] = []
+
+    class Collector(Actor):
+        def __init__(self) -> None:
+            self.stash = Stash(self)
+
+        @batch(limit=8)
+        def note(self, numbers: list[int]) -> None:
+            try:
+                self.stash.keep()
+            except LoopBusy as error:
+                book.append((numbers, "takes a list" in str(error)))
+
+        @batch_ask(limit=8, raises=LoopBusy)
+        async def double(self, numbers: list[int]) -> list[int]:
+            await asyncio.sleep(0)
+            self.stash.keep()
+
+    collector = loop.spawn(Collector)
+    for number in range(3):
+        collector.note(number)
+    replies = [collector.double(number) for number in range(3)]
+    for _ in range(5):
+        settle(loop)
+    assert book == [([0, 1, 2], True)]
+    for reply in replies:
+        with pytest.raises(LoopBusy, match="takes a list"):
+            reply.result()
+    assert loop.statistics().waiting == 0
     check_books(loop)
 
 

@@ -114,6 +114,11 @@ def _table(
                     raise BadDeclaration(
                         f"{cls.__qualname__}.{name} ignores {message}, which is an ask: somebody would wait for nothing"
                     )
+                if word == "postpones" and mark.limit:
+                    raise BadDeclaration(
+                        f"{cls.__qualname__}.{name} postpones {message}, which takes a list: a list cannot be kept; handle it in that "
+                        f"state, or let the message be one"
+                    )
                 if place in sets["postpones"] or (place in handlers and name in vars(cls)):
                     raise BadDeclaration(
                         f"{cls.__qualname__}.{name} {word} {message}, and something else is said of it too: choose one"

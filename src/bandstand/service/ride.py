@@ -81,8 +81,15 @@ class Ride:
 
     def _call(self, role: str) -> None:
         hook = self._plan.hooks.get((self.course.state, role))
-        if hook is not None:
+        if hook is None:
+            return
+        try:
             hook(self._machine)
+        except Exception as error:
+            # Half a transition is no answer, and nothing to go on from: whatever the handler makes of it, the machine has failed.
+            me = self._machine._bs_handle()
+            me._bs_loop._fail_like(me._bs_actor, error)
+            raise
 
     def _expire(self, visit: int) -> Any:
         """A timeout has come; it may have waited in the mailbox while the machine went on."""

@@ -94,6 +94,7 @@ class Stash:
         Raises:
             StashFull: it holds as many as it may. Unless the handler catches it, the actor fails.
             LoopBusy: the actor handles no message of a method at this moment: in a timer's call, in a hook, out of turn, ending.
+                Or it handles a list of them.
             WrongThread: called off the loop's thread.
         """
         me = self._handle()
@@ -106,6 +107,11 @@ class Stash:
         if is_job(method):
             raise LoopBusy(
                 f"{me!r} is in a call of a timer or of its own work, which is no message to be kept"
+            )
+        if method.limit > 0:
+            raise LoopBusy(
+                f"{method.owner}.{method.name}() of {me!r} takes a list, which cannot be kept: hold what is in it in the actor, or let "
+                f"the method take one"
             )
         if self._shelf.count >= self._limit:
             raise StashFull(

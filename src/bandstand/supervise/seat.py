@@ -154,7 +154,9 @@ class Seat:
     def announce(self) -> None:
         """Tell whoever follows it that it has changed."""
         for follower in list(self.followers or ()):
-            follower.changed()
+            # Unless one that was told before has taken it back.
+            if self.followers is not None and follower in self.followers:
+                follower.changed()
 
     @property
     def is_alive(self) -> bool:
