@@ -167,6 +167,17 @@ def postponed_list() -> None:
         first = State(postpones=(store,))
 
 
+def handled_list() -> None:
+    class Bad(Machine):
+        first = State()
+
+        @batch(limit=3)
+        def store(self, rows: list[int]) -> None: ...
+
+        @first.on(store)
+        def stored(self, rows: int) -> None: ...
+
+
 def taken_name() -> None:
     class Bad(Base):
         def become(self) -> None:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # that is the test
@@ -233,6 +244,7 @@ BAD: list[tuple[Callable[[], None], str]] = [
     (postponed_nothing, r"postpones has 'push', which is no message"),
     (postponed_foreign, r"Bad\.first postpones is for .*push"),
     (postponed_list, r"Bad\.first postpones store, which takes a list"),
+    (handled_list, r"\.on: .*store.* takes a list, which is handled alike in all states"),
     (taken_name, r"Bad\.become is a name that every machine has"),
     (taken_message, r"Bad\.state is a name that every machine has"),
     (state_replaced, r"Bad\.first is a state of its base, and 5 here"),

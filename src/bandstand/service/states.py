@@ -135,10 +135,14 @@ class State:
         """Mark the method that handles a message in this state: `@closed.on(push)`.
 
         Raises:
-            BadDeclaration: that is no message.
+            BadDeclaration: that is no message, or takes a list.
         """
         if not isinstance(message, Mark):
             raise BadDeclaration(f"{self!r}.on: {message!r} is no message: pass a marked method")
+        if message.limit:
+            raise BadDeclaration(
+                f"{self!r}.on: {message!r} takes a list, which is handled alike in all states: look at self.state there"
+            )
         return HandlerMark(self, message)
 
     def timeout(self, function: F, /) -> F:
