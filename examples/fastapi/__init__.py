@@ -1,0 +1,4 @@
+"""A ticket office behind a web app: actors that live as long as the app does. `uvicorn examples.fastapi.app:app` serves it.
+
+`office` is the actors, which know nothing of the web; `app` is the web, which knows nothing of seats.
+"""

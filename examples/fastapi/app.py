@@ -1,0 +1,105 @@
+"""The web app. Its lifespan is the actors' life: they start before the first request, and end after the last.
+
+    uvicorn examples.fastapi.app:app
+    curl -X POST localhost:8000/tickets
+    curl -X POST localhost:8000/tickets/1/pay
+    curl -N localhost:8000/changes
+
+An endpoint awaits an ask, as it would any coroutine, on the app's own event loop. What can go wrong with an actor has an answer of HTTP's,
+said once for all endpoints.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from typing import cast
+
+from bandstand import Loop
+from bandstand.errors import AskTimeout, BandstandError
+from bandstand.shutdown import GracefulShutdown
+from bandstand.topic import Policy, Topic
+from examples.fastapi.office import Change, NoSuchTicketError, Office, SoldOutError, open_office
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, StreamingResponse
+
+SEATS = int(os.environ.get("SEATS", "100"))
+HOLD_MS = float(os.environ.get("HOLD_MS", "10000"))
+
+
+@asynccontextmanager
+async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+    """Actors ride the server's event loop. At the end what was accepted is handled, and then they end."""
+    async with Loop() as loop:
+        app.state.office, app.state.changes = open_office(loop, SEATS, HOLD_MS)
+        yield
+        app.state.changes.close()
+        await GracefulShutdown(loop, deadline_ms=5_000).run("the server ends")
+
+
+app = FastAPI(title="tickets", lifespan=lifespan)
+
+
+def office_of(request: Request) -> Office:
+    return cast("Office", request.app.state.office)
+
+
+@app.post("/tickets", status_code=201)
+async def hold(request: Request) -> dict[str, object]:
+    return asdict(await office_of(request).hold())
+
+
+@app.post("/tickets/{number}/pay")
+async def pay(request: Request, number: int) -> dict[str, object]:
+    return asdict(await office_of(request).pay(number))
+
+
+@app.get("/free")
+async def free(request: Request) -> dict[str, int]:
+    return {"free": await office_of(request).free()}
+
+
+@app.post("/stumble", status_code=202)
+async def stumble(request: Request) -> None:
+    office_of(request).stumble()
+
+
+@app.get("/changes")
+async def changes(request: Request) -> StreamingResponse:
+    """What happens, as server-sent events. Who reads slowly misses the oldest, and holds up nobody."""
+    topic = cast("Topic[Change]", request.app.state.changes)
+    return StreamingResponse(_lines(topic), media_type="text/event-stream")
+
+
+async def _lines(topic: Topic[Change]) -> AsyncIterator[str]:
+    async with topic.listen(policy=Policy.DROP_OLDEST, room=100) as stream:
+        yield ": listening\n\n"
+        async for change in stream:
+            yield f"data: {json.dumps(asdict(change))}\n\n"
+
+
+# --- what goes wrong, as HTTP says it ---------------------------------------------------------------------------------
+
+
+@app.exception_handler(SoldOutError)
+async def sold_out(_request: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"detail": str(error)}, status_code=409)
+
+
+@app.exception_handler(NoSuchTicketError)
+async def no_such_ticket(_request: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"detail": str(error)}, status_code=404)
+
+
+@app.exception_handler(AskTimeout)
+async def too_late(_request: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"detail": str(error)}, status_code=504)
+
+
+@app.exception_handler(BandstandError)
+async def not_now(_request: Request, error: Exception) -> JSONResponse:
+    """A full mailbox, an office that is just being started again: try again in a moment."""
+    return JSONResponse({"detail": str(error)}, status_code=503, headers={"Retry-After": "1"})

@@ -1,0 +1,111 @@
+"""The ticket office: who has which seat. One actor decides, one message at a time, so no seat is ever sold twice.
+
+What must survive a bug is kept apart (`Ledger`): an office that fails is started again with it, and everybody's handle stays good.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import count
+
+from bandstand import Actor, Loop, ask, child, data, supervised
+from bandstand.supervise import Mailbox, SupervisorSpec, spawn_supervisor
+from bandstand.topic import Topic
+
+HOLD_MS = 10_000
+"""How long a seat is kept for somebody who has not paid."""
+
+
+class SoldOutError(Exception):
+    """There is no seat left, just now."""
+
+
+class NoSuchTicketError(Exception):
+    """Nobody holds that ticket: it was never held, or not paid in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    number: int
+    seat: int
+    is_paid: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What the office tells whoever listens."""
+
+    what: str
+    ticket: Ticket
+    free: int
+
+
+@dataclass
+class Ledger:
+    """What the office knows. It outlives the office's incarnations."""
+
+    free: list[int]
+    tickets: dict[int, Ticket] = field(default_factory=dict[int, Ticket])
+    numbers: count[int] = field(default_factory=lambda: count(1))
+
+
+class Office(Actor, ask_ms=2_000):
+    def __init__(self, ledger: Ledger, changes: Topic[Change], hold_ms: float) -> None:
+        self._ledger = ledger
+        self._changes = changes
+        self._hold_ms = hold_ms
+
+    def on_start(self) -> None:
+        """Timers go with an actor: those that the last incarnation had are set anew."""
+        for ticket in self._ledger.tickets.values():
+            if not ticket.is_paid:
+                self.after(self._hold_ms, self.give_up, ticket.number)
+
+    @ask(raises=SoldOutError)
+    def hold(self) -> Ticket:
+        """Hold a seat for somebody, who has some time to pay."""
+        if not self._ledger.free:
+            raise SoldOutError("there is no seat left; one that is not paid in time is free again")
+        ticket = Ticket(next(self._ledger.numbers), self._ledger.free.pop())
+        self._ledger.tickets[ticket.number] = ticket
+        self.after(self._hold_ms, self.give_up, ticket.number)
+        self._tell("held", ticket)
+        return ticket
+
+    @ask(raises=NoSuchTicketError)
+    def pay(self, number: int) -> Ticket:
+        held = self._ledger.tickets.get(number)
+        if held is None:
+            raise NoSuchTicketError(f"there is no ticket {number}: hold a seat first, and pay in time")
+        ticket = Ticket(held.number, held.seat, is_paid=True)
+        self._ledger.tickets[number] = ticket
+        self._tell("paid", ticket)
+        return ticket
+
+    @ask
+    def free(self) -> int:
+        return len(self._ledger.free)
+
+    @data
+    def stumble(self) -> None:
+        """A bug, to try what happens."""
+        raise RuntimeError("the office has stumbled")
+
+    def give_up(self, number: int) -> None:
+        ticket = self._ledger.tickets.get(number)
+        if ticket is not None and not ticket.is_paid:
+            del self._ledger.tickets[number]
+            self._ledger.free.append(ticket.seat)
+            self._tell("given up", ticket)
+
+    def _tell(self, what: str, ticket: Ticket) -> None:
+        self._changes.publish(Change(what, ticket, len(self._ledger.free)))
+
+
+def open_office(loop: Loop, seats: int, hold_ms: float = HOLD_MS) -> tuple[Office, Topic[Change]]:
+    """An office under a supervisor; a handle that stays good, and what it tells."""
+    changes = Topic(loop, Change, name="changes")
+    ledger = Ledger(list(range(seats, 0, -1)))
+    office = child("office", mailbox=Mailbox.KEPT).of(Office, ledger, changes, hold_ms)
+    root = spawn_supervisor(loop, SupervisorSpec(children=[office], intensity=10), name="theatre")
+    return supervised(root, Office, "office"), changes
