@@ -25,7 +25,9 @@ async def work(task: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Have a scripted model run an office.")
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.agents", description="Have a scripted model run an office."
+    )
     parser.add_argument("task", nargs="?", default="find an hour for Grace", help="ends with a name")
     asyncio.run(work(parser.parse_args().task))
 

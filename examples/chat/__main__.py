@@ -26,7 +26,7 @@ async def serve(host: str, port: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="A chat server.")
+    parser = argparse.ArgumentParser(prog="python -m examples.chat", description="A chat server.")
     parser.add_argument("--host", default="127.0.0.1", help="where to listen (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=7000, help="0 for any that is free (default: 7000)")
     options = parser.parse_args()

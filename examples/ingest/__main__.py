@@ -80,7 +80,9 @@ def check(folder: Path) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="A time-series store that takes points in.")
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.ingest", description="A time-series store that takes points in."
+    )
     verbs = parser.add_subparsers(dest="verb", required=True)
     runs = verbs.add_parser("run", help="take points in until every series has so many")
     checks = verbs.add_parser("check", help="say what is durable")

@@ -37,7 +37,9 @@ def say(words: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="A picture that moves, and players who are killed.")
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.studio", description="A picture that moves, and players who are killed."
+    )
     parser.add_argument("--kills", type=int, default=3, help="how often (default: 3)")
     parser.add_argument("--frames", type=int, default=60, help="how many frames in between (default: 60)")
     options = parser.parse_args()

@@ -297,10 +297,11 @@ class Boss(Actor):
     def nothing(self) -> None: ...
 
 
-def test_whoever_is_named_hears_of_its_end(loop: Loop) -> None:
+@pytest.mark.parametrize("is_id", [False, True])
+def test_whoever_is_named_hears_of_its_end(loop: Loop, *, is_id: bool) -> None:
     signals: list[Any] = []
     boss = loop.spawn(Boss, signals)
-    pool = pooled(loop, 1, supervisor=id_of(boss)).spawn(Hand, [])
+    pool = pooled(loop, 1, supervisor=id_of(boss) if is_id else boss).spawn(Hand, [])
     pool.stop()
     spin(loop)
     assert signals == [ChildExit(pool.__actor_id__(), ExitReason.NORMAL, None)]

@@ -10,7 +10,7 @@ from bandstand.core import ActorId
 from bandstand.errors import InvalidArgument
 from bandstand.pool.pool import Pool, checked_size
 from bandstand.pool.vocabulary import ByKey, OnDeath, Routing
-from bandstand.service import child
+from bandstand.service import child, id_of
 from bandstand.service.lowlevel import UNSET_MS, check_ask_ms, checked_kind, checked_loop
 from bandstand.supervise import Backoff, Mailbox, Shutdown
 from bandstand.supervise.lowlevel import check_member
@@ -112,7 +112,7 @@ def pooled(
     period_ms: float = 5000,
     backoff: Backoff | None = None,
     shutdown: float | Shutdown | None = None,
-    supervisor: ActorId | None = None,
+    supervisor: object = None,
 ) -> PoolOptions:
     """A pool of supervised workers behind one handle: `pooled(loop, 8).spawn(Renderer, quality=3).handle.render(page)`.
 
@@ -131,7 +131,7 @@ def pooled(
         period_ms: the time in which restarts are counted.
         backoff: how long to wait before a worker is started again.
         shutdown: how long a worker has to end, as for `ChildSpec`.
-        supervisor: an actor that gets a `ChildExit` when the pool ends. Without one, a pool that gives up is reported in the log.
+        supervisor: a handle, or an actor's id: whoever gets a `ChildExit` when the pool ends. Without one, a pool that gives up is reported in the log.
 
     Raises:
         InvalidArgument: one of them has no sense.
@@ -149,6 +149,6 @@ def pooled(
         period_ms=period_ms,
         backoff=backoff,
         shutdown=shutdown,
-        supervisor=supervisor,
+        supervisor=supervisor if supervisor is None or isinstance(supervisor, ActorId) else id_of(supervisor),
     )
     return PoolOptions(checked_loop(loop), settings)
