@@ -75,6 +75,7 @@ def test_there_are_pages_to_run() -> None:
             "events",
             "faults",
             "isolation",
+            "migrating",
             "modes",
             "names-and-groups",
             "nodes",
