@@ -72,6 +72,7 @@ def test_there_are_pages_to_run() -> None:
             "contracts",
             "dead-letters",
             "deadlocks",
+            "deployment",
             "events",
             "faults",
             "isolation",
