@@ -17,12 +17,12 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 \
 	os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))))' \
 	>/dev/null 2>&1 && { echo "$$p"; break; }; done)
 
-.PHONY: help ready run tour test check bench docs spec soak clean
+.PHONY: help ready run tour test check bench docs pictures spec soak clean
 
 help: ## say what each verb does
 	@echo "bandstand: supervised actors for Python"
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
 
 ready:
 	@test -n "$(PYTHON)" || { echo "No usable Python found: bandstand needs 3.11, 3.12 or 3.13 with venv and headers" \
@@ -65,6 +65,9 @@ docs: ready ## build the documentation into site/
 	@DISABLE_MKDOCS_2_WARNING=true NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict >build/docs.txt 2>&1 \
 		|| { cat build/docs.txt; exit 1; }
 	@echo "docs: site/index.html"
+
+pictures: ready ## draw the pictures of the documentation from their texts
+	@$(PY) -m tools.pictures
 
 spec: ready ## print every requirement with the tests that prove it
 	@$(PY) tools/spec.py

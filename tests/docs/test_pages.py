@@ -56,7 +56,7 @@ def test_pages_type_check(tmp_path: Path) -> None:
 
 
 def test_there_are_pages_to_run() -> None:
-    expected = {"README.md", "docs/index.md", "docs/tutorial.md", "docs/raw.md"}
+    expected = {"README.md", "docs/concepts.md", "docs/index.md", "docs/tutorial.md", "docs/raw.md"}
     expected |= {
         f"docs/howto/{name}.md"
         for name in (
@@ -72,9 +72,11 @@ def test_there_are_pages_to_run() -> None:
             "contracts",
             "dead-letters",
             "deadlocks",
+            "deployment",
             "events",
             "faults",
             "isolation",
+            "migrating",
             "modes",
             "names-and-groups",
             "nodes",

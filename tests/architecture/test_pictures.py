@@ -1,0 +1,49 @@
+"""The pictures of the documentation are what their texts say."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.architecture import house
+from tools import pictures
+
+pytestmark = pytest.mark.once
+
+
+def test_every_picture_is_up_to_date() -> None:
+    assert list(pictures.FOLDER.glob("*.txt"))
+    assert pictures.complaints(pictures.FOLDER) == []
+
+
+def test_every_picture_is_shown_and_described() -> None:
+    pages = "".join(page.read_text("utf-8") for page in (house.ROOT / "docs").rglob("*.md"))
+    shown = set(re.findall(r"!\[[^\]]{20,}\]\([^)]*pictures/([^)]+)\)", pages))
+    assert shown == {picture.name for picture in pictures.FOLDER.glob("*.svg")}
+
+
+def test_what_has_changed_is_noticed(tmp_path: Path) -> None:
+    text = tmp_path / "box.txt"
+    text.write_text("┌─┐\n│a│\n└─┘\n", "utf-8")
+    assert pictures.complaints(tmp_path) == ["box.txt has no picture: run make pictures"]
+    assert [picture.name for picture in pictures.paint(tmp_path)] == ["box.svg"]
+    assert pictures.complaints(tmp_path) == []
+    text.write_text("┌─┐\n│b│\n└─┘\n", "utf-8")
+    assert pictures.complaints(tmp_path) == ["box.svg is not what box.txt says: run make pictures"]
+    text.unlink()
+    assert pictures.complaints(tmp_path) == [
+        "box.svg has no text that it is drawn from: remove it, or write box.txt"
+    ]
+
+
+def test_boxes_become_lines_and_words_stay() -> None:
+    drawn = pictures.draw("┌─┐\n│a│\n└─┘──▶ <b & c>\n")
+    assert 'd="M16 21H32M16 57H32M36 57H52M16 21V57M32 21V57"' in drawn
+    assert ">a</text>" in drawn
+    assert ">&lt;b &amp; c&gt;</text>" in drawn
+    assert drawn.count("<polygon") == 1
+
+
+def test_a_line_that_nobody_can_draw_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"line 2 has a '╬', which cannot be drawn"):
+        pictures.draw("a\n╬\n")

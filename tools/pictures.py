@@ -1,0 +1,189 @@
+"""Draw the pictures of the documentation: each text in docs/pictures becomes an SVG beside it.
+
+    python -m tools.pictures            draw them all, as `make pictures` does
+    python -m tools.pictures --check    draw nothing; fail if a picture is not what its text says
+
+A text is a grid of characters. Those of boxes become lines, arrow heads become triangles, all others stay text, each in its
+place of the grid whatever font there is. The same text gives the same bytes. The colours follow the reader's: light or dark.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "docs" / "pictures"
+
+# A cell of the grid, and the margin around all of them, in pixels.
+WIDTH, HEIGHT, MARGIN = 8, 18, 12
+
+# Which sides of its cell a line goes to: up, right, down, left.
+ARMS = {
+    "─": "rl",
+    "│": "ud",
+    "┌": "rd",
+    "┐": "dl",
+    "└": "ur",
+    "┘": "ul",
+    "├": "urd",
+    "┤": "udl",
+    "┬": "rdl",
+    "┴": "url",
+    "┼": "urdl",
+}
+HEADS = {
+    "▶": ((0, 4), (8, 9), (0, 14)),
+    "◀": ((8, 4), (0, 9), (8, 14)),
+    "▼": ((-1, 2), (9, 2), (4, 14)),
+    "▲": ((-1, 16), (9, 16), (4, 4)),
+}
+
+_BOX = re.compile("[\u2500-\u257f]")
+_WORDS = re.compile(f"[^{''.join(ARMS)}{''.join(HEADS)} ]+(?: [^{''.join(ARMS)}{''.join(HEADS)} ]+)*")
+
+STYLE = """\
+  .paper { fill: #ffffff }
+  .line { stroke: #5c6bc0; stroke-width: 1.5; fill: none }
+  .head { fill: #5c6bc0 }
+  text { fill: #1f2328; font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace }
+  @media (prefers-color-scheme: dark) {
+    .paper { fill: #1e2129 }
+    .line { stroke: #9fa8da }
+    .head { fill: #9fa8da }
+    text { fill: #e2e4e9 }
+  }"""
+
+
+def draw(text: str) -> str:
+    """Return the SVG of a text.
+
+    Raises:
+        ValueError: there is a character of boxes in it that nobody has taught us to draw.
+    """
+    rows = text.rstrip("\n").split("\n")
+    width = max(map(len, rows)) * WIDTH + 2 * MARGIN
+    height = len(rows) * HEIGHT + 2 * MARGIN
+    body = [f'<path class="line" d="{_lines(rows)}"/>']
+    for y, row in enumerate(rows):
+        body += _heads(y, row)
+        body += _words(y, row)
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">',
+            f"<style>\n{STYLE}\n</style>",
+            f'<rect class="paper" width="{width}" height="{height}" rx="6"/>',
+            *body,
+            "</svg>\n",
+        ]
+    )
+
+
+def _lines(rows: Sequence[str]) -> str:
+    """The lines of a grid as the data of one path: each as long as it goes, first those across, then those down."""
+    across: dict[int, list[int]] = {}
+    down: dict[int, list[int]] = {}
+    for y, row in enumerate(rows):
+        for x, character in enumerate(row):
+            if _BOX.match(character) and character not in ARMS:
+                raise ValueError(
+                    f"line {y + 1} has a {character!r}, which cannot be drawn: use {' '.join(ARMS)}"
+                )
+            arms = ARMS.get(character, "")
+            # Halves of cells: 2x is the left one, 2x + 1 the right one.
+            across.setdefault(y, []).extend(2 * x + half for half, arm in enumerate("lr") if arm in arms)
+            down.setdefault(x, []).extend(2 * y + half for half, arm in enumerate("ud") if arm in arms)
+    parts = [
+        f"M{_x(first / 2)} {_y(y + 0.5)}H{_x(last / 2)}"
+        for y in sorted(across)
+        for first, last in _runs(across[y])
+    ]
+    parts += [
+        f"M{_x(x + 0.5)} {_y(first / 2)}V{_y(last / 2)}"
+        for x in sorted(down)
+        for first, last in _runs(down[x])
+    ]
+    return "".join(parts)
+
+
+def _runs(halves: Iterable[int]) -> list[tuple[int, int]]:
+    """Halves of cells that touch, joined: where each run begins and ends."""
+    runs: list[tuple[int, int]] = []
+    for half in halves:
+        if runs and runs[-1][1] == half:
+            runs[-1] = (runs[-1][0], half + 1)
+        else:
+            runs.append((half, half + 1))
+    return runs
+
+
+def _heads(y: int, row: str) -> list[str]:
+    found: list[str] = []
+    for x, character in enumerate(row):
+        if character in HEADS:
+            points = " ".join(f"{_x(x) + dx},{_y(y) + dy}" for dx, dy in HEADS[character])
+            found.append(f'<polygon class="head" points="{points}"/>')
+    return found
+
+
+def _words(y: int, row: str) -> list[str]:
+    """The words of a row, each run of them as wide as its cells."""
+    return [
+        f'<text x="{_x(found.start())}" y="{_y(y) + 13}" textLength="{len(found[0]) * WIDTH}">{escape(found[0])}</text>'
+        for found in _WORDS.finditer(row)
+    ]
+
+
+def _x(column: float) -> int:
+    return int(MARGIN + column * WIDTH)
+
+
+def _y(row: float) -> int:
+    return int(MARGIN + row * HEIGHT)
+
+
+def paint(folder: Path) -> list[Path]:
+    """Draw every text of a folder; the pictures."""
+    painted: list[Path] = []
+    for source in sorted(folder.glob("*.txt")):
+        picture = source.with_suffix(".svg")
+        picture.write_text(draw(source.read_text("utf-8")), "utf-8")
+        painted.append(picture)
+    return painted
+
+
+def complaints(folder: Path) -> list[str]:
+    """Return what is wrong with the pictures of a folder, each in a sentence."""
+    found: list[str] = []
+    for source in sorted(folder.glob("*.txt")):
+        picture = source.with_suffix(".svg")
+        if not picture.exists():
+            found.append(f"{source.name} has no picture: run make pictures")
+        elif picture.read_text("utf-8") != draw(source.read_text("utf-8")):
+            found.append(f"{picture.name} is not what {source.name} says: run make pictures")
+    found += [
+        f"{picture.name} has no text that it is drawn from: remove it, or write {picture.stem}.txt"
+        for picture in sorted(folder.glob("*.svg"))
+        if not picture.with_suffix(".txt").exists()
+    ]
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Draw the pictures of the documentation from their texts.")
+    parser.add_argument("--check", action="store_true", help="draw nothing; fail if a picture is out of date")
+    if parser.parse_args().check:
+        wrong = complaints(FOLDER)
+        for sentence in wrong:
+            print(f"pictures: {sentence}", file=sys.stderr)
+        return 1 if wrong else 0
+    print(f"pictures: {len(paint(FOLDER))} drawn in {FOLDER.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
