@@ -9,6 +9,7 @@ state, and back to that very state.
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from bandstand import Loop, ask, data
 from bandstand.core.events import RuntimeEvent
@@ -118,4 +119,6 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    # The log tells of what was not handled, too; here what is printed says enough.
+    logging.getLogger("bandstand").setLevel(logging.CRITICAL)
     asyncio.run(main())

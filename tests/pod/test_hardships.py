@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import Lane
-from bandstand.errors import PodFailed, TargetEnded
+from bandstand.errors import AskTimeout, PodFailed, TargetEnded
 from bandstand.pod.arrivals import Arrivals
 from bandstand.pod.declare import pod
 from bandstand.pod.directory import directory
@@ -55,6 +55,7 @@ from tests.pod.troupes import (
     pod_in,
     solo,
     wait_phase,
+    wait_until,
 )
 
 pytestmark = pytest.mark.real_time(reason="threads and processes live in real time")
@@ -276,6 +277,14 @@ class Waiter(Actor):
         """Nothing."""
 
 
+def answers(waiter: Waiter) -> bool:
+    try:
+        waiter.look.within(200).blocking()
+    except AskTimeout:
+        return False
+    return True
+
+
 class Waiting(Troupe):
     waiter = pod(thread=PROCESS, restart=ON_FAILURE).expose(Waiter)
 
@@ -382,8 +391,8 @@ def test_whoever_asks_a_process_that_is_killed_hears_of_it_at_once() -> None:
     with Waiting() as troupe:
         pid = troupe.waiter.process.blocking()
         waiting: Future[None] = troupe.waiter.wait.future()
-        # Answered first, as it is of a higher lane: by then the other one is there, too.
-        troupe.waiter.look.blocking()
+        # Killed too early, the process would not have had it. Once it is at it, it answers nobody.
+        wait_until(lambda: not answers(troupe.waiter))
         os.kill(pid, 9)
         with pytest.raises(TargetEnded, match="in doubt"):
             waiting.result(PATIENCE)
