@@ -281,52 +281,6 @@ def test_a_deadline_ends_the_handler_out_of_turn(clock: VirtualClock) -> None:
 
 
 @pytest.mark.guarantee("G246")
-@pytest.mark.parametrize("length", [1, 2])
-def test_an_actor_that_waits_no_more_is_alone_again(clock: VirtualClock, length: int) -> None:
-    class Impatient(Node):
-        @ask
-        async def give_up(self, *path: Node) -> list[Any]:
-            first, *rest = path
-            error = await outcome(first.through.within(50)(*rest, what="stuck"))
-            await turns()
-            return [type(error), *self.log]
-
-    async def story(loop: Loop) -> None:
-        a = loop.spawn(Impatient)
-        others = [loop.spawn(Node) for _ in range(length)]
-        # Its own deadline has come, and not that of whoever asks it.
-        assert await a.give_up(*others, a) == [AskTimeout, "cancelled"]
-        assert is_alive(a)
-        assert len(loop.waits()) == 0
-
-    in_time(clock)(story)
-
-
-@pytest.mark.guarantee("G246")
-def test_of_two_chains_only_the_one_that_is_given_up_ends(clock: VirtualClock) -> None:
-    class Twofold(Node):
-        @ask
-        async def both(self, *others: Node) -> list[Any]:
-            one, two = others
-            answers = await asyncio.gather(
-                outcome(one.through.within(50)(self.me, what="stuck")),
-                outcome(two.through(self.me, what="late")),
-            )
-            return [*map(type, answers), *self.log]
-
-        @ask(reentrant=True)
-        async def late(self) -> str:
-            await asyncio.sleep(1)
-            return "late"
-
-    async def story(loop: Loop) -> None:
-        a = loop.spawn(Twofold)
-        assert await a.both(loop.spawn(Node), loop.spawn(Node)) == [AskTimeout, str, "cancelled"]
-
-    in_time(clock)(story)
-
-
-@pytest.mark.guarantee("G246")
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_the_end_of_the_actor_ends_what_it_does_out_of_turn(play: Play, end: str) -> None:
     async def story(loop: Loop) -> None:

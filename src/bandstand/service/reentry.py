@@ -5,9 +5,8 @@ both would wait for ever: `AskCycle`. Where A's method only reads, or is written
 
 The choice. Where an ask would close a cycle and its method is marked `@ask(reentrant=True)`, its message is moved from the mailbox of its
 actor to that of a child, made for it, whose state is the very same object. So it is handled as every message is: plain or async, with
-its context variables, its declared errors, its deadline; it is cancelled with its asker, and ends with its actor, or when that waits
-for its asker no more. Whoever looks for cycles sees the child, and not the actor, and goes on finding those that are left. A failure in
-it is a failure of the actor.
+its context variables, its declared errors, its deadline; it is cancelled with its asker, and ends with its actor. Whoever looks for
+cycles sees the child, and not the actor, and goes on finding those that are left. A failure in it is a failure of the actor.
 
 Only an ask that closes a cycle is treated so: one from outside the chain waits its turn. An actor that nobody waits for in a circle
 never handles two messages at a time. Refused: reentrancy for all messages of a class, as an actor then has no turn to rely on.
@@ -80,7 +79,6 @@ class Reentry:
         # What it fails with is its actor's, and told as such.
         loop._set_heard(child)
         self._children[child] = actor
-        loop._asks.sift = self._sift
         mourn(loop, child, partial(self._over, child))
         # One message, and then its end.
         close_mailbox(loop, child)
@@ -91,15 +89,8 @@ class Reentry:
         if child in self._children:
             end_actor(self._loop, child)
 
-    def _sift(self) -> None:
-        """Somebody waits no more: whoever is out of turn for one that its actor has given up ends. The actor's own handler goes on."""
-        for child in self._loop._asks.astray(self._children):
-            end_actor(self._loop, child)
-
     def _over(self, child: ActorId, reason: ExitReason, cause: BaseException | None) -> None:
         actor = self._children.pop(child)
-        if not self._children:
-            self._loop._asks.sift = None
         left = self._inside[actor] - 1
         if left:
             self._inside[actor] = left

@@ -26,13 +26,9 @@ cdef class Asks:
     cdef object lock
     cdef public object serve
     cdef public object recall
-    cdef public object sift
 
     @cython.locals(cell=Cell)
     cpdef list edges(self)
 
     @cython.locals(cell=Cell, following=Cell, reply=Asked, path=list, paths=list)
     cdef list cycle(self, Cell asker, Cell target)
-
-    @cython.locals(child=ActorId, actor=ActorId)
-    cpdef list astray(self, dict children)

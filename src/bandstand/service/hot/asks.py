@@ -58,7 +58,6 @@ class Asks:
         "lock",
         "recall",
         "serve",
-        "sift",
         "unhandled",
         "waits",
     )
@@ -83,8 +82,6 @@ class Asks:
         self.serve: Callable[[Asked, Method], bool] | None = None
         # Ends what handles an ask out of turn, if that is what it is: the deadline has come.
         self.recall: Callable[[ActorId], object] | None = None
-        # Ends those out of turn for whom nobody waits in a circle any more. None while there are none.
-        self.sift: Callable[[], object] | None = None
 
     def count_afar(self, what: str, change: Count = 1) -> None:
         """Count something that another thread has done."""
@@ -126,11 +123,3 @@ class Asks:
                     seen.add(following)
                     paths.append((following, [*path, reply]))
         return None
-
-    def astray(self, children: dict[ActorId, ActorId]) -> list[ActorId]:
-        """Those who handle an ask in the name of an actor that does not wait for them any more, directly or through others."""
-        found: list[ActorId] = []
-        for child, actor in children.items():
-            if child.cell is not None and self.cycle(child.cell, actor.cell) is None:
-                found.append(child)
-        return found

@@ -345,8 +345,6 @@ class Reply(Asked):
                 mine.remove(self)
             if not mine:
                 del waits[asker]
-        if self.asks.sift is not None:
-            self.asks.sift()
 
     def wake(self) -> None:
         """Release everybody who waits."""
