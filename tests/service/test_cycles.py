@@ -391,3 +391,46 @@ def test_what_a_task_asks_on_its_own_has_its_deadline(clock: VirtualClock) -> No
         assert await first.through_own_task(second, first) == "deadline"
 
     in_time(clock)(story)
+
+
+class Relay(Actor, ask_ms=None):
+    """Answers, and asks back at its next message."""
+
+    def __init__(self) -> None:
+        self.asker: Relay | None = None
+        self.got: object = None
+
+    @ask
+    async def call(self, other: Relay) -> str:
+        reply = other.answer(self.me)
+        other.call_back()
+        return await reply
+
+    @ask
+    def answer(self, asker: Relay) -> str:
+        self.asker = asker
+        return "first"
+
+    @data
+    async def call_back(self) -> None:
+        assert self.asker is not None
+        self.got = await outcome(self.asker.ping())
+
+    @ask
+    def ping(self) -> str:
+        return "pong"
+
+    @ask
+    def heard(self) -> object:
+        return self.got
+
+
+def test_who_has_his_answer_and_not_yet_his_turn_waits_for_nobody(play: Play) -> None:
+    """The second one answers and asks back in one visit: the first has had no turn in between."""
+
+    async def story(loop: Loop) -> None:
+        one, two = loop.spawn(Relay), loop.spawn(Relay)
+        assert await one.call(two) == "first"
+        assert await two.heard() == "pong"
+
+    play(story)

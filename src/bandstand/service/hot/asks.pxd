@@ -10,6 +10,7 @@ cdef class Asked(Receipt):
     cpdef object answer(self, object value)
     cpdef object fail(self, object error)
     cpdef bint is_withdrawn(self) except -1
+    cpdef bint done(self) except -1
     cpdef object moved(self, ActorId actor)
 
 @cython.final

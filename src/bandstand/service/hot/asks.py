@@ -39,6 +39,10 @@ class Asked(Receipt):
         """Whether the asker has taken the ask back."""
         return False
 
+    def done(self) -> bool:
+        """Whether it has ended, one way or the other. Whoever waits for it may not have had his turn since."""
+        return False
+
     def moved(self, actor: ActorId) -> None:
         """The ask has waited for somebody to come, and goes to this actor now."""
         self.actor = actor
@@ -116,6 +120,9 @@ class Asks:
         while paths:
             cell, path = paths.pop()
             for reply in self.waits.get(cell, ()):
+                if reply.done():
+                    # Its asker has only to be given his turn: he waits for nobody.
+                    continue
                 following = reply.actor.cell
                 if following is asker:
                     return [*path, reply]
