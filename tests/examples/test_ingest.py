@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from random import Random
 
@@ -117,14 +118,18 @@ def test_a_full_disk_is_waited_for_longer_each_time(tmp_path: Path) -> None:
 
 @pytest.mark.spec("J22")
 def test_segments_are_merged_and_old_blocks_removed(tmp_path: Path) -> None:
-    options = ("--series", 1, "--points", 6000, "--flush-ms", 5, "--maintenance-ms", 20, "--keep", 1000)
-    done = run("run", tmp_path, *options)
-    counts = dict(re.findall(r"(merged|retired|flushed) (\d+)", done.stderr))
-    assert int(counts["merged"]) >= 2
-    assert int(counts["retired"]) >= 1
-    points = recover(tmp_path / "series-0").points
-    assert points == [Point(n, value_of(n)) for n in range(points[0].number, 6001)]
-    assert 1 < points[0].number <= 5001
+    options = ("--series", 1, "--flush-ms", 5, "--maintenance-ms", 20, "--keep", 1000)
+    counts: Counter[str] = Counter()
+    points = 0
+    # How many rounds of maintenance fit into a run is up to the machine: it goes on from where it was until there were enough.
+    while not (counts["merged"] and counts["retired"]):
+        points += 10_000
+        assert points <= 200_000, counts
+        done = run("run", tmp_path, "--points", points, *options)
+        counts.update({what: int(n) for what, n in re.findall(r"(merged|retired) (\d+)", done.stderr)})
+    found = recover(tmp_path / "series-0").points
+    assert found == [Point(n, value_of(n)) for n in range(found[0].number, points + 1)]
+    assert 1 < found[0].number <= points - 999
 
 
 def test_damage_is_told_and_nothing_is_guessed(tmp_path: Path) -> None:
