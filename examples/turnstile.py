@@ -28,7 +28,7 @@ class Turnstile(Machine):
     @ask
     def walk_through(self, who: str) -> int:
         """How many have passed; in a state where nobody may, `NotInThisState`."""
-        raise NotImplementedError
+        raise NotImplementedError  # an empty body that returns something: what a state says nothing of is unhandled
 
     @data
     def turn_key(self) -> None:

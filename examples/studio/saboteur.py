@@ -62,7 +62,7 @@ def await_frames(studio: Studio, frames: int) -> None:
     while shown(studio) < start + frames:
         if time.monotonic() > until:
             raise LateError(f"{frames} frames were not shown within {PATIENCE_MS} ms")
-        time.sleep(0.01)
+        time.sleep(0.01)  # a plain thread that looks again: nobody tells it of a frame
 
 
 def shown(studio: Studio) -> int:
