@@ -5,14 +5,12 @@ Every message finds an idle actor, so each costs a scheduling too. An operation 
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
-from threading import Event
 
-from bandstand.core import Context
 from bandstand.service import Actor, data
-from bench import limit, otp, queues, raw, stopwatch, threads, typed
+from bench import limit, otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size
+from bench.stage import Play, Stage
 from bench.target import times_limit
 
 
@@ -40,29 +38,28 @@ def plain(setting: Setting) -> Outcome:
     return Outcome(total=elapsed, operations=n, sent=n, handled=n - left)
 
 
-def bandstand(setting: Setting) -> Outcome:
+def program(stage: Stage, setting: Setting) -> Play:
     n, left = setting.size, -1
-    loop = raw.make()
-    send = loop.send
+    send = stage.send
 
-    def ping(_ctx: Context[None], k: int) -> None:
+    def ping(_me: object, k: int) -> None:
         nonlocal left
         if k:
             send(second, k - 1)
         else:
             left = k
+            stage.finish()
 
-    def pong(_ctx: Context[None], k: int) -> None:
+    def pong(_me: object, k: int) -> None:
         nonlocal left
         if k:
             send(first, k - 1)
         else:
             left = k
+            stage.finish()
 
-    first, second = loop.spawn(ping), loop.spawn(pong)
-    send(first, n - 1)
-    elapsed = raw.drain(loop)
-    return Outcome(total=elapsed, operations=n, sent=n, handled=raw.settle(loop, n) - left)
+    first, second = stage.spawn(ping), stage.spawn(pong)
+    return Play(begin=lambda: send(first, n - 1), operations=n, sent=n, handled=lambda: n - left)
 
 
 def classes(setting: Setting) -> Outcome:
@@ -93,57 +90,6 @@ def classes(setting: Setting) -> Outcome:
     return Outcome(total=elapsed, operations=n, sent=n, handled=raw.settle(loop, n) - left)
 
 
-async def tasks(n: int) -> Outcome:
-    left = -1
-    first, second = asyncio.Queue[int](), asyncio.Queue[int]()
-    put_first, put_second = first.put_nowait, second.put_nowait
-
-    def ping(_ctx: None, k: int) -> None:
-        nonlocal left
-        if k:
-            put_second(k - 1)
-        else:
-            left = k
-
-    def pong(_ctx: None, k: int) -> None:
-        nonlocal left
-        if k:
-            put_first(k - 1)
-        else:
-            left = k
-
-    actors = [queues.serve(first, ping, n - n // 2), queues.serve(second, pong, n // 2)]
-    elapsed = await queues.drain(actors, lambda: put_first(n - 1))
-    return Outcome(total=elapsed, operations=n, sent=n, handled=n - left)
-
-
-def pykka(setting: Setting) -> Outcome:
-    n, left, done = setting.size, -1, Event()
-
-    def ping(_ctx: object, k: int) -> None:
-        nonlocal left
-        if k:
-            second.tell(k - 1)
-        else:
-            left = k
-            done.set()
-
-    def pong(_ctx: object, k: int) -> None:
-        nonlocal left
-        if k:
-            first.tell(k - 1)
-        else:
-            left = k
-            done.set()
-
-    with threads.living(ping, pong) as (first, second):
-        start = stopwatch.start()
-        first.tell(n - 1)
-        done.wait()
-        elapsed = stopwatch.since(start)
-    return Outcome(total=elapsed, operations=n, sent=n, handled=n - left)
-
-
 CASE = Case(
     name="ping-pong",
     title="ping-pong",
@@ -151,10 +97,8 @@ CASE = Case(
     size=Size(full=1_000_000, slow=200_000, quick=2_000),
     measures={
         "limit": plain,
-        "raw": bandstand,
         "typed": classes,
-        "queues": lambda setting: queues.run(setting, tasks(setting.size)),
-        "pykka": pykka,
+        **stages.measures(program),
         "erlang": lambda setting: otp.run("pingpong", setting.size),
     },
     target=times_limit(1.5),

@@ -1,0 +1,24 @@
+"""The stages: a module for each system that plays programs, with `play(program, setting)` in each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+
+from bench.case import Kind, Measure, Outcome, Setting
+from bench.stage import Program
+
+STAGES: dict[Kind, str] = {"raw": "raw", "queues": "queues", "pykka": "pykka"}
+"""The kinds of systems that play programs, and their modules here."""
+
+
+def measures(program: Program) -> dict[Kind, Measure]:
+    """A measure of a program for each of them."""
+    return {kind: partial(_measure, module, program) for kind, module in STAGES.items()}
+
+
+def _measure(module: str, program: Program, setting: Setting) -> Outcome:
+    # Only the system's own process has all that it needs.
+    play: Callable[[Program, Setting], Outcome] = import_module(f"bench.stages.{module}").play
+    return play(program, setting)
