@@ -16,9 +16,9 @@ class QueueStage:
     """Tasks of one event loop."""
 
     end = END
-    send: Send = staticmethod(asyncio.Queue[Any].put_nowait)
 
     def __init__(self) -> None:
+        self.send: Send = asyncio.Queue.put_nowait
         self._tasks: set[asyncio.Task[None]] = set()
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
