@@ -18,7 +18,7 @@ class QueueStage:
     end = END
 
     def __init__(self) -> None:
-        self.send: Send = asyncio.Queue.put_nowait
+        self.send: Send = asyncio.Queue[Any].put_nowait
         self._tasks: set[asyncio.Task[None]] = set()
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
