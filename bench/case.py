@@ -86,6 +86,8 @@ class Size:
     full: int
     slow: int
     quick: int
+    brief: int | None = None
+    """No more than this in the brief run, where the others would take too long for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,3 +111,7 @@ class Case:
     """How often a child measures on a fast system, once on a slow one; it reports the best."""
     most_rounds: int = 99
     """Rounds after which more would tell nothing new."""
+    savina: int | None = None
+    """Its number in the Savina suite, where it is one of that."""
+    is_brief: bool = True
+    """Whether the brief run measures it too, or only the full one: what takes long, or tells little that others do not."""

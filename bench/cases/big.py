@@ -194,6 +194,7 @@ CASE = Case(
     title="big, 100 actors",
     what="a hundred actors ping each other at random (Savina 8)",
     size=Size(full=1_000_000, slow=200_000, quick=2_000),
+    savina=8,
     measures={
         "limit": plain,
         "raw": bandstand,

@@ -106,6 +106,7 @@ CASE = Case(
     title="counting, a million at once",
     what="a million messages from one actor to one other, all at once (Savina 3)",
     size=Size(full=1_000_000, slow=1_000_000, quick=2_000),
+    savina=3,
     measures={
         "limit": plain,
         "raw": bandstand,

@@ -162,6 +162,7 @@ CASE = Case(
     title="create + message + stop",
     what="make an actor, send it a message, have it end; 500 living at a time (Savina 5)",
     size=Size(full=40_000, slow=40_000, quick=500),
+    savina=5,
     measures={
         "limit": plain,
         "raw": bandstand,

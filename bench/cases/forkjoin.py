@@ -107,6 +107,7 @@ CASE = Case(
     title="fork-join throughput, 60 actors",
     what="one actor deals messages out to sixty, ten for each at a time (Savina 4)",
     size=Size(full=600_000, slow=300_000, quick=1_200),
+    savina=4,
     measures={
         "limit": plain,
         "raw": bandstand,

@@ -95,6 +95,7 @@ CASE = Case(
     title="ping-pong",
     what="one message to and fro between two actors (Savina 1)",
     size=Size(full=1_000_000, slow=200_000, quick=2_000),
+    savina=1,
     measures={
         "limit": plain,
         "typed": classes,

@@ -105,6 +105,7 @@ CASE = Case(
     title="thread ring, 100 actors",
     what="one message round a ring of a hundred actors (Savina 2)",
     size=Size(full=1_000_000, slow=200_000, quick=2_000),
+    savina=2,
     measures={
         "limit": plain,
         "raw": bandstand,
