@@ -19,16 +19,26 @@ def refusal() -> str | None:
     return f"{' and '.join(missing)} not found; Debian has it in erlang-base" if missing else None
 
 
-def run(module: str, *arguments: int) -> Outcome:
-    """Run `module:main/1` with these arguments; it prints the nanoseconds and how many operations there were."""
+def run(module: str, *arguments: int, sent: int | None = None) -> Outcome:
+    """Run `module:main/1` with these arguments; it prints the nanoseconds and how many operations there were.
+
+    Names and numbers may follow, which are the details. As many operations must there be as were sent: the first argument,
+    where nobody says otherwise.
+    """
     BUILD.mkdir(parents=True, exist_ok=True)
     _said("erlc", "-o", str(BUILD), str(SOURCES / f"{module}.erl"))
     # One scheduler, as the others have one thread.
     said = _said(
         *("erl", "+S", "1:1", "-noshell", "-pa", str(BUILD), "-run", module, "main"), *map(str, arguments)
     )
-    total, operations = map(int, said.split())
-    return Outcome(total=total, operations=operations, sent=arguments[0], handled=operations)
+    total, operations, *details = said.split()
+    return Outcome(
+        total=int(total),
+        operations=int(operations),
+        sent=arguments[0] if sent is None else sent,
+        handled=int(operations),
+        details=dict(zip(details[::2], map(float, details[1::2]), strict=True)),
+    )
 
 
 def _said(*command: str) -> str:

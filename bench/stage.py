@@ -14,7 +14,7 @@ are classes, and Erlang. Those are written beside the program, with the same mes
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -59,10 +59,18 @@ class Play:
     sent: int
     """What had to arrive, known from the program's own arithmetic."""
     handled: Callable[[], int]
-    """What did arrive, by the handlers' own counting."""
+    """What did arrive, by the handlers' own counting. Raises WrongResultError where the program knows that more is wrong."""
+    details: Callable[[], Mapping[str, float]] = dict[str, float]
+    """What the figure does not say, such as what depends on the scheduler."""
 
     def outcome(self, elapsed: int) -> Outcome:
-        return Outcome(total=elapsed, operations=self.operations, sent=self.sent, handled=self.handled())
+        return Outcome(
+            total=elapsed,
+            operations=self.operations,
+            sent=self.sent,
+            handled=self.handled(),
+            details=self.details(),
+        )
 
 
 Program: TypeAlias = Callable[[Stage, Setting], Play]

@@ -18,7 +18,7 @@ import pytest
 from bandstand import mode
 from bandstand.service import Loop, data
 from bandstand.service import ask as ask_mark
-from bench import caller, lines, otp, runner, typed
+from bench import caller, lines, otp, runner, stages, typed
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.cases import CASES, ask, ask_async, by_name, tell
 from bench.child import measure
@@ -106,7 +106,13 @@ def test_the_registry_lists_every_file_and_no_name_twice() -> None:
 
 
 def _functions(case: Case) -> list[Any]:
-    return [getattr(measure, "func", measure) for measure in case.measures.values()]
+    return [_function(measure) for measure in case.measures.values()]
+
+
+def _function(measure: Any) -> Any:
+    """What is written in the case's file: of what a stage plays, that is the program."""
+    function = getattr(measure, "func", measure)
+    return measure.args[-1] if function.__module__ == stages.__name__ else function
 
 
 def test_a_case_that_loses_a_message_has_no_figure() -> None:
@@ -193,6 +199,24 @@ def test_what_erlang_prints_is_checked(
     outcome = otp.run("half", 3)
     with nullcontext() if is_right else pytest.raises(WrongResultError, match="3 were sent and 2 handled"):
         outcome.check()
+
+
+@pytest.mark.once
+@pytest.mark.slow
+def test_erlang_may_say_how_much_was_sent_and_what_the_figure_does_not_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if refusal := otp.refusal():
+        pytest.skip(refusal)
+    source = (
+        '-module(more).\n-export([main/1]).\nmain(_) -> io:format("7 12 denials 5 sum 0.5~n"), halt(0).\n'
+    )
+    (tmp_path / "more.erl").write_text(source, "utf-8")
+    monkeypatch.setattr(otp, "SOURCES", tmp_path)
+    monkeypatch.setattr(otp, "BUILD", tmp_path)
+    outcome = otp.run("more", 3, sent=12)
+    outcome.check()
+    assert outcome.details == {"denials": 5.0, "sum": 0.5}
 
 
 def test_a_peer_without_its_environment_is_refused_in_a_sentence() -> None:
