@@ -11,6 +11,7 @@ from bench.case import Outcome, WrongResultError
 SOURCES = Path(__file__).resolve().parent / "erlang"
 BUILD = SOURCES.parent.parent / "build" / "erlang"
 PATIENCE = 240
+MOST_PROCESSES = 1 << 21
 
 
 def refusal() -> str | None:
@@ -27,9 +28,22 @@ def run(module: str, *arguments: int, sent: int | None = None) -> Outcome:
     """
     BUILD.mkdir(parents=True, exist_ok=True)
     _said("erlc", "-o", str(BUILD), str(SOURCES / f"{module}.erl"))
-    # One scheduler, as the others have one thread.
+    # One scheduler, as the others have one thread; and room for a million processes.
     said = _said(
-        *("erl", "+S", "1:1", "-noshell", "-pa", str(BUILD), "-run", module, "main"), *map(str, arguments)
+        *(
+            "erl",
+            "+S",
+            "1:1",
+            "+P",
+            str(MOST_PROCESSES),
+            "-noshell",
+            "-pa",
+            str(BUILD),
+            "-run",
+            module,
+            "main",
+        ),
+        *map(str, arguments),
     )
     total, operations, *details = said.split()
     return Outcome(

@@ -2,7 +2,7 @@
 
 *Fresh* has never had a message; *used* has handled one and may hold on to what that took. All share one handler and
 have no state of their own; a typed one has an object with one attribute, and a handle, both of which count. `limit` is the least a hand-written actor needs: a handler and a deque of its own. The asyncio
-peer is a task that waits for its Queue. Resident memory includes what the allocator wastes, so it is what the machine sees.
+peer is a task that waits for its Queue; Erlang's is a process, its first heap included. Resident memory includes what the allocator wastes, so it is what the machine sees.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ from functools import partial
 
 from bandstand.core import ActorId, Context, LoopConfig
 from bandstand.service import Actor, data
-from bench import limit, queues, raw, typed
+from bench import limit, otp, queues, raw, typed
 from bench.case import Case, Outcome, Setting, Size
 from bench.target import at_most
+
+MOST_PROCESSES = 100_000
+"""Of Erlang: ten times as many would tell nothing else."""
 
 
 def resident() -> int:
@@ -126,6 +129,10 @@ async def tasks(messages: int, n: int) -> Outcome:
     return outcome(grown, alive, messages, total)
 
 
+def with_otp(messages: int, setting: Setting) -> Outcome:
+    return otp.run("memory", min(setting.size, MOST_PROCESSES), messages, resource.getpagesize())
+
+
 def outcome(grown: int, alive: int, messages: int, handled: int) -> Outcome:
     """Count an actor that lives and has handled its messages as one sent and one handled."""
     return Outcome(
@@ -147,6 +154,7 @@ def case(messages: int, name: str, title: str) -> Case:
             "raw": partial(bandstand, messages),
             "typed": partial(classes, messages),
             "queues": with_asyncio,
+            "erlang": partial(with_otp, messages),
         },
         unit="bytes",
         target=at_most(1024, "bytes"),

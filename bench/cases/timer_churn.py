@@ -4,7 +4,8 @@ A thousand pairs, then a turn of the event loop, so that a host which tidies up 
 ones are due in ten seconds and more, and never fire. An operation is one timer set and cancelled.
 
 `limit` is the standard library's heap, the clock read for each timer, a cancelled entry taken off when it comes to the
-top. bandstand's timer becomes a message to an actor; asyncio's is `call_later`, which would call a handler.
+top. bandstand's timer becomes a message to an actor, and so does Erlang's `send_after`; asyncio's is `call_later`, which would
+call a handler.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from itertools import count
 from time import monotonic_ns
 
 from bandstand.core import STOP, Context, Verdict
-from bench import queues, raw, stopwatch
+from bench import otp, queues, raw, stopwatch
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.target import at_most
 
@@ -110,6 +111,10 @@ async def tasks(pending: int, setting: Setting) -> Outcome:
     return Outcome(total=elapsed, operations=chunks * CHUNK, sent=chunks * CHUNK, handled=cancelled)
 
 
+def with_otp(pending: int, setting: Setting) -> Outcome:
+    return otp.run("timers", setting.size // CHUNK * CHUNK, CHUNK, len(pending_delays(pending, setting)))
+
+
 def pending_delays(pending: int, setting: Setting) -> list[int]:
     """The delays of the pending ones; a hundredth of them under --quick."""
     return [SOONEST + (i * 104_729) % SPREAD for i in range(pending // 100 if setting.is_quick else pending)]
@@ -129,6 +134,7 @@ def case(pending: int, power: str, name: str) -> Case:
             "limit": partial(plain, pending),
             "raw": partial(bandstand, pending),
             "queues": with_asyncio,
+            "erlang": partial(with_otp, pending),
         },
         target=at_most(300, "ns"),
         repeats=1 if is_many else 3,

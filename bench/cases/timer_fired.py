@@ -3,7 +3,7 @@
 Setting them takes longer than they take to be due, so nobody waits and the whole is work. An operation is one timer set
 and its message handled.
 
-bandstand's timer becomes a message in a mailbox and is handled in its turn; `limit` (the standard library's heap) and
+bandstand's timer becomes a message in a mailbox and is handled in its turn, and so does Erlang's; `limit` (the standard library's heap) and
 asyncio (`call_later`) call the handler as soon as it is due, without a mailbox: less is done there.
 """
 
@@ -17,8 +17,9 @@ from time import monotonic_ns
 from typing import Any
 
 from bandstand.core import Context
-from bench import queues, raw, stopwatch
+from bench import otp, queues, raw, stopwatch
 from bench.case import Case, Outcome, Setting, Size
+from bench.target import ahead_of
 
 ACTORS = 100
 MS = [i % 10 + 1 for i in range(ACTORS)]
@@ -104,5 +105,7 @@ CASE = Case(
         "limit": plain,
         "raw": bandstand,
         "queues": lambda setting: queues.run(setting, tasks(setting.size)),
+        "erlang": lambda setting: otp.run("fired", setting.size // ACTORS * ACTORS, ACTORS),
     },
+    target=ahead_of("erlang"),
 )
