@@ -17,12 +17,12 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 \
 	os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))))' \
 	>/dev/null 2>&1 && { echo "$$p"; break; }; done)
 
-.PHONY: help ready run tour test check bench docs pictures spec soak clean
+.PHONY: help ready run tour test check bench bench-full docs pictures spec soak clean
 
 help: ## say what each verb does
 	@echo "bandstand: supervised actors for Python"
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
 ready:
 	@test -n "$(PYTHON)" || { echo "No usable Python found: bandstand needs 3.11, 3.12 or 3.13 with venv and headers" \
@@ -55,9 +55,15 @@ check: ready ## format, lint, floors, types
 	@PYRIGHT_PYTHON_IGNORE_WARNINGS=1 .venv/bin/pyright --warnings
 	@echo "check: all clean"
 
-bench: ready ## measure, side by side in one run
+bench: ready ## measure beside the peers what matters most, in eight minutes; into build/bench.json too
 	@$(PY) tools/environment.py --peers
-	@$(PY) -m bench
+	@mkdir -p build
+	@$(PY) -m bench --brief --json build/bench.json
+
+bench-full: ready ## the same for every case and peer, with more rounds: an hour or more
+	@$(PY) tools/environment.py --peers
+	@mkdir -p build
+	@$(PY) -m bench --json build/bench.json
 
 docs: ready ## build the documentation into site/
 	@# Not --quiet: what is not logged is not counted, and strict would let a warning pass.

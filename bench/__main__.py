@@ -1,13 +1,15 @@
-"""Measure bandstand beside its peers and print one table.
+"""Measure bandstand beside its peers and print the tables.
 
 Examples:
-    python -m bench                                  everything, a few minutes
+    python -m bench                                  everything, all rounds: it takes what it takes
+    python -m bench --brief                          what fits into eight minutes
     python -m bench --quick                          tiny sizes, seconds: does every case run and check its result?
     python -m bench --case ping-pong --case counting
     python -m bench --case thread-ring --rounds 9    more rounds against a noisy machine
     python -m bench --json build/bench.json          the same figures, and every round's, for a program
 
-The table goes to stdout, progress to stderr. Ends with 0; with 1 if a case failed or lost messages; with 2 for a wrong option.
+The tables go to stdout, progress to stderr. Ctrl-C shows what there is so far. Ends with 0; with 1 if a case failed or lost
+messages; with 2 for a wrong option; with 130 if it was interrupted.
 """
 
 from __future__ import annotations
@@ -16,16 +18,20 @@ import json
 import signal
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench import machine, runner, table
 from bench.case import Case
 from bench.cases import CASES, by_name
 from bench.progress import Progress
+from bench.record import record
 from bench.report import Report
+from bench.runner import Cells, Scale
 from bench.system import SYSTEMS
 
-ROUNDS = 5
+ROUNDS: dict[Scale, int] = {"quick": 1, "brief": 3, "full": 5}
+BRIEF_MINUTES = 8.0
 
 
 def parse(arguments: list[str] | None) -> tuple[Namespace, list[Case]]:
@@ -37,22 +43,41 @@ def parse(arguments: list[str] | None) -> tuple[Namespace, list[Case]]:
         formatter_class=RawDescriptionHelpFormatter,
     )
     parser.add_argument("--case", metavar="NAME", action="append", help="only this case (may be repeated)")
-    parser.add_argument("--rounds", metavar="N", type=int, help=f"how many rounds (default {ROUNDS})")
+    parser.add_argument("--rounds", metavar="N", type=int, help=f"how many rounds (default {ROUNDS['full']})")
     parser.add_argument(
+        "--minutes", metavar="M", type=float, help="begin no round, after the first, that would end later"
+    )
+    scale = parser.add_mutually_exclusive_group()
+    scale.add_argument(
+        "--brief",
+        action="store_true",
+        help=f"the cases that matter most, as many rounds up to {ROUNDS['brief']} as fit into {BRIEF_MINUTES:g} minutes",
+    )
+    scale.add_argument(
         "--quick", action="store_true", help="tiny sizes, one round: checks results, not speed"
     )
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the figures there as well")
     options = parser.parse_args(arguments)
     if options.rounds is not None and not 1 <= options.rounds <= 1000:
         parser.error(f"--rounds is {options.rounds}: pass a number from 1 to 1000")
+    if options.minutes is not None and not options.minutes > 0:
+        parser.error(f"--minutes is {options.minutes:g}: pass a number above 0")
     if options.json is not None and (reason := _unwritable(options.json)):
         parser.error(f"--json is {str(options.json)!r}: {reason}")
     try:
-        chosen = {by_name(name).name for name in options.case or [case.name for case in CASES]}
+        chosen = {by_name(name).name for name in options.case or ()}
     except LookupError as error:
         parser.error(str(error.args[0]))
-    options.rounds = options.rounds or (1 if options.quick else ROUNDS)
-    return options, [case for case in CASES if case.name in chosen]
+    options.scale = "quick" if options.quick else "brief" if options.brief else "full"
+    options.rounds = options.rounds or ROUNDS[options.scale]
+    if options.brief and options.minutes is None:
+        options.minutes = BRIEF_MINUTES
+    return options, [case for case in CASES if _is_wanted(case, chosen, options.scale)]
+
+
+def _is_wanted(case: Case, chosen: set[str], scale: Scale) -> bool:
+    """Whom somebody has named is measured, however long it takes."""
+    return case.name in chosen if chosen else case.is_brief or scale != "brief"
 
 
 def _unwritable(path: Path) -> str | None:
@@ -64,17 +89,32 @@ def _unwritable(path: Path) -> str | None:
         return f"it cannot be written ({error.strerror})"
 
 
-def measure(cases: list[Case], rounds: int, *, is_quick: bool) -> Report:
-    """Run the cases on every system that can be measured here."""
-    where = machine.describe()
+def measure(
+    cases: Sequence[Case], rounds: int, scale: Scale = "full", minutes: float | None = None
+) -> Report:
+    """Run the cases on every system that can be measured here; until somebody interrupts, if somebody does."""
+    where, versions = machine.describe(), machine.versions()
     refusals = runner.probe()
-    systems = [system for system in SYSTEMS if system.name not in refusals]
-    progress = Progress(rounds)
+    plan = runner.plan(cases, [system for system in SYSTEMS if system.name not in refusals], rounds)
+    cells: Cells = {}
+    progress = Progress(plan, None if minutes is None else minutes * 60)
+    is_partial = False
     try:
-        cells = runner.run(cases, systems, rounds=rounds, is_quick=is_quick, tell=progress.tell)
+        rounds = runner.run(plan, cells, progress, scale=scale)
+    except KeyboardInterrupt:
+        is_partial = True
     finally:
         progress.close()
-    return Report(cases, cells, refusals, where, rounds, is_quick)
+    return Report(
+        cases=cases,
+        cells=cells,
+        machine=where,
+        versions=versions,
+        rounds=rounds,
+        refusals=refusals,
+        scale=scale,
+        is_partial=is_partial,
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -82,13 +122,16 @@ def main(arguments: list[str] | None = None) -> int:
     # As with Ctrl-C: the child at work is ended too, not left behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        report = measure(cases, options.rounds, is_quick=options.quick)
+        report = measure(cases, options.rounds, options.scale, options.minutes)
     except KeyboardInterrupt:
-        print("interrupted: no table", file=sys.stderr)
+        print("interrupted before anything was measured", file=sys.stderr)
         return 130
     print(table.render(report))
     if options.json is not None:
-        options.json.write_text(json.dumps(report.as_json(), indent=2, ensure_ascii=False) + "\n", "utf-8")
+        options.json.write_text(json.dumps(record(report), indent=2, ensure_ascii=False) + "\n", "utf-8")
+    if report.is_partial:
+        print("interrupted: the tables show what there was so far", file=sys.stderr)
+        return 130
     return 1 if report.failures else 0
 
 

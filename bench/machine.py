@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
 import sysconfig
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.metadata import PackageNotFoundError, version
@@ -13,6 +14,23 @@ from pathlib import Path
 import bandstand
 from bandstand import mode
 from bandstand.core import hot
+from bench import otp
+from bench.threads import PYTHON
+
+REQUIREMENTS = Path(__file__).resolve().parent.parent / "requirements"
+ASK = """
+import json, sys
+from importlib.metadata import PackageNotFoundError, version
+
+found = {}
+for name in sys.argv[1:]:
+    try:
+        found[name] = version(name)
+    except PackageNotFoundError:
+        pass
+print(json.dumps(found))
+"""
+"""What the peers' Python is given to run: the versions of what is installed there."""
 
 
 def describe() -> dict[str, str]:
@@ -29,6 +47,41 @@ def describe() -> dict[str, str]:
     }
 
 
+def versions() -> dict[str, str]:
+    """The versions of the peers, each asked of the environment that it runs in; what is missing is left out."""
+    names = sorted(
+        {name for path in REQUIREMENTS.glob("peers*.txt") for name in _pinned(path)}, key=str.lower
+    )
+    found: dict[str, str] = {}
+    if PYTHON.exists():
+        asked = subprocess.run(
+            [str(PYTHON), "-c", ASK, *names], capture_output=True, text=True, timeout=60, check=False
+        )
+        found = dict(json.loads(asked.stdout)) if asked.returncode == 0 else {}
+    # Beside the peers' there are those of our own environment: the loop, and what channels and the bus are compared with.
+    ours = {name: known for name in ("anyio", "msgspec", "uvloop") if (known := _version(name))}
+    erlang = _otp()
+    return {**found, **ours, **({"Erlang/OTP": erlang} if erlang else {})}
+
+
+def _otp() -> str | None:
+    """Which release of Erlang/OTP it is, and of its runtime; None where there is none."""
+    if otp.refusal() is not None:
+        return None
+    tell = (
+        'io:format("~s (ERTS ~s)", [erlang:system_info(otp_release), erlang:system_info(version)]), halt(0).'
+    )
+    command = ["erl", "-noshell", "-eval", tell]
+    asked = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return asked.stdout.strip() or None
+
+
+def _pinned(path: Path) -> list[str]:
+    """The names of a file of requirements."""
+    lines = (line.partition("#")[0].strip() for line in path.read_text("utf-8").splitlines())
+    return [line.partition("==")[0].strip() for line in lines if "==" in line]
+
+
 def _processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
@@ -39,9 +92,17 @@ def _processor() -> str:
 
 
 def _build() -> str:
-    """Warn of a Python without profile-guided optimisation: it slows what is interpreted, and `limit` is nothing else."""
-    arguments = sysconfig.get_config_var("CONFIG_ARGS") or ""
-    return "" if "--enable-optimizations" in arguments else " (configured without --enable-optimizations)"
+    """Say what is known of how Python was optimised: without a profile all that is interpreted is slower, and `limit` is nothing else.
+
+    Nothing in a Python tells it for sure. Who configured it with --enable-optimizations has it. Debian's package has it too and does
+    not say so: it runs the profile itself and keeps the flags to itself; what gives it away is its own scheme of
+    folders. Of all others it is only known that nobody asked for it.
+    """
+    if "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or ""):
+        return " (profile-guided)"
+    if "deb_system" in sysconfig.get_scheme_names():
+        return " (the package of Debian or a child of it, which is profile-guided)"
+    return " (configured without --enable-optimizations: what is interpreted is slower than it need be)"
 
 
 def _load() -> str:

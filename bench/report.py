@@ -1,38 +1,55 @@
-"""The result of a run, as data: what the table shows and JSON holds."""
+"""The result of a run, as data: what the tables show and JSON holds."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from bench.case import Case
-from bench.runner import Cell, Cells
-from bench.system import SYSTEMS, Table, systems_of, table_of
+from bench.runner import Cell, Cells, Scale
+from bench.system import Table, table_of
 from bench.target import Target, at_most
 
 BASES: dict[Table, str] = {"actors": "limit", "channels": "Queue", "pods": "bare", "bus": "echo"}
-"""What the others of a table are compared with."""
+"""The least there can be: what targets are multiples of."""
 JUDGED: dict[Table, tuple[str, ...]] = {
     "actors": ("compiled", "typed"),
     "channels": ("channel",),
     "pods": ("pod",),
     "bus": ("bus",),
 }
-"""The columns that targets hold for."""
+"""The columns that are ours: targets hold for them, and the first that has a figure is what the others are divided by."""
+HEADINGS = {
+    "compiled": "bandstand",
+    "pykka": "Pykka",
+    "pykka-1": "Pykka, 1 core",
+    "thespian": "Thespian",
+    "erlang": "Erlang",
+    "erlang-all": "Erlang, all",
+}
+"""What a column is called where that is not its name."""
 
 
-@dataclass(frozen=True)
+def heading(system: str) -> str:
+    """What a column is called."""
+    return HEADINGS.get(system, system)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Report:
-    """A finished run."""
+    """A run that has ended, by itself or because somebody ended it."""
 
     cases: Sequence[Case]
     cells: Cells
-    refusals: Mapping[str, str]
     machine: Mapping[str, str]
     rounds: int
-    is_quick: bool
+    refusals: Mapping[str, str] = field(default_factory=dict[str, str])
+    versions: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Of the peers and what they stand on, each asked of its own environment."""
+    scale: Scale = "full"
+    is_partial: bool = False
+    """Whether it was interrupted: some cells may have fewer readings, or none."""
 
     def cell(self, case: Case, system: str) -> Cell | None:
         return self.cells.get((case.name, system))
@@ -41,8 +58,20 @@ class Report:
         cell = self.cell(case, system)
         return None if cell is None else cell.value
 
+    def baseline(self, case: Case) -> str | None:
+        """Which of our columns the others are divided by: the raw loop, or typed actors where the raw loop has no figure."""
+        ours = JUDGED[table_of(case)]
+        return next((system for system in ours if self.value(case, system) is not None), None)
+
     def ratio(self, case: Case, system: str) -> float | None:
-        """How many times `limit`, `Queue`, `bare` or `echo` it takes. Only for times: bytes and delays are compared with their target."""
+        """How many times bandstand's rate it has. Only for times: bytes and delays stand for themselves."""
+        baseline = self.baseline(case)
+        ours = None if baseline is None else self.rate(case, baseline)
+        theirs = self.rate(case, system)
+        return theirs / ours if ours and theirs is not None else None
+
+    def multiple(self, case: Case, system: str) -> float | None:
+        """How many times `limit`, `Queue`, `bare` or `echo` it takes. Only for times."""
         value, base = self.value(case, system), self.value(case, BASES[table_of(case)])
         return value / base if case.unit == "ns" and value is not None and base else None
 
@@ -62,7 +91,7 @@ class Report:
     def verdict(self, case: Case, system: str) -> str | None:
         """Say whether the target is met or missed; None without a target, a figure, or sizes that mean anything."""
         value, target = self.value(case, system), self.target(case, system)
-        if target is None or value is None or self.is_quick:
+        if target is None or value is None or self.scale == "quick":
             return None
         is_met = target.is_met(value, partial(self.value, case))
         return None if is_met is None else "met" if is_met else "missed"
@@ -71,51 +100,3 @@ class Report:
     def failures(self) -> dict[tuple[str, str], str]:
         """Cells whose result was wrong, with the sentence that says so."""
         return {key: cell.failure for key, cell in self.cells.items() if cell.failure is not None}
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "machine": dict(self.machine),
-            "rounds": self.rounds,
-            "quick": self.is_quick,
-            "systems": [
-                {"name": system.name, "what": system.what, "refusal": self.refusals.get(system.name)}
-                for system in SYSTEMS
-            ],
-            "cases": [self._case(case) for case in self.cases],
-        }
-
-    def _case(self, case: Case) -> dict[str, Any]:
-        return {
-            "name": case.name,
-            "what": case.what,
-            "unit": case.unit,
-            "table": table_of(case),
-            "targets": {system: self._target(case, system) for system in JUDGED[table_of(case)]},
-            "cells": {system.name: self._cell(case, system.name) for system in systems_of(table_of(case))},
-        }
-
-    def _target(self, case: Case, system: str) -> dict[str, Any] | None:
-        target = self.target(case, system)
-        if target is None:
-            return None
-        return {
-            "most": target.most,
-            "unit": target.unit,
-            "ahead_of": target.rival,
-            "rates": dict(target.rates),
-            "verdict": self.verdict(case, system),
-        }
-
-    def _cell(self, case: Case, system: str) -> dict[str, Any] | None:
-        cell = self.cell(case, system)
-        if cell is None:
-            return None
-        return {
-            "value": cell.value,
-            "ratio": self.ratio(case, system),
-            "rate": self.rate(case, system),
-            "is_checked": cell.best is not None,
-            "failure": cell.failure,
-            "best": cell.best,
-            "readings": cell.readings,
-        }

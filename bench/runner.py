@@ -6,10 +6,10 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from bench.case import Case
 from bench.system import SYSTEMS, System
@@ -40,7 +40,22 @@ class Cell:
 
 Cells: TypeAlias = dict[tuple[str, str], Cell]
 """By the names of case and system. A cell that cannot be measured is not there."""
-Tell: TypeAlias = Callable[[int, Case, System, Cell], None]
+Turn: TypeAlias = tuple[int, Case, System]
+"""A cell's measurement in one of the rounds."""
+Scale: TypeAlias = Literal["quick", "brief", "full"]
+"""How much is measured: whether it works at all, what fits into some minutes, or everything."""
+
+
+class Witness(Protocol):
+    """Who hears of every measurement, and may know that there is no time for more."""
+
+    def tell(self, turn: Turn, cell: Cell) -> None:
+        """Hear of one more."""
+        ...
+
+    def has_time(self, round_: int) -> bool:
+        """Say whether a round, counted from 0, may begin."""
+        ...
 
 
 def probe(systems: Sequence[System] = SYSTEMS) -> dict[str, str]:
@@ -54,32 +69,46 @@ def probe(systems: Sequence[System] = SYSTEMS) -> dict[str, str]:
     return refusals
 
 
-def run(
-    cases: Sequence[Case], systems: Sequence[System], *, rounds: int, is_quick: bool, tell: Tell
-) -> Cells:
-    """Measure every case on every system in so many rounds, telling of each cell as it comes."""
-    cells: Cells = {
-        (case.name, system.name): Cell()
-        for case in cases
-        for system in systems
-        if system.measure(case) is not None
-    }
-    for turn in range(rounds):
-        for case in cases:
-            if turn >= case.most_rounds:
-                continue
-            for system in systems:
-                cell = cells.get((case.name, system.name))
-                if cell is not None and cell.failure is None:
-                    _measure(cell, case, system, is_quick=is_quick)
-                    tell(turn, case, system, cell)
-    return cells
+def plan(cases: Sequence[Case], systems: Sequence[System], rounds: int) -> list[list[Turn]]:
+    """Say what each round measures, and in which order: the systems side by side."""
+    return [
+        [
+            (number, case, system)
+            for case in cases
+            if number < case.most_rounds
+            for system in systems
+            if system.measure(case) is not None
+        ]
+        for number in range(rounds)
+    ]
 
 
-def _measure(cell: Cell, case: Case, system: System, *, is_quick: bool) -> None:
-    size = system.size(case, is_quick=is_quick)
-    repeats = 1 if is_quick or system.is_slow else case.repeats
-    arguments = [case.name, system.name, str(size), str(repeats), *(["--quick"] if is_quick else [])]
+def run(rounds: Sequence[Sequence[Turn]], cells: Cells, witness: Witness, *, scale: Scale = "full") -> int:
+    """Take the turns of the rounds, filling the cells as they come; how many rounds there was time for.
+
+    What is in the cells stays there when somebody interrupts.
+    """
+    for number, turns in enumerate(rounds):
+        if number and not witness.has_time(number):
+            return number
+        for turn in turns:
+            _, case, system = turn
+            cell = cells.setdefault((case.name, system.name), Cell())
+            if cell.failure is None:
+                _measure(cell, case, system, scale)
+                witness.tell(turn, cell)
+    return len(rounds)
+
+
+def _measure(cell: Cell, case: Case, system: System, scale: Scale) -> None:
+    size = system.size(case, is_quick=scale == "quick")
+    if scale == "brief" and case.size.brief is not None:
+        size = min(size, case.size.brief)
+    repeats = 1 if scale == "quick" or system.is_slow else case.repeats
+    arguments = [
+        *(case.name, system.name, str(size), str(repeats)),
+        *(["--quick"] if scale == "quick" else []),
+    ]
     reading, failure = _child(system, arguments)
     if reading is None:
         cell.failure = failure

@@ -1,130 +1,161 @@
-"""The report as text for people: a caption, one table, and what stands behind it."""
+"""The report as text for people: a caption, the tables, the ranking, and what stands behind them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from bench import figure, ranking
 from bench.case import Case
-from bench.report import JUDGED, Report
-from bench.system import Table, systems_of, table_of
+from bench.report import JUDGED, Report, heading
+from bench.system import SYSTEMS, Table, systems_of, table_of
 
-HEADINGS = {
-    "limit": "limit",
-    "compiled": "bandstand",
-    "typed": "typed",
-    "interpreted": "interpreted",
-    "asyncio": "asyncio",
-    "uvloop": "uvloop",
-    "pykka": "Pykka",
-    "erlang": "Erlang",
-    "channel": "channel",
-    "Queue": "Queue",
-    "anyio": "anyio",
-    "pod": "pod",
-    "queued": "queued",
-    "one": "one",
-    "bare": "bare",
-    "mp.Queue": "mp.Queue",
-    "Pykka": "Pykka",
-    "Ray": "Ray",
-    "bus": "bus",
-    "echo": "echo",
-    "uvicorn": "uvicorn",
-}
-WORDS: dict[Table, int] = {"actors": 4, "channels": 2, "pods": 2, "bus": 2}
-"""How many of a table's last columns are words."""
 TITLES: dict[Table, str] = {"channels": "channels", "pods": "pods", "bus": "the bus"}
-"""The tables of rates."""
+"""The tables of one system of ours, whose rate is divided by that of each peer."""
+SCALES = {
+    "quick": "; --quick: tiny sizes, the figures mean nothing",
+    "brief": "; --brief: a part of the cases, and few rounds",
+    "full": "",
+}
 
 
 def render(report: Report) -> str:
     """Lay a report out in lines."""
     lines = [*_caption(report)]
     if cases := [case for case in report.cases if table_of(case) == "actors"]:
-        lines += ["", *_grid(_rows(report, cases), WORDS["actors"])]
+        lines += ["", *_grid(_rows(report, cases), words={0})]
+        if targets := _target_rows(report, cases):
+            lines += ["", *_grid(targets, words={0, 1, 6, 7})]
+        if places := ranking.rank(report):
+            lines += ["", *_grid(_ranking_rows(places), words={0})]
     for table, title in TITLES.items():
         if cases := [case for case in report.cases if table_of(case) == table]:
-            lines += ["", *_grid(_rate_rows(report, cases, table, title), WORDS[table])]
+            rows = _rate_rows(report, cases, table, title)
+            lines += ["", *_grid(rows, words={0, 1, len(rows[0]) - 2, len(rows[0]) - 1})]
     return "\n".join([*lines, "", *_legend(report)])
 
 
 def _caption(report: Report) -> Iterator[str]:
     machine = report.machine
-    yield "bandstand: raw loop, typed actors, pods and bus, side by side in one run; nanoseconds an operation unless the row says otherwise"
+    yield "bandstand and its peers, side by side in one run: operations a second, and the ratio to bandstand; other figures with their unit"
     yield f"{machine['machine']}; load {machine['load']} before the run"
     yield (
-        f"{machine['python']}, bandstand {machine['bandstand']}, Cython {machine['cython']}, uvloop {machine['uvloop']}; "
+        f"{machine['python']}, bandstand {machine['bandstand']}, Cython {machine['cython']}; "
         f"bandstand rides {machine['host']}"
     )
+    if report.versions:
+        yield "peers: " + ", ".join(f"{name} {version}" for name, version in report.versions.items())
     rounds = (
-        "1 round"
-        if report.is_quick or report.rounds == 1
-        else f"best of {report.rounds} rounds (fewer where a row is long)"
+        "1 round" if report.rounds == 1 else f"best of {report.rounds} rounds (fewer where a row is long)"
     )
-    yield f"{rounds}, each cell in a process of its own" + (
-        "; --quick: tiny sizes, the figures mean nothing" if report.is_quick else ""
-    )
+    yield f"{rounds}, each cell in a process of its own" + SCALES[report.scale]
+    if report.is_partial:
+        yield "INTERRUPTED: what had been measured until then"
 
 
 def _rows(report: Report, cases: Sequence[Case]) -> list[list[str]]:
-    systems = systems_of("actors")
-    header = ["case", "unit"]
-    for system in systems:
-        header.append(HEADINGS[system.name])
-        if system.mode is not None:
-            header.append("× limit")
-    rows = [[*header, "target", "", "typed target", ""]]
+    """The table of the actors; what nobody was measured on has no column."""
+    systems = [
+        system.name
+        for system in systems_of("actors")
+        if any(report.cell(case, system.name) for case in cases)
+    ]
+    rates = {
+        (case.name, system): _rate(report, case, system)
+        for case in cases
+        for system in systems
+        if case.unit == "ns"
+    }
+    rows = [["case", *map(heading, systems)]]
     for case in cases:
-        row = [case.title, case.unit]
+        row = [case.title]
         for system in systems:
-            row.append(_figure(report, case, system.name))
-            if system.mode is not None:
-                ratio = report.ratio(case, system.name)
-                row.append("" if ratio is None else f"{ratio:.2f}" if ratio < 10 else f"{ratio:.1f}")
-        rows.append(row + _judged(report, case))
+            if case.unit != "ns":
+                row.append(_figure(report, case, system, with_unit=True))
+                continue
+            text, ratio = rates[case.name, system]
+            # Ratios stand below each other, whatever is before them.
+            row.append(f"{text} {ratio:>5}" if ratio else text)
+        rows.append(row)
+    return rows
+
+
+def _rate(report: Report, case: Case, system: str) -> tuple[str, str]:
+    rate, ratio = report.rate(case, system), report.ratio(case, system)
+    if rate is None:
+        return _figure(report, case, system), ""
+    return figure.rate(rate), "" if ratio is None else figure.ratio(ratio)
+
+
+def _target_rows(report: Report, cases: Sequence[Case]) -> list[list[str]]:
+    """What must be reached, what is, and what the two that it is measured by take; nothing where no case has a target."""
+    rows = [["targets", "", "figure", "unit", "× limit", "Erlang", "target", ""]]
+    for case in cases:
+        for system in JUDGED["actors"]:
+            target = report.target(case, system)
+            if target is None or report.cell(case, system) is None:
+                continue
+            multiple = report.multiple(case, system)
+            rows.append(
+                [
+                    case.title,
+                    "typed" if system == "typed" else "raw",
+                    _figure(report, case, system),
+                    case.unit,
+                    "" if multiple is None else figure.ratio(multiple),
+                    _figure(report, case, "erlang"),
+                    target.reads(),
+                    report.verdict(case, system) or "",
+                ]
+            )
+    return rows if len(rows) > 1 else []
+
+
+def _ranking_rows(places: Sequence[ranking.Place]) -> list[list[str]]:
+    rows = [["ranking", "× bandstand", "cases", "Savina alone", "cases"]]
+    for place in places:
+        savina = place.savina
+        rows.append(
+            [
+                heading(place.system),
+                figure.ratio(place.all.ratio),
+                str(place.all.cases),
+                figure.NONE if savina is None else figure.ratio(savina.ratio),
+                figure.NONE if savina is None else str(savina.cases),
+            ]
+        )
     return rows
 
 
 def _rate_rows(report: Report, cases: Sequence[Case], table: Table, title: str) -> list[list[str]]:
-    """A table of one system of ours, whose rate is divided by that of each peer."""
     systems = systems_of(table)
     (judged,) = JUDGED[table]
     peers = [system.name for system in systems if system.name != judged]
-    header = [title, "unit", *(HEADINGS[system.name] for system in systems), "a second"]
-    rows = [[*header, *(f"÷ {HEADINGS[peer]}" for peer in peers), "target", ""]]
+    header = [title, "unit", *(heading(system.name) for system in systems), "a second"]
+    rows = [[*header, *(f"÷ {heading(peer)}" for peer in peers), "target", ""]]
     for case in cases:
         row = [case.title, case.unit, *(_figure(report, case, system.name) for system in systems)]
         ours = report.rate(case, judged)
         row.append("" if ours is None else f"{ours:,.0f}")
         for peer in peers:
             theirs = report.rate(case, peer)
-            row.append("" if ours is None or theirs is None else f"{ours / theirs:.2f}")
-        rows.append(row + _judged(report, case))
+            row.append("" if ours is None or theirs is None else figure.ratio(ours / theirs))
+        target = report.target(case, judged)
+        rows.append([*row, target.reads() if target else "", report.verdict(case, judged) or ""])
     return rows
 
 
-def _judged(report: Report, case: Case) -> list[str]:
-    """What each column that is judged must reach, and whether it does."""
-    texts: list[str] = []
-    for judged in JUDGED[table_of(case)]:
-        target = report.target(case, judged)
-        texts += [target.reads() if target else "", report.verdict(case, judged) or ""]
-    return texts
-
-
-def _figure(report: Report, case: Case, system: str) -> str:
+def _figure(report: Report, case: Case, system: str, *, with_unit: bool = False) -> str:
     cell = report.cell(case, system)
-    if cell is None:
-        return "–"
-    if cell.value is None:
+    if cell is not None and cell.failure is not None:
         return "FAILED"
-    return f"{cell.value:.2f}" if case.unit == "ms" else f"{cell.value:,.0f}"
+    if cell is None or cell.value is None:
+        return figure.NONE
+    return figure.value(cell.value, case.unit) if with_unit else figure.plain(cell.value, case.unit)
 
 
-def _grid(rows: list[list[str]], last: int) -> Iterator[str]:
+def _grid(rows: list[list[str]], words: set[int]) -> Iterator[str]:
     """Align the columns: words to the left, figures to the right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    words = {0, 1, *range(len(widths) - last, len(widths))}
     for number, row in enumerate(rows):
         texts = [
             text.ljust(width) if column in words else text.rjust(width)
@@ -136,17 +167,18 @@ def _grid(rows: list[list[str]], last: int) -> Iterator[str]:
 
 
 def _legend(report: Report) -> Iterator[str]:
-    yield "limit: a plain Python loop over a deque, the same handlers. bandstand: compiled; interpreted: BANDSTAND_PURE=1."
-    yield "typed: classes and handles on the compiled loop. Pykka: a thread for each actor, asked and told by its reference."
-    yield "asyncio, uvloop: a task with an asyncio.Queue for each actor. What is comparable and what is not: bench/__init__.py"
-    yield "channel, Queue, anyio: one task sends and another receives; ÷ Queue, ÷ anyio: our rate divided by theirs."
-    yield "pod: actors of a troupe; queued: never called directly; one: on one process instead of two; ÷: our rate divided by theirs."
-    yield "bare: a deque, a queue.Queue between threads, a pair of sockets between processes; medians are in the rows that say so."
-    yield "bus: a node behind a Unix socket, its caller in another process; ÷ echo, ÷ uvicorn: its rate divided by theirs."
-    yield "echo: a bare asyncio.Protocol with msgspec and joined writes on the same event loop; uvicorn: Starlette, JSON over HTTP."
+    """What the columns are, and what the numbers are not. Only what was measured is explained."""
+    present = {name for _, name in report.cells}
+    for system in SYSTEMS:
+        if system.name in present:
+            yield f"{heading(system.name)}: {system.what}."
+    yield "Behind a rate stands its ratio to bandstand's (the raw loop's; typed actors' where the raw loop has no figure): above 1 is faster."
+    yield "× limit: how many times as long as the plain Python loop; ÷: our rate divided by theirs."
+    yield "Ranking: the geometric mean of those ratios over the cases that both have a figure for, each counting once. It is no prediction"
+    yield "for a program, and two systems that were measured by other cases are not comparable by it. More: bench/__init__.py"
     if not report.failures:
         yield "Every figure was checked: all that was sent was handled."
-    for system, refusal in report.refusals.items():
-        yield f"Not measured: {system} ({refusal})."
-    for (case, system), failure in report.failures.items():
-        yield f"FAILED: {case} on {system}: {failure}"
+    for name, refusal in report.refusals.items():
+        yield f"Not measured: {heading(name)} ({refusal})."
+    for (case, name), failure in report.failures.items():
+        yield f"FAILED: {case} on {name}: {failure}"

@@ -22,6 +22,7 @@ from bench import caller, lines, otp, runner, stages, typed
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.cases import CASES, ask, ask_async, by_name, tell
 from bench.child import measure
+from bench.progress import Progress
 from bench.system import SYSTEMS, System, systems_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,9 +90,9 @@ def prove_elsewhere(case: Case, system: System) -> None:
     if refusal := runner.probe([system]).get(system.name):
         assert system.name in OPTIONAL, refusal
         pytest.skip(refusal)
-    cells = runner.run(
-        [case], [system], rounds=1, is_quick=True, tell=lambda _turn, _case, _system, _cell: None
-    )
+    cells: runner.Cells = {}
+    plan = runner.plan([case], [system], rounds=1)
+    runner.run(plan, cells, Progress(plan), scale="quick")
     cell = cells[case.name, system.name]
     assert cell.failure is None
     assert cell.best is not None
@@ -280,20 +281,35 @@ def test_quick_run_is_checked_and_writes_json(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
     assert "ping-pong" in run.stdout
     assert "all that was sent was handled" in run.stdout
-    assert "round 1/1  ping-pong" in run.stderr
+    assert "round 1/1  1/" in run.stderr
+    assert "left  ping-pong" in run.stderr
     assert "\x1b" not in run.stderr
 
     report = json.loads(file.read_text("utf-8"))
     assert {"machine", "python", "bandstand", "cython", "uvloop", "host", "load"} == set(report["machine"])
-    assert (report["quick"], report["rounds"]) == (True, 1)
+    assert (report["scale"], report["rounds"], report["partial"]) == ("quick", 1, False)
     assert [system["name"] for system in report["systems"]] == [system.name for system in SYSTEMS]
     (case,) = report["cases"]
     assert (case["name"], case["unit"], case["targets"]) == (
         "ping-pong",
         "ns",
         {
-            "compiled": {"most": 1.5, "unit": "x", "ahead_of": None, "rates": {}, "verdict": None},
-            "typed": {"most": 2.5, "unit": "x", "ahead_of": None, "rates": {}, "verdict": None},
+            "compiled": {
+                "reads": "≤ 1.5 × limit",
+                "most": 1.5,
+                "unit": "x",
+                "ahead_of": None,
+                "rates": {},
+                "verdict": None,
+            },
+            "typed": {
+                "reads": "≤ 2.5 × limit",
+                "most": 2.5,
+                "unit": "x",
+                "ahead_of": None,
+                "rates": {},
+                "verdict": None,
+            },
         },
     )
     refused = {system["name"] for system in report["systems"] if system["refusal"]} & set(NAMES)
@@ -305,6 +321,12 @@ def test_quick_run_is_checked_and_writes_json(tmp_path: Path) -> None:
         assert cell["best"]["sent"] == cell["best"]["handled"] == 2000
         assert cell["value"] == cell["best"]["value"] > 0
         assert len(cell["readings"]) == 1
+        assert cell["rate"] == pytest.approx(1e9 / cell["value"])
+        assert cell["ratio"] == pytest.approx(case["cells"]["compiled"]["value"] / cell["value"])
+    assert {place["system"] for place in report["ranking"]} == set(NAMES) - refused
+    assert {"Pykka", "Erlang/OTP"} - set(report["versions"]) <= {
+        {"pykka": "Pykka", "erlang": "Erlang/OTP"}.get(name) for name in refused
+    }
 
 
 @pytest.mark.once

@@ -76,7 +76,7 @@ def test_pods_are_judged_by_what_they_must_reach(
 ) -> None:
     case = by_name(name)
     cells = {(name, system): Cell([{"value": value}]) for system, value in figures.items()}
-    report = Report([case], cells, {}, MACHINE, 5, is_quick=False)
+    report = Report(cases=[case], cells=cells, machine=MACHINE, rounds=5)
     assert report.verdict(case, "pod") == verdict
     (row,) = [line for line in render(report).splitlines() if line.startswith(case.title)]
     assert row.endswith(verdict) if verdict else "met" not in row
@@ -301,7 +301,14 @@ def test_a_peer_that_is_refused_is_named_with_its_reason() -> None:
         size=Size(1, 1, 1),
         measures={"pod": lambda _setting: Outcome(total=1, operations=1, sent=1, handled=1)},
     )
-    report = Report([case], {}, {"Ray": "Ray is not installed"}, MACHINE, 1, is_quick=True)
+    report = Report(
+        cases=[case],
+        cells={},
+        machine=MACHINE,
+        rounds=1,
+        refusals={"Ray": "Ray is not installed"},
+        scale="quick",
+    )
     assert "Not measured: Ray (Ray is not installed)." in render(report)
 
 

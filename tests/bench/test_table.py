@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 
+from bench import figure, ranking
 from bench.case import Case, Outcome, Setting, Size
+from bench.record import record
 from bench.report import Report
-from bench.runner import Cell
+from bench.runner import Cell, Scale
+from bench.system import SYSTEMS, systems_of
 from bench.table import render
 from bench.target import Target, ahead_of, at_most, at_rate, times_limit
 
@@ -19,9 +25,13 @@ def nothing(setting: Setting) -> Outcome:
     return Outcome(total=setting.size, operations=1, sent=1, handled=1)
 
 
-def report_of(case: Case, *, is_quick: bool = False, **values: float) -> Report:
+def report_of(case: Case, scale: Scale = "full", /, **values: float) -> Report:
     cells = {(case.name, system): Cell([{"value": value}]) for system, value in values.items()}
-    return Report([case], cells, {}, MACHINE, 5, is_quick)
+    return Report(cases=[case], cells=cells, machine=MACHINE, rounds=5, scale=scale)
+
+
+def rows_of(report: Report, title: str) -> list[str]:
+    return [line for line in render(report).splitlines() if line.startswith(title)]
 
 
 def case_with(target: object) -> Case:
@@ -43,8 +53,11 @@ def test_verdicts(target: object, compiled: float, verdict: str | None) -> None:
     case = case_with(target)
     report = report_of(case, limit=100.0, compiled=compiled, interpreted=1.0)
     assert report.verdict(case, "compiled") == verdict
-    assert report.ratio(case, "compiled") == compiled / 100
-    assert (verdict or "") in render(report)
+    assert report.multiple(case, "compiled") == compiled / 100
+    figure, *targets = rows_of(report, "the x")
+    assert "met" not in figure
+    assert "missed" not in figure
+    assert [row.split()[-1] for row in targets] == ([] if verdict is None else [verdict])
 
 
 @pytest.mark.parametrize(
@@ -72,10 +85,10 @@ def test_typed_actors_have_a_verdict_of_their_own(
         measures={"limit": nothing},
         typed_target=target,
     )
-    report = report_of(case, is_quick=False, limit=100.0, compiled=1.0, **figures)
+    report = report_of(case, limit=100.0, compiled=1.0, **figures)
     assert report.verdict(case, "typed") == verdict
     assert report.verdict(case, "compiled") is None
-    row = next(line for line in render(report).splitlines() if line.startswith("the x"))
+    _, row = rows_of(report, "the x")
     assert target.reads() in row
     assert row.endswith(verdict or target.reads())
 
@@ -99,13 +112,13 @@ def test_the_bus_is_judged_by_the_rates_of_its_peers(figures: dict[str, float], 
         measures={"bus": nothing},
         target=at_rate(echo=0.4, uvicorn=10),
     )
-    report = report_of(case, is_quick=False, **figures)
+    report = report_of(case, **figures)
     assert report.verdict(case, "bus") == verdict
     (row,) = [line for line in render(report).splitlines() if line.startswith("the x")]
     assert "≥ 0.4 × echo's rate, ≥ 10 × uvicorn's rate" in row
     assert row.endswith(verdict or "rate")
     assert f"{1e9 / figures['bus']:,.0f}" in row
-    assert "typed target" not in render(report)
+    assert "targets" not in render(report)
 
 
 def test_a_bound_of_the_run_itself_comes_before_the_target() -> None:
@@ -120,7 +133,7 @@ def test_a_bound_of_the_run_itself_comes_before_the_target() -> None:
 
 def test_no_verdict_on_tiny_sizes_nor_without_a_limit() -> None:
     case = case_with(times_limit(1.5))
-    assert report_of(case, is_quick=True, limit=100.0, compiled=1.0).verdict(case, "compiled") is None
+    assert report_of(case, "quick", limit=100.0, compiled=1.0).verdict(case, "compiled") is None
     assert report_of(case, compiled=1.0).verdict(case, "compiled") is None
 
 
@@ -131,9 +144,155 @@ def test_the_best_round_counts_unless_one_was_wrong() -> None:
     assert cell.value is None
     case = case_with(None)
     report = Report(
-        [case], {("x", "limit"): cell}, {"uvloop": "uvloop is not installed"}, MACHINE, 5, is_quick=False
+        cases=[case],
+        cells={("x", "limit"): cell},
+        machine=MACHINE,
+        rounds=5,
+        refusals={"uvloop": "uvloop is not installed"},
     )
     text = render(report)
     assert "FAILED: x on limit: 9 were sent and 8 handled" in text
     assert "Not measured: uvloop (uvloop is not installed)." in text
     assert "Every figure was checked" not in text
+
+
+# --- how figures are written ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (4_710_000, "4.71M"),
+        (152_300, "152k"),
+        (15_230, "15.2k"),
+        (1_523, "1.52k"),
+        (98.23, "98.2"),
+        (9.996, "10.0"),
+        (999.4, "999"),
+        (999.6, "1.00k"),
+        (999_600, "1.00M"),
+        (2.5e9, "2.50G"),
+    ],
+)
+def test_a_rate_has_three_digits(number: float, text: str) -> None:
+    assert figure.rate(number) == text
+
+
+@pytest.mark.parametrize(
+    ("times", "text"),
+    [(1.0, "1.00"), (0.031, "0.03"), (0.0042, "0.004"), (12.34, "12.3"), (123.4, "123"), (9.996, "10.0")],
+)
+def test_a_small_ratio_still_says_something(times: float, text: str) -> None:
+    assert figure.ratio(times) == text
+
+
+@pytest.mark.parametrize(
+    ("unit", "amount", "text"),
+    [
+        ("bytes", 1024.4, "1,024 B"),
+        ("ms", 2.314, "2.31 ms"),
+        ("ns", 12_345.6, "12,346 ns"),
+        ("ns", 3.14, "3.1 ns"),
+    ],
+)
+def test_what_is_no_rate_has_its_unit(unit: str, amount: float, text: str) -> None:
+    assert figure.value(amount, unit) == text
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+
+def test_a_cell_is_a_rate_and_its_ratio_to_bandstand() -> None:
+    report = report_of(case_with(None), compiled=200.0, typed=400.0, asyncio=6_500.0, erlang=100.0)
+    (row,) = rows_of(report, "the x")
+    assert row.split() == ["the", "x", "5.00M", "1.00", "2.50M", "0.50", "154k", "0.03", "10.0M", "2.00"]
+    (header,) = rows_of(report, "case")
+    assert header.split() == ["case", "bandstand", "typed", "asyncio", "Erlang"]
+
+
+def test_typed_actors_are_the_measure_where_the_raw_loop_has_no_figure() -> None:
+    report = report_of(case_with(None), typed=400.0, asyncio=800.0)
+    (row,) = rows_of(report, "the x")
+    assert row.split() == ["the", "x", "2.50M", "1.00", "1.25M", "0.50"]
+
+
+def test_a_row_that_is_no_time_shows_its_figures_and_no_ratio() -> None:
+    case = replace(case_with(None), unit="bytes")
+    report = report_of(case, limit=100.0, compiled=612.0, asyncio=2_345.0)
+    (row,) = rows_of(report, "the x")
+    assert row.split() == ["the", "x", "100", "B", "612", "B", "2,345", "B"]
+    assert report.ratio(case, "asyncio") is None
+    assert ranking.rank(report) == []
+
+
+def test_what_an_interrupted_run_has_not_measured_is_a_dash() -> None:
+    other = replace(case_with(None), name="y", title="the y")
+    cells = {("x", "limit"): Cell([{"value": 1.0}]), ("y", "limit"): Cell()}
+    report = Report(cases=[case_with(None), other], cells=cells, machine=MACHINE, rounds=5, is_partial=True)
+    assert [row.split() for row in rows_of(report, "the y")] == [["the", "y", "–"]]
+    assert "INTERRUPTED" in render(report)
+
+
+def test_the_table_fits_its_terminal() -> None:
+    values = dict.fromkeys((system.name for system in systems_of("actors")), 123.4)
+    case = replace(case_with(None), title="x" * 36)
+    assert max(map(len, rows_of(report_of(case, **values), "x" * 36))) <= 210
+
+
+# --- the ranking ------------------------------------------------------------------------------------------------------
+
+
+def test_the_ranking_is_the_geometric_mean_over_the_cases_that_both_have() -> None:
+    cases = [
+        replace(case_with(None), name=name, title=name, savina=savina)
+        for name, savina in (("a", 1), ("b", 2), ("c", None), ("d", None))
+    ]
+    values = {
+        "a": {"compiled": 100.0, "typed": 200.0, "asyncio": 1_000.0},
+        "b": {"compiled": 100.0, "asyncio": 4_000.0, "erlang": 50.0},
+        "c": {"compiled": 100.0, "typed": 800.0, "erlang": 800.0},
+        "d": {"typed": 100.0, "asyncio": 100.0},
+    }
+    cells = {
+        (name, system): Cell([{"value": value}])
+        for name, row in values.items()
+        for system, value in row.items()
+    }
+    report = Report(cases=cases, cells=cells, machine=MACHINE, rounds=1)
+    found = {place.system: place for place in ranking.rank(report)}
+    assert list(found) == ["compiled", "erlang", "typed", "asyncio"]
+    ratios = {system: place.all.ratio for system, place in found.items()}
+    # Typed actors are not compared with themselves, where they are what is divided by.
+    assert ratios == pytest.approx(
+        {"compiled": 1.0, "erlang": 0.5, "typed": 0.25, "asyncio": (0.1 * 0.025 * 1.0) ** (1 / 3)}
+    )
+    assert [place.all.cases for place in found.values()] == [3, 2, 2, 3]
+    savina = {system: place.savina.ratio for system, place in found.items() if place.savina}
+    assert savina == pytest.approx({"compiled": 1.0, "erlang": 2.0, "typed": 0.5, "asyncio": 0.05})
+    assert [place.savina.cases for place in found.values() if place.savina] == [2, 1, 1, 2]
+    (row,) = [line for line in rows_of(report, "Erlang") if ":" not in line]
+    assert row.split() == ["Erlang", "0.50", "2", "2.00", "1"]
+
+
+def test_who_shares_no_case_has_no_place() -> None:
+    report = report_of(case_with(None), limit=1.0, erlang=1.0)
+    assert ranking.rank(report) == []
+    assert "× bandstand" not in render(report)
+
+
+# --- JSON -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_record_says_what_the_tables_say() -> None:
+    case = replace(case_with(times_limit(1.5)), savina=3)
+    report = report_of(case, limit=100.0, compiled=140.0, erlang=280.0)
+    known = json.loads(json.dumps(record(report)))
+    (row,) = known["cases"]
+    assert (row["name"], row["title"], row["savina"], row["baseline"]) == ("x", "the x", 3, "compiled")
+    erlang = row["cells"]["erlang"]
+    assert (erlang["value"], erlang["ratio"], erlang["multiple"]) == (280.0, 0.5, 2.8)
+    assert erlang["readings"] == [{"value": 280.0}]
+    assert row["targets"]["compiled"]["verdict"] == "met"
+    assert row["cells"]["asyncio"] is None
+    assert [place["system"] for place in known["ranking"]] == ["limit", "compiled", "erlang"]
+    assert {system["name"] for system in known["systems"]} == {system.name for system in SYSTEMS}

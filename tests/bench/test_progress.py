@@ -1,0 +1,130 @@
+"""How far the run is, how long it still takes, and which rounds there is time for."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench import runner
+from bench.case import Case, Outcome, Setting, Size
+from bench.progress import Pace, Progress
+from bench.runner import Cell, Cells, Turn
+from bench.system import SYSTEMS
+
+
+def nothing(setting: Setting) -> Outcome:
+    return Outcome(total=setting.size, operations=1, sent=1, handled=1)
+
+
+def case(name: str, most_rounds: int = 99) -> Case:
+    size = Size(100, 100, 1, brief=10)
+    return Case(
+        name=name, title=name, what=name, size=size, measures={"limit": nothing}, most_rounds=most_rounds
+    )
+
+
+LIMIT = SYSTEMS[0]
+
+
+class Watch:
+    """A clock that somebody sets."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_plan_goes_through_all_cells_in_every_round_that_they_are_in() -> None:
+    plan = runner.plan([case("a"), case("b", most_rounds=1)], SYSTEMS, rounds=2)
+    assert [[(number, case.name, system.name) for number, case, system in turns] for turns in plan] == [
+        [(0, "a", "limit"), (0, "b", "limit")],
+        [(1, "a", "limit")],
+    ]
+
+
+def test_a_round_that_would_not_fit_is_not_begun() -> None:
+    plan = runner.plan([case("a"), case("b")], [LIMIT], rounds=3)
+    pace = Pace(plan, budget=12.0)
+    pace.take(plan[0][0], 3.0)
+    # Of b nothing is known yet: it may take as long as a.
+    assert pace.left(0, 1) == 3.0 + 6.0
+    pace.take(plan[0][1], 1.0)
+    assert pace.left(0, 2) == 8.0
+    assert pace.has_time(1)
+    for turn in plan[1]:
+        pace.take(turn, 3.0)
+    assert not pace.has_time(2)
+    assert Pace(plan, budget=None).has_time(2)
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_it_says_how_far_it_is_and_how_long_it_takes(
+    is_terminal: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal)
+    watch = Watch()
+    plan = runner.plan([case("a"), case("b")], [LIMIT], rounds=1)
+    progress = Progress(plan, clock=watch)
+    watch.now = 90.0
+    progress.tell(plan[0][0], Cell([{"value": 1234.5}]))
+    progress.tell(plan[0][1], Cell(failure="no"))
+    progress.close()
+    said = capsys.readouterr().err
+    assert "round 1/1  1/2  1:30 min left  a" in said
+    assert "limit 1,234.5" in said
+    assert "round 1/1  2/2  0 s left  b" in said
+    assert "limit FAILED" in said
+    assert ("\x1b[K" in said) is is_terminal
+    assert said.endswith("\x1b[K" if is_terminal else "\n")
+
+
+class Stubborn:
+    """A witness who has no time for a third round, and has enough of it all at some turn."""
+
+    def __init__(self, last: int) -> None:
+        self.seen: list[Turn] = []
+        self.last = last
+
+    def has_time(self, round_: int) -> bool:
+        return round_ < 2
+
+    def tell(self, turn: Turn, cell: Cell) -> None:
+        self.seen.append(turn)
+        if len(self.seen) == self.last:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """No child is started: what one would have been asked."""
+    asked: list[list[str]] = []
+
+    def child(_system: object, arguments: list[str]) -> tuple[dict[str, object], str]:
+        asked.append(arguments)
+        return {"value": float(len(asked)), "sent": 1, "handled": 1}, ""
+
+    monkeypatch.setattr(runner, "_child", child)
+    return asked
+
+
+def test_rounds_end_when_there_is_no_time_for_another(asked: list[list[str]]) -> None:
+    cells: Cells = {}
+    plan = runner.plan([case("a")], [LIMIT], rounds=9)
+    assert runner.run(plan, cells, Stubborn(99)) == 2
+    assert [reading["value"] for reading in cells["a", "limit"].readings] == [1.0, 2.0]
+
+
+def test_what_was_measured_before_an_interruption_is_there(asked: list[list[str]]) -> None:
+    cells: Cells = {}
+    plan = runner.plan([case("a"), case("b")], [LIMIT], rounds=2)
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(plan, cells, Stubborn(1))
+    assert {key: cell.value for key, cell in cells.items()} == {("a", "limit"): 1.0}
+
+
+@pytest.mark.parametrize(("scale", "size"), [("full", "100"), ("brief", "10"), ("quick", "1")])
+def test_the_scale_says_how_much_is_done(scale: runner.Scale, size: str, asked: list[list[str]]) -> None:
+    runner.run(runner.plan([case("a")], [LIMIT], 1), {}, Stubborn(99), scale=scale)
+    assert asked[0][:3] == ["a", "limit", size]
+    assert ("--quick" in asked[0]) is (scale == "quick")
