@@ -13,9 +13,9 @@ STAGES: dict[Kind, str] = {"raw": "raw", "queues": "queues", "pykka": "pykka"}
 """The kinds of systems that play programs, and their modules here."""
 
 
-def measures(program: Program) -> dict[Kind, Measure]:
-    """A measure of a program for each of them."""
-    return {kind: partial(_measure, module, program) for kind, module in STAGES.items()}
+def measures(program: Program, *kinds: Kind) -> dict[Kind, Measure]:
+    """A measure of a program for each of them, or for these kinds alone."""
+    return {kind: partial(_measure, STAGES[kind], program) for kind in kinds or STAGES}
 
 
 def _measure(module: str, program: Program, setting: Setting) -> Outcome:
