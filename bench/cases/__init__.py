@@ -6,6 +6,7 @@ from bench.case import Case
 from bench.cases import (
     ask,
     ask_async,
+    batches,
     big,
     bounded,
     bus_ask,
@@ -19,6 +20,7 @@ from bench.cases import (
     fanin,
     flood,
     forkjoin,
+    growth,
     logistic,
     memory,
     philosophers,
@@ -38,6 +40,7 @@ from bench.cases import (
 
 CASES: tuple[Case, ...] = (
     counting.CASE,
+    batches.CASE,
     bounded.CASE,
     pingpong.CASE,
     ring.CASE,
@@ -49,6 +52,7 @@ CASES: tuple[Case, ...] = (
     logistic.CASE,
     create.CASE,
     skynet.CASE,
+    *growth.CASES,
     restart.CASE,
     *tell.CASES,
     *ask.CASES,
