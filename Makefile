@@ -17,22 +17,28 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 \
 	os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))))' \
 	>/dev/null 2>&1 && { echo "$$p"; break; }; done)
 
-.PHONY: help ready run tour test check bench bench-full docs pictures spec soak clean
+.PHONY: help python ready playable run tour test check bench bench-full docs pictures spec soak clean
 
 help: ## say what each verb does
 	@echo "bandstand: supervised actors for Python"
 	@echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
-ready:
+python:
 	@test -n "$(PYTHON)" || { echo "No usable Python found: bandstand needs 3.11, 3.12 or 3.13 with venv and headers" \
 		"(on Debian: apt-get install python3.11-venv python3.11-dev)." >&2; exit 1; }
+
+ready: python
 	@$(PYTHON) tools/environment.py
 
-run: ready ## boot a node to talk to, with a little shop on it; it says what to try
+# To see it run nobody waits for type checkers and the like.
+playable: python
+	@$(PYTHON) tools/environment.py --run
+
+run: playable ## boot a node to talk to, with a little shop on it; it says what to try
 	@exec .venv/bin/bandstand serve examples/orders.py
 
-tour: ready ## see it work: what is installed, then a tree that heals itself
+tour: playable ## see it work: what is installed, then a tree that heals itself
 	@.venv/bin/bandstand doctor
 	@echo
 	@$(PY) examples/healing.py

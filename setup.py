@@ -11,6 +11,7 @@ import ast
 import importlib
 import importlib.util
 import json
+import multiprocessing
 import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -82,6 +83,14 @@ def digest(package: str, name: str, cython_version: str) -> str:
     return str(module.digest(str(ROOT / source(package)), name, cython_version, lower))
 
 
+def translators() -> int:
+    """Return how many processes translate; 0 is this one alone.
+
+    A forked one knows what was set here, such as that a warning is an error. One that is spawned would not.
+    """
+    return os.cpu_count() or 0 if multiprocessing.get_start_method() == "fork" else 0
+
+
 class BuildHot(build_ext):
     """Translate, compile and stamp the hot modules: all of them, of every package, or none."""
 
@@ -131,6 +140,7 @@ class BuildHot(build_ext):
             build_dir=str(GENERATED),
             compiler_directives=DIRECTIVES,
             force=changed or bool(self.force),
+            nthreads=translators(),
             quiet=True,
         )
         generated: dict[str, list[str]] = {ext.name: ext.sources for ext in translated}

@@ -1,12 +1,14 @@
 """Make the virtual environments the verbs run in, and keep them current.
 
     python tools/environment.py            the main one, .venv, with everything
+    python tools/environment.py --run      the same with what bandstand itself needs, and no tools: to see it run
     python tools/environment.py --peers    .venvs/bench, with what the benchmark compares bandstand with
     python tools/environment.py --find     which interpreters of 3.11-3.13 are on this machine
 
-Three steps, each taken only if the content it depends on has changed since (digests, not file times, so a fresh
-checkout of the same commit has nothing to do): the tools (requirements/*.txt), the package (pyproject.toml), the hot
-modules (their sources and setup.py). Standard library only: it runs before anything is installed.
+Four steps, each taken only if the content it depends on has changed since (digests, not file times, so a fresh
+checkout of the same commit has nothing to do): what bandstand needs (requirements/run.txt), the tools
+(requirements/*.txt), the package (pyproject.toml), the hot modules (their sources and setup.py). Who only wants to see it
+run does not wait for the tools. Standard library only: it runs before anything is installed.
 """
 
 from __future__ import annotations
@@ -80,12 +82,16 @@ def find_interpreters() -> dict[str, Interpreter]:
 
 def prepare(python: str, folder: Path, requirements: str) -> Path:
     """Bring one environment up to date and return its Python."""
-    steps = (
-        ("tools", _tools_digest(requirements), _install_tools),
-        ("package", _package_digest(), _install_package),
-        ("hot", _hot_digest(), _build_hot),
-    )
-    return _take(steps, python, folder, requirements)
+    return _take(steps_for(requirements), python, folder, requirements)
+
+
+def steps_for(requirements: str) -> list[tuple[str, str, Step]]:
+    """The steps to an environment with these requirements, in order: each with its name and with what it depends on."""
+    # A note of its own for what is needed to run: `make run` after `make test` finds it done, and undoes nothing.
+    steps: list[tuple[str, str, Step]] = [("run", _tools_digest("run"), _install_needs)]
+    if requirements != "run":
+        steps.append(("tools", _tools_digest(requirements), _install_tools))
+    return [*steps, ("package", _package_digest(), _install_package), ("hot", _hot_digest(), _build_hot)]
 
 
 def prepare_peers(python: str) -> None:
@@ -121,6 +127,11 @@ def _take(steps: Iterable[tuple[str, str, Step]], python: str, folder: Path, req
     return inside
 
 
+def _install_needs(inside: Path, folder: Path, _requirements: str) -> None:
+    _say(f"{folder.name}: installing what bandstand needs")
+    _pip(inside, "--requirement", str(ROOT / "requirements" / "run.txt"))
+
+
 def _install_tools(inside: Path, folder: Path, requirements: str) -> None:
     _say(f"{folder.name}: installing requirements/{requirements}.txt (a minute or so the first time)")
     _pip(inside, "--requirement", str(ROOT / "requirements" / f"{requirements}.txt"))
@@ -133,7 +144,7 @@ def _install_package(inside: Path, folder: Path, _requirements: str) -> None:
 
 
 def _build_hot(inside: Path, folder: Path, _requirements: str) -> None:
-    _say(f"{folder.name}: compiling the hot modules")
+    _say(f"{folder.name}: compiling the hot modules (a minute or two the first time)")
     _run([str(inside), "setup.py", "--quiet", "build_ext", "--inplace"], BANDSTAND_BUILD="need")
 
 
@@ -200,6 +211,7 @@ def main() -> None:
         description="Make the virtual environment .venv, or bring it up to date."
     )
     parser.add_argument("--find", action="store_true", help="print the usable interpreters and stop")
+    parser.add_argument("--run", action="store_true", help="only what is needed to run, and no tools")
     parser.add_argument("--peers", action="store_true", help="make .venvs/bench instead, for the benchmark")
     options = parser.parse_args()
     if options.peers:
@@ -211,7 +223,7 @@ def main() -> None:
             known = found.get(version)
             print(f"{version}  {known.release}  {known.path}" if known else f"{version}  not found")
         return
-    prepare(sys.executable, ROOT / ".venv", "dev")
+    prepare(sys.executable, ROOT / ".venv", "run" if options.run else "dev")
 
 
 if __name__ == "__main__":
