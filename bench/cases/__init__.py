@@ -6,6 +6,7 @@ from bench.case import Case
 from bench.cases import (
     ask,
     ask_async,
+    ask_latency,
     batches,
     big,
     bounded,
@@ -60,6 +61,7 @@ CASES: tuple[Case, ...] = (
     restart.CASE,
     *tell.CASES,
     *ask.CASES,
+    ask_latency.CASE,
     *ask_async.CASES,
     *timer_churn.CASES,
     timer_fired.CASE,
