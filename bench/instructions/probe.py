@@ -1,0 +1,47 @@
+"""Run one workload and tell valgrind when to watch: `valgrind ... python -m bench.instructions.probe WORKLOAD SWITCH`."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+
+from bandstand.core import LoopConfig
+from bench.case import Setting, WrongResultError
+from bench.instructions.workload import by_name
+
+WARM_UP = 10
+"""How often it runs unwatched. A loop that is entered fewer than eight times is not specialised by Python 3.11."""
+LONG_TICK_MS = 60_000
+
+
+def lift_time_cap() -> None:
+    """Let ticks end by their count, as they do where nothing makes a program fifty times slower."""
+    defaults = LoopConfig.__init__.__kwdefaults__
+    assert defaults is not None
+    assert "max_tick_ms" in defaults
+    defaults["max_tick_ms"] = LONG_TICK_MS
+
+
+def main(name: str, library: str) -> int:
+    lift_time_cap()
+    workload = by_name(name)
+    measure, switch = workload.measure(), ctypes.CDLL(library)
+    try:
+        for _ in range(WARM_UP):
+            measure(Setting(workload.size)).check()
+        gc.collect()
+        gc.freeze()
+        for setting in (Setting(workload.size), Setting(2 * workload.size)):
+            switch.begin()
+            outcome = measure(setting)
+            switch.end(b"%d" % setting.size)
+            outcome.check()
+    except WrongResultError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

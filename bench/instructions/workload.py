@@ -1,0 +1,69 @@
+"""What is counted: a case of the benchmark on one kind of system, and how many operations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+
+from bench.case import Case, Kind, Measure
+
+YARDSTICK = "limit"
+"""The workload with nothing of bandstand in it: what the others are measured by where no figure is known."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One figure: the instructions of one operation."""
+
+    name: str
+    home: str
+    """The module of `bench.cases` where the case is. Not all of them are loaded: that takes longer than counting."""
+    case: str
+    kind: Kind
+    size: int
+    """How many operations it is watched doing, and then twice as many: a multiple of the case's bursts."""
+    what: str
+
+    def measure(self) -> Measure:
+        """Find what runs it.
+
+        Raises:
+            LookupError: there is no such case any more.
+        """
+        home = import_module(f"bench.cases.{self.home}")
+        cases: tuple[Case, ...] = home.CASES if hasattr(home, "CASES") else (home.CASE,)
+        for case in cases:
+            if case.name == self.case:
+                return case.measures[self.kind]
+        raise LookupError(f"bench.cases.{self.home} has no case {self.case!r}")
+
+
+WORKLOADS = (
+    Workload(YARDSTICK, "pingpong", "ping-pong", "limit", 1_000, "ping-pong on a plain Python loop"),
+    Workload("ping-pong", "pingpong", "ping-pong", "raw", 1_000, "a one-way message, raw"),
+    Workload("ping-pong-typed", "pingpong", "ping-pong", "typed", 1_000, "a one-way message, typed"),
+    Workload("flood", "bounded", "counting-bounded", "raw", 1_000, "a message of a flood, raw"),
+    Workload("ask", "ask", "ask", "typed", 500, "an ask beside the loop"),
+    Workload("ask-inside", "ask", "ask-inside", "typed", 500, "an ask from an async handler"),
+    Workload("async", "coroutines", "async", "raw", 1_000, "a message to an `async def` that never suspends"),
+    Workload("create", "create", "fork-join-create", "raw", 500, "spawn, one message, stop, raw"),
+    Workload("create-typed", "create", "fork-join-create", "typed", 500, "spawn, one message, stop, typed"),
+    Workload("restart", "restart", "restart", "raw", 100, "a child fails and is started again"),
+    Workload("timer-cancelled", "timer_churn", "timers-1e3", "raw", 1_000, "a timer set and cancelled"),
+    Workload("timer-fired", "timer_fired", "timers-fired", "raw", 500, "a timer set, due and handled"),
+    Workload("channel", "channels", "channel", "channel", 500, "an element through a channel"),
+    Workload("bus-ask", "bus_ask", "bus-ask", "bus", 200, "a request to the bus from inside"),
+)
+
+
+def by_name(name: str) -> Workload:
+    """Find a workload.
+
+    Raises:
+        LookupError: there is none of that name.
+    """
+    for workload in WORKLOADS:
+        if workload.name == name:
+            return workload
+    names = ", ".join(workload.name for workload in WORKLOADS)
+    raise LookupError(f"no workload {name!r}; the workloads are {names}")
