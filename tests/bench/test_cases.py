@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.case import Setting, WrongResultError
-from bench.cases import skynet
+from bench.cases import ask_latency, growth, lanes, skynet
 
 pytestmark = pytest.mark.once
 
@@ -20,3 +20,38 @@ def test_a_skynet_with_another_sum_has_no_figure() -> None:
     assert skynet.checked(1_000_000, 499_999_500_000, 7) == 7
     with pytest.raises(WrongResultError, match="the numbers of 10 leaves come to 45, not to 44"):
         skynet.checked(10, 44, 11)
+
+
+def test_an_urgent_message_goes_out_once_the_last_has_been_handled() -> None:
+    flood, sent = lanes.Flood(Setting(2)), list[int]()
+
+    def pour(handled: int) -> tuple[bool, int]:
+        sent.clear()
+        more = flood.pour(handled, lambda: sent.append(0), sent.append)
+        return more, sum(stamp > 0 for stamp in sent)
+
+    assert pour(0) == (True, 1)
+    assert pour(0) == (True, 0)
+    assert pour(1) == (True, 1)
+    assert pour(2) == (False, 0)
+    assert (flood.urgent, flood.poured) == (2, lanes.WAITING + 2 * lanes.BURST)
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_flood_that_lost_data_has_no_figure(lost: int) -> None:
+    flood = lanes.Flood(Setting(1))
+    flood.pour(0, lambda: None, flood.drink)
+    assert sum(flood.drink(0) for _ in range(flood.poured - lost)) == lanes.WAITING // lanes.BURST - lost
+    assert flood.is_on() is bool(lost)
+    assert flood.outcome().handled == 1 - lost
+
+
+def test_an_answer_out_of_order_is_none() -> None:
+    assert ask_latency.right([1, 2, 3]) == 3
+    assert ask_latency.right([1, 3, 2]) == 1
+
+
+def test_a_walk_passes_every_actor_and_is_always_the_same() -> None:
+    order = growth.order_of(1000)
+    assert sorted(order) == list(range(1000)) != order
+    assert growth.order_of(1000) == order
