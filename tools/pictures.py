@@ -3,8 +3,8 @@
     python -m tools.pictures            draw them all, as `make pictures` does
     python -m tools.pictures --check    draw nothing; fail if a picture is not what its text says
 
-A text is a grid of characters. Those of boxes become lines, arrow heads become triangles, all others stay text, each in its
-place of the grid whatever font there is. The same text gives the same bytes. The colours follow the reader's: light or dark.
+A text is a grid of characters. Those of boxes become lines, arrow heads become triangles that touch the line they point at,
+all others stay text, each in its place of the grid whatever font there is. The same text gives the same bytes. The colours follow the reader's: light or dark.
 """
 
 from __future__ import annotations
@@ -36,12 +36,9 @@ ARMS = {
     "┴": "url",
     "┼": "urdl",
 }
-HEADS = {
-    "▶": ((0, 4), (8, 9), (0, 14)),
-    "◀": ((8, 4), (0, 9), (8, 14)),
-    "▼": ((-1, 2), (9, 2), (4, 14)),
-    "▲": ((-1, 16), (9, 16), (4, 4)),
-}
+# Where an arrow head points: to the right, and down.
+HEADS = {"▶": (1, 0), "◀": (-1, 0), "▼": (0, 1), "▲": (0, -1)}
+LENGTH, HALF = 8, 5
 
 _BOX = re.compile("[\u2500-\u257f]")
 _WORDS = re.compile(f"[^{''.join(ARMS)}{''.join(HEADS)} ]+(?: [^{''.join(ARMS)}{''.join(HEADS)} ]+)*")
@@ -69,8 +66,8 @@ def draw(text: str) -> str:
     width = max(map(len, rows)) * WIDTH + 2 * MARGIN
     height = len(rows) * HEIGHT + 2 * MARGIN
     body = [f'<path class="line" d="{_lines(rows)}"/>']
+    body += _heads(rows)
     for y, row in enumerate(rows):
-        body += _heads(y, row)
         body += _words(y, row)
     return "\n".join(
         [
@@ -121,13 +118,36 @@ def _runs(halves: Iterable[int]) -> list[tuple[int, int]]:
     return runs
 
 
-def _heads(y: int, row: str) -> list[str]:
+def _heads(rows: Sequence[str]) -> list[str]:
+    """The arrow heads of a grid, each with the piece of its shaft that lies in its own cell and beyond."""
     found: list[str] = []
-    for x, character in enumerate(row):
-        if character in HEADS:
-            points = " ".join(f"{_x(x) + dx},{_y(y) + dy}" for dx, dy in HEADS[character])
-            found.append(f'<polygon class="head" points="{points}"/>')
+    for y, row in enumerate(rows):
+        for x, character in enumerate(row):
+            if character in HEADS:
+                found += _head(rows, x, y, *HEADS[character])
     return found
+
+
+def _head(rows: Sequence[str], x: int, y: int, right: int, down: int) -> list[str]:
+    # From the edge of the cell where the shaft comes in, to the line across in the next cell, or to the other edge.
+    reach = 1 if _is_across(rows, x + right, y + down, is_flat=bool(down)) else 0.5
+    tail_x, tail_y = _x(x + 0.5 - right / 2), _y(y + 0.5 - down / 2)
+    tip_x, tip_y = _x(x + 0.5 + right * reach), _y(y + 0.5 + down * reach)
+    neck_x, neck_y = tip_x - right * LENGTH, tip_y - down * LENGTH
+    points = (
+        (neck_x - down * HALF, neck_y - right * HALF),
+        (tip_x, tip_y),
+        (neck_x + down * HALF, neck_y + right * HALF),
+    )
+    head = f'<polygon class="head" points="{" ".join(f"{px},{py}" for px, py in points)}"/>'
+    shaft = f'<path class="line" d="M{tail_x} {tail_y}L{neck_x} {neck_y}"/>'
+    return [head] if (tail_x, tail_y) == (neck_x, neck_y) else [shaft, head]
+
+
+def _is_across(rows: Sequence[str], x: int, y: int, *, is_flat: bool) -> bool:
+    """Say whether a line goes through this cell across the way of an arrow: a flat one for an arrow that goes up or down."""
+    arms = ARMS.get(rows[y][x], "") if 0 <= y < len(rows) and 0 <= x < len(rows[y]) else ""
+    return set("lr" if is_flat else "ud") <= set(arms)
 
 
 def _words(y: int, row: str) -> list[str]:
