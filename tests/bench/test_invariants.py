@@ -1,0 +1,200 @@
+"""A run of the benchmark that gets a wrong result has no figure, even if every message has arrived."""
+
+from __future__ import annotations
+
+from itertools import islice
+from unittest.mock import Mock
+
+import pytest
+
+from bench import barbers, dice, otp
+from bench.case import Setting, WrongResultError
+from bench.cases import CASES, bank, barber, logistic, philosophers, smokers
+from bench.stages import raw
+
+pytestmark = pytest.mark.once
+
+
+def test_the_dice_fall_as_park_and_miller_say() -> None:
+    assert list(islice(dice.draws(1), 3)) == [16_807, 282_475_249, 1_622_650_073]
+    assert next(islice(dice.draws(1), 9_999, None)) == 1_043_618_065
+    assert dice.work(10_000) == 1_043_618_065
+
+
+# --- philosophers -----------------------------------------------------------------------------------------------------
+
+
+def full_table() -> philosophers.Books:
+    seats = philosophers.PHILOSOPHERS
+    return philosophers.Books(3, meals=[3] * seats, denials=[1] * seats, asked=4 * seats)
+
+
+def test_a_table_where_all_have_eaten_is_right() -> None:
+    assert full_table().eaten() == 60
+    assert full_table().details() == {"denials": 20.0}
+
+
+def test_a_philosopher_who_ate_less_than_the_others_gives_no_figure() -> None:
+    books = full_table()
+    books.meals[0], books.meals[1] = 2, 4
+    with pytest.raises(WrongResultError, match="each was to eat 3 times; they have eaten 2 to 4 times"):
+        books.eaten()
+
+
+def test_a_wish_without_an_answer_gives_no_figure() -> None:
+    books = full_table()
+    books.asked += 1
+    with pytest.raises(WrongResultError, match="81 asked for forks; 60 got them and 20 were denied"):
+        books.eaten()
+
+
+def test_a_fork_that_is_not_given_back_gives_no_figure() -> None:
+    books = full_table()
+    books.taken = philosophers.forks(19)
+    with pytest.raises(WrongResultError, match="somebody still has a fork"):
+        books.eaten()
+
+
+def test_neighbours_share_one_fork_and_nobody_else_does() -> None:
+    seats = range(philosophers.PHILOSOPHERS)
+    for one in seats:
+        rivals = [two for two in seats if philosophers.forks(one) & philosophers.forks(two)]
+        assert sorted(rivals) == sorted({one, (one + 1) % len(seats), (one - 1) % len(seats)})
+
+
+# --- the barber -------------------------------------------------------------------------------------------------------
+
+
+def good_day() -> barbers.Books:
+    books = barbers.Books(10, factory=20, room=22, barber=12, slept=1)
+    books.told, books.cut = [3] * 10, [1] * 10
+    books.told[0] = 2
+    return books
+
+
+def test_a_day_on_which_everybody_had_his_haircut_is_right() -> None:
+    assert good_day().haircuts() == 10
+    assert good_day().chairs == 2
+
+
+def test_a_customer_with_two_haircuts_gives_no_figure() -> None:
+    books = good_day()
+    books.cut[0], books.cut[1] = 0, 2
+    with pytest.raises(WrongResultError, match="2 of 10 customers had no haircut, or more than one"):
+        books.haircuts()
+
+
+def test_a_message_lost_in_the_shop_gives_no_figure() -> None:
+    books = good_day()
+    books.room -= 1
+    with pytest.raises(WrongResultError, match="83 messages were sent and 82 handled"):
+        books.haircuts()
+
+
+def test_a_room_with_few_chairs_turns_customers_away() -> None:
+    outcome = raw.play(barber.program, Setting(500))
+    assert outcome.handled == outcome.sent == 500
+    assert outcome.details["turned_away"] > 0
+    assert outcome.details["slept"] >= 1
+
+
+# --- the smokers ------------------------------------------------------------------------------------------------------
+
+
+def test_a_smoker_who_takes_anothers_turn_gives_no_figure() -> None:
+    books = smokers.Books(50, begun=51, gone=smokers.SMOKERS, sent_home=[1] * smokers.SMOKERS)
+    for who, steps in smokers.chosen(50):
+        books.smoked[who] += 1
+        assert 1 <= steps <= smokers.STEPS
+    assert books.handled() == books.messages
+    somebody = smokers.chosen(1)[0][0]
+    books.smoked[somebody] -= 1
+    books.smoked[somebody - 1] += 1
+    with pytest.raises(
+        WrongResultError, match="2 of 200 have smoked more or less often than they were chosen"
+    ):
+        books.handled()
+
+
+# --- the series -------------------------------------------------------------------------------------------------------
+
+
+def test_a_series_with_another_last_term_gives_no_figure() -> None:
+    found = {number: logistic.last(number, 7) for number in range(logistic.SERIES)}
+    books = logistic.Books(7, asked=[7] * 10, told=[15] * 10, found=found, begun=1)
+    assert books.handled() == books.messages == 231
+    books.found[4] = logistic.last(4, 6)
+    with pytest.raises(WrongResultError, match=r"series 4 ends with 0\.\d+, not with 0\.\d+"):
+        books.handled()
+    del books.found[4]
+    with pytest.raises(WrongResultError, match="series 4 ends with None"):
+        books.handled()
+
+
+def test_a_series_is_the_logistic_map() -> None:
+    x = 0.0025
+    assert logistic.last(0, 0) == x
+    assert logistic.last(0, 1) == 3.46 * x * (1 - x)
+    assert len({logistic.last(number, 25) for number in range(logistic.SERIES)}) == logistic.SERIES
+
+
+# --- the bank ---------------------------------------------------------------------------------------------------------
+
+
+def after_business(transactions: int) -> bank.Books:
+    books = bank.Books(transactions)
+    for sender, recipient, amount in bank.transactions(transactions):
+        books.balances[sender] -= amount
+        books.balances[recipient] += amount
+    return books
+
+
+def test_a_bank_that_loses_money_gives_no_figure() -> None:
+    books = after_business(100)
+    books.handled()
+    books.balances[999] -= 1
+    with pytest.raises(WrongResultError, match="there were 1000000000 in all, and now there are 999999999"):
+        books.handled()
+
+
+def test_a_bank_that_gives_money_to_another_gives_no_figure() -> None:
+    books = after_business(100)
+    books.balances[998] -= 1
+    books.balances[999] += 1
+    with pytest.raises(WrongResultError, match="somebody has another's"):
+        books.handled()
+
+
+def test_money_goes_up_only_so_that_nobody_waits_in_a_ring() -> None:
+    for sender, recipient, amount in bank.transactions(5_000):
+        assert 0 <= sender < recipient < bank.ACCOUNTS
+        assert sender < bank.SENDERS
+        assert 1 <= amount <= bank.MOST
+
+
+# --- Erlang, too ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_series_of_erlang_is_compared_with_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    if refusal := otp.refusal():
+        pytest.skip(refusal)
+    logistic.with_otp(Setting(50)).check()
+    monkeypatch.setattr(logistic, "last", Mock(return_value=0.5))
+    with pytest.raises(WrongResultError, match=r"series 0 ends with 0\.\d+, not with 0\.5"):
+        logistic.with_otp(Setting(50))
+
+
+@pytest.mark.slow
+def test_a_bank_in_erlang_is_compared_with_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    if refusal := otp.refusal():
+        pytest.skip(refusal)
+    bank.with_otp(Setting(50)).check()
+    monkeypatch.setattr(bank, "transactions", Mock(return_value=[(0, 1, 1)] * 50))
+    with pytest.raises(WrongResultError, match="somebody has another's"):
+        bank.with_otp(Setting(50))
+
+
+def test_they_stand_in_the_table_in_savinas_order() -> None:
+    numbers = [case.savina for case in CASES if case.savina in range(12, 17)]
+    assert numbers == [12, 13, 14, 15, 16]
