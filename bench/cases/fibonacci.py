@@ -154,7 +154,7 @@ CASE = Case(
     name="fibonacci",
     title="fibonacci, a tree of actors",
     what="150,049 actors in a tree, each made by one that waits for its answer (Savina 6)",
-    size=Size(full=actors(25), slow=actors(20), quick=actors(9)),
+    size=Size(full=actors(25), slow=actors(20), quick=actors(11)),
     measures={"typed": classes, **stages.measures(program), "erlang": erlang},
     savina=6,
 )

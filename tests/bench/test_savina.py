@@ -1,0 +1,205 @@
+"""A run of one of Savina's programs that went wrong has no figure: a lost message, a doubled one, a wrong answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+
+import pytest
+
+from bandstand.core import Loop
+from bandstand.service import data
+from bench import raw
+from bench.case import Outcome, Setting, WrongResultError
+from bench.cases import buffer, chameneos, dictionary, fibonacci, sortedlist
+from bench.stage import Send
+from bench.stages.raw import RawStage
+
+Fault = Callable[[Send], Send]
+
+HOMES = [buffer, chameneos, dictionary, fibonacci, sortedlist]
+NAMES = [home.CASE.name for home in HOMES]
+AT = 120
+"""Which message goes wrong: one in the middle of each."""
+
+
+def right(send: Send) -> Send:
+    return send
+
+
+def lost(send: Send) -> Send:
+    sent = 0
+
+    def lossy(who: object, data: object) -> None:
+        nonlocal sent
+        sent += 1
+        if sent != AT:
+            send(who, data)
+
+    return lossy
+
+
+def doubled(send: Send) -> Send:
+    sent = 0
+
+    def generous(who: object, data: object) -> None:
+        nonlocal sent
+        sent += 1
+        send(who, data)
+        if sent == AT:
+            send(who, data)
+
+    return generous
+
+
+def perform(home: ModuleType, fault: Fault) -> Outcome:
+    """Play a program on a loop whose sends have a fault."""
+    loop: Loop = raw.make()
+    stage = RawStage(loop)
+    stage.send = fault(stage.send)
+    play = home.program(stage, Setting(home.CASE.size.quick))
+    play.begin()
+    loop.run(until_idle=True)
+    loop.destroy()
+    outcome: Outcome = play.outcome(1)
+    outcome.check()
+    return outcome
+
+
+@pytest.mark.parametrize("home", HOMES, ids=NAMES)
+def test_a_program_whose_messages_all_arrive_has_a_figure(home: ModuleType) -> None:
+    assert perform(home, right).operations > AT
+
+
+@pytest.mark.parametrize("home", HOMES, ids=NAMES)
+def test_a_program_that_loses_a_message_has_no_figure(home: ModuleType) -> None:
+    with pytest.raises(WrongResultError):
+        perform(home, lost)
+
+
+@pytest.mark.parametrize("home", [buffer, chameneos, dictionary, sortedlist], ids=lambda home: home.CASE.name)
+def test_a_program_that_handles_a_message_twice_has_no_figure(home: ModuleType) -> None:
+    with pytest.raises(WrongResultError):
+        perform(home, doubled)
+
+
+class AbsentMinded(chameneos.Creature):
+    @data
+    def change(self, colour: int) -> None:
+        self.mall.come(colour, self.me)
+
+
+class Forgetful(dictionary.Store):
+    @data
+    def write(self, who: dictionary.Worker, key: int, value: int) -> None:  # that is the fault
+        self.books.served += 1
+        who.answer(value)
+
+
+class Blind(sortedlist.Store):
+    @data
+    def contains(self, who: sortedlist.Worker, value: int) -> None:  # that is the fault
+        self.books.served += 1
+        who.answer(0)
+
+
+class Wasteful(buffer.Consumer):
+    @data
+    def consume(self, item: int) -> None:  # that is the fault
+        self.manager.give(self.me)
+
+
+@pytest.mark.parametrize(
+    ("home", "name", "faulty", "sentence"),
+    [
+        (chameneos, "Creature", AbsentMinded, "the creatures say that they met 500 times"),
+        (dictionary, "Store", Forgetful, r"the answers to worker \d+ make"),
+        (sortedlist, "Store", Blind, "the workers' answers make"),
+        (buffer, "Consumer", Wasteful, "400 items were to be consumed once; 0 were"),
+    ],
+)
+def test_a_typed_actor_that_does_not_do_its_work_has_no_figure(
+    home: ModuleType, name: str, faulty: type, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(home, name, faulty)
+    with pytest.raises(WrongResultError, match=sentence):
+        home.classes(Setting(home.CASE.size.quick))
+
+
+@pytest.mark.parametrize(("size", "n"), [(1, 3), (3, 3), (150_048, 24), (150_049, 25), (13_529 // 5, 16)])
+def test_the_largest_tree_is_no_larger_than_the_size(size: int, n: int) -> None:
+    assert fibonacci.largest(size) == n
+
+
+def test_a_tree_that_answers_another_number_has_no_figure() -> None:
+    assert fibonacci.fibonacci(25) == 75_025
+    assert fibonacci.lived(25, 150_049, 75_025) == 150_049
+    with pytest.raises(WrongResultError, match="Fibonacci number 25 is 75025, and the tree answered 75024"):
+        fibonacci.lived(25, 150_049, 75_024)
+
+
+def test_meetings_that_only_one_side_knows_of_give_no_figure() -> None:
+    assert chameneos.handled(5, at_mall=300, met=10, faded=100) == 410
+    with pytest.raises(
+        WrongResultError, match="two each met 5 times; the creatures say that they met 9 times"
+    ):
+        chameneos.handled(5, at_mall=300, met=9, faded=100)
+
+
+def test_two_make_their_own_colour_or_the_third() -> None:
+    pairs = [(mine, other) for mine in range(3) for other in range(3)]
+    made = [chameneos.complement(*pair) for pair in pairs]
+    assert made == [0, 2, 1, 2, 1, 0, 1, 0, 2]
+
+
+def test_an_answer_that_is_not_what_was_written_has_no_figure() -> None:
+    books = dictionary.Books(dictionary.CASE.size.quick)
+    for worker, total in enumerate(dictionary.answers(books.requests)):
+        books.leave(worker, books.requests, total)
+    assert books.handled() == books.sent // 2
+    books.leave(7, 0, 1)
+    with pytest.raises(WrongResultError, match=r"the answers to worker 7 make \d+, and it has found 1"):
+        books.handled()
+
+
+def test_a_tenth_of_the_requests_write_and_a_hundredth_asks_for_the_size() -> None:
+    written = [value for worker in range(20) for _, value in dictionary.orders(worker, 1_000)]
+    assert 0.09 < sum(value is not None for value in written) / len(written) < 0.11
+    kinds = [kind for worker in range(20) for kind, _ in sortedlist.orders(worker, 1_000)]
+    assert 0.09 < kinds.count(sortedlist.WRITE) / len(kinds) < 0.11
+    assert 0.005 < kinds.count(sortedlist.SIZE) / len(kinds) < 0.015
+
+
+def test_the_list_is_sorted_and_knows_what_is_in_it() -> None:
+    store, model = sortedlist.SortedList(), set(range(0, 100, 2))
+    for value in (0, 1, 99, 98, 50, 51, 1, 0, 98):
+        assert store.contains(value) == (value in model)
+        model ^= {value}
+        assert store.change(value) == store.contains(value) == (value in model)
+        assert list(store.values()) == sorted(model)
+        assert store.size() == len(model)
+
+
+def test_a_list_with_something_else_in_it_has_no_figure() -> None:
+    books = sortedlist.Books(0)
+    for worker in range(sortedlist.WORKERS):
+        books.leave(worker, 0, 0)
+    assert books.handled() == 0
+    books.store.change(1)
+    with pytest.raises(WrongResultError, match="the list has 50 values in the end"):
+        books.handled()
+
+
+def test_an_item_that_is_lost_or_doubled_or_one_too_many_has_no_figure() -> None:
+    books = buffer.Books(buffer.CASE.size.quick)
+    books.consumed[0] += range(books.items)
+    assert books.handled() == books.items == 400
+    books.consumed[0][7] = 8
+    with pytest.raises(
+        WrongResultError, match="400 items were to be consumed once; 400 were, 399 of them different"
+    ):
+        books.handled()
+    books.consumed[0][7] = 7
+    books.most = 51
+    with pytest.raises(WrongResultError, match="there is room for 50 items, and 51 were kept"):
+        books.handled()
