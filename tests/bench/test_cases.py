@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.case import Setting, WrongResultError
-from bench.cases import ask_latency, growth, lanes, skynet
+from bench.cases import ask_latency, growth, importing, lanes, skynet, storm
 
 pytestmark = pytest.mark.once
 
@@ -55,3 +55,31 @@ def test_a_walk_passes_every_actor_and_is_always_the_same() -> None:
     order = growth.order_of(1000)
     assert sorted(order) == list(range(1000)) != order
     assert growth.order_of(1000) == order
+
+
+def test_supervisors_of_a_storm_are_whole() -> None:
+    assert storm.restarts_of(Setting(30_000)) == 30_000
+    assert storm.restarts_of(Setting(31_000)) == 30_000
+    assert storm.restarts_of(Setting(1)) == 3_000
+    assert storm.restarts_of(Setting(1, is_quick=True)) == 300
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("statement", "module", "sentence"),
+    [
+        ("import nowhere", "nowhere", "'import nowhere' ended with code 1: .*No module named 'nowhere'"),
+        ("import sys", "sys", "an interpreter has sys before it is imported"),
+    ],
+)
+def test_an_import_that_fails_or_was_done_before_has_no_figure(
+    statement: str, module: str, sentence: str
+) -> None:
+    with pytest.raises(WrongResultError, match=f"(?s){sentence}"):
+        importing.importing(statement, module, Setting(1))
+
+
+@pytest.mark.slow
+def test_an_import_of_something_else_does_not_count() -> None:
+    outcome = importing.importing("pass", "bandstand", Setting(1))
+    assert (outcome.sent, outcome.handled) == (1, 0)
