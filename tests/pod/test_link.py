@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from bandstand.core import ActorId, Overflow
+from bandstand.core import ActorId, ExitReason, Overflow
 from bandstand.errors import (
     AskTimeout,
     MailboxFull,
@@ -514,5 +514,79 @@ def test_a_role_that_comes_later_is_found() -> None:
             far.ours["scribe"] = far.house.spawn(Scribe)
             actor.home.stop_actor(actor)
             assert await soon(scribe.echo(1)) == 1
+
+    play(main)
+
+
+# --- the end of a role --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G267")
+@pytest.mark.parametrize(("how", "reason"), [("stop", ExitReason.NORMAL), ("kill", ExitReason.FAIL)])
+def test_whoever_stops_or_kills_it_ends_the_actor_over_there(how: str, reason: ExitReason) -> None:
+    async def main() -> None:
+        async with linked() as (near, far):
+            scribe = await near.handle()
+            ended = far.ours["scribe"].ended()
+            getattr(scribe, how)()
+            assert await soon(ended) is reason
+            # The link itself is as good as before.
+            assert near.downs == far.downs == []
+
+    play(main)
+
+
+@pytest.mark.guarantee("G267")
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_that_waits_for_nothing_and_what_was_under_way_has_its_fate(how: str) -> None:
+    async def main() -> None:
+        async with linked() as (near, far):
+            scribe = await near.handle()
+            instance(far.ours["scribe"]).gate.clear()
+            waiting = scribe.wait("never")
+            scribe.note("unread")
+            await until(lambda: instance(far.ours["scribe"]).begun)
+            ended = far.ours["scribe"].ended()
+            getattr(scribe, how)()
+            await soon(ended)
+            with pytest.raises(TargetEnded):
+                await soon(waiting)
+            await until(lambda: near.link.books.waiting == 0)
+            assert sorted(letter.method for letter in near.dead) == ["Scribe.note", "Scribe.wait"]
+
+    play(main)
+
+
+@pytest.mark.guarantee("G267")
+@pytest.mark.parametrize("overflow", [Overflow.REJECT, Overflow.DROP_OLDEST])
+def test_one_that_is_drained_handles_what_was_sent_before(overflow: Overflow) -> None:
+    async def main() -> None:
+        async with linked(Role(overflow=overflow)) as (near, far):
+            scribe = await near.handle()
+            mine = instance(far.ours["scribe"])
+            mine.gate.clear()
+            scribe.slowly("slow")
+            for number in range(30):
+                scribe.note(number)
+            scribe.stop(drain=True)
+            await until(lambda: mine.begun)
+            ended = far.ours["scribe"].ended()
+            mine.gate.set()
+            assert await soon(ended) is ExitReason.NORMAL
+            assert mine.notes == ["slow", *range(30)]
+            assert near.dead == []
+
+    play(main)
+
+
+def test_the_end_of_a_role_that_is_not_there_means_nothing() -> None:
+    async def main() -> None:
+        async with linked(more={"other": Role()}) as (near, far):
+            scribe = await near.handle()
+            other = await near.handle("other")
+            del far.ours["other"]
+            other.kill()
+            scribe.note(1)
+            assert await soon(scribe.read()) == [1]
 
     play(main)

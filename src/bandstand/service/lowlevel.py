@@ -26,6 +26,8 @@ from bandstand.service.interface import Implements, interface_of
 from bandstand.service.marks import TellMark
 from bandstand.service.numbers import HELD, NOTHING, ONE, RETRY, SEVERAL
 from bandstand.service.outside import checked as checked_handle
+from bandstand.service.outside import kill as kill_behind
+from bandstand.service.outside import stop as stop_behind
 from bandstand.service.performer import Performer
 from bandstand.service.porter import Luggage
 from bandstand.service.presence import Presence, class_of, key_of
@@ -74,6 +76,7 @@ __all__ = (
     "is_open_to",
     "is_plain_thread",
     "key_of",
+    "kill_behind",
     "land_at",
     "methods_of",
     "name_of_mark",
@@ -88,6 +91,7 @@ __all__ = (
     "report_of",
     "set_packing",
     "settle_at",
+    "stop_behind",
     "tick_inline",
 )
 

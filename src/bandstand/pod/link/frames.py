@@ -5,6 +5,7 @@
     ANSWERS   a run of answers, flat: the ask's number, what it ended with, and the value
     ACKS      how many one-way messages have ended since, flat: the method's number, handled, dead, dropped
     CHUNK     some bytes of a large buffer: its number, its whole size, and whether it is frozen, and the bytes
+    END       a role of the other side that is to end, and how
     BYE       why this end closes the link, and whether it owes no acknowledgement; last
 
 All but the bytes of chunks is MessagePack. The arriving bytes of a chunk are read into their place, not into a frame.
@@ -25,9 +26,13 @@ __all__ = (
     "BYE",
     "CHUNK",
     "CHUNK_HEAD",
+    "DRAIN",
+    "END",
     "HEAD",
     "HELLO",
+    "KILL",
     "MESSAGES",
+    "STOP",
     "Frames",
     "framed",
 )
@@ -38,6 +43,12 @@ ANSWERS: Final = 3
 ACKS: Final = 4
 CHUNK: Final = 5
 BYE: Final = 6
+END: Final = 7
+
+# How a role is to end: at once, when it has handled what it has, or without being asked.
+STOP: Final = 0
+DRAIN: Final = 1
+KILL: Final = 2
 
 HEAD: Final = Struct("<IB")
 CHUNK_HEAD: Final = Struct("<IQB")

@@ -17,6 +17,7 @@ from bandstand.service.lowlevel import Asked, Method
 
 if TYPE_CHECKING:
     from bandstand.pod.link.outbox import Piece
+    from bandstand.pod.link.standin import StandIn
 
 __all__ = ("ANSWERED", "CANCEL", "DROPPED", "FAILED", "LOST", "WITHDRAWN", "Ledger", "Question")
 
@@ -97,6 +98,12 @@ class Ledger:
         self._last_question += 1
         self.questions[self._last_question] = Question(outlet, asked, data)
         return self._last_question
+
+    def is_open(self, stand_in: StandIn) -> bool:
+        """Whether something that a stand-in has sent has no fate yet."""
+        return any(
+            outlet.pending for outlet in self._outlets.values() if outlet.channel.stand_in is stand_in
+        ) or any(question.outlet.channel.stand_in is stand_in for question in self.questions.values())
 
     # -- what became of it ---------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import MsgspecError
 from msgspec.msgpack import Decoder
@@ -14,7 +14,7 @@ from bandstand.core import ActorId
 from bandstand.errors import ActorKilled, BadMessage
 from bandstand.pod.link.books import LinkBooks
 from bandstand.pod.link.codec import Packer, Unpacker, encode
-from bandstand.pod.link.frames import ACKS, ANSWERS, BYE, HELLO, MESSAGES, Frames, framed
+from bandstand.pod.link.frames import ACKS, ANSWERS, BYE, DRAIN, END, HELLO, KILL, MESSAGES, Frames, framed
 from bandstand.pod.link.inbound import Inbound
 from bandstand.pod.link.ledger import Ledger
 from bandstand.pod.link.letter import Undelivered
@@ -23,7 +23,7 @@ from bandstand.pod.link.outgoing import Outgoing
 from bandstand.pod.link.standin import Role, StandIn
 from bandstand.pod.link.streams import Arrivals
 from bandstand.pod.link.wire import Wire
-from bandstand.service.lowlevel import Handle, methods_of, set_packing
+from bandstand.service.lowlevel import Handle, kill_behind, methods_of, set_packing, stop_behind
 
 if TYPE_CHECKING:
     from bandstand.pod.passport import Resolver
@@ -36,6 +36,7 @@ VERSION: Final = 1
 decode: Final = Decoder(list[Any]).decode
 decode_acks: Final = Decoder(list[int]).decode
 decode_hello: Final = Decoder(tuple[int, str, list[tuple[str, list[str]]]]).decode
+decode_end: Final = Decoder(tuple[str, Literal[0, 1, 2]]).decode
 decode_bye: Final = Decoder(tuple[str, bool]).decode
 
 
@@ -81,6 +82,7 @@ class Link:
         self._on_up = on_up
         self._on_down = on_down
         self._stand_ins: list[StandIn] = []
+        self._find = find
         self._is_greeted = False
         self._is_closed = False
         arrivals = Arrivals()
@@ -184,6 +186,8 @@ class Link:
                 self._ledger.take_acks(decode_acks(body))
             elif kind == HELLO:
                 self._greet(*decode_hello(body))
+            elif kind == END:
+                self._end_role(*decode_end(body))
             elif kind == BYE:
                 why, is_certain = decode_bye(body)
                 self.close(why, is_certain=is_certain)
@@ -191,6 +195,16 @@ class Link:
                 raise BadMessage(f"a frame of a kind that is not known came over the link: {kind}")
         except MsgspecError as error:
             raise BadMessage(f"a frame that came over the link cannot be read: {error}") from error
+
+    def _end_role(self, role: str, how: int) -> None:
+        """The other side has ended who stands in for a role of ours: that was meant for the role."""
+        handle = self._find(role)
+        if handle is None:
+            return
+        if how == KILL:
+            kill_behind(handle)
+        else:
+            stop_behind(handle, drain=how == DRAIN)
 
     def _greet(self, version: int, name: str, roles: list[tuple[str, list[str]]]) -> None:
         if version != VERSION or name != self._there or self._is_greeted:

@@ -7,14 +7,15 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bandstand.pod.link.codec import Packet
+from bandstand.pod.link.codec import Packet, encode
+from bandstand.pod.link.frames import END, framed
 from bandstand.pod.link.ledger import CANCEL
 from bandstand.service.lowlevel import Asked
 
 if TYPE_CHECKING:
     from bandstand.pod.link.ledger import Ledger
     from bandstand.pod.link.outbox import Outbox
-    from bandstand.pod.link.standin import Channel, Outlet
+    from bandstand.pod.link.standin import Channel, Outlet, StandIn
     from bandstand.pod.link.wire import Wire
 
 __all__ = ("Outgoing",)
@@ -60,6 +61,15 @@ class Outgoing:
             self._wire.flush()
         else:
             self._stir()
+
+    def end(self, role: str, how: int) -> None:
+        """Have a role of the other side end: before all messages, as the system's own words are everywhere."""
+        self._outbox.preface(framed(END, encode((role, how))))
+        self._stir()
+
+    def is_awaited(self, stand_in: StandIn) -> bool:
+        """Whether something that a stand-in has passed on has no fate yet."""
+        return self._ledger.is_open(stand_in)
 
     def _line_up(self, outlet: Outlet, number: int, data: object) -> None:
         """Put a message into the outbox, or behind one whose parts are still under way."""

@@ -4,6 +4,8 @@ So everything that a sender can do with a local actor it can do with a remote on
 passed on keeps its slot in the stand-in's lane until the other side says what became of it: a sender meets `MailboxFull` when as many
 are under way as the remote mailbox may hold. An actor that gives messages up when its mailbox is full does so over there; its stand-in holds
 nothing back, but pauses while the socket takes nothing, and then its own mailbox follows the same policy.
+
+Whoever stops or kills it means the actor it stands for: unless the link was lost, its end is passed on like everything else.
 """
 
 from __future__ import annotations
@@ -11,10 +13,11 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol, cast, final
 
-from bandstand.core import ActorId, Overflow
-from bandstand.core.lifelines import answer_for, free_slots, hold_slot
+from bandstand.core import ActorId, ExitReason, Overflow
+from bandstand.core.lifelines import answer_for, free_slots, hold_slot, mourn
 from bandstand.core.lowlevel import end_actor
 from bandstand.errors import UnknownMessage
+from bandstand.pod.link.frames import DRAIN, KILL, STOP
 from bandstand.service.lowlevel import Asked, Method, methods_of
 
 if TYPE_CHECKING:
@@ -90,8 +93,12 @@ class StandIn:
         self.actor: ActorId = porch.spawn(
             self._pass_on, name=f"{role} in {there}", mailbox_cap=spec.mailbox_cap, overflow=spec.overflow
         )
-        # Whoever closes the link says why.
+        # Whoever closes the link says why; of another end the other side tells.
         answer_for(porch, self.actor)
+        self._is_lost = False
+        # Whether the other side is to be told of our end as soon as it has handled what was passed on.
+        self._is_draining = False
+        mourn(porch, self.actor, self._pass_on_end)
 
     def _pass_on(self, turn: Context[Any], data: object) -> Any:
         outlet = self._outlets.get(turn.tag)
@@ -120,7 +127,31 @@ class StandIn:
         """So many messages of a lane have ended over there."""
         if self.holds:
             free_slots(self._porch, self.actor, lane, count)
+        if self._is_draining:
+            self._drain()
+
+    def _pass_on_end(self, reason: ExitReason, _cause: BaseException | None) -> None:
+        """Somebody here has ended it. With a slot still held it was not drained, but stopped."""
+        if self._is_lost:
+            return
+        if reason is not ExitReason.NORMAL:
+            self._outgoing.end(self.role, KILL)
+        elif self.holds and self._is_awaited():
+            self._outgoing.end(self.role, STOP)
+        else:
+            self._is_draining = True
+            self._drain()
+
+    def _drain(self) -> None:
+        if not self._is_lost and not self._is_awaited():
+            self._is_draining = False
+            self._outgoing.end(self.role, DRAIN)
+
+    def _is_awaited(self) -> bool:
+        """Whether the other side has not said yet what became of all that was passed on."""
+        return self._outgoing.is_awaited(self)
 
     def end(self, cause: BaseException) -> None:
         """The link is lost, and so is what waits here."""
+        self._is_lost = True
         end_actor(self._porch, self.actor, cause)
