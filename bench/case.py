@@ -16,6 +16,8 @@ Kind: TypeAlias = Literal[
     "typed",
     "queues",
     "pykka",
+    "thespian",
+    "xoscar",
     "erlang",
     "bus",
     "echo",

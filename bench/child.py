@@ -11,6 +11,7 @@ wrong ends with code 1 and a sentence.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 
@@ -35,6 +36,12 @@ def measure(case: Case, system: System, setting: Setting, repeats: int) -> Outco
     for outcome in outcomes:
         outcome.check()
     return min(outcomes, key=lambda outcome: outcome.value)
+
+
+def pin(cores: int | None) -> None:
+    """Stay on so many of the cores this process may use, with every thread it will have; None is all of them."""
+    if cores is not None:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-cores:])
 
 
 def as_json(outcome: Outcome) -> dict[str, object]:
@@ -62,6 +69,7 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         name, system_name, size, repeats = options.cell
         system = system_by_name(system_name)
+        pin(system.cores)
         setting = Setting(int(size), is_quick=options.quick, loop_factory=system.loop_factory())
         outcome = measure(case_by_name(name), system, setting, int(repeats))
     except (LookupError, ValueError) as error:

@@ -1,7 +1,11 @@
-"""Erlang/OTP as a peer, where `erl` is installed: a module of `bench/erlang`, compiled and run on one scheduler."""
+"""Erlang/OTP as a peer, where `erl` is installed: a module of `bench/erlang`, compiled and run on one scheduler.
+
+On one, because the others have one thread; where the environment says `all`, it gets what it takes by itself, one for each core.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,6 +16,8 @@ SOURCES = Path(__file__).resolve().parent / "erlang"
 BUILD = SOURCES.parent.parent / "build" / "erlang"
 PATIENCE = 240
 MOST_PROCESSES = 1 << 21
+SCHEDULERS = "BENCH_ERLANG_SCHEDULERS"
+"""The variable that says `all` where it may have more than one."""
 
 
 def refusal() -> str | None:
@@ -46,21 +52,10 @@ def _output(module: str, *arguments: int) -> list[str]:
     BUILD.mkdir(parents=True, exist_ok=True)
     _said("erlc", "-o", str(BUILD), str(SOURCES / f"{module}.erl"))
     # One scheduler, as the others have one thread; and room for a million processes.
+    schedulers = () if os.environ.get(SCHEDULERS) == "all" else ("+S", "1:1")
+    room = ("+P", str(MOST_PROCESSES))
     said = _said(
-        *(
-            "erl",
-            "+S",
-            "1:1",
-            "+P",
-            str(MOST_PROCESSES),
-            "-noshell",
-            "-pa",
-            str(BUILD),
-            "-run",
-            module,
-            "main",
-        ),
-        *map(str, arguments),
+        "erl", *schedulers, *room, "-noshell", "-pa", str(BUILD), "-run", module, "main", *map(str, arguments)
     )
     return said.split()
 

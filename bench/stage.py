@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from bench.case import Outcome, Setting
+from bench.case import Outcome, Setting, WrongResultError
 
 # Any: what an actor is called, and what it is sent, is each system's and each program's own affair.
 Handler: TypeAlias = Callable[[Any, Any], Any]
@@ -62,8 +62,17 @@ class Play:
     """What did arrive, by the handlers' own counting. Raises WrongResultError where the program knows that more is wrong."""
     details: Callable[[], Mapping[str, float]] = dict[str, float]
     """What the figure does not say, such as what depends on the scheduler."""
+    ends: int | None = None
+    """How many actors had to end by themselves; None where that is not asked."""
 
-    def outcome(self, elapsed: int) -> Outcome:
+    def outcome(self, elapsed: int, ended: int) -> Outcome:
+        """Make the figure, of what the stage found.
+
+        Raises:
+            WrongResultError: other actors have ended than were to.
+        """
+        if self.ends is not None and ended != self.ends:
+            raise WrongResultError(f"{self.ends} actors were to end, {ended} did")
         return Outcome(
             total=elapsed,
             operations=self.operations,
@@ -71,6 +80,11 @@ class Play:
             handled=self.handled(),
             details=self.details(),
         )
+
+
+def failed(error: BaseException) -> WrongResultError:
+    """Say that a handler has failed: then there is no figure, whatever the others did."""
+    return WrongResultError(f"a handler failed: {error!r}")
 
 
 Program: TypeAlias = Callable[[Stage, Setting], Play]

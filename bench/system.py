@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 from bench import clusters, otp, threads, web
 from bench.case import Case, Kind, Measure
+from bench.stages import thespian, xoscar
 
 Table: TypeAlias = Literal["actors", "channels", "pods", "bus"]
 """Which table a column stands in."""
@@ -34,6 +35,8 @@ class System:
     python: Path | None = None
     """Whose Python runs it, where that is not ours."""
     table: Table = "actors"
+    cores: int | None = None
+    """On how many cores it may run; None where nobody pins it."""
 
     def measure(self, case: Case) -> Measure | None:
         return case.measures.get(self.kind)
@@ -71,6 +74,8 @@ def _anyio_refusal() -> str | None:
 APART_REFUSALS: dict[Kind, Callable[[], str | None]] = {
     "erlang": otp.refusal,
     "pykka": threads.refusal,
+    "thespian": thespian.refusal,
+    "xoscar": xoscar.refusal,
     "web": web.refusal,
     "stream": _anyio_refusal,
     "threads": threads.refusal,
@@ -127,7 +132,42 @@ SYSTEMS = (
         environment={**APART, "PYTHONPATH": "src"},
         python=threads.PYTHON,
     ),
+    System(
+        "pykka-1",
+        "pykka",
+        "Pykka on one core",
+        is_slow=True,
+        part=5,
+        environment={**APART, "PYTHONPATH": "src"},
+        python=threads.PYTHON,
+        cores=1,
+    ),
+    System(
+        "thespian",
+        "thespian",
+        "Thespian, all actors in one thread",
+        is_slow=True,
+        part=5,
+        environment={**APART, "PYTHONPATH": "src"},
+        python=threads.PYTHON,
+    ),
+    System(
+        "xoscar",
+        "xoscar",
+        "xoscar, all actors in one pool, on uvloop",
+        loop="uvloop",
+        is_slow=True,
+        part=5,
+        environment={**APART, "PYTHONPATH": "src"},
+        python=threads.PYTHON,
+    ),
     System("erlang", "erlang", "Erlang/OTP on one scheduler", environment=APART),
+    System(
+        "erlang-all",
+        "erlang",
+        "Erlang/OTP, a scheduler for each core",
+        environment={**APART, otp.SCHEDULERS: "all"},
+    ),
     System(
         "channel",
         "channel",

@@ -43,10 +43,13 @@ def refusal() -> str | None:
     return None
 
 
-def kind(handler: Handler) -> Kind:
+def kind(
+    handler: Handler, on_failure: Callable[[Any, type, BaseException, object], None] | None = None
+) -> Kind:
     """Make a class of a handler: it is called with the actor and a message, with no frame in between."""
     pykka: Any = import_module("pykka")
-    made: Any = type("Peer", (pykka.ThreadingActor,), {"on_receive": handler})
+    hooks = {} if on_failure is None else {"on_failure": on_failure}
+    made: Any = type("Peer", (pykka.ThreadingActor,), {"on_receive": handler, **hooks})
     return made  # type: ignore[no-any-return]  # Pykka is not installed where types are checked
 
 

@@ -8,15 +8,13 @@ where a single deque would not.) With short queues the garbage collector has not
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from itertools import repeat
-from threading import Event
 
-from bandstand.core import Context
 from bandstand.service import Actor, data
-from bench import limit, otp, queues, raw, stopwatch, threads, typed
+from bench import limit, otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size
+from bench.stage import Play, Stage
 from bench.target import times_limit
 
 BURST = 500
@@ -45,30 +43,27 @@ def plain(setting: Setting) -> Outcome:
     return Outcome(total=elapsed, operations=n, sent=n, handled=total)
 
 
-def bandstand(setting: Setting) -> Outcome:
+def program(stage: Stage, setting: Setting) -> Play:
     bursts, total = setting.size // BURST, 0
     n = bursts * BURST
-    loop = raw.make()
-    send = loop.send
+    send = stage.send
 
-    def produce(_ctx: Context[None], burst: int) -> None:
+    def produce(_me: object, burst: int) -> None:
         if burst:
             for _ in repeat(None, BURST - 1):
                 send(counter, 0)
             send(counter, burst)
+        else:
+            stage.finish()
 
-    def count(_ctx: Context[None], last_of: int) -> None:
+    def count(_me: object, last_of: int) -> None:
         nonlocal total
         total += 1
         if last_of:
             send(producer, last_of - 1)
 
-    producer = loop.spawn(produce)
-    counter = loop.spawn(count)
-    send(producer, bursts)
-    elapsed = raw.drain(loop)
-    raw.settle(loop, n + bursts + 1)
-    return Outcome(total=elapsed, operations=n, sent=n, handled=total)
+    producer, counter = stage.spawn(produce), stage.spawn(count)
+    return Play(begin=lambda: send(producer, bursts), operations=n, sent=n, handled=lambda: total)
 
 
 def classes(setting: Setting) -> Outcome:
@@ -99,55 +94,6 @@ def classes(setting: Setting) -> Outcome:
     return Outcome(total=elapsed, operations=n, sent=n, handled=total)
 
 
-async def tasks(size: int) -> Outcome:
-    bursts, total = size // BURST, 0
-    n = bursts * BURST
-    mailbox, orders = asyncio.Queue[int](), asyncio.Queue[int]()
-    put, order = mailbox.put_nowait, orders.put_nowait
-
-    def produce(_ctx: None, burst: int) -> None:
-        if burst:
-            for _ in repeat(None, BURST - 1):
-                put(0)
-            put(burst)
-
-    def count(_ctx: None, last_of: int) -> None:
-        nonlocal total
-        total += 1
-        if last_of:
-            order(last_of - 1)
-
-    actors = [queues.serve(orders, produce, bursts + 1), queues.serve(mailbox, count, n)]
-    elapsed = await queues.drain(actors, lambda: order(bursts))
-    return Outcome(total=elapsed, operations=n, sent=n, handled=total)
-
-
-def pykka(setting: Setting) -> Outcome:
-    bursts, total, done = setting.size // BURST, 0, Event()
-    n = bursts * BURST
-
-    def produce(_ctx: object, burst: int) -> None:
-        if burst:
-            for _ in repeat(None, BURST - 1):
-                counter.tell(0)
-            counter.tell(burst)
-        else:
-            done.set()
-
-    def count(_ctx: object, last_of: int) -> None:
-        nonlocal total
-        total += 1
-        if last_of:
-            producer.tell(last_of - 1)
-
-    with threads.living(produce, count) as (producer, counter):
-        start = stopwatch.start()
-        producer.tell(bursts)
-        done.wait()
-        elapsed = stopwatch.since(start)
-    return Outcome(total=elapsed, operations=n, sent=n, handled=total)
-
-
 CASE = Case(
     name="counting-bounded",
     title="counting, bursts of 500",
@@ -155,10 +101,8 @@ CASE = Case(
     size=Size(full=1_000_000, slow=500_000, quick=2_000),
     measures={
         "limit": plain,
-        "raw": bandstand,
         "typed": classes,
-        "queues": lambda setting: queues.run(setting, tasks(setting.size)),
-        "pykka": pykka,
+        **stages.measures(program),
         "erlang": lambda setting: otp.run("counting", setting.size // BURST * BURST, BURST),
     },
     target=times_limit(1.4),

@@ -1,17 +1,18 @@
 """Thread ring (Savina 2): a token goes round a hundred actors. Measures switching from actor to actor.
 
-Unlike ping-pong, a hundred mailboxes and handlers are touched in turn. An operation is one hop.
+Unlike ping-pong, a hundred mailboxes and handlers are touched in turn. An operation is one hop. Savina's hundred thousand
+are over soon, so they are measured more often. The slowest systems make fewer.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from bandstand.core import ActorId, Context
-from bench import limit, queues, raw
+from bandstand.service import Actor, data
+from bench import limit, otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size
+from bench.stage import Play, Stage, Who
 from bench.target import times_limit
 
 ACTORS = 100
@@ -46,70 +47,74 @@ def plain(setting: Setting) -> Outcome:
     return Outcome(total=elapsed, operations=n, sent=n, handled=n - left)
 
 
-def bandstand(setting: Setting) -> Outcome:
+def program(stage: Stage, setting: Setting) -> Play:
     n, left = setting.size, -1
-    loop = raw.make()
-    send = loop.send
+    send = stage.send
 
-    def member() -> tuple[ActorId, Callable[[ActorId], None]]:
-        following: ActorId
+    def member() -> tuple[Who, Callable[[Who], None]]:
+        following: Who = None
 
-        def hop(_ctx: Context[None], k: int) -> None:
+        def hop(_me: object, k: int) -> None:
             nonlocal left
             if k:
                 send(following, k - 1)
             else:
                 left = k
+                stage.finish()
 
-        def link(other: ActorId) -> None:
+        def link(other: Who) -> None:
             nonlocal following
             following = other
 
-        return loop.spawn(hop), link
+        return stage.spawn(hop), link
 
     members = [member() for _ in range(ACTORS)]
     for place, (_, link) in enumerate(members):
         link(members[(place + 1) % ACTORS][0])
-    send(members[0][0], n - 1)
-    elapsed = raw.drain(loop)
-    return Outcome(total=elapsed, operations=n, sent=n, handled=raw.settle(loop, n) - left)
+    first = members[0][0]
+    return Play(begin=lambda: send(first, n - 1), operations=n, sent=n, handled=lambda: n - left)
 
 
-async def tasks(n: int) -> Outcome:
-    left = -1
-    mailboxes = [asyncio.Queue[int]() for _ in range(ACTORS)]
+def classes(setting: Setting) -> Outcome:
+    n, left = setting.size, -1
+    loop = typed.make()
 
-    def member(place: int) -> queues.Handler:
-        put_following = mailboxes[(place + 1) % ACTORS].put_nowait
+    class Member(Actor):
+        following: Member
 
-        def hop(_ctx: None, k: int) -> None:
+        @data
+        def link(self, other: Member) -> None:
+            self.following = other
+
+        @data
+        def hop(self, k: int) -> None:
             nonlocal left
             if k:
-                put_following(k - 1)
+                self.following.hop(k - 1)
             else:
                 left = k
 
-        return hop
-
-    rounds, rest = divmod(n, ACTORS)
-    actors = [
-        queues.serve(mailbox, member(place), rounds + (place < rest))
-        for place, mailbox in enumerate(mailboxes)
-    ]
-    elapsed = await queues.drain(actors, lambda: mailboxes[0].put_nowait(n - 1))
-    return Outcome(total=elapsed, operations=n, sent=n, handled=n - left)
+    members = [loop.spawn(Member) for _ in range(ACTORS)]
+    for place, member in enumerate(members):
+        member.link(members[(place + 1) % ACTORS])
+    loop.run(until_idle=True)
+    members[0].hop(n - 1)
+    elapsed = raw.drain(loop)
+    return Outcome(total=elapsed, operations=n, sent=n, handled=raw.settle(loop, n + ACTORS) - ACTORS - left)
 
 
 CASE = Case(
     name="thread-ring",
     title="thread ring, 100 actors",
     what="one message round a ring of a hundred actors (Savina 2)",
-    size=Size(full=1_000_000, slow=200_000, quick=2_000),
+    size=Size(full=100_000, slow=100_000, quick=2_000),
     savina=2,
     measures={
         "limit": plain,
-        "raw": bandstand,
-        "queues": lambda setting: queues.run(setting, tasks(setting.size)),
+        "typed": classes,
+        **stages.measures(program),
+        "erlang": lambda setting: otp.run("ring", setting.size, ACTORS),
     },
     target=times_limit(1.5),
+    repeats=15,
 )

@@ -9,7 +9,13 @@ from importlib import import_module
 from bench.case import Kind, Measure, Outcome, Setting
 from bench.stage import Program
 
-STAGES: dict[Kind, str] = {"raw": "raw", "queues": "queues", "pykka": "pykka"}
+STAGES: dict[Kind, str] = {
+    "raw": "raw",
+    "queues": "queues",
+    "pykka": "pykka",
+    "thespian": "thespian",
+    "xoscar": "xoscar",
+}
 """The kinds of systems that play programs, and their modules here."""
 
 

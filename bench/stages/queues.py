@@ -7,7 +7,7 @@ from typing import Any
 
 from bench import queues, stopwatch
 from bench.case import Outcome, Setting
-from bench.stage import Handler, Program, Send
+from bench.stage import Handler, Program, Send, failed
 
 END = object()
 
@@ -19,6 +19,7 @@ class QueueStage:
 
     def __init__(self) -> None:
         self.send: Send = asyncio.Queue[Any].put_nowait
+        self.ended = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -32,11 +33,17 @@ class QueueStage:
 
     def _left(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) and not self.finished.done():
-            self.finished.set_exception(error)
+        if task.cancelled():
+            return
+        if (error := task.exception()) is None:
+            self.ended += 1
+        elif not self.finished.done():
+            self.finished.set_exception(failed(error))
 
     def finish(self) -> None:
-        self.finished.set_result(None)
+        # A program that has failed may yet say that it has finished.
+        if not self.finished.done():
+            self.finished.set_result(None)
 
     async def close(self) -> None:
         """Cancel whoever is still there."""
@@ -64,6 +71,9 @@ async def _play(program: Program, setting: Setting) -> Outcome:
     start = stopwatch.start()
     play.begin()
     await stage.finished
+    # Whoever has returned is counted in the next turn.
+    await asyncio.sleep(0)
     elapsed = stopwatch.since(start)
+    ended = stage.ended
     await stage.close()
-    return play.outcome(elapsed)
+    return play.outcome(elapsed, ended)

@@ -34,6 +34,8 @@ def play(program: Program, setting: Setting) -> Outcome:
     elapsed = raw.drain(loop)
     books = loop.statistics()
     loop.destroy()
+    if books.ended_fail or books.ended_panic:
+        raise WrongResultError(f"a handler failed: {books.ended_fail + books.ended_panic} actors ended by it")
     if books.sent != books.handled:
         raise WrongResultError(f"{books.sent} were sent and {books.handled} handled, by the loop's own books")
-    return play.outcome(elapsed)
+    return play.outcome(elapsed, books.ended_normal)

@@ -23,11 +23,14 @@ from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.cases import CASES, ask, ask_async, by_name, tell
 from bench.child import measure
 from bench.progress import Progress
+from bench.stages import STAGES
 from bench.system import SYSTEMS, System, systems_of
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = [system.name for system in systems_of("actors")]
-OPTIONAL = {"uvloop", "pykka", "erlang", "uvicorn", "Pykka", "Ray"}
+OPTIONAL = {
+    *("uvloop", "pykka", "pykka-1", "thespian", "xoscar", "erlang", "erlang-all", "uvicorn", "Pykka", "Ray")
+}
 OURS = {"typed", "bus", "pod", "queued", "one"}
 HERE = [
     # Typed actors, pods and the bus have one column, compiled; that they get all messages is proved in either mode.
@@ -46,7 +49,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "bench", *arguments]
     environment = {**os.environ, "COLUMNS": "100"}
     return subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=50, check=False
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=110, check=False
     )
 
 
@@ -233,8 +236,10 @@ def test_every_peer_has_an_ask_and_a_tell_beside_the_typed_ones() -> None:
         assert kinds[name] == {"limit", "typed", "queues", "pykka", "erlang"}, name
     for name in ("ask-async", "ask-async-suspends"):
         assert kinds[name] == {"limit", "typed", "queues"}, name
-    for name in ("ping-pong", "counting-bounded", "big", "fork-join-create"):
+    for name in ("big", "fork-join-create"):
         assert kinds[name] == {"limit", "raw", "typed", "queues", "pykka", "erlang"}, name
+    for name in ("counting", "counting-bounded", "ping-pong", "thread-ring"):
+        assert kinds[name] == {"limit", "typed", "erlang", *STAGES}, name
     for name in ("memory-fresh", "memory-used", "async", "async-suspends"):
         assert {"raw", "typed"} < kinds[name], name
 

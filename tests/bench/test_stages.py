@@ -1,0 +1,85 @@
+"""Every stage plays a program to its end, counts what arrived, and says so when a handler fails instead of waiting for ever."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench import stages, threads
+from bench.cases import by_name, pingpong
+from bench.stages import STAGES
+
+ROOT = Path(__file__).resolve().parents[2]
+OURS = {"raw", "queues"}
+
+pytestmark = [pytest.mark.once, pytest.mark.slow]
+
+
+def told(kind: str, program: str) -> tuple[int, str]:
+    """What a child says that plays a program of `tests.bench.programs` on a stage: its figures, or the sentence."""
+    python = Path(sys.executable) if kind in OURS else threads.PYTHON
+    if not python.exists():
+        pytest.skip("there is no environment of the peers here; `make bench` makes it")
+    done = subprocess.run(
+        [str(python), "-m", "tests.bench.programs", STAGES[kind], program],  # type: ignore[index]
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": "src", "BANDSTAND_PURE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    said = (done.stdout or done.stderr).strip().splitlines()
+    if "No module named" in said[-1]:
+        pytest.skip(said[-1])
+    return done.returncode, said[-1]
+
+
+@pytest.mark.parametrize("kind", STAGES)
+def test_a_stage_plays_ping_pong_to_its_end(kind: str) -> None:
+    code, said = told(kind, "ping_pong")
+    assert code == 0, said
+    assert json.loads(said) == {"sent": 100, "handled": 100, "operations": 100}
+
+
+@pytest.mark.parametrize("kind", STAGES)
+def test_actors_made_and_ended_by_handlers_are_counted(kind: str) -> None:
+    code, said = told(kind, "mayflies")
+    assert code == 0, said
+    assert json.loads(said) == {"sent": 20, "handled": 20, "operations": 20}
+
+
+@pytest.mark.parametrize("kind", STAGES)
+@pytest.mark.parametrize(
+    ("program", "sentence"),
+    [
+        ("lossy", "100 were sent and 99 handled"),
+        ("failing", "a handler failed"),
+    ],
+)
+def test_a_program_that_goes_wrong_has_no_figure(kind: str, program: str, sentence: str) -> None:
+    code, said = told(kind, program)
+    assert (code, sentence in said) == (1, True), said
+
+
+# Pykka's threads are waited for.
+@pytest.mark.parametrize("kind", sorted(set(STAGES) - {"pykka"}))
+def test_an_actor_that_does_not_end_costs_the_figure(kind: str) -> None:
+    assert told(kind, "immortal") == (1, "21 actors were to end, 20 did")
+
+
+def test_a_program_has_a_measure_for_every_stage() -> None:
+    assert set(stages.measures(pingpong.program)) == set(STAGES) < set(by_name("ping-pong").measures)
+
+
+def test_a_child_may_be_pinned_to_one_core() -> None:
+    program = "import os; from bench.child import pin; pin(None); all = len(os.sched_getaffinity(0)); pin(1); print(all, len(os.sched_getaffinity(0)))"
+    said = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=50, check=True
+    ).stdout
+    assert said.split() == [str(len(os.sched_getaffinity(0))), "1"]
