@@ -71,6 +71,9 @@ bench-full: ready ## the same for every case and peer, with more rounds: an hour
 	@mkdir -p build
 	@$(PY) -m bench --json build/bench.json
 
+counts: ready ## count instructions of fixed workloads and compare with the record: has anything become slower?
+	@$(PY) -m bench.instructions
+
 docs: ready ## build the documentation into site/
 	@# Not --quiet: what is not logged is not counted, and strict would let a warning pass.
 	@mkdir -p build

@@ -98,8 +98,6 @@ def compare(options: Namespace, counts: dict[str, Count]) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     options, workloads = parse(arguments)
-    # As with Ctrl-C: no probe is begun any more.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         counter.prepare()
         if options.ready:
@@ -121,4 +119,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    # As with Ctrl-C: no probe is begun any more.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())
