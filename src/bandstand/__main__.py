@@ -46,6 +46,10 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
         from bandstand.cli.completing import complete
 
         return argparse.Namespace(command=partial(complete, words[1:], parser), parser=parser)
+    if not words:
+        # Somebody new: all that can be typed says more than that something is missing. It is a mistake all the same.
+        parser.print_help(sys.stderr)
+        sys.exit(2)
     options, rest = parser.parse_known_args(words)
     if "data" in options and all(each == "-" or not each.startswith("-") for each in rest):
         # Fields may stand after an option as well, where argparse does not look for them.

@@ -101,9 +101,7 @@ def render(seen: Diagnosis) -> str:
     rows = [
         ("bandstand", seen.version),
         ("mode", f"{seen.mode}{_REMARKS.get(seen.mode, '')}"),
-        ("compiled", _join(seen.compiled)),
-        ("interpreted", _join(seen.interpreted)),
-        ("stale", _join(seen.stale)),
+        ("hot modules", _hot(seen)),
         ("event loop", seen.event_loop),
         ("python", seen.python),
         ("platform", seen.platform),
@@ -134,6 +132,14 @@ def _problems(running: mode.Mode, stale: tuple[str, ...]) -> tuple[str, ...]:
             "(make run in a checkout), or set BANDSTAND_PURE=1 to run the sources."
         )
     return tuple(problems)
+
+
+def _hot(seen: Diagnosis) -> str:
+    """How the hot modules run: their number where all run alike, their names where that is news."""
+    every = len(seen.compiled) + len(seen.interpreted)
+    if seen.compiled and seen.interpreted:
+        return f"{len(seen.compiled)} of {every} compiled; interpreted: {_join(seen.interpreted)}"
+    return f"all {every} {'compiled' if seen.compiled else 'interpreted'}"
 
 
 def _join(names: tuple[str, ...]) -> str:

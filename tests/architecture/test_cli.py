@@ -1,5 +1,6 @@
 """The command: what it prints, and what its exit code means."""
 
+import dataclasses
 import importlib.metadata
 import json
 import os
@@ -63,8 +64,7 @@ def test_doctor_reports_all_it_should(capsys: pytest.CaptureFixture[str]) -> Non
     for label in (
         "bandstand",
         "mode",
-        "compiled",
-        "interpreted",
+        "hot modules",
         "event loop",
         "python",
         "platform",
@@ -72,6 +72,24 @@ def test_doctor_reports_all_it_should(capsys: pytest.CaptureFixture[str]) -> Non
     ):
         assert f"\n{label}" in f"\n{shown}"
     assert "All is well." in shown
+
+
+def test_doctor_names_hot_modules_only_where_they_run_differently() -> None:
+    seen = dataclasses.replace(app.diagnose(), compiled=("a.b", "a.c"), interpreted=())
+    assert "\nhot modules  all 2 compiled\n" in app.render(seen)
+    seen = dataclasses.replace(seen, compiled=(), interpreted=("a.b", "a.c"))
+    assert "\nhot modules  all 2 interpreted\n" in app.render(seen)
+    seen = dataclasses.replace(seen, compiled=("a.b",), interpreted=("a.c",))
+    assert "\nhot modules  1 of 2 compiled; interpreted: c\n" in app.render(seen)
+
+
+def test_the_command_alone_says_what_can_be_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert ended.value.code == 2
+    seen = capsys.readouterr()
+    assert seen.out == ""
+    assert "examples:\n  bandstand " in seen.err
 
 
 def test_doctor_json_is_the_same_report(capsys: pytest.CaptureFixture[str]) -> None:

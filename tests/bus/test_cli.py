@@ -418,7 +418,8 @@ class TestAdvice:
         [
             ("unix:/run/x y.sock", ("nc", "socat"), "nc -N -U '/run/x y.sock'"),
             ("unix:/run/x.sock", ("socat",), "socat - UNIX-CONNECT:/run/x.sock"),
-            ("tcp:127.0.0.1:7777", (), "nc -N 127.0.0.1 7777"),
+            ("tcp:127.0.0.1:7777", ("nc",), "nc -N 127.0.0.1 7777"),
+            ("tcp:127.0.0.1:7777", (), ""),
             ("tcp:[::1]:7777", ("socat",), "socat - TCP:[::1]:7777"),
         ],
     )

@@ -31,20 +31,23 @@ def advise(summary: BootSummary, program: str, token_file: str | None, *, is_def
     ours = [each for each in summary.capabilities if each.id not in _BUILT_IN and each.handles]
     shown = ours[0].handles[0].partition(":")[2] if ours else "Memory.Set"
     ping = '{"kind":"query","type":"Syscall.Ping","metadata":{"id":"1","timestamp":0}}'
+    pipe = "" if has_token else plug(place)
     lines = [
         f"{program} describe{to}",
         f"{program} describe {shown}{to}",
         f"{program} call Memory.Set key=greeting value=hello{to}",
         f"{program} call Memory.Get key=greeting{to}",
-        *([] if has_token else [f"echo '{ping}' | {plug(place)}"]),
+        *([f"echo '{ping}' | {pipe}"] if pipe else []),
     ]
     return "\n".join(["try, from another terminal:", *(f"  {line}" for line in lines)])
 
 
 def plug(place: str, which: Callable[[str], str | None] = shutil.which) -> str:
-    """The command that connects a terminal with a socket: of those that most machines have, one that is here."""
+    """The command that connects a terminal with a socket: one that is here; empty where there is none."""
     scheme, _, rest = place.partition(":")
-    if which("socat") and not which("nc"):
+    if not which("nc"):
+        if not which("socat"):
+            return ""
         return f"socat - {'UNIX-CONNECT' if scheme == 'unix' else 'TCP'}:{shlex.quote(rest)}"
     host, _, port = rest.rpartition(":")
     return f"nc -N -U {shlex.quote(rest)}" if scheme == "unix" else f"nc -N {host.strip('[]')} {port}"

@@ -89,9 +89,9 @@ def add_node_options(parser: argparse.ArgumentParser, *, is_serving: bool = Fals
         add_source_options(parser)
 
 
-def add_call_options(parser: argparse.ArgumentParser, *, has_kind: bool = False) -> None:
-    """What is sent."""
-    parser.add_argument("type", metavar="TYPE", help="what to send, as Memory.Set")
+def add_call_options(parser: argparse.ArgumentParser, example: str, *, has_kind: bool = False) -> None:
+    """What is sent, with a type as an example that this command does send."""
+    parser.add_argument("type", metavar="TYPE", help=f"what to send, as {example}")
     parser.add_argument(
         "data", nargs="*", metavar="DATA", help="NAME=TEXT, NAME:=JSON, one JSON, or - (see below)"
     )

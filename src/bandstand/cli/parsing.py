@@ -111,7 +111,7 @@ def _add_saying(add: _Adder) -> None:
         "call Syscall.Ping --to tcp:127.0.0.1:7777 --timeout 500",
         f"{DATA}\n\n{EXITS}",
     )
-    add_call_options(call, has_kind=True)
+    add_call_options(call, "Memory.Set", has_kind=True)
     query = add(
         "query",
         actions.query,
@@ -120,16 +120,16 @@ def _add_saying(add: _Adder) -> None:
         "query Memory.Get key=greeting\nquery Memory.List --json",
         f"{DATA}\n\n{EXITS}",
     )
-    add_call_options(query)
+    add_call_options(query, "Memory.Get")
     emit = add(
         "emit",
         actions.emit,
         "tell a node that something has happened",
         "It waits until the node has taken the event in, and says so if it is refused.",
-        'emit Orders.Cancelled item=teapot quantity=1\nemit Door.Opened \'{"by": "ada"}\'',
+        'emit Orders.Cancelled item=teapot count=1\nemit Door.Opened \'{"by": "ada"}\'',
         f"{DATA}\n\n{EXITS}",
     )
-    add_call_options(emit)
+    add_call_options(emit, "Orders.Cancelled")
     describe = add(
         "describe",
         actions.describe,
