@@ -64,23 +64,24 @@ def program(stage: Stage, setting: Setting) -> Play:
         # Not a closure: that would be five objects an actor for the garbage collector to walk through, and this is two.
         __slots__ = ("first", "me", "parent")
 
-        def __init__(self) -> None:
-            self.first = 0
-            self.parent: Who = None
+        def __init__(self, parent: Who) -> None:
+            self.parent = parent
+            self.first: int | None = None
             self.me: Who = spawn(self.find, ROOM)
 
-        def find(self, _me: object, data: tuple[Who, int] | int) -> object:
-            if isinstance(data, int):
-                if not self.first:
-                    self.first = data
-                    return None
-                send(self.parent, self.first + data)
+        # First it is sent which number to find, then what its children have found.
+        def find(self, _me: object, number: int) -> object:
+            if self.first:
+                send(self.parent, self.first + number)
+            elif self.first is not None:
+                self.first = number
+                return None
+            elif number > 2:
+                self.first = 0
+                send(Finder(self.me).me, number - 1)
+                send(Finder(self.me).me, number - 2)
+                return None
             else:
-                self.parent, n = data
-                if n > 2:
-                    send(Finder().me, (self.me, n - 1))
-                    send(Finder().me, (self.me, n - 2))
-                    return None
                 send(self.parent, 1)
             lived_one()
             return end
@@ -91,9 +92,9 @@ def program(stage: Stage, setting: Setting) -> Play:
         stage.finish()
         return end
 
-    listener, root = spawn(hear), Finder().me
+    root = Finder(spawn(hear)).me
     return Play(
-        begin=lambda: send(root, (listener, n)),
+        begin=lambda: send(root, n),
         operations=actors(n),
         sent=actors(n),
         handled=lambda: lived(n, lived_one(), answer),

@@ -7,26 +7,27 @@ main([Number, Right]) ->
     N = list_to_integer(Number),
     Expected = list_to_integer(Right),
     Lives = counters:new(1, []),
-    Root = spawn(fun() -> find(Lives) end),
+    Main = self(),
+    Root = spawn(fun() -> find(Main, Lives) end),
     Start = erlang:monotonic_time(nanosecond),
-    Root ! {self(), N},
+    Root ! N,
     receive Answer -> ok end,
     Elapsed = erlang:monotonic_time(nanosecond) - Start,
     Expected = Answer,
     io:format("~b ~b~n", [Elapsed, counters:get(Lives, 1)]),
     halt(0).
 
-find(Lives) ->
+find(Parent, Lives) ->
     receive
-        {Parent, N} when N > 2 ->
+        N when N > 2 ->
             Me = self(),
-            spawn(fun() -> find(Lives) end) ! {Me, N - 1},
-            spawn(fun() -> find(Lives) end) ! {Me, N - 2},
+            spawn(fun() -> find(Me, Lives) end) ! N - 1,
+            spawn(fun() -> find(Me, Lives) end) ! N - 2,
             receive First -> ok end,
             receive Second -> ok end,
             counters:add(Lives, 1, 1),
             Parent ! First + Second;
-        {Parent, _} ->
+        _ ->
             counters:add(Lives, 1, 1),
             Parent ! 1
     end.
