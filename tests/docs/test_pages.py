@@ -55,6 +55,17 @@ def test_pages_type_check(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.once
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_the_pages_that_are_not_on_the_site_link_to_what_is_there(page: str) -> None:
+    """The others are looked at by MkDocs."""
+    prose = re.sub(
+        r"^```.*?^```$|`[^`\n]*`", "", (ROOT / page).read_text("utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
+    links = [link for link in re.findall(r"\]\(([^)#\s]+)", prose) if "://" not in link]
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
 def test_there_are_pages_to_run() -> None:
     expected = {"README.md", "docs/concepts.md", "docs/index.md", "docs/tutorial.md", "docs/raw.md"}
     expected |= {
