@@ -1,6 +1,7 @@
 """The benchmark: bandstand beside its peers, measured in one run.
 
-    make bench                                     everything, a few minutes
+    make bench                                     what matters most, in eight minutes
+    make bench-full                                everything: it takes what it takes
     python -m bench --quick                        tiny sizes: does every case run and check its result?
     python -m bench --case ping-pong --rounds 9    one row, more rounds
     python -m bench --json build/bench.json        the same figures for a program
@@ -40,6 +41,7 @@ is, `system` what a column is; `limit`, `raw`, `typed`, `queues`, `threads` (Pyk
 actors; `pods` has the actors and troupes of the pods' cases, `processes` what the standard
 library has in their place, `clusters` is Ray, `latency` makes a figure of single times;
 `lines` (the bus, and the bare protocol) and `web` (uvicorn) are servers, `caller` is their client and `calling` brings
-the two together; `target` is what a figure must reach; `child` measures a cell, `runner` runs children in rounds, `report` holds the
-result, `table` shows it, `machine` says where it was measured.
+the two together; `target` is what a figure must reach; `child` measures a cell, `runner` runs children in rounds, `progress` says how far it is, `report` holds the
+result, `ranking` makes one number of it for each system, `figure` writes numbers, `table` shows it all, `record` makes JSON of it, `machine` says
+where it was measured. From the JSON, which `figures` reads, `chart` draws and `page` writes into the documentation.
 """

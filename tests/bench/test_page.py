@@ -1,0 +1,226 @@
+"""What is made of a run's JSON: the figures in the pages, and the charts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import chart, page
+from bench.case import Case, Outcome, Setting, Size
+from bench.figures import NoFiguresError, load
+from bench.record import record
+from bench.report import Report
+from bench.runner import Cell, Scale
+from bench.threads import PYTHON
+
+ROOT = Path(__file__).resolve().parents[2]
+MACHINE: dict[str, str] = dict.fromkeys(
+    ("machine", "load", "python", "bandstand", "cython", "uvloop", "host"), "the machine"
+)
+VALUES: dict[str, dict[str, float]] = {
+    "ping": {"limit": 100.0, "compiled": 200.0, "erlang": 400.0, "interpreted": 900.0},
+    "growth-1e2": {"compiled": 200.0, "asyncio": 4_000.0},
+    "growth-1e4": {"compiled": 250.0, "asyncio": 5_000.0},
+    "room": {"compiled": 612.0},
+}
+
+Write = Callable[..., Path]
+
+
+def nothing(setting: Setting) -> Outcome:
+    return Outcome(total=setting.size, operations=1, sent=1, handled=1)
+
+
+def case(name: str) -> Case:
+    return Case(
+        name=name,
+        title=f"the {name}",
+        what=name,
+        size=Size(1, 1, 1),
+        measures={"limit": nothing},
+        unit="bytes" if name == "room" else "ns",
+        savina=1 if name == "ping" else None,
+    )
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Write:
+    """Write a run's JSON."""
+
+    def write(scale: Scale = "full", *, is_partial: bool = False, only: str | None = None) -> Path:
+        names = [name for name in VALUES if only in {None, name}]
+        report = Report(
+            cases=[case(name) for name in names],
+            cells={(name, who): Cell([{"value": v}]) for name in names for who, v in VALUES[name].items()},
+            machine=MACHINE,
+            versions={"Erlang/OTP": "25"},
+            rounds=5,
+            scale=scale,
+            is_partial=is_partial,
+        )
+        path = tmp_path / "bench.json"
+        path.write_text(json.dumps(record(report)), "utf-8")
+        return path
+
+    return write
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (None, "there is no .*`make bench` or `make bench-full` measures it"),
+        ("", "is not what `python -m bench --json` writes"),
+        ("[]", "is not what `python -m bench --json` writes"),
+        ('{"machine": {}}', "is not what `python -m bench --json` writes .*versions"),
+    ],
+)
+def test_what_is_no_run_is_refused(text: str | None, sentence: str, tmp_path: Path) -> None:
+    path = tmp_path / "bench.json"
+    if text is not None:
+        path.write_text(text, "utf-8")
+    with pytest.raises(NoFiguresError, match=sentence):
+        load(path)
+
+
+def test_figures_that_mean_nothing_are_refused(written: Write) -> None:
+    with pytest.raises(NoFiguresError, match="--quick run"):
+        load(written("quick"))
+    with pytest.raises(NoFiguresError, match="interrupted"):
+        load(written(is_partial=True))
+    assert load(written("brief")).command == "make bench"
+    assert load(written()).command == "make bench-full"
+
+
+# --- the pages --------------------------------------------------------------------------------------------------------
+
+
+def test_a_part_stands_between_its_marks_and_nothing_else_changes(written: Write) -> None:
+    figures = load(written())
+    text = "before\n<!-- bench:savina -->\nold\n<!-- /bench -->\nafter <!-- a remark -->\n"
+    new = page.filled(text, figures)
+    assert new == (
+        "before\n<!-- bench:savina -->\n"
+        "| | limit | bandstand | interpreted | Erlang |\n| --- | ---: | ---: | ---: | ---: |\n"
+        "| the ping | 10.0M (2.00) | 5.00M (1.00) | 1.11M (0.22) | 2.50M (0.50) |\n"
+        "<!-- /bench -->\nafter <!-- a remark -->\n"
+    )
+    assert page.filled(new, figures) == new
+
+
+def test_every_part_says_what_the_run_says(written: Write) -> None:
+    figures = load(written())
+    said = {name: part(figures) for name, part in page.PARTS.items()}
+    assert "the machine" in said["where"]
+    assert "Erlang/OTP 25" in said["where"]
+    assert "| the room | – | 612 B | – | – | – |" in said["costs"]
+    assert "| the growth-1e4 | – | 250 ns | – | 5,000 ns | – |" in said["costs"]
+    assert "interpreted" not in said["headline"]
+    assert "| Erlang | 0.50 | 1 | 0.50 | 1 |" in said["ranking"]
+    assert "| asyncio | 0.05 | 2 | – | 0 |" in said["ranking"]
+    assert "of limit, bandstand, Erlang](charts/savina.svg)" in said["chart-savina"]
+    assert "of bandstand, asyncio](charts/growth.svg)" in said["chart-growth"]
+    mark = "<!-- bench:chart-savina -->\n<!-- /bench -->"
+    assert "](docs/charts/savina.svg)" in page.filled(mark, figures, "docs/")
+    bare = load(written(only="room"))
+    assert page.savina(bare) == page.chart_savina(bare) == page.chart_growth(bare) == page.MISSING
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("nothing here", "there is no <!-- bench:NAME -->"),
+        ("<!-- bench:savina -->\nno end", "there is no <!-- bench:NAME -->"),
+        (
+            "<!-- bench:prices -->\n<!-- /bench -->",
+            "nothing is called 'prices'; the parts are chart-savina, chart-growth, where, costs",
+        ),
+    ],
+)
+def test_a_page_without_its_marks_is_refused(text: str, sentence: str, written: Write) -> None:
+    with pytest.raises(NoFiguresError, match=sentence):
+        page.filled(text, load(written()))
+
+
+def test_the_program_writes_once_and_notices_what_is_stale(
+    written: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "docs").mkdir()
+    for name in page.PAGES:
+        (tmp_path / name).write_text("<!-- bench:where -->\n<!-- /bench -->\n", "utf-8")
+    path = str(written())
+    assert page.main([path, "--check"], tmp_path) == 1
+    assert "README.md: is not what the run says" in capsys.readouterr().out
+    assert page.main([path], tmp_path) == 0
+    assert page.main([path, "--check"], tmp_path) == 0
+    (tmp_path / "README.md").write_text("no mark", "utf-8")
+    assert page.main([path], tmp_path) == 1
+    assert "bench.page: README.md: there is no" in capsys.readouterr().err
+
+
+def test_the_real_pages_have_marks_of_names_that_are_known() -> None:
+    for name in page.PAGES:
+        found = [found["name"] for found in page.MARK.finditer((ROOT / name).read_text("utf-8"))]
+        assert found, name
+        assert set(found) <= set(page.PARTS)
+
+
+# --- the charts -------------------------------------------------------------------------------------------------------
+
+
+def drawn(path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Have the charts drawn by whoever has matplotlib."""
+    has_it = [str(PYTHON), "-c", "import matplotlib"]
+    if not PYTHON.exists() or subprocess.run(has_it, capture_output=True, check=False).returncode:
+        pytest.skip("matplotlib is not installed in the peers' environment; `make bench` puts it there")
+    command = [sys.executable, "-m", "bench.chart", str(path), str(folder)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+
+
+@pytest.mark.once
+@pytest.mark.slow
+def test_the_same_figures_give_the_same_charts(written: Write, tmp_path: Path) -> None:
+    path = written()
+    for name in ("first", "second"):
+        run = drawn(path, tmp_path / name)
+        assert run.returncode == 0, run.stderr
+    first = digests(tmp_path / "first")
+    assert set(first) == {"savina.svg", "savina.png", "growth.svg", "growth.png"}
+    assert digests(tmp_path / "second") == first
+
+
+@pytest.mark.once
+@pytest.mark.slow
+def test_a_run_without_what_charts_show_is_refused(written: Write, tmp_path: Path) -> None:
+    run = drawn(written(only="room"), tmp_path / "charts")
+    assert run.returncode == 1
+    assert run.stderr == (
+        "bench.chart: the run has neither a case of Savina nor one of growth: nothing to draw\n"
+    )
+
+
+def test_what_is_missing_for_a_chart_is_said(
+    written: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def nowhere(_name: str) -> Any:
+        return None
+
+    monkeypatch.setattr(chart, "find_spec", nowhere)
+    monkeypatch.setattr(chart, "PYTHON", tmp_path / "python")
+    assert chart.main([str(written()), str(tmp_path)]) == 1
+    assert "matplotlib is not installed; `python tools/environment.py --peers`" in capsys.readouterr().err
+    assert chart.main([str(tmp_path / "none.json"), str(tmp_path)]) == 1
+    assert "`make bench-full` measures it" in capsys.readouterr().err
