@@ -23,7 +23,6 @@ from bandstand.service import Actor, data
 from bench import dice, otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.stage import Handler, Play, Stage, Who
-from bench.target import ahead_of
 
 ACCOUNTS = 1_000
 SENDERS = ACCOUNTS // 10 * 8
@@ -251,6 +250,4 @@ CASE = Case(
         **stages.measures(program),
         "erlang": with_otp,
     },
-    target=ahead_of("erlang"),
-    typed_target=ahead_of("erlang"),
 )

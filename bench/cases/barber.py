@@ -20,7 +20,6 @@ from bench import dice, otp, raw, stages, typed
 from bench.barbers import CUSTOMERS_A_CHAIR, SEED, STEPS, Barber, Books, Factory, Room, times
 from bench.case import Case, Outcome, Setting, Size
 from bench.stage import Handler, Play, Stage, Who
-from bench.target import ahead_of
 
 MAKE, RETURNED, FINISHED = "make", "returned", "finished"
 """What the factory is told, with the customer; by the customers, and by itself."""
@@ -191,6 +190,4 @@ CASE = Case(
         **stages.measures(program),
         "erlang": lambda setting: otp.run("barber", setting.size, CUSTOMERS_A_CHAIR, SEED, STEPS),
     },
-    target=ahead_of("erlang"),
-    typed_target=ahead_of("erlang"),
 )

@@ -21,7 +21,6 @@ from bandstand.service import Actor, data
 from bench import otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.stage import Handler, Play, Stage, Who
-from bench.target import ahead_of
 
 SERIES = 10
 START, STEP = 3.46, 0.0025
@@ -259,6 +258,4 @@ CASE = Case(
         **stages.measures(program),
         "erlang": with_otp,
     },
-    target=ahead_of("erlang"),
-    typed_target=ahead_of("erlang"),
 )

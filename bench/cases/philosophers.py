@@ -18,7 +18,6 @@ from bandstand.service import Actor, data
 from bench import otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.stage import Handler, Play, Stage, Who
-from bench.target import ahead_of
 
 PHILOSOPHERS = 20
 START, EAT, DENIED = "start", "eat", "denied"
@@ -215,6 +214,4 @@ CASE = Case(
             "philosophers", setting.size // PHILOSOPHERS * PHILOSOPHERS, PHILOSOPHERS
         ),
     },
-    target=ahead_of("erlang"),
-    typed_target=ahead_of("erlang"),
 )

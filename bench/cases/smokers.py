@@ -16,7 +16,6 @@ from bandstand.service import Actor, data
 from bench import dice, limit, otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.stage import Handler, Play, Stage, Who
-from bench.target import ahead_of
 
 SMOKERS = 200
 SEED = 14
@@ -209,6 +208,4 @@ CASE = Case(
         **stages.measures(program),
         "erlang": with_otp,
     },
-    target=ahead_of("erlang"),
-    typed_target=ahead_of("erlang"),
 )
