@@ -49,7 +49,7 @@ def _caption(report: Report) -> Iterator[str]:
     )
     yield f"{rounds}, each cell in a process of its own" + SCALES[report.scale]
     if report.is_partial:
-        yield "INTERRUPTED: what had been measured until then"
+        yield "INTERRUPTED: what had been measured until then, some of it in fewer rounds or not at all"
 
 
 def _rows(report: Report, cases: Sequence[Case]) -> list[list[str]]:
