@@ -5,9 +5,10 @@ producer has to wait: the forty may each have one under way, and there is room f
 producer is told to go on. An operation is one message, and an item takes four: to its producer, to the manager, to a consumer, and
 that this one is free again.
 
-Making and consuming an item costs 25 steps of arithmetic each, so twelve and a half are in each figure. (Savina's steps are a hundred logarithms each.) They are equal in all
-systems of Python; in Erlang they are machine code, which is much of what the row shows of it. What must come out: every item
-consumed, none twice, and no more than fifty kept at any time. `limit` is left out.
+Making and consuming an item costs 25 steps of arithmetic each, so twelve and a half are in each figure. (Savina's steps are a
+hundred logarithms each.) They are equal in all systems of Python, and more than its messages cost in bandstand; in Erlang they are
+machine code, which is much of what the row shows of it. What must come out: every item consumed, none twice, and no more than
+fifty kept at any time. `limit` is left out.
 """
 
 from __future__ import annotations

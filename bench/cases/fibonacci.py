@@ -2,11 +2,11 @@
 
 Who is to find a Fibonacci number beyond the second makes two actors, asks them for the two numbers before it, adds what they
 answer, answers, and ends; the first two numbers are 1. For the 25th that is 150,049 actors, 2·F(25) − 1, and since nobody prefers
-the youngest, half of them live at once. An operation is one life: made, asked, answering, ended; so two messages.
+the youngest, more than half of them live at once. An operation is one life: made, asked, answering, ended; so two messages.
 
-The size is a number of actors, and of it the largest tree that is no larger is played. Pykka, with a thread for each, gets a small tree,
-of less than two thousand, and the other slow ones one of 13,529: fewer alive at a time, which favours them. In `typed` every
-actor is an object with a constructor, besides being an actor. `limit` is left out: a tree of function calls is no tree of actors.
+The size is a number of actors, and of it the largest tree that is no larger is played. Pykka, with a thread for each, could not
+live through it: it gets a tree of less than two thousand, like Thespian and xoscar, and the tasks with queues one of 13,529. That is
+fewer alive at a time, which favours them. In `typed` every actor is an object with a constructor, besides being an actor. `limit` is left out: a tree of function calls is no tree of actors.
 
 What must come out is the number itself, and as many lives as the tree has places.
 """

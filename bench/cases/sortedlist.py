@@ -6,10 +6,10 @@ at a time, so through some twenty-five of them; a change takes a value out if it
 walks through thousands in the end: that measures walking.) Requests are drawn beforehand, the same in every system.
 An operation is one message, request or answer, so half a walk is in each figure.
 
-What is comparable: messages and walks are equal in all systems of Python, but for the lengths that come of other orders. Erlang's list is its own, which is
-copied up to where it changes, and its walk is machine code: that, and not its messages, is what the row shows of it. Every worker
-has values of its own, so what must come out is known: the sum of each worker's answers, lengths excepted, and what is in the list in the
-end. `limit` is left out.
+What is comparable: messages and walks are equal in all systems of Python, but for lengths, which depend on who comes first.
+Erlang's list is its own, which is copied up to where it changes, and its walk is machine code, which is much of what the row shows
+of it. Every worker has values of its own, so what must come out is known: the sum of each worker's answers, lengths excepted, and
+what is in the list in the end. `limit` is left out.
 """
 
 from __future__ import annotations
