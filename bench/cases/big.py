@@ -1,25 +1,24 @@
-"""Big (Savina 8): a hundred actors ping each other at random, each waiting for its pong. Measures many to many.
+"""Big (Savina 8): a hundred and twenty actors ping each other at random, each waiting for its pong. Measures many to many.
 
 A ping is the pinger's number, a pong is None. Whom to ping comes from a table made beforehand with a fixed seed: drawing
 numbers is not what is measured. An operation is one message, ping or pong.
+Who has had all its pongs says so once. Slow systems ping less often.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, cycle, repeat
 from random import Random
-from threading import Semaphore
 
-from bandstand.core import Behavior, Context
 from bandstand.service import Actor, data
-from bench import limit, otp, queues, raw, stopwatch, threads, typed
+from bench import limit, otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size
+from bench.stage import Handler, Play, Stage
 from bench.target import ahead_of
 
-ACTORS = 100
+ACTORS = 120
 NOBODY = -1
 
 
@@ -58,34 +57,6 @@ def plain(setting: Setting) -> Outcome:
     return outcome(elapsed, pings, pongs)
 
 
-def bandstand(setting: Setting) -> Outcome:
-    pings, pongs = setting.size // (2 * ACTORS), 0
-    loop = raw.make()
-    send = loop.send
-
-    def actor(me: int) -> Behavior[None]:
-        whom = partners(me, pings)
-
-        def handle(_ctx: Context[None], pinger: int | None) -> None:
-            nonlocal pongs
-            if pinger is None:
-                other = next(whom)
-                pongs += 1
-                if other >= 0:
-                    send(actors[other], me)
-            else:
-                send(actors[pinger], None)
-
-        return handle
-
-    actors = [loop.spawn(actor(me)) for me in range(ACTORS)]
-    for each in actors:
-        send(each, None)
-    elapsed = raw.drain(loop)
-    raw.settle(loop, ACTORS + 2 * ACTORS * pings)
-    return outcome(elapsed, pings, pongs)
-
-
 def classes(setting: Setting) -> Outcome:
     pings, pongs = setting.size // (2 * ACTORS), 0
     loop = typed.make()
@@ -115,72 +86,57 @@ def classes(setting: Setting) -> Outcome:
     return outcome(elapsed, pings, pongs)
 
 
-async def tasks(size: int) -> Outcome:
-    pings, pongs = size // (2 * ACTORS), 0
-    mailboxes = [asyncio.Queue[int | None]() for _ in range(ACTORS)]
-    puts = [mailbox.put_nowait for mailbox in mailboxes]
-    received = [0] * ACTORS
+def closing(stage: Stage) -> Handler:
+    """Finish when every actor has had its last pong."""
+    waiting = ACTORS
 
-    def actor(me: int) -> queues.Handler:
-        whom = partners(me, pings)
+    def close(_me: object, _done: None) -> None:
+        nonlocal waiting
+        waiting -= 1
+        if not waiting:
+            stage.finish()
 
-        def handle(_ctx: None, pinger: int | None) -> None:
+    return close
+
+
+def program(stage: Stage, setting: Setting) -> Play:
+    pings = setting.size // (2 * ACTORS)
+    send = stage.send
+    # Each counts for itself: some have a thread each.
+    counts: list[Callable[[], int]] = []
+
+    def actor(me: int) -> Handler:
+        whom, pongs = partners(me, pings), 0
+
+        def handle(_me: object, pinger: int | None) -> None:
             nonlocal pongs
             if pinger is None:
                 other = next(whom)
                 pongs += 1
                 if other >= 0:
-                    puts[other](me)
+                    send(actors[other], me)
+                else:
+                    send(closer, None)
             else:
-                puts[pinger](None)
+                send(actors[pinger], None)
 
+        counts.append(lambda: pongs)
         return handle
 
-    for me in range(ACTORS):
-        received[me] += 1 + pings
-        for other in partners(me, pings):
-            if other == NOBODY:
-                break
-            received[other] += 1
+    closer = stage.spawn(closing(stage))
+    actors = [stage.spawn(actor(me)) for me in range(ACTORS)]
 
     def begin() -> None:
-        for put in puts:
-            put(None)
-
-    actors = [queues.serve(mailbox, actor(me), received[me]) for me, mailbox in enumerate(mailboxes)]
-    elapsed = await queues.drain(actors, begin)
-    return outcome(elapsed, pings, pongs)
-
-
-def pykka(setting: Setting) -> Outcome:
-    pings, finished = setting.size // (2 * ACTORS), Semaphore(0)
-    # Each thread counts for itself.
-    pongs = [0] * ACTORS
-
-    def actor(me: int) -> threads.Handler:
-        whom = partners(me, pings)
-
-        def handle(_ctx: object, pinger: int | None) -> None:
-            if pinger is None:
-                other = next(whom)
-                pongs[me] += 1
-                if other >= 0:
-                    actors[other].tell(me)
-                else:
-                    finished.release()
-            else:
-                actors[pinger].tell(None)
-
-        return handle
-
-    with threads.living(*[actor(me) for me in range(ACTORS)]) as actors:
-        start = stopwatch.start()
         for each in actors:
-            each.tell(None)
-        for _ in actors:
-            finished.acquire()
-        elapsed = stopwatch.since(start)
-    return outcome(elapsed, pings, sum(pongs))
+            send(each, None)
+
+    sent = ACTORS * pings
+    return Play(
+        begin=begin,
+        operations=2 * sent,
+        sent=sent,
+        handled=lambda: sum(count() for count in counts) - ACTORS,
+    )
 
 
 def outcome(elapsed: int, pings: int, pongs: int) -> Outcome:
@@ -191,16 +147,14 @@ def outcome(elapsed: int, pings: int, pongs: int) -> Outcome:
 
 CASE = Case(
     name="big",
-    title="big, 100 actors",
-    what="a hundred actors ping each other at random (Savina 8)",
-    size=Size(full=1_000_000, slow=200_000, quick=2_000),
+    title="big, 120 actors",
+    what="a hundred and twenty actors ping each other at random (Savina 8)",
+    size=Size(full=4_800_000, slow=240_000, quick=2_400),
     savina=8,
     measures={
         "limit": plain,
-        "raw": bandstand,
         "typed": classes,
-        "queues": lambda setting: queues.run(setting, tasks(setting.size)),
-        "pykka": pykka,
+        **stages.measures(program),
         "erlang": lambda setting: otp.run("big", setting.size // (2 * ACTORS) * 2 * ACTORS, ACTORS),
     },
     target=ahead_of("erlang"),

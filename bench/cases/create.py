@@ -5,18 +5,17 @@ measures the garbage collector's walks through them more than anything else.) An
 
 `limit` is the least a life can be in Python: a handler and a deque of its own, kept in a dict under a number, visited
 through the same run queue as ever, and deleted. The asyncio peer is a task with a Queue, ended by returning.
+Slow systems make fewer: the slowest eight thousand, in the same bursts.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
-from typing import Any
 
-from bandstand.core import STOP, Context, Verdict
 from bandstand.service import Actor, data
-from bench import limit, otp, queues, raw, stopwatch, threads, typed
+from bench import limit, otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
+from bench.stage import Play, Stage
 from bench.target import ahead_of
 
 BURST = 500
@@ -55,31 +54,27 @@ def plain(setting: Setting) -> Outcome:
     return Outcome(total=elapsed, operations=n, sent=n, handled=total)
 
 
-def bandstand(setting: Setting) -> Outcome:
-    bursts, total = setting.size // BURST, 0
+def program(stage: Stage, setting: Setting) -> Play:
+    bursts, lived = setting.size // BURST, list[int]()
     n = bursts * BURST
-    loop = raw.make()
-    send, spawn = loop.send, loop.spawn
+    send, spawn, end, append = stage.send, stage.spawn, stage.end, lived.append
 
-    def create(_ctx: Context[None], burst: int) -> None:
+    def create(_me: object, burst: int) -> None:
         if burst:
             for number in range(BURST):
                 send(spawn(live), 0 if number < BURST - 1 else burst)
+        else:
+            stage.finish()
 
-    def live(_ctx: Context[None], last_of: int) -> Verdict:
-        nonlocal total
-        total += 1
+    def live(_me: object, last_of: int) -> object:
+        # Many threads: an append is safe, a sum would not be.
+        append(last_of)
         if last_of:
             send(maker, last_of - 1)
-        return STOP
+        return end
 
     maker = spawn(create)
-    send(maker, bursts)
-    elapsed = raw.drain(loop)
-    if loop.statistics().ended_normal != n:
-        raise WrongResultError(f"{n} actors were to end, {loop.statistics().ended_normal} did")
-    raw.settle(loop, n + bursts + 1)
-    return Outcome(total=elapsed, operations=n, sent=n, handled=total)
+    return Play(begin=lambda: send(maker, bursts), operations=n, sent=n, handled=lambda: len(lived), ends=n)
 
 
 def classes(setting: Setting) -> Outcome:
@@ -113,50 +108,6 @@ def classes(setting: Setting) -> Outcome:
     return Outcome(total=elapsed, operations=n, sent=n, handled=total)
 
 
-async def tasks(size: int) -> Outcome:
-    bursts, total = size // BURST, 0
-    n = bursts * BURST
-
-    def live(_ctx: None, _data: int) -> None:
-        nonlocal total
-        total += 1
-
-    start = stopwatch.start()
-    for _ in range(bursts):
-        living: list[asyncio.Future[None]] = []
-        for _ in range(BURST):
-            mailbox = asyncio.Queue[int]()
-            living.append(asyncio.ensure_future(queues.serve(mailbox, live, 1)))
-            mailbox.put_nowait(0)
-        for life in living:
-            await life
-    elapsed = stopwatch.since(start)
-    return Outcome(total=elapsed, operations=n, sent=n, handled=total)
-
-
-def pykka(setting: Setting) -> Outcome:
-    bursts = setting.size // BURST
-    n, lived = bursts * BURST, list[int]()
-
-    def live(me: Any, data: int) -> None:
-        # Many threads: an append is safe, a sum would not be.
-        lived.append(data)
-        me.stop()
-
-    kind = threads.kind(live)
-    start = stopwatch.start()
-    for _ in range(bursts):
-        living: list[threads.Ref] = []
-        for _ in range(BURST):
-            ref = kind.start()
-            ref.tell(0)
-            living.append(ref)
-        for ref in living:
-            ref.actor_stopped.wait()
-    elapsed = stopwatch.since(start)
-    return Outcome(total=elapsed, operations=n, sent=n, handled=len(lived))
-
-
 CASE = Case(
     name="fork-join-create",
     title="create + message + stop",
@@ -165,10 +116,8 @@ CASE = Case(
     savina=5,
     measures={
         "limit": plain,
-        "raw": bandstand,
         "typed": classes,
-        "queues": lambda setting: queues.run(setting, tasks(setting.size)),
-        "pykka": pykka,
+        **stages.measures(program),
         "erlang": lambda setting: otp.run("create", setting.size // BURST * BURST, BURST),
     },
     target=ahead_of("erlang"),

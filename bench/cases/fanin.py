@@ -7,14 +7,13 @@ in every system, the sink keeps its default cap, and the garbage collector has n
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
-from collections.abc import Callable
 from itertools import repeat
 
-from bandstand.core import ActorId, Context
-from bench import limit, queues, raw
+from bandstand.service import Actor, data
+from bench import limit, otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size
+from bench.stage import Play, Stage, Who
 
 SENDERS = 100
 BURST = 10
@@ -51,16 +50,15 @@ def plain(setting: Setting) -> Outcome:
     return Outcome(total=elapsed, operations=n, sent=n, handled=total)
 
 
-def bandstand(setting: Setting) -> Outcome:
+def program(stage: Stage, setting: Setting) -> Play:
     bursts, total = setting.size // (SENDERS * BURST), 0
     n = bursts * SENDERS * BURST
-    loop = raw.make()
-    send = loop.send
+    send = stage.send
 
-    def sender() -> ActorId:
+    def sender() -> Who:
         left = bursts
 
-        def produce(_ctx: Context[None], _go: None) -> None:
+        def produce(_me: object, _go: None) -> None:
             nonlocal left
             if left:
                 left -= 1
@@ -68,56 +66,64 @@ def bandstand(setting: Setting) -> Outcome:
                     send(sink, None)
                 send(sink, me)
 
-        me = loop.spawn(produce)
+        me = stage.spawn(produce)
         return me
 
-    def count(_ctx: Context[None], last_of: ActorId | None) -> None:
+    def count(_me: object, last_of: Who) -> None:
         nonlocal total
         total += 1
         if last_of is not None:
             send(last_of, None)
+            if total == n:
+                stage.finish()
 
-    sink = loop.spawn(count)
-    for _ in range(SENDERS):
-        send(sender(), None)
+    sink = stage.spawn(count)
+    senders = [sender() for _ in range(SENDERS)]
+
+    def begin() -> None:
+        for each in senders:
+            send(each, None)
+
+    return Play(begin=begin, operations=n, sent=n, handled=lambda: total)
+
+
+def classes(setting: Setting) -> Outcome:
+    bursts, total = setting.size // (SENDERS * BURST), 0
+    n = bursts * SENDERS * BURST
+    loop = typed.make()
+
+    class Sender(Actor):
+        def __init__(self, number: int) -> None:
+            self.number = number
+            self.left = bursts
+
+        @data
+        def produce(self) -> None:
+            if self.left:
+                self.left -= 1
+                for _ in repeat(None, BURST - 1):
+                    sink.count(-1)
+                sink.count(self.number)
+
+    class Sink(Actor):
+        @data
+        def count(self, last_of: int) -> None:
+            nonlocal total
+            total += 1
+            if last_of >= 0:
+                senders[last_of].produce()
+
+    sink = loop.spawn(Sink)
+    senders = [loop.spawn(Sender, number) for number in range(SENDERS)]
+    for sender in senders:
+        sender.produce()
     elapsed = raw.drain(loop)
     raw.settle(loop, n + SENDERS * (bursts + 1))
     return Outcome(total=elapsed, operations=n, sent=n, handled=total)
 
 
-async def tasks(size: int) -> Outcome:
-    bursts, total = size // (SENDERS * BURST), 0
-    n = bursts * SENDERS * BURST
-    sink = asyncio.Queue[Callable[[None], None] | None]()
-    orders = [asyncio.Queue[None]() for _ in range(SENDERS)]
-    put = sink.put_nowait
-
-    def sender(me: Callable[[None], None]) -> queues.Handler:
-        left = bursts
-
-        def produce(_ctx: None, _go: None) -> None:
-            nonlocal left
-            if left:
-                left -= 1
-                for _ in repeat(None, BURST - 1):
-                    put(None)
-                put(me)
-
-        return produce
-
-    def count(_ctx: None, last_of: Callable[[None], None] | None) -> None:
-        nonlocal total
-        total += 1
-        if last_of is not None:
-            last_of(None)
-
-    def begin() -> None:
-        for queue in orders:
-            queue.put_nowait(None)
-
-    senders = [queues.serve(queue, sender(queue.put_nowait), bursts + 1) for queue in orders]
-    elapsed = await queues.drain([queues.serve(sink, count, n), *senders], begin)
-    return Outcome(total=elapsed, operations=n, sent=n, handled=total)
+def with_otp(setting: Setting) -> Outcome:
+    return otp.run("fanin", setting.size // (SENDERS * BURST) * SENDERS * BURST, SENDERS, BURST)
 
 
 CASE = Case(
@@ -127,7 +133,8 @@ CASE = Case(
     size=Size(full=1_000_000, slow=300_000, quick=2_000),
     measures={
         "limit": plain,
-        "raw": bandstand,
-        "queues": lambda setting: queues.run(setting, tasks(setting.size)),
+        "typed": classes,
+        **stages.measures(program),
+        "erlang": with_otp,
     },
 )

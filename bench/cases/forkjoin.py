@@ -3,20 +3,22 @@
 Ten for each at a time; when the last worker has its tenth, it tells the dealer to go on. So at most six hundred messages
 wait in every system and the garbage collector has no long queue to walk through (see `counting`); Savina deals all in one
 go. Savina's workers compute a sine each; ours only count, so that the runtime is what is measured. An operation is one
-message to a worker.
+message to a worker. In the end each worker is asked once whether it is done, which is one message in ten thousand.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
+from collections.abc import Callable
 
-from bandstand.core import Context
-from bench import limit, queues, raw
+from bandstand.service import Actor, data
+from bench import limit, otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size
+from bench.stage import Handler, Play, Stage
 
 WORKERS = 60
 BURST = 10
+DONE = -1
 
 
 def plain(setting: Setting) -> Outcome:
@@ -48,58 +50,90 @@ def plain(setting: Setting) -> Outcome:
     return Outcome(total=elapsed, operations=n, sent=n, handled=total)
 
 
-def bandstand(setting: Setting) -> Outcome:
+def closing(stage: Stage) -> Handler:
+    """Finish when every worker has said that it is done."""
+    waiting = WORKERS
+
+    def close(_me: object, _done: int) -> None:
+        nonlocal waiting
+        waiting -= 1
+        if not waiting:
+            stage.finish()
+
+    return close
+
+
+def program(stage: Stage, setting: Setting) -> Play:
+    bursts = setting.size // (WORKERS * BURST)
+    n = bursts * WORKERS * BURST
+    send = stage.send
+    # Each counts for itself: some have a thread each.
+    totals: list[Callable[[], int]] = []
+
+    def worker() -> Handler:
+        total = 0
+
+        def work(_me: object, last_of: int) -> None:
+            nonlocal total
+            total += 1
+            if last_of:
+                send(*((dealer, last_of - 1) if last_of > 0 else (closer, DONE)))
+
+        totals.append(lambda: total)
+        return work
+
+    def deal(_me: object, burst: int) -> None:
+        if burst:
+            for rest in reversed(range(BURST)):
+                for each in workers:
+                    send(each, 0)
+                send(last, 0 if rest else burst)
+        else:
+            for each in (*workers, last):
+                send(each, DONE)
+
+    dealer, closer = stage.spawn(deal), stage.spawn(closing(stage))
+    *workers, last = [stage.spawn(worker()) for _ in range(WORKERS)]
+    return Play(
+        begin=lambda: send(dealer, bursts),
+        operations=n,
+        sent=n,
+        handled=lambda: sum(total() for total in totals) - WORKERS,
+    )
+
+
+def classes(setting: Setting) -> Outcome:
     bursts, total = setting.size // (WORKERS * BURST), 0
     n = bursts * WORKERS * BURST
-    loop = raw.make()
-    send = loop.send
+    loop = typed.make()
 
-    def work(_ctx: Context[None], last_of: int) -> None:
-        nonlocal total
-        total += 1
-        if last_of:
-            send(dealer, last_of - 1)
+    class Worker(Actor):
+        @data
+        def work(self, last_of: int) -> None:
+            nonlocal total
+            total += 1
+            if last_of:
+                dealer.deal(last_of - 1)
 
-    *workers, last = [loop.spawn(work) for _ in range(WORKERS)]
+    class Dealer(Actor):
+        @data
+        def deal(self, burst: int) -> None:
+            if burst:
+                for rest in reversed(range(BURST)):
+                    for worker in workers:
+                        worker.work(0)
+                    last.work(0 if rest else burst)
 
-    def deal(_ctx: Context[None], burst: int) -> None:
-        if burst:
-            for left in reversed(range(BURST)):
-                for worker in workers:
-                    send(worker, 0)
-                send(last, 0 if left else burst)
-
-    dealer = loop.spawn(deal)
-    send(dealer, bursts)
+    *workers, last = [loop.spawn(Worker) for _ in range(WORKERS)]
+    dealer = loop.spawn(Dealer)
+    dealer.deal(bursts)
     elapsed = raw.drain(loop)
     raw.settle(loop, n + bursts + 1)
     return Outcome(total=elapsed, operations=n, sent=n, handled=total)
 
 
-async def tasks(size: int) -> Outcome:
-    bursts, total = size // (WORKERS * BURST), 0
-    n = bursts * WORKERS * BURST
-    orders = asyncio.Queue[int]()
-    mailboxes = [asyncio.Queue[int]() for _ in range(WORKERS)]
-    order = orders.put_nowait
-    *puts, put_last = [mailbox.put_nowait for mailbox in mailboxes]
-
-    def work(_ctx: None, last_of: int) -> None:
-        nonlocal total
-        total += 1
-        if last_of:
-            order(last_of - 1)
-
-    def deal(_ctx: None, burst: int) -> None:
-        if burst:
-            for left in reversed(range(BURST)):
-                for put in puts:
-                    put(0)
-                put_last(0 if left else burst)
-
-    workers = [queues.serve(mailbox, work, bursts * BURST) for mailbox in mailboxes]
-    elapsed = await queues.drain([queues.serve(orders, deal, bursts + 1), *workers], lambda: order(bursts))
-    return Outcome(total=elapsed, operations=n, sent=n, handled=total)
+def with_otp(setting: Setting) -> Outcome:
+    return otp.run("forkjoin", setting.size // (WORKERS * BURST) * WORKERS * BURST, WORKERS, BURST)
 
 
 CASE = Case(
@@ -110,7 +144,8 @@ CASE = Case(
     savina=4,
     measures={
         "limit": plain,
-        "raw": bandstand,
-        "queues": lambda setting: queues.run(setting, tasks(setting.size)),
+        "typed": classes,
+        **stages.measures(program),
+        "erlang": with_otp,
     },
 )

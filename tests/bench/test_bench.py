@@ -32,6 +32,16 @@ OPTIONAL = {
     *("uvloop", "pykka", "pykka-1", "thespian", "xoscar", "erlang", "erlang-all", "uvicorn", "Pykka", "Ray")
 }
 OURS = {"typed", "bus", "pod", "queued", "one"}
+SAVINA = (
+    "counting",
+    "counting-bounded",
+    "ping-pong",
+    "thread-ring",
+    "fan-in",
+    "fork-join",
+    "big",
+    "fork-join-create",
+)
 HERE = [
     # Typed actors, pods and the bus have one column, compiled; that they get all messages is proved in either mode.
     replace(system, mode=mode.mode()) if system.kind in OURS else system
@@ -236,9 +246,7 @@ def test_every_peer_has_an_ask_and_a_tell_beside_the_typed_ones() -> None:
         assert kinds[name] == {"limit", "typed", "queues", "pykka", "erlang"}, name
     for name in ("ask-async", "ask-async-suspends"):
         assert kinds[name] == {"limit", "typed", "queues"}, name
-    for name in ("big", "fork-join-create"):
-        assert kinds[name] == {"limit", "raw", "typed", "queues", "pykka", "erlang"}, name
-    for name in ("counting", "counting-bounded", "ping-pong", "thread-ring"):
+    for name in SAVINA:
         assert kinds[name] == {"limit", "typed", "erlang", *STAGES}, name
     for name in ("memory-fresh", "memory-used", "async", "async-suspends"):
         assert {"raw", "typed"} < kinds[name], name
