@@ -22,7 +22,11 @@ fairness, no books and no host. bandstand has all of them switched on and rides 
 by the task; it has no bounds, no lanes and no books either. `typed` is bandstand with classes for actors: the same loop,
 and for each message a method of a handle, a message made of its arguments, and a method of an object; context variables travel
 along, every ask has a deadline. Pykka's actors are threads with a queue, told and asked by reference, which is the fastest
-it has. Erlang's are processes, and `gen_server`s where something is asked, on one scheduler. Ratios depend on how Python
+it has. It has two columns, because with threads on
+several cores its figures fall into two groups: one as it is, one pinned to a single core. Thespian is its `simpleSystemBase`, all in one
+thread; xoscar is one pool in this process with local references; `stages/` says what is comparable of them. What is played on
+all of these is one and the same text, a *program* (`stage`).
+Erlang's are processes, and `gen_server`s where something is asked, on one scheduler and, in a column of its own, on one for each core. Ratios depend on how Python
 itself was built: one without profile-guided optimisation slows what is interpreted, and `limit` is nothing else; the
 caption says so.
 

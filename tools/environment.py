@@ -3,6 +3,7 @@
     python tools/environment.py            the main one, .venv, with everything
     python tools/environment.py --run      the same with what bandstand itself needs, and no tools: to see it run
     python tools/environment.py --peers    .venvs/bench, with what the benchmark compares bandstand with
+    python tools/environment.py --peers-full    the same with Ray, which is large
     python tools/environment.py --find     which interpreters of 3.11-3.13 are on this machine
 
 Four steps, each taken only if the content it depends on has changed since (digests, not file times, so a fresh
@@ -94,14 +95,14 @@ def steps_for(requirements: str) -> list[tuple[str, str, Step]]:
     return [*steps, ("package", _package_digest(), _install_package), ("hot", _hot_digest(), _build_hot)]
 
 
-def prepare_peers(python: str) -> None:
+def prepare_peers(python: str, requirements: str = "peers") -> None:
     """Bring the environment of the benchmark's peers up to date; where that cannot be, the benchmark goes on without."""
     folder = ROOT / ".venvs" / "bench"
     try:
-        _take((("tools", _tools_digest("peers"), _install_tools),), python, folder, "peers")
+        _take((("tools", _tools_digest(requirements), _install_tools),), python, folder, requirements)
     except SystemExit as failure:
         _say(f"{folder.name}: {failure}")
-        _say(f"{folder.name}: the benchmark goes on without what is in requirements/peers.txt")
+        _say(f"{folder.name}: the benchmark goes on without what is in requirements/{requirements}.txt")
 
 
 def _take(steps: Iterable[tuple[str, str, Step]], python: str, folder: Path, requirements: str) -> Path:
@@ -213,7 +214,11 @@ def main() -> None:
     parser.add_argument("--find", action="store_true", help="print the usable interpreters and stop")
     parser.add_argument("--run", action="store_true", help="only what is needed to run, and no tools")
     parser.add_argument("--peers", action="store_true", help="make .venvs/bench instead, for the benchmark")
+    parser.add_argument("--peers-full", action="store_true", help="the same with Ray, for the full benchmark")
     options = parser.parse_args()
+    if options.peers_full:
+        prepare_peers(sys.executable, "peers-full")
+        return
     if options.peers:
         prepare_peers(sys.executable)
         return
