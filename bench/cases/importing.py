@@ -65,7 +65,12 @@ def event_loop(setting: Setting) -> Outcome:
     return importing(f"import {module}", module, setting)
 
 
-PEERS: Mapping[Kind, Measure] = {"queues": event_loop, "pykka": partial(importing, "import pykka", "pykka")}
+PEERS: Mapping[Kind, Measure] = {
+    "queues": event_loop,
+    "pykka": partial(importing, "import pykka", "pykka"),
+    "thespian": partial(importing, "import thespian.actors", "thespian.actors"),
+    "xoscar": partial(importing, "import xoscar", "xoscar"),
+}
 
 case = partial(
     Case,
