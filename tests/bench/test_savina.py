@@ -60,8 +60,9 @@ def perform(home: ModuleType, fault: Fault) -> Outcome:
     play = home.program(stage, Setting(home.CASE.size.quick))
     play.begin()
     loop.run(until_idle=True)
+    ended = loop.statistics().ended_normal
     loop.destroy()
-    outcome: Outcome = play.outcome(1)
+    outcome: Outcome = play.outcome(1, ended)
     outcome.check()
     return outcome
 
