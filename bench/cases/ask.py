@@ -7,7 +7,8 @@ What is comparable. `limit` sends the answer as a second task, to a function tha
 waits. bandstand's asker is a coroutine beside the loop, as in somebody's web application, and *inside* an `async def`
 method of another actor; every ask has a deadline and knows the end of its target. With asyncio, a request has a future with
 it, which the service's task resolves: no deadline, and a service that dies leaves its askers waiting. Pykka's and Erlang's
-are `ask` and `gen_server:call`, with `ask(block=False)` and `send_request` for what is in flight.
+are `ask` and `gen_server:call`, Thespian's is `ActorSystem.ask`, xoscar's an awaited method of a local reference, gathered
+where many are in flight; Pykka and Erlang have `ask(block=False)` and `send_request` for what is in flight.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from functools import partial
 from itertools import repeat
 
 from bandstand.service import Actor, Loop, ask, data
-from bench import limit, otp, queues, raw, stopwatch, threads, typed
+from bench import asking, limit, otp, queues, raw, stopwatch, threads, typed
 from bench.case import Case, Kind, Measure, Outcome, Setting, Size, WrongResultError
 from bench.target import ahead_of, at_most
 
@@ -203,6 +204,17 @@ def with_asyncio(window: int, setting: Setting) -> Outcome:
     return queues.run(setting, tasks(window, setting.size))
 
 
+def with_thespian(setting: Setting) -> Outcome:
+    elapsed, total, answers = asking.with_thespian(setting.size)
+    return outcome(elapsed, setting.size, total, answers)
+
+
+def with_xoscar(window: int, setting: Setting) -> Outcome:
+    n = setting.size // window * window
+    elapsed, total, answers = asking.with_xoscar(window, setting)
+    return outcome(elapsed, n, total, answers)
+
+
 def measures(window: int, plain: Measure, classes: Measure) -> dict[Kind, Measure]:
     return {
         "limit": plain,
@@ -219,7 +231,11 @@ CASES = (
         title="ask, one at a time",
         what="a request and its answer, one after the other",
         size=Size(full=500_000, slow=100_000, quick=2_000),
-        measures=measures(1, plain, lambda setting: typed.beside(partial(sequential, setting.size))),
+        measures={
+            **measures(1, plain, lambda setting: typed.beside(partial(sequential, setting.size))),
+            "thespian": with_thespian,
+            "xoscar": partial(with_xoscar, 1),
+        },
         typed_target=at_most(900, "ns", ahead_of="erlang"),
     ),
     Case(
@@ -227,9 +243,12 @@ CASES = (
         title="ask, 100 in flight",
         what="a hundred requests, then their hundred answers",
         size=Size(full=500_000, slow=200_000, quick=2_000),
-        measures=measures(
-            WINDOW, plain_pipelined, lambda setting: typed.beside(partial(pipelined, setting.size))
-        ),
+        measures={
+            **measures(
+                WINDOW, plain_pipelined, lambda setting: typed.beside(partial(pipelined, setting.size))
+            ),
+            "xoscar": partial(with_xoscar, WINDOW),
+        },
         typed_target=ahead_of("erlang"),
     ),
     Case(
