@@ -37,17 +37,18 @@ def _sentences(compared: Comparison) -> Iterator[str]:
             f"with those of {', '.join(compared.beside.site.values())}."
         )
     if worse := compared.having("worse"):
-        yield f"More than {compared.margin:.0%} worse: {_names(worse)}. --show NAME says where the instructions go."
+        yield f"Worse than the margin allows: {_names(worse)}. --show NAME says where the instructions go."
     if better := compared.having("better"):
-        yield f"More than {compared.margin:.0%} better: {_names(better)}. Record it (--record), or it can be lost again unseen."
+        yield f"Better by more than the margin: {_names(better)}. Record it (--record), or it can be lost again unseen."
     if unrecorded := compared.having("unrecorded"):
-        yield f"Not recorded, so not compared: {_names(unrecorded)}. --record does it."
+        names = ", ".join(verdict.name for verdict in unrecorded)
+        yield f"Not recorded, so not compared: {names}. --record does it."
     if not worse:
-        yield f"No workload takes {compared.margin:.0%} more than recorded."
+        yield "No workload takes more than it may."
 
 
 def _names(verdicts: Sequence[Verdict]) -> str:
-    return ", ".join(verdict.name for verdict in verdicts)
+    return ", ".join(f"{verdict.name} ({verdict.margin:.0%})" for verdict in verdicts)
 
 
 def as_json(compared: Comparison, site: Site) -> dict[str, object]:
@@ -56,13 +57,13 @@ def as_json(compared: Comparison, site: Site) -> dict[str, object]:
         "site": dict(site),
         "beside": None if beside is None else dict(beside.site),
         "is_known": compared.is_known,
-        "margin": compared.margin,
         "workloads": {
             verdict.name: {
                 "what": by_name(verdict.name).what,
                 "figure": verdict.figure,
                 "recorded": verdict.recorded,
                 "change": verdict.change,
+                "margin": verdict.margin,
                 "verdict": verdict.word,
             }
             for verdict in compared.verdicts

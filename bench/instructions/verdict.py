@@ -8,12 +8,10 @@ from typing import Literal, TypeAlias
 
 from bench.instructions.record import Record, known_at, nearest_to
 from bench.instructions.site import Site
-from bench.instructions.workload import YARDSTICK
+from bench.instructions.workload import YARDSTICK, by_name
 
-MARGIN = 0.10
-"""By how much a figure may grow where the same Python, compilers and libraries counted before."""
 WIDE_MARGIN = 0.35
-"""By how much its ratio to the yardstick may, where it was another site."""
+"""By how much the ratio of a figure to the yardstick may grow, where another site is all that is recorded."""
 
 Word: TypeAlias = Literal["ok", "worse", "better", "unrecorded"]
 
@@ -26,6 +24,7 @@ class Verdict:
     figure: float
     recorded: float | None
     """What was recorded; at another site, that in proportion to the yardstick here."""
+    margin: float
     word: Word
 
     @property
@@ -43,10 +42,6 @@ class Comparison:
     is_known: bool
     """Whether the record is this site's own."""
 
-    @property
-    def margin(self) -> float:
-        return MARGIN if self.is_known else WIDE_MARGIN
-
     def having(self, word: Word) -> list[Verdict]:
         return [verdict for verdict in self.verdicts if verdict.word == word]
 
@@ -58,7 +53,10 @@ def compare(figures: Mapping[str, float], records: Sequence[Record], site: Site)
         figures: instructions an operation, by workload; the yardstick among them, unless the site is known.
     """
     if known := known_at(records, site):
-        verdicts = [judge(name, figure, known.figures.get(name), MARGIN) for name, figure in figures.items()]
+        verdicts = [
+            judge(name, figure, known.figures.get(name), by_name(name).margin)
+            for name, figure in figures.items()
+        ]
         return Comparison(verdicts, known, is_known=True)
     other = nearest_to(records, site)
     if other is None:
@@ -76,10 +74,10 @@ def compare(figures: Mapping[str, float], records: Sequence[Record], site: Site)
 def judge(name: str, figure: float, recorded: float | None, margin: float) -> Verdict:
     """Judge one figure. Exactly the margin is still in it."""
     if recorded is None:
-        return Verdict(name, figure, None, "unrecorded")
+        return Verdict(name, figure, None, margin, "unrecorded")
     word: Word = "ok"
     if figure > recorded * (1 + margin):
         word = "worse"
     elif figure < recorded * (1 - margin):
         word = "better"
-    return Verdict(name, figure, recorded, word)
+    return Verdict(name, figure, recorded, margin, word)

@@ -11,6 +11,10 @@ YARDSTICK = "limit"
 """The workload with nothing of bandstand in it: what the others are measured by where no figure is known."""
 
 
+MARGIN = 0.10
+"""By how much a figure may grow where the same Python, compilers and libraries counted before."""
+
+
 @dataclass(frozen=True)
 class Workload:
     """One figure: the instructions of one operation."""
@@ -23,6 +27,7 @@ class Workload:
     size: int
     """How many operations it is watched doing, and then twice as many: a multiple of the case's bursts."""
     what: str
+    margin: float = MARGIN
 
     def measure(self) -> Measure:
         """Find what runs it.
@@ -52,7 +57,9 @@ WORKLOADS = (
     Workload("timer-cancelled", "timer_churn", "timers-1e3", "raw", 1_000, "a timer set and cancelled"),
     Workload("timer-fired", "timer_fired", "timers-fired", "raw", 500, "a timer set, due and handled"),
     Workload("channel", "channels", "channel", "channel", 500, "an element through a channel"),
-    Workload("bus-ask", "bus_ask", "bus-ask", "bus", 200, "a request to the bus from inside"),
+    # Wider: where Python's cache of attributes has two names fall together, a request takes 7 % more, and that depends on where
+    # in memory they happen to lie.
+    Workload("bus-ask", "bus_ask", "bus-ask", "bus", 200, "a request to the bus from inside", margin=0.20),
 )
 
 
