@@ -1,5 +1,8 @@
 """OTP's own cases, under the names of its supervisor_SUITE where it has one."""
 
+# The flags of a seat are nobody's business but a test's.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import asyncio
@@ -673,6 +676,18 @@ def test_a_transient_sibling_that_had_ended_normally_comes_back_with_its_group(
     assert running(sup) == ["a"]
     order(loop, sup, "a", crash)
     assert running(sup) == ["a", "b"]
+
+
+@pytest.mark.guarantee("G47")
+@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
+def test_who_has_come_back_with_its_group_is_not_to_come_back_once_more(
+    loop: Loop, strategy: Strategy
+) -> None:
+    """Else whoever ends it later, and says nothing of that, would have it started again."""
+    sup = start(loop, *map(child, "abc"), strategy=strategy)
+    order(loop, sup, "a", crash)
+    assert running(sup) == ["a", "b", "c"]
+    assert [seat.name for seat in sup._seats.values() if seat.comes_back or seat.must_end] == []
 
 
 @pytest.mark.guarantee("G47")

@@ -273,7 +273,7 @@ class Seats:
     def _left(self, seat: Seat) -> None:
         """A child has ended because it was told to."""
         seat.must_end = seat.is_requested = seat.is_added = False
-        if seat.comes_back and self._stage is not CLOSING:
+        if seat.comes_back:
             seat.comes_back = False
             seat.phase = WAITING
             return
