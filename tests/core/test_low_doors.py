@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,6 +20,8 @@ from bandstand.core.lifelines import (
     owns,
     prod,
     set_budget,
+    set_park,
+    watch_rounds,
 )
 from bandstand.core.lowlevel import call_after
 from bandstand.testing import VirtualClock
@@ -298,3 +301,54 @@ def test_a_wheel_names_every_pending_timer() -> None:
     for timer in timers:
         wheel.cancel(timer)
     assert wheel.remaining() == []
+
+
+# -- rounds --------------------------------------------------------------------------------------------------------------
+
+
+def seen_in_a_round(loop: Loop, seen: list[str]) -> list[str]:
+    """Who is called after one round."""
+    seen.clear()
+    loop.poll_once()
+    return list(seen)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (0, 2, 1)])
+def test_several_may_watch_the_rounds_and_stop_in_any_order(loop: Loop, order: tuple[int, ...]) -> None:
+    seen: list[str] = []
+    set_park(loop, lambda: seen.append("park"))
+    names = ["first", "second", "third"]
+    take_back = [watch_rounds(loop, partial(seen.append, name)) for name in names]
+    assert seen_in_a_round(loop, seen) == ["park", *names]
+    left = list(names)
+    for place in order:
+        take_back[place]()
+        # Once is enough, and twice is no harm.
+        take_back[place]()
+        left.remove(names[place])
+        assert seen_in_a_round(loop, seen) == ["park", *left]
+
+
+def test_one_who_watches_may_stop_another_in_the_same_round(loop: Loop) -> None:
+    seen: list[str] = []
+
+    def first() -> None:
+        seen.append("first")
+        stop_second()
+
+    stop_first = watch_rounds(loop, first)
+    stop_second = watch_rounds(loop, lambda: seen.append("second"))
+    assert seen_in_a_round(loop, seen) == ["first"]
+    stop_first()
+    assert seen_in_a_round(loop, seen) == []
+
+
+def test_what_is_set_while_somebody_watches_stays_when_he_stops(loop: Loop) -> None:
+    seen: list[str] = []
+    stop = watch_rounds(loop, lambda: seen.append("watch"))
+    set_park(loop, lambda: seen.append("park"))
+    assert seen_in_a_round(loop, seen) == ["park", "watch"]
+    stop()
+    assert seen_in_a_round(loop, seen) == ["park"]
+    set_park(loop, None)
+    assert seen_in_a_round(loop, seen) == []

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from bandstand.core.mourner import Mourner
 from bandstand.core.riders import riders
+from bandstand.core.rounds import Rounds
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -132,30 +133,30 @@ def is_quiet(loop: Loop) -> bool:
 
 def set_park(loop: Loop, park: Callable[[], object] | None) -> None:
     """Have a function called after each round that the host gives the loop; None for nothing. What it raises ends the loop."""
-    loop._on_park = park  # noqa: SLF001
+    before = loop._on_park  # noqa: SLF001
+    if isinstance(before, Rounds):
+        before.before = park
+    else:
+        loop._on_park = park  # noqa: SLF001
 
 
 def watch_rounds(loop: Loop, function: Callable[[], object]) -> Callable[[], None]:
     """Have a function called after each round of the loop, and a round whenever something has ended; what takes that back.
 
-    So whoever waits for the loop to be quiet need not look now and then. It comes beside what `set_park` has set; what it raises
-    ends the loop.
+    So whoever waits for the loop to be quiet need not look now and then. It comes after what `set_park` has set; what it raises
+    ends the loop. Several may watch, and stop in any order.
     """
-    before = loop._on_park  # noqa: SLF001
-    was_looking = loop._looking  # noqa: SLF001
-
-    def both() -> None:
-        if before is not None:
-            before()
-        function()
+    rounds = loop._on_park if isinstance(loop._on_park, Rounds) else Rounds(loop._on_park, loop._looking)  # noqa: SLF001
+    watch = rounds.add(function)
+    loop._on_park = rounds  # noqa: SLF001
+    loop._looking = True  # noqa: SLF001
 
     def take_back() -> None:
-        if loop._on_park is both:  # noqa: SLF001
-            loop._on_park = before  # noqa: SLF001
-            loop._looking = was_looking  # noqa: SLF001
+        rounds.remove(watch)
+        if not rounds and loop._on_park is rounds:  # noqa: SLF001
+            loop._on_park = rounds.before  # noqa: SLF001
+            loop._looking = rounds.was_looking  # noqa: SLF001
 
-    loop._on_park = both  # noqa: SLF001
-    loop._looking = True  # noqa: SLF001
     return take_back
 
 
