@@ -9,7 +9,7 @@ actors of other processes. Everything of an incarnation is made here and ends he
 
 The program outside a troupe has an ensemble, too, without actors: its handles need a registry and a porch like everybody's.
 
-Everything but `registry`, `handle`, `ended` and `kill` belongs on the thread of its event loop.
+Everything but `registry`, `handle` and `end` belongs on the thread of its event loop.
 """
 
 from __future__ import annotations
