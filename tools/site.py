@@ -52,7 +52,9 @@ class Navigation(Protocol):
 def arrange(items: list[Item]) -> list[Item]:
     """The items at the top, those first that are to be read first."""
     for item in items:
-        item.title = TITLES.get(item.title or "", item.title) if item.children else item.title
+        # A page is left alone: its title is read from it later, unless somebody has set one.
+        if item.children and item.title in TITLES:
+            item.title = TITLES[item.title]
     return sorted(items, key=lambda item: _rank(_place(item)))
 
 

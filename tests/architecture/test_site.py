@@ -47,5 +47,14 @@ def test_what_is_read_first_comes_first_and_all_others_follow() -> None:
     ]
 
 
+def test_a_page_keeps_the_title_that_is_read_later() -> None:
+    class Page(Item):
+        def __setattr__(self, name: str, value: object) -> None:
+            assert name != "title" or "title" not in vars(self), "a title that is set is not read any more"
+            super().__setattr__(name, value)
+
+    assert len(site.arrange([Page(None, File("index.md")), Page(None, File("zoo.md"))])) == 2
+
+
 def test_whatever_is_said_to_come_first_is_there() -> None:
     assert [place for place in site.FIRST if not (house.ROOT / "docs" / place).exists()] == []
