@@ -444,6 +444,19 @@ def test_a_wrong_shape_is_found_when_it_is_declared(
 
 @pytest.mark.once
 @pytest.mark.guarantee("G234")
+def test_a_return_annotation_that_was_evaluated_is_read_like_one_that_was_not() -> None:
+    def store(self: Any, rows: Any) -> Any: ...
+
+    # As in a module without `from __future__ import annotations`.
+    store.__annotations__ = {"rows": list[int], "return": None}
+    with pytest.raises(BadDeclaration, match="to return NoneType"):
+        batch_ask()(store)
+    store.__annotations__ = {"rows": list[int], "return": list[str]}
+    assert batch_ask()(store) is not None
+
+
+@pytest.mark.once
+@pytest.mark.guarantee("G234")
 def test_settings_without_sense_are_refused() -> None:
     for limit in (0, -1, True, "3", 1 << 21):
         with pytest.raises(BadDeclaration, match="limit is"):

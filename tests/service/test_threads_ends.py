@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_futures
 from time import monotonic
+from typing import cast
 
 import pytest
 
@@ -18,12 +19,14 @@ from bandstand.core import ExitReason, LoopConfig, MonotonicClock, Overflow
 from bandstand.errors import (
     AskTimeout,
     BandstandError,
+    LoopBusy,
     LoopClosed,
     MessageDropped,
     NoSuchActor,
     TargetEnded,
 )
 from bandstand.service import Actor, Loop, ask
+from bandstand.service.far import FarReply
 from tests.core.stage import HostFactory
 from tests.service.abroad import PATIENCE, Sink, Stage, books, elsewhere, looping, staged
 from tests.service.asking import CAP, Oracle, audit, ended, got, outcome, turns
@@ -451,3 +454,75 @@ def test_a_flood_of_asks_that_a_stuck_loop_cannot_take_in_ends(stage: Stage, ove
     kinds = Counter(type(future.exception()) for future in done)
     assert set(kinds) == {type(None), MessageDropped}
     assert books(stage) == {"answered": kinds[type(None)], "failed": kinds[MessageDropped]}
+
+
+# --- what one holds meanwhile -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G59")
+def test_a_reply_from_afar_says_whether_it_is_there_and_is_no_answer_itself(stage: Stage) -> None:
+    oracle, gate = stage.do(lambda: stage.loop.spawn(Oracle)), Event()
+
+    async def main() -> None:
+        reply = cast("FarReply", oracle.held(gate, 5))
+        assert not reply.done()
+        with pytest.raises(LoopBusy, match="has not answered yet"):
+            reply.result()
+        with pytest.raises(TypeError, match="would always be true"):
+            bool(reply)
+        await asyncio.to_thread(stage.do, gate.set)
+        assert await reply == 5
+        assert reply.done()
+        assert reply.result() == 5
+        # It is over: nothing to take back, and whoever awaits it once more has the same.
+        assert not reply.cancel()
+        assert await reply == 5
+
+    looping(main)
+
+
+@pytest.mark.guarantee("G62")
+def test_a_reply_that_is_taken_back_by_hand_is_a_cancellation_to_whoever_looks(stage: Stage) -> None:
+    oracle, gate = stage.do(lambda: stage.loop.spawn(Oracle)), Event()
+
+    async def main() -> None:
+        reply = cast("FarReply", oracle.held(gate, 5))
+        assert reply.cancel()
+        assert reply.done()
+        with pytest.raises(asyncio.CancelledError):
+            reply.result()
+        with pytest.raises(asyncio.CancelledError):
+            await reply
+
+    looping(main)
+    stage.settle()
+    assert books(stage) == {"cancelled": 1}
+
+
+@pytest.mark.guarantee("G60")
+def test_an_answer_to_an_event_loop_that_was_closed_meanwhile_harms_nobody(stage: Stage) -> None:
+    oracle, gate = stage.do(lambda: stage.loop.spawn(Oracle)), Event()
+
+    def go() -> FarReply:
+        """Leave in the middle of an await, as an event loop does that is stopped from outside."""
+        host = asyncio.new_event_loop()
+        replies: list[FarReply] = []
+
+        async def main() -> None:
+            replies.append(cast("FarReply", oracle.held(gate, 5)))
+            step = replies[0].__await__()
+            waits.append(step)
+            next(step)
+
+        waits: list[object] = []
+        host.run_until_complete(main())
+        host.close()
+        kept.extend(waits)
+        return replies[0]
+
+    kept: list[object] = []
+    reply = elsewhere(go)
+    stage.do(gate.set)
+    stage.settle()
+    assert reply.result() == 5
+    assert books(stage) == {"answered": 1}

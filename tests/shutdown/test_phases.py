@@ -155,6 +155,29 @@ def test_a_hook_that_fails_keeps_nobody_from_anything(
         assert part in caplog.text
 
 
+@pytest.mark.guarantee("G261", "G265")
+def test_who_is_in_a_hurry_begins_no_hook_that_would_have_to_be_waited_for(
+    make_loop: LoopMaker, drive: Drive, book: Book, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop = make_loop()
+    shutdown = GracefulShutdown(loop)
+
+    @shutdown.on(ShutdownPhase.KILL)
+    async def takes_its_time() -> None:
+        book.note("begun")
+
+    @shutdown.on(ShutdownPhase.KILL)
+    def is_plain() -> None:
+        book.note("plain")
+
+    shutdown.begin()
+    shutdown.hurry()
+    report = drive(loop, shutdown)
+    assert report.of(ShutdownPhase.KILL).failed_hooks == ("takes_its_time",)
+    assert book.words == ["plain"]
+    assert "there is no time left for the hook takes_its_time" in caplog.text
+
+
 # --- intake ------------------------------------------------------------------------------------------------------------------
 
 
