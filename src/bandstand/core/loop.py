@@ -1,7 +1,7 @@
 """The loop: actors, spawned and watched, and a voice to report in.
 
 What is hot lives at the bottom, in the compiled kernel; how a loop is driven and stopped is in `hosted`, descriptors are
-in `watching`, what supervisors need is in `parenting`. Here is the top: spawning with all its checks, the observer, the statistics, and the words in the log.
+in `watching`, what supervisors need is in `parenting`. Here is the top: the observer, the statistics, and the words in the log.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from contextvars import copy_context
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from bandstand.core.clock import Clock, MonotonicClock
 from bandstand.core.config import LoopConfig
@@ -23,11 +22,8 @@ from bandstand.core.numbers import MAX_LOOP_TAG
 from bandstand.core.observer import hooks_of, joined
 from bandstand.core.parenting import Parenting
 from bandstand.core.statistics import Statistics
-from bandstand.core.vocabulary import ExitReason, Overflow
-from bandstand.errors import InvalidArgument, LoopClosed, StartFailed
-
-if TYPE_CHECKING:
-    from bandstand.core.behavior import Behavior
+from bandstand.core.vocabulary import ExitReason
+from bandstand.errors import InvalidArgument, StartFailed
 
 __all__ = ("Loop",)
 
@@ -67,65 +63,7 @@ class Loop(Parenting):
         self._newsroom = Newsroom(self, logger, clock)
         self._farewells: dict[object, Callable[[], object]] = {}  # who wants to know that the loop ends
 
-    # -- actors --------------------------------------------------------------------------------------------------------
-
-    def spawn(
-        self,
-        behavior: Behavior[State],
-        state: State = None,  # type: ignore[assignment]  # without a state, State is None
-        *,
-        name: str | None = None,
-        mailbox_cap: int | None = None,
-        supervisor: ActorId | None = None,
-        overflow: Overflow = Overflow.REJECT,
-    ) -> ActorId:
-        """Make an actor. It runs `behavior(ctx, data)` once for each message, one at a time.
-
-        The behavior is a function or a coroutine function. It returns None or `OK` to go on, `STOP` to end, `FAIL` to
-        fail; an exception is a panic. `state` is `ctx.state`. An async one runs in a real asyncio task, one message at
-        a time, while other actors go on; each message starts from a copy of the context variables at this call.
-
-        Args:
-            behavior: what the actor does.
-            state: what it remembers.
-            name: for people: logs, errors, the observer. Need not be unique.
-            mailbox_cap: slots of its mailbox, the system's reserve included; None or 0 for the loop's default.
-            supervisor: an actor that gets a `ChildExit` when it ends. Reserves the slot for that now. (Those of
-                `bandstand.supervise` start their children themselves.)
-            overflow: what a full lane does with one message more.
-
-        Raises:
-            InvalidArgument: the behavior cannot be called, the cap is not above the reserve, or an argument has no sense.
-            MaxActors: as many live as the config allows.
-            NoMemory: there is no memory for one more.
-            NoSuchActor, ActorNotLocal: the supervisor is not there.
-            LoopClosed: the loop was asked to stop.
-            WrongThread: called off the loop's thread.
-        """
-        self._check_thread()
-        if self._closed:
-            raise LoopClosed(
-                "the loop is closed: it was asked to stop, or was destroyed, and spawns nothing any more"
-            )
-        if isinstance(behavior, type):
-            raise InvalidArgument(
-                f"behavior is {behavior!r}: pass a function of (ctx, data); a class of actors is spawned by a loop of "
-                f"bandstand.service"
-            )
-        if not callable(behavior):
-            raise InvalidArgument(f"behavior is {behavior!r}: pass a function of (ctx, data)")
-        if supervisor is not None and self._has_family(supervisor):
-            raise InvalidArgument(
-                f"supervisor is {supervisor!r}, which starts its children itself: give it a ChildSpec, at its start or with "
-                f"start_child()"
-            )
-        cap = self._cap(mailbox_cap)
-        policy = None if overflow is Overflow.REJECT else overflow
-        if not isinstance(overflow, Overflow):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise InvalidArgument(f"overflow is {overflow!r}: pass a member of Overflow")
-        if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # same
-            raise InvalidArgument(f"name is {name!r}: pass a string")
-        return self._make(behavior, state, name, cap, policy, supervisor, copy_context())
+    # -- what happens ----------------------------------------------------------------------------------------------------
 
     def set_observer(self, observer: object | None) -> None:
         """Have `observer` hear of what happens; None for nobody. See `Observer` for the hooks.

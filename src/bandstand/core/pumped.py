@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from bandstand.core.drivers import Drivers
 from bandstand.core.host import Host, default_factory
-from bandstand.core.hot.desk import Desk
+from bandstand.core.hot.spawning import Spawning
 from bandstand.core.numbers import MOST_INLINE
 from bandstand.core.pause import Pause
 from bandstand.core.unbegun import Unbegun
@@ -33,7 +33,7 @@ __all__ = ("Pumped",)
 logger = logging.getLogger("bandstand.core")
 
 
-class Pumped(Desk):
+class Pumped(Spawning):
     """The kernel on a host. `Loop` is what to use."""
 
     def __init__(self, loop_tag: int, config: LoopConfig, clock: Clock) -> None:
@@ -47,6 +47,7 @@ class Pumped(Desk):
             clock.now_ns,
         )
         self._config = config
+        self._default_cap = config.default_mailbox_cap
         self._owner_thread = threading.current_thread()
         self._host: Host | None = None
         self._own_host: Host | None = None
@@ -54,11 +55,10 @@ class Pumped(Desk):
         self._drivers: Drivers | None = None
         self._unbegun: dict[Unbegun, None] = {}  # coroutines that wait for somebody to drive us
         self._watchdog: Watchdog | None = None
-        self._past_wakeups = 0
-        self._mentioned = 0  # dead letters and drops, when all was said; -1 if something is left
-        self._until_idle = False
+        self._past_wakeups = self._mentioned = 0  # dead letters and drops when all was said, or -1
         self._on_park: Callable[[], object] | None = None  # called after each round
-        self._is_destroyed = self._is_by_hand = False  # by hand: then time, too, is moved by hand only
+        self._until_idle = self._is_destroyed = False
+        self._is_by_hand = False  # then time, too, is moved by hand only
         self._broken: BandstandError | None = None
         self._stop_by: float | None = None  # when a stop that has begun must be over, on the host's clock
         self._leftover: list[Any] = []  # driver tasks of somebody's event loop that nobody has waited for yet

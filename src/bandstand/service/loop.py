@@ -12,13 +12,14 @@ from bandstand.core import ActorId, Behavior, Clock, Lane, LoopConfig, Overflow,
 from bandstand.core.lowlevel import check_open
 from bandstand.service.checks import check_instance, checked_kind, refuse_factory
 from bandstand.service.hot.asks import Asks
+from bandstand.service.hot.handle import attach
 from bandstand.service.hot.method import Method
 from bandstand.service.hot.porter import Porter
 from bandstand.service.hot.stage import Parcel, perform
 from bandstand.service.jobs import Job
 from bandstand.service.porter import Tracer, make_porter
 from bandstand.service.reentry import Reentry
-from bandstand.service.spawning import UNSET_MS, Options, Spawner, attach, start_in_steps
+from bandstand.service.spawning import UNSET_MS, Options, Spawner, start_in_steps
 from bandstand.service.waiting import WaitFor, Waits
 
 if TYPE_CHECKING:
@@ -146,7 +147,8 @@ class Loop(core.Loop):
         policy = None if options.overflow is REJECT else options.overflow
         # In the log and in the tree, whoever has no name goes by the name of the class.
         name = options.name or kind.__name__
-        actor = self._make(perform, instance, name, options.cap, policy, options.told(), None)
+        told = options.told() if options.is_told else None
+        actor = self._make(perform, instance, name, options.cap, policy, told, None)
         return attach(self, instance, actor, options.name, options.ask_ms)
 
     def options(

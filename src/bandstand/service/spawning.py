@@ -20,7 +20,7 @@ from bandstand.core.lowlevel import checked_cap, is_supervisor, set_epilogue, sp
 from bandstand.errors import InvalidArgument, StartFailed
 from bandstand.service.checks import check_instance, checked_kind, checked_loop
 from bandstand.service.faces import checked_ask_ms
-from bandstand.service.hot.handle import Handle
+from bandstand.service.hot.handle import Handle, attach
 from bandstand.service.hot.stage import perform
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ __all__ = (
     "ChildInit",
     "Options",
     "Spawner",
-    "attach",
     "kind_of",
     "start_in_steps",
 )
@@ -52,7 +51,7 @@ UNSET_MS = float("-inf")
 class Options:
     """How an actor is to be spawned, checked."""
 
-    __slots__ = ("ask_ms", "cap", "name", "overflow", "parent", "supervisor")
+    __slots__ = ("ask_ms", "cap", "is_told", "name", "overflow", "parent", "supervisor")
 
     def __init__(
         self,
@@ -77,6 +76,8 @@ class Options:
         self.supervisor = _supervisor(loop, supervisor)
         # The actor that spawns a child of its own.
         self.parent = parent
+        # Whether anybody is: for most actors nobody.
+        self.is_told = parent is not None or self.supervisor is not None
 
     def told(self) -> ActorId | None:
         """Who is told of the end: of a handle, its present incarnation."""
@@ -153,18 +154,6 @@ def start_in_steps(loop: Loop, instance: Performer, options: Options) -> Handle:
         # An observer has ended it before its first turn.
         handles.append(attach(loop, instance, actor, options.name, options.ask_ms))
     return handles[0]
-
-
-def attach(loop: Loop, instance: Performer, actor: ActorId, name: str | None, ask_ms: int | None) -> Handle:
-    """Make an object that actor; its handle."""
-    kind = type(instance)
-    handle = kind._bs_schema.handle(
-        loop, actor, name, loop._asks, kind._bs_ask_ms if ask_ms is None else ask_ms, None
-    )
-    # Past a __setattr__ of the class's own: a frozen dataclass can be an actor, too.
-    object.__setattr__(instance, "_bs_me", handle)
-    object.__setattr__(instance, "_bs_brood", None)
-    return handle
 
 
 def start(loop: Loop, instance: Performer) -> Any:

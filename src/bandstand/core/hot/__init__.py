@@ -28,6 +28,7 @@ MODULES = (
     "ring",
     "runqueue",
     "sending",
+    "spawning",
     "step",
     "table",
     "timers",

@@ -1,3 +1,4 @@
+cimport cython
 from libc.stdint cimport uint64_t
 
 cdef int INDEX_SHIFT
@@ -6,6 +7,7 @@ cdef int STOPPING
 cdef uint64_t MAX_INDEX
 cdef uint64_t MAX_GENERATION
 
+@cython.freelist(256)
 cdef class ActorId:
     cdef uint64_t number
     # A Cell, or None once the actor has ended. An object here because cells know ids, and cimports must not go in circles.

@@ -25,6 +25,16 @@ cdef object OK_VERDICT
 cdef object STOP_VERDICT
 cdef object FAIL_VERDICT
 
+cdef extern from "Python.h":
+    ctypedef struct _Awaiting "PyAsyncMethods":
+        void* am_await
+    ctypedef struct _Kind "PyTypeObject":
+        _Awaiting* tp_as_async
+    _Kind* _kind_of "Py_TYPE"(object value)
+
+cdef inline bint can_await(object value):
+    return _kind_of(value).tp_as_async != NULL and _kind_of(value).tp_as_async.am_await != NULL
+
 cpdef bint is_coroutine(object value) except -1
 
 cdef class Kernel(Sending):

@@ -14,6 +14,9 @@ A behavior may also be a coroutine function. Calling it gives a coroutine, which
 its place outside the run queue, so no other message of that actor is begun, and comes back through `_resume`.
 """
 
+# can_await comes from one of two places, of which the checker sees one.
+# pyright: reportPossiblyUnboundVariable=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
@@ -39,6 +42,11 @@ from bandstand.core.numbers import (
 from bandstand.core.vocabulary import SystemTag, Verdict
 from bandstand.errors import BadVerdict
 
+try:
+    import cython
+except ModuleNotFoundError:  # interpreted, where Cython is not installed
+    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+
 if TYPE_CHECKING:
     from contextvars import Context
 
@@ -60,9 +68,20 @@ STOP_VERDICT = Verdict.STOP
 FAIL_VERDICT = Verdict.FAIL
 
 
+if not cython.compiled:
+    # Compiled, this is a look at two pointers, in the .pxd.
+    def can_await(value: object) -> bool:
+        """Whether something has an `__await__`."""
+        return hasattr(type(value), "__await__")
+
+
 def is_coroutine(value: object) -> TypeGuard[Coroutine[Any, Any, Any]]:
-    """Whether a behavior has returned a coroutine, of Python's own kind or of another compiler's."""
-    return type(value) is CoroutineType or isinstance(value, Coroutine)
+    """Whether a behavior has returned a coroutine, of Python's own kind or of another compiler's.
+
+    Whatever an ask answers with is looked at, and to ask the abstract class takes as long as the rest of the ask: so first
+    whether it can be awaited at all.
+    """
+    return can_await(value) and (type(value) is CoroutineType or isinstance(value, Coroutine))
 
 
 class Kernel(Sending):
@@ -321,7 +340,13 @@ class Kernel(Sending):
 
     def _judge(self, cell: Cell, verdict: object, may_perform: bool) -> None:
         """Apply what a behavior returned, if it is not OK. An earlier wish to end stands."""
-        if may_perform and is_coroutine(verdict):
+        # The two words come first: to find out that something is no coroutine takes as long as a whole message.
+        if (
+            may_perform
+            and verdict is not STOP_VERDICT
+            and verdict is not FAIL_VERDICT
+            and is_coroutine(verdict)
+        ):
             if cell.status >= STOPPING:
                 verdict.close()
                 return

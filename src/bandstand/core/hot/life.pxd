@@ -33,6 +33,8 @@ cdef class Life(Reach):
     cpdef object _report_exit(self, object actor, object name, int reason, object cause, Py_ssize_t dead)
     cpdef object _release_fds(self, Cell cell)
     cdef object _release_timers(self, Cell cell)
+    @cython.locals(parent=Cell)
+    cpdef ActorId _create(self, object behavior, object state, object name, Py_ssize_t cap, object overflow, object supervisor, object context, bint unborn=*, bint keeps=*, Cell estate=*)
     @cython.final
     @cython.locals(cell=Cell, actor=ActorId)
     cdef ActorId _admit(self, object behavior, object state, object name, Py_ssize_t cap, object overflow, Cell supervisor, object context, bint unborn, bint keeps, Cell estate)

@@ -4,8 +4,8 @@ Every message that anybody tries to send has exactly one fate, and each fate is 
 
     sent  =  handled + refused + dead + dropped          (+ what still waits in a mailbox)
 
-`Post` is the lowest storey of the kernel: post, reach, life, monitors, links, timers, arrivals, sending, kernel, births, desk. They are one
-object, because separate ones would put a pointer between a send and its mailbox; each storey is a class that adds one
+`Post` is the lowest storey of the kernel: post, reach, life, monitors, links, timers, arrivals, sending, kernel, births, calls, desk,
+spawning. They are one object, because separate ones would put a pointer between a send and its mailbox; each storey is a class that adds one
 concern.
 """
 

@@ -1,7 +1,11 @@
 cimport cython
 from bandstand.core.hot.turn cimport Turn
 
+cdef list BLANK
+
+# Most actors that come and go have one of these.
 @cython.final
+@cython.freelist(256)
 cdef class Ring:
     cdef list entries
     cdef Py_ssize_t room

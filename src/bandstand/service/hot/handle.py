@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Milliseconds: TypeAlias = int
 
+set_past = object.__setattr__
+
 
 class Place(Protocol):
     """Where an actor is to be found that is started again after its end."""
@@ -133,3 +135,15 @@ class Handle:
         name = "" if self._bs_name is None else f" {self._bs_name!r}"
         kind: str = getattr(type(self), "_bs_kind", "Handle")
         return f"<{kind}{name} {self._bs_actor!r}>"
+
+
+def attach(loop: Any, instance: object, actor: ActorId, name: str | None, ask_ms: int | None) -> Handle:
+    """Make an object that actor; its handle. `loop` is one with typed actors, `ask_ms` None for what its class says."""
+    kind: Any = type(instance)
+    handle: Handle = kind._bs_schema.handle(
+        loop, actor, name, loop._asks, kind._bs_ask_ms if ask_ms is None else ask_ms, None
+    )
+    # Past a __setattr__ of the class's own: a frozen dataclass can be an actor, too.
+    set_past(instance, "_bs_me", handle)
+    set_past(instance, "_bs_brood", None)
+    return handle
