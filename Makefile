@@ -67,7 +67,7 @@ bench: ready ## measure beside the peers what matters most, in eight minutes; in
 	@$(PY) -m bench --brief --json build/bench.json
 
 bench-full: ready ## the same for every case and peer, with more rounds: an hour or more
-	@$(PY) tools/environment.py --peers
+	@$(PY) tools/environment.py --peers-full
 	@mkdir -p build
 	@$(PY) -m bench --json build/bench.json
 

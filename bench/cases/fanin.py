@@ -14,6 +14,7 @@ from bandstand.service import Actor, data
 from bench import limit, otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size
 from bench.stage import Play, Stage, Who
+from bench.target import ahead_of
 
 SENDERS = 100
 BURST = 10
@@ -137,4 +138,5 @@ CASE = Case(
         **stages.measures(program),
         "erlang": with_otp,
     },
+    target=ahead_of("erlang"),
 )

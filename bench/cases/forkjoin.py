@@ -15,6 +15,7 @@ from bandstand.service import Actor, data
 from bench import limit, otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size
 from bench.stage import Handler, Play, Stage
+from bench.target import ahead_of
 
 WORKERS = 60
 BURST = 10
@@ -148,4 +149,5 @@ CASE = Case(
         **stages.measures(program),
         "erlang": with_otp,
     },
+    target=ahead_of("erlang"),
 )
