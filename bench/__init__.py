@@ -10,8 +10,8 @@ How it measures. A *cell* of the table is one case on one system, and every cell
 the compiled and the interpreted kernel cannot live in one process, and no cell inherits another's heap. Rounds go
 through all cells in turn, systems side by side, so that a busy moment of the machine hits neighbours alike; the best
 reading is kept, because a disturbance only ever adds. The garbage collector stays on; it is emptied before the clock
-starts. Every case checks that what was sent has been handled: a figure of a run that lost messages is no figure. Pykka,
-which nothing else here needs, has an environment of its own, `.venvs/bench`, that `make bench` makes; where that cannot be,
+starts. Every case checks that what was sent has been handled: a figure of a run that lost messages is no figure. The peers of Python,
+which nothing else here needs, have an environment of their own, `.venvs/bench`, that `make bench` makes; where that cannot be,
 or Erlang is not installed, the table says so and goes on.
 
 What is comparable. The handlers do the same work in every system and reach their peers by a closure, as fast as that
@@ -22,8 +22,7 @@ fairness, no books and no host. bandstand has all of them switched on and rides 
 by the task; it has no bounds, no lanes and no books either. `typed` is bandstand with classes for actors: the same loop,
 and for each message a method of a handle, a message made of its arguments, and a method of an object; context variables travel
 along, every ask has a deadline. Pykka's actors are threads with a queue, told and asked by reference, which is the fastest
-it has. It has two columns, because with threads on
-several cores its figures fall into two groups: one as it is, one pinned to a single core. Thespian is its `simpleSystemBase`, all in one
+it has. It has two columns, because with threads on several cores its figures fall into two groups: one as it is, one pinned to a single core. Thespian is its `simpleSystemBase`, all in one
 thread; xoscar is one pool in this process with local references; `stages/` says what is comparable of them. What is played on
 all of these is one and the same text, a *program* (`stage`).
 Erlang's are processes, and `gen_server`s where something is asked, on one scheduler and, in a column of its own, on one for each core. Ratios depend on how Python
@@ -33,7 +32,7 @@ caption says so.
 Pods have a table of their own, because what they are compared with depends on where they are: a deque inside a pod, a queue
 between threads, sockets or `multiprocessing.Queue` between processes. The actors are the same in all its rows, and whoever sends takes the
 time; the medians of asks are the figures of the rows that say so. As with the bus, what is divided are rates, so more is better. Ray stands there
-where somebody has put it into the peers' environment; `make bench` does not.
+where it is in the peers' environment: `make bench-full` puts it there, `make bench` does not.
 
 The bus has a table of its own. Its servers listen at a Unix socket, each in the process of its cell, and are called by one
 and the same client in another process, with plain sockets and without asyncio: it makes what it sends before the clock starts, and
@@ -41,12 +40,13 @@ checks every answer by the id of its request when it has stopped. `echo` is the 
 request, uvicorn with Starlette what people take for it; what is divided there are rates, so more is better.
 
 How it is laid out: `cases/` has one file for each thing measured, listed by hand in its `__init__`; `case` says what a case
-is, `system` what a column is; `limit`, `raw`, `typed`, `queues`, `threads` (Pykka) and `otp` (Erlang) are the ways to run
-actors; `pods` has the actors and troupes of the pods' cases, `processes` what the standard
+is, `system` what a column is; `stage` says what a program may say, `stages/` has the systems that play programs; `limit`, `raw`, `typed`, `queues`,
+`threads` (Pykka), `asking` (asks of Thespian and xoscar) and `otp` (Erlang) are the ways to run actors; `pods` has the actors and troupes of the pods' cases, `processes` what the standard
 library has in their place, `clusters` is Ray, `latency` makes a figure of single times;
 `dice` draws the same numbers in every system, `barbers` are the typed actors of one case that would not fit into its file;
 `lines` (the bus, and the bare protocol) and `web` (uvicorn) are servers, `caller` is their client and `calling` brings
 the two together; `target` is what a figure must reach; `child` measures a cell, `runner` runs children in rounds, `progress` says how far it is, `report` holds the
 result, `ranking` makes one number of it for each system, `figure` writes numbers, `table` shows it all, `record` makes JSON of it, `machine` says
-where it was measured. From the JSON, which `figures` reads, `chart` draws and `page` writes into the documentation.
+where it was measured. From the JSON, which `figures` reads, `chart` draws and `page` writes into the documentation. `instructions/` measures no time at
+all: it counts instructions, and is the gate (`make counts`).
 """
