@@ -51,6 +51,9 @@ WORKLOADS = (
     Workload("ask", "ask", "ask", "typed", 500, "an ask beside the loop"),
     Workload("ask-inside", "ask", "ask-inside", "typed", 500, "an ask from an async handler"),
     Workload("async", "coroutines", "async", "raw", 1_000, "a message to an `async def` that never suspends"),
+    Workload(
+        "async-suspends", "coroutines", "async-suspends", "raw", 500, "a message to one that awaits sleep(0)"
+    ),
     Workload("create", "create", "fork-join-create", "raw", 500, "spawn, one message, stop, raw"),
     Workload("create-typed", "create", "fork-join-create", "typed", 500, "spawn, one message, stop, typed"),
     Workload("restart", "restart", "restart", "raw", 100, "a child fails and is started again"),

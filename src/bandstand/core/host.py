@@ -19,6 +19,8 @@ from bandstand.errors import LoopBusy
 __all__ = ("Host", "default_factory")
 
 
+# Seconds: delays are rounded up to milliseconds, and so differ by less than this where the time they lead to is the same.
+CLOSE = 0.0015
 # How many turns of the event loop a wait takes at least, though its time has run out.
 TURNS = 8
 
@@ -42,13 +44,15 @@ class Host:
 
     __slots__ = (
         "_callback",
-        "_context",
+        "_deadline",
+        "_due",
         "_has_cancelled",
         "_is_stopping",
         "_rider",
         "_soon",
         "_task",
         "_timer",
+        "context",
         "loop",
         "owned",
         "wakeups",
@@ -59,9 +63,11 @@ class Host:
         self._callback = callback
         # Where the callback runs, whoever asked for it: a send from inside a coroutine must not carry that
         # coroutine's context variables to all the actors of the next tick. It is the context of whoever drives.
-        self._context = copy_context()
+        self.context = copy_context()
         self._soon: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._due = 0.0
+        self._deadline = 0
         self._task: asyncio.Task[Any] | None = None
         self._has_cancelled = False
         self._is_stopping = False
@@ -101,36 +107,47 @@ class Host:
 
     def enter(self, rider: object) -> None:
         """Take the present context for the callbacks to come: somebody begins to drive."""
-        self._context = copy_context()
+        self.context = copy_context()
         self._rider = rider
         mount(self.loop, rider)
 
     def call_soon(self) -> None:
         """Have the callback run once, before long. Loop thread only."""
         if self._soon is None:
-            self._soon = self.loop.call_soon(self._wake_soon, context=self._context)
+            self._soon = self.loop.call_soon(self._wake_soon, context=self.context)
 
     def call_soon_threadsafe(self, function: Callable[[], None] | None = None) -> None:
         """The same, from any thread, or another function; wakes the host by its own descriptor. Nothing if it is closed."""
         try:
-            self.loop.call_soon_threadsafe(function or self._wake, context=self._context)
+            self.loop.call_soon_threadsafe(function or self.wake, context=self.context)
         except RuntimeError:
             # The event loop was closed between the caller's look and this call: there is nobody left to wake.
             if not self.loop.is_closed():
                 raise
 
-    def arm(self, delay: float | None) -> None:
-        """Have the callback run in `delay` seconds, instead of when it was armed for before. None disarms."""
+    def arm(self, deadline: int, delay: float) -> None:
+        """Have the callback run in `delay` seconds, instead of when it was armed for before. `deadline` is what that is for."""
+        due = self.loop.time() + delay
+        if self._timer is not None:
+            # Whoever is called often asks for the same deadline each time, and an event loop takes a microsecond to change its
+            # mind. But the two clocks need not go alike.
+            if deadline == self._deadline and abs(due - self._due) < CLOSE:
+                return
+            self.disarm()
+        self._deadline = deadline
+        self._due = due
+        self._timer = self.loop.call_later(delay, self._wake_timely, context=self.context)
+
+    def disarm(self) -> None:
+        """Have it run at no time."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if delay is not None:
-            self._timer = self.loop.call_later(delay, self._wake, context=self._context)
 
     def add_reader(self, fd: int) -> None:
         """Have the callback run while `fd` is readable."""
         # In a copy: it may be the very context we are in, and a context cannot be entered twice.
-        self._context.copy().run(self.loop.add_reader, fd, self._wake)
+        self.context.copy().run(self.loop.add_reader, fd, self.wake)
 
     def remove_reader(self, fd: int) -> None:
         """Look at `fd` no more."""
@@ -141,7 +158,7 @@ class Host:
         if self._rider is not None:
             dismount(self.loop, self._rider)
             self._rider = None
-        self.arm(None)
+        self.disarm()
         if self._soon is not None:
             self._soon.cancel()
             self._soon = None
@@ -216,8 +233,13 @@ class Host:
 
     def _wake_soon(self) -> None:
         self._soon = None
-        self._wake()
+        self.wake()
 
-    def _wake(self) -> None:
+    def _wake_timely(self) -> None:
+        self._timer = None
+        self.wake()
+
+    def wake(self) -> None:
+        """What the event loop calls, and whoever else it has called in our context."""
         self.wakeups += 1
         self._callback()

@@ -110,7 +110,7 @@ class Hosted(Pumped):
             finally:
                 self._is_by_hand = False
         elif self._drivers is None and not self._unbegun:
-            self._guarded(self._tick_and_gossip)
+            self._work(None)
         else:
             Host.refuse_running()
             host = self._owned()

@@ -1,21 +1,20 @@
-"""A kernel with a pump: a tick whenever the host calls, and what it takes to be called again.
+"""A kernel and its hosts: being attached to one and leaving it, and coroutines that begin when there is none.
 
-The host calls the pump; the pump runs a tick. If something is left to do it asks to be called soon, else it sleeps: the host is
-armed for the next deadline of the wheel, a send rouses it, and so does another thread. What the runtime's own code raises ends it.
+What it does while it is attached is `hot.pumping`.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-from bandstand.core.drivers import Drivers
+from bandstand.core.driving import TASKS
 from bandstand.core.host import Host, default_factory
-from bandstand.core.hot.spawning import Spawning
+from bandstand.core.hot.drivers import Drivers
+from bandstand.core.hot.pumping import Pumping
 from bandstand.core.numbers import MOST_INLINE
-from bandstand.core.pause import Pause
 from bandstand.core.unbegun import Unbegun
 from bandstand.core.watchdog import Watchdog
 from bandstand.errors import BandstandError, InternalError, LoopBusy
@@ -33,7 +32,7 @@ __all__ = ("Pumped",)
 logger = logging.getLogger("bandstand.core")
 
 
-class Pumped(Spawning):
+class Pumped(Pumping):
     """The kernel on a host. `Loop` is what to use."""
 
     def __init__(self, loop_tag: int, config: LoopConfig, clock: Clock) -> None:
@@ -49,20 +48,20 @@ class Pumped(Spawning):
         self._config = config
         self._default_cap = config.default_mailbox_cap
         self._owner_thread = threading.current_thread()
-        self._host: Host | None = None
+        self._host = None
         self._own_host: Host | None = None
         self._guest_host: Host | None = None
-        self._drivers: Drivers | None = None
+        self._drivers = None
         self._unbegun: dict[Unbegun, None] = {}  # coroutines that wait for somebody to drive us
         self._watchdog: Watchdog | None = None
-        self._past_wakeups = self._mentioned = 0  # dead letters and drops when all was said, or -1
-        self._on_park: Callable[[], object] | None = None  # called after each round
-        self._until_idle = self._is_destroyed = False
-        self._is_by_hand = False  # then time, too, is moved by hand only
+        self._past_wakeups = self._mentioned = 0
+        self._on_park = None
+        self._until_idle = self._is_destroyed = self._is_armed = False
+        self._is_by_hand = False
         self._broken: BandstandError | None = None
         self._stop_by: float | None = None  # when a stop that has begun must be over, on the host's clock
         self._leftover: list[Any] = []  # driver tasks of somebody's event loop that nobody has waited for yet
-        self._on_idle: Callable[[int], bool] | None = getattr(clock, "on_idle", None)
+        self._on_idle = getattr(clock, "on_idle", None)
 
     @property
     def config(self) -> LoopConfig:
@@ -85,6 +84,7 @@ class Pumped(Spawning):
             self._drivers = None
         host.enter(self)
         self._host = host
+        self._ride_context = host.context
         self._until_idle = False
         self._looking = self._on_idle is not None
         self._awake = True
@@ -102,6 +102,7 @@ class Pumped(Spawning):
         host = self._host
         if host is not None:
             host.let_go()
+            self._is_armed = False
             self._past_wakeups += host.wakeups
             host.wakeups = 0
             self._host = None
@@ -119,16 +120,6 @@ class Pumped(Spawning):
         self._claim()
         self._owner_thread = threading.current_thread()
 
-    def _guarded(self, work: Callable[[], None]) -> None:
-        """Do a piece of the runtime's own work. What it raises is no actor's failure, and ends the loop."""
-        self._ticking = True
-        try:
-            work()
-        except BaseException as error:  # noqa: BLE001  # whatever it is, the loop cannot go on
-            self._break(error)
-        finally:
-            self._ticking = False
-
     def _break(self, error: BaseException) -> None:
         """End the loop: the runtime itself has failed."""
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
@@ -140,103 +131,20 @@ class Pumped(Spawning):
         if self._host is not None:
             self._host.call_soon()
 
-    def _tick_and_gossip(self) -> None:
-        self._tick()
-        if self._on_park is not None:
-            self._on_park()
-        if self._dead + self._dropped != self._mentioned:  # nearly every tick has nothing to say
-            self._gossip()
-
-    def _gossip(self, *, is_last: bool = False) -> None: ...  # the loop above has it
-
     def _note_stall(self, actor: ActorId, name: str | None, message: object) -> str:
         """From the watchdog's thread: an actor blocks the loop; what with, for people. The loop above overrides it."""
         raise NotImplementedError
 
-    def _pump(self) -> None:
-        """What the host calls: a tick, and then whatever is needed to be called again."""
-        host = self._host
-        if host is None or self._ticking:
-            return  # a call that was under way when we left the host
-        self._awake = True
-        self._inline_left = MOST_INLINE
-        if not self._closed:
-            self._guarded(self._tick_and_gossip)
-        if not self._closed:
-            self._guarded(self._sleep_or_go_on)
-        if self._closed:
-            self._end_ride(host)
-
-    def _sleep_or_go_on(self) -> None:
-        """Be called again at once, or go to sleep until the next deadline."""
-        host = self._host
-        assert host is not None
-        if self._has_ready():
-            host.call_soon()
-            return
-        if (
-            self._on_idle is not None
-            and not self._is_by_hand
-            and self._in_flight == (0 if self._drivers is None else self._drivers.paused)
-            and self._watched_fds == 0
-        ):
-            wait = self._wake_in()
-            if wait > 0 and self._on_idle(wait):
-                host.call_soon()
-                return
-        self._awake = False
-        self._rearm()
-        if self._until_idle and self._is_idle():
-            host.stop()
-
-    def _rouse(self) -> None:
-        if self._host is not None:
-            self._host.call_soon()
-
     def _wake_from_afar(self) -> None:
         if host := self._host or (self._guest_host if self._closed else None):
             host.call_soon_threadsafe(None if self._host else self._drain)  # without a host no tick comes
-
-    def _rearm(self) -> None:
-        if self._host is not None:
-            # Whole milliseconds, rounded up: a host that rounds down would wake us early, over and over, until it has come.
-            wait = self._wake_in()
-            self._host.arm(None if wait < 0 else -(-wait // 1_000_000) / 1000)
-
-    def _resume(self, cell: Cell, verdict: object, error: BaseException | None, was_cancelled: bool) -> None:
-        super()._resume(cell, verdict, error, was_cancelled)
-        self._look()  # that may have been the last thing to wait for
-
-    def _perform(self, cell: Cell, coroutine: Coroutine[Any, Any, Any], context: Context | None) -> object:
-        may_step = self._host is not None and not self._is_by_hand
-        drivers = self._drivers or self._drivers_of_host()
-        was_abroad, self._abroad = self._abroad, True
-        try:
-            return drivers.perform(cell, coroutine, context, may_step=may_step, is_inside=self._is_inline)
-        finally:
-            self._abroad = was_abroad
-
-    def _continue(self, driver: Any) -> None:
-        assert self._drivers is not None
-        was_abroad, self._abroad = self._abroad, True
-        try:
-            # Whoever polls by hand may do so in a task of his own.
-            self._drivers.advance(driver, is_inside=self._is_inline or self._is_by_hand)
-        finally:
-            self._abroad = was_abroad
-
-    def _pause(self) -> Pause | None:
-        """Something to wait for that ends inside the loop, for the coroutine that is being stepped; None if there is none."""
-        if self._stepper is None or self._drivers is None or self._drivers.is_closing or self._host is None:
-            return None
-        return self._drivers.pause(self._stepper)
 
     def _perform_later(
         self, cell: Cell, coroutine: Coroutine[Any, Any, Any], context: Context | None
     ) -> None:
         if self._drivers is not None and self._drivers.is_closing:
             # The loop has ended, and an actor whose handler was in flight ends now: this is waited for, too.
-            self._drivers.perform(cell, coroutine, context, may_step=False)
+            self._drivers.perform_later(cell, coroutine, context)
         elif self._host is None:
             # Whoever will drive us may do it on any event loop.
             unbegun = Unbegun(cell, coroutine, context, self._withdraw_unbegun)
@@ -244,7 +152,7 @@ class Pumped(Spawning):
             self._suspend(cell, unbegun)
         else:
             # Never stepped here, inside somebody's task or another actor's turn.
-            self._drivers_of_host().perform(cell, coroutine, context, may_step=False)
+            self._drivers_of_host().perform_later(cell, coroutine, context)
 
     def _withdraw_unbegun(self, unbegun: Unbegun) -> None:
         del self._unbegun[unbegun]
@@ -263,7 +171,7 @@ class Pumped(Spawning):
             drivers.begin_closing()
             for unbegun in list(self._unbegun):
                 self._withdraw_unbegun(unbegun)
-                drivers.perform(unbegun.cell, unbegun.job, unbegun.context, may_step=False)
+                drivers.perform_later(unbegun.cell, unbegun.job, unbegun.context)
 
     def _close_unbegun(self) -> None:
         """Nobody drives the loop any more: what has not begun never does."""
@@ -274,17 +182,8 @@ class Pumped(Spawning):
     def _drivers_of_host(self) -> Drivers:
         """Who performs coroutines on the present host; made when they are first needed."""
         if self._drivers is None:
-            self._drivers = Drivers(
-                (self._host or self._guest_host or self._owned()).loop,
-                self._home_context,
-                self._suspend,
-                self._resume,
-                self._begin_step,
-                self._end_step,
-                self._has_ended,
-                self._go_on,
-                self._note_stepper,
-            )
+            host = self._host or self._guest_host or self._owned()
+            self._drivers = Drivers(self, host.loop, TASKS)
         return self._drivers
 
     def _raise_failure(self) -> None:
@@ -295,6 +194,3 @@ class Pumped(Spawning):
         if self._broken is not None:
             broken, self._broken = self._broken, None
             raise broken
-
-    def _end_ride(self, host: Host) -> None:
-        """The loop is closed: have whoever drives it know. The storey above overrides it."""

@@ -2,7 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t
 from bandstand.core.hot.cell cimport Cell
 from bandstand.core.hot.ids cimport ActorId
-from bandstand.core.hot.calls cimport Calls
+from bandstand.core.hot.flights cimport Flights
 from bandstand.core.hot.receipt cimport Receipt
 from bandstand.core.hot.ring cimport Ring
 from bandstand.core.hot.turn cimport Turn
@@ -14,28 +14,20 @@ cdef extern from "Python.h":
 
 cdef int DATA
 cdef int FAIL_REASON
-cdef int INIT
 cdef Py_ssize_t MOST_INLINE
 cdef int64_t MILLISECOND
 cdef int64_t NEVER
 cdef int NORMAL
 cdef int PANIC
-cdef int STOPPED
-cdef int STOPPING
 cdef object IO
 cdef object ELEMENT
-cdef object OK_VERDICT
 
-cdef class Desk(Calls):
-    cdef readonly object _home_context
-    cdef public bint _may_inline
-    cdef public object _stepper
+cdef class Desk(Flights):
     cdef readonly bint _is_inline
     cdef public Py_ssize_t _inline_left
     cdef int64_t _inline_since
 
     cpdef bint _tick_inline(self) except -1
-    cpdef object _pause(self)
     cpdef object _break(self, object error)
     cpdef bint _has_ready(self)
     cpdef bint _is_quiet(self)
@@ -44,22 +36,11 @@ cdef class Desk(Calls):
     cpdef int64_t _wake_in(self) except? -2
     @cython.locals(cell=Cell)
     cpdef object _end_all(self)
-    cpdef object _suspend(self, Cell cell, object driver)
-    cpdef object _unsuspend(self, Cell cell)
     @cython.final
     @cython.locals(ring=Ring)
     cdef Ring _ahead(self, Cell cell, Turn turn)
     @cython.final
     cdef object _take_ahead(self, Cell cell, Turn turn, Ring ring)
-    cpdef object _go_on(self, Cell cell)
-    cpdef object _note_stepper(self, object driver)
-    cpdef object _begin_step(self, Cell cell)
-    cpdef object _end_step(self)
-    cpdef bint _has_ended(self, Cell cell)
-    cpdef bint _is_stepping(self)
-    cpdef object _resume(self, Cell cell, object verdict, object error, bint was_cancelled)
-    @cython.locals(cell=Cell, names=list)
-    cpdef list _abandon(self)
     @cython.locals(cell=Cell)
     cpdef object _begin_watch(self, object owner)
     cpdef ActorId _actor_of(self, Cell cell)

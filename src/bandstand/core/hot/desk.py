@@ -1,6 +1,6 @@
-"""What the storeys above ask of the kernel: how things stand, and the comings and goings of coroutines and descriptors.
+"""What the storeys above ask of the kernel: how things stand, ticks outside their time, and the comings and goings of descriptors.
 
-The top of what is compiled. Nothing here is called for every message.
+Nothing here is called for every message.
 """
 
 # tick_inside comes from one of two places, of which the checker sees one.
@@ -10,23 +10,18 @@ The top of what is compiled. Nothing here is called for every message.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextvars import Context, copy_context
-from typing import TYPE_CHECKING, Any, TypeAlias
+from contextvars import Context
+from typing import TYPE_CHECKING, TypeAlias
 
-from bandstand.core.aside import SetAside
-from bandstand.core.hot.calls import Calls
-from bandstand.core.hot.kernel import FINAL
+from bandstand.core.hot.flights import Flights
 from bandstand.core.numbers import (
     DATA,
     FAIL_REASON,
-    INIT,
     MILLISECOND,
     MOST_INLINE,
     NEVER,
     NORMAL,
     PANIC,
-    STOPPED,
-    STOPPING,
 )
 from bandstand.core.vocabulary import SystemTag, Verdict
 
@@ -36,7 +31,7 @@ except ModuleNotFoundError:  # interpreted, where Cython is not installed
     from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
 
 if TYPE_CHECKING:
-    from bandstand.core.hot.cell import Cell, Driver
+    from bandstand.core.hot.cell import Cell
     from bandstand.core.hot.ids import ActorId
     from bandstand.core.hot.receipt import Receipt
     from bandstand.core.hot.ring import Ring
@@ -51,10 +46,10 @@ Count: TypeAlias = int
 Nanoseconds: TypeAlias = int
 
 
-class Desk(Calls):
+class Desk(Flights):
     """The kernel, for those who drive it."""
 
-    __slots__ = ("_home_context", "_inline_left", "_inline_since", "_is_inline", "_may_inline", "_stepper")
+    __slots__ = ("_inline_left", "_inline_since", "_is_inline")
 
     def __init__(
         self,
@@ -69,12 +64,7 @@ class Desk(Calls):
         super().__init__(
             loop_tag, max_actors, reserve, max_msgs_per_actor, max_actors_per_tick, max_tick, now
         )
-        # What async behaviors start from if their actor did not bring a context of its own, and where ticks run.
-        self._home_context = copy_context()
-        # Who steps a coroutine at this moment.
-        self._stepper: Any = None
-        # Whether whoever waits for an answer outside a tick may run one; and while that is so, and how often still.
-        self._may_inline = False
+        # While whoever waits for an answer outside a tick runs one, and how often that may be until the host calls again.
         self._is_inline = False
         self._inline_left: Count = 0
         self._inline_since: Nanoseconds = 0
@@ -118,10 +108,6 @@ class Desk(Calls):
                 self._awake = False
                 self._stir()
         return True
-
-    def _pause(self) -> Any:
-        """Something to wait for that ends inside the loop; None if there is none. The loop above overrides it."""
-        return None
 
     def _break(self, error: BaseException) -> None:
         """End the loop: the runtime itself has failed. The loop above overrides it."""
@@ -198,16 +184,6 @@ class Desk(Calls):
             "ticks": self._ticks,
         }
 
-    def _suspend(self, cell: Cell, driver: Driver) -> None:
-        """Note that a cell's coroutine has suspended, and who drives it."""
-        cell.driver = driver
-        self._in_flight += 1
-
-    def _unsuspend(self, cell: Cell) -> None:
-        """Take that back: it will be driven by another, or by nobody."""
-        cell.driver = None
-        self._in_flight -= 1
-
     def _ahead(self, cell: Cell, turn: Turn) -> Ring | None:
         """The lane of the message at hand, if the next one in it has the very same tag; else None."""
         ring = cell.lane(turn.lane_number)
@@ -222,70 +198,6 @@ class Desk(Calls):
         if cell.overdue is not None:
             self._land_overdue(cell)
         return data
-
-    def _go_on(self, cell: Cell) -> None:
-        """A coroutine that had paused may go on: its actor has a turn again."""
-        self._queue.push(cell)
-        self._stir()
-
-    def _note_stepper(self, driver: Any) -> None:
-        """Note who steps a coroutine from now on; None for nobody."""
-        self._stepper = driver
-
-    def _begin_step(self, cell: Cell) -> None:
-        """A driver steps the cell's coroutine: until it ends, the actor is the one that is running."""
-        self._current = cell
-        if self._watching:
-            self._message = cell.message
-            self._messages += 1
-
-    def _end_step(self) -> None:
-        """The step has ended."""
-        self._current = None
-        if self._watching:
-            self._message = None
-
-    def _has_ended(self, cell: Cell) -> bool:
-        """Whether an actor has ended, though its coroutine may not have."""
-        return cell.status >= STOPPED
-
-    def _is_stepping(self) -> bool:
-        """Whether a behavior is being called or a coroutine stepped at this moment."""
-        return self._current is not None
-
-    def _resume(self, cell: Cell, verdict: object, error: BaseException | None, was_cancelled: bool) -> None:
-        """Take a cell back whose coroutine has ended: with a verdict, or with an error that may be a cancellation."""
-        cell.driver = None
-        message, cell.message = cell.message, None
-        self._in_flight -= 1
-        if isinstance(error, (KeyboardInterrupt, SystemExit)):
-            self._leave(error)
-        if cell.status >= STOPPED:
-            # It was killed, or the loop could not wait any longer and has ended the actor without it.
-            return
-        if error is None:
-            self._forget_sender(cell)
-            if cell.status == INIT:
-                self._born(cell, verdict)
-            elif verdict is not None and verdict is not OK_VERDICT:
-                self._judge(cell, verdict, FINAL)
-        elif isinstance(error, (KeyboardInterrupt, SystemExit)):
-            pass
-        elif isinstance(error, SetAside) or cell.status < STOPPING:
-            # A living cell has a turn once something was in flight.
-            self._raised(cell, cell.turn, message, error)  # type: ignore[arg-type]  # see above
-        elif not was_cancelled:
-            self._complain(f"the behavior of {self._called(cell)} raised while it was being stopped", error)
-        self._settle(cell)
-
-    def _abandon(self) -> list[str]:
-        """End the actors whose coroutine has not ended in time, without it; what they are called."""
-        names: list[str] = []
-        for cell in self._table.living():
-            if cell.driver is not None:
-                names.append(self._called(cell))
-                self._exit(cell, cell.reason, cell.cause)
-        return names
 
     def _begin_watch(self, owner: object) -> ActorId:
         """Note that an actor watches one descriptor more; its id."""

@@ -7,24 +7,22 @@ same task. A future would take two turns of the event loop for that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from bandstand.core.driver import Driver
-
-__all__ = ("Pause",)
+    from bandstand.core.hot.driver import Driver
 
 
-@final
 class Pause:
-    """One wait of one coroutine."""
+    """One wait of one coroutine. `is_ours` says that it ends inside the loop, and not with a turn of the host."""
 
-    __slots__ = ("_driver", "_is_over")
+    __slots__ = ("_driver", "_is_awaited", "_is_over", "is_ours")
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, is_ours: bool) -> None:
         self._driver = driver
+        self._is_awaited = False
         self._is_over = False
+        self.is_ours = is_ours
 
     def done(self) -> bool:
         """Whether it is over."""
@@ -35,9 +33,15 @@ class Pause:
         self._is_over = True
         self._driver.end_pause(self)
 
-    def cancel(self) -> bool:
+    def cancel(self, msg: object = None) -> bool:
         """Never by itself: whoever cancels a driver's task has the cancellation thrown into its coroutine."""
         return False
 
-    def __iter__(self) -> Iterator[Any]:
-        yield self
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Self:
+        if self._is_awaited:
+            raise StopIteration
+        self._is_awaited = True
+        return self
