@@ -48,6 +48,7 @@ WORKLOADS = (
     Workload("ping-pong", "pingpong", "ping-pong", "raw", 1_000, "a one-way message, raw"),
     Workload("ping-pong-typed", "pingpong", "ping-pong", "typed", 1_000, "a one-way message, typed"),
     Workload("flood", "bounded", "counting-bounded", "raw", 1_000, "a message of a flood, raw"),
+    Workload("batch", "batches", "counting-batch", "typed", 2_000, "a message to one that takes lists"),
     Workload("ask", "ask", "ask", "typed", 500, "an ask beside the loop"),
     Workload("ask-inside", "ask", "ask-inside", "typed", 500, "an ask from an async handler"),
     Workload("async", "coroutines", "async", "raw", 1_000, "a message to an `async def` that never suspends"),

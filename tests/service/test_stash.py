@@ -500,3 +500,14 @@ def test_what_is_kept_waits_but_disturbs_no_rest(loop: Loop) -> None:
     client.open()
     settle(loop)
     assert (is_quiet(loop), loop.statistics().waiting) == (True, 0)
+
+
+@pytest.mark.guarantee("G235")
+def test_a_tick_in_which_a_message_is_only_set_aside_has_handled_none(loop: Loop) -> None:
+    """It began, and was counted, in an earlier one: less than none would be an error's number to the compiled loop."""
+    book: list[Any] = []
+    client = loop.spawn(Client, book)
+    client.note_slowly("n")
+    counts = [loop.poll_once() for _ in range(6)]
+    assert min(counts) >= 0
+    assert loop.statistics().waiting == 1

@@ -73,7 +73,7 @@ cdef class Kernel(Sending):
 
     cpdef object _leave(self, object error)
     @cython.locals(start=int64_t, end=int64_t, before=int64_t, overfull=bint)
-    cpdef int64_t _tick(self) except -1
+    cpdef int64_t _tick(self) except? -1
     @cython.final
     @cython.locals(visits=Py_ssize_t, end=int64_t, queue=RunQueue, look=int64_t, pace=Py_ssize_t, since=Py_ssize_t, now=int64_t)
     cdef object _run(self, int64_t start, bint overfull)

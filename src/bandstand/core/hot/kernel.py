@@ -165,7 +165,7 @@ class Kernel(Sending):
         self._stir()
 
     def _tick(self) -> Count:
-        """Run one tick; how many messages were handled. Never nested: the caller sees to that."""
+        """Run one tick; how many messages were handled, less those that were set aside after all. Never nested: the caller sees to that."""
         self._ticks += 1
         start = self._elapsed()
         end = start + self._max_tick

@@ -21,7 +21,8 @@ cdef class Sending(Arrivals):
     @cython.final
     @cython.locals(actor=ActorId, cell=Cell, ring=Ring)
     cdef bint _post_fast(self, object target, object data, object tag, object lane, object sender) except -1
-    cpdef bint _is_afar(self)
+    @cython.final
+    cdef bint _is_afar(self)
     @cython.final
     @cython.locals(cell=Cell)
     cdef int _post_known(self, ActorId actor, int lane, object data, object tag, object sender) except -1
