@@ -226,6 +226,33 @@ class TestStopping:
 
         self.run(act, after)
 
+    def test_who_was_made_to_wait_for_credit_is_turned_away_when_there_is_some(self) -> None:
+        def act(_node: Node, adapter: ScriptedAdapter) -> None:
+            adapter.connect().command("Cast.Wait", {"ms": 100}, name="q")
+            adapter.connect().query("Cast.Echo", name="held back")
+
+        def after(adapter: ScriptedAdapter) -> None:
+            adapter.lines[0].reply("q")
+            adapter.lines[1].fault("held back", "Sys.ShuttingDown")
+
+        self.run(act, after, max_in_flight=1)
+
+    def test_who_comes_meanwhile_and_finds_no_credit_does_not_make_it_longer(self) -> None:
+        times: list[float] = []
+
+        def act(_node: Node, adapter: ScriptedAdapter) -> None:
+            times.append(asyncio.get_running_loop().time())
+            line, late = adapter.connect(), adapter.connect()
+            line.command("Cast.Wait", {"ms": 100}, name="q")
+            asyncio.get_running_loop().call_later(0.05, lambda: late.event("Cast.Told", {"text": "late"}))
+
+        def after(adapter: ScriptedAdapter) -> None:
+            adapter.lines[0].reply("q")
+            times.append(asyncio.get_running_loop().time())
+
+        self.run(act, after, max_in_flight=1, drain_ms=60_000)
+        assert times[1] - times[0] < 1
+
     def test_what_waits_for_a_restart_is_answered(self) -> None:
         def act(_node: Node, adapter: ScriptedAdapter) -> None:
             line = adapter.connect()

@@ -24,7 +24,7 @@ from bandstand.bus.tap import Filter
 from bandstand.core import Lane
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from bandstand.bus.fanout import Fanout
     from bandstand.bus.ports import Line
@@ -92,7 +92,7 @@ CREDIT = Credit.CREDIT
 class Gate(Entrance):
     """A node's `Ingress`."""
 
-    __slots__ = ("_fanout", "_is_due", "_is_open", "_reserve", "_router", "_waiting")
+    __slots__ = ("_fanout", "_is_due", "_is_open", "_reserve", "_router", "_waiting", "_watch")
 
     def __init__(self, router: Router, fanout: Fanout) -> None:
         super().__init__(router, router.clients)
@@ -104,6 +104,8 @@ class Gate(Entrance):
         self._is_open = False
         # In their order; a line waits once.
         self._waiting: dict[Line, None] = {}
+        # Who wants to know whenever credit is given back, beside those who wait for it.
+        self._watch: Callable[[], object] | None = None
 
     def __len__(self) -> int:
         return len(self.clients)
@@ -189,8 +191,23 @@ class Gate(Entrance):
     def hold_back(self, line: Line) -> bool:
         """There is no credit: the line is told when there is."""
         self._waiting[line] = None
-        self._router.on_credit = self._give_credit
+        self._mind_credit()
         return False
+
+    def watch_credit(self, function: Callable[[], object] | None) -> None:
+        """Have a function called whenever a request is over and its credit given back; None for no one any more."""
+        self._watch = function
+        self._mind_credit()
+
+    def _mind_credit(self) -> None:
+        """Hear of credit while somebody waits for it or watches; else the router has nobody to call."""
+        is_wanted = bool(self._waiting) or self._watch is not None
+        self._router.on_credit = self._take_credit if is_wanted else None
+
+    def _take_credit(self) -> None:
+        self._give_credit()
+        if self._watch is not None:
+            self._watch()
 
     def _give_credit(self) -> None:
         """There may be credit again: those who have waited longest go on first, as many as can be let in."""
@@ -202,7 +219,7 @@ class Gate(Entrance):
             del waiting[line]
             line.resume()
         if not waiting:
-            self._router.on_credit = None
+            self._mind_credit()
         elif not self._is_due:
             # Whether those who were told still want something is known only a little later; if not, it is the others' turn.
             self._is_due = True

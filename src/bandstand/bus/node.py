@@ -271,11 +271,13 @@ class Node:
             if not self._router.in_flight:
                 drained.set()
 
-        self._router.on_credit = look
+        self._gate.watch_credit(look)
         try:
             await asyncio.wait_for(drained.wait(), within_ms / 1000)
         except TimeoutError:
             logger.warning("not answered in time, and given up: %d", self._router.in_flight)
+        finally:
+            self._gate.watch_credit(None)
 
     async def wait_quiet(self) -> None:
         """Wait until nothing can happen any more: nothing comes in, nothing is under way, nothing is scheduled, all is written."""
