@@ -7,7 +7,8 @@ import logging
 
 import pytest
 
-from bandstand.core import Context
+from bandstand.core import ActorId, Context
+from bandstand.core.lowlevel import is_open
 from bandstand.errors import ActorNotLocal, InvalidArgument, LoopBusy, LoopClosed, NoSuchActor, WrongThread
 from bandstand.pool import OnDeath, pooled
 from bandstand.service import Actor, Loop, child, data, id_of, supervised
@@ -553,6 +554,69 @@ def test_a_loop_that_ends_in_the_middle_still_has_its_hooks_called(
 
     clock.run(main())
     assert "closed" in book.words
+
+
+class Fickle:
+    """Stands for an actor, until the shutdown has begun."""
+
+    def __init__(self, actor: ActorId) -> None:
+        self.actor: ActorId | None = actor
+
+    def __actor_id__(self) -> ActorId:
+        if self.actor is None:
+            raise OSError("who is that?")
+        return self.actor
+
+
+@pytest.mark.guarantee("G265")
+def test_one_that_cannot_go_on_says_why_and_ends_the_loop_all_the_same(
+    make_loop: LoopMaker, clock: VirtualClock, book: Book, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop = make_loop()
+    fickle = Fickle(id_of(loop.spawn(Worker, book)))
+    shutdown = GracefulShutdown(loop)
+    shutdown.drain_only(fickle)
+    fickle.actor = None
+
+    async def main() -> None:
+        async with loop:
+            for wait in (shutdown.run, shutdown.wait):
+                with pytest.raises(OSError, match="who is that"):
+                    await asyncio.wait_for(wait(), 3600)
+            assert not is_open(loop)
+
+    clock.run(main())
+    assert shutdown.report is None
+    assert "the loop is asked to stop as it is" in caplog.text
+
+
+@pytest.mark.guarantee("G265")
+def test_one_that_is_cancelled_cancels_its_hook_and_nobody_waits_for_ever(
+    make_loop: LoopMaker, clock: VirtualClock, book: Book
+) -> None:
+    loop = make_loop()
+    shutdown = GracefulShutdown(loop)
+
+    @shutdown.on(ShutdownPhase.INTAKE)
+    async def waits() -> None:
+        try:
+            await asyncio.sleep(1)
+        except asyncio.CancelledError:
+            book.note("cancelled")
+            raise
+
+    async def main() -> None:
+        async with loop:
+            shutdown.begin()
+            await asyncio.sleep(0.01)
+            (task,) = (each for each in asyncio.all_tasks() if each.get_name() == "bandstand shutdown")
+            task.cancel()
+            for _ in range(2):
+                with pytest.raises(LoopClosed, match="cancelled the shutdown's own task"):
+                    await asyncio.wait_for(shutdown.wait(), 3600)
+
+    clock.run(main())
+    assert book.words == ["cancelled"]
 
 
 @pytest.mark.guarantee("G265")

@@ -175,9 +175,13 @@ class Course:
 
             return ended
 
-        for actor in actors:
-            mourn(self._loop, actor, end_of(actor))
-        return await self._until(lambda: not left, until, self._company.living)
+        forgets = [mourn(self._loop, actor, end_of(actor)) for actor in actors]
+        try:
+            return await self._until(lambda: not left, until, self._company.living)
+        finally:
+            # Whoever has not ended in time is waited for again in the end, with all others.
+            for forget in forgets:
+                forget()
 
     async def _kill(self, _until: float) -> Outcome:
         killed = self._company.kill()

@@ -16,7 +16,7 @@ from bandstand.errors import InvalidArgument
 from bandstand.shutdown.vocabulary import ShutdownPhase
 from bandstand.shutdown.waiter import Waiter
 
-__all__ = ("Hook", "Hooks")
+__all__ = ("BACKWARDS", "Hook", "Hooks", "call", "name_of")
 
 logger = logging.getLogger("bandstand.shutdown")
 

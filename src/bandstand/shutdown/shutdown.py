@@ -96,6 +96,8 @@ class GracefulShutdown:
         self._course: Course | None = None
         self._task: asyncio.Task[None] | None = None
         self._report: ShutdownReport | None = None
+        # What has kept it from going through to its end.
+        self._failure: Exception | None = None
         self._waiting: list[asyncio.Future[None]] = []
         self._is_hurried = False
 
@@ -159,8 +161,9 @@ class GracefulShutdown:
         Raises:
             LoopBusy: called in an actor's turn, whose end it would wait for: use `begin` there.
             InvalidArgument: the loop does not ride the running event loop.
-            LoopClosed: the loop has ended without it.
+            LoopClosed: the loop has ended without it, or its task was cancelled.
             WrongThread: called off the loop's thread.
+            Exception: whatever kept it from its end: what was given to `intake` or `drain_only` has raised when asked for its id.
         """
         self._refuse_actors()
         if self._task is None and is_open(self._loop):
@@ -176,10 +179,10 @@ class GracefulShutdown:
         """Wait until somebody has begun it and it is over; how it went.
 
         Raises:
-            LoopBusy, LoopClosed, WrongThread: as for `run`.
+            LoopBusy, LoopClosed, WrongThread, Exception: as for `run`.
         """
         self._refuse_actors()
-        if self._report is None and (self._task is not None or is_open(self._loop)):
+        if is_open(self._loop) if self._task is None else not self._task.done():
             future = asyncio.get_running_loop().create_future()
             self._waiting.append(future)
             unwatch = at_end(self._loop, self._release_if_not_begun)
@@ -189,9 +192,11 @@ class GracefulShutdown:
                 unwatch()
                 with suppress(ValueError):
                     self._waiting.remove(future)
+        if self._failure is not None:
+            raise self._failure
         if self._report is None:
             raise LoopClosed(
-                "the loop has ended, and was not shut down before: somebody has asked it to stop"
+                "the loop was not shut down: somebody has asked it to stop before, or has cancelled the shutdown's own task"
             )
         return self._report
 
@@ -242,6 +247,11 @@ class GracefulShutdown:
     async def _perform(self, course: Course) -> None:
         try:
             self._report = await course.run()
+        except Exception as error:
+            # A program that was told to end must not go on for ever because of that.
+            logger.exception("shutdown: it has failed, and the loop is asked to stop as it is")
+            self._failure = error
+            self._loop.request_stop()
         finally:
             self._release()
 
