@@ -112,7 +112,7 @@ class CancelToken(Branch):
             raise self.error("the work")
 
     def error(self, what: str) -> Cancelled:
-        """The error for `what` has been ended by the cancellation, to be raised. Its `__cause__` is the token's `cause`.
+        """The error that says that the cancellation has ended `what`, to be raised. Its `__cause__` is the token's `cause`.
 
         Raises:
             InvalidArgument: it is not cancelled.
