@@ -11,14 +11,14 @@ import pytest
 from bandstand.core import ExitReason
 from bandstand.errors import GaveUp, TargetEnded
 from bandstand.pool import ByKey, OnDeath, Pool, pooled
-from bandstand.service import Loop
+from bandstand.service import Loop, ask
 from bandstand.supervise import Backoff
 from tests.core.stage import Boom, Diary, settle
-from tests.pool.cast import Hand, balanced, buried
+from tests.pool.cast import Calm, Hand, balanced, buried
 from tests.service.players import ride
 
 
-def kill_first(loop: Loop, pool: Pool[Hand]) -> None:
+def kill_first(loop: Loop, pool: Pool[Any]) -> None:
     actor = pool.status().workers[0].actor
     assert actor is not None
     loop.kill_actor(actor)
@@ -224,3 +224,41 @@ def test_a_pool_that_gives_up_ends_and_everything_has_its_fate(
         ride(loop, body)
     assert any("tired" in record.getMessage() for record in caplog.records)
     assert GaveUp.code == -108
+
+
+class Stubborn(Hand):
+    """Takes no notice of being cancelled, and has something to say when nobody listens any more."""
+
+    @ask(raises=Calm)
+    async def late(self, gate: asyncio.Event, *, is_calm: bool) -> int:
+        while not gate.is_set():
+            try:
+                await gate.wait()
+            except asyncio.CancelledError:
+                self.book.append("ignored")
+        self.book.append("late")
+        if is_calm:
+            raise Calm("late")
+        return 1
+
+
+@pytest.mark.guarantee("G226", "G221")
+@pytest.mark.parametrize("is_calm", [False, True])
+def test_what_a_worker_says_that_was_killed_is_too_late(loop: Loop, is_calm: bool) -> None:
+    book: list[Any] = []
+
+    async def body() -> None:
+        gate = asyncio.Event()
+        pool = pooled(loop, 1).spawn(Stubborn, book)
+        asked = pool.handle.late(gate, is_calm=is_calm)
+        await asyncio.sleep(0.001)
+        kill_first(loop, pool)
+        with pytest.raises(TargetEnded):
+            await asked
+        gate.set()
+        await asyncio.sleep(0.001)
+        assert book.index("ignored") < book.index("late")
+        status = pool.status()
+        assert (status.accepted, status.handled, status.failed, status.dead) == (1, 0, 0, 1)
+
+    ride(loop, body)

@@ -15,6 +15,7 @@ from bandstand.pool import ByKey, Pool, Routing, pooled
 from bandstand.service import Loop
 from bandstand.supervise import place_of
 from bandstand.supervise.lowlevel import jump_of
+from bandstand.topic import Topic
 from tests.core.stage import settle
 from tests.pool.cast import Hand, balanced, buried
 from tests.service.players import ride
@@ -224,6 +225,33 @@ def test_an_ask_of_all_is_refused_with_a_sentence(loop: Loop) -> None:
         with pytest.raises(InvalidArgument, match=r"Hand.half\(\) was asked.*broadcasts.*one-way"):
             await pool.handle.half(4)
         assert pool.status().failed == 1
+        balanced(pool)
+
+    ride(loop, body)
+
+
+@pytest.mark.guarantee("G224")
+def test_whoever_waits_for_a_broadcast_hears_of_it_when_the_last_has_had_it(loop: Loop) -> None:
+    async def body() -> None:
+        gates = asyncio.Event(), asyncio.Event()
+        pool = pooled(loop, 2, routing=Routing.BROADCAST, intensity=5).spawn(Hand, [])
+        topic: Topic[asyncio.Event] = Topic(loop, asyncio.Event, name="gates")
+        # A topic hears what became of each event, and sends the next one then.
+        subscription = topic.subscribe(pool.handle.hold)
+        topic.publish(gates[0])
+        topic.publish(gates[1])
+        await asyncio.sleep(0.001)
+        gates[0].set()
+        await asyncio.sleep(0.001)
+        assert (subscription.handled, subscription.lost, subscription.waiting) == (1, 0, 1)
+        first = pool.status().workers[0].actor
+        assert first is not None
+        loop.kill_actor(first)
+        await asyncio.sleep(0.001)
+        assert subscription.waiting == 1, "the other is still at it"
+        gates[1].set()
+        await asyncio.sleep(0.001)
+        assert (subscription.handled, subscription.lost, subscription.waiting) == (1, 1, 0)
         balanced(pool)
 
     ride(loop, body)

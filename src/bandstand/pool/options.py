@@ -24,7 +24,8 @@ A = TypeVar("A", bound="Actor")
 I = TypeVar("I")  # noqa: E741  # I for interface
 P = ParamSpec("P")
 
-MOST_AHEAD = 1 << 20
+# Of messages that a worker has, and of tries.
+MOST = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +54,8 @@ class Settings:
             )
         check_member("a pool", "on_death", self.on_death, OnDeath)
         for field, value in (("ahead", self.ahead), ("max_tries", self.max_tries)):
-            if type(value) is not int or not 1 <= value <= MOST_AHEAD:
-                raise InvalidArgument(f"{field} is {value!r}: pass an int from 1 on")
+            if type(value) is not int or not 1 <= value <= MOST:
+                raise InvalidArgument(f"{field} is {value!r}: pass an int from 1 to {MOST}")
         if self.on_death is OnDeath.REQUEUE_ALL and self.ahead > 1:
             raise InvalidArgument(
                 f"ahead is {self.ahead} and on_death is REQUEUE_ALL: what goes back would come after what the worker has behind it. Leave "

@@ -163,7 +163,7 @@ class Pool(Generic[H]):
 
         Raises:
             StartFailed: a worker did not start; those that did stay.
-            InvalidArgument: it is no int from 1 on.
+            InvalidArgument: it is no int from 1 to 10,000.
             NoSuchActor: the pool has ended.
             LoopClosed, WrongThread, MaxActors: as for a spawn.
         """
@@ -266,6 +266,7 @@ class Pool(Generic[H]):
         """Have a worker end that has nothing left to do, and is not wanted any more."""
         self._router.leaving.remove(bench)
         actor = bench.actor
+        # Its supervisor may be ending, and ends it, too.
         with suppress(BandstandError):
             self._supervisor.stop_child(bench.name)
         if actor is None:
