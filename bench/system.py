@@ -87,7 +87,7 @@ APART_REFUSALS: dict[Kind, Callable[[], str | None]] = {
 def _mode_refusal(wanted: str, table: Table) -> str | None:
     # All of them announce their hot modules.
     if table == "bus":
-        import bandstand.bus  # pyright: ignore[reportUnusedImport]
+        import bandstand.bus.hot  # pyright: ignore[reportUnusedImport]
     if table == "pods":
         import bandstand.pod  # pyright: ignore[reportUnusedImport]
     import bandstand.core  # pyright: ignore[reportUnusedImport]

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # Entered for their effect: the hot modules announce themselves to bandstand.mode.
+import bandstand.bus.hot  # pyright: ignore[reportUnusedImport]
 import bandstand.core  # pyright: ignore[reportUnusedImport]
 import bandstand.scope  # pyright: ignore[reportUnusedImport]
 import bandstand.service  # noqa: F401  # pyright: ignore[reportUnusedImport]

@@ -100,7 +100,7 @@ class Tree:
 
     def mode(self) -> list[object]:
         script = (
-            "import bandstand.bus, bandstand.scope; from bandstand import mode; "
+            "import bandstand.bus, bandstand.scope, bandstand.service; from bandstand import mode; "
             "print(json.dumps([mode.mode(), sorted(mode.stale_modules())]))"
         )
         result: list[object] = json.loads(self.ask(script))

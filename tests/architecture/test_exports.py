@@ -1,6 +1,8 @@
 """Front doors: what a room exports is what it says, and every public name has one home."""
 
 import ast
+import subprocess
+import sys
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
@@ -24,7 +26,7 @@ def file_of(room: str) -> Path:
 
 def visible(path: Path) -> set[str]:
     """Return the public names a file offers: what it defines, and what a door passes on from inside the house."""
-    names: set[str] = set()
+    names = passed_on_to_checkers(path) if path.stem == "__init__" else set[str]()
     for node in ast.parse(path.read_text("utf-8")).body:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
@@ -76,20 +78,44 @@ def test_the_house_itself_only_passes_on_what_a_room_exports() -> None:
     homes = {name: room for room in ROOMS for name in exports(f"bandstand.{room}")}
     for name in passed_on:
         assert getattr(house_door, name) is getattr(import_module(f"bandstand.{homes[name]}"), name)
-    assert passed_on == passed_on_to_checkers()
-    assert set(dir(house_door)) >= passed_on
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = house_door.nothing
+    assert passed_on == passed_on_to_checkers(house.PACKAGE / "__init__.py")
 
 
-def passed_on_to_checkers() -> set[str]:
-    """What the house's own door shows to type checkers: it is loaded only when it is asked for."""
-    tree = ast.parse((house.PACKAGE / "__init__.py").read_text("utf-8"))
+def lines_for_checkers(path: Path) -> list[ast.ImportFrom]:
+    """What a door imports for type checkers alone: it is loaded only when it is asked for."""
     guarded = [
-        node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        node
+        for node in ast.parse(path.read_text("utf-8")).body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
     ]
-    lines = [line for node in guarded for line in node.body if isinstance(line, ast.ImportFrom)]
-    return {alias.asname or alias.name for line in lines for alias in line.names}
+    return [line for node in guarded for line in node.body if isinstance(line, ast.ImportFrom)]
+
+
+def passed_on_to_checkers(path: Path) -> set[str]:
+    """The names that a door shows to type checkers alone."""
+    return {alias.asname or alias.name for line in lines_for_checkers(path) for alias in line.names}
+
+
+@pytest.mark.parametrize("name", ["bandstand", "bandstand.bus"])
+def test_a_door_that_loads_what_is_asked_for_has_what_it_shows(name: str) -> None:
+    door = import_module(name)
+    assert set(dir(door)) >= set(exports(name))
+    for line in lines_for_checkers(Path(str(door.__file__))):
+        for alias in line.names:
+            # From the very module that the checkers are told of: an instance of another class would be a lie.
+            assert getattr(door, alias.name) is getattr(import_module(str(line.module)), alias.name)
+    with pytest.raises(AttributeError, match=f"module '{name}' has no attribute 'nothing'"):
+        _ = door.nothing
+
+
+@pytest.mark.once
+def test_whoever_speaks_to_a_node_does_not_load_one() -> None:
+    script = "import sys, bandstand.cli.target, bandstand.cli.settings; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=50
+    )
+    assert "bandstand.bus.client.blocking" in done.stdout.split()
+    assert not {"bandstand.bus.node", "bandstand.bus.router", "bandstand.service"} & set(done.stdout.split())
 
 
 def test_the_map_names_every_room() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 # Entered for their effect: the hot modules announce themselves to bandstand.mode.
-import bandstand.bus  # pyright: ignore[reportUnusedImport]
+import bandstand.bus.hot  # pyright: ignore[reportUnusedImport]
 import bandstand.core  # pyright: ignore[reportUnusedImport]
 import bandstand.scope  # pyright: ignore[reportUnusedImport]
 import bandstand.service  # noqa: F401  # pyright: ignore[reportUnusedImport]

@@ -22,7 +22,7 @@ import pytest
 import bandstand
 
 # So that they are in sys.modules.
-import bandstand.bus  # pyright: ignore[reportUnusedImport]
+import bandstand.bus.hot  # pyright: ignore[reportUnusedImport]
 import bandstand.core.lowlevel  # pyright: ignore[reportUnusedImport]
 import bandstand.scope  # pyright: ignore[reportUnusedImport]
 import bandstand.service  # pyright: ignore[reportUnusedImport]
@@ -116,16 +116,25 @@ def _missing() -> str | None:
     return f"the compiled twin of {', '.join(stale)} is stale: build again" if stale else None
 
 
+def _enter(room: str) -> None:
+    """Load a room with all that is behind its door: what it would load later would be the other twin's."""
+    door = importlib.import_module(f"bandstand.{room}")
+    for name in door.__all__:
+        getattr(door, name)
+
+
 @cache
 def _pair() -> tuple[Twin, Twin]:
     running = mode.mode()
+    for room in ROOMS:
+        _enter(room)
     here = Twin(running, _ours())
     finder = _Finder(compiled=running == "interpreted")
     sys.meta_path.insert(0, finder)
     try:
         with _swapped({}):
             for room in ROOMS:
-                importlib.import_module(f"bandstand.{room}")
+                _enter(room)
             importlib.import_module("bandstand.core.lowlevel")
             for name in PLACES:
                 importlib.import_module(name)

@@ -5,10 +5,3 @@ two pipes. Who may come in is seen to by `peer`, which knows who somebody is, an
 turns away the rest. `ndjson` is one client, whose ways in and out are in `bus.hot` and whose lines may be `overdue`; `lines` are all of an adapter's, and `limits` says how
 much is too much.
 """
-
-from bandstand.bus.adapters.limits import Limits as Limits
-from bandstand.bus.adapters.stdio import PipeAdapter as PipeAdapter
-from bandstand.bus.adapters.tcp import TcpAdapter as TcpAdapter
-from bandstand.bus.adapters.unix import UnixAdapter as UnixAdapter
-
-__all__ = ("Limits", "PipeAdapter", "TcpAdapter", "UnixAdapter")

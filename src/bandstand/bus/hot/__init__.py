@@ -4,9 +4,13 @@ Compiled like those of `bandstand.core.hot`, on whose declarations they stand; t
 restarts, subscriptions) is left to the classes that derive from these.
 """
 
-import bandstand.core.hot
-import bandstand.service.hot
+import os
+
+import bandstand
 from bandstand.mode import announce
+
+# By their folders: a client needs none of what is in these rooms.
+_BELOW = [os.path.join(bandstand.__path__[0], room, "hot") for room in ("core", "service")]
 
 MODULES = (
     "codec",
@@ -29,6 +33,4 @@ MODULES = (
     "tally",
 )
 
-announce(
-    __name__, __path__[0], MODULES, below=[*bandstand.core.hot.__path__, *bandstand.service.hot.__path__]
-)
+announce(__name__, __path__[0], MODULES, below=_BELOW)
