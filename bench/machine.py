@@ -34,6 +34,9 @@ print(json.dumps(found))
 """
 """What the peers' Python is given to run: the versions of what is installed there."""
 
+DRAWING = {"matplotlib"}
+"""Installed beside the peers, to draw the charts: no figure depends on it."""
+
 
 def describe() -> dict[str, str]:
     """Say what the figures depend on, name by name."""
@@ -51,9 +54,8 @@ def describe() -> dict[str, str]:
 
 def versions() -> dict[str, str]:
     """The versions of the peers, each asked of the environment that it runs in; what is missing is left out."""
-    names = sorted(
-        {name for path in REQUIREMENTS.glob("peers*.txt") for name in _pinned(path)}, key=str.lower
-    )
+    listed = {name for path in REQUIREMENTS.glob("peers*.txt") for name in _pinned(path)}
+    names = sorted(listed - DRAWING, key=str.lower)
     found: dict[str, str] = {}
     if PYTHON.exists():
         asked = subprocess.run(
