@@ -22,7 +22,7 @@ one writes in the class, `wiring` and `manifest` read and check it, `travel` wha
 that. What a handle meets: its `place`, the `registry` with a `slot` for each pod, what is `held` there, the `passport` by which it travels. Who
 plays: an `ensemble` is one incarnation of a pod on an event loop, with its `players` and its `neighbours`; `books` and `ending` are what is left
 of it. `link` is the way between two processes, `process` a child, `forks` what a fork must not have, `affinity` where a thread may run. Who
-sees to it: `stages` are the places where an ensemble can be, `gate` decides about restarts, `exchange` tells everybody where everybody is, `arrivals` when
+sees to it: `stages` are the places where an ensemble can be, `gate` decides about restarts, `comeback` remembers them, `exchange` tells everybody where everybody is, `arrivals` when
 they all know it, `life` and `nest` see one pod, or a troupe inside, through its lives, `shutdown` ends them in order, all at the `post` of the
 `kubelet`, at which `lookout` looks from outside, with `stack`. `phases`, `status` and `health` are what can be seen; `later` and `settled` are time and futures for any thread, `wakeup` is
 for signals; `production` is a troupe that plays, `troupe` what programs use.

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from concurrent.futures import Future
-from time import monotonic
 from typing import TYPE_CHECKING, Protocol, final
 
+from bandstand.pod.comeback import Comeback
 from bandstand.pod.ending import Ending
-from bandstand.pod.gate import Plan, Record, Verdict, decide
+from bandstand.pod.gate import Plan, Verdict
 from bandstand.pod.stack import stack_of
 from bandstand.pod.stages.local import failed_by
 from bandstand.pod.vocabulary import PodPhase, ThreadModel
@@ -79,30 +78,16 @@ class PodLife:
 
     async def _live(self) -> None:
         house, pod = self._house, self._pod
-        is_main = pod.thread is ThreadModel.MAIN
-        record = Record()
+        comeback = Comeback(pod, is_vital=pod.thread is ThreadModel.MAIN)
         number = house.phases.of(pod.name).number + 1
         house.phases.tell(pod.name, PodPhase.PENDING, "", number=number)
         while True:
-            began = monotonic()
+            comeback.begin()
             ending = await self._incarnate(number)
-            now = monotonic()
-            plan = decide(
-                ending,
-                record,
-                restart=pod.restart,
-                intensity=pod.intensity,
-                backoff=pod.backoff,
-                now=now * 1000,
-                lived_ms=(now - began) * 1000,
-                chance=random.random(),  # noqa: S311  # jitter
-                is_vital=is_main,
-                is_stopping=house.is_stopping,
-            )
+            plan = comeback.decide(ending, is_stopping=house.is_stopping)
             if plan.verdict is not Verdict.RESTART:
                 self._end(ending, plan, number)
                 return
-            record = plan.record
             house.phases.tell(pod.name, ending.phase, _told(ending), number=number)
             number += 1
             again = (

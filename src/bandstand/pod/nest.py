@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from time import monotonic
 from typing import TYPE_CHECKING, Protocol, final
 
+from bandstand.pod.comeback import Comeback
 from bandstand.pod.ending import Ending
-from bandstand.pod.gate import Plan, Record, Verdict, decide
+from bandstand.pod.gate import Plan, Verdict
 from bandstand.pod.settled import settled
 from bandstand.pod.vocabulary import PodPhase
 
@@ -83,26 +82,14 @@ class NestLife:
         self.task = asyncio.create_task(self._live(), name=f"bandstand keeps {nest.spec.name}")
 
     async def _live(self) -> None:
-        spec, record = self._nest.spec, Record()
+        spec = self._nest.spec
+        comeback = Comeback(spec, is_vital=spec.is_watched)
         while True:
-            began = monotonic()
+            comeback.begin()
             ending = await self._incarnate()
-            now = monotonic()
-            plan = decide(
-                ending,
-                record,
-                restart=spec.restart,
-                intensity=spec.intensity,
-                backoff=spec.backoff,
-                now=now * 1000,
-                lived_ms=(now - began) * 1000,
-                chance=random.random(),  # noqa: S311  # jitter
-                is_vital=spec.is_watched,
-                is_stopping=self._house.is_stopping,
-            )
+            plan = comeback.decide(ending, is_stopping=self._house.is_stopping)
             if plan.verdict is not Verdict.RESTART:
                 break
-            record = plan.record
             logger.warning("%s is to be started again: %s", self.name, plan.reason)
             if not await self._house.pause(plan.delay_ms):
                 plan = Plan(Verdict.RETIRE, "the troupe around it is stopping")

@@ -160,6 +160,7 @@ async def _drain(lives: Sequence[Life], deadline: Deadline) -> None:
         else:
             calm = 0
         sent = now
+        # They are on threads and in processes of their own, and say how they are when they are asked: nothing tells when to ask again.
         await asyncio.sleep(LOOK_S)
 
 
