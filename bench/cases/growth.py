@@ -10,16 +10,12 @@ what grows there is the number of threads, or nothing that is not lost in the co
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
 from functools import partial
 from random import Random
 
-from bandstand.core import LoopConfig
-from bandstand.service import Actor, data
-from bench import limit, otp, raw, stages, typed
+from bench import otp, stages, walk
 from bench.case import Case, Kind, Measure, Outcome, Setting, Size
-from bench.stage import Handler, Play, Program, Stage, Who
+from bench.stage import Play, Program, Stage
 
 
 def order_of(actors: int) -> list[int]:
@@ -35,93 +31,18 @@ def actors_in(actors: int, setting: Setting) -> int:
 
 
 def plain(actors: int, setting: Setting) -> Outcome:
-    n, left = setting.size, -1
-    tasks: limit.Tasks = deque()
-    append = tasks.append
-
-    def member() -> tuple[limit.Handler, Callable[[limit.Handler], None]]:
-        following: limit.Handler
-
-        def hop(_ctx: None, k: int) -> None:
-            nonlocal left
-            if k:
-                append((following, k - 1))
-            else:
-                left = k
-
-        def link(other: limit.Handler) -> None:
-            nonlocal following
-            following = other
-
-        return hop, link
-
-    order = order_of(actors_in(actors, setting))
-    members = [member() for _ in order]
-    for place, number in enumerate(order):
-        members[number][1](members[order[place - 1]][0])
-    append((members[0][0], n - 1))
-    elapsed = limit.drain(tasks)
-    return Outcome(total=elapsed, operations=n, sent=n, handled=n - left)
+    return walk.plain(order_of(actors_in(actors, setting)), setting)
 
 
 def program_of(actors: int) -> Program:
     def program(stage: Stage, setting: Setting) -> Play:
-        n, left = setting.size, -1
-        send = stage.send
-
-        def member() -> tuple[Handler, Callable[[Who], None]]:
-            following: Who = None
-
-            def hop(_me: object, k: int) -> None:
-                nonlocal left
-                if k:
-                    send(following, k - 1)
-                else:
-                    left = k
-                    stage.finish()
-
-            def link(other: Who) -> None:
-                nonlocal following
-                following = other
-
-            return hop, link
-
-        order = order_of(actors_in(actors, setting))
-        parts = [member() for _ in order]
-        members = [stage.spawn(hop) for hop, _ in parts]
-        for place, number in enumerate(order):
-            parts[number][1](members[order[place - 1]])
-        return Play(begin=lambda: send(members[0], n - 1), operations=n, sent=n, handled=lambda: n - left)
+        return walk.program(order_of(actors_in(actors, setting)), stage, setting)
 
     return program
 
 
 def classes(actors: int, setting: Setting) -> Outcome:
-    n, left = setting.size, -1
-    order = order_of(actors_in(actors, setting))
-    loop = typed.make(LoopConfig(max_actors=len(order)))
-
-    class Member(Actor):
-        @data
-        def link(self, following: Member) -> None:
-            self.following = following
-
-        @data
-        def hop(self, k: int) -> None:
-            nonlocal left
-            if k:
-                self.following.hop(k - 1)
-            else:
-                left = k
-
-    members = [loop.spawn(Member) for _ in order]
-    for place, number in enumerate(order):
-        members[number].link(members[order[place - 1]])
-    loop.run(until_idle=True)
-    members[0].hop(n - 1)
-    elapsed = raw.drain(loop)
-    raw.settle(loop, n + len(order))
-    return Outcome(total=elapsed, operations=n, sent=n, handled=n - left)
+    return walk.classes(order_of(actors_in(actors, setting)), setting)
 
 
 def with_otp(actors: int, setting: Setting) -> Outcome:
