@@ -43,7 +43,7 @@ How it is laid out: `cases/` has one file for each thing measured, listed by han
 is, `system` what a column is; `stage` says what a program may say, `stages/` has the systems that play programs; `limit`, `raw`, `typed`, `queues`,
 `threads` (Pykka), `asking` (asks of Thespian and xoscar) and `otp` (Erlang) are the ways to run actors; `pods` has the actors and troupes of the pods' cases, `processes` what the standard
 library has in their place, `clusters` is Ray, `latency` makes a figure of single times;
-`dice` draws the same numbers in every system, `barbers` are the typed actors of one case that would not fit into its file;
+`dice` draws the same numbers in every system, `walk` and `workers` are what two cases each have in common, `barbers` the typed actors of one that would not fit into its file;
 `lines` (the bus, and the bare protocol) and `web` (uvicorn) are servers, `caller` is their client and `calling` brings
 the two together; `target` is what a figure must reach; `child` measures a cell, `runner` runs children in rounds, `progress` says how far it is, `report` holds the
 result, `ranking` makes one number of it for each system, `figure` writes numbers, `table` shows it all, `record` makes JSON of it, `machine` says

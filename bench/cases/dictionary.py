@@ -11,17 +11,17 @@ answers, for each worker. They are few (Savina has half a million): what is meas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import TypeAlias
 
 from bandstand.service import Actor, data
-from bench import otp, raw, stages, typed
+from bench import otp, stages, typed, workers
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.dice import draws
 from bench.stage import Play, Stage, Who
+from bench.workers import WORKERS
 
-WORKERS = 20
 KEYS = 256
 """So many has each worker."""
 VALUES = 9_973
@@ -31,8 +31,6 @@ WRITES = 10
 
 Order: TypeAlias = tuple[int, int | None]
 """A key, and what is to be written; None reads it."""
-Leave: TypeAlias = Callable[[int, int, int], None]
-"""Takes a worker's number, how many answers it had, and their sum."""
 
 
 def orders(worker: int, requests: int) -> list[Order]:
@@ -61,18 +59,8 @@ def answers(requests: int) -> list[int]:
     return sums
 
 
-class Books:
-    """What was handled, as the store and the workers count it."""
-
-    def __init__(self, size: int) -> None:
-        self.requests = size // (2 * WORKERS)
-        self.sent = 2 * WORKERS * self.requests
-        self.served = self.answered = 0
-        self.sums: list[int | None] = [None] * WORKERS
-
-    def leave(self, worker: int, answered: int, total: int) -> None:
-        self.answered += answered
-        self.sums[worker] = total
+class Books(workers.Books):
+    """What was handled, and what must have been answered."""
 
     def handled(self) -> int:
         """How many requests and answers were handled.
@@ -85,13 +73,12 @@ class Books:
                 raise WrongResultError(
                     f"the answers to worker {worker} make {right}, and it has found {found}"
                 )
-        return self.served + self.answered
+        return super().handled()
 
 
 def program(stage: Stage, setting: Setting) -> Play:
     books, send, end = Books(setting.size), stage.send, stage.end
     values = fresh()
-    left = WORKERS
 
     def store(_me: object, data: tuple[Who, int, int | None]) -> None:
         who, key, value = data
@@ -101,13 +88,6 @@ def program(stage: Stage, setting: Setting) -> Play:
         else:
             values[key] = value
         send(who, value)
-
-    def gate(_me: object, data: tuple[int, int, int]) -> None:
-        nonlocal left
-        books.leave(*data)
-        left -= 1
-        if not left:
-            stage.finish()
 
     def worker(number: int) -> Who:
         work: Iterator[Order] = iter(orders(number, books.requests))
@@ -121,20 +101,14 @@ def program(stage: Stage, setting: Setting) -> Play:
             for key, value in work:
                 send(shelf, (me, key, value))
                 return None
-            send(exit_, (number, answered, total))
+            send(door, (number, answered, total))
             return end
 
         me = stage.spawn(go_on)
         return me
 
-    shelf, exit_ = stage.spawn(store), stage.spawn(gate)
-    workers = [worker(number) for number in range(WORKERS)]
-
-    def begin() -> None:
-        for each in workers:
-            send(each, 0)
-
-    return Play(begin=begin, operations=books.sent, sent=books.sent, handled=books.handled)
+    shelf, door = stage.spawn(store), workers.gate(stage, books)
+    return workers.play(stage, books, [worker(number) for number in range(WORKERS)])
 
 
 class Store(Actor):
@@ -191,11 +165,9 @@ def classes(setting: Setting) -> Outcome:
     books = Books(setting.size)
     loop = typed.make()
     store = loop.spawn(Store, books)
-    for number in range(WORKERS):
-        loop.spawn(Worker, number, store, books).begin()
-    elapsed = raw.drain(loop)
-    raw.settle(loop, WORKERS + books.sent)
-    return Outcome(total=elapsed, operations=books.sent, sent=books.sent, handled=books.handled())
+    return workers.outcome(
+        loop, books, [loop.spawn(Worker, number, store, books).begin for number in range(WORKERS)]
+    )
 
 
 def erlang(setting: Setting) -> Outcome:

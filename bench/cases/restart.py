@@ -32,8 +32,10 @@ def quiet() -> Generator[None]:
     """Have nobody listen to what supervisors say."""
     logger = logging.getLogger("bandstand.supervise")
     before, logger.disabled = logger.disabled, True
-    yield
-    logger.disabled = before
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 class FailedError(Exception):

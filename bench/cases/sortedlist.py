@@ -19,12 +19,12 @@ from itertools import islice
 from typing import TypeAlias
 
 from bandstand.service import Actor, data
-from bench import otp, raw, stages, typed
+from bench import otp, stages, typed, workers
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.dice import draws
 from bench.stage import Play, Stage, Who
+from bench.workers import WORKERS
 
-WORKERS = 20
 VALUES = 5
 """So many has each worker."""
 SIZES, WRITES = 1, 10
@@ -106,19 +106,12 @@ def answers(requests: int) -> tuple[list[int], set[int]]:
     return sums, inside
 
 
-class Books:
-    """What was handled, as the store and the workers count it."""
+class Books(workers.Books):
+    """What was handled, and what must have been answered, and be in the list in the end."""
 
     def __init__(self, size: int) -> None:
-        self.requests = size // (2 * WORKERS)
-        self.sent = 2 * WORKERS * self.requests
-        self.served = self.answered = 0
-        self.sums: list[int | None] = [None] * WORKERS
+        super().__init__(size)
         self.store = SortedList()
-
-    def leave(self, worker: int, answered: int, total: int) -> None:
-        self.answered += answered
-        self.sums[worker] = total
 
     def handled(self) -> int:
         """How many requests and answers were handled.
@@ -131,11 +124,11 @@ class Books:
             raise WrongResultError(f"the workers' answers make {sums}, and they have found {self.sums}")
         if (values := list(self.store.values())) != sorted(inside):
             raise WrongResultError(f"the list has {len(inside)} values in the end, and these are {values}")
-        return self.served + self.answered
+        return super().handled()
 
 
 def program(stage: Stage, setting: Setting) -> Play:
-    books, left = Books(setting.size), WORKERS
+    books = Books(setting.size)
     send, values = stage.send, books.store
 
     def serve(_me: object, data: tuple[Who, int, int]) -> None:
@@ -148,21 +141,10 @@ def program(stage: Stage, setting: Setting) -> Play:
         else:
             send(who, values.size())
 
-    def gate(_me: object, data: tuple[int, int, int]) -> None:
-        nonlocal left
-        books.leave(*data)
-        left -= 1
-        if not left:
-            stage.finish()
-
-    store, door = stage.spawn(serve), stage.spawn(gate)
-    workers = [worker(stage, store, door, number, books.requests) for number in range(WORKERS)]
-
-    def begin() -> None:
-        for each in workers:
-            send(each, 0)
-
-    return Play(begin=begin, operations=books.sent, sent=books.sent, handled=books.handled)
+    store, door = stage.spawn(serve), workers.gate(stage, books)
+    return workers.play(
+        stage, books, [worker(stage, store, door, number, books.requests) for number in range(WORKERS)]
+    )
 
 
 def worker(stage: Stage, store: Who, door: Who, number: int, requests: int) -> Who:
@@ -251,11 +233,9 @@ def classes(setting: Setting) -> Outcome:
     books = Books(setting.size)
     loop = typed.make()
     store = loop.spawn(Store, books)
-    for number in range(WORKERS):
-        loop.spawn(Worker, number, store, books).begin()
-    elapsed = raw.drain(loop)
-    raw.settle(loop, WORKERS + books.sent)
-    return Outcome(total=elapsed, operations=books.sent, sent=books.sent, handled=books.handled())
+    return workers.outcome(
+        loop, books, [loop.spawn(Worker, number, store, books).begin for number in range(WORKERS)]
+    )
 
 
 def erlang(setting: Setting) -> Outcome:

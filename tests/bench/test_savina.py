@@ -9,7 +9,7 @@ import pytest
 
 from bandstand.core import Loop
 from bandstand.service import data
-from bench import raw
+from bench import raw, workers
 from bench.case import Outcome, Setting, WrongResultError
 from bench.cases import buffer, chameneos, dictionary, fibonacci, sortedlist
 from bench.stage import Send
@@ -183,7 +183,7 @@ def test_the_list_is_sorted_and_knows_what_is_in_it() -> None:
 
 def test_a_list_with_something_else_in_it_has_no_figure() -> None:
     books = sortedlist.Books(0)
-    for worker in range(sortedlist.WORKERS):
+    for worker in range(workers.WORKERS):
         books.leave(worker, 0, 0)
     assert books.handled() == 0
     books.store.change(1)
