@@ -41,6 +41,12 @@ class Fall(Command[str], type="Glass.Fall"):
     by: str = ""
 
 
+class Swept(Event, type="Glass.Swept"):
+    """Somebody has swept up. Nobody here says so: it comes from outside."""
+
+    by: str = ""
+
+
 class Mend(Command[None], type="Glass.Mend"):
     """Have it break no more."""
 
@@ -70,10 +76,13 @@ class Glass(Capability):
         meta = self.bus.message
         assert meta is not None
         self.store.letters.insert(0, letter(meta.id, "Glass.Fall"))
-        raise RuntimeError("fallen")
+        raise RuntimeError("fallen\nto the floor")
 
     def mend(self, _msg: Mend) -> None:
         self.store.is_mended = True
+
+    def swept(self, _msg: Swept) -> None:
+        """It is of no use to a glass."""
 
 
 def letter(name: str, type_name: str) -> dict[str, Any]:

@@ -52,8 +52,9 @@ def test_commands_and_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 def test_types_are_those_of_the_running_node(address: str) -> None:
     assert complete("call", "Glass.") == ["Glass.Fall", "Glass.Mend"]
     assert complete("query", "Memory.") == ["Memory.Get", "Memory.List"]
-    assert complete("emit", "Glass.") == ["Glass.Broken"]
-    assert complete("describe", "Gl") == ["Glass", "Glass.Broken", "Glass.Fall", "Glass.Mend"]
+    assert complete("emit", "Glass.") == ["Glass.Broken", "Glass.Swept"]
+    assert complete("emit", "Glass.Swept", "") == ["by="]
+    assert complete("describe", "Gl") == ["Glass", "Glass.Broken", "Glass.Fall", "Glass.Mend", "Glass.Swept"]
     assert complete("tail", "Glass.Fall", "Glass.B") == ["Glass.Broken"]
     assert complete("call", "--to", address, "--json", "Glass.M") == ["Glass.Mend"]
     assert complete("call", "Memory.Set", "") == ["key=", "value="]

@@ -8,7 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import msgspec
 import pytest
@@ -16,8 +16,10 @@ from msgspec import Raw
 
 from bandstand.__main__ import main
 from bandstand.bus import Frame, Gap, Metadata, Passed, connect_blocking
+from bandstand.bus.letters import Reason
 from bandstand.cli.benching import Bench, Progress
 from bandstand.cli.exits import Exit, conclude
+from bandstand.cli.letterwords import REASONS
 from bandstand.cli.looking import duration
 from bandstand.cli.tailing import Tail, show_line, tell
 from bandstand.cli.terminal import Paint, clock_time, cut, printable, table
@@ -154,7 +156,7 @@ class TestLooking:
     def test_a_crash_is_seen(self, run: Run, tmp_path: Path) -> None:
         break_it(tmp_path)
         (row,) = [line for line in run("health")[1].splitlines() if line.startswith("Glass")]
-        assert "fallen" in row
+        assert row.endswith("RuntimeError: fallen to the floor"), "one line, whatever was raised"
 
     def test_stats_are_all_there_are(self, run: Run) -> None:
         code, out, _ = run("stats")
@@ -221,6 +223,9 @@ class TestDeadLetters:
         assert run("dead", "purge", "--all")[1] == "2 dead letters thrown away\n"
         assert json.loads(run("dead", "purge", "--all", "--json")[1])["data"] == {"purged": 0}
 
+    def test_their_reasons_are_those_of_the_bus(self) -> None:
+        assert get_args(Reason) == REASONS
+
     def test_one_that_is_not_there_is_an_error(self, run: Run) -> None:
         for verb in ("show", "replay"):
             code, out, err = run("dead", verb, "nothing")
@@ -271,6 +276,11 @@ class TestBench:
         found = json.loads(out)
         assert (code, found["answered"], found["wrong"]) == (0, 50, {})
         assert 0 < found["p50_ms"] <= found["p99_ms"] <= found["max_ms"]
+
+    def test_its_data_may_come_from_standard_input(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("sys.stdin", io.StringIO('{"key": "a"}'))
+        code, out, _ = run("bench", "Memory.Get", "-", "--count", "5", "--json")
+        assert (code, json.loads(out)["wrong"]) == (0, {})
 
     def test_a_wrong_answer_fails_it(self, run: Run) -> None:
         run("call", "Memory.Set", "key=a", "value=2")

@@ -1,4 +1,7 @@
-"""What was typed, done: options become settings, settings a wish, and the wish is handed to whoever fulfils it."""
+"""What was typed, done: options become settings, settings a wish, and the wish is handed to whoever fulfils it.
+
+Each command loads what it needs when it is typed: a help, a completion or a typing error would else wait for all that a node is made of.
+"""
 
 from __future__ import annotations
 
@@ -133,10 +136,13 @@ def emit(options: argparse.Namespace) -> int:
 def _wish(options: argparse.Namespace, kind: Any) -> Any:
     from bandstand.cli.calling import Call
 
+    return Call(type=options.type, arguments=_data(options), kind=kind, is_json=options.json)
+
+
+def _data(options: argparse.Namespace) -> list[str]:
+    """What was typed as data; of a lone dash, what stands in the standard input."""
     arguments: list[str] = options.data
-    if arguments == ["-"]:
-        arguments = [sys.stdin.read()]
-    return Call(type=options.type, arguments=arguments, kind=kind, is_json=options.json)
+    return [sys.stdin.read()] if arguments == ["-"] else arguments
 
 
 def describe(options: argparse.Namespace) -> int:
@@ -206,7 +212,7 @@ def bench(options: argparse.Namespace) -> int:
 
     wish = Bench(
         type=options.type,
-        arguments=options.data,
+        arguments=_data(options),
         count=options.count or 0,
         for_ms=options.duration,
         concurrency=options.concurrency,

@@ -146,6 +146,8 @@ def _of_node(command: str, rest: list[str], options: dict[str, argparse.Action])
 def _said(capability: CapabilityDescription) -> Iterator[MessageDescription | SaidDescription]:
     yield from capability.handles
     yield from capability.emits
+    # What it listens to may come from here as well.
+    yield from capability.subscribes
 
 
 def _sorted_out(rest: list[str], options: dict[str, argparse.Action]) -> tuple[list[str], dict[str, str]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO, final
 import msgspec
 
 from bandstand.cli.exits import Errors, Exit, conclude, plain
-from bandstand.cli.terminal import Paint, clock_time, cut, printable, table, width_of
+from bandstand.cli.terminal import Paint, clock_time, cut, one_line, printable, table, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,7 +65,7 @@ def _list(wish: Letters, bus: BlockingConnection, out: TextIO, err: TextIO) -> E
             str(each["reason"]),
             f"{each['kind']} {each['type']}",
             str(each["attempts"]),
-            cut(_one_line(each["said"]), 0 if width else SAID),
+            cut(one_line(each["said"]), 0 if width else SAID),
         )
         for each in letters
     ]
@@ -84,7 +84,7 @@ def _show(wish: Letters, bus: BlockingConnection, out: TextIO, err: TextIO) -> E
         return conclude(answer, out, err, is_json=wish.is_json)
     found = plain(answer)
     letter: dict[str, Any] = found["letter"]
-    rows = [(name, _one_line(value)) for name, value in letter.items() if value is not None]
+    rows = [(name, one_line(value)) for name, value in letter.items() if value is not None]
     out.write(printable(table(rows)) + "\n")
     out.writelines(
         printable(f"\nfollows from\n  {_named(ancestor)}") + "\n" for ancestor in found.get("lineage") or ()
@@ -128,10 +128,6 @@ _VERBS = {"list": _list, "show": _show, "replay": _replay, "purge": _purge}
 # Any: plain values, as JSON has them.
 def _named(frame: Mapping[str, Any]) -> str:
     return f"{frame['kind']} {frame['type']} {frame['metadata']['id']}"
-
-
-def _one_line(value: object) -> str:
-    return " ".join(str(value).split())
 
 
 def _indented(value: object) -> str:

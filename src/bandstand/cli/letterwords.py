@@ -8,6 +8,7 @@ from bandstand.cli.options import EXITS, add_node_options, number
 
 __all__ = ("add_letter_verbs",)
 
+# Those of `bus.letters`, which a help need not load; a test holds the two together.
 REASONS = (
     "unrouted",
     "overloaded",

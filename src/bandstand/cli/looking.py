@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from bandstand.cli.exits import Errors, Exit, conclude, plain
-from bandstand.cli.terminal import Paint, cut, printable, table, width_of
+from bandstand.cli.terminal import Paint, cut, one_line, printable, table, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -46,7 +46,7 @@ def show_health(target: Target, out: TextIO, err: TextIO, *, is_json: bool = Fal
 def _row(name: str, health: Mapping[str, Any]) -> tuple[str, ...]:
     counts = (str(health.get(field, 0)) for field in ("handled", "crashes", "restarts", "waiting"))
     more = [f"at {health['at']}"] if health.get("at") else []
-    more += [f"last fault: {health['lastFault']}"] if health.get("lastFault") else []
+    more += [f"last fault: {one_line(health['lastFault'])}"] if health.get("lastFault") else []
     return (name, str(health["state"]), *counts, "; ".join(more))
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Literal, NoReturn, cast, final
+from typing import Literal, NoReturn, TypeVar, cast, final
 
 from bandstand.bus import Limits, NodeConfig
 from bandstand.bus.client.address import Address, default_address
@@ -21,6 +21,8 @@ from bandstand.cli.target import Target
 from bandstand.errors import InvalidArgument
 
 __all__ = ("FILE", "Settings", "Value", "read_settings")
+
+T = TypeVar("T")
 
 FILE = "bandstand.toml"
 """What is looked for in the working directory."""
@@ -161,18 +163,18 @@ def _value(
     if (given := flags.get(key.name)) is not None:
         return Value(given, "flag", key.flag)
     if text := environment.get(key.variable):
-        return Value(_tried(key, key.variable, key.read, text), "variable", key.variable)
+        return Value(_tried(key.variable, key.read, text), "variable", key.variable)
     if key.name in said:
-        return Value(_tried(key, f"{path}: {key.name}", key.check, said[key.name]), "file", path)
+        return Value(_tried(f"{path}: {key.name}", key.check, said[key.name]), "file", path)
     if key.name == "address":
         usual = {name: value for name, value in environment.items() if name != key.variable}
         return Value(str(default_address(usual)), "default")
     return Value(key.default, "default")
 
 
-def _tried(_key: Key, where: str, read: object, value: object) -> Setting:
+def _tried(where: str, read: Callable[[T], Setting], value: T) -> Setting:
     try:
-        return cast("Setting", read(value))  # type: ignore[operator]
+        return read(value)
     except InvalidArgument as error:
         raise InvalidArgument(f"{where}: {error}") from None
 
@@ -206,7 +208,7 @@ def _refuse_unknown_variables(environment: Mapping[str, str]) -> None:
             _unknown(name, "the environment", variables)
 
 
-def _unknown(name: str, where: str, known: object) -> NoReturn:
-    near = get_close_matches(name, [str(each) for each in cast("list[str]", known)], n=1, cutoff=0.5)
+def _unknown(name: str, where: str, known: Iterable[str]) -> NoReturn:
+    near = get_close_matches(name, list(known), n=1, cutoff=0.5)
     hint = f"did you mean {near[0]}?" if near else "`bandstand config` lists all there are"
     raise InvalidArgument(f"{where}: there is no setting {name}; {hint}")

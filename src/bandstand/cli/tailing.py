@@ -14,7 +14,15 @@ from bandstand.bus.client.subscribing import Passed
 from bandstand.bus.frame import Kind
 from bandstand.cli.exits import Errors, Exit
 from bandstand.cli.target import say
-from bandstand.cli.terminal import Paint, clock_time, cut, printable, printable_json, width_of
+from bandstand.cli.terminal import (
+    KIND_COLOURS,
+    Paint,
+    clock_time,
+    cut,
+    printable,
+    printable_json,
+    width_of,
+)
 from bandstand.errors import AskTimeout
 
 if TYPE_CHECKING:
@@ -22,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ("Tail", "show_line", "tail", "tell")
 
-COLOURS = {"command": "cyan", "query": "blue", "event": "magenta", "reply": "green", "error": "red"}
 WORDS = {
     "lagged": "this terminal was too slow for the node",
     "overflow": "this terminal was too slow",
@@ -96,4 +103,4 @@ def show_line(item: Passed, paint: Paint, width: int) -> str:
     name, data = printable(frame.metadata.id), printable(bytes(frame.data).decode())
     head = f"{when} {kind:<7} {printable(frame.type)} → {to or 'nobody'}".replace("\n", " ")
     rest = cut(f"{name}  {data}".replace("\n", " "), max(width - len(head) - 2, 10) if width else 0)
-    return f"{paint(head, COLOURS[frame.kind])}  {rest}"
+    return f"{paint(head, KIND_COLOURS[frame.kind])}  {rest}"

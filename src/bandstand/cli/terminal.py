@@ -13,9 +13,21 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TextIO, final
 
-__all__ = ("Paint", "clock_time", "cut", "printable", "printable_json", "table", "width_of")
+__all__ = (
+    "KIND_COLOURS",
+    "Paint",
+    "clock_time",
+    "cut",
+    "one_line",
+    "printable",
+    "printable_json",
+    "table",
+    "width_of",
+)
 
 CODES = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36, "dim": 2, "bold": 1}
+KIND_COLOURS = {"command": "cyan", "query": "blue", "event": "magenta", "reply": "green", "error": "red"}
+"""By what the kinds of messages are told apart, wherever they are shown."""
 # Where nobody says how wide it is.
 USUAL = 110
 # An integer that is larger can be written in no other way than with all of its digits.
@@ -45,6 +57,11 @@ def printable(text: str) -> str:
 def printable_json(text: str) -> str:
     """The same JSON, with whatever is no letter, sign or line end as JSON writes it out: whoever reads it reads the same."""
     return "".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)
+
+
+def one_line(value: object) -> str:
+    """A text that may have several lines, for a place that has room for one."""
+    return " ".join(str(value).split())
 
 
 def width_of(stream: TextIO) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TextIO
 
 from bandstand.cli.exits import Errors, Exit, conclude, plain
-from bandstand.cli.terminal import Paint, clock_time, printable
+from bandstand.cli.terminal import KIND_COLOURS, Paint, clock_time, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from bandstand.cli.target import Target
 
 __all__ = ("trace",)
-
-COLOURS = {"command": "cyan", "query": "blue", "event": "magenta", "reply": "green", "error": "red"}
 
 
 def trace(
@@ -78,7 +76,7 @@ def _step(step: Mapping[str, Any], paint: Paint) -> str:
     kind = str(step["kind"])
     to = f" → {step['destination']}" if step.get("destination") else ""
     name = printable(f"{kind} {step['type']}{to}")
-    return f"{paint(name, COLOURS.get(kind, 'dim'))}  {paint(printable(str(step['id'])), 'dim')}"
+    return f"{paint(name, KIND_COLOURS.get(kind, 'dim'))}  {paint(printable(str(step['id'])), 'dim')}"
 
 
 def _mark(step: Mapping[str, Any], wanted: str, paint: Paint) -> str:
