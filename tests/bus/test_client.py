@@ -142,7 +142,7 @@ class Script:
         self._server: asyncio.Server | None = None
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_unix_server(self._serve, self.path)
+        self._server = await asyncio.start_unix_server(self._serve, self.path, limit=1 << 24)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -536,6 +536,19 @@ class TestTheEnd:
                     await unsent
                 with pytest.raises(NodeGone, match="this connection is over"):
                     await bus.query("A.B")
+
+        play(act())
+
+    def test_closing_writes_out_what_was_sent(self, play: Play, path: Path) -> None:
+        much = "x" * (1 << 22)
+
+        async def act() -> None:
+            async with Script(path, lambda _request, _script: None) as script:
+                async with connect(f"unix:{path}", config()) as bus:
+                    await bus.query("Syscall.Ping")
+                    await bus.emit("Room.Told", {"text": much}, confirm=False)
+                await asyncio.sleep(0.01)
+                assert [request["data"]["text"] for request in script.requests] == [much]
 
         play(act())
 

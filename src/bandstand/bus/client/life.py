@@ -105,7 +105,8 @@ class Life:
 
     async def _keep(self, line: ClientLine) -> None:
         while True:
-            await line.gone
+            # Shielded: whoever hangs up cancels this, and then waits for the same.
+            await asyncio.shield(line.gone)
             if isinstance(line.problem, (BadMessage, RequestFailed)):
                 # It is no node, or one that does not let us in: it would be the same the next time.
                 self._finish(line.problem)
