@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bandstand.bus import Capability, Command, Ingress, Memory, PipeAdapter, Service, serve
-from bandstand.errors import BadContract
+from bandstand.errors import BadContract, LoopBusy
 
 pytestmark = [
     pytest.mark.spec("C4", "C18"),
@@ -76,6 +76,22 @@ def test_a_batch_ends_when_all_is_answered() -> None:
     assert [each["type"] for each in told] == ["Sys.BootComplete"]
     assert "ready in" in said
     assert answer["data"]["pong"] is True
+
+
+class Broken(Doorbell):
+    """An adapter that cannot say whether anything will come by it."""
+
+    @property
+    def can_produce(self) -> bool:  # type: ignore[override]  # that is the fault
+        raise LoopBusy("who knows")
+
+
+def test_a_batch_of_which_nobody_knows_whether_it_is_done_has_failed() -> None:
+    adapter = Broken(lambda: None)
+    code, _, said = run(Service(load=lambda: [Memory], adapters=[adapter], is_batch=True))
+    assert code == 1
+    assert "the node has failed: who knows" in said
+    assert adapter.life == ["start", "stop", "close"]
 
 
 @pytest.mark.guarantee("G86")

@@ -126,14 +126,18 @@ async def _run(service: Service, out: TextIO, err: TextIO) -> None:
 
 async def _serve_until(stop: asyncio.Event, batch: Node | None) -> None:
     """Wait until told to stop; in batch mode, until there is nothing left to do."""
-    quiet = None if batch is None else asyncio.ensure_future(batch.wait_quiet())
-    if quiet is not None:
-        quiet.add_done_callback(lambda _done: stop.set())
-    try:
+    if batch is None:
         await stop.wait()
+        return
+    quiet, told = asyncio.ensure_future(batch.wait_quiet()), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait([quiet, told], return_when=asyncio.FIRST_COMPLETED)
+        if quiet.done():
+            # An adapter may have failed to say whether it is done.
+            quiet.result()
     finally:
-        if quiet is not None:
-            quiet.cancel()
+        quiet.cancel()
+        told.cancel()
 
 
 def summary_text(summary: BootSummary, took_ms: float) -> str:

@@ -44,8 +44,8 @@ __all__ = (
 
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 
-
-FAR_BACK = 10_000  # how far back `Recent` looks
+# How many messages `Recent` looks through.
+FAR_BACK = 10_000
 
 
 class Pong(Struct, rename="camel"):
