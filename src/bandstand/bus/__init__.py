@@ -21,13 +21,13 @@ What a capability takes and says is declared with types, and so every message ca
 shell, another program, a language model. Each command and query gets exactly one answer, whatever happens. What the room promises is
 written down in `docs/semantics.md`.
 
-How the room is laid out: `frame` is the envelope, `wire` writes it as JSON, `faults` are the errors of the runtime's own. `contracts` has what may be
+How the room is laid out: `frame` is the envelope, `wire` writes it as JSON, for which `whole` knows 1.0 as an integer; `faults` are the errors of the runtime's own, `config` its limits, `numbers` those of compiled code. `contracts` has what may be
 said, as types: message classes, capabilities, schemas, descriptions. `outlet` is what a capability says things by, `worker` and
 `buffered` the shape for those who bring their own object. `router` is the actor that everything passes, whose hot half is in `hot`, and how requests end in `endings`: `repeats`, `retries`, `letters`, `circle`; `gate` lets clients
 in, `fanout` hands out events, `schedule` sends later, `ward` looks after capabilities, each of which has a `seat`, is a `speaker`, and has somebody who does its work:
-`performers`, `hosting`; `company` is all of them. One that runs elsewhere has a `deputy` in its seat and a `mouthpiece` on the node, and is in an `annex`; `errands` are what they tell each other. `backstage` is what the capabilities of the runtime's own see: `syscall` (with `figures`, `health` and `genealogy`), `timer`, `dead`; `memory` is the reference of all others; `pulse` ticks. `tap`
-watches, `books` counts, `chronicle` writes down; `lineage` knows which message is at hand, `descent` who follows from whom, `origin` who asked. `adapters` connect with the world, as `ports` says, and ask for a `token` where the world is large; `client` is the other end of the line, and `answers` what programs read theirs by. `node` joins it all, `serving` makes a
-program of it, `loading` finds what to serve.
+`performers`, `hosting`; `company` is all of them. One that runs elsewhere has a `deputy` in its seat and a `mouthpiece` on the node, and is in an `annex`; `errands` are what they tell each other. `backstage` is what the capabilities of the runtime's own see: `syscall` (with `figures`, `health`, `genealogy` and `watching`), `timer`, `dead`; `memory` is the reference of all others; `pulse` ticks. `tap`
+watches, `books` counts, `chronicle` writes down; `lineage` knows which message is at hand, `descent` who follows from whom, `origin` who asked. `adapters` connect with the world, as `ports` says, and ask for a `token` where the world is large; `client` is the other end of the line, and `answers` what programs read theirs by. `node` joins it all, and gives a `summary` of what has started; `serving` makes a
+program of it, `loading` finds what to serve, `advice` is what to try first.
 """
 
 from importlib import import_module

@@ -15,7 +15,8 @@ it. What the room promises is written down, with numbers, in `docs/semantics.md`
 How the room is laid out: `channel` and `choice` are what a user sees of the compiled `hot/`; `latch` is something that happens
 once; `token`, with `branch` and `listeners`, is the tree, `guard` the block that ends by it, `alarm` every deadline; `consumer` is what
 a channel actor runs, `consume` starts one, `channelactor` is its handle, `outcome` how it ended; `scope` is what a user sees of
-`lifetime`, with its `body`, which knows an `interruption` by a signal, its `children`, each a `child`, and its `ledger` of errors.
+`lifetime`, with its `body`, which knows an `interruption` by a signal, its `children`, each a `child`, and its `ledger` of errors. `checks` is what is
+refused, `numbers` are the words of compiled code.
 """
 
 from bandstand.scope.channel import CONFLATED as CONFLATED

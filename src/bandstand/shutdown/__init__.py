@@ -14,6 +14,9 @@
 
 Four phases: INTAKE (nothing more comes in), DRAIN (what came in is handled), STOP (actors end, the youngest first), KILL (whoever is left).
 It works the same around `loop.run()`. What it promises is in `docs/semantics.md`, how to use it in `docs/howto/stopping.md`.
+
+How the room is laid out: `shutdown` is what a program uses, `course` goes through the phases once. `company` is everybody on the loop, `hooks` what a
+program does besides; `limits` says how long each phase may take, `waiter` waits without looking, `report` is how it went, `vocabulary` has the words.
 """
 
 from bandstand.shutdown.company import HasActorId as HasActorId

@@ -4,6 +4,8 @@
 for every seed, `Leaks` and `leaks_of` find what a test has left behind. The pytest plugin offers all of it as fixtures:
 `bandstand_loop`, `bandstand_loops`, `bandstand_clock`, `bandstand_probe`, `bandstand_seed`, `bandstand_shuffled`,
 `bandstand_leak_check`.
+
+How the room is laid out: `clock` is the time and `eventloop` asyncio in it, `probe` keeps, `seeded` shuffles, `leaks` looks for what is left; `plugin` is pytest's.
 """
 
 from bandstand.testing.clock import VirtualClock as VirtualClock
