@@ -1,10 +1,12 @@
 """A pipeline: a thread reads, two channel actors parse and add up, and a scope sees to it that all of it ends together.
 
-python examples/pipeline.py            everything goes well
-python examples/pipeline.py --bad      one line is no number: the scope ends everybody and tells why
-python examples/pipeline.py --late     nobody has all day: a deadline ends it
+    python examples/pipeline.py            everything goes well
+    python examples/pipeline.py --bad      one line is no number: the scope ends everybody and tells why
+    python examples/pipeline.py --late     nobody has all day: a deadline ends it
 
-lines ──▶ [channel of 4] ──▶ parse ──▶ [rendezvous] ──▶ add
+The way of a line:
+
+    lines ──▶ [channel of 4] ──▶ parse ──▶ [rendezvous] ──▶ add
 """
 
 from __future__ import annotations

@@ -24,11 +24,13 @@ class Received(NamedTuple):
 class Probe:
     """A behavior that keeps what it receives, and then does what another one does, if it was given one.
 
-    probe = Probe()
-    actor = loop.spawn(probe)
-    loop.send(actor, "hello")
-    loop.poll_once()
-    assert probe.data == ["hello"]
+        probe = Probe()
+        actor = loop.spawn(probe)
+        loop.send(actor, "hello")
+        loop.poll_once()
+        assert probe.data == ["hello"]
+
+    One that stands for several actors keeps what all of them receive.
     """
 
     __slots__ = ("_behavior", "received")

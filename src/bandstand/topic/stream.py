@@ -1,8 +1,10 @@
 """A stream: the events of a topic for code that is no actor.
 
-async with prices.listen(room=100) as stream:
-    async for price in stream:
-        ...
+    async with prices.listen(room=100) as stream:
+        async for price in stream:
+            ...
+
+It has a room and a policy of its own, as a subscription has, and is no further behind than that.
 """
 
 from __future__ import annotations
