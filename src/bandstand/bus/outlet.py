@@ -79,7 +79,7 @@ class Outlet:
         """Have something done. A reply is dropped, and counted; an error goes to the error sink.
 
         Raises:
-            OutboundFault, MailboxFull: as for `emit`.
+            OutboundFault, MailboxFull, LoopClosed: as for `emit`.
         """
         kind, type_name = self._named(command, "command", Command)
         self.pass_on(kind, type_name, self._write(kind, type_name, command))
@@ -93,7 +93,8 @@ class Outlet:
 
         Raises:
             RequestFailed: it was answered with an error; says which.
-            OutboundFault: as for `emit`.
+            BadMessage: the answer is not what the class says.
+            OutboundFault, LoopClosed: as for `emit`.
             InvalidArgument: the timeout is no number of milliseconds.
         """
         kind, type_name = self._named(request, "command", Request)
@@ -117,7 +118,7 @@ class Outlet:
             What `take_back` takes it back by.
 
         Raises:
-            OutboundFault: as for `emit`.
+            OutboundFault, LoopClosed: as for `emit`.
             MailboxFull: as many messages are scheduled as the node allows.
             InvalidArgument: the delay is no number of milliseconds, or nobody handles the command.
         """
