@@ -56,7 +56,7 @@ def blueprint_of(source: type | Contract | Provision, *, is_builtin: bool = Fals
 
     Args:
         source: a class that derives from `Capability`, `provide(...)` of one, or a `Contract`.
-        is_builtin: whether it is one of the runtime's own, which alone may handle `Syscall.` and `Timer.`, and say `Sys.`.
+        is_builtin: whether it is one of the runtime's own, which alone may handle `Syscall.`, `Timer.` and `Dead.`, and say `Sys.`.
 
     Raises:
         BadContract: it cannot be served; says why, and where.
