@@ -26,6 +26,7 @@ from bandstand.scope.channel import Channel as Channel
 from bandstand.scope.channel import ChannelStatistics as ChannelStatistics
 from bandstand.scope.channel import Operation as Operation
 from bandstand.scope.channelactor import ChannelActor as ChannelActor
+from bandstand.scope.child import HasActorId as HasActorId
 from bandstand.scope.choice import select as select
 from bandstand.scope.consume import consume as consume
 from bandstand.scope.consumer import Consumer as Consumer
@@ -45,6 +46,7 @@ __all__ = (
     "ChannelStatistics",
     "Consumer",
     "EndedBy",
+    "HasActorId",
     "Operation",
     "Outcome",
     "Process",

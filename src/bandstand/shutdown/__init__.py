@@ -19,7 +19,6 @@ How the room is laid out: `shutdown` is what a program uses, `course` goes throu
 program does besides; `limits` says how long each phase may take, `waiter` waits without looking, `report` is how it went, `vocabulary` has the words.
 """
 
-from bandstand.shutdown.company import HasActorId as HasActorId
 from bandstand.shutdown.report import Busy as Busy
 from bandstand.shutdown.report import PhaseReport as PhaseReport
 from bandstand.shutdown.report import ShutdownReport as ShutdownReport
@@ -30,7 +29,6 @@ from bandstand.shutdown.vocabulary import ShutdownPhase as ShutdownPhase
 __all__ = (
     "Busy",
     "GracefulShutdown",
-    "HasActorId",
     "PhaseEnd",
     "PhaseReport",
     "ShutdownPhase",

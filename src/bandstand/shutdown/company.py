@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast, final
+from typing import TYPE_CHECKING, TypeAlias, cast, final
 
 from bandstand.core import ActorId, ActorStatus
 from bandstand.core.lifelines import answer_for, is_at_rest, is_quiet, rows
@@ -15,22 +15,15 @@ from bandstand.supervise.lowlevel import end_supervisor, is_supervised
 
 if TYPE_CHECKING:
     from bandstand.core import Loop
+    from bandstand.scope import HasActorId
 
-__all__ = ("Anybody", "Company", "HasActorId", "Root")
+__all__ = ("Anybody", "Company", "Root")
 
 # How often those that are left are killed: one that is killed may start another in its end.
 ROUNDS = 3
 
 
-class HasActorId(Protocol):
-    """What stands for an actor: a typed handle, a supervisor."""
-
-    def __actor_id__(self) -> ActorId:
-        """The id of its present incarnation."""
-        ...
-
-
-Anybody: TypeAlias = ActorId | HasActorId
+Anybody: TypeAlias = "ActorId | HasActorId"
 # An actor, and whether it is a supervisor.
 Root: TypeAlias = tuple[ActorId, bool]
 
