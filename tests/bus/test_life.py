@@ -36,6 +36,16 @@ class Careful(Player):
         DIARY.append("stop")
 
 
+class Lingering(Capability):
+    """Takes longer to end than anybody waits for it."""
+
+    def told(self, msg: Told) -> None:
+        pass
+
+    async def on_stop(self) -> None:
+        await asyncio.sleep(1)
+
+
 class Failing(Capability):
     """Does not start either, and takes its time over it."""
 
@@ -271,6 +281,21 @@ class TestStopping:
             clock.run(main())
         adapter.lines[0].fault("crash", "Sys.ActorCrash")
         adapter.lines[0].fault("q", "Sys.ShuttingDown")
+        assert leaks_of(node.loop) == []
+
+    def test_who_has_not_stopped_in_time_is_named(
+        self, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("bandstand.bus.company.PATIENCE", 0.01)
+        clock = VirtualClock()
+        node = Node([Lingering], clock=clock, config=NodeConfig(health_ms=0))
+
+        async def main() -> None:
+            async with node:
+                pass
+
+        clock.run(main())
+        assert "not stopped in time, and ended with the node: Lingering" in caplog.text
         assert leaks_of(node.loop) == []
 
     def test_who_asks_inside_is_answered_as_well(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+import logging
 from typing import TYPE_CHECKING
 
 from bandstand.bus.seat import Seat, SeatState
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from bandstand.bus.ward import Ward
 
 __all__ = ("Company",)
+
+logger = logging.getLogger("bandstand.bus")
 
 # How long a supervisor takes at most to stop a capability, and a little more, in seconds.
 PATIENCE = 6.0
@@ -72,10 +74,15 @@ class Company:
             seat.stop()
             look(seat)
         if self._router.seats:
-            with suppress(TimeoutError):
+            try:
                 await asyncio.wait_for(gone.wait(), PATIENCE)
+            except TimeoutError:
+                left = [seat.id for seat in self._router.seats.values() if seat.is_there]
+                logger.warning("not stopped in time, and ended with the node: %s", ", ".join(left))
 
     async def clear(self) -> None:
         """Wait until nothing is left of those that ran elsewhere and were killed."""
         if self._router.departing:
-            await asyncio.wait(list(self._router.departing), timeout=PATIENCE)
+            _, left = await asyncio.wait(list(self._router.departing), timeout=PATIENCE)
+            if left:
+                logger.warning("%d that ran elsewhere were killed, and have not ended in time", len(left))
