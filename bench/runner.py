@@ -105,6 +105,8 @@ def _measure(cell: Cell, case: Case, system: System, scale: Scale) -> None:
     if scale == "brief" and case.size.brief is not None:
         size = min(size, case.size.brief)
     repeats = 1 if scale == "quick" or system.is_slow else case.repeats
+    if scale == "brief":
+        repeats = min(repeats, 2)
     arguments = [
         *(case.name, system.name, str(size), str(repeats)),
         *(["--quick"] if scale == "quick" else []),

@@ -201,7 +201,7 @@ OURS: dict[Kind, Measure] = {"limit": plain, "raw": bandstand, "typed": classes,
 
 case = partial(
     Case,
-    size=Size(full=20_000, slow=5_000, quick=50),
+    size=Size(full=20_000, slow=2_000, quick=50),
     target=ahead_of("erlang"),
     typed_target=ahead_of("erlang"),
 )
