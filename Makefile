@@ -94,5 +94,6 @@ soak: ready ## run for long under load: loops, nodes and pods; a node under sieg
 
 clean: ## remove everything the verbs made
 	rm -rf .venv .venvs build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	rm -rf src/*.egg-info src/bandstand/*/hot/*.so src/bandstand/*/hot/_stamp.json
+	rm -rf src/*.egg-info
+	find src -path '*/hot/*' \( -name '*.so' -o -name _stamp.json \) -delete
 	find src tests tools bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

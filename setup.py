@@ -30,6 +30,7 @@ PACKAGES = {
     "bandstand.scope.hot": ("bandstand.core.hot",),
     "bandstand.service.hot": ("bandstand.core.hot",),
     "bandstand.bus.hot": ("bandstand.core.hot", "bandstand.service.hot"),
+    "bandstand.pod.link.hot": ("bandstand.core.hot", "bandstand.service.hot"),
 }
 GENERATED = Path("build", "cython")
 FLAGS = ["-O3", "-g0"]

@@ -31,7 +31,7 @@ from typing import TypeAlias
 
 ROOT = Path(__file__).resolve().parent.parent
 # The packages of hot modules, wherever there is one; setup.py knows their order.
-HOT = sorted((ROOT / "src" / "bandstand").glob("*/hot"))
+HOT = sorted((ROOT / "src" / "bandstand").glob("**/hot"))
 VERSIONS = ("3.11", "3.12", "3.13")
 
 Step: TypeAlias = Callable[[Path, Path, str], None]

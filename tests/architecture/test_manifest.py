@@ -10,6 +10,7 @@ import pytest
 # Entered for their effect: the hot modules announce themselves to bandstand.mode.
 import bandstand.bus.hot  # pyright: ignore[reportUnusedImport]
 import bandstand.core  # pyright: ignore[reportUnusedImport]
+import bandstand.pod  # pyright: ignore[reportUnusedImport]
 import bandstand.scope  # pyright: ignore[reportUnusedImport]
 import bandstand.service  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from bandstand import mode
@@ -21,8 +22,9 @@ each_package = pytest.mark.parametrize("folder", house.HOT.values(), ids=house.H
 def test_the_build_knows_every_hot_package_lowest_first() -> None:
     assert set(house.HOT.values()) == set(house.PACKAGE.rglob("hot"))
     floors = house.floors("floors")
-    heights = [floors[folder.parent.name] for folder in house.HOT.values()]
-    assert heights == sorted(set(heights))
+    rooms = [folder.relative_to(house.PACKAGE).parts[0] for folder in house.HOT.values()]
+    assert len(rooms) == len(set(rooms))
+    assert [floors[room] for room in rooms] == sorted(floors[room] for room in rooms)
 
 
 @each_package

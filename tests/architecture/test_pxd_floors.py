@@ -28,7 +28,7 @@ def offences(folder: Path) -> list[str]:
                 continue
             if parts[0] != "bandstand" or len(parts) < 2:
                 found.append(f"{'/'.join(own)}: cimport of {target}: name the module in full")
-            elif own[1:2] == ("hot",) and parts[2:3] != ["hot"]:
+            elif "hot" in own[1:-1] and "hot" not in parts[2:-1]:
                 found.append(f"{'/'.join(own)}: a hot package cimports {target}, which is in none")
             elif parts[1] != own[0] and floors[parts[1]] >= floors[own[0]]:
                 found.append(f"{'/'.join(own)}: {target} is not on a lower floor")

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from msgspec.msgpack import Ext, decode
 
 from bandstand.errors import RemoteError
-from bandstand.pod.link.codec import LARGE, Packet, Part, Unpacker, encode, is_plain, pack_value
+from bandstand.pod.link.codec import LARGE, Packet, Part, Unpacker, encode, pack_value
 from bandstand.pod.link.faults import from_fault, to_fault
+from bandstand.pod.link.hot.plain import is_plain
 from bandstand.pod.link.streams import Arrivals
 
 pytestmark = pytest.mark.spec("S19")

@@ -204,7 +204,7 @@ def test_what_an_end_has_never_read_is_dead_when_it_has_said_goodbye() -> None:
                 scribe.note(number)
             await until(lambda: near.link.books.sent == 5)
             # Written, and never read: the other side ends in this very moment, in good order.
-            near.link._flush()
+            near.link._wire.flush()
             assert far.link.books.received == 0
             far.link.close("its pod has ended")
             await until(lambda: near.downs == ["its pod has ended"])

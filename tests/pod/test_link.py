@@ -18,7 +18,8 @@ from bandstand.errors import (
     TargetEnded,
     UnknownMessage,
 )
-from bandstand.pod.link.codec import Packer, Packet
+from bandstand.pod.link.codec import Packet
+from bandstand.pod.link.hot.packer import Packer
 from bandstand.service import ping, status_of
 from bandstand.service.lowlevel import Asked, methods_of, post_at
 from tests.pod.linking import (

@@ -19,7 +19,8 @@ from msgspec.msgpack import Ext, decode
 from bandstand.core import Overflow
 from bandstand.errors import NoSuchActor, TargetEnded
 from bandstand.pod.link.codec import encode
-from bandstand.pod.link.frames import (
+from bandstand.pod.link.hot.tray import framed
+from bandstand.pod.link.numbers import (
     ACKS,
     ANSWERS,
     BYE,
@@ -29,7 +30,6 @@ from bandstand.pod.link.frames import (
     HELLO,
     LONGEST,
     MESSAGES,
-    framed,
 )
 from bandstand.service.lowlevel import methods_of, tick_inline
 from tests.pod.linking import SOON, End, Role, Scribe, instance, linked, make_end, play, soon, until
@@ -103,7 +103,7 @@ def test_the_end_is_seen_though_the_other_side_has_left_something_unread() -> No
             scribe = await near.handle()
             scribe.note("never read")
             await until(lambda: near.link.books.sent == 1)
-            near.link._flush()
+            near.link._wire.flush()
             # The end comes with something that can be read, and without a good bye.
             theirs.send(framed(MESSAGES, encode([code_of("note"), 2])))
             theirs.close()

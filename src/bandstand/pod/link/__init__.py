@@ -22,15 +22,21 @@ Refused: one number and one acknowledgement for each message, which cost more th
 whose hand-over costs more than the write; asyncio's streams, which copy and add a turn of the event loop.
 
     link       joins the others: one end of a link
-    wire       the socket on the event loop          frames     what its bytes are cut into        streams    large buffers
-    outbox     what is written next                  codec      values as they travel              faults     exceptions as they travel
-    standin    actors for those over there           outgoing   from there into the outbox         ledger     what became of what was sent
+    wire       the socket on the event loop          streams    large buffers                      numbers    what both ends know by number
+    codec      values as they travel                 faults     exceptions as they travel          letter     a message that is dead
+    books      how many of what
+
+What every message passes is in `hot`, and compiled:
+
+    strand     the bytes of a wire, out and in       frames     what they are cut into             sorting    who a frame is for
+    standin    actors for those over there           outlet     one method of one of them          outgoing   from there into the tray
+    packer     arguments, in the call                plain      what travels as it is              tray       what is written next
     inbound    what comes in, to the actors here     doors      who they are                       receipts   what is said of it
-    books      how many of what                      letter     a message that is dead
+    ledger     what became of what was sent
 """
 
 from bandstand.pod.link.books import LinkBooks as LinkBooks
-from bandstand.pod.link.codec import Packer as Packer
+from bandstand.pod.link.hot.packer import Packer as Packer
 from bandstand.pod.link.letter import Undelivered as Undelivered
 from bandstand.pod.link.link import Link as Link
 

@@ -13,28 +13,19 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
-from contextvars import Context, ContextVar
 from pickle import PickleBuffer
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast, final
+from typing import Any, Final, NamedTuple, TypeAlias, cast, final
 
 from msgspec.msgpack import Decoder, Encoder, Ext
 
 from bandstand.errors import BadMessage
 from bandstand.pod.passport import Resolver, resolving
 
-if TYPE_CHECKING:
-    from bandstand.service.lowlevel import Handle, Method
-
-__all__ = ("LARGE", "Packer", "Packet", "Part", "Unpacker", "culprit", "encode", "is_plain", "pack_value")
+__all__ = ("LARGE", "Carried", "Packet", "Part", "Unpacker", "culprit", "encode", "pack_value")
 
 LARGE: Final = 65_536
 """A buffer of more bytes than this travels by itself."""
-SHORT: Final = 1024
-MOST_FIELDS: Final = 16
-LEAST_INT: Final = -(1 << 63)
-MOST_INT: Final = (1 << 64) - 1
 PROTOCOL: Final = 5
-UNSET: Final = object()
 
 # What the bytes of an extension are: a pickle; a pickle, or nothing if that is a part itself, and the numbers of its parts.
 PICKLED: Final = 1
@@ -83,52 +74,6 @@ class Lifted:
 def lower(value: Store) -> Store:
     """What a lifted argument was: the buffer has come as what it had been."""
     return value
-
-
-def is_plain(value: Any) -> bool:
-    """Whether a value travels as it is."""
-    data: object = value
-    kind = type(data)
-    if kind is int:
-        return bool(LEAST_INT <= value <= MOST_INT)
-    if data is None or kind is float or kind is bool:
-        return True
-    if kind is str:
-        return _is_short_text(value)
-    if kind is bytes:
-        return len(value) <= SHORT
-    return kind is tuple and len(value) <= MOST_FIELDS and _are_plain(value)
-
-
-def _are_plain(fields: tuple[Any, ...]) -> bool:
-    for value in fields:
-        data: object = value
-        kind = type(data)
-        if kind is int:
-            if not LEAST_INT <= value <= MOST_INT:
-                return False
-        elif kind is str:
-            if not _is_short_text(value):
-                return False
-        elif kind is bytes:
-            if len(value) > SHORT:
-                return False
-        elif data is not None and kind is not float and kind is not bool:
-            return False
-    return True
-
-
-def _is_short_text(text: str) -> bool:
-    if len(text) > SHORT:
-        return False
-    if text.isascii():
-        return True
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        # Half of a surrogate pair: no UTF-8 for it, but pickle knows how.
-        return False
-    return True
 
 
 def pack_value(data: object, carried: Carried = ()) -> Packet:
@@ -218,52 +163,6 @@ class Unpacker:
             return pickle.loads(body, buffers=buffers)  # type: ignore[no-any-return]  # noqa: S301
         with resolving(self._resolver):
             return pickle.loads(body, buffers=buffers)  # type: ignore[no-any-return]  # noqa: S301
-
-
-@final
-class Packer:
-    """Packs arguments in the call that sends them, on whatever thread that is.
-
-    Args:
-        carries: the context variables that travel along, where they are set and are not their defaults.
-    """
-
-    __slots__ = ("_carries",)
-
-    def __init__(self, carries: tuple[ContextVar[Any], ...]) -> None:
-        self._carries = tuple((place, variable, _default(variable)) for place, variable in enumerate(carries))
-
-    def pack(self, handle: Handle, method: Method, data: object) -> object:
-        """What is posted in the place of these arguments: themselves, if they are plain, or a packet.
-
-        Raises:
-            TypeError: one of them, or of what travels along, cannot be pickled; it is named.
-        """
-        carried = self._carried() if self._carries else ()
-        if not carried and is_plain(data):
-            return data
-        try:
-            return pack_value(data, carried)
-        except Exception as error:
-            raise TypeError(
-                f"{method.owner}.{method.name}() of {handle!r} cannot be sent to another process: {culprit(data, carried)} cannot be "
-                f"pickled ({error})"
-            ) from error
-
-    def _carried(self) -> Carried:
-        carried: list[tuple[int, Any]] = []
-        for place, variable, default in self._carries:
-            value = variable.get(UNSET)
-            if value is not UNSET and value is not default:
-                carried.append((place, value))
-        return tuple(carried)
-
-
-def _default(variable: ContextVar[Any]) -> object:
-    try:
-        return Context().run(variable.get)
-    except LookupError:
-        return UNSET
 
 
 def culprit(data: Any, carried: Carried = (), what: str = "an argument") -> str:

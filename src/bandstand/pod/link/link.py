@@ -7,20 +7,22 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from msgspec import MsgspecError
 from msgspec.msgpack import Decoder
 
 from bandstand.core import ActorId
 from bandstand.errors import ActorKilled, BadMessage
 from bandstand.pod.link.books import LinkBooks
-from bandstand.pod.link.codec import Packer, Unpacker, encode
-from bandstand.pod.link.frames import ACKS, ANSWERS, BYE, DRAIN, END, HELLO, KILL, MESSAGES, Frames, framed
-from bandstand.pod.link.inbound import Inbound
-from bandstand.pod.link.ledger import Ledger
+from bandstand.pod.link.codec import Unpacker, encode
+from bandstand.pod.link.hot.frames import Frames
+from bandstand.pod.link.hot.inbound import Inbound
+from bandstand.pod.link.hot.ledger import Ledger
+from bandstand.pod.link.hot.outgoing import Outgoing
+from bandstand.pod.link.hot.packer import Packer
+from bandstand.pod.link.hot.sorting import Sorting
+from bandstand.pod.link.hot.standin import Role, StandIn
+from bandstand.pod.link.hot.tray import Tray, framed
 from bandstand.pod.link.letter import Undelivered
-from bandstand.pod.link.outbox import Outbox
-from bandstand.pod.link.outgoing import Outgoing
-from bandstand.pod.link.standin import Role, StandIn
+from bandstand.pod.link.numbers import BYE, DRAIN, END, HELLO, KILL
 from bandstand.pod.link.streams import Arrivals
 from bandstand.pod.link.wire import Wire
 from bandstand.service.lowlevel import Handle, kill_behind, methods_of, set_packing, stop_behind
@@ -33,8 +35,6 @@ __all__ = ("Link",)
 
 VERSION: Final = 1
 
-decode: Final = Decoder(list[Any]).decode
-decode_acks: Final = Decoder(list[int]).decode
 decode_hello: Final = Decoder(tuple[int, str, list[tuple[str, list[str]]]]).decode
 decode_end: Final = Decoder(tuple[str, Literal[0, 1, 2]]).decode
 decode_bye: Final = Decoder(tuple[str, bool]).decode
@@ -87,15 +87,16 @@ class Link:
         self._is_closed = False
         arrivals = Arrivals()
         unpacker = Unpacker(arrivals.take, resolver)
-        self._outbox = Outbox(self._acks, self._flush)
+        self._tray = Tray()
         self._ledger = Ledger(there, unpacker, on_dead)
-        self._inbound = Inbound(find, self._outbox, self._stir, unpacker, carries)
-        self._wire = Wire(
-            sock, Frames(self._deliver, arrivals), self._outbox.take, self._inbound.settle, self.close
-        )
-        self._outgoing = Outgoing(self._ledger, self._outbox, self._wire)
+        self._inbound = Inbound(find, self._tray, unpacker, carries)
+        self._sorting = Sorting(self._inbound, self._ledger, self._deliver)
+        self._wire = Wire(sock, Frames(self._sorting, arrivals), self._tray, self._inbound, self.close)
+        self._tray.join(self._inbound.acks, self._wire.flush)
+        self._inbound.join(self._wire.stir)
+        self._outgoing = Outgoing(self._ledger, self._tray, self._wire)
         set_packing(porch, Packer(carries).pack)
-        self._outbox.preface(framed(HELLO, encode((VERSION, here, self._addressed()))))
+        self._tray.preface(framed(HELLO, encode((VERSION, here, self._addressed()))))
         self._wire.flush()
 
     @property
@@ -121,9 +122,7 @@ class Link:
     @property
     def owes(self) -> bool:
         """Whether the other side is still to hear of something that it has sent: what became of it, or the answer."""
-        return self._wire.is_writable and (
-            self._inbound.owes or self._outbox.is_ready or self._wire.is_writing
-        )
+        return self._wire.is_writable and (self._inbound.owes or self._tray.is_ready or self._wire.is_writing)
 
     def part(self, reason: str) -> None:
         """The other side is known to be gone: take what it has said before, and end the link."""
@@ -144,7 +143,8 @@ class Link:
         if self._is_closed:
             return
         self._is_closed = True
-        unsent = self._outbox.seal(framed(BYE, encode((reason, not self._inbound.owes))))
+        self._sorting.is_closed = True
+        unsent = self._tray.seal(framed(BYE, encode((reason, not self._inbound.owes))))
         self._inbound.lose()
         self._wire.close()
         unsent += self._wire.unsent()
@@ -160,41 +160,22 @@ class Link:
             (role, [method.name for method in methods_of(spec.kind)]) for role, spec in self._theirs.items()
         ]
 
-    def _stir(self) -> None:
-        self._wire.stir()
-
-    def _flush(self) -> None:
-        self._wire.flush()
-
-    def _acks(self) -> list[Any]:
-        return self._inbound.acks()
-
     def _deliver(self, kind: int, body: memoryview) -> None:
-        """A frame has come.
+        """A frame has come that does not come often.
 
         Raises:
             BadMessage: it makes no sense.
+            MsgspecError: it cannot be read.
         """
-        if self._is_closed:
-            return
-        try:
-            if kind == MESSAGES:
-                self._inbound.take(decode(body))
-            elif kind == ANSWERS:
-                self._ledger.take_answers(decode(body))
-            elif kind == ACKS:
-                self._ledger.take_acks(decode_acks(body))
-            elif kind == HELLO:
-                self._greet(*decode_hello(body))
-            elif kind == END:
-                self._end_role(*decode_end(body))
-            elif kind == BYE:
-                why, is_certain = decode_bye(body)
-                self.close(why, is_certain=is_certain)
-            else:
-                raise BadMessage(f"a frame of a kind that is not known came over the link: {kind}")
-        except MsgspecError as error:
-            raise BadMessage(f"a frame that came over the link cannot be read: {error}") from error
+        if kind == HELLO:
+            self._greet(*decode_hello(body))
+        elif kind == END:
+            self._end_role(*decode_end(body))
+        elif kind == BYE:
+            why, is_certain = decode_bye(body)
+            self.close(why, is_certain=is_certain)
+        else:
+            raise BadMessage(f"a frame of a kind that is not known came over the link: {kind}")
 
     def _end_role(self, role: str, how: int) -> None:
         """The other side has ended who stands in for a role of ours: that was meant for the role."""

@@ -8,28 +8,30 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias, final
+from typing import Any, TypeAlias
 
 from bandstand.pod.link.codec import Packet, encode
-from bandstand.pod.link.frames import ACKS, ANSWERS, CHUNK, CHUNK_HEAD, HEAD, MESSAGES, framed
+from bandstand.pod.link.numbers import ACKS, ANSWER_LANE, ANSWERS, CHUNK, CHUNK_HEAD, HEAD, MESSAGES
 from bandstand.pod.link.streams import Departures
 
-__all__ = ("ANSWER_LANE", "Outbox", "Piece", "Writing")
-
-# Where answers stand, before all messages: the place that the system has in mailboxes.
-ANSWER_LANE: Final = 0
-LANES: Final = (ANSWER_LANE, 1, 2, 3)
+LANES = 4
 # Of how many entries and bytes a frame is made, more or less: small enough for others to come in between, large enough to be cheap.
-MOST_ENTRIES: Final = 512
-MOST_BYTES: Final = 65_536
+MOST_ENTRIES = 512
+MOST_BYTES = 65_536
 # How much is made ready at a time.
-BATCH: Final = 131_072
+BATCH = 131_072
 
+Count: TypeAlias = int
+LaneNumber: TypeAlias = int
 Flat: TypeAlias = list[Any]
 """Messages or answers, one after the other, each of them a few entries: what they hold is the user's."""
 
 
-@final
+def framed(kind: Count, body: bytes) -> bytes:
+    """A frame."""
+    return HEAD.pack(len(body), kind) + body
+
+
 class Piece:
     """What will be one frame."""
 
@@ -37,10 +39,9 @@ class Piece:
 
     def __init__(self) -> None:
         self.flat: Flat = []
-        self.weight = 0
+        self.weight: Count = 0
 
 
-@final
 class Writing:
     """Something that is being written: the buffers, and the pieces of messages in them with the offsets where they end."""
 
@@ -51,13 +52,8 @@ class Writing:
         self.pieces = pieces
 
 
-class Outbox:
-    """What is to be written.
-
-    Args:
-        acks: gives the acknowledgements that are due, flat, and forgets them.
-        hurry: called when a piece is full: it need not wait for the end of the turn.
-    """
+class Tray:
+    """What is to be written."""
 
     __slots__ = (
         "_acks",
@@ -72,27 +68,37 @@ class Outbox:
         "is_ready",
     )
 
-    def __init__(self, acks: Callable[[], Flat], hurry: Callable[[], None]) -> None:
-        self._acks = acks
-        self._hurry = hurry
+    def __init__(self) -> None:
+        self._acks: Callable[[], Flat] = list
+        self._hurry: Callable[[], object] = list
         # Whether there may be something to take.
         self.is_ready = False
         # The pieces of each lane that are full, and the one that is not.
-        self._full: list[deque[Piece]] = [deque() for _ in LANES]
-        self._open: list[Piece] = [Piece() for _ in LANES]
-        self._departures = [Departures() for _ in LANES]
+        self._full: list[deque[Piece]] = [deque() for _ in range(LANES)]
+        self._open: list[Piece] = [Piece() for _ in range(LANES)]
+        self._departures = [Departures() for _ in range(LANES)]
         # How many messages have parts under way.
-        self._departing = 0
-        self._next_stream = 0
+        self._departing: Count = 0
+        self._next_stream: Count = 0
         self._preface: list[bytes] = []
         self._last: bytes | None = None
+
+    def join(self, acks: Callable[[], Flat], hurry: Callable[[], object]) -> None:
+        """Join it with the rest of its link.
+
+        Args:
+            acks: gives the acknowledgements that are due, flat, and forgets them.
+            hurry: called when a piece is full: it need not wait for the end of the turn.
+        """
+        self._acks = acks
+        self._hurry = hurry
 
     def preface(self, frame: bytes) -> None:
         """Have a frame written before everything else."""
         self.is_ready = True
         self._preface.append(frame)
 
-    def flat(self, lane: int) -> Flat:
+    def flat(self, lane: LaneNumber) -> Flat:
         """Where the next message of a lane is to be appended, all of its entries at once."""
         self.is_ready = True
         piece = self._open[lane]
@@ -104,11 +110,12 @@ class Outbox:
             piece = self._open[lane]
         return piece.flat
 
-    def weigh(self, lane: int, packet: Packet) -> None:
+    def weigh(self, lane: LaneNumber, packet: Packet) -> None:
         """Count the bytes of a packet that was appended to a lane."""
-        self._open[lane].weight += packet.weight
+        piece = self._open[lane]
+        piece.weight += packet.weight
 
-    def depart(self, lane: int, packet: Packet, last: Callable[[], None]) -> None:
+    def depart(self, lane: LaneNumber, packet: Packet, last: Callable[[], None]) -> None:
         """Send the parts of a packet; `last` is called when it is the packet's own turn."""
         first = self._next_stream
         self._next_stream += len(packet.parts)
@@ -129,16 +136,20 @@ class Outbox:
         acks = self._acks()
         if acks:
             frames.append(framed(ACKS, encode(acks)))
-        size = sum(map(len, frames)) if frames else 0
+        size = 0
+        for frame in frames:
+            size += len(frame)
         pieces: list[tuple[int, Piece]] = []
-        for lane in LANES:
-            while (self._full[lane] or self._open[lane].flat) and size < BATCH:
-                piece = self._take_piece(lane)
+        lane = ANSWER_LANE
+        while lane < LANES:
+            while size < BATCH and self.has_piece(lane):
+                piece = self.take_piece(lane)
                 frame = framed(MESSAGES if lane else ANSWERS, encode(piece.flat))
                 frames.append(frame)
                 size += len(frame)
                 if lane != ANSWER_LANE:
                     pieces.append((size, piece))
+            lane += 1
         # A batch that is full has left something, perhaps; whoever has parts under way has more.
         self.is_ready = size >= BATCH or self._departing > 0
         if self._last is not None and size < BATCH:
@@ -148,19 +159,28 @@ class Outbox:
         if frames:
             buffers.append(frames[0] if len(frames) == 1 else b"".join(frames))
         if self._departing and size < BATCH:
-            self._take_chunk(buffers)
+            self.take_chunk(buffers)
         return Writing(buffers, pieces) if buffers else None
 
-    def _take_piece(self, lane: int) -> Piece:
-        if self._full[lane]:
+    def has_piece(self, lane: LaneNumber) -> bool:
+        """Whether something of a lane waits."""
+        piece = self._open[lane]
+        return len(piece.flat) > 0 or len(self._full[lane]) > 0
+
+    def take_piece(self, lane: LaneNumber) -> Piece:
+        """The next piece of a lane that has one."""
+        if len(self._full[lane]) > 0:
             return self._full[lane].popleft()
         piece = self._open[lane]
         self._open[lane] = Piece()
         return piece
 
-    def _take_chunk(self, buffers: list[bytes | memoryview]) -> None:
-        departures = next(each for each in self._departures if each)
-        stream, chunk = departures.take()
+    def take_chunk(self, buffers: list[bytes | memoryview]) -> None:
+        """One chunk of the most urgent lane that has any."""
+        lane = ANSWER_LANE
+        while not self._departures[lane]:
+            lane += 1
+        stream, chunk = self._departures[lane].take()
         head = CHUNK_HEAD.pack(stream.number, stream.size, stream.is_frozen)
         buffers.append(HEAD.pack(len(head) + chunk.nbytes, CHUNK) + head)
         buffers.append(chunk)
@@ -170,11 +190,12 @@ class Outbox:
 
     def seal(self, last: bytes) -> list[Piece]:
         """Write no message any more, only acknowledgements, answers, and this frame as the last; the pieces that were not taken."""
-        left = [
-            piece for lane in LANES if lane != ANSWER_LANE for piece in (*self._full[lane], self._open[lane])
-        ]
-        self._full = [self._full[ANSWER_LANE], *(deque() for _ in LANES[1:])]
-        self._open = [self._open[ANSWER_LANE], *(Piece() for _ in LANES[1:])]
+        left: list[Piece] = []
+        for lane in range(ANSWER_LANE + 1, LANES):
+            left += self._full[lane]
+            left.append(self._open[lane])
+            self._full[lane] = deque()
+            self._open[lane] = Piece()
         self._departing = 0
         self.is_ready = True
         self._last = last

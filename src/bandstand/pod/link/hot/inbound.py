@@ -1,38 +1,38 @@
 """Messages that come in: posted to the actors here they are for, each with a receipt that goes back when it has ended."""
 
+# The hot modules are one mechanism in several files: they share kernels' insides by .pxd.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import Context, ContextVar
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.msgpack import Ext
 
-from bandstand.core import ActorId, ExitReason, Lane
+from bandstand.core import ExitReason, Lane
 from bandstand.errors import BadMessage, NoSuchActor
-from bandstand.pod.link.codec import Carried, Packet, Unpacker, culprit, is_plain, pack_value
-from bandstand.pod.link.doors import Door, Inlet
+from bandstand.pod.link.codec import Carried, Packet, Unpacker, culprit, pack_value
 from bandstand.pod.link.faults import to_fault
-from bandstand.pod.link.ledger import ANSWERED, CANCEL, FAILED, WITHDRAWN
-from bandstand.pod.link.outbox import ANSWER_LANE, Flat
-from bandstand.pod.link.receipts import Question, Tally
-from bandstand.service.lowlevel import (
-    AWAY,
-    Asked,
-    Handle,
-    home_context,
-    land_at,
-    parcel_in,
-    tick_inline,
-)
+from bandstand.pod.link.hot.doors import Door, Inlet
+from bandstand.pod.link.hot.plain import is_plain
+from bandstand.pod.link.hot.receipts import Question, Tally
+from bandstand.pod.link.numbers import ANSWER_LANE, ANSWERED, CANCEL, FAILED, WITHDRAWN
+from bandstand.service.hot.port import land_at
+from bandstand.service.lowlevel import AWAY, home_context, parcel_in
 
 if TYPE_CHECKING:
-    from bandstand.pod.link.outbox import Outbox
-    from bandstand.service import Loop
+    from bandstand.core.hot.ids import ActorId
+    from bandstand.pod.link.hot.tray import Flat, Tray
+    from bandstand.service.hot.asks import Asked
+    from bandstand.service.hot.handle import Handle
 
-__all__ = ("Inbound",)
+Count: TypeAlias = int
+LaneNumber: TypeAlias = int
 
-NOTHING: Final = object()
+NOTHING = object()
+DATA_LANE = Lane.DATA
 
 
 class Inbound:
@@ -40,23 +40,39 @@ class Inbound:
 
     Args:
         find: gives the handle of a role of ours; None if there is no such role.
-        outbox: where answers wait to be written.
-        stir: has them written.
+        tray: where answers wait to be written.
         unpacker: rebuilds arguments.
         carries: the context variables that travel along.
     """
 
+    __slots__ = (
+        "_acked",
+        "_asks",
+        "_brought",
+        "_carries",
+        "_due",
+        "_find",
+        "_inlets",
+        "_is_over",
+        "_leaving",
+        "_questions",
+        "_stir",
+        "_tray",
+        "_unpack",
+        "received",
+    )
+
     def __init__(
         self,
         find: Callable[[str], Handle | None],
-        outbox: Outbox,
-        stir: Callable[[], None],
+        tray: Tray,
         unpacker: Unpacker,
         carries: tuple[ContextVar[Any], ...],
     ) -> None:
         self._find = find
-        self._outbox = outbox
-        self._stir = stir
+        self._tray = tray
+        # Has what is in the tray written.
+        self._stir: Callable[[], object] = list
         self._unpack = unpacker.unpack
         self._carries = carries
         self._inlets: list[Inlet] = []
@@ -65,17 +81,21 @@ class Inbound:
         self._is_over = False
         # The loop that was brought messages last.
         self._brought: ActorId | None = None
-        self.received = 0
+        self.received: Count = 0
         # How many of those were asks, and how many of the others have been acknowledged.
-        self._asks = 0
-        self._acked = 0
+        self._asks: Count = 0
+        self._acked: Count = 0
         # Answers whose parts are being written: until these are, nobody over there knows of them.
-        self._leaving = 0
+        self._leaving: Count = 0
+
+    def join(self, stir: Callable[[], object]) -> None:
+        """Join it with the rest of its link: `stir` has what is in the tray written."""
+        self._stir = stir
 
     @property
     def owes(self) -> bool:
         """Whether something that has come was not handled to its end yet, or has an answer that is too large to be written at once."""
-        due = sum(tally.handled + tally.dead + tally.dropped_count for tally in self._due)
+        due = sum([tally.handled + tally.dead + tally.dropped_count for tally in self._due])
         return bool(self._questions or self._leaving) or self.received - self._asks > self._acked + due
 
     def expect(self, roles: Sequence[tuple[str, Sequence[str]]]) -> None:
@@ -89,61 +109,68 @@ class Inbound:
             for place in range(len(names)):
                 self._inlets.append(Inlet(door, place, Tally(len(self._inlets) + 1, self)))
 
-    def take(self, flat: Sequence[Any]) -> None:
+    def take(self, flat: Flat) -> None:
         """Post a run of messages.
 
         Raises:
             BadMessage: this is none.
         """
         inlets = self._inlets
+        most = len(inlets)
         at = 0
         end = len(flat)
-        try:
-            while at < end:
-                code: int = flat[at]
-                value: Any = flat[at + 1]
-                if code < CANCEL:
-                    self._take_ask(inlets[-code - 1], value, flat[at + 2])
-                    at += 3
-                    continue
-                at += 2
-                if code == CANCEL:
-                    self._cancel(value)
-                    continue
-                self.received += 1
-                inlet = inlets[code - 1]
-                data: object = value
-                kind = type(data)
-                if kind is list:
-                    data = tuple(value)
-                elif kind is Ext:
-                    data = self._rebuilt(value, inlet, inlet.tally)
-                    if data is NOTHING:
-                        continue
-                method = inlet.method
-                if method is None or land_at(inlet.door.actor, method, data, inlet.tally) == AWAY:
-                    self._refuse(inlet, data, inlet.tally)
-                self._brought = inlet.door.actor
-        except (IndexError, TypeError) as error:
-            if error.__traceback__ is not None and error.__traceback__.tb_next is None:
-                # Found here, and not further down.
+        while at < end:
+            code: Any = flat[at]
+            if type(code) is not int or not -most <= code <= most or end - at < (3 if code < CANCEL else 2):
                 raise BadMessage(
                     "a message came over the link for a method that is not known, or half of one"
-                ) from None
-            raise
+                )
+            value: Any = flat[at + 1]
+            if code < CANCEL:
+                self.take_ask(inlets[-code - 1], value, flat[at + 2])
+                at += 3
+                continue
+            at += 2
+            if code == CANCEL:
+                self._cancel(value)
+                continue
+            self.received += 1
+            inlet = inlets[code - 1]
+            data: object = value
+            kind = type(data)
+            if kind is list:
+                data = tuple(value)
+            elif kind is Ext:
+                data = self._rebuilt(value, inlet, inlet.tally)
+                if data is NOTHING:
+                    continue
+            method = inlet.method
+            if method is None or land_at(inlet.door.actor, method, data, inlet.tally) == AWAY:
+                self._refuse(inlet, data, inlet.tally)
+            self._brought = inlet.door.actor
 
     def settle(self) -> None:
         """A burst has come in: have its actors handle it at once, if that can be, and not only in the next turn of the event loop."""
-        brought, self._brought = self._brought, None
-        if brought is not None and brought.home is not None:
-            tick_inline(cast("Loop", brought.home))
+        brought = self._brought
+        if brought is None:
+            return
+        self._brought = None
+        kernel: Any = brought.home
+        if kernel is not None:
+            kernel._tick_inline()
 
-    def _take_ask(self, inlet: Inlet, number: int, value: Any) -> None:
-        """Post an ask."""
+    def take_ask(self, inlet: Inlet, number: Any, value: Any) -> None:
+        """Post an ask.
+
+        Raises:
+            BadMessage: it has no number.
+        """
+        if type(number) is not int:
+            raise BadMessage(f"an ask came over the link whose number is {number!r}")
         self.received += 1
         self._asks += 1
         method = inlet.method
-        question = Question(inlet.door.actor, number, Lane.DATA if method is None else method.lane, self)
+        question = Question(inlet.door.actor, number, DATA_LANE if method is None else method.lane, self)
         self._questions[number] = question
         data: object = value
         kind = type(data)
@@ -162,7 +189,7 @@ class Inbound:
         question = self._questions.pop(number, None)
         if question is not None:
             # Said now: a handler that never begins, or is cancelled, says nothing.
-            self._put(number, WITHDRAWN, None)
+            self.put(number, WITHDRAWN, None)
             question.withdraw()
 
     def _rebuilt(self, value: Ext, inlet: Inlet, asked: Asked) -> object:
@@ -210,7 +237,7 @@ class Inbound:
         """A receipt has something to say."""
         tally.is_due = True
         self._due.append(tally)
-        self._outbox.is_ready = True
+        self._tray.is_ready = True
         self._stir()
 
     def acks(self) -> Flat:
@@ -225,11 +252,11 @@ class Inbound:
                 tally.is_due = False
         return flat
 
-    def answer(self, number: int, lane: int, value: object) -> None:
+    def answer(self, number: int, lane: LaneNumber, value: object) -> None:
         """An ask was answered."""
         del self._questions[number]
         if is_plain(value):
-            self._put(number, ANSWERED, value)
+            self.put(number, ANSWERED, value)
             return
         try:
             packet = pack_value(value)
@@ -246,9 +273,13 @@ class Inbound:
         self._questions.pop(number, None)
         self._put_packet(number, lane, kind, pack_value(value))
 
-    def _put(self, number: int, kind: int, value: object) -> None:
+    def put(self, number: int, kind: Count, value: object) -> None:
+        """Have the end of an ask written."""
         if not self._is_over:
-            self._outbox.flat(ANSWER_LANE).extend((number, kind, value))
+            flat = self._tray.flat(ANSWER_LANE)
+            flat.append(number)
+            flat.append(kind)
+            flat.append(value)
             self._stir()
 
     def _put_packet(self, number: int, lane: int, kind: int, packet: Packet) -> None:
@@ -256,11 +287,11 @@ class Inbound:
             return
         if packet.parts:
             self._leaving += 1
-            self._outbox.depart(lane, packet, lambda: self._arrive(number, lane, kind, packet))
+            self._tray.depart(lane, packet, lambda: self._arrive(number, lane, kind, packet))
             self._stir()
         else:
-            self._put(number, kind, packet)
-            self._outbox.weigh(ANSWER_LANE, packet)
+            self.put(number, kind, packet)
+            self._tray.weigh(ANSWER_LANE, packet)
 
     def _arrive(self, number: int, lane: int, kind: int, packet: Packet) -> None:
         """The parts of an answer are written: now itself."""

@@ -8,25 +8,32 @@ nothing back, but pauses while the socket takes nothing, and then its own mailbo
 Whoever stops or kills it means the actor it stands for: unless the link was lost, its end is passed on like everything else.
 """
 
+# The hot modules are one mechanism in several files: they share kernels' insides by .pxd.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
-from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol, cast, final
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from bandstand.core import ActorId, ExitReason, Overflow
-from bandstand.core.lifelines import answer_for, free_slots, hold_slot, mourn
+from bandstand.core import ExitReason, Overflow
+from bandstand.core.lifelines import answer_for, mourn
 from bandstand.core.lowlevel import end_actor
 from bandstand.errors import UnknownMessage
-from bandstand.pod.link.frames import DRAIN, KILL, STOP
-from bandstand.service.lowlevel import Asked, Method, methods_of
+from bandstand.pod.link.hot.outlet import Channel, Outlet
+from bandstand.pod.link.numbers import DRAIN, KILL, STOP
+from bandstand.service.hot.asks import Asked
+from bandstand.service.lowlevel import methods_of
 
 if TYPE_CHECKING:
     from bandstand.core import Context
-    from bandstand.pod.link.ledger import Ledger
-    from bandstand.pod.link.outgoing import Outgoing
+    from bandstand.core.hot.ids import ActorId
+    from bandstand.pod.link.hot.ledger import Ledger
+    from bandstand.pod.link.hot.outgoing import Outgoing
     from bandstand.service import Loop
 
-__all__ = ("Channel", "Outlet", "Role", "StandIn")
+
+Count: TypeAlias = int
+LaneNumber: TypeAlias = int
 
 
 class Role(Protocol):
@@ -48,35 +55,10 @@ class Role(Protocol):
         ...
 
 
-@final
-class Channel:
-    """One lane of a stand-in. `line` is a message whose parts are under way, and those that wait behind it; None if there is none."""
-
-    __slots__ = ("lane", "line", "stand_in")
-
-    def __init__(self, stand_in: StandIn, lane: int) -> None:
-        self.stand_in = stand_in
-        self.lane = lane
-        self.line: deque[tuple[Outlet, int, object]] | None = None
-
-
-@final
-class Outlet:
-    """One method of a remote actor. `pending` are the arguments of its one-way messages that are not acknowledged, in order."""
-
-    __slots__ = ("channel", "code", "is_ask", "lane", "method", "pending")
-
-    def __init__(self, method: Method, code: int, channel: Channel) -> None:
-        self.method = method
-        self.code = code
-        self.channel = channel
-        self.is_ask = method.is_ask
-        self.lane = method.lane
-        self.pending: deque[object] = deque()
-
-
 class StandIn:
     """The actor that stands for a remote one."""
+
+    __slots__ = ("_is_draining", "_is_lost", "_outgoing", "_outlets", "_porch", "actor", "holds", "role")
 
     def __init__(
         self, porch: Loop, role: str, spec: Role, there: str, ledger: Ledger, outgoing: Outgoing
@@ -91,7 +73,7 @@ class StandIn:
             channel = channels.setdefault(method.lane, Channel(self, method.lane))
             self._outlets[method] = ledger.open(method, channel)
         self.actor: ActorId = porch.spawn(
-            self._pass_on, name=f"{role} in {there}", mailbox_cap=spec.mailbox_cap, overflow=spec.overflow
+            self.pass_on, name=f"{role} in {there}", mailbox_cap=spec.mailbox_cap, overflow=spec.overflow
         )
         # Whoever closes the link says why; of another end the other side tells.
         answer_for(porch, self.actor)
@@ -100,7 +82,8 @@ class StandIn:
         self._is_draining = False
         mourn(porch, self.actor, self._pass_on_end)
 
-    def _pass_on(self, turn: Context[Any], data: object) -> Any:
+    def pass_on(self, turn: Context[Any], data: object) -> Any:
+        """The behavior: one message goes to the other side."""
         outlet = self._outlets.get(turn.tag)
         if outlet is None:
             # Something that was sent past the handle, or what every actor answers but does not cross a link.
@@ -114,19 +97,21 @@ class StandIn:
                 )
             return None
         if self.holds:
-            hold_slot(self._porch, self.actor, outlet.lane)
+            # What it has passed on is counted as if it were still in its mailbox, until the other side says that it has ended.
+            self._porch._hold_slot(self.actor, outlet.lane)
         if outlet.is_ask:
-            self._outgoing.ask(outlet, cast("Asked", turn.sender), data)
+            asked: Asked = turn.sender  # type: ignore[assignment]  # an ask has one
+            self._outgoing.ask(outlet, asked, data)
         else:
             self._outgoing.send(outlet, turn.sender, data)
         if not self.holds and self._outgoing.is_choked():
             return self._outgoing.unchoked()
         return None
 
-    def free(self, lane: int, count: int) -> None:
+    def free(self, lane: LaneNumber, count: Count) -> None:
         """So many messages of a lane have ended over there."""
         if self.holds:
-            free_slots(self._porch, self.actor, lane, count)
+            self._porch._free_slots(self.actor, lane, count)
         if self._is_draining:
             self._drain()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.msgpack import Ext
 
@@ -11,30 +11,21 @@ from bandstand.core import ExitReason, Lane
 from bandstand.errors import ActorKilled, BadMessage
 from bandstand.pod.link.codec import Packet, Unpacker
 from bandstand.pod.link.faults import from_fault
+from bandstand.pod.link.hot.outlet import Channel, Outlet
 from bandstand.pod.link.letter import Undelivered
-from bandstand.pod.link.standin import Channel, Outlet
-from bandstand.service.lowlevel import Asked, Method
+from bandstand.pod.link.numbers import ANSWERED, CANCEL, DROPPED, FAILED, LOST, WITHDRAWN
+from bandstand.service.hot.asks import Asked
+from bandstand.service.hot.method import Method
 
 if TYPE_CHECKING:
-    from bandstand.pod.link.outbox import Piece
-    from bandstand.pod.link.standin import StandIn
+    from bandstand.pod.link.hot.standin import StandIn
+    from bandstand.pod.link.hot.tray import Piece
 
-__all__ = ("ANSWERED", "CANCEL", "DROPPED", "FAILED", "LOST", "WITHDRAWN", "Ledger", "Question")
+Count: TypeAlias = int
 
-# In a method's place: the ask of that number is taken back.
-CANCEL: Final = 0
-
-# What an ask ended with.
-ANSWERED: Final = 0
-FAILED: Final = 1
-LOST: Final = 2
-DROPPED: Final = 3
-WITHDRAWN: Final = 4
-
-ENDED: Final = "its actor had ended"
+ENDED = "its actor had ended"
 
 
-@final
 class Noted:
     """A one-way message whose sender wants to know what became of it."""
 
@@ -45,7 +36,6 @@ class Noted:
         self.data = data
 
 
-@final
 class Question:
     """An ask that is not answered yet."""
 
@@ -68,18 +58,32 @@ class Ledger:
         on_dead: is told of every message that is not handled as far as anybody knows.
     """
 
+    __slots__ = (
+        "_last_question",
+        "_on_dead",
+        "_outlets",
+        "_there",
+        "_unpack",
+        "dead",
+        "dropped",
+        "handled",
+        "in_doubt",
+        "questions",
+        "sent",
+    )
+
     def __init__(self, there: str, unpacker: Unpacker, on_dead: Callable[[Undelivered], object]) -> None:
         self._there = there
         self._unpack = unpacker.unpack
         self._on_dead = on_dead
         self._outlets: dict[int, Outlet] = {}
         self.questions: dict[int, Question] = {}
-        self._last_question = 0
-        self.sent = 0
-        self.handled = 0
-        self.dead = 0
-        self.dropped = 0
-        self.in_doubt = 0
+        self._last_question: Count = 0
+        self.sent: Count = 0
+        self.handled: Count = 0
+        self.dead: Count = 0
+        self.dropped: Count = 0
+        self.in_doubt: Count = 0
 
     def open(self, method: Method, channel: Channel) -> Outlet:
         """Give a method of the other side its number: they are counted from 1, in the order of roles and their methods."""
@@ -92,7 +96,7 @@ class Ledger:
         self.sent += 1
         outlet.pending.append(Noted(sender, data) if isinstance(sender, Asked) else data)
 
-    def enter_ask(self, outlet: Outlet, data: object, asked: Asked) -> int:
+    def enter_ask(self, outlet: Outlet, data: object, asked: Asked) -> Count:
         """An ask is sent; its number."""
         self.sent += 1
         self._last_question += 1
@@ -113,20 +117,26 @@ class Ledger:
         Raises:
             BadMessage: there were not so many.
         """
-        _check_whole(flat, 4)
-        for at in range(0, len(flat), 4):
-            code, handled, dead, dropped = flat[at], flat[at + 1], flat[at + 2], flat[at + 3]
-            outlet = self._outlets.get(code)
+        check_whole(flat, 4)
+        at = 0
+        end = len(flat)
+        while at < end:
+            outlet = self._outlets.get(flat[at])
+            handled = flat[at + 1]
+            dead = flat[at + 2]
+            dropped = flat[at + 3]
+            at += 4
             count = handled + dead + dropped
             if outlet is None or min(handled, dead, dropped) < 0 or count > len(outlet.pending):
                 raise BadMessage("an acknowledgement came over the link for messages that were not sent")
             self.handled += handled
             self.dead += dead
             self.dropped += dropped
-            self._settle(outlet, handled, dead, dropped)
+            self.settle(outlet, handled, dead, dropped)
             outlet.channel.stand_in.free(outlet.lane, count)
 
-    def _settle(self, outlet: Outlet, handled: int, dead: int, dropped: int) -> None:
+    def settle(self, outlet: Outlet, handled: Count, dead: Count, dropped: Count) -> None:
+        """So many of the oldest messages of a method have ended, by what became of them."""
         pending = outlet.pending
         for _ in range(handled):
             one = pending.popleft()
@@ -146,12 +156,16 @@ class Ledger:
         Raises:
             BadMessage: they were not asked.
         """
-        _check_whole(flat, 3)
-        for at in range(0, len(flat), 3):
-            number, ending, value = flat[at], flat[at + 1], flat[at + 2]
-            question = self.questions.pop(number, None)
+        check_whole(flat, 3)
+        at = 0
+        end = len(flat)
+        while at < end:
+            question = self.questions.pop(flat[at], None)
             if question is None:
-                raise BadMessage(f"an answer came over the link to ask {number}, which is not open")
+                raise BadMessage(f"an answer came over the link to ask {flat[at]}, which is not open")
+            ending: Any = flat[at + 1]
+            value: Any = flat[at + 2]
+            at += 3
             question.asked.relay = None
             if ending == ANSWERED:
                 self.handled += 1
@@ -180,7 +194,7 @@ class Ledger:
         else:
             question.asked.answer(answer)
 
-    def _end(self, question: Question, ending: int, value: Any) -> None:
+    def _end(self, question: Question, ending: Any, value: Any) -> None:
         """An ask has ended without an answer."""
         stand_in = question.outlet.channel.stand_in
         asked = question.asked
@@ -276,6 +290,7 @@ class Ledger:
         )
 
 
-def _check_whole(flat: Sequence[Any], size: int) -> None:
+def check_whole(flat: Sequence[Any], size: Count) -> None:
+    """Refuse a run that ends in the middle of an entry."""
     if len(flat) % size:
         raise BadMessage("an answer or an acknowledgement came over the link, and half of one")

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, TypeAlias
 
-from bandstand.core import ActorId
+from bandstand.core.hot.ids import ActorId
 from bandstand.errors import BadMessage
-from bandstand.service.lowlevel import Handle, Method, methods_of
+from bandstand.service.lowlevel import methods_of
 
 if TYPE_CHECKING:
-    from bandstand.pod.link.receipts import Tally
+    from bandstand.pod.link.hot.receipts import Tally
+    from bandstand.service.hot.handle import Handle
+    from bandstand.service.hot.method import Method
 
-__all__ = ("NOBODY", "Door", "Inlet")
+Place: TypeAlias = int
 
-NOBODY: Final = ActorId(0, None, None)
+NOBODY = ActorId(0, None, None)
 
 
-@final
 class Door:
     """One role of ours, as the other side knows it: the names of its methods are in the order of their numbers."""
 
@@ -51,15 +52,14 @@ class Door:
         return self.actor is not before and self.actor.is_alive
 
 
-@final
 class Inlet:
     """One method of one of our roles, as the other side knows it. None until somebody was there."""
 
     __slots__ = ("_place", "door", "method", "tally")
 
-    def __init__(self, door: Door, place: int, tally: Tally) -> None:
+    def __init__(self, door: Door, place: Place, tally: Tally) -> None:
         self.door = door
-        self._place = place
+        self._place: Place = place
         self.tally = tally
         self.method: Method | None = None
         self.resolve()

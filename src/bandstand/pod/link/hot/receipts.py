@@ -6,36 +6,38 @@ An ask has one of its own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, TypeAlias
 
-from bandstand.core import ActorId
-from bandstand.pod.link.doors import NOBODY
+from bandstand.core.hot.ids import ActorId
 from bandstand.pod.link.faults import to_fault
-from bandstand.pod.link.ledger import DROPPED, FAILED, LOST
-from bandstand.service.lowlevel import Asked, interrupt_handler
+from bandstand.pod.link.hot.doors import NOBODY
+from bandstand.pod.link.numbers import DROPPED, FAILED, LOST
+from bandstand.service.hot.asks import Asked
+from bandstand.service.lowlevel import interrupt_handler
 
 if TYPE_CHECKING:
-    from bandstand.pod.link.inbound import Inbound
+    from bandstand.pod.link.hot.inbound import Inbound
 
-__all__ = ("Question", "Tally")
+Count: TypeAlias = int
+LaneNumber: TypeAlias = int
+Number: TypeAlias = int
 
 
-@final
 class Tally(Asked):
     """The receipt of the one-way messages of one method: how many have ended, and how, since that was last said."""
 
     __slots__ = ("_inbound", "code", "dead", "dropped_count", "handled", "is_due")
 
-    def __init__(self, code: int, inbound: Inbound) -> None:
+    def __init__(self, code: Number, inbound: Inbound) -> None:
         super().__init__(NOBODY)
-        self.code = code
+        self.code: Number = code
         self._inbound = inbound
-        self.handled = 0
-        self.dead = 0
-        self.dropped_count = 0
+        self.handled: Count = 0
+        self.dead: Count = 0
+        self.dropped_count: Count = 0
         self.is_due = False
 
-    def answer(self, value: object) -> None:  # noqa: ARG002  # there is none
+    def answer(self, value: object) -> None:  # there is none
         """One was handled to its end."""
         self.handled += 1
         if not self.is_due:
@@ -43,33 +45,32 @@ class Tally(Asked):
 
     def lost(
         self,
-        actor: ActorId | None,  # noqa: ARG002  # which one it was does not matter
-        name: str | None,  # noqa: ARG002  # same
-        reason: int,  # noqa: ARG002  # same
-        cause: BaseException | None,  # noqa: ARG002  # same
+        actor: ActorId | None,  # which one it was does not matter
+        name: str | None,
+        reason: Number,
+        cause: BaseException | None,
     ) -> None:
         """One had its actor end first."""
         self.dead += 1
         if not self.is_due:
             self._inbound.note(self)
 
-    def dropped(self, actor: ActorId | None, name: str | None) -> None:  # noqa: ARG002  # same
+    def dropped(self, actor: ActorId | None, name: str | None) -> None:
         """One was given up by the overflow policy."""
         self.dropped_count += 1
         if not self.is_due:
             self._inbound.note(self)
 
 
-@final
 class Question(Asked):
     """The receipt of an ask from the other side."""
 
     __slots__ = ("_inbound", "_is_over", "_lane", "_number")
 
-    def __init__(self, actor: ActorId, number: int, lane: int, inbound: Inbound) -> None:
+    def __init__(self, actor: ActorId, number: Number, lane: LaneNumber, inbound: Inbound) -> None:
         super().__init__(actor)
-        self._number = number
-        self._lane = lane
+        self._number: Number = number
+        self._lane: LaneNumber = lane
         self._inbound = inbound
         # It has ended, or was taken back.
         self._is_over = False
@@ -86,15 +87,15 @@ class Question(Asked):
 
     def lost(
         self,
-        actor: ActorId | None,  # noqa: ARG002  # the other side has a name of its own for it
-        name: str | None,  # noqa: ARG002  # same
-        reason: int,
+        actor: ActorId | None,  # the other side has a name of its own for it
+        name: str | None,
+        reason: Number,
         cause: BaseException | None,
     ) -> None:
         """The actor has ended first."""
         self._end(LOST, (reason, None if cause is None else to_fault(cause)))
 
-    def dropped(self, actor: ActorId | None, name: str | None) -> None:  # noqa: ARG002  # same
+    def dropped(self, actor: ActorId | None, name: str | None) -> None:
         """It was given up by the overflow policy."""
         self._end(DROPPED, None)
 

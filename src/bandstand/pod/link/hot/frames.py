@@ -13,73 +13,41 @@ All but the bytes of chunks is MessagePack. The arriving bytes of a chunk are re
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from struct import Struct
-from typing import Final
+from typing import TYPE_CHECKING, TypeAlias
 
 from bandstand.errors import BadMessage
-from bandstand.pod.link.streams import Arrivals
+from bandstand.pod.link.numbers import CHUNK, CHUNK_HEAD, HEAD, LONGEST
 
-__all__ = (
-    "ACKS",
-    "ANSWERS",
-    "BYE",
-    "CHUNK",
-    "CHUNK_HEAD",
-    "DRAIN",
-    "END",
-    "HEAD",
-    "HELLO",
-    "KILL",
-    "MESSAGES",
-    "STOP",
-    "Frames",
-    "framed",
-)
+if TYPE_CHECKING:
+    from bandstand.pod.link.hot.sorting import Sorting
+    from bandstand.pod.link.streams import Arrivals
 
-HELLO: Final = 1
-MESSAGES: Final = 2
-ANSWERS: Final = 3
-ACKS: Final = 4
-CHUNK: Final = 5
-BYE: Final = 6
-END: Final = 7
+Count: TypeAlias = int
+Kind: TypeAlias = int
 
-# How a role is to end: at once, when it has handled what it has, or without being asked.
-STOP: Final = 0
-DRAIN: Final = 1
-KILL: Final = 2
-
-HEAD: Final = Struct("<IB")
-CHUNK_HEAD: Final = Struct("<IQB")
-ROOM: Final = 262_144
-# Far above what a frame can have: whoever says more speaks another language.
-LONGEST: Final = 16_777_216
-
-
-def framed(kind: int, body: bytes) -> bytes:
-    """A frame."""
-    return HEAD.pack(len(body), kind) + body
+ROOM = 262_144
+HEAD_SIZE = HEAD.size
+CHUNK_HEAD_SIZE = CHUNK_HEAD.size
 
 
 class Frames:
     """The reading side: room for the bytes that come, and frames of them.
 
     Args:
-        deliver: called with the kind and the bytes of each frame, which are good until it returns.
+        sorting: given the kind and the bytes of each frame, which are good until it returns.
         arrivals: where the bytes of chunks belong.
     """
 
-    __slots__ = ("_arrivals", "_chunk", "_deliver", "_end", "_start", "_store", "_view")
+    __slots__ = ("_arrivals", "_chunk", "_end", "_sorting", "_start", "_store", "_view")
 
-    def __init__(self, deliver: Callable[[int, memoryview], None], arrivals: Arrivals) -> None:
-        self._deliver = deliver
+    def __init__(self, sorting: Sorting, arrivals: Arrivals) -> None:
+        self._sorting = sorting
         self._arrivals = arrivals
         self._store = bytearray(ROOM)
         self._view = memoryview(self._store)
         # What has come and is no frame yet.
-        self._start = 0
-        self._end = 0
+        self._start: Count = 0
+        self._end: Count = 0
         # Where the rest of a chunk belongs; None between chunks.
         self._chunk: memoryview | None = None
 
@@ -89,7 +57,7 @@ class Frames:
             return self._chunk
         return self._view[self._end :] if self._end else self._view
 
-    def took(self, count: int) -> None:
+    def took(self, count: Count) -> None:
         """So many bytes were put there: deliver what is whole.
 
         Raises:
@@ -101,31 +69,32 @@ class Frames:
             return
         self._end += count
         try:
-            while self._end - self._start >= HEAD.size and self._next():
+            while self._end - self._start >= HEAD_SIZE and self.next():
                 pass
         finally:
-            self._move_up()
+            self.move_up()
 
-    def _next(self) -> bool:
+    def next(self) -> bool:
         """Deliver one frame, whose head is there; False if there is no whole one."""
-        start = self._start + HEAD.size
+        start = self._start + HEAD_SIZE
         have = self._end - start
         size, kind = HEAD.unpack_from(self._store, self._start)
         if kind == CHUNK:
-            return have >= CHUNK_HEAD.size and self._begin_chunk(start, size - CHUNK_HEAD.size)
+            return have >= CHUNK_HEAD_SIZE and self.begin_chunk(start, size - CHUNK_HEAD_SIZE)
         if size > LONGEST:
             raise BadMessage(f"a frame of {size} bytes came over the link: no frame is longer than {LONGEST}")
         if have < size:
-            if size > len(self._store) - HEAD.size:
-                self._grow(size)
+            if size > len(self._store) - HEAD_SIZE:
+                self.grow(size)
             return False
         self._start = start + size
-        self._deliver(kind, self._view[start : start + size])
+        self._sorting.deliver(kind, self._view[start : start + size])
         return True
 
-    def _begin_chunk(self, start: int, size: int) -> bool:
+    def begin_chunk(self, start: Count, size: Count) -> bool:
+        """Put what there is of a chunk into its place, and the rest when it comes; whether it is all there."""
         stream, total, is_frozen = CHUNK_HEAD.unpack_from(self._store, start)
-        start += CHUNK_HEAD.size
+        start += CHUNK_HEAD_SIZE
         place = self._arrivals.place(stream, total, bool(is_frozen), size)
         here = min(size, self._end - start)
         place[:here] = self._view[start : start + here]
@@ -135,14 +104,15 @@ class Frames:
         self._chunk = place[here:]
         return False
 
-    def _move_up(self) -> None:
+    def move_up(self) -> None:
         """Make room: what is no frame yet goes to the beginning."""
         left = self._end - self._start
         if left and self._start:
             self._store[:left] = self._store[self._start : self._end]
         self._start, self._end = 0, left
 
-    def _grow(self, size: int) -> None:
-        grown = bytearray(size + HEAD.size)
+    def grow(self, size: Count) -> None:
+        """Make room for a frame that is larger than all there is."""
+        grown = bytearray(size + HEAD_SIZE)
         grown[: self._end] = self._view[: self._end]
         self._store, self._view = grown, memoryview(grown)

@@ -1,0 +1,24 @@
+cimport cython
+from bandstand.core.hot.ids cimport ActorId
+from bandstand.service.hot.asks cimport Asked
+from bandstand.service.hot.method cimport Method
+
+@cython.final
+cdef class Door:
+    cdef readonly str role
+    cdef list _names
+    cdef object _find
+    cdef readonly ActorId actor
+    cdef readonly list methods
+
+    cpdef bint renew(self) except -1
+
+@cython.final
+cdef class Inlet:
+    cdef readonly Door door
+    cdef Py_ssize_t _place
+    # A Tally.
+    cdef readonly Asked tally
+    cdef readonly Method method
+
+    cpdef Method resolve(self)

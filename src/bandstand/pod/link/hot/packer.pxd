@@ -1,0 +1,17 @@
+cimport cython
+from bandstand.pod.link.hot.plain cimport is_plain
+from bandstand.service.hot.handle cimport Handle
+from bandstand.service.hot.method cimport Method
+
+cdef object UNSET
+
+@cython.final
+cdef class Packer:
+    cdef tuple _carries
+
+    @cython.locals(carried=tuple)
+    cpdef object pack(self, Handle handle, Method method, object data)
+    @cython.locals(carried=list)
+    cpdef tuple carried(self)
+
+cpdef object default_of(object variable)

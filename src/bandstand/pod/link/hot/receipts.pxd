@@ -1,0 +1,23 @@
+cimport cython
+from bandstand.core.hot.ids cimport ActorId
+from bandstand.service.hot.asks cimport Asked
+
+@cython.final
+cdef class Tally(Asked):
+    # An Inbound; an object because the inbound knows receipts, and cimports must not go in circles.
+    cdef object _inbound
+    cdef readonly object code
+    cdef public Py_ssize_t handled
+    cdef public Py_ssize_t dead
+    cdef public Py_ssize_t dropped_count
+    cdef public bint is_due
+
+
+@cython.final
+cdef class Question(Asked):
+    cdef object _inbound
+    cdef object _number
+    cdef int _lane
+    cdef bint _is_over
+
+    cpdef object withdraw(self)

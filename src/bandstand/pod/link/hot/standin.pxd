@@ -1,0 +1,22 @@
+cimport cython
+from bandstand.core.hot.desk cimport Desk
+from bandstand.core.hot.ids cimport ActorId
+from bandstand.core.hot.turn cimport Turn
+from bandstand.pod.link.hot.outgoing cimport Outgoing
+from bandstand.pod.link.hot.outlet cimport Channel, Outlet
+from bandstand.service.hot.asks cimport Asked
+
+@cython.final
+cdef class StandIn:
+    cdef readonly str role
+    cdef Desk _porch
+    cdef Outgoing _outgoing
+    cdef readonly bint holds
+    cdef dict _outlets
+    cdef readonly ActorId actor
+    cdef bint _is_lost
+    cdef bint _is_draining
+
+    @cython.locals(outlet=Outlet, asked=Asked)
+    cpdef object pass_on(self, Turn turn, object data)
+    cpdef object free(self, int lane, Py_ssize_t count)
