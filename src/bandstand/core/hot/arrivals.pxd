@@ -1,14 +1,18 @@
 cimport cython
 from bandstand.core.hot.cell cimport Cell
+from bandstand.core.hot.ids cimport ActorId
 from bandstand.core.hot.receipt cimport Receipt
+from bandstand.core.hot.ring cimport Ring
 from bandstand.core.hot.timers cimport Timers
 
 cdef int DATA
 cdef int STOPPED
+cdef int STOPPING
 cdef int UNPROMISED
 cdef int ADDRESSED
 cdef int CALL
 cdef object ZERO
+cdef object DATA_LANE
 cdef object CONFLATE
 cdef object DROP_NEWEST
 
@@ -37,6 +41,9 @@ cdef class Arrivals(Timers):
     @cython.locals(mark=int, inbox=list)
     cdef bint _take_in(self, Cell cell, int lane, object data, object tag, object sender) except -1
     @cython.final
+    @cython.locals(actor=ActorId, cell=Cell, ring=Ring, inbox=list)
+    cdef bint _take_plain(self, object target, object data) except -1
+    @cython.final
     @cython.locals(inbox=list, held=list, told=list, receipt=Receipt, read=Py_ssize_t, write=Py_ssize_t, give_up=Py_ssize_t, kept=Py_ssize_t, newest=bint, is_over=bint, mark=int, size=Py_ssize_t)
     cdef object _thin_out(self, Cell cell)
     @cython.final
@@ -45,6 +52,9 @@ cdef class Arrivals(Timers):
     cdef object _full_afar(self, Cell cell, int lane)
     @cython.locals(fresh=list, batch=list, at=Py_ssize_t, end=Py_ssize_t, mark=int)
     cpdef object _drain(self)
+    @cython.final
+    @cython.locals(ring=Ring)
+    cdef object _arrive_plain(self, Cell cell, object data)
     @cython.final
     @cython.locals(lane=int)
     cdef object _arrive(self, Cell cell, int mark, object data, object tag, object sender)

@@ -6,8 +6,8 @@ once: the first message arms the inbox, and the tick disarms it *before* it empt
 to be seen finds the inbox disarmed and wakes the loop again.
 
 A message is a few neighbouring entries of the inbox, not an object of its own, as in a mailbox's ring: its mark (lane, and
-how it came), its cell and its data, and, if it has any, its tag and sender. Most have neither, and what a flood writes
-here leaves the processor's caches, so entries that say nothing are worth leaving out.
+how it came), its cell and its data, and, if it has any, its tag and sender. Most have neither, and are of the DATA lane: those are a cell and
+data alone. What a flood writes here leaves the processor's caches, so entries that say nothing are worth leaving out.
 Compiled, promising a slot and appending them is one run of C under the interpreter's lock: nobody comes in between, and no lock of ours is
 needed. Interpreted, another thread may come in between any two bytecodes, so a lock is held; the loop's own sends do not
 take it, and may fill the last slot a moment before a promise is seen. A lane may then exceed its cap by one message for
@@ -18,11 +18,13 @@ from __future__ import annotations
 
 from _thread import RLock
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+from bandstand.core.hot.cell import Cell
+from bandstand.core.hot.ids import ActorId
 from bandstand.core.hot.receipt import Receipt
 from bandstand.core.hot.timers import Timers
-from bandstand.core.numbers import DATA, STOPPED
+from bandstand.core.numbers import DATA, STOPPED, STOPPING
 from bandstand.core.vocabulary import Lane, Overflow
 from bandstand.errors import BandstandError, NoSuchActor
 
@@ -30,10 +32,6 @@ try:
     import cython
 except ModuleNotFoundError:  # interpreted, where Cython is not installed
     from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
-
-if TYPE_CHECKING:
-    from bandstand.core.hot.cell import Cell
-    from bandstand.core.hot.ids import ActorId
 
 Count: TypeAlias = int
 LaneNumber: TypeAlias = int
@@ -44,6 +42,7 @@ ADDRESSED = 16
 # The mark of what is no message but a function to be called on the loop's own thread.
 CALL = 32
 ZERO = 0
+DATA_LANE = Lane.DATA
 CONFLATE = Overflow.CONFLATE
 DROP_NEWEST = Overflow.DROP_NEWEST
 
@@ -88,6 +87,9 @@ class Arrivals(Timers):
             MailboxFull, NoSuchActor, ActorNotLocal, LoopClosed: at once, in the calling thread.
             InvalidArgument: `tag` or `lane` is the system's, or `target` is no id.
         """
+        if lane is DATA_LANE and tag is ZERO and sender is ZERO and self._take_plain(target, data):
+            self._announce()
+            return
         self._post_afar(target, self._checked(tag, lane), data, tag, sender)
 
     def _post_afar(
@@ -155,7 +157,8 @@ class Arrivals(Timers):
             mark = lane | UNPROMISED
         inbox = self._inbox
         if tag is ZERO and sender is ZERO:
-            inbox.append(mark)
+            if mark != DATA:
+                inbox.append(mark)
             inbox.append(cell)
             inbox.append(data)
             return True
@@ -164,6 +167,29 @@ class Arrivals(Timers):
         inbox.append(data)
         inbox.append(tag)
         inbox.append(sender)
+        return True
+
+    def _take_plain(self, target: object, data: object) -> bool:
+        """Take an untagged DATA message of nobody's if nothing at all stands in the way; False if something might.
+
+        The same checks as `_find` and `_take_in` make, in one function. Whatever does not pass here goes the ordinary way, which
+        then says what is wrong. Interpreted, everything does: nothing would be saved, as the lock must be held.
+        """
+        if not cython.compiled:
+            return False
+        if type(target) is not ActorId:  # type: ignore[unreachable]  # to the checkers
+            return False
+        actor = target
+        cell = actor.cell
+        if cell is None or cell.status >= STOPPING or actor.home is not self or self._closed or self._shut:
+            return False
+        ring = cell.data
+        if ring is None or ring.count + cell.coming_data >= cell.limit:
+            return False
+        cell.coming_data += 1
+        inbox = self._inbox
+        inbox.append(cell)
+        inbox.append(data)
         return True
 
     def _thin_out(self, cell: Cell) -> None:
@@ -183,8 +209,13 @@ class Arrivals(Timers):
         read = 0
         write = 0
         while read < len(inbox):
-            mark = inbox[read]
-            size = 5 if mark & ADDRESSED else 3
+            if type(inbox[read]) is Cell:
+                # One that has its promise, and no mark.
+                mark = 0
+                size = 2
+            else:
+                mark = inbox[read]
+                size = 5 if mark & ADDRESSED else 3
             if mark & UNPROMISED and inbox[read + 1] is cell:
                 is_over = kept <= 0 if newest else give_up > 0
                 kept -= 1
@@ -240,6 +271,10 @@ class Arrivals(Timers):
         at = 0
         end = len(batch)
         while at < end:
+            if type(batch[at]) is Cell:
+                self._arrive_plain(batch[at], batch[at + 1])
+                at += 2
+                continue
             mark = batch[at]
             if mark == CALL:
                 self._tell(batch[at + 2], ())
@@ -250,6 +285,20 @@ class Arrivals(Timers):
             else:
                 self._arrive(batch[at + 1], mark, batch[at + 2], ZERO, ZERO)
                 at += 3
+
+    def _arrive_plain(self, cell: Cell, data: object) -> None:
+        """Let one message in that has its promise, and neither a tag nor a sender."""
+        self._accepted += 1
+        if cell.status >= STOPPED:
+            self._bury_one(cell, DATA, data, ZERO, ZERO)
+            return
+        cell.coming_data -= 1
+        ring = cell.data
+        if ring is None:
+            ring = cell.lane(DATA)
+        ring.push(data, ZERO, ZERO)
+        if not cell.queued:
+            self._ready(cell)
 
     def _arrive(self, cell: Cell, mark: LaneNumber, data: object, tag: object, sender: object) -> None:
         """Let one message in: into the mailbox, or to the dead letters if its actor has ended."""

@@ -2,6 +2,8 @@ cimport cython
 from bandstand.core.hot.turn cimport Turn
 
 cdef list BLANK
+cdef list SPARE
+cdef Py_ssize_t SPARE_ROOM
 
 # Most actors that come and go have one of these.
 @cython.final
@@ -28,6 +30,8 @@ cdef class Ring:
     cpdef bint has(self, object sender) except -1
     @cython.locals(left=Py_ssize_t, letter=tuple, found=tuple)
     cpdef tuple pull(self, object sender)
-    @cython.locals(cut=Py_ssize_t, entries=list)
+    @cython.locals(cut=Py_ssize_t, entries=list, spare=list)
     cdef object grow(self)
     cdef object rest(self)
+
+cdef list take_spare()

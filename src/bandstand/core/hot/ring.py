@@ -2,7 +2,8 @@
 
 A message is three neighbouring entries of one list (data, tag, sender), not an object of its own: pushing and popping
 allocate nothing. The ring starts with four places and doubles as needed; how many it may hold is the mailbox's
-business, not the ring's. A ring that has run empty after a burst gives its memory back (see `rest`).
+business, not the ring's. A ring that has run empty after a burst gives its memory back (see `rest`). What the last one has given back
+is kept for the next that grows as large: a flood that comes in bursts would make a long list, from small to large, for each of them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ FIRST_ROOM = 4
 REST_ROOM = 256
 # What a new ring's entries are a copy of, which costs half of what it costs to make such a list of one None.
 BLANK: list[object] = [None] * (3 * FIRST_ROOM)
+# The entries that were given back last, empty; nothing, if they were more than these.
+SPARE: list[list[object]] = []
+SPARE_ROOM = 16_384
 
 
 class Ring:
@@ -120,9 +124,17 @@ class Ring:
         return found
 
     def grow(self) -> None:
-        """Double the room, unrolling the ring so that the oldest message comes first again."""
+        """Double the room at least, unrolling the ring so that the oldest message comes first again."""
         cut = 3 * self.head
         entries = self.entries
+        if self.room >= REST_ROOM and len(SPARE) > 0:
+            spare = take_spare()
+            if len(spare) > len(entries):
+                spare[: len(entries)] = entries[cut:] + entries[:cut]
+                self.entries = spare
+                self.head = 0
+                self.room = len(spare) // 3
+                return
         self.entries = entries[cut:] + entries[:cut] + [None] * len(entries)
         self.head = 0
         self.room *= 2
@@ -130,6 +142,18 @@ class Ring:
     def rest(self) -> None:
         """Give back the memory of a past burst. Called when the ring is empty; small rings keep what they have."""
         if self.room > REST_ROOM:
+            if self.room <= SPARE_ROOM:
+                # Tags are all that messages leave behind.
+                self.entries[1::3] = [None] * self.room
+                SPARE[:] = [self.entries]
             self.entries = BLANK[:]
             self.room = FIRST_ROOM
             self.head = 0
+
+
+def take_spare() -> list[object]:
+    """The entries that are kept; none, if another thread was quicker."""
+    try:
+        return SPARE.pop()
+    except IndexError:
+        return []
