@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parent
 PACKAGES = {
     "bandstand.core.hot": (),
     "bandstand.scope.hot": ("bandstand.core.hot",),
+    "bandstand.supervise.hot": ("bandstand.core.hot",),
     "bandstand.service.hot": ("bandstand.core.hot",),
     "bandstand.bus.hot": ("bandstand.core.hot", "bandstand.service.hot"),
     "bandstand.pod.link.hot": ("bandstand.core.hot", "bandstand.service.hot"),

@@ -35,6 +35,7 @@ class Tree:
         self.service = self._package(package, "service", ("three",))
         self.bus = self._package(package, "bus", ("four",))
         self.scope = self._package(package, "scope", ("five",))
+        self.supervise = self._package(package, "supervise", ("six",))
         for name in ("one", "two"):
             (self.core / f"{name}.py").write_text("def twice(n):\n    return n * 2\n")
             (self.core / f"{name}.pxd").write_text("cpdef long twice(long n)\n")
@@ -53,9 +54,9 @@ class Tree:
             "from bandstand.core.hot.one cimport Number\nfrom bandstand.service.hot.three cimport thrice\n\n"
             "cpdef long six_times(Number number)\n"
         )
-
-        (self.scope / "five.py").write_text("def fivefold(n):\n    return n * 5\n")
-        (self.scope / "five.pxd").write_text("cpdef long fivefold(long n)\n")
+        for hot, name in ((self.scope, "five"), (self.supervise, "six")):
+            (hot / f"{name}.py").write_text("def fivefold(n):\n    return n * 5\n")
+            (hot / f"{name}.pxd").write_text("cpdef long fivefold(long n)\n")
 
     def _package(self, package: Path, room: str, modules: tuple[str, ...]) -> Path:
         """Make a room with a hot package whose door is the real one, but for the list of modules."""
@@ -100,7 +101,8 @@ class Tree:
 
     def mode(self) -> list[object]:
         script = (
-            "import bandstand.bus, bandstand.scope, bandstand.service; from bandstand import mode; "
+            "import bandstand.bus, bandstand.scope, bandstand.service, bandstand.supervise; "
+            "from bandstand import mode; "
             "print(json.dumps([mode.mode(), sorted(mode.stale_modules())]))"
         )
         result: list[object] = json.loads(self.ask(script))
@@ -125,13 +127,12 @@ def contents(tree: Tree) -> set[str]:
     return {f"{path.parts[1]}/{path.name.partition('.')[0]}{path.suffix}" for path in paths}
 
 
-MODULES = ("core/one", "core/two", "scope/five", "service/three", "bus/four")
-SOURCES = {"core/__init__.py", "scope/__init__.py", "service/__init__.py", "bus/__init__.py"} | {
+MODULES = ("core/one", "core/two", "scope/five", "supervise/six", "service/three", "bus/four")
+ROOMS = {module.partition("/")[0] for module in MODULES}
+SOURCES = {f"{room}/__init__.py" for room in ROOMS} | {
     f"{module}{suffix}" for module in MODULES for suffix in (".py", ".pxd")
 }
-EXTENSIONS = {"core/_stamp.json", "scope/_stamp.json", "service/_stamp.json", "bus/_stamp.json"} | {
-    f"{module}.so" for module in MODULES
-}
+EXTENSIONS = {f"{room}/_stamp.json" for room in ROOMS} | {f"{module}.so" for module in MODULES}
 
 
 def test_need_compiles_and_ships_sources_declarations_extensions_and_stamp(tree: Tree) -> None:
@@ -188,10 +189,11 @@ def test_auto_reports_a_failure_plainly_and_goes_on(tree: Tree, broken: str) -> 
 
 ONE, TWO = "bandstand.core.hot.one", "bandstand.core.hot.two"
 THREE, FOUR, FIVE = "bandstand.service.hot.three", "bandstand.bus.hot.four", "bandstand.scope.hot.five"
+SIX = "bandstand.supervise.hot.six"
 
 
 @pytest.mark.parametrize(
-    ("broken", "stale"), [("two", [FOUR, ONE, TWO, FIVE, THREE]), ("three", [FOUR, THREE])]
+    ("broken", "stale"), [("two", [FOUR, ONE, TWO, FIVE, THREE, SIX]), ("three", [FOUR, THREE])]
 )
 def test_a_failed_auto_build_leaves_no_yesterday_behind(tree: Tree, broken: str, stale: list[str]) -> None:
     """Not in the other packages either: one half compiled and the other not would be a mixture."""
@@ -222,7 +224,7 @@ def test_a_changed_declaration_is_compiled_anew_in_the_package_above_too(tree: T
     assert tree.in_place(BANDSTAND_BUILD="need").returncode == 0
     assert tree.ask(script) == "12\n"
     tree.widen()
-    assert tree.mode() == ["compiled", [FOUR, ONE, TWO, FIVE, THREE]]
+    assert tree.mode() == ["compiled", [FOUR, ONE, TWO, FIVE, THREE, SIX]]
     assert tree.in_place(BANDSTAND_BUILD="need").returncode == 0
     assert tree.mode() == ["compiled", []]
     assert tree.ask(script) == "12\n"

@@ -12,7 +12,8 @@ import bandstand.bus.hot  # pyright: ignore[reportUnusedImport]
 import bandstand.core  # pyright: ignore[reportUnusedImport]
 import bandstand.pod  # pyright: ignore[reportUnusedImport]
 import bandstand.scope  # pyright: ignore[reportUnusedImport]
-import bandstand.service  # noqa: F401  # pyright: ignore[reportUnusedImport]
+import bandstand.service  # pyright: ignore[reportUnusedImport]
+import bandstand.supervise  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from bandstand import mode
 from tests.architecture import house
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from bandstand.core import ExitReason
 from bandstand.supervise import AutoShutdown, Backoff, ChildMode, History, Intensity, Strategy
-from bandstand.supervise.decision import Fate, Plan, ends_supervisor, fate_of, plan_restart, who_restarts
+from bandstand.supervise.decision import Fate, Plan, ends_supervisor, fate_of, who_restarts
+from bandstand.supervise.hot.planning import plan_restart
 
 pytestmark = pytest.mark.once
 

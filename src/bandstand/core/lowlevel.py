@@ -58,7 +58,6 @@ __all__ = (
     "set_family",
     "set_scheduler",
     "spawn_child",
-    "spawner_of",
     "take_init_error",
     "tell_escalation",
 )
@@ -111,7 +110,7 @@ def spawn_child(
     cap: int,
     supervisor: ActorId | int | None,
     context: Context,
-    keeps: bool = False,  # all by position: keywords cost a restart 3 % each
+    keeps: bool = False,
     estate: Cell | None = None,
     overflow: Overflow = Overflow.REJECT,
 ) -> ActorId:
@@ -139,11 +138,6 @@ def spawn_child(
     """
     policy = None if overflow is Overflow.REJECT else overflow
     return loop._spawn_child(behavior, init, name, cap, supervisor, context, keeps, estate, policy)  # noqa: SLF001
-
-
-def spawner_of(loop: Loop) -> Callable[..., ActorId]:
-    """What `spawn_child` does on this loop, all arguments by position: for whoever starts thousands a second."""
-    return loop._spawn_child  # noqa: SLF001
 
 
 def take_init_error(loop: Loop) -> BaseException | None:

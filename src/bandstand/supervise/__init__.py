@@ -19,8 +19,8 @@ restarted too often gives up and leaves the matter to the one above; if there is
 
 How the room is laid out: `spec` is what a user writes, `vocabulary` its words, `checks` and `caps` what it must keep to;
 `intensity`, `backoff` and `decision` are the arithmetic, pure, for everybody who restarts anything. A supervisor is built in
-storeys: `seats`, its children, each a `seat`; `judge`, what it makes of their ends; `engine`, the actor; `overseer`, the face
-that all kinds share. `supervisor`, `dynamic` and `partition` are the kinds, `keys` says which
+storeys: `hot.rebirth`, the way of a restart; `seats`, its children, each a `hot.seat` with a `place` that others see; `judge`,
+what it makes of their ends; `engine`, the actor; `overseer`, the face that all kinds share. `supervisor`, `dynamic` and `partition` are the kinds, `keys` says which
 partition a key has, `spawn` starts them, `story` is what they say;
 `following` is for those who keep an eye on a child's place.
 """
@@ -28,15 +28,15 @@ partition a key has, `spawn` starts them, `story` is what they say;
 from bandstand.supervise.backoff import Backoff as Backoff
 from bandstand.supervise.backoff import Wait as Wait
 from bandstand.supervise.dynamic import DynamicSupervisor as DynamicSupervisor
-from bandstand.supervise.intensity import History as History
+from bandstand.supervise.hot.history import History as History
 from bandstand.supervise.intensity import Intensity as Intensity
 from bandstand.supervise.intensity import Restarts as Restarts
 from bandstand.supervise.keys import place_of as place_of
 from bandstand.supervise.overseer import Counts as Counts
 from bandstand.supervise.overseer import Overseer as Overseer
 from bandstand.supervise.partition import PartitionSupervisor as PartitionSupervisor
-from bandstand.supervise.seat import ChildInfo as ChildInfo
-from bandstand.supervise.seat import Phase as Phase
+from bandstand.supervise.place import ChildInfo as ChildInfo
+from bandstand.supervise.place import Phase as Phase
 from bandstand.supervise.spawn import spawn_supervisor as spawn_supervisor
 from bandstand.supervise.spec import AnySupervisorSpec as AnySupervisorSpec
 from bandstand.supervise.spec import ChildSpec as ChildSpec

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, final
 from bandstand.core import ActorId, ActorStatus, ExitReason
 from bandstand.errors import InvalidArgument, MaxChildren, NoSuchChild
 from bandstand.supervise.decision import Fate
+from bandstand.supervise.hot.seat import Seat
 from bandstand.supervise.overseer import Overseer
-from bandstand.supervise.seat import Seat
 from bandstand.supervise.spec import DynamicSpec
 
 if TYPE_CHECKING:

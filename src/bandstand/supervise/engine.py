@@ -21,7 +21,7 @@ from __future__ import annotations
 from contextvars import Context as ContextVars
 from typing import TYPE_CHECKING, Any
 
-from bandstand.core import ActorId, ActorStatus, ChildExit, ChildStart, Context, ExitReason, Lane
+from bandstand.core import ActorId, ActorStatus, ChildExit, ChildStart, Context, ExitReason
 from bandstand.core.lifelines import is_answered_for
 from bandstand.core.lowlevel import (
     NOT_YET,
@@ -34,10 +34,11 @@ from bandstand.core.lowlevel import (
 )
 from bandstand.errors import NoSuchActor
 from bandstand.supervise import story
+from bandstand.supervise.hot.seat import Seat
 from bandstand.supervise.household import Household
 from bandstand.supervise.intensity import Intensity
 from bandstand.supervise.judge import Judge, Restart
-from bandstand.supervise.seat import DOWN, STARTING, STOPPING, UP, WAITING, Seat
+from bandstand.supervise.place import DOWN, STARTING, STOPPING, WAITING
 from bandstand.supervise.seats import Maker
 from bandstand.supervise.stage import CLOSED, CLOSING, OPEN, OPENING, Deadline, End
 from bandstand.supervise.vocabulary import Strategy
@@ -47,15 +48,12 @@ if TYPE_CHECKING:
 
 __all__ = ("Engine",)
 
-SYSTEM = Lane.SYSTEM
-
 
 class Engine(Judge):
     """A supervisor as an actor."""
 
     __slots__ = (
         "_has_wondered",
-        "_is_busy",
         "_is_in_init",
         "_is_stopping_all",
         "_is_told",
@@ -73,8 +71,6 @@ class Engine(Judge):
         # Whoever started us knows already why that failed.
         self._is_told = False
         self._has_wondered = False
-        # A message is being handled, or a call made.
-        self._is_busy = False
         self._is_in_init = False
         # Everybody was told to stop already.
         self._is_stopping_all = False
@@ -113,49 +109,32 @@ class Engine(Judge):
             self._is_busy = self._is_in_init = False
         return None if self._stage in {OPEN, CLOSED} else NOT_YET
 
-    def __call__(self, ctx: Context[Any], data: object) -> None:
-        """Handle one message. It is the actor's behavior, and nobody else's business."""
-        if ctx.lane is not SYSTEM:
-            if not self._has_wondered:
-                self._has_wondered = True
-                story.log_stray(self._name, data)
-            return
-        self._is_busy = True
-        try:
-            if type(data) is ChildExit:
-                self._on_exit(data)
-            elif type(data) is Restart:
-                self._on_restart(data)
-            elif type(data) is ChildStart:
-                self._on_start(data.child)
-            elif type(data) is Deadline:
-                self._on_deadline(data.child)
-            elif type(data) is End:
-                self._begin_end(None)
-                self._reconcile()
-        finally:
-            self._is_busy = False
-
     # -- what happens ----------------------------------------------------------------------------------------------------------
 
-    def _on_exit(self, exit: ChildExit) -> None:  # noqa: A002  # what it is
+    def _wonder(self, data: object) -> None:
+        if not self._has_wondered:
+            self._has_wondered = True
+            story.log_stray(self._name, data)
+
+    def _on_news(self, data: object) -> None:
+        if type(data) is Restart:
+            self._on_restart(data)
+        elif type(data) is ChildStart:
+            self._on_start(data.child)
+        elif type(data) is Deadline:
+            self._on_deadline(data.child)
+        elif type(data) is End:
+            self._begin_end(None)
+            self._reconcile()
+
+    def _on_rare_exit(self, seat: Seat | None, exit: ChildExit) -> None:  # noqa: A002  # what it is
         child, reason, cause = exit
-        seat = self._by_actor.pop(child, None)
         if seat is None:
             # Its end was accounted for when it happened.
             if self._untold:
                 self._tell(child, reason, cause)
             return
         phase = seat.phase
-        if self._is_loose and phase is UP and not seat.must_end:
-            # By far the most common case: one child, all by itself, and no timer to think of.
-            seat.actor = seat.supervisor = None
-            seat.phase = DOWN
-            self._judge(seat, (seat.name, reason, cause))
-            if self._stage is CLOSING:
-                # That was the last straw, or a significant child.
-                self._reconcile()
-            return
         self._vacate(seat)
         if phase is STOPPING or seat.must_end or self._stage is CLOSING:
             # Told to end, or about to be; if it failed by itself, nobody else would say so.

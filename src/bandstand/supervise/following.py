@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, final
 from bandstand.supervise.stage import CLOSED
 
 if TYPE_CHECKING:
+    from bandstand.supervise.hot.seat import Seat
     from bandstand.supervise.overseer import Overseer
-    from bandstand.supervise.seat import Seat
 
 __all__ = ("Following", "is_gone")
 

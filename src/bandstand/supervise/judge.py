@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import random
-from collections import deque
 from collections.abc import Sequence
 from contextvars import Context as ContextVars
 from itertools import count
-from logging import WARNING
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 from bandstand.core import ActorId, ActorStatus, ExitReason, SystemTag
-from bandstand.core.lowlevel import send_system_after, tell_escalation
+from bandstand.core.lowlevel import clock_of, send_system_after, tell_escalation
 from bandstand.errors import ActorKilled, BandstandError, MaxActors, NoMemory
 from bandstand.supervise import story
-from bandstand.supervise.decision import RESTART, Fate, ends_supervisor, plan_restart, who_restarts
-from bandstand.supervise.intensity import History, Intensity
-from bandstand.supervise.seat import DOWN, STARTING, WAITING, Seat
+from bandstand.supervise.decision import Fate, ends_supervisor, who_restarts
+from bandstand.supervise.hot.seat import Seat
+from bandstand.supervise.intensity import Intensity
+from bandstand.supervise.place import DOWN, STARTING, WAITING
 from bandstand.supervise.seats import Maker, Seats
 from bandstand.supervise.stage import CLOSED, CLOSING, OPENING
 from bandstand.supervise.vocabulary import AutoShutdown, ChildMode, Strategy
@@ -46,70 +44,20 @@ class Judge(Seats):
 
     __slots__ = (
         "_auto_shutdown",
-        "_failures",
         "_gate",
-        "_history",
-        "_intensity",
-        "_is_loose",
-        "_strategy",
+        "_now",
         "_tokens",
     )
 
     def __init__(
         self, loop: Loop, name: str, context: ContextVars, make: Maker, intensity: Intensity
     ) -> None:
-        super().__init__(loop, name, context, make)
-        self._strategy: Strategy = ONE_FOR_ONE
+        super().__init__(loop, name, context, make, intensity)
+        self._now = clock_of(loop)
         self._auto_shutdown: AutoShutdown = AutoShutdown.NEVER
-        self._intensity = intensity
-        self._history = History()
-        # The last failures, for the story: no more than it takes to give up, because with its traceback an exception
-        # keeps alive what the behavior had in its hands.
-        self._failures: deque[story.Failure] = deque(maxlen=min(story.CAUSES_TOLD, intensity.limit + 1))
         # While a group waits for the failed child's backoff: the restart that ends the waiting.
         self._gate: Restart | None = None
         self._tokens = count(1)
-        # Every seat goes its own way: there is no order to be kept, now that all have started.
-        self._is_loose = False
-
-    def _judge(self, seat: Seat, failure: story.Failure) -> None:
-        """Decide about a child that has ended by itself, and put the decision into the seats."""
-        spec = seat.spec
-        reason = failure[1]
-        fate = seat.fates[reason]
-        if fate is not RESTART:
-            self._let_go(seat, failure, fate)
-            return
-        backoff = spec.backoff
-        now = self._now()
-        gives_up, delay_ms, stored_ms, self._history = plan_restart(
-            self._intensity,
-            self._history,
-            now,
-            backoff,
-            reason,
-            seat.stored_ms,
-            now - seat.started_at,
-            random.random() if backoff is not None and backoff.jitter_ms else 0.5,  # noqa: S311  # jitter
-        )
-        self._failures.append(failure)
-        if len(self._failures) > self._history.count:
-            # Older than the period: no part of any story.
-            self._failures.popleft()
-        if gives_up:
-            self._give_up(failure)
-            return
-        seat.stored_ms = stored_ms
-        seat.phase = WAITING
-        seat.restarts += 1
-        seat.is_again = True
-        siblings = () if self._strategy is ONE_FOR_ONE else self._mark_siblings(seat)
-        if story.is_heard(WARNING):
-            story.log_restart(self._name, failure, seat.restarts, delay_ms, siblings)
-        if delay_ms > 0:
-            self._wait(seat, delay_ms)
-        elif self._is_loose:
-            self._start(seat)
 
     def _left(self, seat: Seat) -> None:
         self._forgive(seat)

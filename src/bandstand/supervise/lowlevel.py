@@ -6,8 +6,9 @@ A door of its own, as `bandstand.core.lowlevel` is: pods, pools and shutdowns ne
 from bandstand.core import ActorId, Loop, SystemTag
 from bandstand.core.lowlevel import send_system
 from bandstand.supervise.checks import check_member, check_ms
-from bandstand.supervise.decision import Fate, fate_of, plan_restart
+from bandstand.supervise.decision import Fate, fate_of
 from bandstand.supervise.following import Following, is_gone
+from bandstand.supervise.hot.planning import plan_restart
 from bandstand.supervise.household import Household
 from bandstand.supervise.keys import jump_of
 from bandstand.supervise.stage import End

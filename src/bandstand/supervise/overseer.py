@@ -11,7 +11,8 @@ from bandstand.core.lowlevel import check_open, check_thread
 from bandstand.errors import BandstandError, ChildState, NoSuchChild
 from bandstand.supervise import story
 from bandstand.supervise.engine import Engine
-from bandstand.supervise.seat import DOWN, STOPPING, UP, ChildInfo, Seat
+from bandstand.supervise.hot.seat import Seat
+from bandstand.supervise.place import DOWN, STOPPING, UP, ChildInfo
 from bandstand.supervise.stage import CLOSED, CLOSING
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from contextvars import Context as ContextVars
 from typing import TYPE_CHECKING, final
 
 from bandstand.core import ActorId
+from bandstand.supervise.hot.seat import Seat
 from bandstand.supervise.keys import place_of
 from bandstand.supervise.overseer import Overseer
-from bandstand.supervise.seat import Seat
 from bandstand.supervise.spec import PartitionSpec
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
-"""The seats of a supervisor: how one child is started, stopped, killed and forgotten. Who and when is decided above.
+"""The seats of a supervisor: how one child is stopped, killed and forgotten. Who and when is decided above.
 
-The lowest of a supervisor's storeys: seats, judge, engine, overseer, and then the kinds of supervisors.
+The storeys of a supervisor: how a child is started (`hot.rebirth`), seats, judge, engine, overseer, and then the kinds of
+supervisors.
 """
 
 from __future__ import annotations
@@ -8,26 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context as ContextVars
-from math import ceil, inf
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from math import ceil
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from bandstand.core import ActorId, ActorStatus, SystemTag
 from bandstand.core.lowlevel import (
     bury_estate,
     checked_cap,
-    clock_of,
     end_actor,
     is_open,
-    restart_teller_of,
     send_system,
     send_system_after,
-    spawner_of,
-    take_init_error,
 )
-from bandstand.errors import ActorKilled, BandstandError, ChildState, TimerInvalid
-from bandstand.supervise.seat import DOWN, STARTING, STOPPING, UP, WAITING, Seat
+from bandstand.errors import ActorKilled, BandstandError, TimerInvalid
+from bandstand.supervise.hot.rebirth import Rebirth
+from bandstand.supervise.hot.seat import Seat
+from bandstand.supervise.intensity import Intensity
+from bandstand.supervise.place import DOWN, STOPPING, WAITING
 from bandstand.supervise.spec import AnySupervisorSpec
-from bandstand.supervise.stage import CLOSED, CLOSING, OPENING, Deadline, End
+from bandstand.supervise.stage import CLOSED, CLOSING, Deadline, End
 from bandstand.supervise.vocabulary import ChildMode
 
 if TYPE_CHECKING:
@@ -39,12 +39,8 @@ __all__ = ("Maker", "Seats")
 Maker: TypeAlias = "Callable[[Loop, AnySupervisorSpec, str, ContextVars], Overseer]"
 """What makes a supervisor of a spec: each kind of spec has its own."""
 
-RUNNING: Final = ActorStatus.RUNNING
-# When a child started that has not: it has lived for less than any time.
-NEVER: Final = inf
 
-
-class Seats:
+class Seats(Rebirth):
     """A supervisor's children.
 
     It and the storeys above have slots: with so many attributes Python's own way of keeping them becomes slow.
@@ -52,45 +48,27 @@ class Seats:
 
     __slots__ = (
         "__weakref__",
-        "_by_actor",
         "_context",
         "_depth",
-        "_init_error",
-        "_launching",
-        "_loop",
         "_make",
-        "_me",
-        "_name",
-        "_now",
         "_outcome",
         "_seats",
-        "_spawn",
-        "_stage",
-        "_tell_restart",
         "_untold",
     )
 
     # Whether a child that is not started again by itself is still known, to be started on request.
     keeps_ended = True
 
-    def __init__(self, loop: Loop, name: str, context: ContextVars, make: Maker) -> None:
-        self._loop = loop
-        self._name = name
-        self._now = clock_of(loop)
-        self._spawn = spawner_of(loop)
-        self._tell_restart = restart_teller_of(loop)
+    def __init__(
+        self, loop: Loop, name: str, context: ContextVars, make: Maker, intensity: Intensity
+    ) -> None:
+        super().__init__(loop, name, intensity)
         # Where the context variables of its children's coroutines start from, restarts included.
         self._context = context
         self._make = make
-        self._me: ActorId | None = None
-        self._stage = OPENING
         self._seats: dict[str, Seat] = {}
-        self._by_actor: dict[ActorId, Seat] = {}
         # Those who ended by themselves and were accounted for before their exit was heard, with their names.
         self._untold: dict[ActorId, str] = {}
-        # Whose init is running at this moment; and what came out of the last one that did not start its child at once.
-        self._launching: Seat | None = None
-        self._init_error: BaseException | None = None
         # How many supervisors there are from the root down to this one.
         self._depth = 1
         # Why it ends, if that is no good end.
@@ -132,59 +110,8 @@ class Seats:
 
     # -- one seat --------------------------------------------------------------------------------------------------------------------
 
-    def _start(self, seat: Seat) -> None:
-        """Start one child; its phase says how it went. If there is no room for it, `_no_start` decides."""
-        seat.phase = STARTING
-        seat.started_at = NEVER
-        estate, seat.estate = seat.estate, None
-        self._launching = seat
-        try:
-            if seat.is_supervisor:
-                actor = self._launch_supervisor(seat)
-            else:
-                actor = self._spawn(
-                    seat.run,
-                    seat.init,
-                    seat.name,
-                    seat.cap or self._cap_of(seat),
-                    self._me,
-                    seat.context,
-                    seat.keeps,
-                    estate,
-                )
-        except BandstandError as error:
-            self._launching = seat.supervisor = None
-            seat.estate = estate
-            seat.phase = WAITING
-            self._no_start(seat, error)
-            return
-        self._launching = None
-        if self._stage is CLOSED:
-            # We were ended from inside its init, and it was not among those who ended with us.
-            self._end_with_us(actor)
-            seat.phase = WAITING
-            self._no_start(
-                seat,
-                ChildState(f"supervisor {self._name!r} was ended while child {seat.name!r} was starting"),
-            )
-            return
-        # The name points to the new one before anybody is told of it.
-        seat.actor = actor
-        self._by_actor[actor] = seat
-        if seat.followers is not None:
-            seat.announce()
-        if self._loop.status(actor) is RUNNING:
-            self._started(seat, actor)
-        else:
-            self._init_error = take_init_error(self._loop)
-
-    def _no_start(self, seat: Seat, error: BandstandError) -> None:  # noqa: ARG002  # the judge looks at it
-        """There is no room for a child, or no supervisor any more. The judge above overrides it."""
-        raise error
-
     def _cap_of(self, seat: Seat) -> int:
-        seat.cap = checked_cap(self._loop, seat.spec.mailbox_cap)
-        return seat.cap
+        return checked_cap(self._loop, seat.spec.mailbox_cap)
 
     def _launch_supervisor(self, seat: Seat) -> ActorId:
         spec = cast("AnySupervisorSpec", seat.spec.run)
@@ -197,16 +124,6 @@ class Seats:
         outcome = None if seat.supervisor is None else seat.supervisor.outcome
         error, self._init_error = self._init_error, None
         return outcome or error
-
-    def _started(self, seat: Seat, actor: ActorId) -> None:
-        seat.phase = UP
-        seat.has_run = True
-        seat.is_requested = seat.is_added = False
-        seat.started_at = self._now()
-        if seat.is_again:
-            seat.is_again = False
-            assert self._me is not None
-            self._tell_restart(self._me, actor, seat.restarts)
 
     def _send_away(self, seat: Seat) -> None:
         """A child is not wanted any more: one that runs must end, one that waits is down."""

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, final
 from bandstand.core import ActorId
 from bandstand.errors import ChildState, InvalidArgument
 from bandstand.supervise.caps import check_caps
+from bandstand.supervise.hot.seat import Seat
 from bandstand.supervise.overseer import Overseer
-from bandstand.supervise.seat import DOWN, Seat
+from bandstand.supervise.place import DOWN
 from bandstand.supervise.spec import DEEPEST, ChildSpec, SupervisorSpec, depth_of, is_supervisor_spec
 from bandstand.supervise.vocabulary import AutoShutdown
 

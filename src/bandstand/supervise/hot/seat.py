@@ -3,72 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast, final
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from bandstand.core import ActorId, ExitReason, TimerId
+from bandstand.core import ExitReason
 from bandstand.core.lowlevel import Member
 from bandstand.supervise.decision import fate_of
-from bandstand.supervise.spec import ChildSpec
-from bandstand.supervise.vocabulary import ChildMode, Mailbox
+from bandstand.supervise.place import DOWN, UP, WAITING, ChildInfo
+from bandstand.supervise.vocabulary import Mailbox
 
 if TYPE_CHECKING:
     from contextvars import Context
 
+    from bandstand.core import TimerId
+    from bandstand.core.hot.ids import ActorId
     from bandstand.supervise.overseer import Overseer
+    from bandstand.supervise.place import Follower, Phase
+    from bandstand.supervise.spec import ChildSpec
 
-__all__ = ("DOWN", "STARTING", "STOPPING", "UP", "WAITING", "ChildInfo", "Follower", "Phase", "Seat")
-
-
-class Phase(Enum):
-    """Where a child stands, as its supervisor sees it."""
-
-    DOWN = "down"
-    """It is not running, and nothing is about to start it."""
-    WAITING = "waiting"
-    """It is to be started: after its backoff, when its siblings have stopped, or when those before it have started."""
-    STARTING = "starting"
-    """Its init is in flight."""
-    UP = "up"
-    STOPPING = "stopping"
-    """It was told to stop, and its coroutine has not ended yet."""
+Count: TypeAlias = int
+Milliseconds: TypeAlias = float
 
 
-# By these names they cost a tenth of what `Phase.UP` does, which asks the enumeration's class every time.
-DOWN: Final = Phase.DOWN
-WAITING: Final = Phase.WAITING
-STARTING: Final = Phase.STARTING
-UP: Final = Phase.UP
-STOPPING: Final = Phase.STOPPING
-
-
-class Follower(Protocol):
-    """Somebody who wants to know what becomes of a place."""
-
-    def changed(self) -> None:
-        """Somebody is there anew, or the child was forgotten, or its supervisor has ended: look."""
-        ...
-
-
-class ChildInfo(NamedTuple):
-    """What a supervisor knows of one child."""
-
-    name: str
-    actor: ActorId | None
-    """The present incarnation; None while there is none."""
-    phase: Phase
-    mode: ChildMode
-    is_supervisor: bool
-    restarts: int
-    """How often it was started again."""
-
-
-@final
 class Seat:
     """What a supervisor remembers of one child."""
 
     __slots__ = (
         "actor",
+        "backoff",
         "cap",
         "comes_back",
         "context",
@@ -114,20 +75,21 @@ class Seat:
             self.init = init
         # What becomes of it, by the reason of its end.
         self.fates = tuple(fate_of(spec.mode, reason) for reason in ExitReason)
+        self.backoff = spec.backoff
         self.keeps = spec.mailbox is Mailbox.KEPT
         # The slots of its mailbox; asked of the loop at its first start.
-        self.cap = 0
+        self.cap: Count = 0
         # Where the context variables of its coroutines start from.
         self.context = context
         self.actor: ActorId | None = None
-        self.phase = DOWN
+        self.phase: Phase = DOWN
         # The supervisor itself, if the child is one.
         self.supervisor: Overseer | None = None
-        self.restarts = 0
+        self.restarts: Count = 0
         # Whether any incarnation has ever been up.
         self.has_run = False
-        self.stored_ms = 0.0
-        self.started_at = 0.0
+        self.stored_ms: Milliseconds = 0.0
+        self.started_at: Milliseconds = 0.0
         # Somebody has asked for the start that is under way, and perhaps has added the child just for that: if it fails,
         # the child is down, or forgotten, and not started again by itself.
         self.is_requested = False
@@ -145,7 +107,7 @@ class Seat:
         # For the deadline of its end, or for its restart.
         self.timer: TimerId | None = None
         # Changes with every restart that is planned: a restart message with another one is stale.
-        self.token = 0
+        self.token: Count = 0
         # What an earlier incarnation has left unread, for the next one.
         self.estate: Any = None
         # Who wants to know when somebody is there anew, or nobody will be any more; None for nearly every child.
