@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from bandstand.core import ExitReason
 from bandstand.supervise import AutoShutdown, Backoff, ChildMode, History, Intensity, Strategy
-from bandstand.supervise.decision import Fate, Plan, ends_supervisor, fate_of, who_restarts
-from bandstand.supervise.hot.planning import plan_restart
+from bandstand.supervise.decision import Fate, ends_supervisor, fate_of, who_restarts
+from bandstand.supervise.hot.planning import Plan, plan_restart
 
 pytestmark = pytest.mark.once
 

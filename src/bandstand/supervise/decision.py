@@ -1,4 +1,4 @@
-"""What follows from a child's end. Pure: words in, frozen plans out; `Judge` only carries them out.
+"""What follows from a child's end. Pure: words in, words out; `Rebirth` and `Judge` only carry them out.
 
 The table of restarts, which a test holds row by row:
 
@@ -12,15 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
 
 from bandstand.core import ExitReason
 from bandstand.supervise.vocabulary import AutoShutdown, ChildMode, Strategy
 
-if TYPE_CHECKING:
-    from bandstand.supervise.hot.history import History
-
-__all__ = ("RESTART", "Fate", "Plan", "ends_supervisor", "fate_of", "who_restarts")
+__all__ = ("RESTART", "Fate", "ends_supervisor", "fate_of", "who_restarts")
 
 
 # By these names they cost a tenth of what asking the enumeration's class does, and a restart asks for most of them.
@@ -67,15 +63,3 @@ def ends_supervisor(auto: AutoShutdown, others: Sequence[bool]) -> bool:
     if auto is AutoShutdown.ANY_SIGNIFICANT:
         return True
     return auto is AutoShutdown.ALL_SIGNIFICANT and not any(others)
-
-
-class Plan(NamedTuple):
-    """What to do about one restart, and what to remember of it."""
-
-    gives_up: bool
-    """Whether it is one too many. Then nothing else holds but the history."""
-    delay_ms: float
-    """How long to wait before it; 0 for not at all."""
-    stored_ms: float
-    """What the child's backoff grows from the next time."""
-    history: History

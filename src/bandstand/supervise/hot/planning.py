@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from bandstand.core import ExitReason
-from bandstand.supervise.decision import Plan
 
 if TYPE_CHECKING:
     from bandstand.supervise.backoff import Backoff
     from bandstand.supervise.hot.history import History
     from bandstand.supervise.intensity import Intensity
 
+Milliseconds: TypeAlias = float
+
 NORMAL = ExitReason.NORMAL
 
-# Past a named tuple's own constructor, which is a Python function: for the way of most restarts.
-new_tuple: Callable[[type[Plan], tuple[bool, float, float, History]], Plan]
-new_tuple = tuple.__new__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # made for any tuple
+
+class Plan:
+    """What to do about one restart, and what to remember of it. Nobody changes one."""
+
+    __slots__ = ("delay_ms", "gives_up", "history", "stored_ms")
+
+    def __init__(
+        self, gives_up: bool, delay_ms: Milliseconds, stored_ms: Milliseconds, history: History
+    ) -> None:
+        # Whether it is one too many. Then nothing else holds but the history.
+        self.gives_up = gives_up
+        # How long to wait before it; 0 for not at all.
+        self.delay_ms = delay_ms
+        # What the child's backoff grows from the next time.
+        self.stored_ms = stored_ms
+        self.history = history
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Plan) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return f"Plan{self._key()!r}"
+
+    def _key(self) -> tuple[bool, Milliseconds, Milliseconds, History]:
+        return self.gives_up, self.delay_ms, self.stored_ms, self.history
 
 
 def plan_restart(
@@ -43,11 +68,11 @@ def plan_restart(
         chance: a random number from 0 to 1.
     """
     period_ms = intensity.period_ms
-    history = history.add(now, period_ms)
-    is_too_many = history.count > intensity.limit
-    if lived_ms >= period_ms:
-        stored_ms = 0.0
-    if backoff is None or reason is NORMAL:
-        return new_tuple(Plan, (is_too_many, 0.0, stored_ms, history))
-    wait = backoff.after(stored_ms, chance=chance)
-    return Plan(is_too_many, wait.ms, wait.stored_ms, history)
+    plan = Plan.__new__(Plan)
+    plan.history = history.add(now, period_ms)
+    plan.gives_up = plan.history.count > intensity.limit
+    plan.delay_ms = 0.0
+    plan.stored_ms = 0.0 if lived_ms >= period_ms else stored_ms
+    if backoff is not None and reason is not NORMAL:
+        plan.delay_ms, plan.stored_ms = backoff.after(plan.stored_ms, chance=chance)
+    return plan

@@ -4,7 +4,7 @@ from bandstand.core.hot.cell cimport Cell
 from bandstand.core.hot.ids cimport ActorId
 from bandstand.core.hot.turn cimport Turn
 from bandstand.supervise.hot.history cimport History
-from bandstand.supervise.hot.planning cimport plan_restart
+from bandstand.supervise.hot.planning cimport Plan, plan_restart
 from bandstand.supervise.hot.seat cimport Seat
 
 cdef int RUNNING
@@ -40,7 +40,7 @@ cdef class Rebirth:
     @cython.final
     @cython.locals(seat=Seat)
     cdef object _on_exit(self, object exit)
-    @cython.locals(now=double, chance=double, delay_ms=double, stored_ms=double, history=History)
+    @cython.locals(now=double, chance=double, plan=Plan)
     cpdef object _judge(self, Seat seat, tuple failure)
     @cython.locals(actor=ActorId, estate=Cell)
     cpdef object _start(self, Seat seat)

@@ -171,7 +171,7 @@ class Rebirth:
         backoff = seat.backoff
         now = self._loop._now_ms()
         chance = random.random() if backoff is not None and backoff.jitter_ms else 0.5  # noqa: S311  # jitter
-        gives_up, delay_ms, stored_ms, history = plan_restart(
+        plan = plan_restart(
             self._intensity,
             self._history,
             now,
@@ -181,23 +181,23 @@ class Rebirth:
             now - seat.started_at,
             chance,
         )
-        self._history = history
+        self._history = plan.history
         self._failures.append(failure)
         if len(self._failures) > self._history.count:
             # Older than the period: no part of any story.
             self._failures.popleft()
-        if gives_up:
+        if plan.gives_up:
             self._give_up(failure)
             return
-        seat.stored_ms = stored_ms
+        seat.stored_ms = plan.stored_ms
         seat.phase = WAITING
         seat.restarts += 1
         seat.is_again = True
         siblings = () if self._strategy is ONE_FOR_ONE else self._mark_siblings(seat)
         if is_heard(WARNING):
-            log_restart(self._name, failure, seat.restarts, delay_ms, siblings)
-        if delay_ms > 0:
-            self._wait(seat, delay_ms)
+            log_restart(self._name, failure, seat.restarts, plan.delay_ms, siblings)
+        if plan.delay_ms > 0:
+            self._wait(seat, plan.delay_ms)
         elif self._is_loose:
             self._start(seat)
 
