@@ -6,6 +6,7 @@ cdef int LOOP_SHIFT
 cdef int STOPPING
 cdef uint64_t MAX_INDEX
 cdef uint64_t MAX_GENERATION
+cdef uint64_t MODULUS
 
 @cython.freelist(256)
 cdef class ActorId:

@@ -11,6 +11,7 @@ away: a stale id is stale by itself, whatever became of its slot in the table.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
 
 from bandstand.core.numbers import INDEX_SHIFT, LOOP_SHIFT, MAX_GENERATION, MAX_INDEX, STOPPING
@@ -18,6 +19,9 @@ from bandstand.core.numbers import INDEX_SHIFT, LOOP_SHIFT, MAX_GENERATION, MAX_
 if TYPE_CHECKING:
     from bandstand.core.hot.cell import Cell
     from bandstand.core.hot.reach import Reach
+
+# What Python reduces the hash of an int by.
+MODULUS = sys.hash_info.modulus
 
 Number: TypeAlias = int
 StatusNumber: TypeAlias = int
@@ -53,7 +57,8 @@ class ActorId:
         return self.number
 
     def __hash__(self) -> int:
-        return hash(self.number)
+        # What hash(self.number) is, without an int to be made for it: supervisors and registries look ids up all the time.
+        return self.number % MODULUS
 
     def __bool__(self) -> Literal[True]:
         return True

@@ -1,4 +1,7 @@
 cimport cython
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_SET_ITEM
 from libc.stdint cimport int64_t
 from bandstand.core.hot.cell cimport Cell
 from bandstand.core.hot.ids cimport ActorId
@@ -14,6 +17,21 @@ cdef int RUNNING
 cdef int STOPPED
 cdef int STOPPING
 cdef int SYSTEM
+
+cdef extern from "Python.h":
+    ctypedef struct _Making "PyTypeObject":
+        object (*tp_alloc)(_Making* kind, Py_ssize_t size)
+
+cdef inline object new_triple(object kind, object first, object second, object third):
+    made = (<_Making*><PyObject*>kind).tp_alloc(<_Making*><PyObject*>kind, 3)
+    # A tuple's slots take a reference over.
+    Py_INCREF(first)
+    PyTuple_SET_ITEM(made, 0, first)
+    Py_INCREF(second)
+    PyTuple_SET_ITEM(made, 1, second)
+    Py_INCREF(third)
+    PyTuple_SET_ITEM(made, 2, third)
+    return made
 
 cdef class Life(Reach):
     cdef bint _ending

@@ -29,6 +29,11 @@ from bandstand.core.signals import ChildExit
 from bandstand.core.vocabulary import ExitReason, SystemTag
 from bandstand.errors import ActorFailed, ActorKilled, MailboxOverrun
 
+try:
+    import cython
+except ModuleNotFoundError:  # interpreted, where Cython is not installed
+    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+
 if TYPE_CHECKING:
     from contextvars import Context
 
@@ -40,6 +45,12 @@ ReasonNumber: TypeAlias = int
 
 CHILD_EXIT = SystemTag.CHILD_EXIT
 REASONS = tuple(ExitReason)
+
+if not cython.compiled:
+    # Compiled, this is C, in the .pxd: every end of a child makes one.
+    def new_triple(kind: type, first: object, second: object, third: object) -> object:
+        """Make a named tuple of three past its own constructor, which is a Python function."""
+        return tuple.__new__(kind, (first, second, third))  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # made for any tuple
 
 
 class Life(Reach):
@@ -331,8 +342,7 @@ class Life(Reach):
         if self._ending:
             return
         if supervisor is not None and supervisor.status < STOPPING:
-            # Past the named tuple's own constructor, which is a Python function.
-            told = tuple.__new__(ChildExit, (actor, REASONS[reason], cause))  # pyright: ignore[reportUnknownMemberType]  # a ChildExit
+            told = new_triple(ChildExit, actor, REASONS[reason], cause)
             supervisor.offer_reserved(told, CHILD_EXIT, 0)
             self._accepted += 1
             if not supervisor.queued:
