@@ -1,6 +1,6 @@
 cimport cython
 from bandstand.core.hot.turn cimport Turn
-from bandstand.core.hot.ring cimport Ring
+from bandstand.core.hot.ring cimport Ring, new_ring
 
 cdef int SYSTEM
 cdef int CONTROL

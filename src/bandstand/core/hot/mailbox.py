@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from bandstand.core.hot.ring import Ring
+from bandstand.core.hot.ring import new_ring
 from bandstand.core.numbers import CONTROL, DATA, LAST_RESERVED, MANAGEMENT, SYSTEM
 
 if TYPE_CHECKING:
+    from bandstand.core.hot.ring import Ring
     from bandstand.core.hot.turn import Turn
 
 Count: TypeAlias = int
@@ -78,7 +79,7 @@ class Mailbox:
         if lane == DATA:
             ring = self.data
             if ring is None:
-                ring = self.data = Ring()
+                ring = self.data = new_ring()
             if ring.count + self.coming_data >= self.limit:
                 return False
             ring.push(data, tag, sender)
@@ -196,19 +197,19 @@ class Mailbox:
         if lane == DATA:
             ring = self.data
             if ring is None:
-                ring = self.data = Ring()
+                ring = self.data = new_ring()
         elif lane == CONTROL:
             ring = self.control
             if ring is None:
-                ring = self.control = Ring()
+                ring = self.control = new_ring()
         elif lane == MANAGEMENT:
             ring = self.management
             if ring is None:
-                ring = self.management = Ring()
+                ring = self.management = new_ring()
         else:
             ring = self.system
             if ring is None:
-                ring = self.system = Ring()
+                ring = self.system = new_ring()
         return ring
 
     def depth(self, lane: LaneNumber) -> Count:

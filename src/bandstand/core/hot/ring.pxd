@@ -4,11 +4,15 @@ from bandstand.core.hot.turn cimport Turn
 cdef list BLANK
 cdef list SPARE
 cdef Py_ssize_t SPARE_ROOM
+cdef list NO_ENTRIES
 
 # Most actors that come and go have one of these.
 @cython.final
 @cython.freelist(256)
 cdef class Ring:
+    cdef object data
+    cdef object tag
+    cdef object sender
     cdef list entries
     cdef Py_ssize_t room
     cdef Py_ssize_t head
@@ -24,6 +28,7 @@ cdef class Ring:
     cpdef tuple shift(self)
     @cython.locals(at=Py_ssize_t, entries=list)
     cpdef tuple pop_newest(self)
+    cdef tuple take_only(self)
     @cython.locals(at=Py_ssize_t, entries=list)
     cpdef object push_front(self, object data, object tag, object sender)
     @cython.locals(at=Py_ssize_t)
@@ -35,3 +40,6 @@ cdef class Ring:
     cdef object rest(self)
 
 cdef list take_spare()
+
+@cython.locals(ring=Ring)
+cpdef Ring new_ring()

@@ -1,9 +1,11 @@
 """A growing ring of messages: one lane of one mailbox.
 
 A message is three neighbouring entries of one list (data, tag, sender), not an object of its own: pushing and popping
-allocate nothing. The ring starts with four places and doubles as needed; how many it may hold is the mailbox's
-business, not the ring's. A ring that has run empty after a burst gives its memory back (see `rest`). What the last one has given back
-is kept for the next that grows as large: a flood that comes in bursts would make a long list, from small to large, for each of them.
+allocate nothing. Before there is a list there is room for one message, in the ring itself: most actors never have two waiting,
+and one that comes and goes has seen one message in all; its list would cost as much as its whole mailbox. The list starts with four
+places and doubles as needed; how many it may hold is the mailbox's business, not the ring's. A ring that has run empty after
+a burst gives its memory back (see `rest`). What the last one has given back is kept for the next that grows as large: a flood that
+comes in bursts would make a long list, from small to large, for each of them.
 """
 
 from __future__ import annotations
@@ -17,21 +19,28 @@ Count: TypeAlias = int
 
 FIRST_ROOM = 4
 REST_ROOM = 256
-# What a new ring's entries are a copy of, which costs half of what it costs to make such a list of one None.
+# What a new list of entries is a copy of, which costs half of what it costs to make such a list of one None.
 BLANK: list[object] = [None] * (3 * FIRST_ROOM)
 # The entries that were given back last, empty; nothing, if they were more than these.
 SPARE: list[list[object]] = []
 SPARE_ROOM = 16_384
+NO_ENTRIES: list[object] = []
 
 
 class Ring:
-    """First in, first out. `count` messages, room for `room` before it grows; `room` is a power of two."""
+    """First in, first out. `count` messages, room for `room` before it grows; `room` is a power of two.
 
-    __slots__ = ("count", "entries", "head", "room")
+    With room for one, that one is in `data`, `tag` and `sender`; else all are in `entries`.
+    """
+
+    __slots__ = ("count", "data", "entries", "head", "room", "sender", "tag")
 
     def __init__(self) -> None:
-        self.entries: list[object] = BLANK[:]
-        self.room: Count = FIRST_ROOM
+        self.data: object = None
+        self.tag: object = None
+        self.sender: object = None
+        self.entries = NO_ENTRIES
+        self.room: Count = 1
         self.head: Count = 0
         self.count: Count = 0
 
@@ -39,6 +48,12 @@ class Ring:
         """Append a message; the new count."""
         if self.count == self.room:
             self.grow()
+        if self.room == 1:
+            self.data = data
+            self.tag = tag
+            self.sender = sender
+            self.count = 1
+            return 1
         at = 3 * ((self.head + self.count) & (self.room - 1))
         entries = self.entries
         entries[at] = data
@@ -49,6 +64,16 @@ class Ring:
 
     def pop(self, turn: Turn) -> object:
         """Take the oldest message: its data is returned, its tag and sender go into `turn`. Never call it empty."""
+        if self.room == 1:
+            data, tag, sender = self.data, self.tag, self.sender
+            self.data = None
+            self.tag = None
+            self.sender = None
+            self.count = 0
+            # Last: what the turn lets go of here may have something to send, and to this very ring.
+            turn.tag = tag
+            turn.sender = sender
+            return data
         entries = self.entries
         at = 3 * self.head
         data = entries[at]
@@ -62,14 +87,18 @@ class Ring:
 
     def next_is(self, tag: object) -> bool:
         """Whether there is a message, and the oldest has this very tag."""
+        if self.room == 1:
+            return self.count > 0 and self.tag is tag
         return self.count > 0 and self.entries[3 * self.head + 1] is tag
 
     def peek(self) -> object:
         """The data of the oldest message, which stays. Never call it empty."""
-        return self.entries[3 * self.head]
+        return self.data if self.room == 1 else self.entries[3 * self.head]
 
     def shift(self) -> tuple[object, object, object]:
         """Take the oldest message as (data, tag, sender): the way out for dead letters and dropped messages."""
+        if self.room == 1:
+            return self.take_only()
         entries = self.entries
         at = 3 * self.head
         letter = (entries[at], entries[at + 1], entries[at + 2])
@@ -81,6 +110,8 @@ class Ring:
 
     def pop_newest(self) -> tuple[object, object, object]:
         """Take the newest message as (data, tag, sender): what a conflated lane gives up."""
+        if self.room == 1:
+            return self.take_only()
         entries = self.entries
         at = 3 * ((self.head + self.count - 1) & (self.room - 1))
         letter = (entries[at], entries[at + 1], entries[at + 2])
@@ -89,10 +120,22 @@ class Ring:
         self.count -= 1
         return letter
 
+    def take_only(self) -> tuple[object, object, object]:
+        """Take the one message that is in the ring itself, as (data, tag, sender)."""
+        letter = (self.data, self.tag, self.sender)
+        self.data = None
+        self.tag = None
+        self.sender = None
+        self.count = 0
+        return letter
+
     def push_front(self, data: object, tag: object, sender: object) -> None:
         """Put a message before the oldest one: it comes back from where it was kept."""
         if self.count == self.room:
             self.grow()
+        if self.room == 1:
+            self.push(data, tag, sender)
+            return
         self.head = (self.head + self.room - 1) & (self.room - 1)
         at = 3 * self.head
         entries = self.entries
@@ -103,6 +146,8 @@ class Ring:
 
     def has(self, sender: object) -> bool:
         """Whether a message of one sender waits here."""
+        if self.room == 1:
+            return self.count > 0 and self.sender is sender
         at = 0
         while at < self.count:
             if self.entries[3 * ((self.head + at) & (self.room - 1)) + 2] is sender:
@@ -125,6 +170,17 @@ class Ring:
 
     def grow(self) -> None:
         """Double the room at least, unrolling the ring so that the oldest message comes first again."""
+        if self.room == 1:
+            entries = BLANK[:]
+            entries[0] = self.data
+            entries[1] = self.tag
+            entries[2] = self.sender
+            self.data = None
+            self.tag = None
+            self.sender = None
+            self.entries = entries
+            self.room = FIRST_ROOM
+            return
         cut = 3 * self.head
         entries = self.entries
         if self.room >= REST_ROOM and len(SPARE) > 0:
@@ -146,9 +202,22 @@ class Ring:
                 # Tags are all that messages leave behind.
                 self.entries[1::3] = [None] * self.room
                 SPARE[:] = [self.entries]
-            self.entries = BLANK[:]
-            self.room = FIRST_ROOM
+            self.entries = NO_ENTRIES
+            self.room = 1
             self.head = 0
+
+
+def new_ring() -> Ring:
+    """Make a ring past its constructor, which is called by way of Python: an actor's first message makes one."""
+    ring = Ring.__new__(Ring)
+    ring.data = None
+    ring.tag = None
+    ring.sender = None
+    ring.entries = NO_ENTRIES
+    ring.room = 1
+    ring.head = 0
+    ring.count = 0
+    return ring
 
 
 def take_spare() -> list[object]:
