@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast, final
 from bandstand.core.lowlevel import call_afar, close_mailbox
 from bandstand.errors import (
     ActorNotLocal,
-    BandstandError,
     InvalidArgument,
     LoopClosed,
     NoSuchActor,
     WrongThread,
 )
 from bandstand.service import far
-from bandstand.service.hot.handle import Handle
+from bandstand.service.hot.handle import Handle, stop_at_once
 from bandstand.service.hot.port import is_afar
 from bandstand.service.hot.waits import end_of
 
@@ -35,14 +34,9 @@ __all__ = ("End", "Hidden", "id_of", "is_alive", "kill", "loop_of", "stop")
 
 def stop(handle: Handle, *, drain: bool = False) -> None:
     """Stop the actor of a handle."""
-    if not drain and not is_afar(handle):
-        try:
-            handle._bs_loop.stop_actor(handle._bs_actor)
-        except BandstandError:
-            # It has ended, or another has come after it: the long way.
-            pass
-        else:
-            return
+    if not drain and stop_at_once(handle):
+        return
+    # It has ended, or another has come after it, or we are on another thread: the long way.
     loop = loop_of(handle)
     _do(handle, partial(close_mailbox, loop) if drain else loop.stop_actor)
 

@@ -5,6 +5,8 @@ that belongs to a supervisor's child has a *place*, and finds the present incarn
 while nothing ended, it never looks.
 """
 
+# set_past and new_handle come from one of two places, of which the checker sees one.
+# pyright: reportPossiblyUnboundVariable=false
 # An actor keeps what the room needs under private names, to leave users theirs.
 # pyright: reportPrivateUsage=false
 
@@ -14,6 +16,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from bandstand.core.hot.desk import Desk
 from bandstand.core.hot.ids import ActorId
+from bandstand.errors import BandstandError
+
+try:
+    import cython
+except ModuleNotFoundError:  # interpreted, where Cython is not installed
+    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
 
 if TYPE_CHECKING:
     from bandstand.service.hot.asks import Asked, Asks
@@ -21,7 +29,13 @@ if TYPE_CHECKING:
 
 Milliseconds: TypeAlias = int
 
-set_past = object.__setattr__
+if not cython.compiled:
+    # Compiled, these two are C's own, in the .pxd.
+    set_past = object.__setattr__
+
+    def new_handle(kind: type[Handle]) -> Handle:
+        """Make an object of a class of handles past its constructor."""
+        return kind.__new__(kind)
 
 
 class Place(Protocol):
@@ -140,10 +154,26 @@ class Handle:
 def attach(loop: Any, instance: object, actor: ActorId, name: str | None, ask_ms: int | None) -> Handle:
     """Make an object that actor; its handle. `loop` is one with typed actors, `ask_ms` None for what its class says."""
     kind: Any = type(instance)
-    handle: Handle = kind._bs_schema.handle(
-        loop, actor, name, loop._asks, kind._bs_ask_ms if ask_ms is None else ask_ms, None
-    )
+    handle = new_handle(kind._bs_schema.handle)
+    handle._bs_loop = loop
+    handle._bs_actor = actor
+    handle._bs_name = name
+    handle._bs_asks = loop._asks
+    handle._bs_ask_ms = kind._bs_ask_ms if ask_ms is None else ask_ms
+    handle._bs_place = None
     # Past a __setattr__ of the class's own: a frozen dataclass can be an actor, too.
     set_past(instance, "_bs_me", handle)
     set_past(instance, "_bs_brood", None)
     return handle
+
+
+def stop_at_once(handle: Handle) -> bool:
+    """Stop the actor that a handle knows, from its own thread; False if another has come after it, or this is elsewhere."""
+    kernel: Desk = handle._bs_actor.home  # type: ignore[assignment]  # a loop
+    if kernel._is_afar():
+        return False
+    try:
+        handle._bs_loop.stop_actor(handle._bs_actor)
+    except BandstandError:
+        return False
+    return True
