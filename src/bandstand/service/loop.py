@@ -35,6 +35,8 @@ P = ParamSpec("P")
 State = TypeVar("State")
 
 REJECT = Overflow.REJECT
+# What a spawn is given that is given nothing.
+NOBODY: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ class Loop(core.Loop):
         supervisor: ActorId | None = None,
         overflow: Overflow = Overflow.REJECT,
     ) -> ActorId: ...
-    def spawn(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[misc]  # mypy cannot match *args with P.args
+    def spawn(self, kind: Any = NOBODY, /, *args: Any, **kwargs: Any) -> Any:  # type: ignore[misc]  # mypy cannot match *args with P.args
         """Make an actor of a class, with these arguments for its constructor, and start it; its handle.
 
         `options` is for a name and the like. A function instead of a class is a raw behavior, as for `bandstand.core.Loop`.
@@ -121,13 +123,17 @@ class Loop(core.Loop):
             StartFailed: its `on_start` has failed, and so it has ended.
             InvalidArgument, MaxActors, NoMemory, LoopClosed, WrongThread: as for a raw actor.
         """
-        if args and isinstance(args[0], type):
-            return self._start(args[0], args[1:], kwargs, self._defaults)
-        if args and hasattr(args[0], "__origin__"):
+        if isinstance(kind, type):
+            return self._start(kind, args, kwargs, self._defaults)
+        if hasattr(kind, "__origin__"):
             # A generic class with its arguments.
-            return self._start(checked_kind(args[0]), args[1:], kwargs, self._defaults)
-        refuse_factory(args[0] if args else kwargs.get("behavior"))
-        return super().spawn(*args, **kwargs)
+            return self._start(checked_kind(kind), args, kwargs, self._defaults)
+        if kind is NOBODY:
+            # A behavior may be named, as for a raw loop.
+            refuse_factory(kwargs.get("behavior"))
+            return super().spawn(**kwargs)
+        refuse_factory(kind)
+        return super().spawn(kind, *args, **kwargs)
 
     def _start(
         self, kind: Any, arguments: tuple[Any, ...], named: dict[str, Any], options: Options

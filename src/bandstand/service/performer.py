@@ -25,7 +25,7 @@ from bandstand.service.brood import Brood
 from bandstand.service.declare import Schema
 from bandstand.service.facade import NOTES, OURS, TOOLS, refuse_hook
 from bandstand.service.faces import checked_ask_ms
-from bandstand.service.hot.handle import Handle
+from bandstand.service.hot.handle import Handle, stop_at_once
 from bandstand.service.jobs import Job
 from bandstand.service.spawning import UNSET_MS, Options, Spawner
 from bandstand.service.timing import Alarm, Ticker
@@ -169,7 +169,10 @@ class Performer:
         happens. An actor
         under a supervisor is started again if its mode says so.
         """
-        outside.stop(self._bs_handle(), drain=drain)
+        me = self._bs_handle()
+        # By far the most common way: an actor that has done its work, and says so itself.
+        if drain or not stop_at_once(me):
+            outside.stop(me, drain=drain)
 
     def kill(self) -> None:
         """End without waiting for anything, with reason `FAIL`: a coroutine in flight is cancelled, `on_stop` is not called."""

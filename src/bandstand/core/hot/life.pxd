@@ -43,6 +43,8 @@ cdef class Life(Reach):
     cdef object _on_start
     cdef object _on_stop
 
+    @cython.locals(cell=Cell)
+    cpdef object stop_actor(self, object target)
     @cython.locals(actor=ActorId, cell=Cell)
     cpdef object kill_actor(self, object target)
     cdef object _stop_watching(self, Cell cell)

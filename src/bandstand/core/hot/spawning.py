@@ -4,6 +4,9 @@ Compiled, because programs make actors by the hundred thousand, one for each req
 out in Python the checks alone cost more than the actor. What they say to whoever passed something wrong is as long as it needs to be.
 """
 
+# current_context comes from one of two places, of which the checker sees one.
+# pyright: reportPossiblyUnboundVariable=false
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -13,6 +16,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from bandstand.core.hot.desk import Desk
 from bandstand.core.vocabulary import Overflow
 from bandstand.errors import InvalidArgument, LoopClosed, NoMemory
+
+try:
+    import cython
+except ModuleNotFoundError:  # interpreted, where Cython is not installed
+    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+
+if not cython.compiled:
+    # Compiled, this is C's own function, declared in the .pxd.
+    current_context = copy_context
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -25,7 +37,7 @@ Count: TypeAlias = int
 State = TypeVar("State")
 
 REJECT = Overflow.REJECT
-LARGEST_CAP: Count = 1 << 30
+LARGEST_CAP = 1 << 30
 
 
 class Spawning(Desk):
@@ -92,7 +104,7 @@ class Spawning(Desk):
         if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # same
             raise InvalidArgument(f"name is {name!r}: pass a string")
         policy = None if overflow is REJECT else overflow
-        return self._make(behavior, state, name, cap, policy, supervisor, copy_context())
+        return self._make(behavior, state, name, cap, policy, supervisor, current_context())
 
     def _cap(self, mailbox_cap: int | None) -> Count:
         """Check a mailbox cap against the loop's limits; the loop's own for None or 0."""
@@ -100,12 +112,14 @@ class Spawning(Desk):
             return self._default_cap
         if type(mailbox_cap) is not int or mailbox_cap > LARGEST_CAP:
             raise InvalidArgument(f"mailbox_cap is {mailbox_cap!r}: pass an int, or None for the default")
-        if mailbox_cap <= self._reserve:
+        # One that is far below 0 would not fit into C's numbers.
+        cap = max(0, mailbox_cap)
+        if cap <= self._reserve:
             raise InvalidArgument(
                 f"mailbox_cap is {mailbox_cap} and sys_reserved is {self._reserve}: the cap must be above the "
                 f"reserve, or no user message ever fits"
             )
-        return mailbox_cap
+        return cap
 
     def _make(
         self,

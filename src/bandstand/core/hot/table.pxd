@@ -21,7 +21,7 @@ cdef class Table:
 
     @cython.locals(spare=Py_ssize_t, index=uint64_t, generation=uint64_t, actor=ActorId)
     cpdef ActorId admit(self, Cell cell)
-    @cython.locals(index=uint64_t)
+    @cython.locals(index=uint64_t, generation=uint64_t)
     cpdef object release(self, uint64_t number)
     @cython.locals(cell=Cell, by_birth=dict)
     cpdef list living(self)

@@ -70,7 +70,8 @@ class Table:
         index = (number >> INDEX_SHIFT) & MAX_INDEX
         self.cells[index] = None
         self.alive -= 1
-        if self.generations[index] < self.last_generation:
+        generation = self.generations[index]
+        if generation < self.last_generation:
             self.free.append(index)
 
     def living(self) -> list[Cell]:
