@@ -125,8 +125,7 @@ class Hosted(Pumped):
             if self._closed:
                 self._shut_down()
             self._raise_failure()
-        # What one message has done may be taken back by the next step of its coroutine, which sets it aside.
-        return max(0, self._handled - before)
+        return max(0, self._handled - before)  # one that had begun earlier may be set aside after all
 
     async def __aenter__(self) -> Self:
         """Ride the running event loop until the block ends. The thread becomes the owner."""
