@@ -16,10 +16,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.once, pytest.mark.timeout(300)]
 
 
 class Tree:
-    """A copy of what the build needs, with five small hot modules so that compiling is quick.
+    """A copy of what the build needs, with seven small hot modules so that compiling is quick.
 
     `one` and `two` are the core's. `three` is the service's and knows the layout of a class of `one`. `four` is the bus's and calls
-    `three`. `five` is the scope's and knows nobody.
+    `three`. `five`, the scope's, `six`, the supervisors', and `seven`, the links', know nobody.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -36,6 +36,8 @@ class Tree:
         self.bus = self._package(package, "bus", ("four",))
         self.scope = self._package(package, "scope", ("five",))
         self.supervise = self._package(package, "supervise", ("six",))
+        self.link = self._package(package, "pod/link", ("seven",))
+        (package / "pod" / "__init__.py").write_text("import bandstand.pod.link\n")
         for name in ("one", "two"):
             (self.core / f"{name}.py").write_text("def twice(n):\n    return n * 2\n")
             (self.core / f"{name}.pxd").write_text("cpdef long twice(long n)\n")
@@ -54,7 +56,7 @@ class Tree:
             "from bandstand.core.hot.one cimport Number\nfrom bandstand.service.hot.three cimport thrice\n\n"
             "cpdef long six_times(Number number)\n"
         )
-        for hot, name in ((self.scope, "five"), (self.supervise, "six")):
+        for hot, name in ((self.scope, "five"), (self.supervise, "six"), (self.link, "seven")):
             (hot / f"{name}.py").write_text("def fivefold(n):\n    return n * 5\n")
             (hot / f"{name}.pxd").write_text("cpdef long fivefold(long n)\n")
 
@@ -62,7 +64,7 @@ class Tree:
         """Make a room with a hot package whose door is the real one, but for the list of modules."""
         hot = package / room / "hot"
         hot.mkdir(parents=True)
-        (package / room / "__init__.py").write_text(f"import bandstand.{room}.hot\n")
+        (package / room / "__init__.py").write_text(f"import bandstand.{room.replace('/', '.')}.hot\n")
         door = (house.PACKAGE / room / "hot" / "__init__.py").read_text("utf-8")
         start, end = door.index("MODULES = "), door.index("announce(")
         (hot / "__init__.py").write_text(f"{door[:start]}MODULES = {modules}\n{door[end:]}")
@@ -101,7 +103,7 @@ class Tree:
 
     def mode(self) -> list[object]:
         script = (
-            "import bandstand.bus, bandstand.scope, bandstand.service, bandstand.supervise; "
+            "import bandstand.bus, bandstand.pod, bandstand.scope, bandstand.service, bandstand.supervise; "
             "from bandstand import mode; "
             "print(json.dumps([mode.mode(), sorted(mode.stale_modules())]))"
         )
@@ -127,7 +129,7 @@ def contents(tree: Tree) -> set[str]:
     return {f"{path.parts[1]}/{path.name.partition('.')[0]}{path.suffix}" for path in paths}
 
 
-MODULES = ("core/one", "core/two", "scope/five", "supervise/six", "service/three", "bus/four")
+MODULES = ("core/one", "core/two", "scope/five", "supervise/six", "service/three", "bus/four", "pod/seven")
 ROOMS = {module.partition("/")[0] for module in MODULES}
 SOURCES = {f"{room}/__init__.py" for room in ROOMS} | {
     f"{module}{suffix}" for module in MODULES for suffix in (".py", ".pxd")
@@ -189,11 +191,11 @@ def test_auto_reports_a_failure_plainly_and_goes_on(tree: Tree, broken: str) -> 
 
 ONE, TWO = "bandstand.core.hot.one", "bandstand.core.hot.two"
 THREE, FOUR, FIVE = "bandstand.service.hot.three", "bandstand.bus.hot.four", "bandstand.scope.hot.five"
-SIX = "bandstand.supervise.hot.six"
+SIX, SEVEN = "bandstand.supervise.hot.six", "bandstand.pod.link.hot.seven"
 
 
 @pytest.mark.parametrize(
-    ("broken", "stale"), [("two", [FOUR, ONE, TWO, FIVE, THREE, SIX]), ("three", [FOUR, THREE])]
+    ("broken", "stale"), [("two", [FOUR, ONE, TWO, SEVEN, FIVE, THREE, SIX]), ("three", [FOUR, THREE])]
 )
 def test_a_failed_auto_build_leaves_no_yesterday_behind(tree: Tree, broken: str, stale: list[str]) -> None:
     """Not in the other packages either: one half compiled and the other not would be a mixture."""
@@ -224,7 +226,7 @@ def test_a_changed_declaration_is_compiled_anew_in_the_package_above_too(tree: T
     assert tree.in_place(BANDSTAND_BUILD="need").returncode == 0
     assert tree.ask(script) == "12\n"
     tree.widen()
-    assert tree.mode() == ["compiled", [FOUR, ONE, TWO, FIVE, THREE, SIX]]
+    assert tree.mode() == ["compiled", [FOUR, ONE, TWO, SEVEN, FIVE, THREE, SIX]]
     assert tree.in_place(BANDSTAND_BUILD="need").returncode == 0
     assert tree.mode() == ["compiled", []]
     assert tree.ask(script) == "12\n"

@@ -76,6 +76,9 @@ def kill_once(folder: Path, witness: Witness, random: Random) -> None:
 def tear(folder: Path, random: Random) -> None:
     """Leave half a record behind, as a machine that goes down does and a killed process seldom."""
     found = recover(folder)
+    if found.torn_bytes:
+        # It has been done: two halves would be no tear, but damage.
+        return
     record = encode([Point(found.last + 1, 0.5), Point(found.last + 2, 0.25)])
     with segment_path(folder, found.segments[-1]).open("ab") as file:
         file.write(record[: random.randrange(1, len(record))])
