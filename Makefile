@@ -61,7 +61,7 @@ check: ready ## format, lint, floors, types
 	@PYRIGHT_PYTHON_IGNORE_WARNINGS=1 .venv/bin/pyright --warnings
 	@echo "check: all clean"
 
-bench: ready ## measure beside the peers what matters most, in ten minutes or so; into build/bench.json too
+bench: ready ## measure beside the peers what matters most, in a quarter of an hour; into build/bench.json too
 	@$(PY) tools/environment.py --peers
 	@mkdir -p build
 	@$(PY) -m bench --brief --json build/bench.json

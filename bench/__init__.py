@@ -1,6 +1,6 @@
 """The benchmark: bandstand beside its peers, measured in one run.
 
-    make bench                                     what matters most, in ten minutes or so
+    make bench                                     what matters most, in a quarter of an hour
     make bench-full                                everything: it takes what it takes
     python -m bench --quick                        tiny sizes: does every case run and check its result?
     python -m bench --case ping-pong --rounds 9    one row, more rounds

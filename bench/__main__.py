@@ -2,7 +2,7 @@
 
 Examples:
     python -m bench                                  everything, all rounds: it takes what it takes
-    python -m bench --brief                          what fits into ten minutes
+    python -m bench --brief                          what fits into a quarter of an hour
     python -m bench --quick                          tiny sizes, seconds: does every case run and check its result?
     python -m bench --case ping-pong --case counting
     python -m bench --case thread-ring --rounds 9    more rounds against a noisy machine
@@ -31,7 +31,7 @@ from bench.runner import Cells, Scale
 from bench.system import SYSTEMS
 
 ROUNDS: dict[Scale, int] = {"quick": 1, "brief": 3, "full": 5}
-BRIEF_MINUTES = 10.0
+BRIEF_MINUTES = 15.0
 
 
 def parse(arguments: list[str] | None) -> tuple[Namespace, list[Case]]:

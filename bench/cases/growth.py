@@ -66,7 +66,6 @@ def case(power: int, digit: str) -> Case:
         measures=measures,
         repeats=3 if actors < 100_000 else 1,
         most_rounds=99 if actors < 100_000 else 3,
-        is_brief=False,
     )
 
 
