@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from array import array
 from typing import Any
 
 import pytest
 
+from bandstand.errors import BadMessage
 from bandstand.pod.link.codec import LARGE
+from bandstand.pod.link.streams import CHUNK_SIZE, Arrivals
 from bandstand.service.lowlevel import Handle
 from tests.pod.linking import Role, Scribe, instance, linked, play, soon, until
 
@@ -176,9 +180,8 @@ def test_a_huge_answer_does_not_hold_up_others() -> None:
 
 
 @pytest.mark.guarantee("G150")
-def test_bytes_are_not_copied_on_their_way_out_and_come_in_to_where_they_stay() -> None:
+def test_bytes_are_not_copied_on_their_way_out_and_come_in_as_what_they_were() -> None:
     from bandstand.pod.link.codec import pack_value
-    from bandstand.pod.link.streams import Arrivals
 
     large = payload(1_000_000)
     packet = pack_value((large, bytearray(large)))
@@ -188,6 +191,28 @@ def test_bytes_are_not_copied_on_their_way_out_and_come_in_to_where_they_stay() 
     (got,) = arrivals.take([1])
     assert got == b"abcd"
     assert type(got) is bytes
+
+
+@pytest.mark.guarantee("G151")
+@pytest.mark.parametrize("size", [-1, 11, CHUNK_SIZE + 1])
+@pytest.mark.parametrize("is_frozen", [True, False])
+def test_a_chunk_that_is_too_long_is_refused(size: int, is_frozen: bool) -> None:
+    arrivals = Arrivals()
+    with pytest.raises(BadMessage, match="came over the link"):
+        arrivals.place(1, 10, is_frozen=is_frozen, size=size)
+
+
+@pytest.mark.guarantee("G150")
+def test_a_buffer_that_never_came_whole_goes_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPython complains of a file that is collected while a view of it is there, and may even crash: there must be none."""
+    said: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    arrivals = Arrivals()
+    circle: list[Any] = [arrivals, arrivals.place(1, 10, is_frozen=True, size=4)]
+    circle.append(circle)
+    del arrivals, circle
+    gc.collect()
+    assert not said
 
 
 # --- handles as arguments -----------------------------------------------------------------------------------------------

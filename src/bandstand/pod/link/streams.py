@@ -1,8 +1,10 @@
 """Large buffers on their way: in chunks, between which everything else finds its place.
 
 A buffer is sent chunk by chunk, and its message when all its buffers are there; so whoever takes the message finds them complete.
-On the other side the bytes go straight from the socket to where they stay: a bytearray, or bytes, which only a BytesIO can
-fill without a copy: it gives away the bytes object it was writing to.
+On the other side the bytes of a bytearray go straight from the socket to where they stay. Into bytes nobody can read: a chunk of
+them is read into one place that serves for all, still warm when it is written to a BytesIO, which gives away in the end the very
+bytes that it was writing to. Its buffer could be read into, too, and one copy saved. But a link may end in the middle of a chunk
+and be collected with everything it had, and CPython 3.12 crashes when it clears a BytesIO's buffer before the view of it.
 """
 
 from __future__ import annotations
@@ -85,50 +87,65 @@ class Departures:
 
 @final
 class Arrival:
-    """One buffer that is coming."""
+    """One buffer that is coming, as it will be given away: bytes if it is frozen, else a bytearray."""
 
-    __slots__ = ("_at", "_file", "_store", "_view")
+    __slots__ = ("_at", "_file", "_size", "_store")
 
     def __init__(self, size: int, *, is_frozen: bool) -> None:
-        self._file = BytesIO(bytes(size)) if is_frozen else None
-        self._store = bytearray() if is_frozen else bytearray(size)
-        self._view = memoryview(self._store) if self._file is None else self._file.getbuffer()
+        self._size = size
         self._at = 0
+        self._store = bytearray() if is_frozen else bytearray(size)
+        self._file = BytesIO(bytes(size)) if is_frozen else None
 
-    def place(self, size: int) -> memoryview:
-        """Where the next so many bytes belong."""
-        place = self._view[self._at : self._at + size]
-        if len(place) != size:
+    def place(self, size: int, between: memoryview) -> memoryview:
+        """Where the next so many bytes are to be put: where they stay, or `between`, if nothing can be put there."""
+        if not 0 <= size <= self._size - self._at:
             raise BadMessage("a buffer that came over the link is longer than was said")
         self._at += size
-        return place
+        if self._file is not None:
+            return between[:size]
+        return memoryview(self._store)[self._at - size : self._at]
+
+    def settle(self, chunk: memoryview) -> None:
+        """Take over what was put between."""
+        if self._file is not None:
+            self._file.write(chunk)
 
     def finish(self) -> bytes | bytearray:
         """The whole buffer."""
-        if self._at != len(self._view):
+        if self._at != self._size:
             raise BadMessage("a message came over the link before its buffers")
-        self._view.release()
         return self._store if self._file is None else self._file.getvalue()
 
 
 class Arrivals:
-    """The buffers that are coming, by number."""
+    """The buffers that are coming, by number. A place that was given out is filled before anything else is asked for."""
 
-    __slots__ = ("_buffers",)
+    __slots__ = ("_between", "_buffers", "_filling")
 
     def __init__(self) -> None:
         self._buffers: dict[int, Arrival] = {}
+        self._between = memoryview(b"")
+        # What is being filled, and where.
+        self._filling: tuple[Arrival, memoryview] | None = None
 
     def place(self, number: int, total: int, is_frozen: bool, size: int) -> memoryview:
-        """Where the next bytes of a buffer belong.
+        """Where the next bytes of a buffer are to be put.
 
         Raises:
-            BadMessage: they are more than it was to have.
+            BadMessage: they are more than it was to have, or than a chunk has.
         """
+        self._settle()
+        if size > CHUNK_SIZE:
+            raise BadMessage(f"a chunk of {size} bytes came over the link: none is longer than {CHUNK_SIZE}")
         buffer = self._buffers.get(number)
         if buffer is None:
             buffer = self._buffers[number] = Arrival(total, is_frozen=is_frozen)
-        return buffer.place(size)
+        if is_frozen and not self._between:
+            self._between = memoryview(bytearray(CHUNK_SIZE))
+        place = buffer.place(size, self._between)
+        self._filling = (buffer, place)
+        return place
 
     def take(self, numbers: Sequence[int]) -> list[bytes | bytearray]:
         """Buffers that have come, whole.
@@ -136,7 +153,14 @@ class Arrivals:
         Raises:
             BadMessage: one has not.
         """
+        self._settle()
         try:
             return [self._buffers.pop(number).finish() for number in numbers]
         except KeyError as error:
             raise BadMessage(f"a message came over the link whose buffer {error} has not") from None
+
+    def _settle(self) -> None:
+        if self._filling is not None:
+            buffer, chunk = self._filling
+            self._filling = None
+            buffer.settle(chunk)
