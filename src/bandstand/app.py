@@ -6,7 +6,6 @@ It knows what `bandstand doctor` reports: what is installed here, how it runs, a
 
 from __future__ import annotations
 
-import io
 import platform
 import sys
 from collections.abc import Sequence
@@ -211,10 +210,11 @@ def run_node(serving: Serving, out: TextIO, err: TextIO) -> int:
         config=serving.config,
         is_batch=serving.is_batch,
         advice=None if quiet else advice,
+        is_quiet=serving.is_json,
     )
     # On a terminal there is no program that would read what is for programs.
-    is_seen = out.isatty() and not serving.is_json and not serving.is_batch
-    return serve(service, io.StringIO() if is_seen else out, io.StringIO() if serving.is_json else err)
+    is_seen = out.isatty() and not quiet
+    return serve(service, None if is_seen else out, err)
 
 
 def _default(serving: Serving) -> Address | None:

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import signal
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -92,6 +93,29 @@ def test_a_batch_of_which_nobody_knows_whether_it_is_done_has_failed() -> None:
     assert code == 1
     assert "the node has failed: who knows" in said
     assert adapter.life == ["start", "stop", "close"]
+
+
+def test_a_quiet_one_still_says_what_fails_and_what_is_printed() -> None:
+    class Chatty(Doorbell):
+        @property
+        def can_produce(self) -> bool:  # type: ignore[override]  # that is the fault
+            sys.stdout.write("looked up\n")
+            raise LoopBusy("who knows")
+
+    service = Service(load=lambda: [Memory], adapters=[Chatty(lambda: None)], is_batch=True, is_quiet=True)
+    code, told, said = run(service)
+    assert (code, [each["type"] for each in told]) == (1, ["Sys.BootComplete"])
+    assert said == "looked up\nbandstand: the node has failed: who knows\n"
+
+
+def test_where_no_program_reads_people_are_told_all_the_same() -> None:
+    def advise(_summary: object) -> str:
+        tell(signal.SIGTERM)
+        return "try this"
+
+    err = io.StringIO()
+    assert serve(Service(load=lambda: [Memory], adapters=[], advice=advise), None, err) == 0
+    assert "try this" in err.getvalue()
 
 
 @pytest.mark.guarantee("G86")

@@ -45,16 +45,24 @@ class Service:
     """Whether to end when there is nothing left to do."""
     advice: Callable[[BootSummary], str] | None = None
     """What else to say to people when it is ready."""
+    is_quiet: bool = False
+    """Whether people hear of nothing but failures, and what capabilities print."""
 
 
-def serve(service: Service, out: TextIO, err: TextIO) -> int:
-    """Run a node on this thread until it ends; the exit code."""
+def serve(service: Service, out: TextIO | None, err: TextIO) -> int:
+    """Run a node on this thread until it ends; the exit code.
+
+    Args:
+        service: what, and how.
+        out: where to write what programs read; None if none does.
+        err: where to write what people read. What capabilities print goes there, too.
+    """
     # Standard output is for programs: what a capability prints is for people.
     with redirect_stdout(err):
         return _guarded(service, out, err)
 
 
-def _guarded(service: Service, out: TextIO, err: TextIO) -> int:
+def _guarded(service: Service, out: TextIO | None, err: TextIO) -> int:
     """The same, with the handlers of signals as they were in the end."""
     before = [signal.getsignal(number) for number in SIGNALS]
     try:
@@ -64,7 +72,7 @@ def _guarded(service: Service, out: TextIO, err: TextIO) -> int:
             signal.signal(number, handler)
 
 
-def _serve(service: Service, out: TextIO, err: TextIO) -> int:
+def _serve(service: Service, out: TextIO | None, err: TextIO) -> int:
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(_run(service, out, err))
@@ -83,11 +91,12 @@ def _serve(service: Service, out: TextIO, err: TextIO) -> int:
     return 0
 
 
-async def _run(service: Service, out: TextIO, err: TextIO) -> None:
+async def _run(service: Service, out: TextIO | None, err: TextIO) -> None:
     stop = asyncio.Event()
     booting = asyncio.current_task()
     began = time.perf_counter()
     running = asyncio.get_running_loop()
+    people = None if service.is_quiet else err
 
     def told_to_stop(number: int) -> None:
         if stop.is_set():
@@ -96,7 +105,7 @@ async def _run(service: Service, out: TextIO, err: TextIO) -> None:
             if number == signal.SIGINT:
                 os._exit(1)
             return
-        _print(err, "bandstand: stopping; Ctrl-C to stop at once")
+        _print(people, "bandstand: stopping; Ctrl-C to stop at once")
         stop.set()
         if booting is not None:
             # It may wait for something that never comes.
@@ -106,9 +115,9 @@ async def _run(service: Service, out: TextIO, err: TextIO) -> None:
         nonlocal booting
         booting = None
         _print(out, write_frame(node.boot_message).decode())
-        _print(err, summary_text(node.summary, (time.perf_counter() - began) * 1000))
+        _print(people, summary_text(node.summary, (time.perf_counter() - began) * 1000))
         if service.advice is not None:
-            _print(err, service.advice(node.summary))
+            _print(people, service.advice(node.summary))
 
     for number in SIGNALS:
         running.add_signal_handler(number, told_to_stop, number)
@@ -152,7 +161,9 @@ def summary_text(summary: BootSummary, took_ms: float) -> str:
     return "\n".join(lines)
 
 
-def _print(stream: TextIO, text: str) -> None:
+def _print(stream: TextIO | None, text: str) -> None:
+    if stream is None:
+        return
     # Whoever started the node may have stopped reading; that is no reason to stop serving.
     with suppress(OSError, ValueError):
         stream.write(text + "\n")
