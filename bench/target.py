@@ -12,7 +12,7 @@ Figure: TypeAlias = Callable[[str], float | None]
 
 @dataclass(frozen=True)
 class Target:
-    """A bound from design.md's table, or one that the documentation states. Holds for what is compiled."""
+    """A bound that the documentation states. Holds for what is compiled."""
 
     most: float | None
     unit: str

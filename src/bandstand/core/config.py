@@ -17,7 +17,7 @@ __all__ = ("LoopConfig",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopConfig:
-    """The limits of a loop. Every field has the specification's default.
+    """The limits of a loop.
 
     Raises:
         InvalidArgument: a value, or a combination of two, can never work. The message names the fields.

@@ -1,7 +1,7 @@
 """The closed vocabularies of the loop: every word an actor, a mailbox or an exit may use.
 
 They stand below everything else in the room, so that the compiled kernel and the code above it speak of the same
-objects. Members are compared by identity on the hot path; their numbers are those of the specification.
+objects. Members are compared by identity on the hot path; their numbers stay what they are, for logs have them.
 """
 
 from enum import Enum, Flag, IntEnum, auto

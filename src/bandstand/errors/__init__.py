@@ -1,6 +1,6 @@
 """Everything that can go wrong, as one tree.
 
-    BandstandError                   root of all; `code` is the specification's number
+    BandstandError                   root of all; `code` is its number, the same for ever
     ├── InternalError           -1   an assertion of the runtime itself has tripped
     ├── NoMemory                -2   (also a MemoryError)
     ├── InvalidArgument         -3   (also a ValueError) the call can never work: the caller is wrong
@@ -57,7 +57,7 @@
     ├── NotInThisState        -146   a state machine was asked for what its present state does not handle; it lives on
     └── BadTransition         -147   a state machine cannot go there from here
 
-Numbers down to -99 are the specification's; our own begin at -100. An error says in a sentence what happened, where,
+Numbers down to -99 are for what any actor loop can meet; bandstand's own begin at -100. An error says in a sentence what happened, where,
 and what to do. Errors survive pickling: they hold numbers and names, never live objects.
 """
 

@@ -30,7 +30,7 @@ class BandstandError(Exception):
     """The root of all errors of bandstand. Catch it to catch them all."""
 
     code: ClassVar[int] = -1
-    """The specification's number for this kind of error; our own kinds are at -100 and below."""
+    """The number of this kind of error, the same for ever; kinds that only bandstand has are at -100 and below."""
 
 
 class InternalError(BandstandError):

@@ -89,7 +89,7 @@ class Troupe(Production):
             raise
 
     def stop(self, within_ms: float | None = None) -> None:
-        """Stop it, in good order: pods handle what they have, the last declared first. Nothing if it does not play.
+        """Stop it, in good order: pods handle what they have, then end, the last declared first. Nothing if it does not play.
 
         On a plain thread it returns when everything has ended. On a thread that runs an event loop it only asks.
 

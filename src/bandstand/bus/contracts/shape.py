@@ -1,6 +1,6 @@
 """Classes with the shape of a whole message: `kind`, `type`, `data`, and `metadata` if they like.
 
-Whoever declares messages as the specification's text does writes the envelope out, as a Struct, a dataclass, a TypedDict or a
+Whoever declares messages whole writes the envelope out, as a Struct, a dataclass, a TypedDict or a
 pydantic model. The runtime decodes the data alone. A `Shape` puts it back into its envelope for the handler, and takes it out of
 the envelope that the handler gives back.
 """

@@ -1,6 +1,6 @@
 """Actor ids: 64 bits of identity in a small object that knows its own cell.
 
-The number is what the specification asks for: loop tag, index, generation, so that a stale id never reaches another
+The number is what identity asks for: loop tag, index, generation, so that a stale id never reaches another
 actor. The object is what the speed asks for: turning a 64-bit Python int back into a C integer and looking it up costs
 about 50 ns a send, following a pointer costs one. So the id carries its cell, and at the actor's end the cell is taken
 away: a stale id is stale by itself, whatever became of its slot in the table.

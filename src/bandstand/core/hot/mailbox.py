@@ -2,8 +2,8 @@
 
 Room. A mailbox has `cap` slots. User messages stop at cap minus the system's reserve, in each user lane by itself, so a
 full DATA lane never refuses a CONTROL message. A system message takes any free slot; the last of them are its alone.
-"Free" is reckoned against the fullest user lane, which makes a program that uses one lane see exactly the
-specification's single mailbox.
+"Free" is reckoned against the fullest user lane, so that a program that uses one lane sees exactly one mailbox of
+`cap` slots.
 
 Reservations. A child, a monitor, a link and a watched descriptor each have system slots of their own, on top of the cap.
 What they will say one day (a start, an exit, a down, an I/O event) therefore never meets a full mailbox. There are as many
