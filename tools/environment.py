@@ -118,7 +118,9 @@ def _take(steps: Iterable[tuple[str, str, Step]], python: str, folder: Path, req
     for name, wanted, step in steps:
         if done.get(name) == wanted and (name != "hot" or _is_built(inside)):
             continue
-        done.pop(name, None)
+        if done.pop(name, None) is not None:
+            # A step that fails half-way has left neither what was there nor what was wanted.
+            notes.write_text(json.dumps(done, indent=1), "utf-8")
         step(inside, folder, requirements)
         done[name] = wanted
         notes.write_text(json.dumps(done, indent=1), "utf-8")

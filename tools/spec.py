@@ -3,8 +3,8 @@
     python tools/spec.py            the ledger, as `make spec` prints it
     python tools/spec.py --brief    only the sums and what is wrong
 
-The ids come from docs/requirements.md, the tests from pytest's own collection: what pytest would not run, or expects to
-fail, proves nothing. It is an error if a line is listed as done and has no test, or if a test names an unknown id.
+The ids come from docs/requirements.md, the tests from pytest's own collection: what is marked to be skipped, or to
+fail, proves nothing. (What is skipped on a condition does: where socat is missing, say, the same is proved elsewhere.) It is an error if a line is listed as done and has no test, or if a test names an unknown id.
 
 The promises are those of docs/semantics.md (`**G7 — …**`), the tests those marked `guarantee("G7")`. A promise that no
 test holds is an error, and so is a test of a promise that nobody made.
