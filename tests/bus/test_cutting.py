@@ -68,6 +68,14 @@ def test_a_line_that_is_too_long_is_told_at_once_and_only_once() -> None:
     assert [line for line in everything(cutter) if line] == [b"zzz"]
 
 
+def test_so_is_one_that_begins_behind_whole_lines_in_the_same_chunk() -> None:
+    cutter = Cutter(LONGEST)
+    cutter.feed(b"a\nb\n" + b"x" * (LONGEST + 1))
+    assert everything(cutter) == [b"a", b"b", OVERLONG]
+    cutter.feed(b"xx\nc\n")
+    assert [line for line in everything(cutter) if line] == [b"c"]
+
+
 def test_a_line_that_says_what_stands_for_one_too_long_is_a_line() -> None:
     cutter = Cutter(100)
     cutter.feed(bytes(bytearray(OVERLONG)) + b"\n")

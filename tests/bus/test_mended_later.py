@@ -5,12 +5,18 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
+import msgspec
 import pytest
 
 from bandstand.bus import Capability, Contract, Message, Node
+from bandstand.bus.contracts import example
 from bandstand.bus.contracts.declare import blueprint_of
+from bandstand.bus.contracts.example import example_of
+from bandstand.bus.contracts.hashing import is_hashable
 from bandstand.bus.hot.nesting import is_deeper
 from bandstand.bus.memory import Memory
 from bandstand.bus.wire import read_frame
@@ -265,3 +271,77 @@ def test_what_a_capability_prints_is_not_for_programs(tmp_path: Path) -> None:
     assert kinds == ["Sys.BootComplete", "Loud.Go"]
     assert b"imported" in done.stderr
     assert b"going" in done.stderr
+
+
+@dataclass
+class Picky:
+    """Keep a colour."""
+
+    kind: Literal["command"]
+    type: Literal["Picky.Keep"]
+    data: dict[str, str]
+
+    def __post_init__(self) -> None:
+        self.data["colour"]  # it is asked for, and may not be there
+
+
+class Painter(Capability):
+    """Keeps colours."""
+
+    def keep(self, msg: Picky) -> None:
+        pass
+
+
+class TestContracts:
+    @staged(Painter)
+    async def test_a_class_that_refuses_what_a_stranger_sends_costs_the_stranger_an_answer(
+        self, stage: Stage
+    ) -> None:
+        client = stage.connect()
+        for _ in range(5):
+            asked = client.command("Picky.Keep", {"color": "red"})
+            await stage.settle()
+            client.fault(asked, "Sys.SchemaError")
+
+    @pytest.mark.parametrize("written", ["msgspec.Nope", "1 +", "Do[int, str]", "Nope"])
+    def test_annotations_that_mean_nothing_are_named(self, written: str) -> None:
+        class Odd(Capability):
+            """Odd."""
+
+            def do(self, msg: Do) -> None:
+                pass
+
+        Odd.do.__annotations__["msg"] = written
+        with pytest.raises(BadContract, match="cannot be resolved"):
+            blueprint_of(Odd)
+
+    def test_a_class_that_holds_itself_may_be_in_a_set(self) -> None:
+        assert is_hashable(msgspec.inspect.type_info(Ring))
+        assert not is_hashable(msgspec.inspect.type_info(LooseRing))
+
+    def test_an_example_takes_no_more_steps_than_it_has_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        made: list[str] = []
+        word = example._word  # pyright: ignore[reportPrivateUsage]  # it is counted
+
+        def counted(schema: dict[str, Any], name: str) -> str:
+            made.append(name)
+            return word(schema, name)
+
+        monkeypatch.setattr(example, "_word", counted)
+        schema: dict[str, Any] = {"type": "string"}
+        for _ in range(5):
+            schema = {"type": "array", "items": schema}
+        assert example_of(schema) == [[[[["example"]]]]]
+        assert len(made) == 1
+
+    def test_an_example_that_would_have_to_be_huge_is_not_made(self) -> None:
+        assert len(example_of({"type": "string", "minLength": 10**9})) < 1000
+
+
+class Ring(msgspec.Struct, frozen=True):
+    next: Ring | None = None
+
+
+class LooseRing(msgspec.Struct, frozen=True):
+    next: LooseRing | None = None
+    names: list[str] = []

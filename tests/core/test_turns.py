@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -232,3 +233,64 @@ def test_a_deadline_that_has_not_changed_is_not_set_anew(make_loop: LoopMaker) -
     loop.send(actor, deed)
     loop.run()
     assert len(armed) <= 3, armed
+
+
+@pytest.mark.guarantee("G31")
+@pytest.mark.parametrize("wait", ["a turn", "a future", "nothing"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_cancellation_that_is_taken_back_at_once_never_comes(loop: Loop, wait: str, is_first: bool) -> None:
+    if is_first and sys.version_info < (3, 13):
+        pytest.skip("before Python 3.13 it comes all the same, to any task")
+    done: list[str] = []
+
+    async def deed() -> None:
+        host = asyncio.get_running_loop()
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        task.uncancel()
+        if wait == "a turn":
+            await asyncio.sleep(0)
+        elif wait == "a future":
+            future = host.create_future()
+            host.call_soon(host.call_soon, future.set_result, None)
+            await future
+        await asyncio.sleep(0)
+        done.append("well")
+
+    actor = loop.spawn(aobey)
+    if not is_first:
+        loop.send(actor, lambda: asyncio.sleep(0))
+        loop.run(until_idle=True)
+    loop.send(actor, deed)
+    loop.run(until_idle=True)
+    assert done == ["well"]
+    assert loop.status(actor) is ActorStatus.RUNNING
+
+
+@pytest.mark.guarantee("G31")
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="there are no eager tasks")
+def test_a_host_whose_tasks_are_eager_serves_as_well(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
+    def eager() -> asyncio.AbstractEventLoop:
+        host = loop_factory()
+        host.set_task_factory(getattr(asyncio, "eager_task_factory"))  # noqa: B009  # not in 3.11
+        return host
+
+    loop = make_loop(loop_factory=eager)
+    done: list[str] = []
+
+    async def deed() -> None:
+        try:
+            async with asyncio.timeout(0):
+                await asyncio.Event().wait()
+        except TimeoutError:
+            done.append("late")
+        await asyncio.create_task(asyncio.sleep(0))
+        done.append("over")
+
+    actor = loop.spawn(aobey)
+    for _ in range(2):
+        loop.send(actor, deed)
+    loop.run(until_idle=True)
+    assert done == ["late", "over"] * 2
+    assert loop.status(actor) is ActorStatus.RUNNING

@@ -412,6 +412,7 @@ PART_OF_CHUNK = framed(CHUNK, CHUNK_HEAD.pack(0, 100, 1) + b"0123456789")
         (PART_OF_CHUNK + framed(MESSAGES, encode([1, Ext(2, encode((b"", (0,))))])), "before its buffers"),
         (framed(MESSAGES, encode([1, Ext(2, encode((b"", (5,))))])), "whose buffer 5 has not"),
         (framed(MESSAGES, encode([1, Ext(9, b"")])), "value of a kind that is not known"),
+        (framed(MESSAGES, encode([0, []])), "taken back over the link whose number is"),
         (b"\x05", "closed"),
         (b"", "closed"),
     ],
@@ -469,6 +470,73 @@ def test_a_role_that_was_never_there_is_said_to_be_missing() -> None:
                 await soon(scribe.read())
             assert "there is no role 'scribe'" in str(caught.value.__cause__)
             assert near.link.books.dead == 2
+
+    play(main)
+
+
+def test_a_role_that_comes_after_the_hello_is_there_for_all_of_its_methods() -> None:
+    async def main() -> None:
+        ours, theirs = socket.socketpair()
+        async with make_end() as near, make_end() as far:
+            far.open(theirs, "far", "near", {})
+            near.open(ours, "near", "far", {"scribe": Role()})
+            scribe = await near.handle()
+            with pytest.raises(TargetEnded, match="scribe"):
+                await soon(scribe.read())
+            far.ours["scribe"] = far.house.spawn(Scribe)
+            scribe.note(1)
+            scribe.pair(2)
+            assert await soon(scribe.read()) == [1, (2, "b")]
+
+    play(main)
+
+
+class Homesick:
+    """Can be packed, and not be unpacked."""
+
+    def __reduce__(self) -> Any:
+        return int, ("home",)
+
+
+def test_one_way_messages_that_cannot_be_rebuilt_are_counted_and_somebody_can_read_why(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        async with linked() as (near, _far):
+            scribe = await near.handle()
+            scribe.note(Homesick())
+            scribe.note(1)
+            assert await soon(scribe.read()) == [1]
+            await until(lambda: near.link.books.waiting == 0)
+            assert (near.link.books.handled, near.link.books.dead) == (2, 1)
+            assert len(near.dead) == 1
+
+    with caplog.at_level("ERROR", "bandstand.pod"):
+        play(main)
+    assert "role" not in caplog.text
+    assert "a message to 'scribe' cannot be rebuilt in its process: invalid literal" in caplog.text
+
+
+@pytest.mark.guarantee("G151")
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ([1, 9, None], "of a kind that is not known"),
+        ([1, 1, None], ""),
+        ([[], 0, None], "which is not open"),
+    ],
+)
+def test_whoever_asked_is_told_when_the_answer_makes_no_sense(answer: list[Any], says: str) -> None:
+    async def main() -> None:
+        async with deaf(Role()) as (near, theirs):
+            scribe = await near.handle()
+            reply = scribe.read()
+            await asyncio.sleep(0)
+            theirs.send(framed(ANSWERS, encode(answer)))
+            with pytest.raises(TargetEnded):
+                await soon(reply)
+            assert says in near.downs[0]
+            assert near.link.books.in_doubt == 1
 
     play(main)
 

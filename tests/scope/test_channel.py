@@ -8,7 +8,7 @@ import gc
 import pickle
 import warnings
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -721,5 +721,16 @@ def test_a_task_of_an_operation_can_be_shown() -> None:
         assert "pending" in repr(task)
         channel.try_send(1)
         assert await task == 1
+
+    perform(main)
+
+
+def test_nobody_throws_nothing_into_a_wait() -> None:
+    async def main() -> None:
+        waiting = cast("Any", Channel[int]().receive()).__await__()
+        waiting.send(None)
+        with pytest.raises(TypeError):
+            waiting.throw()
+        waiting.close()
 
     perform(main)

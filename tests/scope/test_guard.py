@@ -163,6 +163,29 @@ def test_a_cancellation_that_the_block_never_met_is_not_left_for_the_next_await(
     clock.run(main())
 
 
+@pytest.mark.guarantee("G31")
+def test_nor_is_it_in_an_actor_whose_task_waits_elsewhere(clock: VirtualClock) -> None:
+    """The coroutine of an actor is stepped in the name of a task that is parked meanwhile."""
+    done: list[int] = []
+
+    async def guarded(_ctx: Context[Any], number: int) -> None:
+        token = CancelToken()
+        async with token.guard():
+            token.cancel("too late")
+        await goes_on()
+        done.append(number)
+
+    async def main() -> None:
+        async with Loop(clock=clock) as loop:
+            actor = loop.spawn(guarded)
+            for number in range(3):
+                loop.send(actor, number)
+                await asyncio.sleep(1)
+
+    clock.run(main())
+    assert done == [0, 1, 2]
+
+
 def test_a_block_that_swallows_the_cancellation_has_ended_by_itself(clock: VirtualClock) -> None:
     async def main() -> None:
         token = CancelToken()

@@ -337,3 +337,39 @@ def test_an_ask_that_is_taken_back_stays_so_when_its_message_is_given_up(loop: L
     assert second.result() == 2
     assert loop.ask_statistics().cancelled == 1
     assert loop.ask_statistics().pending == 0
+
+
+# --- what an actor asks while it ends -----------------------------------------------------------------------------------
+
+
+class Tenant(Actor):
+    """Gives back what it has when its work is over, however it ends."""
+
+    def __init__(self, landlord: Oracle, log: list[str]) -> None:
+        self._landlord = landlord
+        self._log = log
+
+    @data
+    async def stay(self) -> None:
+        try:
+            await Event().wait()
+        finally:
+            self._log.append(f"gave back {await self._landlord.plain(1)}")
+
+
+@pytest.mark.guarantee("G31")
+@pytest.mark.parametrize("ending", ["kill", "stop"])
+def test_what_is_asked_in_the_cleanup_of_one_that_is_ended_is_answered(play: Play, ending: str) -> None:
+    log: list[str] = []
+
+    async def story(loop: Loop) -> None:
+        landlord = loop.spawn(Oracle, [])
+        tenant = loop.spawn(Tenant, landlord, log)
+        tenant.stay()
+        await turns()
+        getattr(tenant, ending)()
+        await turns(9)
+        assert log == ["gave back 1"]
+        assert loop.statistics().in_flight == 0
+
+    play(story)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import logging
+import weakref
 
 import pytest
 from hypothesis import given
@@ -22,7 +24,7 @@ from bandstand.supervise import (
 )
 from bandstand.supervise.intensity import SLACK
 from bandstand.testing import VirtualClock
-from tests.core.stage import Seen, check_books, exits, idle, record, settle
+from tests.core.stage import Boom, Seen, check_books, exits, idle, record, settle
 from tests.supervise.props import alive, pass_time, watched
 
 # Whole numbers and quarters: every sum and difference is exact, so that a boundary is a boundary.
@@ -299,3 +301,28 @@ def test_several_of_a_group_that_fail_together_count_once(loop: Loop) -> None:
     assert ledger.escalated == []
     assert {info.restarts for info in supervisor.children()} == {1}
     assert len(ledger.restarted) == 6
+
+
+@pytest.mark.guarantee("G48")
+def test_failures_that_are_too_old_to_count_are_let_go_all_of_them(
+    loop: Loop, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What is logged is kept by whoever reads the log here, with its traceback.
+    monkeypatch.setattr(logging.getLogger("bandstand.supervise"), "disabled", True)
+    causes: list[weakref.ref[BaseException]] = []
+
+    def crash(_ctx: object, _data: object) -> None:
+        error = Boom("again")
+        causes.append(weakref.ref(error))
+        raise error
+
+    spec = SupervisorSpec(children=[ChildSpec("a", crash)], intensity=3, period_ms=1000)
+    tree = spawn_supervisor(loop, spec)
+    for _ in range(3):
+        loop.send(tree.address("a"), "go")
+        settle(loop)
+    pass_time(loop, clock, 5000)
+    loop.send(tree.address("a"), "go")
+    settle(loop)
+    gc.collect()
+    assert [cause() is None for cause in causes[:3]] == [True] * 3

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 
 # Documented by asyncio, underscore and all, for those who write tasks of their own.
-from asyncio import _enter_task, _leave_task, current_task  # pyright: ignore[reportPrivateUsage]
+from asyncio import Task, _enter_task, _leave_task, current_task  # pyright: ignore[reportPrivateUsage]
 from collections.abc import Callable, Coroutine, Generator
 from types import coroutine
 from typing import TYPE_CHECKING, Any, NamedTuple, final
@@ -27,11 +27,11 @@ __all__ = ("TASKS", "Tasks")
 PAUSED = object()
 
 
-def start(driver: Driver) -> asyncio.Task[None]:
+def start(driver: Driver) -> Task[None]:
     """Make a driver's task."""
     pool = driver.pool
-    host: asyncio.AbstractEventLoop = pool.host
-    task = host.create_task(Starter(driver), name="bandstand driver", context=pool.context)
+    # Past the task factory of the host: an eager one would have it run before the driver knows its task.
+    task = Task(Starter(driver), loop=pool.host, name="bandstand driver", context=pool.context)
     task.add_done_callback(lambda _task: pool.forget(driver), context=pool.context)
     return task
 
@@ -54,6 +54,7 @@ async def live(driver: Driver) -> None:
     driver.has_started = True
     if driver.stray is not None and not driver.is_busy():
         return
+    is_forgiven = False
     while True:
         if driver.stray is not None:
             driver.release()
@@ -61,10 +62,17 @@ async def live(driver: Driver) -> None:
             park = driver.park = driver.pool.host.create_future()
             if not driver.is_busy() and not driver.pool.park(driver):
                 return
+            if is_forgiven:
+                is_forgiven = False
+                driver.look_again()
             try:
                 await park
             except asyncio.CancelledError as error:
-                # Cancelled between a step that was made for us, and our taking over.
+                # Cancelled while it waits, or in a step that was made for us. A step may also take it back: a task of Python
+                # 3.13 then hears nothing of it. (If others take it back meanwhile it is gone, too; any other task would be told.)
+                is_forgiven = driver.is_kept and not driver.task.cancelling()
+                if is_forgiven:
+                    continue
                 driver.release()
                 driver.stray = error
             finally:

@@ -15,6 +15,7 @@ from msgspec import Struct, structs
 from bandstand.bus.contracts.foreign import is_model
 
 __all__ = (
+    "UNRESOLVED",
     "arguments_of",
     "bare",
     "description_of",
@@ -30,6 +31,8 @@ __all__ = (
 )
 
 LONGEST_SHOWN = 200
+UNRESOLVED = (NameError, AttributeError, TypeError, SyntaxError)
+"""What reading an annotation raises that is a string and names nothing, or is no expression."""
 
 
 # Any, here and below: an annotation may be a class, a union, an alias: Python has no type for those.
@@ -74,7 +77,7 @@ def fields_of(kind: Any) -> Mapping[str, Any]:
     """The annotations of a class's fields by name; nothing if it is no class that declares fields.
 
     Raises:
-        NameError: an annotation names what cannot be found.
+        UNRESOLVED: an annotation names what cannot be found, or is none.
     """
     origin = typing.get_origin(kind) or kind
     if not is_record(origin):

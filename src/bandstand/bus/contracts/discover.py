@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any, Final, cast
 
 from bandstand.bus.contracts.annotations import (
+    UNRESOLVED,
     arguments_of,
     description_of,
     fields_of,
@@ -127,7 +128,7 @@ def _is_message_class(member: Any) -> bool:
         return True
     try:
         fields = fields_of(member)
-    except NameError:
+    except UNRESOLVED:
         return False
     has_type = "type" in fields or tag_of(member) is not None
     return has_type and ("kind" in fields or "data" in fields)
@@ -139,7 +140,7 @@ def _branches_of_class(member: Any, where: str) -> list[Branch]:
         return [_branch_of_spoken(member, origin, where)]
     try:
         fields = fields_of(member)
-    except NameError as error:
+    except UNRESOLVED as error:
         raise BadContract(
             f"{where}: {name_of(member)}: an annotation of its fields cannot be resolved: {error}"
         ) from error
@@ -159,7 +160,7 @@ def _branch_of_spoken(member: Any, origin: type[Spoken], where: str) -> Branch:
         )
     try:
         reply = _reply_of(member)
-    except NameError as error:
+    except UNRESOLVED as error:
         raise BadContract(
             f"{where}: class {origin.__name__}: the type of its reply cannot be resolved: {error}"
         ) from error

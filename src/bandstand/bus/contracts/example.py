@@ -159,10 +159,12 @@ class _Maker:
         more = range(2, wanted + 2)
         # A word that is longer each time, and where words are no use, a number.
         for other in (name, *(f"{name}{place}" for place in more), *map(str, more)):
+            if len(made) == wanted:
+                break
             each = self.make(schema, other, depth)
             if isinstance(each, int) and not isinstance(each, bool):
                 each += len(made)
-            if len(made) < wanted and (each not in made or what == "Items"):
+            if each not in made or what == "Items":
                 made.append(each)
         return made
 
@@ -172,6 +174,8 @@ def _word(schema: Schema, name: str) -> str:
     most = int(schema.get("maxLength", max(MOST, least)))
     pattern = str(schema.get("pattern", ""))
     sample = FORMATS.get(str(schema.get("format", "")), name)
+    if least > MOST:
+        return sample
     words = _encoded() if schema.get("contentEncoding") == "base64" else (sample, name, *WORDS, *MOMENTS)
     for word in words:
         # As often as it takes to be long enough.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from inspect import Parameter, isasyncgenfunction, isfunction, isgeneratorfunction, signature
 from typing import Any, NoReturn
 
-from bandstand.bus.contracts.annotations import description_of, is_nothing, members_of, name_of
+from bandstand.bus.contracts.annotations import UNRESOLVED, description_of, is_nothing, members_of, name_of
 from bandstand.bus.contracts.capability import Capability
 from bandstand.bus.contracts.discover import UNSAID, Branch, branches_of, is_message_like
 from bandstand.errors import BadContract
@@ -63,7 +63,7 @@ def handlers_of(kind: type[Capability], where: str) -> Iterator[Handler]:
 def _hints(function: Any, place: str) -> dict[str, Any]:
     try:
         return typing.get_type_hints(function, include_extras=True)
-    except NameError as error:
+    except UNRESOLVED as error:
         if len(signature(function).parameters) != 2:
             # Whatever it is, it is not called with itself and one message.
             return {}

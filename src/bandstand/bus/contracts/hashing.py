@@ -35,20 +35,23 @@ CANONICAL = (
 )
 
 
-def is_hashable(shape: shapes.Type) -> bool:
-    """Whether every value of a type has a hash."""
+def is_hashable(shape: shapes.Type, inside: frozenset[type[object]] = frozenset()) -> bool:
+    """Whether every value of a type has a hash; `inside` are the classes whose fields are being looked at."""
     match shape:
         case shapes.Metadata():
-            return is_hashable(shape.type)
+            return is_hashable(shape.type, inside)
         case shapes.UnionType():
-            return all(map(is_hashable, shape.types))
+            return all(is_hashable(each, inside) for each in shape.types)
         case shapes.TupleType():
-            return all(map(is_hashable, shape.item_types))
+            return all(is_hashable(each, inside) for each in shape.item_types)
         case shapes.VarTupleType() | shapes.FrozenSetType():
-            return is_hashable(shape.item_type)
+            return is_hashable(shape.item_type, inside)
         case shapes.StructType() | shapes.DataclassType() | shapes.NamedTupleType():
             # A class without a hash says so; of one that has it, the hash is made of its fields.
-            return _has_hash(shape.cls) and all(is_hashable(each.type) for each in shape.fields)
+            within = inside | {shape.cls}
+            return shape.cls in inside or (
+                _has_hash(shape.cls) and all(is_hashable(each.type, within) for each in shape.fields)
+            )
         case _:
             return isinstance(shape, SCALARS)
 

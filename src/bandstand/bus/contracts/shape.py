@@ -73,7 +73,8 @@ class Shape:
             if "metadata" in fields:
                 parts["metadata"] = self._fit(metadata)
             return self._make(**parts)
-        except (TypeError, ValueError) as error:
+        except Exception as error:
+            # A class's own check may raise anything over what a stranger has sent.
             problem = problem_of(error)
             raise BadMessage.of(
                 f"{self._make.__name__} does not take this {type}: {problem}", f"${problem.path}"

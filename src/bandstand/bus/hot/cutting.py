@@ -54,7 +54,7 @@ class Cutter:
     def cut(self) -> list[bytes]:
         """The next lines, at most `BATCH` of them; none if no further line is complete."""
         rest = self._rest
-        if not rest and not self._has_ended:
+        if not rest and not self._has_ended and len(self._partial) <= self._longest:
             return []
         lines = rest.split(b"\n", BATCH)
         tail = lines.pop()

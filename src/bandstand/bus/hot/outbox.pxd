@@ -3,12 +3,11 @@ from bandstand.bus.hot.intake cimport Intake
 from bandstand.bus.hot.lines cimport write_frame
 
 cdef class Memo:
-    cdef public object frame
-    cdef public bytes line
+    cdef public tuple last
 
 cdef Memo MEMO
 
-@cython.locals(memo=Memo)
+@cython.locals(memo=Memo, last=tuple)
 cdef bytes write_event(object frame)
 
 cdef class Outbox:

@@ -20,11 +20,11 @@ Flag: TypeAlias = bool
 class Memo:
     """The last event that was written, and its line."""
 
-    __slots__ = ("frame", "line")
+    __slots__ = ("last",)
 
     def __init__(self) -> None:
-        self.frame: Frame | None = None
-        self.line = b""
+        # The two as one: nodes of two threads may write at the same time.
+        self.last: tuple[Frame, bytes] | None = None
 
 
 MEMO = Memo()
@@ -33,10 +33,12 @@ MEMO = Memo()
 def write_event(frame: Frame) -> bytes:
     """Write a frame that others get too."""
     memo = MEMO
-    if memo.frame is not frame:
-        memo.line = write_frame(frame)
-        memo.frame = frame
-    return memo.line
+    last = memo.last
+    if last is not None and last[0] is frame:
+        return last[1]
+    line = write_frame(frame)
+    memo.last = (frame, line)
+    return line
 
 
 class Outbox:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 Count: TypeAlias = int
 
+# Of how many classes it is kept in mind that they are no coroutines.
+MOST_KINDS = 1024
+
 
 class Stand:
     """One capability of a node, as far as it is hot."""
@@ -108,6 +111,9 @@ class Stand:
     def _is_coroutine(self, kind: type[object]) -> bool:
         is_one = issubclass(kind, Coroutine)
         if not is_one:
+            if len(self._plain) >= MOST_KINDS:
+                # Of a handler that makes a class for each of its answers.
+                self._plain.clear()
             self._plain.add(kind)  # pyright: ignore[reportUnknownArgumentType]  # narrowed to what it is not
         return is_one
 

@@ -140,8 +140,9 @@ class Switch:
         """Take in an event of a capability. False if too many wait to be routed."""
         if self.outputs.used >= self.outputs.limit:
             return False
-        self.outputs.used += 1
+        # As above: if it cannot be posted, nothing has happened.
         self.post(frame)
+        self.outputs.used += 1
         return True
 
     def answer(self, pending: Pending, frame: Frame) -> None:

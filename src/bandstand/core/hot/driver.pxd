@@ -26,6 +26,7 @@ cdef class Driver:
     @cython.locals(pause=Pause)
     cpdef bint keep(self, object yielded) except -1
     cpdef object end_pause(self, Pause pause)
+    cpdef object look_again(self)
     cpdef object take_over(self)
     cpdef object hand_over(self)
     cpdef bint leave(self) except -1

@@ -136,6 +136,16 @@ class Driver:
         else:
             self.kernel._go_on_now(self.cell)
 
+    def look_again(self) -> None:
+        """It was cancelled, and is not any more: if the wait has ended meanwhile, nobody has looked."""
+        if not self.is_kept or not self.yielded.done():
+            return
+        assert self.cell is not None
+        if self.pool.is_closing:
+            self.take_over()
+        else:
+            self.kernel._go_on(self.cell)
+
     def take_over(self) -> None:
         """The loop has ended and ticks no more: if the wait is over, the task itself goes on with the coroutine."""
         if self.is_kept and self.yielded.done():

@@ -8,8 +8,8 @@ The choice. A few *driver* tasks wait, parked, in a pool. A coroutine is stepped
 a parked driver: that task is made the current one for the length of the step, by the functions asyncio documents for those
 who write their own tasks. If the coroutine ends there, which is the common case, the driver goes back to the pool, and the
 host never heard of it. If it suspends, the driver notes what it waits for, and when that is over the coroutine is stepped
-again in the same way, inside a tick; within one message the task is always the same one. Only a coroutine that is
-cancelled, or outlives the loop, is handed to the task itself (`driving`), which goes on with it as any task would. When
+again in the same way, inside a tick; within one message the task is always the same one. What cannot
+be stepped so is handed to the task itself (`driver` says when), which goes on with it as any task would. When
 the pool is empty a new driver is made; a task that has not started yet will do as well.
 
 Context variables. Each message starts from a copy of the context in which its actor was spawned, as a task does: what

@@ -35,7 +35,6 @@ from bandstand.core.numbers import (
     NORMAL,
     PANIC,
     RUNNING,
-    STOPPED,
     STOPPING,
     SYSTEM,
 )
@@ -210,8 +209,8 @@ class Kernel(Sending):
     def _visit(self, cell: Cell) -> Count:
         """Let one actor handle what waits for it, up to its budget; how many messages it saw."""
         driver = cell.driver
-        if driver is not None and cell.status < STOPPED:
-            # Its coroutine had paused, and may go on.
+        if driver is not None:
+            # Its coroutine had paused, and may go on, though the actor was killed meanwhile: what it does last is waited for, too.
             self._continue(driver)
             return 1
         if cell.status >= STOPPING:

@@ -1,4 +1,4 @@
-"""The first step of a coroutine, in a given context.
+"""One step of a coroutine, in a given context.
 
 Compiled, it is three calls of C: enter the context, send None, leave the context. What a coroutine returns comes back as
 a value; through Python it would be an exception, raised and caught, which costs more than the whole rest of the step.
@@ -20,7 +20,7 @@ except ModuleNotFoundError:  # interpreted, where Cython is not installed
 
 
 class Step:
-    """Makes first steps. After `begin`, `is_done` says whether the coroutine has ended there."""
+    """Makes steps. After `begin`, `is_done` says whether the coroutine has ended there."""
 
     __slots__ = ("is_done",)
 
@@ -28,7 +28,7 @@ class Step:
         self.is_done = False
 
     def begin(self, coroutine: Coroutine[Any, Any, Any], context: Context) -> Any:
-        """Step a coroutine that has not begun: what it returned or, if it is not done, what it waits for.
+        """Step a coroutine: what it returned or, if it is not done, what it waits for.
 
         What it raises comes out.
         """

@@ -14,7 +14,8 @@ a full mailbox are the same as everywhere, and nobody who sends knows the differ
 - **Acknowledged is handled.** Not received: handled to its end, or answered. Until then a message keeps its slot in the stand-in's lane. So
   as many are under way as the mailbox over there holds, and one more is refused here as it would be there.
 - **Counted, not numbered.** An actor handles the messages of a lane in their order. So one-way messages bear no number; what goes
-  back is how many of a method have ended, and how. Only asks have numbers.
+  back is how many of a method have ended, and how. Only asks have numbers. (Of those that are given up out of their order the sums are
+  right, but a dead letter may show another message of the same method.)
 - **Nothing is sent twice.** When the link is lost, what was entirely written and not acknowledged is *in doubt*, and a dead letter
   says so; what was not is dead. sent = handled + dead + dropped + in doubt, at every moment with what is waiting.
 

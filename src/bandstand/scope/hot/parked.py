@@ -8,8 +8,8 @@ allocation more than no wait: a future of the event loop, or a lock for a thread
 inside a critical section: whoever made it do so wakes it. A deadline, a token, a close and a partner may all come at the same
 moment; one of them wins, and the others see that.
 
-Critical sections. Compiled, one is a run of C under the interpreter's lock that allocates nothing and gives nothing back to
-the memory: then no other thread and no finalizer comes in between, and no lock of ours is needed. Interpreted, it is a block
+Critical sections. Compiled, one is a run of C under the interpreter's lock that makes nothing the collector would look at, and gives
+nothing back to the memory: then no other thread and no finalizer comes in between, and no lock of ours is needed. Interpreted, it is a block
 under `LOCK`, one for all channels, since a choice between several channels changes all of them at once.
 
 Cancellation from outside. asyncio throws it in at the wait, maybe after the wait has been won and before its task had its
@@ -130,11 +130,10 @@ class Parked:
         """What a generator has: go on."""
         return self.__next__()
 
-    def throw(self, *error: Any) -> NoReturn:
+    def throw(self, first: Any, *rest: Any) -> NoReturn:
         """The task was cancelled while it waited: it goes on with that, and we only tidy up."""
         self.close()
-        first = error[0]
-        raise first if isinstance(first, BaseException) else first(*error[1:2])
+        raise first if isinstance(first, BaseException) else first(*rest[:1])
 
     def close(self) -> None:
         """The task is gone."""

@@ -3,7 +3,7 @@
 The lowest storey of a channel: store, conduit (what its operations ask of it), pipe. They are one object, as the kernel's storeys
 are: separate ones would put a pointer between a send and its element.
 
-Whatever allocates is done outside critical sections, and looked at again inside: `parked` says why. An element that comes back
+Whatever may start the collector is done outside critical sections, and looked at again inside: `parked` says why. An element that comes back
 stands before all that were not received yet, and among others that came back by its number.
 """
 

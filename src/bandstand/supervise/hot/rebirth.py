@@ -183,7 +183,7 @@ class Rebirth:
         )
         self._history = plan.history
         self._failures.append(failure)
-        if len(self._failures) > self._history.count:
+        while len(self._failures) > self._history.count:
             # Older than the period: no part of any story.
             self._failures.popleft()
         if plan.gives_up:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 Count: TypeAlias = int
 LaneNumber: TypeAlias = int
+
+logger = logging.getLogger("bandstand.pod")
 
 NOTHING = object()
 DATA_LANE = Lane.DATA
@@ -184,8 +187,14 @@ class Inbound:
             self._refuse(inlet, data, question)
         self._brought = inlet.door.actor
 
-    def _cancel(self, number: int) -> None:
-        """An ask is taken back."""
+    def _cancel(self, number: object) -> None:
+        """An ask is taken back.
+
+        Raises:
+            BadMessage: that is no number of one.
+        """
+        if type(number) is not int:
+            raise BadMessage(f"an ask was taken back over the link whose number is {number!r}")
         question = self._questions.pop(number, None)
         if question is not None:
             # Said now: a handler that never begins, or is cancelled, says nothing.
@@ -198,7 +207,7 @@ class Inbound:
             data, carried = self._unpack(value)
         except BadMessage:
             raise
-        except Exception as error:  # noqa: BLE001  # whatever somebody's unpickling raises
+        except Exception as error:  # whatever somebody's unpickling raises
             why = TypeError(
                 f"the arguments of a message to {inlet.door.role!r} cannot be rebuilt in its process: {error}"
             )
@@ -206,6 +215,8 @@ class Inbound:
             if isinstance(asked, Question):
                 asked.fail(why)
             else:
+                # Nobody waits for it: over there it is only counted, and here somebody can read why.
+                logger.exception("a message is dead: %s", why)
                 asked.lost(None, None, ExitReason.FAIL, why)
             return NOTHING
         return self._inside(data, carried, inlet.door.actor) if carried else data
@@ -220,7 +231,8 @@ class Inbound:
     def _refuse(self, inlet: Inlet, data: object, asked: Asked) -> None:
         """Nobody was there: look once more, and say so."""
         door = inlet.door
-        if door.renew():
+        if door.renew() or inlet.method is None:
+            # Somebody else is there, or somebody at all, as another method may have found out before.
             method = inlet.resolve()
             if method is not None and land_at(door.actor, method, data, asked) != AWAY:
                 return

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Count: TypeAlias = int
 
-ENDED = "its actor had ended"
+ENDED = "its actor had ended, or could not be given it"
 
 
 class Noted:
@@ -160,23 +160,29 @@ class Ledger:
         at = 0
         end = len(flat)
         while at < end:
-            question = self.questions.pop(flat[at], None)
+            number: Any = flat[at]
+            question = self.questions.pop(number, None) if type(number) is int else None
             if question is None:
-                raise BadMessage(f"an answer came over the link to ask {flat[at]}, which is not open")
+                raise BadMessage(f"an answer came over the link to ask {number!r}, which is not open")
             ending: Any = flat[at + 1]
             value: Any = flat[at + 2]
             at += 3
             question.asked.relay = None
-            if ending == ANSWERED:
-                self.handled += 1
-                answer: object = value
-                kind = type(answer)
-                if kind is Ext:
-                    self._answer_packed(question, value)
+            try:
+                if ending == ANSWERED:
+                    answer: object = value
+                    kind = type(answer)
+                    if kind is Ext:
+                        self._answer_packed(question, value)
+                    else:
+                        question.asked.answer(tuple(value) if kind is list else answer)
+                    self.handled += 1
                 else:
-                    question.asked.answer(tuple(value) if kind is list else answer)
-            else:
-                self._end(question, ending, value)
+                    self._end(question, ending, value)
+            except BaseException:
+                # It makes no sense, and so the link is lost: then whoever asked is told with all the others.
+                self.questions[number] = question
+                raise
             question.outlet.channel.stand_in.free(question.outlet.lane, 1)
 
     def _answer_packed(self, question: Question, value: Ext) -> None:
@@ -201,15 +207,15 @@ class Ledger:
         if ending == WITHDRAWN:
             self.handled += 1
         elif ending == FAILED:
-            self.handled += 1
             asked.fail(from_fault(self._unpack(value)[0]))
+            self.handled += 1
         elif ending == DROPPED:
             self.dropped += 1
             asked.dropped(stand_in.actor, stand_in.role)
         elif ending == LOST:
-            self.dead += 1
             reason, fault = self._unpack(value)[0]
             cause = None if fault is None else from_fault(fault)
+            self.dead += 1
             self._tell(question.outlet, question.data, ENDED, is_in_doubt=False)
             asked.lost(stand_in.actor, stand_in.role, reason, cause)
         else:

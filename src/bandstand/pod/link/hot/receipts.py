@@ -1,7 +1,8 @@
 """The receipts of messages that have come in: what they are told goes back over the link.
 
-One-way messages of one method share a receipt, which counts: an actor handles those of a lane in their order, so a number says which.
-An ask has one of its own.
+One-way messages of one method share a receipt, which counts: an actor handles those of a lane in their order, so a number says which. Only where
+some are given up out of their order (by an overflow policy, or because they cannot be rebuilt) the sums are right, and which of them it was is a guess.
+An ask has a receipt of its own.
 """
 
 from __future__ import annotations

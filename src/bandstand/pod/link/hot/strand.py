@@ -118,6 +118,8 @@ class Strand:
         """Write so much, more or less; whether there is nothing left."""
         while budget > 0:
             if not self._left:
+                # What is written is let go: nobody knows when there will be more.
+                self._writing = None
                 writing = self._tray.take()
                 if writing is None:
                     return True
