@@ -12,23 +12,27 @@ from pathlib import Path
 from examples.ingest.disk import Disk, locked
 from examples.ingest.log import write_whole
 from examples.ingest.points import encode
-from examples.ingest.recover import blocks_of, read_whole, segment_path
+from examples.ingest.recover import blocks_of, covered_by, read_whole, segment_path
 
 # So many points have one checksum.
 RECORD = 4096
 
 
-def merge(folder: Path, segments: Sequence[int], disk: Disk) -> Path:
-    """Make one block of sealed segments that follow each other. Blocks; where it is now."""
-    path = folder / f"{segments[0]:08}-{segments[-1]:08}.block"
+def merge(folder: Path, segments: Sequence[int], disk: Disk) -> None:
+    """Make one block of sealed segments that follow each other. Blocks."""
     with locked(folder):
-        points = [point for number in segments for point in read_whole(segment_path(folder, number))]
-        records = [encode(points[start : start + RECORD]) for start in range(0, len(points), RECORD)]
-        write_whole(path, b"".join(records), disk)
+        # A merge that has failed may have left a block and the segments it was made from. They must not get into another; and they go when
+        # that block is on the disk, and not before.
+        disk.sync_folder(folder)
+        covered = covered_by(blocks_of(folder))
+        left = [number for number in segments if number not in covered]
+        if left:
+            points = [point for number in left for point in read_whole(segment_path(folder, number))]
+            records = [encode(points[start : start + RECORD]) for start in range(0, len(points), RECORD)]
+            write_whole(folder / f"{left[0]:08}-{left[-1]:08}.block", b"".join(records), disk)
         for number in segments:
             disk.remove(segment_path(folder, number))
         disk.sync_folder(folder)
-    return path
 
 
 def retire(folder: Path, keep: int, last: int, disk: Disk) -> int:
@@ -39,5 +43,7 @@ def retire(folder: Path, keep: int, last: int, disk: Disk) -> int:
             if read_whole(path)[-1].number > last - keep:
                 break
             disk.remove(path)
+            # One after the other: a machine that goes down must not bring an older one back than it has lost.
+            disk.sync_folder(folder)
             gone += 1
     return gone

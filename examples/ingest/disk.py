@@ -21,8 +21,38 @@ def locked(folder: Path) -> Generator[None]:
         os.close(descriptor)
 
 
+class TakenError(Exception):
+    """Somebody else has the folder."""
+
+
+@contextmanager
+def held(folder: Path) -> Generator[None]:
+    """Have a store to oneself for as long as it runs: two would write each other's segments anew. Does not wait.
+
+    Raises:
+        TakenError: another process has it.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise TakenError(f"{folder}: a store is running there; wait until it has ended") from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
 class Disk:
     """The real one. What `sync` returns from is on the disk, as far as the machine can tell."""
+
+    def make_folder(self, folder: Path) -> None:
+        """A folder, and those above it; they are on the disk when this returns."""
+        if not folder.parent.is_dir():
+            self.make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        # Even if it was there: whoever made it may have been killed before this.
+        self.sync_folder(folder.parent)
 
     def open(self, path: Path) -> int:
         """A new or an old file, to be written at its end; the file itself is on the disk when this returns."""

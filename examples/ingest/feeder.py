@@ -43,6 +43,7 @@ class Feeder(Actor):
         self._durable = 0
         self._sent: int | None = None
         self._is_moving = False
+        self._is_asking = False
 
     def on_start(self) -> None:
         self.find_out()
@@ -50,6 +51,7 @@ class Feeder(Actor):
 
     def find_out(self) -> None:
         """Ask where to go on. The answer comes as a message; a head that is down, or does not answer, is asked again."""
+        self._is_asking = True
         try:
             answer = self._head.last()
         except BandstandError:
@@ -61,6 +63,7 @@ class Feeder(Actor):
         self.after(RETRY_MS, self.find_out)
 
     def go_on(self, last: int) -> None:
+        self._is_asking = False
         self._sent = last
         self.durable_up_to(last)
 
@@ -89,6 +92,7 @@ class Feeder(Actor):
             self._sent = last
 
     def look(self) -> None:
-        if not self._is_moving:
+        # Whoever asks already goes on asking by itself.
+        if not self._is_moving and not self._is_asking:
             self.find_out()
         self._is_moving = False

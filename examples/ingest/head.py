@@ -38,9 +38,16 @@ class Head(Actor):
 
     async def on_start(self) -> None:
         """Recover. Files block, so a thread does it; points wait in the mailbox meanwhile."""
-        self._log = await asyncio.to_thread(Log, self._folder, self._disk)
-        if self._log.torn_bytes:
-            self._metrics.add.try_send("torn bytes", self._log.torn_bytes)
+        opening = asyncio.ensure_future(asyncio.to_thread(Log, self._folder, self._disk))
+        try:
+            log = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            # The thread goes on without us: what it recovers late must not come between the next head and its log.
+            (await opening).close()
+            raise
+        self._log = log
+        if log.torn_bytes:
+            self._metrics.add.try_send("torn bytes", log.torn_bytes)
         self.every(self._flush_ms, self.flush)
 
     async def on_stop(self, reason: ExitReason, _cause: BaseException | None) -> None:
@@ -51,7 +58,8 @@ class Head(Actor):
             if reason is ExitReason.NORMAL:
                 await self.flush()
         finally:
-            self._log.close()
+            # A flush or a rotation that was cancelled may still be at work in its thread: this waits for it, and so does whoever is next.
+            await asyncio.to_thread(self._log.close)
 
     @property
     def log(self) -> Log:
@@ -68,7 +76,7 @@ class Head(Actor):
             self._metrics.add.try_send("refused", len(points))
 
     async def flush(self) -> None:
-        if not self.log.unflushed_bytes:
+        if not self.log.unflushed:
             return
         before = self.log.last
         last = await asyncio.to_thread(self.log.flush)

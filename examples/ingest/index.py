@@ -2,42 +2,50 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 
 from bandstand import Actor, ask, data
+from examples.ingest.disk import locked
 from examples.ingest.recover import blocks_of, read_whole
+
+Spans = Mapping[str, tuple[int, int]]
+"""From which point to which each block goes, by its name."""
 
 
 class Index(Actor):
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._blocks: dict[str, tuple[int, int]] = {}
+        self._blocks: Spans = {}
 
-    def on_start(self) -> None:
-        self.refresh_all()
-
-    def refresh_all(self) -> None:
-        self._blocks.clear()
-        if self._folder.is_dir():
-            for _first, _last, path in blocks_of(self._folder):
-                self._note(path)
-
-    def _note(self, path: Path) -> None:
-        points = read_whole(path)
-        self._blocks[path.name] = (points[0].number, points[-1].number)
+    async def on_start(self) -> None:
+        await self._look()
 
     @data
-    def note(self, path: Path) -> None:
-        """A block was made."""
-        if path.exists():
-            self._note(path)
+    async def refresh(self) -> None:
+        """Blocks were made, or removed."""
+        await self._look()
 
-    @data
-    def forget(self) -> None:
-        """Blocks were removed."""
-        self.refresh_all()
+    async def _look(self) -> None:
+        self._blocks = await asyncio.to_thread(spans_of, self._folder, self._blocks)
 
     @ask
-    def holding(self, number: int) -> list[str]:
-        """The blocks in which a point is."""
-        return [name for name, (first, last) in self._blocks.items() if first <= number <= last]
+    def blocks(self) -> Spans:
+        return self._blocks
+
+
+def spans_of(folder: Path, known: Spans) -> Spans:
+    """Look what there is. Blocks. A block never changes, so one that is known is not read again."""
+    if not folder.is_dir():
+        return {}
+    # Nobody removes one between the look and the reading.
+    with locked(folder):
+        return {
+            path.name: known.get(path.name) or _span_of(path) for _first, _last, path in blocks_of(folder)
+        }
+
+
+def _span_of(path: Path) -> tuple[int, int]:
+    points = read_whole(path)
+    return points[0].number, points[-1].number

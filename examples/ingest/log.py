@@ -2,6 +2,11 @@
 
 What `flush` returns from is durable. A segment is *sealed* when another is begun; a sealed one never changes, and can be merged.
 
+What one flush writes is one record, so a machine that goes down leaves a tear at the end and no damage in the middle.
+
+Threads write, and whoever stops waiting for a thread does not stop it. So one lock is around everything that touches the file: `close` waits for
+whoever is writing, and nothing is written after it.
+
 An error leaves the last segment in doubt: a part of a record may be there, and a sync that has failed may have thrown away what it could not
 write, although reading still shows it. So whoever meets an error opens the log anew, and opening it writes the whole records of the last
 segment once more, under another name first, before it calls them durable.
@@ -12,9 +17,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Lock
 
 from examples.ingest.disk import Disk, locked
-from examples.ingest.points import Point, encode
+from examples.ingest.points import MOST_POINTS, Point, encode
 from examples.ingest.recover import Found, recover, segment_path, segments_of
 
 UNFINISHED = ".unfinished"
@@ -24,7 +30,7 @@ class Log:
     """The log of one series. Opening it recovers it, which blocks: `last` is the number of the last point that is durable."""
 
     def __init__(self, folder: Path, disk: Disk) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(folder)
         self.folder = folder
         self._disk = disk
         with locked(folder):
@@ -34,12 +40,15 @@ class Log:
         self.torn_bytes = found.torn_bytes
         self._segment = found.segments[-1] if found.segments else max(found.covered, default=0) + 1
         self._descriptor = disk.open(segment_path(folder, self._segment))
-        self._buffer: list[bytes] = []
-        # The last point that is in the buffer; what is not flushed is not durable.
+        self._is_closed = False
+        self._lock = Lock()
+        self._buffer: list[Point] = []
+        # The last point that was taken into the buffer; what is not flushed is not durable.
         self._written = self.last
-        self.unflushed_bytes = 0
 
     def _mend(self, found: Found) -> None:
+        # A block that can be seen need not be on the disk, if its maker was killed: it has to be before its segments go.
+        self._disk.sync_folder(self.folder)
         for path in self.folder.glob(f"*{UNFINISHED}"):
             self._disk.remove(path)
         for number in found.covered:
@@ -50,46 +59,56 @@ class Log:
     @property
     def sealed(self) -> list[int]:
         """The segments that will not change any more, in order."""
-        return [number for number in segments_of(self.folder) if number != self._segment]
+        return [number for number in segments_of(self.folder) if number < self._segment]
+
+    @property
+    def unflushed(self) -> int:
+        """How many points are in the buffer."""
+        return len(self._buffer)
 
     def append(self, points: Sequence[Point]) -> bool:
-        """Take points into the buffer; those that are known already are left out. False if some before them are missing."""
+        """Take points into the buffer; those that are known already are left out.
+
+        False if some before them are missing, or if there is no room for them before the next flush.
+        """
         new = [point for point in points if point.number > self._written]
         if not new:
             return True
-        if new[0].number != self._written + 1:
+        if new[0].number != self._written + 1 or len(self._buffer) + len(new) > MOST_POINTS:
             return False
-        record = encode(new)
-        self._buffer.append(record)
+        self._buffer += new
         self._written = new[-1].number
-        self.unflushed_bytes += len(record)
         return True
 
     def flush(self) -> int:
         """Make durable what was appended. Blocks; the number of the last point that is durable now."""
-        if self._buffer:
-            upto = self._written
-            data, self._buffer, self.unflushed_bytes = b"".join(self._buffer), [], 0
-            self._disk.write(self._descriptor, data)
-            self._disk.sync(self._descriptor)
-            self.last = upto
-        return self.last
+        with self._lock:
+            if self._buffer and not self._is_closed:
+                points, self._buffer = self._buffer, []
+                self._disk.write(self._descriptor, encode(points))
+                self._disk.sync(self._descriptor)
+                self.last = points[-1].number
+            return self.last
 
     def rotate(self) -> None:
         """Seal the present segment and begin the next, if there is something in it. Blocks."""
         self.flush()
-        if os.fstat(self._descriptor).st_size == 0:
-            return
-        descriptor = self._disk.open(segment_path(self.folder, self._segment + 1))
-        os.close(self._descriptor)
-        self._descriptor = descriptor
-        self._segment += 1
+        with self._lock:
+            if self._is_closed or os.fstat(self._descriptor).st_size == 0:
+                return
+            descriptor = self._disk.open(segment_path(self.folder, self._segment + 1))
+            os.close(self._descriptor)
+            self._descriptor = descriptor
+            self._segment += 1
 
     def close(self) -> None:
-        """Let go of the file, as it is."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        """Let go of the file, as it is. Blocks while somebody writes to it."""
+        # Before the lock: whoever has not begun does not begin any more.
+        self._is_closed = True
+        with self._lock:
+            if self._descriptor >= 0:
+                os.close(self._descriptor)
+                self._descriptor = -1
 
 
 def write_whole(path: Path, data: bytes, disk: Disk) -> None:

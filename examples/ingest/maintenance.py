@@ -65,4 +65,4 @@ class Maintenance(Actor):
             gone = await asyncio.to_thread(retire, series.folder, self._keep, last, self._disk)
             if gone:
                 self._metrics.add.try_send("retired", gone)
-                series.index.forget.try_send()
+                series.index.refresh.try_send()

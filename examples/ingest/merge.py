@@ -1,4 +1,4 @@
-"""A merge: one job, one actor, which ends when the job is done. One that fails has changed nothing, and the next round tries again."""
+"""A merge: one job, one actor, which ends when the job is done. One that fails has lost nothing, and the next round tries again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Merge(Actor):
 
     @data
     async def work(self) -> None:
-        path = await asyncio.to_thread(merge, self._folder, self._segments, self._disk)
-        self._index.note.try_send(path)
+        await asyncio.to_thread(merge, self._folder, self._segments, self._disk)
+        self._index.refresh.try_send()
         self._metrics.add.try_send("merged", len(self._segments))
         self.stop()

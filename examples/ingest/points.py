@@ -1,4 +1,8 @@
-"""Points, and how they are written: records with a length and a checksum, so that half a record is never taken for one."""
+"""Points, and how they are written: records with a length and a checksum, so that half a record is never taken for one.
+
+A machine that goes down while a record is written may leave any part of it: its beginning, or its end with zeros before it. So a record that
+is not whole is a tear if no whole one follows. If one does, it was whole once, because each is durable before the next is written.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,9 @@ from zlib import crc32
 
 POINT = struct.Struct("<qd")
 HEADER = struct.Struct("<II")
-# Whoever reads a longer one does not read a record.
+# Whoever reads a longer one does not read a record; and whoever writes does not put more points into one.
 LONGEST = 1 << 24
+MOST_POINTS = LONGEST // POINT.size
 
 
 class Point(NamedTuple):
@@ -21,7 +26,7 @@ class Point(NamedTuple):
 
 
 class TornError(Exception):
-    """Bytes that end in the middle of a record: what a writer leaves that was killed."""
+    """Bytes that end with a record that is not whole: what a writer leaves that was killed."""
 
     def __init__(self, offset: int) -> None:
         super().__init__(f"the record at byte {offset} is not whole")
@@ -33,7 +38,7 @@ class CorruptError(Exception):
 
 
 def encode(points: Sequence[Point]) -> bytes:
-    """One record."""
+    """One record, of at least one point."""
     body = b"".join(POINT.pack(*point) for point in points)
     return HEADER.pack(len(body), crc32(body)) + body
 
@@ -43,22 +48,27 @@ def decode(data: bytes) -> Iterator[tuple[Point, ...]]:
 
     Raises:
         TornError: the last one is not whole; those before it have been given out.
-        CorruptError: one that is not the last does not fit its checksum.
+        CorruptError: one is not whole, and whole ones follow it.
     """
     at = 0
     while at < len(data):
-        if at + HEADER.size > len(data):
+        end = _end_of_record(data, at)
+        if end is None:
+            if any(_end_of_record(data, later) for later in range(at + 1, len(data))):
+                raise CorruptError(f"the record at byte {at} is damaged, and whole ones follow it")
             raise TornError(at)
-        length, checksum = HEADER.unpack_from(data, at)
-        end = at + HEADER.size + length
-        body = data[at + HEADER.size : end]
-        if length > LONGEST or length % POINT.size:
-            raise CorruptError(f"the record at byte {at} says that it has {length} bytes")
-        if end > len(data):
-            raise TornError(at)
-        if crc32(body) != checksum:
-            if end == len(data):
-                raise TornError(at)
-            raise CorruptError(f"the record at byte {at} does not fit its checksum, and more follows it")
-        yield tuple(Point(*fields) for fields in POINT.iter_unpack(body))
+        yield tuple(Point(*fields) for fields in POINT.iter_unpack(data[at + HEADER.size : end]))
         at = end
+
+
+def _end_of_record(data: bytes, at: int) -> int | None:
+    """Where the record ends that begins there; None if there is no whole one."""
+    start = at + HEADER.size
+    if start > len(data):
+        return None
+    length, checksum = HEADER.unpack_from(data, at)
+    end: int = start + length
+    # Zeros are not a record without points: a machine that goes down leaves them.
+    if not 0 < length <= LONGEST or length % POINT.size or end > len(data):
+        return None
+    return end if crc32(data[start:end]) == checksum else None

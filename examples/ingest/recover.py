@@ -56,6 +56,11 @@ def blocks_of(folder: Path) -> list[tuple[int, int, Path]]:
     )
 
 
+def covered_by(blocks: list[tuple[int, int, Path]]) -> set[int]:
+    """The segments that blocks were made from."""
+    return {number for first, last, _path in blocks for number in range(first, last + 1)}
+
+
 def read_whole(path: Path) -> list[Point]:
     """The points of a file that was finished: a block, or a sealed segment.
 
@@ -75,9 +80,10 @@ def recover(folder: Path) -> Found:
         CorruptError: something is damaged that no killed writer can have left behind.
     """
     found = Found()
-    for first, last, path in blocks_of(folder):
+    blocks = blocks_of(folder)
+    for _first, _last, path in blocks:
         found.points += read_whole(path)
-        found.covered.update(range(first, last + 1))
+    found.covered = covered_by(blocks)
     found.segments = [number for number in segments_of(folder) if number not in found.covered]
     for number in found.segments[:-1]:
         found.points += read_whole(segment_path(folder, number))

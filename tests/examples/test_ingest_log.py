@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 
 import pytest
 from hypothesis import given
@@ -40,7 +41,9 @@ def filled(folder: Path, *sizes: int, rotates: bool = False) -> Log:
     return log
 
 
-@given(st.lists(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False)))))
+@given(
+    st.lists(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False)), min_size=1))
+)
 def test_records_are_read_as_they_were_written(records: list[list[tuple[int, float]]]) -> None:
     written = [tuple(Point(*fields) for fields in record) for record in records]
     assert list(decode(b"".join(map(encode, written)))) == written
@@ -72,12 +75,24 @@ def test_cut_anywhere_the_whole_records_are_there(sizes: list[int], data: st.Dat
 def test_what_is_known_is_left_out_and_a_gap_is_refused(folder: Path) -> None:
     log = filled(folder, 5)
     assert log.append(POINTS[:3])
-    assert log.unflushed_bytes == 0
+    assert log.unflushed == 0
     assert not log.append(POINTS[6:9])
     assert log.append(POINTS[3:8])
     assert log.flush() == 8
     log.close()
     assert recover(folder).points == POINTS[:8]
+
+
+def test_a_buffer_takes_no_more_than_one_record_can_hold(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("examples.ingest.log.MOST_POINTS", 5)
+    log = Log(folder, Disk())
+    assert log.append(POINTS[:3])
+    assert not log.append(POINTS[3:6])
+    log.flush()
+    assert log.append(POINTS[3:6])
+    log.close()
 
 
 def test_after_a_failed_sync_nothing_is_durable_until_it_is_written_again(folder: Path) -> None:
@@ -158,6 +173,107 @@ def test_killed_at_any_step_of_a_merge_or_of_the_recovery_after_it_no_point_is_l
     assert recover(folder).points == POINTS[:15]
 
 
+class Unsynced(Disk):
+    """Cannot sync a folder, from the n-th time on."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    def sync_folder(self, folder: Path) -> None:
+        if self.times == 0:
+            raise OSError("the folder cannot be synced")
+        self.times -= 1
+        super().sync_folder(folder)
+
+
+@pytest.mark.parametrize("times", range(4))
+def test_after_a_merge_that_has_failed_the_next_one_makes_no_block_of_the_same_points(
+    folder: Path, times: int
+) -> None:
+    log = filled(folder, 3, 4, rotates=True)
+    with pytest.raises(OSError, match="cannot be synced"):
+        merge(folder, log.sealed, Unsynced(times))
+    log.append(POINTS[7:10])
+    log.rotate()
+    merge(folder, log.sealed, Disk())
+    assert log.sealed == []
+    log.close()
+    assert recover(folder).points == POINTS[:10]
+
+
+class Noted(Disk):
+    """Notes what is done to folders."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def sync_folder(self, folder: Path) -> None:
+        self.done.append(f"sync {folder.name}")
+        super().sync_folder(folder)
+
+    def remove(self, path: Path) -> None:
+        self.done.append("remove")
+        super().remove(path)
+
+
+def test_new_folders_are_synced_from_the_topmost_on(folder: Path) -> None:
+    disk = Noted()
+    Log(folder / "store" / "series", disk).close()
+    assert disk.done[:2] == [f"sync {folder.name}", "sync store"]
+
+
+def test_blocks_are_removed_one_after_the_other_for_good(folder: Path) -> None:
+    log = filled(folder, 10, 10, 10, rotates=True)
+    for number in log.sealed:
+        merge(folder, [number], Disk())
+    log.close()
+    disk = Noted()
+    assert retire(folder, 5, log.last, disk) == 2
+    assert disk.done == ["remove", f"sync {folder.name}"] * 2
+
+
+class Slow(Disk):
+    """Somebody closes the log while this syncs."""
+
+    def __init__(self) -> None:
+        self.log: Log | None = None
+        self.closing: Thread | None = None
+
+    def sync(self, descriptor: int) -> None:
+        if self.log is not None:
+            self.closing = Thread(target=self.log.close)
+            self.closing.start()
+            # Long enough for one that does not wait.
+            self.closing.join(0.05)
+            assert self.closing.is_alive()
+        super().sync(descriptor)
+
+
+def test_closing_waits_for_who_writes_and_nothing_is_written_after_it(folder: Path) -> None:
+    disk = Slow()
+    log = Log(folder, disk)
+    log.append(POINTS[:5])
+    disk.log = log
+    assert log.flush() == 5
+    assert disk.closing is not None
+    disk.closing.join()
+    disk.log = None
+    log.append(POINTS[5:7])
+    # What threads may still try whom nobody waits for any more.
+    assert log.flush() == 5
+    log.rotate()
+    log.close()
+    assert recover(folder).points == POINTS[:5]
+    assert recover(folder).segments == [1]
+
+
+def test_a_segment_that_came_behind_its_back_is_not_sealed(folder: Path) -> None:
+    log = filled(folder, 3, rotates=True)
+    segment_path(folder, 3).touch()
+    assert log.sealed == [1]
+    log.close()
+
+
 def test_blocks_go_when_all_of_their_points_are_old_enough(folder: Path) -> None:
     log = filled(folder, 10, 10, 10, rotates=True)
     for number in log.sealed:
@@ -185,17 +301,44 @@ def overstated(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("damage", "words"),
-    [(shortened, "is not whole"), (changed, "is not whole"), (overstated, "says that it has")],
+    "damage", [shortened, changed, overstated], ids=["shortened", "changed", "overstated"]
 )
-def test_damage_of_what_was_sealed_is_told(
-    folder: Path, damage: Callable[[bytes], bytes], words: str
-) -> None:
+def test_damage_of_what_was_sealed_is_told(folder: Path, damage: Callable[[bytes], bytes]) -> None:
     filled(folder, 3, 4, rotates=True).close()
     path = segment_path(folder, 1)
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(CorruptError, match=words):
+    with pytest.raises(CorruptError, match="is not whole"):
         recover(folder)
+
+
+@pytest.mark.parametrize("damage", [changed, overstated], ids=["changed", "overstated"])
+def test_damage_before_a_whole_record_is_told(folder: Path, damage: Callable[[bytes], bytes]) -> None:
+    filled(folder, 3, 4).close()
+    path = segment_path(folder, 1)
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(CorruptError, match="the record at byte 0 is damaged, and whole ones follow it"):
+        recover(folder)
+
+
+@pytest.mark.parametrize("block", [8, 16, 24, 64])
+def test_whatever_part_of_the_last_flush_a_power_loss_takes_what_was_acknowledged_is_there(
+    folder: Path, block: int
+) -> None:
+    log = filled(folder, 3)
+    acknowledged = segment_path(folder, 1).read_bytes()
+    # It came in several messages, and was flushed at once.
+    for start in range(3, 23, 4):
+        assert log.append(POINTS[start : start + 4])
+    log.flush()
+    log.close()
+    flushed = segment_path(folder, 1).read_bytes()
+    for lost in range(len(acknowledged), len(flushed), block):
+        zeros = bytes(min(block, len(flushed) - lost))
+        segment_path(folder, 1).write_bytes(flushed[:lost] + zeros + flushed[lost + block :])
+        found = recover(folder)
+        # Zeros where there were zeros are no loss.
+        assert found.points in (POINTS[:3], POINTS[:23])
+        assert found.tail in (acknowledged, flushed)
 
 
 def test_a_missing_file_is_told(folder: Path) -> None:

@@ -1,0 +1,157 @@
+"""The actors of the ingest example, one by one: what they do while a thread of theirs is at work, or while another actor is not there."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from bandstand import Loop
+from bandstand.errors import NoSuchActor
+from bandstand.testing import VirtualClock
+from examples.ingest.blocks import merge, retire
+from examples.ingest.disk import Disk
+from examples.ingest.feeder import PATIENCE_MS, RETRY_MS, Feeder
+from examples.ingest.head import Head
+from examples.ingest.index import Index
+from examples.ingest.log import Log
+from examples.ingest.metrics import Metrics
+from examples.ingest.points import Point
+from examples.ingest.recover import recover
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+pytestmark = [pytest.mark.once, pytest.mark.spec("J22")]
+
+POINTS = [Point(number, number / 2) for number in range(1, 31)]
+PATIENCE_S = 20
+
+
+class Gate(Disk):
+    """Does not sync before it is told to; what came of it then."""
+
+    def __init__(self) -> None:
+        self.is_reached = Event()
+        self.is_open = Event()
+        self.outcomes: list[str] = []
+
+    def sync(self, descriptor: int) -> None:
+        self.is_reached.set()
+        assert self.is_open.wait(PATIENCE_S)
+        try:
+            super().sync(descriptor)
+        except OSError as error:
+            self.outcomes.append(str(error))
+            raise
+        self.outcomes.append("synced")
+
+
+async def is_early(end: Awaitable[object]) -> bool:
+    """Whether something has ended that should wait."""
+    done, _ = await asyncio.wait([asyncio.ensure_future(end)], timeout=0.05)
+    return bool(done)
+
+
+@pytest.mark.real_time(reason="a thread")
+def test_a_head_that_is_stopped_waits_for_the_thread_that_writes(tmp_path: Path) -> None:
+    disk = Gate()
+
+    async def main() -> None:
+        async with Loop() as loop:
+            metrics = loop.spawn(Metrics)
+            feeder = loop.spawn(
+                Feeder, "s", cast("Head", Down()), 1, lambda _series, _number: None, lambda: None
+            )
+            head = loop.spawn(Head, "s", tmp_path, disk, metrics, 1)
+            head.append(POINTS[:5], feeder)
+            assert await asyncio.to_thread(disk.is_reached.wait, PATIENCE_S)
+            head.stop()
+            end = asyncio.ensure_future(head.ended())
+            is_over = await is_early(asyncio.shield(end))
+            disk.is_open.set()
+            await end
+            assert not is_over
+
+    asyncio.run(main())
+    assert disk.outcomes == ["synced"]
+    assert recover(tmp_path).points == POINTS[:5]
+
+
+@pytest.mark.real_time(reason="a thread")
+def test_a_head_that_is_stopped_while_it_recovers_leaves_nothing_open(tmp_path: Path) -> None:
+    log = Log(tmp_path, Disk())
+    log.append(POINTS[:5])
+    log.flush()
+    log.close()
+    disk = Gate()
+
+    async def main() -> None:
+        async with Loop() as loop:
+            head = loop.spawn(Head, "s", tmp_path, disk, loop.spawn(Metrics), 1)
+            # Recovering, it writes the last segment once more.
+            assert await asyncio.to_thread(disk.is_reached.wait, PATIENCE_S)
+            head.stop()
+            end = asyncio.ensure_future(head.ended())
+            is_over = await is_early(asyncio.shield(end))
+            disk.is_open.set()
+            await end
+            assert not is_over
+
+    asyncio.run(main())
+    open_files = {path.resolve() for path in Path("/proc/self/fd").iterdir()}
+    assert not [path for path in open_files if tmp_path in path.parents]
+
+
+def test_the_index_knows_what_was_made_and_what_was_removed(tmp_path: Path) -> None:
+    log = Log(tmp_path, Disk())
+    for start in (0, 10, 20):
+        log.append(POINTS[start : start + 10])
+        log.rotate()
+    log.close()
+    merge(tmp_path, [1], Disk())
+
+    async def main() -> None:
+        async with Loop() as loop:
+            index = loop.spawn(Index, tmp_path)
+            assert await index.blocks() == {"00000001-00000001.block": (1, 10)}
+            merge(tmp_path, [2, 3], Disk())
+            index.refresh()
+            assert await index.blocks() == {
+                "00000001-00000001.block": (1, 10),
+                "00000002-00000003.block": (11, 30),
+            }
+            retire(tmp_path, 5, 30, Disk())
+            index.refresh()
+            assert await index.blocks() == {"00000002-00000003.block": (11, 30)}
+
+    asyncio.run(main())
+
+
+class Down:
+    """A head that is not there; how often somebody has tried."""
+
+    def __init__(self) -> None:
+        self.tries = 0
+
+    def last(self) -> int:
+        self.tries += 1
+        raise NoSuchActor("it is down")
+
+
+def test_a_feeder_asks_a_head_that_is_down_once_at_a_time() -> None:
+    head = Down()
+
+    async def main() -> None:
+        clock = VirtualClock()
+        async with Loop(clock=clock) as loop:
+            loop.spawn(Feeder, "s", cast("Head", head), 1, lambda _series, _number: None, lambda: None)
+            for _ in range(4 * PATIENCE_MS // RETRY_MS):
+                clock.advance(RETRY_MS)
+                await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert 1 < head.tries <= 1 + 4 * PATIENCE_MS // RETRY_MS
