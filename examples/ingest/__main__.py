@@ -3,6 +3,8 @@
 python -m examples.ingest run FOLDER              three series, 2,000 points each; acknowledgements go to stdout
 python -m examples.ingest run FOLDER --full-disk 3   the next three syncs fail: watch it wait, and go on
 python -m examples.ingest check FOLDER            what is durable, and whether it is right
+
+It ends with 1 if something is damaged or wrong, and with 2 if it cannot begin: what was asked for makes no sense, or a store is running there.
 """
 
 from __future__ import annotations
@@ -12,12 +14,15 @@ import asyncio
 import logging
 import os
 import sys
+from collections.abc import Callable
+from math import inf
 from pathlib import Path
 
 from bandstand import Loop, child
 from bandstand.supervise import ChildMode, ChildSpec, SupervisorSpec
-from examples.ingest.disk import Disk, FullDisk
+from examples.ingest.disk import Disk, FullDisk, TakenError, held
 from examples.ingest.feeder import Feeder, value_of
+from examples.ingest.index import Spans
 from examples.ingest.points import CorruptError
 from examples.ingest.recover import recover
 from examples.ingest.tree import Settings, Store, open_store
@@ -34,6 +39,8 @@ async def run(settings: Settings, points: int, disk: Disk) -> None:
     async with Loop() as loop:
         store = open_store(loop, settings, disk)
         await feed(store, points)
+        for name, each in store.series.items():
+            logger.info("%s: %s", name, index_summary(await each.index.blocks()))
         logger.info("%s", store_summary(loop, await store.metrics.read()))
 
 
@@ -54,6 +61,13 @@ async def feed(store: Store, points: int) -> None:
     # If nobody hears the acknowledgements any more, they fail, their supervisor gives up, and that is the end of the program.
     store.root.start_child(ChildSpec("feeders", SupervisorSpec(children=feeders)))
     await is_done.wait()
+
+
+def index_summary(blocks: Spans) -> str:
+    if not blocks:
+        return "no blocks yet"
+    first, last = min(blocks.values())[0], max(blocks.values())[1]
+    return f"points {first} to {last} are in blocks, of which there are {len(blocks)}"
 
 
 def store_summary(loop: Loop, counts: dict[str, int]) -> str:
@@ -79,6 +93,27 @@ def check(folder: Path) -> int:
     return 0
 
 
+def whole(least: int) -> Callable[[str], int]:
+    """What reads a whole number that must not be smaller."""
+
+    def read(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least {least}")
+        return int(text)
+
+    return read
+
+
+def milliseconds(text: str) -> float:
+    try:
+        ms = float(text)
+    except ValueError:
+        ms = 0
+    if not 0 < ms < inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time in milliseconds: it must be more than 0")
+    return ms
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m examples.ingest", description="A time-series store that takes points in."
@@ -88,19 +123,35 @@ def main() -> int:
     checks = verbs.add_parser("check", help="say what is durable")
     for each in (runs, checks):
         each.add_argument("folder", type=Path)
-    runs.add_argument("--series", type=int, default=3, help="how many series (default: 3)")
-    runs.add_argument("--points", type=int, default=2_000, help="how many points each (default: 2000)")
+    runs.add_argument("--series", type=whole(1), default=3, help="how many series (default: 3)")
+    runs.add_argument("--points", type=whole(1), default=2_000, help="how many points each (default: 2000)")
     runs.add_argument(
-        "--flush-ms", type=float, default=20, help="how often points become durable (default: 20)"
+        "--flush-ms", type=milliseconds, default=20, help="how often points become durable (default: 20)"
     )
     runs.add_argument(
-        "--maintenance-ms", type=float, default=200, help="how often segments are rotated (default: 200)"
+        "--maintenance-ms",
+        type=milliseconds,
+        default=200,
+        help="how often segments are rotated (default: 200)",
     )
-    runs.add_argument("--keep", type=int, help="how many points of a series are kept at least (default: all)")
-    runs.add_argument("--full-disk", type=int, default=0, help="how many syncs fail first")
+    runs.add_argument(
+        "--keep", type=whole(1), help="how many points of a series are kept at least (default: all)"
+    )
+    runs.add_argument("--full-disk", type=whole(0), default=0, help="how many syncs fail first")
     options = parser.parse_args()
-    if options.verb == "check":
-        return check(options.folder)
+    if not options.folder.is_dir() and (options.verb == "check" or options.folder.exists()):
+        parser.error(f"{options.folder} is no folder")
+    try:
+        if options.verb == "run":
+            Disk().make_folder(options.folder)
+        with held(options.folder):
+            return check(options.folder) if options.verb == "check" else take_in(options)
+    except TakenError as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+def take_in(options: argparse.Namespace) -> int:
     logging.basicConfig(level=logging.INFO, format="%(relativeCreated)5d ms  %(message)s")
     settings = Settings(
         folder=options.folder,
@@ -109,7 +160,7 @@ def main() -> int:
         maintenance_ms=options.maintenance_ms,
         keep=options.keep,
     )
-    asyncio.run(run(settings, options.points, FullDisk(options.full_disk) if options.full_disk else Disk()))
+    asyncio.run(run(settings, options.points, FullDisk(options.full_disk)))
     return 0
 
 

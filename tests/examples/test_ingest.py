@@ -27,10 +27,14 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-W", "error", "-m", "examples.ingest", *map(str, arguments)]
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
+def tried(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         command(*arguments), cwd=ROOT, capture_output=True, text=True, timeout=50, check=False
     )
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    done = tried(*arguments)
     assert done.returncode == 0, done.stderr
     return done
 
@@ -76,9 +80,6 @@ def kill_once(folder: Path, witness: Witness, random: Random) -> None:
 def tear(folder: Path, random: Random) -> None:
     """Leave half a record behind, as a machine that goes down does and a killed process seldom."""
     found = recover(folder)
-    if found.torn_bytes:
-        # It has been done: two halves would be no tear, but damage.
-        return
     record = encode([Point(found.last + 1, 0.5), Point(found.last + 2, 0.25)])
     with segment_path(folder, found.segments[-1]).open("ab") as file:
         file.write(record[: random.randrange(1, len(record))])
@@ -136,14 +137,53 @@ def test_segments_are_merged_and_old_blocks_removed(tmp_path: Path) -> None:
 
 
 def test_damage_is_told_and_nothing_is_guessed(tmp_path: Path) -> None:
-    run("run", tmp_path, "--series", 1, "--points", 300)
+    # At least two flushes: that the last record is damaged looks like a writer that was killed.
+    run("run", tmp_path, "--series", 1, "--points", 300, "--maintenance-ms", 60_000)
+    run("run", tmp_path, "--series", 1, "--points", 600, "--maintenance-ms", 60_000)
     path = next((tmp_path / "series-0").glob("*.wal"))
     data = bytearray(path.read_bytes())
     data[20] ^= 1
     path.write_bytes(data)
-    done = subprocess.run(
-        command("check", tmp_path), cwd=ROOT, capture_output=True, text=True, timeout=50, check=False
-    )
+    done = tried("check", tmp_path)
     assert done.returncode == 1
     assert done.stderr.startswith("damaged: ")
-    assert "does not fit its checksum" in done.stderr
+    assert "the record at byte 0 is damaged, and whole ones follow it" in done.stderr
+
+
+def test_two_stores_do_not_share_a_folder(tmp_path: Path) -> None:
+    endless = command("run", tmp_path, "--series", 1, "--points", 10**9)
+    with subprocess.Popen(endless, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as first:
+        assert first.stdout is not None
+        try:
+            first.stdout.readline()
+            for verb in ("run", "check"):
+                second = tried(verb, tmp_path)
+                assert (second.returncode, second.stdout) == (2, "")
+                assert second.stderr == f"{tmp_path}: a store is running there; wait until it has ended\n"
+        finally:
+            first.kill()
+    run("check", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--series", 0), ("--points", -1), ("--keep", 0), ("--keep", "all"), ("--full-disk", -1)],
+)
+def test_a_number_that_makes_no_sense_is_refused(tmp_path: Path, option: str, value: object) -> None:
+    done = tried("run", tmp_path, f"{option}={value}")
+    assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
+    assert f"argument {option}: '{value}' is no whole number of at least " in done.stderr
+
+
+@pytest.mark.parametrize("value", [0, -5, "inf", "nan", "soon"])
+def test_a_time_that_makes_no_sense_is_refused(tmp_path: Path, value: object) -> None:
+    done = tried("run", tmp_path, f"--flush-ms={value}")
+    assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
+    assert f"'{value}' is no time in milliseconds: it must be more than 0" in done.stderr
+
+
+def test_what_is_no_folder_is_told(tmp_path: Path) -> None:
+    for verb, path in (("check", tmp_path / "nowhere"), ("run", Path(__file__))):
+        done = tried(verb, path)
+        assert done.returncode == 2
+        assert done.stderr.endswith(f"error: {path} is no folder\n")
