@@ -31,6 +31,7 @@ class Guests:
 
     def add(self, session: Session, name: str) -> None:
         self.remove(session)
+        self._forget_those_who_have_gone()
         subscription = self.topic.subscribe(
             session.hear, policy=Policy.DROP_OLDEST, room=ROOM, on_lag=session.fall_behind
         )
@@ -42,7 +43,14 @@ class Guests:
             known[1].cancel()
 
     def names(self) -> list[str]:
-        # A subscription ends with its actor.
+        self._forget_those_who_have_gone()
+        return sorted(name for name, _ in self._subscriptions.values())
+
+    def __len__(self) -> int:
+        return len(self._subscriptions)
+
+    def _forget_those_who_have_gone(self) -> None:
+        """A subscription ends with its actor. Looking at all of them costs no more than a line that is said."""
         gone = [
             session
             for session, (_, subscription) in self._subscriptions.items()
@@ -50,7 +58,6 @@ class Guests:
         ]
         for session in gone:
             del self._subscriptions[session]
-        return sorted(name for name, _ in self._subscriptions.values())
 
 
 class Room(Actor):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import StreamReader, StreamWriter
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from bandstand import Actor, data
@@ -35,8 +36,17 @@ class Session(Actor):
         self._room_name = ""
 
     async def on_start(self) -> None:
-        await self._enter("lobby")
-        await self._write(f"* hello {self._name}: {HELP}")
+        try:
+            await self._enter("lobby")
+            await self._write(f"* hello {self._name}: {HELP}")
+        except BandstandError as error:
+            self._writer.write(f"* not now: {error}\n".encode())
+            self.stop()
+            return
+        except BaseException:
+            # There is no `on_stop` for who has not started.
+            self._writer.close()
+            raise
         self.background(self._read(), self._hang_up)
 
     def on_stop(self, _reason: ExitReason, _cause: BaseException | None) -> None:
@@ -47,15 +57,22 @@ class Session(Actor):
 
     async def _read(self) -> None:
         """Runs beside the messages. When it ends the client has gone."""
+        is_skipping = False
         while True:
             try:
                 text = await self._reader.readuntil(b"\n")
             except asyncio.LimitOverrunError as error:
                 await self._reader.read(error.consumed)
-                self.me.advise.try_send(f"* a line has {LONGEST} bytes at most; that one was skipped")
+                if not is_skipping:
+                    self.me.advise.try_send(f"* a line has {LONGEST} bytes at most; that one was skipped")
+                is_skipping = True
                 continue
             except (asyncio.IncompleteReadError, ConnectionError):
                 return
+            if is_skipping:
+                # That was its end.
+                is_skipping = False
+                continue
             await self.me.typed.when_room(text.decode("utf-8", "replace").strip())
 
     def _hang_up(self, _nothing: None) -> None:
@@ -66,7 +83,9 @@ class Session(Actor):
         try:
             await self._fulfil(text)
         except BandstandError:
-            # The room is just being started again; who was in it still is.
+            # The room is just being started again; who was in it still is. If all rooms were given up, somebody has to open it.
+            with suppress(BandstandError):
+                self._house.room(self._room_name)
             await self._write("* one moment, please, and then once more")
 
     async def _fulfil(self, text: str) -> None:

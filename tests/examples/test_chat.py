@@ -10,16 +10,21 @@ import subprocess
 import sys
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 import pytest
 
-from bandstand import Loop
+from bandstand import Actor, Loop, data
+from bandstand.core import Lagged
+from bandstand.errors import ChildState
+from bandstand.topic import Topic
 from examples.chat import session
-from examples.chat.lines import Join, Mistake, Quit, Rename, Say, Who, parse
-from examples.chat.server import open_house
+from examples.chat.lines import Join, Line, Mistake, Quit, Rename, Say, Who, parse
+from examples.chat.room import Guests, Room
+from examples.chat.server import House, open_house
+from examples.chat.session import Session
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -66,9 +71,13 @@ class Street:
         self._port = port
         self._clients: list[Client] = []
 
-    async def connect(self, name: str, **options: int) -> Client:
+    async def come(self, **options: int) -> Client:
         client = Client(*await asyncio.open_connection("127.0.0.1", self._port, **options))
         self._clients.append(client)
+        return client
+
+    async def connect(self, name: str, **options: int) -> Client:
+        client = await self.come(**options)
         client.type(f"/nick {name}")
         await client.until(f"you are in lobby, as {name}")
         return client
@@ -81,14 +90,14 @@ class Street:
             await client.leave()
 
 
-def with_house(body: Callable[[Loop, Street], Awaitable[None]]) -> None:
+def with_house(body: Callable[[Loop, Street], Awaitable[None]], *, escalations: int = 0) -> None:
     """Run something beside a real server."""
 
     async def main() -> None:
         async with Loop() as loop:
             async with open_house(loop) as (_house, port), Street(port) as street:
                 await body(loop, street)
-            assert loop.events.counts().escalations == 0
+            assert loop.events.counts().escalations == escalations
 
     asyncio.run(main())
 
@@ -226,6 +235,96 @@ def test_nonsense_is_answered_and_a_line_too_long_skipped() -> None:
         assert any("there is no /bogus" in line for line in lines)
 
     with_house(body)
+
+
+def test_the_end_of_a_line_too_long_is_skipped_however_it_comes() -> None:
+    async def body(_loop: Loop, street: Street) -> None:
+        client = await street.connect("ada")
+        client.writer.write(b"y" * 5000)
+        # It is told at once: whatever has come by then is skipped.
+        await client.until("a line has 1000 bytes at most")
+        client.writer.write(b"tail\nnext\n")
+        assert await client.until("next") == ["[lobby] ada: next"]
+
+    with_house(body)
+
+
+def test_who_has_gone_is_forgotten_when_the_next_one_comes() -> None:
+    class Nobody(Actor):
+        @data
+        def hear(self, line: Line) -> None: ...
+
+        @data
+        def fall_behind(self, lagged: Lagged) -> None: ...
+
+    async def main() -> None:
+        async with Loop() as loop:
+            guests = Guests(Topic(loop, Line, name="tea"))
+            for _ in range(5):
+                session = loop.spawn(Nobody)
+                guests.add(cast("Session", session), "nobody")
+                assert len(guests) == 1
+                session.stop()
+                await session.ended()
+
+    asyncio.run(main())
+
+
+def test_who_comes_while_no_room_can_be_opened_is_told_and_hung_up_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def closed(_house: House, name: str) -> Room:
+        raise ChildState(f"{name} is being painted")
+
+    async def body(loop: Loop, street: Street) -> None:
+        monkeypatch.setattr(House, "room", closed)
+        client = await street.come()
+        assert await client.line() == "* not now: lobby is being painted"
+        assert await client.line() == ""
+        sessions = loop.tree().find("sessions")
+        assert sessions is not None
+        assert sessions.children == ()
+
+    with_house(body)
+
+
+def test_who_is_not_in_yet_when_the_server_ends_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        is_entering = asyncio.Event()
+
+        async def enter(_session: Session, _name: str) -> None:
+            is_entering.set()
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(Session, "_enter", enter)
+        async with AsyncExitStack() as stack:
+            async with Loop() as loop, open_house(loop) as (_house, port):
+                street = await stack.enter_async_context(Street(port))
+                client = await street.come()
+                await is_entering.wait()
+            assert await client.line() == ""
+
+    asyncio.run(main())
+
+
+def test_rooms_that_were_given_up_are_opened_again_by_whoever_speaks() -> None:
+    async def body(loop: Loop, street: Street) -> None:
+        ada = await street.connect("ada")
+        bob = await street.connect("bob")
+        while loop.events.counts().escalations == 0:
+            ada.type("(the word that breaks it)")
+            ada.type("/who")
+            await ada.until("* ")
+        # As often as it takes until they are there again.
+        heard = ""
+        while "once more" in heard or not heard:
+            ada.type("/who")
+            heard = (await ada.until("* "))[-1]
+        assert heard == "* here: ada, bob"
+        ada.type("still here?")
+        await bob.until("ada: still here?")
+
+    with_house(body, escalations=1)
 
 
 @pytest.mark.parametrize(
