@@ -69,8 +69,9 @@ class Cook(Actor):
 class Bar:
     """The outside: connections, each of which asks an actor."""
 
-    def __init__(self, cooks: list[Cook]) -> None:
+    def __init__(self, cooks: list[Cook], patience_ms: float) -> None:
         self._cooks = cooks
+        self._patience_ms = patience_ms
         self._served = 0
         self._talks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
@@ -96,16 +97,24 @@ class Bar:
         talk.add_done_callback(self._talks.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        order = (await reader.readline()).decode().strip()
-        self._served += 1
-        say(f"order: {order}")
         try:
-            answer = await self._cooks[self._served % len(self._cooks)].make(order)
+            writer.write(f"{await self._answer(reader)}\n".encode())
+            await writer.drain()
+        except ConnectionError:
+            say("a guest has left")
+        finally:
+            writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader) -> str:
+        try:
+            # Nobody sits there for ever without a word, at closing time least of all.
+            async with asyncio.timeout(self._patience_ms / 1000):
+                order = (await reader.readline()).decode(errors="replace").strip()
+            self._served += 1
+            say(f"order: {order}")
+            return await self._cooks[self._served % len(self._cooks)].make(order)
         except Exception as error:  # noqa: BLE001  # a guest is told whatever went wrong
-            answer = f"sorry: {type(error).__name__}"
-        writer.write(f"{answer}\n".encode())
-        await writer.drain()
-        writer.close()
+            return f"sorry: {type(error).__name__}"
 
 
 async def main(options: argparse.Namespace) -> int:
@@ -115,7 +124,7 @@ async def main(options: argparse.Namespace) -> int:
         names = ("ann", "bob")
         specs = [child(name).of(Cook, options.cook_ms, till) for name in names]
         kitchen = spawn_supervisor(loop, SupervisorSpec(children=specs), name="kitchen")
-        bar = Bar([supervised(kitchen, Cook, name) for name in names])
+        bar = Bar([supervised(kitchen, Cook, name) for name in names], options.patience_ms)
 
         shutdown = GracefulShutdown(loop, deadline_ms=options.deadline_ms, stop_ms=options.deadline_ms / 4)
         shutdown.on(ShutdownPhase.INTAKE)(bar.shut_the_door)
@@ -145,6 +154,7 @@ if __name__ == "__main__":
     )
     parser.add_argument("--open-ms", type=float, default=None, help="close by itself after so long")
     parser.add_argument("--cook-ms", type=float, default=50, help="how long one thing takes")
+    parser.add_argument("--patience-ms", type=float, default=2000, help="how long a guest may take to order")
     parser.add_argument("--deadline-ms", type=float, default=5000, help="how long closing may take")
     logging.basicConfig(format="%(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
     sys.exit(asyncio.run(main(parser.parse_args())))
