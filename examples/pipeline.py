@@ -2,7 +2,7 @@
 
     python examples/pipeline.py            everything goes well
     python examples/pipeline.py --bad      one line is no number: the scope ends everybody and tells why
-    python examples/pipeline.py --late     nobody has all day: a deadline ends it
+    python examples/pipeline.py --late     nobody closes the channel: a deadline ends it
 
 The way of a line:
 
@@ -49,7 +49,7 @@ async def add_up(lines: Sequence[str], *, is_late: bool) -> int:
         total += number
         print(f"add     {number}, total {total}")
 
-    async with Scope(token=CancelToken(timeout_ms=200), name="pipeline") as scope:
+    async with Scope(token=CancelToken(timeout_ms=200 if is_late else None), name="pipeline") as scope:
         reading = asyncio.to_thread(read, lines, texts, scope.token, is_late=is_late)
         _ = scope.launch(reading, name="read")
         parser = scope.consume(texts, parse, name="parse")

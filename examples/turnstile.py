@@ -12,6 +12,7 @@ import asyncio
 import logging
 
 from bandstand import Loop, ask, data
+from bandstand.core import Clock
 from bandstand.core.events import RuntimeEvent
 from bandstand.errors import NotInThisState
 from bandstand.service import Machine, State
@@ -88,8 +89,9 @@ def tell(event: RuntimeEvent) -> None:
     print(f"  told: {type(event).__name__}: {getattr(event, 'what', '')}")
 
 
-async def main() -> None:
-    async with Loop() as loop:
+async def main(clock: Clock | None = None) -> None:
+    """Try it; with another clock nobody has to be quick."""
+    async with Loop(clock=clock) as loop:
         loop.events.listen(tell)
         turnstile = loop.spawn(Turnstile)
 

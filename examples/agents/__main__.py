@@ -29,7 +29,10 @@ def main() -> None:
         prog="python -m examples.agents", description="Have a scripted model run an office."
     )
     parser.add_argument("task", nargs="?", default="find an hour for Grace", help="ends with a name")
-    asyncio.run(work(parser.parse_args().task))
+    task = parser.parse_args().task
+    if not task.split():
+        parser.error("the task has no words: say what to do, and for whom")
+    asyncio.run(work(task))
 
 
 if __name__ == "__main__":

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 from bandstand.bus import Connection, Gap, Message, Subscription
 from bandstand.errors import BandstandError
-from examples.agents.model import Answered, Call, Done, Entry, Failed, Happened, Model
+from examples.agents.model import NOTHING, Answered, Call, Done, Entry, Failed, Happened, Model, Wait
 from examples.agents.tools import Tool, call, discover
 
 STEPS = 20
-# Events come by themselves, and perhaps a moment after the answer of the call that they follow from: so long they are waited for.
-MOMENT_S = 0.05
+# How long a model that wants to hear of something waits for it.
+PATIENCE_S = 5.0
 
 
 class TooLongError(Exception):
@@ -35,6 +35,7 @@ class Agent:
         self._events = events
         self._show = show
         self.story: list[Entry] = []
+        self._has_happened = asyncio.Event()
 
     async def work(self, task: str) -> str:
         """Do something; what the model says in the end.
@@ -54,18 +55,29 @@ class Agent:
 
     async def _go(self, task: str, tools: dict[str, Tool]) -> str:
         for _ in range(STEPS):
+            self._has_happened.clear()
             decision = await self._model.decide(task, tools, self.story)
             if isinstance(decision, Done):
                 self._show(f"done   {decision.words}")
                 return decision.words
+            if isinstance(decision, Wait):
+                await self._wait()
+                continue
             self._show(f"call   {decision.tool} {decision.arguments}")
             outcome = await self._call(decision, tools)
             self.story.append(outcome)
             self._show(
                 f"answer {outcome.data}" if isinstance(outcome, Answered) else f"error  {outcome.words}"
             )
-            await asyncio.sleep(MOMENT_S)
         raise TooLongError(f"{task!r} was not done after {STEPS} steps")
+
+    async def _wait(self) -> None:
+        """For something that the model did not know when it began to decide."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await self._has_happened.wait()
+        except TimeoutError:
+            self.story.append(Happened(NOTHING, f"in {PATIENCE_S} s"))
 
     async def _call(self, wanted: Call, tools: dict[str, Tool]) -> Answered | Failed:
         tool = tools.get(wanted.tool)
@@ -83,3 +95,4 @@ class Agent:
             else:
                 self.story.append(Happened(event.type, event.data))
                 self._show(f"event  {event.type} {event.data}")
+            self._has_happened.set()

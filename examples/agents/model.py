@@ -1,7 +1,7 @@
 """The seam where a language model goes, and one that follows a script.
 
 A real one is a class with one method: it gets what it was asked to do, the tools and everything that has happened, sends that to whoever
-runs the model, and makes a `Call` or a `Done` of what comes back. The script does the same with a few rules; it makes a mistake that models
+runs the model, and makes a `Call`, a `Wait` or a `Done` of what comes back. The script does the same with a few rules; it makes a mistake that models
 make, and reads the error.
 """
 
@@ -21,6 +21,11 @@ class Call:
 
     tool: str
     arguments: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """It wants to hear of something first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +59,18 @@ class Happened:
     data: Any
 
 
+NOTHING = "nothing has happened"
+"""The event that is told when one was waited for in vain."""
+
 Entry = Answered | Failed | Happened
 
 
 class Model(Protocol):
     """Whoever decides what to do next."""
 
-    async def decide(self, task: str, tools: Mapping[str, Tool], story: Sequence[Entry], /) -> Call | Done:
+    async def decide(
+        self, task: str, tools: Mapping[str, Tool], story: Sequence[Entry], /
+    ) -> Call | Wait | Done:
         """The next step, by everything that has happened so far."""
         ...
 
@@ -68,7 +78,9 @@ class Model(Protocol):
 class Scripted:
     """Finds a note about a visitor, and books the first hour that is free. Its first try at that leaves out a field."""
 
-    async def decide(self, task: str, tools: Mapping[str, Tool], story: Sequence[Entry], /) -> Call | Done:
+    async def decide(
+        self, task: str, tools: Mapping[str, Tool], story: Sequence[Entry], /
+    ) -> Call | Wait | Done:
         visitor = task.rsplit(maxsplit=1)[-1]
         answers = {entry.call.tool: entry.data for entry in story if isinstance(entry, Answered)}
         if "Notes.Search" not in answers:
@@ -83,8 +95,11 @@ class Scripted:
             return Done(f"there is no hour free on {day[0]}")
         if "Diary.Book" not in answers:
             return Call("Diary.Book", self._booking(tools["Diary.Book"], story, day[0], hours[0], visitor))
-        heard = [entry for entry in story if isinstance(entry, Happened)]
-        return Done(f"{visitor} has {hours[0]}:00 on {day[0]}; {len(heard)} change of the diary was heard")
+        heard = [entry.event for entry in story if isinstance(entry, Happened)]
+        changes = heard.count("Diary.Changed")
+        words = f"{visitor} has {hours[0]}:00 on {day[0]}; {changes} change of the diary was heard"
+        # Events come by themselves, and perhaps after the answer of the call that they follow from.
+        return Done(words) if heard else Wait()
 
     def _booking(
         self, tool: Tool, story: Sequence[Entry], day: str, hour: int, visitor: str
