@@ -1,12 +1,14 @@
 """The web app. Its lifespan is the actors' life: they start before the first request, and end after the last.
 
-    uvicorn examples.fastapi.app:app
+    uvicorn examples.fastapi.app:app --timeout-graceful-shutdown 5
     curl -X POST localhost:8000/tickets
     curl -X POST localhost:8000/tickets/1/pay
     curl -N localhost:8000/changes
 
 An endpoint awaits an ask, as it would any coroutine, on the app's own event loop. What can go wrong with an actor has an answer of HTTP's,
 said once for all endpoints.
+
+A server waits for open responses before the lifespan ends, and whoever listens to changes has one open for as long as he likes: hence the limit.
 """
 
 from __future__ import annotations
@@ -22,12 +24,13 @@ from bandstand import Loop
 from bandstand.errors import AskTimeout, BandstandError
 from bandstand.shutdown import GracefulShutdown
 from bandstand.topic import Policy, Topic
+from examples.fastapi import office
 from examples.fastapi.office import Change, NoSuchTicketError, Office, SoldOutError, open_office
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 
 SEATS = int(os.environ.get("SEATS", "100"))
-HOLD_MS = float(os.environ.get("HOLD_MS", "10000"))
+HOLD_MS = float(os.environ.get("HOLD_MS", office.HOLD_MS))
 
 
 @asynccontextmanager

@@ -38,7 +38,7 @@ class Server:
         listener.listen(200)
         self.port = listener.getsockname()[1]
         command = [sys.executable, "-m", "uvicorn", "examples.fastapi.app:app", "--log-level", "warning"]
-        options = ["--fd", str(listener.fileno()), "--timeout-graceful-shutdown", "5"]
+        options = ["--fd", str(listener.fileno()), "--timeout-graceful-shutdown", "1"]
         self.process = subprocess.Popen(
             [*command, *options],
             cwd=ROOT,
@@ -117,3 +117,12 @@ def test_whoever_listens_hears_of_changes(server: Server) -> None:
     ]
     connection.close()
     server.end()
+
+
+def test_whoever_listens_does_not_hold_up_the_end(server: Server) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    connection.request("GET", "/changes")
+    answer = connection.getresponse()
+    assert answer.readline() == b": listening\n"
+    assert "timeout graceful shutdown exceeded" in server.end()
+    connection.close()
