@@ -5,7 +5,9 @@ After three storms the supervisor is stopped and another takes its place, which 
 restarts of the last second and walks it at every restart, as bandstand's need not. An operation is one restart; logging is
 off in all systems.
 
-What is comparable: Erlang's is OTP's own `supervisor`, one for one, with `proc_lib` children. `limit` makes a state, calls a
+What is comparable: both supervisors are those for children of one shape, which is what a thousand of them are: bandstand's of a
+`DynamicSpec`, OTP's own `supervisor` with `simple_one_for_one` and `proc_lib` children. OTP finds those by their pids; of static children it
+would search the list at every end. `limit` makes a state, calls a
 handler and catches what it raises. The asyncio peer is a callback at the end of each task that makes the next.
 """
 
@@ -17,7 +19,7 @@ from collections.abc import Callable
 from time import perf_counter_ns
 
 from bandstand.core import ActorId, Context
-from bandstand.supervise import ChildSpec, SupervisorSpec, spawn_supervisor
+from bandstand.supervise import ChildSpec, DynamicSpec, spawn_supervisor
 from bench import limit, otp, queues, raw, stopwatch
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.cases.restart import FailedError, quiet
@@ -81,9 +83,7 @@ def bandstand(setting: Setting) -> Outcome:
         failed += 1
         raise FailedError(ctx.state)
 
-    spec = SupervisorSpec(
-        children=[ChildSpec(f"child-{number}", child, init=init) for number in range(size)], intensity=10**9
-    )
+    spec = DynamicSpec(child=ChildSpec("child", child, init=init), intensity=10**9)
 
     def make(_ctx: Context[None], _data: object) -> None:
         nonlocal begun, elapsed, left, storms, living, stop
@@ -101,7 +101,10 @@ def bandstand(setting: Setting) -> Outcome:
         stop()
         if left:
             storms = STORMS
-            stop = spawn_supervisor(loop, spec).stop
+            supervisor = spawn_supervisor(loop, spec)
+            stop = supervisor.stop
+            for _ in range(size):
+                supervisor.start_child()
 
     maker = loop.spawn(make)
     send(maker, None)

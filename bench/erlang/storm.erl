@@ -18,7 +18,8 @@ main([Size, Children, Storms]) ->
 supervisors(0, _, _, Elapsed, Restarts) ->
     {Elapsed, Restarts};
 supervisors(Left, C, S, Elapsed, Restarts) ->
-    {ok, Supervisor} = supervisor:start_link(?MODULE, [self(), C]),
+    {ok, Supervisor} = supervisor:start_link(?MODULE, [self()]),
+    [{ok, _} = supervisor:start_child(Supervisor, []) || _ <- lists:seq(1, C)],
     Living = up(C, []),
     Start = erlang:monotonic_time(nanosecond),
     Again = storms(S, C, Living, 0),
@@ -39,9 +40,10 @@ up(0, Living) ->
 up(Left, Living) ->
     receive {up, Child} -> up(Left - 1, [Child | Living]) end.
 
-init([Main, C]) ->
-    Children = [#{id => Id, start => {?MODULE, start_child, [Main]}} || Id <- lists:seq(1, C)],
-    {ok, {#{strategy => one_for_one, intensity => 1000000000, period => 1}, Children}}.
+%% Children of one shape: those it finds by their pids, where it would search a list of others at every end.
+init([Main]) ->
+    Child = #{id => child, start => {?MODULE, start_child, [Main]}},
+    {ok, {#{strategy => simple_one_for_one, intensity => 1000000000, period => 1}, [Child]}}.
 
 start_child(Main) ->
     proc_lib:start_link(?MODULE, child, [self(), Main]).
