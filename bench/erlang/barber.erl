@@ -47,59 +47,56 @@ work(0, X) ->
 work(Steps, X) ->
     work(Steps - 1, draw(X)).
 
-%% Who of those outside comes first does not matter: a list will do.
+%% Who of those outside comes first does not matter: a list will do. A record is copied once for each message, with all that has changed.
 make(#factory{finished = N, customers = N} = Factory) ->
     Factory#factory.room ! close,
     Factory#factory.main ! {factory, Factory#factory.messages, Factory#factory.returned};
-make(#factory{room = Room, inside = Inside, outside = Outside, messages = Messages} = Before) ->
-    Factory = Before#factory{messages = Messages + 1},
+make(#factory{room = Room, inside = Inside, outside = Outside, messages = Messages} = Factory) ->
     receive
         make ->
-            [Steps | Rest] = Factory#factory.making,
-            #factory{made = Made, counts = Counts} = Factory,
+            #factory{made = Made, counts = Counts, making = [Steps | Rest]} = Factory,
             Me = self(),
             Room ! {enter, spawn_link(fun() -> live(Me, Counts, Made + 1) end)},
             work(Steps, 1),
             Rest =/= [] andalso (Me ! make),
-            make(Factory#factory{made = Made + 1, making = Rest, inside = Inside + 1});
+            make(Factory#factory{made = Made + 1, making = Rest, inside = Inside + 1, messages = Messages + 1});
         {returned, Who} when Inside =:= 1 ->
             Room ! {enter, Who},
-            make(Factory#factory{returned = Factory#factory.returned + 1});
+            make(Factory#factory{returned = Factory#factory.returned + 1, messages = Messages + 1});
         {returned, Who} ->
-            Returned = Factory#factory.returned + 1,
-            make(Factory#factory{returned = Returned, inside = Inside - 1, outside = [Who | Outside]});
+            make(Factory#factory{returned = Factory#factory.returned + 1, inside = Inside - 1, outside = [Who | Outside],
+                                 messages = Messages + 1});
         finished when Outside =:= [] ->
-            make(Factory#factory{finished = Factory#factory.finished + 1, inside = Inside - 1});
+            make(Factory#factory{finished = Factory#factory.finished + 1, inside = Inside - 1, messages = Messages + 1});
         finished ->
             Room ! {enter, hd(Outside)},
-            make(Factory#factory{finished = Factory#factory.finished + 1, outside = tl(Outside)})
+            make(Factory#factory{finished = Factory#factory.finished + 1, outside = tl(Outside), messages = Messages + 1})
     end.
 
 %% Waiting is a queue and its length.
 serve(#room{is_closed = true, is_asleep = true} = Room) ->
     Room#room.barber ! home,
     Room#room.main ! {room, Room#room.messages};
-serve(#room{chairs = Chairs, waiting = Waiting, seated = Seated, messages = Messages} = Before) ->
-    Room = Before#room{messages = Messages + 1},
+serve(#room{chairs = Chairs, waiting = Waiting, seated = Seated, messages = Messages} = Room) ->
     receive
         {enter, Who} when Seated =:= Chairs ->
             Who ! full,
-            serve(Room);
+            serve(Room#room{messages = Messages + 1});
         {enter, Who} when Room#room.is_asleep ->
             self() ! next,
-            serve(Room#room{waiting = queue:in(Who, Waiting), seated = Seated + 1, is_asleep = false});
+            serve(Room#room{waiting = queue:in(Who, Waiting), seated = Seated + 1, is_asleep = false, messages = Messages + 1});
         {enter, Who} ->
             Who ! wait,
-            serve(Room#room{waiting = queue:in(Who, Waiting), seated = Seated + 1});
+            serve(Room#room{waiting = queue:in(Who, Waiting), seated = Seated + 1, messages = Messages + 1});
         next when Seated =:= 0 ->
             Room#room.barber ! sleep,
-            serve(Room#room{is_asleep = true});
+            serve(Room#room{is_asleep = true, messages = Messages + 1});
         next ->
             {{value, Who}, Rest} = queue:out(Waiting),
             Room#room.barber ! {cut, Who, self()},
-            serve(Room#room{waiting = Rest, seated = Seated - 1});
+            serve(Room#room{waiting = Rest, seated = Seated - 1, messages = Messages + 1});
         close ->
-            serve(Room#room{is_closed = true})
+            serve(Room#room{is_closed = true, messages = Messages + 1})
     end.
 
 cut(Main, Cutting, Messages, Slept) ->
