@@ -1,4 +1,4 @@
-"""Counting by the batch (Savina 3): the same million messages at once, to an actor that takes them as lists.
+"""Counting by the batch: the million messages of `counting` at once, to an actor that takes them as lists. Savina has no such case.
 
 Whoever sends, sends one by one, as in `counting`; who receives adds up up to a thousand at a time. An operation is one message.
 Erlang has no such thing, since a `receive` takes one: its figure is that of `counting`, message for message. `limit` is a
@@ -86,7 +86,7 @@ async def tasks(n: int) -> Outcome:
 CASE = Case(
     name="counting-batch",
     title="counting, in lists",
-    what="a million messages from one actor to one other, which takes them a thousand at a time (Savina 3)",
+    what="a million messages from one actor to one other, which takes them a thousand at a time",
     size=Size(full=1_000_000, slow=1_000_000, quick=2_000),
     measures={
         "limit": plain,
@@ -95,5 +95,4 @@ CASE = Case(
         "erlang": lambda setting: otp.run("counting", setting.size, setting.size),
     },
     typed_target=ahead_of("erlang"),
-    savina=3,
 )
