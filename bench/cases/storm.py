@@ -18,8 +18,8 @@ from collections import deque
 from collections.abc import Callable
 from time import perf_counter_ns
 
-from bandstand.core import ActorId, Context
-from bandstand.supervise import ChildSpec, DynamicSpec, spawn_supervisor
+from bandstand.core import ActorId, Context, Loop
+from bandstand.supervise import ChildSpec, DynamicSpec, DynamicSupervisor, spawn_supervisor
 from bench import limit, otp, queues, raw, stopwatch
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.cases.restart import FailedError, quiet
@@ -64,6 +64,14 @@ def plain(setting: Setting) -> Outcome:
     return Outcome(total=elapsed, operations=n, sent=n, handled=restarts)
 
 
+def crowd(loop: Loop, spec: DynamicSpec, size: int) -> DynamicSupervisor:
+    """A supervisor that has so many children."""
+    supervisor = spawn_supervisor(loop, spec)
+    for _ in range(size):
+        supervisor.start_child()
+    return supervisor
+
+
 def bandstand(setting: Setting) -> Outcome:
     n, size, failed, begun, elapsed = restarts_of(setting), children_of(setting), 0, 0, 0
     left, storms = n // size, 0
@@ -101,10 +109,7 @@ def bandstand(setting: Setting) -> Outcome:
         stop()
         if left:
             storms = STORMS
-            supervisor = spawn_supervisor(loop, spec)
-            stop = supervisor.stop
-            for _ in range(size):
-                supervisor.start_child()
+            stop = crowd(loop, spec, size).stop
 
     maker = loop.spawn(make)
     send(maker, None)
