@@ -17,7 +17,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 \
 	os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))))' \
 	>/dev/null 2>&1 && { echo "$$p"; break; }; done)
 
-.PHONY: help python ready playable run tour test check bench bench-full docs pictures spec soak clean
+.PHONY: help python ready playable run tour test check bench bench-full counts docs pictures spec soak clean
 
 help: ## say what each verb does
 	@echo "bandstand: supervised actors for Python"

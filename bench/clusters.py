@@ -1,7 +1,6 @@
 """Ray as a peer, where somebody has installed it: an actor in a worker process on this machine.
 
-Nothing here needs it, and it is large: `make bench` does not install it. To have it in the table, put it into the peers' environment:
-`.venvs/bench/bin/pip install ray`.
+Nothing here needs it, and it is large: `make bench` does not install it, `make bench-full` does.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ def refusal() -> str | None:
     try:
         import_module("ray")
     except ImportError:
-        return "Ray is not installed; `.venvs/bench/bin/pip install ray` puts it where it is looked for"
+        return "Ray is not installed; `make bench-full` puts it into .venvs/bench where it can"
     return None
 
 

@@ -18,8 +18,6 @@ from bench import otp
 from bench.threads import PYTHON
 
 REQUIREMENTS = Path(__file__).resolve().parent.parent / "requirements"
-NO_PEERS = {"matplotlib"}
-"""What is in their environment for another reason."""
 ASK = """
 import json, sys
 from importlib.metadata import PackageNotFoundError, version

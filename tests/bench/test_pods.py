@@ -220,7 +220,7 @@ def test_where_ray_is_not_installed_a_sentence_says_how_to_have_it(monkeypatch: 
     monkeypatch.setitem(sys.modules, "ray", None)
     sentence = clusters.refusal()
     assert sentence is not None
-    assert ".venvs/bench/bin/pip install ray" in sentence
+    assert "`make bench-full` puts it" in sentence
     assert system_by_name("Ray").refusal() == sentence
 
 
