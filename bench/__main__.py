@@ -27,7 +27,8 @@ from bench.cases import CASES, by_name
 from bench.progress import Progress
 from bench.record import record
 from bench.report import Report
-from bench.runner import Cells, Scale
+from bench.runner import Cells
+from bench.scale import Scale
 from bench.system import SYSTEMS
 
 ROUNDS: dict[Scale, int] = {"quick": 1, "brief": 3, "full": 5}
@@ -126,9 +127,10 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted before anything was measured", file=sys.stderr)
         return 130
-    print(table.render(report))
+    # The file first: who closes stdout meanwhile loses the tables, but no figures.
     if options.json is not None:
         options.json.write_text(json.dumps(record(report), indent=2, ensure_ascii=False) + "\n", "utf-8")
+    print(table.render(report))
     if report.is_partial:
         print("interrupted: the tables show what there was so far", file=sys.stderr)
         return 130

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from bench.case import Case
-from bench.runner import Cell, Cells, Scale
+from bench.runner import Cell, Cells
+from bench.scale import Scale
 from bench.system import Table, table_of
 from bench.target import Target, at_most
 
