@@ -8,7 +8,9 @@
 
 How it measures. A *cell* of the table is one case on one system, and every cell is measured in a process of its own:
 the compiled and the interpreted kernel cannot live in one process, and no cell inherits another's heap. Rounds go
-through all cells in turn, systems side by side, so that a busy moment of the machine hits neighbours alike; the best
+through all cells in turn, systems side by side, so that a busy moment of the machine hits neighbours alike. A process measures its cell as often as
+the case says, as long as that takes some seconds at most (`scale`), by the same rule on every system; the first reading is cold everywhere, the others are
+warm, in Erlang too, whose machine stays the same for all of them. The best
 reading is kept, because a disturbance only ever adds. The garbage collector stays on; it is emptied before the clock
 starts. Every case checks that what was sent has been handled: a figure of a run that lost messages is no figure. The peers of Python,
 which nothing else here needs, have an environment of their own, `.venvs/bench`, that `make bench` makes; where that cannot be,
@@ -45,7 +47,7 @@ is, `system` what a column is; `stage` says what a program may say, `stages/` ha
 library has in their place, `clusters` is Ray, `latency` makes a figure of single times;
 `dice` draws the same numbers in every system, `walk` and `workers` are what two cases each have in common, `barbers` the typed actors of one that would not fit into its file;
 `lines` (the bus, and the bare protocol) and `web` (uvicorn) are servers, `caller` is their client and `calling` brings
-the two together; `target` is what a figure must reach; `child` measures a cell, `runner` runs children in rounds, `progress` says how far it is, `report` holds the
+the two together; `target` is what a figure must reach; `scale` says how often a cell is measured, `child` measures it, `runner` runs children in rounds, `progress` says how far it is, `report` holds the
 result, `ranking` makes one number of it for each system, `figure` writes numbers, `table` shows it all, `record` makes JSON of it, `machine` says
 where it was measured. From the JSON, which `figures` reads, `chart` draws and `page` writes into the documentation. `instructions/` measures no time at
 all: it counts instructions, and is the gate (`make counts`).

@@ -110,7 +110,7 @@ class Case:
     typed_target: Target | None = None
     """What typed actors on it must reach."""
     repeats: int = 3
-    """How often a child measures on a fast system, once on a slow one; it reports the best."""
+    """How often a child measures, if there is time for it; it reports the best."""
     most_rounds: int = 99
     """Rounds after which more would tell nothing new."""
     savina: int | None = None

@@ -20,7 +20,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from bench import figure
+from bench import figure, scale
 from bench.figures import Figures, NoFiguresError, Row, load
 from bench.threads import PYTHON
 
@@ -192,7 +192,8 @@ def caption(figures: Figures) -> str:
     rounds = "1 round" if figures.rounds == 1 else f"the best of {figures.rounds} rounds"
     return (
         f"{machine['machine']}; {machine['python']}; bandstand {machine['bandstand']} on {machine['host']}; {versions}. "
-        f"Measured in one run by `{figures.command}`, {rounds}, each mark in a process of its own, every result checked."
+        f"Measured in one run by `{figures.command}`, {rounds}, each mark in a process of its own, {scale.reads(figures.scale)}; "
+        f"every result checked."
     )
 
 

@@ -4,8 +4,8 @@
     BANDSTAND_PURE=1 python -m bench.child ping-pong interpreted 200000 3
     python -m bench.child --probe compiled                    can this process measure it, and with what?
 
-Arguments: case, system, size, how often to measure; `--quick` shrinks what the size does not say. A cell whose result is
-wrong ends with code 1 and a sentence.
+Arguments: case, system, size, how often to measure; `--seconds` says what the readings may take together, the first of them apart; `--quick`
+shrinks what the size does not say. A cell whose result is wrong ends with code 1 and a sentence.
 """
 
 from __future__ import annotations
@@ -13,16 +13,28 @@ from __future__ import annotations
 import json
 import os
 import sys
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Callable
+from math import inf
+from time import monotonic
+from typing import TypeAlias
 
 from bench.case import Case, Outcome, Setting, WrongResultError
 from bench.cases import by_name as case_by_name
 from bench.system import System
 from bench.system import by_name as system_by_name
 
+Work: TypeAlias = Callable[[], dict[str, object]]
+"""What a child has been told to do, once it is understood."""
 
-def measure(case: Case, system: System, setting: Setting, repeats: int) -> Outcome:
-    """Measure a cell so often and return the best; every result is checked.
+
+def measure(
+    case: Case, system: System, setting: Setting, repeats: int, seconds: float = inf
+) -> tuple[Outcome, int]:
+    """Measure a cell so often, and return the best and of how many it is; every result is checked.
+
+    After the first, none is begun that would not end within so many seconds if it took as long as the longest: so whoever is as
+    quick gets as many readings, whatever system it is.
 
     Raises:
         WrongResultError: a run did not handle what it sent, or the system cannot be measured here.
@@ -32,10 +44,16 @@ def measure(case: Case, system: System, setting: Setting, repeats: int) -> Outco
         raise WrongResultError(f"{case.name} has no measure for {system.name}")
     if refusal := system.refusal():
         raise WrongResultError(refusal)
-    outcomes = [function(setting) for _ in range(repeats)]
-    for outcome in outcomes:
+    outcomes: list[Outcome] = []
+    begun = last = monotonic()
+    longest = 0.0
+    while len(outcomes) < repeats and (not outcomes or last - begun + longest <= seconds):
+        outcome = function(setting)
         outcome.check()
-    return min(outcomes, key=lambda outcome: outcome.value)
+        outcomes.append(outcome)
+        now = monotonic()
+        longest, last = max(longest, now - last), now
+    return min(outcomes, key=lambda outcome: outcome.value), len(outcomes)
 
 
 def pin(cores: int | None) -> None:
@@ -44,7 +62,7 @@ def pin(cores: int | None) -> None:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-cores:])
 
 
-def as_json(outcome: Outcome) -> dict[str, object]:
+def as_json(outcome: Outcome, readings: int) -> dict[str, object]:
     return {
         "value": outcome.value,
         "operations": outcome.operations,
@@ -52,6 +70,7 @@ def as_json(outcome: Outcome) -> dict[str, object]:
         "handled": outcome.handled,
         "bound": outcome.bound,
         "details": dict(outcome.details),
+        "of_readings": readings,
     }
 
 
@@ -62,23 +81,37 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("cell", nargs="*", metavar="CASE SYSTEM SIZE REPEATS")
     parser.add_argument("--probe", metavar="SYSTEM")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--seconds", metavar="S", type=float, default=inf)
     options = parser.parse_args(arguments)
+    # Only what was written wrongly is a wrong option: what a measurement raises has its traceback.
     try:
-        if options.probe:
-            print(json.dumps({"refusal": system_by_name(options.probe).refusal()}))
-            return 0
-        name, system_name, size, repeats = options.cell
-        system = system_by_name(system_name)
-        pin(system.cores)
-        setting = Setting(int(size), is_quick=options.quick, loop_factory=system.loop_factory())
-        outcome = measure(case_by_name(name), system, setting, int(repeats))
+        work = _probe(options.probe) if options.probe else _cell(options)
     except (LookupError, ValueError) as error:
         parser.error(str(error))
+    try:
+        print(json.dumps(work()))
     except (ImportError, WrongResultError) as error:
         print(f"bench.child: {error}", file=sys.stderr)
         return 1
-    print(json.dumps(as_json(outcome)))
     return 0
+
+
+def _probe(name: str) -> Work:
+    system = system_by_name(name)
+    return lambda: {"refusal": system.refusal()}
+
+
+def _cell(options: Namespace) -> Work:
+    name, system_name, *numbers = options.cell
+    size, repeats = map(int, numbers)
+    case, system = case_by_name(name), system_by_name(system_name)
+
+    def work() -> dict[str, object]:
+        pin(system.cores)
+        setting = Setting(size, is_quick=options.quick, loop_factory=system.loop_factory())
+        return as_json(*measure(case, system, setting, repeats, options.seconds))
+
+    return work
 
 
 if __name__ == "__main__":

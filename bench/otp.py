@@ -1,18 +1,24 @@
 """Erlang/OTP as a peer, where `erl` is installed: a module of `bench/erlang`, compiled and run on one scheduler.
 
 On one, because the others have one thread; where the environment says `all`, it gets what it takes by itself, one for each core.
+A process has one machine of Erlang, started when it is first needed: a cell that is measured several times is measured in one and the same, as the
+systems of Python are.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
+from threading import Timer
 
 from bench.case import Outcome, WrongResultError
 
 SOURCES = Path(__file__).resolve().parent / "erlang"
+DRIVER = SOURCES / "runs.erl"
 BUILD = SOURCES.parent.parent / "build" / "erlang"
 PATIENCE = 240
 MOST_PROCESSES = 1 << 21
@@ -48,22 +54,82 @@ def times(module: str, *arguments: int) -> tuple[int, list[int]]:
     return handled, nanoseconds
 
 
-def _output(module: str, *arguments: int) -> list[str]:
-    BUILD.mkdir(parents=True, exist_ok=True)
-    _said("erlc", "-o", str(BUILD), str(SOURCES / f"{module}.erl"))
-    # One scheduler, as the others have one thread; and room for a million processes.
-    schedulers = () if os.environ.get(SCHEDULERS) == "all" else ("+S", "1:1")
-    room = ("+P", str(MOST_PROCESSES))
-    said = _said(
-        "erl", *schedulers, *room, "-noshell", "-pa", str(BUILD), "-run", module, "main", *map(str, arguments)
-    )
-    return said.split()
+class Machine:
+    """A running `erl` that waits for what to run: see `runs.erl`."""
 
-
-def _said(*command: str) -> str:
-    result = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    if result.returncode:
-        raise WrongResultError(
-            f"{command[0]} ended with code {result.returncode}: {result.stderr.strip()[-200:]}"
+    def __init__(self, build: Path, *flags: str) -> None:
+        command = ["erl", *flags, "-noshell", "-pa", str(build), "-run", DRIVER.stem, "main"]
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            # Nobody reads what it would leave in the folder at a crash.
+            env={**os.environ, "ERL_CRASH_DUMP_SECONDS": "0"},
         )
-    return result.stdout
+
+    def run(self, module: str, *arguments: int) -> list[str]:
+        """Run a module; the words it has printed.
+
+        Raises:
+            WrongResultError: it has failed, or has not ended in time.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        timer = Timer(PATIENCE, self._process.kill)
+        timer.start()
+        words: list[str] = []
+        try:
+            print(module, *arguments, file=self._process.stdin, flush=True)
+            for line in self._process.stdout:
+                if line == "end\n":
+                    return words
+                words += line.split()
+        except BrokenPipeError:
+            pass
+        finally:
+            timer.cancel()
+        raise WrongResultError(
+            f"erl ended with code {self._process.wait()}: {' '.join(words)[-200:] or 'it said nothing'}"
+        )
+
+    def close(self) -> None:
+        """Have it end, now that nothing more is to be run."""
+        self._process.kill()
+        self._process.communicate()
+
+
+@cache
+def _machine(build: Path, schedulers: str | None) -> Machine:
+    """The machine of this process; of each kind, where there are several."""
+    _compile(DRIVER, build)
+    # One scheduler, as the others have one thread; and room for a million processes.
+    flags = () if schedulers == "all" else ("+S", "1:1")
+    made = Machine(build, *flags, "+P", str(MOST_PROCESSES))
+    atexit.register(made.close)
+    return made
+
+
+@cache
+def _compile(source: Path, build: Path) -> None:
+    build.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(
+        ["erlc", "-o", str(build), str(source)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip()
+        raise WrongResultError(f"erlc ended with code {done.returncode}: {said[-200:]}")
+
+
+def _output(module: str, *arguments: int) -> list[str]:
+    _compile(SOURCES / f"{module}.erl", BUILD)
+    try:
+        return _machine(BUILD, os.environ.get(SCHEDULERS)).run(module, *arguments)
+    except WrongResultError:
+        # It has ended: who asks next gets another.
+        _machine.cache_clear()
+        raise

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
+from bench import scale as scales
 from bench.case import Case
+from bench.scale import Scale
 from bench.system import SYSTEMS, System
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -42,8 +46,6 @@ Cells: TypeAlias = dict[tuple[str, str], Cell]
 """By the names of case and system. A cell that cannot be measured is not there."""
 Turn: TypeAlias = tuple[int, Case, System]
 """A cell's measurement in one of the rounds."""
-Scale: TypeAlias = Literal["quick", "brief", "full"]
-"""How much is measured: whether it works at all, what fits into some minutes, or everything."""
 
 
 class Witness(Protocol):
@@ -59,11 +61,16 @@ class Witness(Protocol):
 
 
 def probe(systems: Sequence[System] = SYSTEMS) -> dict[str, str]:
-    """Ask a child for each system whether it can be measured here; the reasons why not, by name."""
+    """Ask a child for each system whether it can be measured here; the reasons why not, by name.
+
+    A child that crashes refuses nothing: then its cells fail, and the table says so.
+    """
     refusals: dict[str, str] = {}
     for system in systems:
-        answer, failure = _child(system, ["--probe", system.name])
-        refusal = failure if answer is None else answer["refusal"]
+        refusal = _missing(system)
+        if refusal is None:
+            answer, _ = _child(system, ["--probe", system.name])
+            refusal = None if answer is None else answer["refusal"]
         if refusal:
             refusals[system.name] = refusal
     return refusals
@@ -104,11 +111,9 @@ def _measure(cell: Cell, case: Case, system: System, scale: Scale) -> None:
     size = system.size(case, is_quick=scale == "quick")
     if scale == "brief" and case.size.brief is not None:
         size = min(size, case.size.brief)
-    repeats = 1 if scale == "quick" or system.is_slow else case.repeats
-    if scale == "brief":
-        repeats = min(repeats, 2)
     arguments = [
-        *(case.name, system.name, str(size), str(repeats)),
+        *(case.name, system.name, str(size), str(scales.repeats(scale, case.repeats))),
+        *("--seconds", str(scales.SECONDS[scale])),
         *(["--quick"] if scale == "quick" else []),
     ]
     reading, failure = _child(system, arguments)
@@ -120,30 +125,65 @@ def _measure(cell: Cell, case: Case, system: System, scale: Scale) -> None:
         cell.readings.append(reading)
 
 
+def _missing(system: System) -> str | None:
+    """Say that the Python of a system is not there; None if it is."""
+    python = _python(system)
+    return None if python.exists() else f"there is no {_short(python)}; `make bench` makes it where it can"
+
+
 def _child(system: System, arguments: list[str]) -> tuple[dict[str, Any] | None, str]:
     """Run a child and read its line; None and a sentence if there is none."""
-    python = system.python or Path(sys.executable)
-    if not python.exists():
-        return None, f"there is no {_short(python)}; `make bench` makes it where it can"
+    python = _python(system)
     try:
-        child = subprocess.run(
+        child = subprocess.Popen(
             [str(python), "-m", "bench.child", *arguments],
             cwd=ROOT,
             env={**os.environ, **system.environment},
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=DEADLINE,
-            check=False,
+            # A child has children of its own, and they are to end with it.
+            start_new_session=True,
         )
+    except OSError as error:
+        return None, f"{_short(python)} cannot be run ({error.strerror})"
+    try:
+        said, complaint = child.communicate(timeout=DEADLINE)
     except subprocess.TimeoutExpired:
+        _end(child)
         return None, f"gave no figure within {DEADLINE} s"
+    except BaseException:
+        # Ctrl-C does not reach another session by itself.
+        _end(child)
+        raise
     if child.returncode:
-        said = child.stderr.strip().splitlines()
-        return None, (said[-1] if said else f"ended with code {child.returncode}").removeprefix(
+        lines = complaint.strip().splitlines()
+        return None, (lines[-1] if lines else f"ended with code {child.returncode}").removeprefix(
             "bench.child: "
         )
-    answer: dict[str, Any] = json.loads(child.stdout)
-    return answer, ""
+    answer = _answer(said)
+    return answer, "" if answer is not None else f"gave no figure, but said {said.strip()[-200:]!r}"
+
+
+def _end(child: subprocess.Popen[str]) -> None:
+    """End a child and all of its session."""
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.communicate()
+
+
+def _answer(said: str) -> dict[str, Any] | None:
+    """The last line that is an object of JSON: a library may have said something too."""
+    for line in reversed(said.splitlines()):
+        with suppress(ValueError):
+            answer: object = json.loads(line)
+            if isinstance(answer, dict):
+                return cast("dict[str, Any]", answer)
+    return None
+
+
+def _python(system: System) -> Path:
+    return system.python or Path(sys.executable)
 
 
 def _short(path: Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bench import figure, ranking
+from bench import figure, ranking, scale
 from bench.case import Case
 from bench.report import JUDGED, Report, heading
 from bench.system import SYSTEMS, Table, systems_of, table_of
@@ -47,7 +47,7 @@ def _caption(report: Report) -> Iterator[str]:
     rounds = (
         "1 round" if report.rounds == 1 else f"best of {report.rounds} rounds (fewer where a row is long)"
     )
-    yield f"{rounds}, each cell in a process of its own" + SCALES[report.scale]
+    yield f"{rounds}, each cell in a process of its own, {scale.reads(report.scale)}" + SCALES[report.scale]
     if report.is_partial:
         yield "INTERRUPTED: what had been measured until then, some of it in fewer rounds or not at all"
 

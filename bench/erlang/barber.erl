@@ -28,8 +28,7 @@ main(Arguments) ->
     1 = lists:max(Each),
     Messages = ToBarber + ToFactory + ToRoom + counters:get(Told, 1),
     Messages = 8 * N + Slept + 3 * Returned + 2,
-    io:format("~b ~b turned_away ~b slept ~b~n", [Elapsed, lists:sum(Each), Returned, Slept]),
-    halt(0).
+    io:format("~b ~b turned_away ~b slept ~b~n", [Elapsed, lists:sum(Each), Returned, Slept]).
 
 draw(X) ->
     X * 16807 rem 2147483647.

@@ -12,8 +12,7 @@ main([Size, Burst]) ->
     Counter = spawn_link(fun() -> count(Main, Producer, 0) end),
     Producer ! {go, Counter, N div B},
     receive {total, Total} -> ok end,
-    io:format("~b ~b~n", [erlang:monotonic_time(nanosecond) - Start, Total]),
-    halt(0).
+    io:format("~b ~b~n", [erlang:monotonic_time(nanosecond) - Start, Total]).
 
 produce(B) ->
     receive

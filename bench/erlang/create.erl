@@ -11,8 +11,7 @@ main([Size, Burst]) ->
     Start = erlang:monotonic_time(nanosecond),
     bursts(N div B, B, Main, Total),
     settle(Total, N),
-    io:format("~b ~b~n", [erlang:monotonic_time(nanosecond) - Start, counters:get(Total, 1)]),
-    halt(0).
+    io:format("~b ~b~n", [erlang:monotonic_time(nanosecond) - Start, counters:get(Total, 1)]).
 
 bursts(0, _, _, _) ->
     ok;

@@ -18,8 +18,7 @@ main(Arguments) ->
     Right = lists:sum([Sum || {_, Sum} <- Sums]),
     Store ! {served, Main},
     receive {served, Served} -> ok end,
-    io:format("~b ~b~n", [Elapsed, Served + lists:sum([Answered || {Answered, _} <- Sums])]),
-    halt(0).
+    io:format("~b ~b~n", [Elapsed, Served + lists:sum([Answered || {Answered, _} <- Sums])]).
 
 store(Values, Served) ->
     receive

@@ -13,8 +13,7 @@ main([Size, Senders, Burst]) ->
     Start = erlang:monotonic_time(nanosecond),
     lists:foreach(fun(Producer) -> Producer ! go end, Producers),
     receive {total, Total} -> ok end,
-    io:format("~b ~b~n", [erlang:monotonic_time(nanosecond) - Start, Total]),
-    halt(0).
+    io:format("~b ~b~n", [erlang:monotonic_time(nanosecond) - Start, Total]).
 
 produce(Sink, B, Left) ->
     receive

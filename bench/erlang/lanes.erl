@@ -21,8 +21,7 @@ main([Size, Burst, Waiting]) ->
         _ -> 0
     end,
     io:format("~b~n", [Handled]),
-    lists:foreach(fun(Time) -> io:format("~b~n", [Time]) end, Times),
-    halt(0).
+    lists:foreach(fun(Time) -> io:format("~b~n", [Time]) end, Times).
 
 pour(Main, Target, N, B, Urgent, Poured) ->
     receive

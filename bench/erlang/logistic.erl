@@ -22,8 +22,7 @@ main(Arguments) ->
     Asked = lists:sum([receive {asked, Computer, Count} -> Count end || Computer <- Computers]),
     io:format("~b ~b", [Elapsed, 1 + Told + Asked + length(Found)]),
     [io:format(" series~b ~w", [Number, X]) || {Number, X} <- Found],
-    io:nl(),
-    halt(0).
+    io:nl().
 
 direct(Main) ->
     receive {start, Terms, Workers} ->

@@ -13,8 +13,7 @@ main([Size, Batch]) ->
     Left = counters:new(1, []),
     Start = erlang:monotonic_time(nanosecond),
     Restarts = batches(N div B, B, Left, 0),
-    io:format("~b ~b~n", [erlang:monotonic_time(nanosecond) - Start, Restarts]),
-    halt(0).
+    io:format("~b ~b~n", [erlang:monotonic_time(nanosecond) - Start, Restarts]).
 
 batches(0, _, _, Restarts) ->
     Restarts;

@@ -19,8 +19,7 @@ main(Arguments) ->
     Store ! {served, Main},
     receive {served, Served, List} -> ok end,
     Inside = lists:sum(List),
-    io:format("~b ~b~n", [Elapsed, Served + lists:sum([Answered || {Answered, _} <- Sums])]),
-    halt(0).
+    io:format("~b ~b~n", [Elapsed, Served + lists:sum([Answered || {Answered, _} <- Sums])]).
 
 store(List, Served) ->
     receive

@@ -12,8 +12,7 @@ main([Size, Children, Storms]) ->
     logger:set_primary_config(level, none),
     process_flag(trap_exit, true),
     {Elapsed, Restarts} = supervisors(N div (C * S), C, S, 0, 0),
-    io:format("~b ~b~n", [Elapsed, Restarts]),
-    halt(0).
+    io:format("~b ~b~n", [Elapsed, Restarts]).
 
 supervisors(0, _, _, Elapsed, Restarts) ->
     {Elapsed, Restarts};

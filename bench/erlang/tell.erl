@@ -11,8 +11,7 @@ main([Size, Burst]) ->
     Start = erlang:monotonic_time(nanosecond),
     bursts(N div B, B, Adder),
     Elapsed = erlang:monotonic_time(nanosecond) - Start,
-    io:format("~b ~b~n", [Elapsed, gen_server:call(Adder, value)]),
-    halt(0).
+    io:format("~b ~b~n", [Elapsed, gen_server:call(Adder, value)]).
 
 bursts(0, _, _) ->
     ok;

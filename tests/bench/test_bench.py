@@ -18,7 +18,7 @@ import pytest
 from bandstand import mode
 from bandstand.service import Loop, data
 from bandstand.service import ask as ask_mark
-from bench import caller, lines, otp, runner, stages, typed
+from bench import caller, child, lines, otp, runner, stages, typed
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.cases import CASES, ask, ask_async, by_name, tell
 from bench.child import measure
@@ -94,7 +94,7 @@ def test_every_case_handles_what_it_sends(case: Case, system: System) -> None:
         assert system.name in OPTIONAL, refusal
         pytest.skip(refusal)
     setting = Setting(case.size.quick, is_quick=True, loop_factory=system.loop_factory())
-    outcome = measure(case, system, setting, 1)
+    outcome, _ = measure(case, system, setting, 1)
     assert outcome.handled == outcome.sent > 0
     assert outcome.operations > 0
 
@@ -206,7 +206,7 @@ def test_what_erlang_prints_is_checked(
 ) -> None:
     if refusal := otp.refusal():
         pytest.skip(refusal)
-    source = f'-module(half).\n-export([main/1]).\nmain(_) -> io:format("7 ~b~n", [{answered}]), halt(0).\n'
+    source = f'-module(half).\n-export([main/1]).\nmain(_) -> io:format("7 ~b~n", [{answered}]).\n'
     (tmp_path / "half.erl").write_text(source, "utf-8")
     monkeypatch.setattr(otp, "SOURCES", tmp_path)
     monkeypatch.setattr(otp, "BUILD", tmp_path)
@@ -222,9 +222,7 @@ def test_erlang_may_say_how_much_was_sent_and_what_the_figure_does_not_say(
 ) -> None:
     if refusal := otp.refusal():
         pytest.skip(refusal)
-    source = (
-        '-module(more).\n-export([main/1]).\nmain(_) -> io:format("7 12 denials 5 sum 0.5~n"), halt(0).\n'
-    )
+    source = '-module(more).\n-export([main/1]).\nmain(_) -> io:format("7 12 denials 5 sum 0.5~n").\n'
     (tmp_path / "more.erl").write_text(source, "utf-8")
     monkeypatch.setattr(otp, "SOURCES", tmp_path)
     monkeypatch.setattr(otp, "BUILD", tmp_path)
@@ -233,11 +231,114 @@ def test_erlang_may_say_how_much_was_sent_and_what_the_figure_does_not_say(
     assert outcome.details == {"denials": 5.0, "sum": 0.5}
 
 
+def written(folder: Path, name: str, body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module of Erlang with this in its `main`, which is compiled somewhere else than ours."""
+    if refusal := otp.refusal():
+        pytest.skip(refusal)
+    (folder / f"{name}.erl").write_text(
+        f"-module({name}).\n-export([main/1]).\nmain(_) ->\n{body}.\n", "utf-8"
+    )
+    monkeypatch.setattr(otp, "SOURCES", folder)
+    monkeypatch.setattr(otp, "BUILD", folder)
+
+
+@pytest.mark.once
+@pytest.mark.slow
+def test_one_machine_of_erlang_measures_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A linked process that waits for ever is gone when the next run begins.
+    body = """    Before = erlang:system_info(process_count),
+    spawn_link(fun() -> receive never -> ok end end),
+    io:format("7 3 process ~s before ~b~n", [os:getpid(), Before])"""
+    written(tmp_path, "again", body, monkeypatch)
+    runs = [otp.run("again", 3) for _ in range(3)]
+    assert runs[0] == runs[1] == runs[2]
+
+
+@pytest.mark.once
+@pytest.mark.slow
+def test_a_run_of_erlang_that_fails_has_no_figure_and_the_next_has_a_machine_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = """    case file:read_file("FILE") of
+        {ok, _} -> io:format("7 3~n");
+        {error, _} -> self() ! left, error(no_such_luck)
+    end""".replace("FILE", str(tmp_path / "luck"))
+    written(tmp_path, "luck", body, monkeypatch)
+    with pytest.raises(WrongResultError, match=r"(?s)erl ended with code 1: .*no_such_luck"):
+        otp.run("luck", 3)
+    (tmp_path / "luck").touch()
+    assert otp.run("luck", 3).handled == 3
+
+
 def test_a_peer_without_its_environment_is_refused_in_a_sentence() -> None:
     system = replace(SYSTEMS[0], python=ROOT / "nowhere" / "python")
     assert runner.probe([system]) == {
         "limit": "there is no nowhere/python; `make bench` makes it where it can"
     }
+
+
+# --- children that go wrong -------------------------------------------------------------------------------------------
+
+
+def played(folder: Path, script: str, mode: int = 0o755) -> System:
+    """A system whose Python is this script of a shell."""
+    python = folder / "python"
+    python.write_text(f"#!/bin/sh\n{script}\n", "utf-8")
+    python.chmod(mode)
+    return replace(SYSTEMS[0], python=python)
+
+
+def failure(system: System) -> str | None:
+    """What is said of its cell."""
+    cells: runner.Cells = {}
+    plan = runner.plan([by_name("ping-pong")], [system], rounds=1)
+    runner.run(plan, cells, Progress(plan), scale="quick")
+    return cells["ping-pong", system.name].failure
+
+
+def test_what_a_library_says_beside_the_figure_is_passed_over(tmp_path: Path) -> None:
+    system = played(tmp_path, """echo hello; echo '{"refusal": "not today"}'; echo 7""")
+    assert runner.probe([system]) == {"limit": "not today"}
+
+
+def test_a_child_that_crashes_refuses_nothing_and_its_cell_fails(tmp_path: Path) -> None:
+    system = played(tmp_path, "echo 'KeyError: 7' >&2; exit 3")
+    assert runner.probe([system]) == {}
+    assert failure(system) == "KeyError: 7"
+
+
+def test_a_child_without_a_figure_costs_its_own_cell_and_nothing_else(tmp_path: Path) -> None:
+    assert failure(played(tmp_path, "echo hello")) == "gave no figure, but said 'hello'"
+    sentence = failure(played(tmp_path, "echo hello", mode=0o644))
+    assert sentence == f"{tmp_path}/python cannot be run (Permission denied)"
+
+
+def test_with_a_child_that_takes_too_long_its_own_children_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "DEADLINE", 0.3)
+    # As long as the grandchild lives, what it holds of the child's output is open, and is waited for.
+    assert failure(played(tmp_path, "sleep 100 & wait")) == "gave no figure within 0.3 s"
+
+
+def test_what_goes_wrong_inside_a_measurement_is_no_wrong_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(*_arguments: object) -> None:
+        raise KeyError("lost")
+
+    monkeypatch.setattr(child, "measure", lost)
+    with pytest.raises(KeyError, match="lost"):
+        child.main(["ping-pong", "limit", "10", "1"])
+
+
+@pytest.mark.parametrize(
+    "cell", [["ping-pong", "limit", "10"], ["ping-pong", "limit", "ten", "1"], ["x"] * 4]
+)
+def test_a_cell_that_is_none_is_a_wrong_option(cell: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        child.main(cell)
+    assert "error: " in capsys.readouterr().err
 
 
 def test_every_peer_has_an_ask_and_a_tell_beside_the_typed_ones() -> None:
@@ -345,6 +446,18 @@ def test_quick_run_is_checked_and_writes_json(tmp_path: Path) -> None:
     assert {"Pykka", "Erlang/OTP"} - set(report["versions"]) <= {
         {"pykka": "Pykka", "erlang": "Erlang/OTP"}.get(name) for name in refused
     }
+
+
+@pytest.mark.once
+@pytest.mark.slow
+def test_who_closes_stdout_still_has_the_figures(tmp_path: Path) -> None:
+    file = tmp_path / "bench.json"
+    command = [sys.executable, "-m", "bench", "--quick", "--case", "counting-batch", "--json", str(file)]
+    run = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert run.stdout is not None
+    run.stdout.close()
+    assert run.wait(110) != 0
+    assert json.loads(file.read_text("utf-8"))["cases"][0]["name"] == "counting-batch"
 
 
 @pytest.mark.once

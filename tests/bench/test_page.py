@@ -17,7 +17,8 @@ from bench.case import Case, Outcome, Setting, Size
 from bench.figures import NoFiguresError, load
 from bench.record import record
 from bench.report import Report
-from bench.runner import Cell, Scale
+from bench.runner import Cell
+from bench.scale import Scale
 from bench.threads import PYTHON
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from bench import runner
+from bench import child, runner
 from bench.case import Case, Outcome, Setting, Size
 from bench.progress import Pace, Progress
 from bench.runner import Cell, Cells, Turn
-from bench.system import SYSTEMS
+from bench.scale import Scale
+from bench.system import SYSTEMS, by_name
 
 
 def nothing(setting: Setting) -> Outcome:
@@ -124,7 +125,39 @@ def test_what_was_measured_before_an_interruption_is_there(asked: list[list[str]
 
 
 @pytest.mark.parametrize(("scale", "size"), [("full", "100"), ("brief", "10"), ("quick", "1")])
-def test_the_scale_says_how_much_is_done(scale: runner.Scale, size: str, asked: list[list[str]]) -> None:
+def test_the_scale_says_how_much_is_done(scale: Scale, size: str, asked: list[list[str]]) -> None:
     runner.run(runner.plan([case("a")], [LIMIT], 1), {}, Stubborn(99), scale=scale)
     assert asked[0][:3] == ["a", "limit", size]
     assert ("--quick" in asked[0]) is (scale == "quick")
+
+
+@pytest.mark.parametrize(
+    ("scale", "repeats", "seconds"), [("full", "3", "4.0"), ("brief", "2", "1.5"), ("quick", "1", "0.0")]
+)
+@pytest.mark.parametrize("system", ["limit", "interpreted"])
+def test_every_system_is_measured_by_the_same_rule(
+    system: str, scale: Scale, repeats: str, seconds: str, asked: list[list[str]]
+) -> None:
+    both = Case(
+        name="a", title="a", what="a", size=Size(100, 100, 1), measures={"limit": nothing, "raw": nothing}
+    )
+    runner.run(runner.plan([both], [by_name(system)], 1), {}, Stubborn(99), scale=scale)
+    assert asked[0][3:6] == [repeats, "--seconds", seconds]
+
+
+@pytest.mark.parametrize(
+    ("takes", "seconds", "readings"),
+    [([1.0] * 9, 99.0, 5), ([1.0] * 9, 3.5, 3), ([9.0], 3.5, 1), ([0.5, 2.0, 1.0], 4.0, 2)],
+)
+def test_as_many_readings_are_taken_as_there_is_time_for(
+    takes: list[float], seconds: float, readings: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch, left = Watch(), iter(takes)
+
+    def slow(setting: Setting) -> Outcome:
+        watch.now += next(left)
+        return nothing(setting)
+
+    monkeypatch.setattr(child, "monotonic", watch)
+    slowly = Case(name="a", title="a", what="a", size=Size(1, 1, 1), measures={"limit": slow})
+    assert child.measure(slowly, LIMIT, Setting(1), 5, seconds)[1] == readings

@@ -11,7 +11,8 @@ from bench import figure, ranking
 from bench.case import Case, Outcome, Setting, Size
 from bench.record import record
 from bench.report import Report
-from bench.runner import Cell, Scale
+from bench.runner import Cell
+from bench.scale import Scale
 from bench.system import SYSTEMS, systems_of
 from bench.table import render
 from bench.target import Target, ahead_of, at_most, at_rate, times_limit
