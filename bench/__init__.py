@@ -39,7 +39,7 @@ where it is in the peers' environment: `make bench-full` puts it there, `make be
 The bus has a table of its own. Its servers listen at a Unix socket, each in the process of its cell, and are called by one
 and the same client in another process, with plain sockets and without asyncio: it makes what it sends before the clock starts, and
 checks every answer by the id of its request when it has stopped. `echo` is the least that a server in Python can do for such a
-request, uvicorn with Starlette what people take for it; what is divided there are rates, so more is better.
+request, uvicorn with Starlette what people take for it, set up as fast as it goes, with as many requests under way; what is divided there are rates, so more is better.
 
 How it is laid out: `cases/` has one file for each thing measured, listed by hand in its `__init__`; `case` says what a case
 is, `system` what a column is; `stage` says what a program may say, `stages/` has the systems that play programs; `limit`, `raw`, `typed`, `queues`,

@@ -2,7 +2,7 @@
 
     python -m bench.caller requests PATH COUNT WINDOW      lines of JSON, so many of them without an answer
     python -m bench.caller listen PATH COUNT LISTENERS     have events said, and hear all of them on so many connections
-    python -m bench.caller http PATH COUNT CONNECTIONS     the same requests over HTTP, one at a time on each connection
+    python -m bench.caller http PATH COUNT WINDOW          the same over HTTP, pipelined on 32 connections that are kept
     python -m bench.caller beside PATH COUNT FLOOD         one at a time, beside somebody who sends a flood and never reads
 
 What is sent is made before the clock starts, and what came is looked at when it has stopped: every answer must name its request, and
@@ -28,6 +28,8 @@ VALUES = {f"key-{number}": "hello world" for number in range(KEYS)}
 """What every server knows."""
 BURST = 200
 """How many events are said at a time: fewer bytes than a client may leave unread."""
+CONNECTIONS = 32
+"""Over which requests go by HTTP, if there are so many under way: uvicorn is quicker with some than with one, or with one for each request."""
 CHUNK = 1 << 18
 PATIENCE = 60
 MOMENT = 1767910000000
@@ -132,30 +134,27 @@ def _hear(
             left -= data.count(b"\n")
 
 
-def http(path: str, count: int, connections: int) -> tuple[int, int, int]:
+def http(path: str, count: int, window: int) -> tuple[int, int, int]:
     posts = [_post(request(number).strip()) for number in range(count)]
     bodies: list[bytes] = []
-    lines = [connect(path) for _ in range(min(connections, count))]
-    sent = len(lines)
-    parts = [b""] * len(lines)
+    window = min(window, count)
+    lines = [connect(path) for _ in range(min(CONNECTIONS, window))]
+    rest = [b""] * len(lines)
+    sent = window
     with selectors.DefaultSelector() as ready:
         for place, line in enumerate(lines):
             ready.register(line, selectors.EVENT_READ, place)
         start = stopwatch.start()
-        for line, post in zip(lines, posts, strict=False):
-            line.sendall(post)
+        for place, line in enumerate(lines):
+            line.sendall(b"".join(posts[place : window : len(lines)]))
         while len(bodies) < count:
             for key, _ in ready.select(PATIENCE):
                 number: int = key.data
-                parts[number] += receive(lines[number])
-                body = _body(parts[number])
-                if body is None:
-                    continue
-                parts[number] = b""
-                bodies.append(body)
-                if sent < count:
-                    lines[number].sendall(posts[sent])
-                    sent += 1
+                come, rest[number] = bodies_of(rest[number] + receive(lines[number]))
+                bodies += come
+                if come and sent < count:
+                    lines[number].sendall(b"".join(posts[sent : sent + len(come)]))
+                    sent += len(come)
         elapsed = stopwatch.since(start)
     for line in lines:
         line.close()
@@ -167,15 +166,20 @@ def _post(body: bytes) -> bytes:
     return head % len(body) + body
 
 
-def _body(text: bytes) -> bytes | None:
-    """The body of a whole response; None as long as there is more to come."""
-    head, end, body = text.partition(b"\r\n\r\n")
-    if not end:
-        return None
-    length = int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
-    if not head.startswith(b"HTTP/1.1 200"):
-        raise ConnectionError(f"the server said {head[:80]!r}")
-    return body if len(body) >= length else None
+def bodies_of(text: bytes) -> tuple[list[bytes], bytes]:
+    """The bodies of the whole responses that a text begins with, and what there is behind them."""
+    bodies: list[bytes] = []
+    while True:
+        head, end, behind = text.partition(b"\r\n\r\n")
+        if not end:
+            return bodies, text
+        if not head.startswith(b"HTTP/1.1 200"):
+            raise ConnectionError(f"the server said {head[:80]!r}")
+        length = int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
+        if len(behind) < length:
+            return bodies, text
+        bodies.append(behind[:length])
+        text = behind[length:]
 
 
 def beside(path: str, count: int, flood: int) -> tuple[int, int, int]:

@@ -18,7 +18,7 @@ import pytest
 from bandstand import mode
 from bandstand.service import Loop, data
 from bandstand.service import ask as ask_mark
-from bench import caller, child, lines, otp, runner, stages, typed
+from bench import caller, child, lines, otp, runner, stages, typed, web
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.cases import CASES, ask, ask_async, by_name, tell
 from bench.child import measure
@@ -379,6 +379,28 @@ def test_an_answer_that_is_lost_doubled_or_of_another_kind_does_not_count() -> N
     assert caller.answered(b"\n".join(map(answer, (0, 1))), 3) == 2
     assert caller.answered(b"\n".join(map(answer, (0, 1, 1, 2))), 3) == 2
     assert caller.answered(b"\n".join((answer(0), answer(1, "error"))), 2) == 1
+
+
+@pytest.mark.parametrize("cut", [1, 18, 40, 57, 75])
+def test_responses_are_told_apart_wherever_they_are_cut(cut: int) -> None:
+    response = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
+    text = response + b"hello" + response + b"world"
+    first, rest = caller.bodies_of(text[:cut])
+    second, rest = caller.bodies_of(rest + text[cut:])
+    assert (first + second, rest) == ([b"hello", b"world"], b"")
+    with pytest.raises(ConnectionError, match="500 Internal"):
+        caller.bodies_of(b"HTTP/1.1 500 Internal Server Error\r\n\r\n")
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_the_web_says_the_same_with_either_way_to_write_json(
+    is_there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web, "has_msgspec", lambda: is_there)
+    decode, encode = web.codec()
+    assert encode(decode(b'{"kind": "reply", "data": {"value": "h\xc3\xa4"}}')) == (
+        b'{"kind":"reply","data":{"value":"h\xc3\xa4"}}'
+    )
 
 
 @pytest.mark.real_time(reason=STOPPING)
