@@ -13,7 +13,10 @@ Tasks: TypeAlias = deque[tuple[Handler, Any]]
 
 
 def drain(tasks: Tasks) -> int:
-    """Call every handler with its data until nothing is left; the nanoseconds it took."""
+    """Call every handler with its data until nothing is left; the nanoseconds it took.
+
+    What comes first is there already: as the least there can be, it may.
+    """
     start = stopwatch.start()
     popleft = tasks.popleft
     while tasks:

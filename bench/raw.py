@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from bandstand.core import Loop, LoopConfig
 from bench import stopwatch
 from bench.case import WrongResultError
@@ -14,9 +16,11 @@ def make(config: LoopConfig | None = None) -> Loop:
     return loop
 
 
-def drain(loop: Loop) -> int:
-    """Run the loop until it is idle; the nanoseconds it took."""
+def drain(loop: Loop, *begin: Callable[[], object]) -> int:
+    """Send what comes first, by these, and run the loop until it is idle; the nanoseconds it took. Sending is in the figure, as on every stage."""
     start = stopwatch.start()
+    for send in begin:
+        send()
     loop.run(until_idle=True)
     return stopwatch.since(start)
 

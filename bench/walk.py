@@ -97,7 +97,6 @@ def classes(order: Sequence[int], setting: Setting) -> Outcome:
     for place, number in enumerate(order):
         members[number].link(members[order[place - 1]])
     loop.run(until_idle=True)
-    members[0].hop(n - 1)
-    elapsed = raw.drain(loop)
+    elapsed = raw.drain(loop, lambda: members[0].hop(n - 1))
     raw.settle(loop, n + len(order))
     return Outcome(total=elapsed, operations=n, sent=n, handled=n - left)

@@ -61,8 +61,6 @@ def play(stage: Stage, books: Books, workers: Sequence[Who]) -> Play:
 
 def outcome(loop: Loop, books: Books, begin: Sequence[Callable[[], object]]) -> Outcome:
     """The same of typed actors, each of which begins by one of these."""
-    for each in begin:
-        each()
-    elapsed = raw.drain(loop)
+    elapsed = raw.drain(loop, *begin)
     raw.settle(loop, WORKERS + books.sent)
     return Outcome(total=elapsed, operations=books.sent, sent=books.sent, handled=books.handled())

@@ -125,8 +125,7 @@ def inside(setting: Setting) -> Outcome:
                 answers += await adder.add(1)
 
     asker, adder = loop.spawn(Asker), loop.spawn(Adder)
-    asker.begin(n)
-    elapsed = raw.drain(loop)
+    elapsed = raw.drain(loop, lambda: asker.begin(n))
     typed.settle_asks(loop, n)
     return outcome(elapsed, n, raw.settle(loop, n + 1) - 1, answers)
 

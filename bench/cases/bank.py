@@ -225,8 +225,7 @@ def classes(setting: Setting) -> Outcome:
     transactions(books.transactions)
     teller = loop.options(mailbox_cap=books.transactions + 8).spawn(Teller, books, accounts)
     accounts += [loop.spawn(Account, books, number, teller) for number in range(ACCOUNTS)]
-    teller.begin()
-    elapsed = raw.drain(loop)
+    elapsed = raw.drain(loop, teller.begin)
     n = books.messages
     raw.settle(loop, n)
     return Outcome(total=elapsed, operations=n, sent=n, handled=books.handled())

@@ -172,8 +172,7 @@ def classes(setting: Setting) -> Outcome:
     roomy = loop.options(mailbox_cap=books.customers + 16)
     room = roomy.spawn(Room, books, loop.spawn(Barber, books))
     factory = roomy.spawn(Factory, loop, books, room)
-    factory.make()
-    elapsed = raw.drain(loop)
+    elapsed = raw.drain(loop, factory.make)
     n = books.customers
     raw.settle(loop, books.messages)
     return Outcome(total=elapsed, operations=n, sent=n, handled=books.haircuts(), details=books.details())

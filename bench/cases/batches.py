@@ -54,8 +54,7 @@ def classes(setting: Setting) -> Outcome:
 
     producer = loop.spawn(Producer)
     counter = loop.options(mailbox_cap=n + 8).spawn(Counter)
-    producer.produce(n)
-    elapsed = raw.drain(loop)
+    elapsed = raw.drain(loop, lambda: producer.produce(n))
     raw.settle(loop, n + 1)
     return Outcome(total=elapsed, operations=n, sent=n, handled=total)
 

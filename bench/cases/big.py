@@ -79,9 +79,7 @@ def classes(setting: Setting) -> Outcome:
                 members[other].ping(self.number)
 
     members = [loop.spawn(Member, me) for me in range(ACTORS)]
-    for member in members:
-        member.pong()
-    elapsed = raw.drain(loop)
+    elapsed = raw.drain(loop, *(member.pong for member in members))
     raw.settle(loop, ACTORS + 2 * ACTORS * pings)
     return outcome(elapsed, pings, pongs)
 

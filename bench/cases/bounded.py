@@ -88,8 +88,7 @@ def classes(setting: Setting) -> Outcome:
                 producer.produce(last_of - 1)
 
     producer, counter = loop.spawn(Producer), loop.spawn(Counter)
-    producer.produce(bursts)
-    elapsed = raw.drain(loop)
+    elapsed = raw.drain(loop, lambda: producer.produce(bursts))
     raw.settle(loop, n + bursts + 1)
     return Outcome(total=elapsed, operations=n, sent=n, handled=total)
 

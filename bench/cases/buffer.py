@@ -235,10 +235,9 @@ def classes(setting: Setting) -> Outcome:
     books = Books(setting.size)
     loop = typed.make()
     manager = loop.spawn(Manager, books)
-    manager.open([loop.spawn(Consumer, manager, consumed) for consumed in books.consumed])
-    for number in range(PRODUCERS):
-        loop.spawn(Producer, manager, number, books).produce()
-    elapsed = raw.drain(loop)
+    consumers = [loop.spawn(Consumer, manager, consumed) for consumed in books.consumed]
+    producers = [loop.spawn(Producer, manager, number, books) for number in range(PRODUCERS)]
+    elapsed = raw.drain(loop, lambda: manager.open(consumers), *(producer.produce for producer in producers))
     everybody = 1 + PRODUCERS + CONSUMERS
     if (ended := loop.statistics().ended_normal) != everybody:
         raise WrongResultError(f"{everybody} actors were to end, {ended} did")

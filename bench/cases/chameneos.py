@@ -186,9 +186,13 @@ def classes(setting: Setting) -> Outcome:
 
     loop = typed.make()
     mall = loop.spawn(Mall, setting.size, close)
-    for number in range(CHAMENEOS):
-        mall.come(number % COLOURS, loop.spawn(Creature, mall, number % COLOURS))
-    elapsed = raw.drain(loop)
+    creatures = [loop.spawn(Creature, mall, number % COLOURS) for number in range(CHAMENEOS)]
+
+    def begin() -> None:
+        for number, creature in enumerate(creatures):
+            mall.come(number % COLOURS, creature)
+
+    elapsed = raw.drain(loop, begin)
     sent = messages(setting.size)
     raw.settle(loop, sent)
     return Outcome(total=elapsed, operations=sent, sent=sent, handled=handled(setting.size, *books))

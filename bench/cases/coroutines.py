@@ -109,8 +109,7 @@ def bandstand(setting: Setting, *, suspends: bool) -> Outcome:
 
     producer = loop.spawn(produce)
     counter = loop.spawn(count_later if suspends else count)
-    send(producer, bursts)
-    elapsed = raw.drain(loop)
+    elapsed = raw.drain(loop, lambda: send(producer, bursts))
     raw.settle(loop, n + bursts + 1)
     return Outcome(total=elapsed, operations=n, sent=n, handled=total)
 
@@ -147,8 +146,7 @@ def classes(setting: Setting, *, suspends: bool) -> Outcome:
                 producer.produce(last_of - 1)
 
     producer, counter = loop.spawn(Producer), loop.spawn(Later if suspends else Counter)
-    producer.produce(bursts)
-    elapsed = raw.drain(loop)
+    elapsed = raw.drain(loop, lambda: producer.produce(bursts))
     raw.settle(loop, n + bursts + 1)
     return Outcome(total=elapsed, operations=n, sent=n, handled=total)
 

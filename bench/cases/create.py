@@ -100,8 +100,7 @@ def classes(setting: Setting) -> Outcome:
             self.stop()
 
     maker = spawn(Maker)
-    maker.create(bursts)
-    elapsed = raw.drain(loop)
+    elapsed = raw.drain(loop, lambda: maker.create(bursts))
     if loop.statistics().ended_normal != n:
         raise WrongResultError(f"{n} actors were to end, {loop.statistics().ended_normal} did")
     raw.settle(loop, n + bursts + 1)

@@ -116,9 +116,7 @@ def classes(setting: Setting) -> Outcome:
 
     sink = loop.spawn(Sink)
     senders = [loop.spawn(Sender, number) for number in range(SENDERS)]
-    for sender in senders:
-        sender.produce()
-    elapsed = raw.drain(loop)
+    elapsed = raw.drain(loop, *(sender.produce for sender in senders))
     raw.settle(loop, n + SENDERS * (bursts + 1))
     return Outcome(total=elapsed, operations=n, sent=n, handled=total)
 

@@ -138,8 +138,8 @@ def classes(setting: Setting) -> Outcome:
             self.parent.found(number)
             self.stop()
 
-    small.spawn(Finder, loop.spawn(Listener)).find(n)
-    elapsed = raw.drain(loop)
+    root = small.spawn(Finder, loop.spawn(Listener))
+    elapsed = raw.drain(loop, lambda: root.find(n))
     if (ended := loop.statistics().ended_normal) != actors(n):
         raise WrongResultError(f"{actors(n)} actors were to end, {ended} did")
     raw.settle(loop, 2 * actors(n))

@@ -127,8 +127,7 @@ def classes(setting: Setting) -> Outcome:
 
     *workers, last = [loop.spawn(Worker) for _ in range(WORKERS)]
     dealer = loop.spawn(Dealer)
-    dealer.deal(bursts)
-    elapsed = raw.drain(loop)
+    elapsed = raw.drain(loop, lambda: dealer.deal(bursts))
     raw.settle(loop, n + bursts + 1)
     return Outcome(total=elapsed, operations=n, sent=n, handled=total)
 

@@ -232,8 +232,7 @@ def classes(setting: Setting) -> Outcome:
     roomy = loop.options(mailbox_cap=books.terms + 8)
     for number in range(SERIES):
         workers.append(roomy.spawn(Worker, books, number, master, loop.spawn(Computer, books, number)))
-    master.begin()
-    elapsed = raw.drain(loop)
+    elapsed = raw.drain(loop, master.begin)
     n = books.messages
     raw.settle(loop, n)
     return Outcome(total=elapsed, operations=n, sent=n, handled=books.handled())

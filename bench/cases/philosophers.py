@@ -193,9 +193,8 @@ class Philosopher(Actor):
 def classes(setting: Setting) -> Outcome:
     books, loop = Books(setting.size // PHILOSOPHERS), typed.make()
     arbiter = loop.spawn(Arbitrator, books)
-    for number in range(PHILOSOPHERS):
-        loop.spawn(Philosopher, books, number, arbiter).start()
-    elapsed = raw.drain(loop)
+    guests = [loop.spawn(Philosopher, books, number, arbiter) for number in range(PHILOSOPHERS)]
+    elapsed = raw.drain(loop, *(guest.start for guest in guests))
     n = books.ordered
     raw.settle(loop, 4 * n + 2 * sum(books.denials) + PHILOSOPHERS)
     return Outcome(total=elapsed, operations=n, sent=n, handled=books.eaten(), details=books.details())

@@ -86,8 +86,7 @@ def classes(setting: Setting) -> Outcome:
                 left = k
 
     first, second = loop.spawn(Ping), loop.spawn(Pong)
-    first.hit(n - 1)
-    elapsed = raw.drain(loop)
+    elapsed = raw.drain(loop, lambda: first.hit(n - 1))
     return Outcome(total=elapsed, operations=n, sent=n, handled=raw.settle(loop, n) - left)
 
 

@@ -98,9 +98,8 @@ def bandstand(setting: Setting) -> Outcome:
             supervisor = spawn_supervisor(loop, spec)
 
     maker = loop.spawn(make)
-    send(maker, None)
     with quiet():
-        elapsed = raw.drain(loop)
+        elapsed = raw.drain(loop, lambda: send(maker, None))
     ended = loop.statistics().ended_panic
     loop.destroy()
     if ended != n:

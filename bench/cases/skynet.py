@@ -178,8 +178,8 @@ def classes(setting: Setting) -> Outcome:
             nonlocal result
             result = total
 
-    spawn(Member).begin(spawn(Sink), 0, leaves)
-    elapsed = raw.drain(loop)
+    sink = spawn(Sink)
+    elapsed = raw.drain(loop, lambda: spawn(Member).begin(sink, 0, leaves))
     ended = loop.statistics().ended_normal
     raw.settle(loop, 2 * n)
     return Outcome(total=elapsed, operations=n, sent=n, handled=checked(leaves, result, ended))

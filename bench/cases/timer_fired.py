@@ -68,8 +68,8 @@ def bandstand(setting: Setting) -> Outcome:
             for actor, ms in zip(actors, MS, strict=True):
                 send_after(actor, ms, 1)
 
-    loop.send(loop.spawn(schedule), share)
-    elapsed = raw.drain(loop)
+    scheduler = loop.spawn(schedule)
+    elapsed = raw.drain(loop, lambda: loop.send(scheduler, share))
     raw.settle(loop, n + 1)
     return Outcome(total=elapsed, operations=n, sent=n, handled=total)
 

@@ -30,8 +30,7 @@ def play(program: Program, setting: Setting) -> Outcome:
     """Play a program until the loop is idle; its books must say that all that was sent has been handled."""
     loop = raw.make(LoopConfig(max_actors=MAX_ACTORS))
     play = program(RawStage(loop), setting)
-    play.begin()
-    elapsed = raw.drain(loop)
+    elapsed = raw.drain(loop, play.begin)
     books = loop.statistics()
     loop.destroy()
     if books.ended_fail or books.ended_panic:
