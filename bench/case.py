@@ -90,6 +90,8 @@ class Size:
     quick: int
     brief: int | None = None
     """No more than this in the brief run, where the others would take too long for it."""
+    least: int = 0
+    """No less than this for anybody, save under --quick, where with less of it the work would be another."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,7 +44,7 @@ class System:
     def size(self, case: Case, *, is_quick: bool) -> int:
         if is_quick:
             return case.size.quick
-        return (case.size.slow if self.is_slow else case.size.full) // self.part
+        return max((case.size.slow if self.is_slow else case.size.full) // self.part, case.size.least)
 
     def refusal(self) -> str | None:
         """Say why this process cannot measure the system; None if it can."""
@@ -207,7 +207,7 @@ SYSTEMS = (
     System(
         "bare",
         "bare",
-        "the least there can be: a deque, a queue.Queue between threads, a pair of sockets",
+        "the least there can be: a deque, a queue.SimpleQueue between threads, a pair of sockets",
         environment=APART,
         table="pods",
     ),

@@ -11,6 +11,7 @@ from bench import barbers, dice, otp
 from bench.case import Setting, WrongResultError
 from bench.cases import CASES, bank, barber, logistic, philosophers, smokers
 from bench.stages import raw
+from bench.system import SYSTEMS
 
 pytestmark = pytest.mark.once
 
@@ -114,6 +115,11 @@ def test_a_smoker_who_takes_anothers_turn_gives_no_figure() -> None:
         WrongResultError, match="2 of 200 have smoked more or less often than they were chosen"
     ):
         books.handled()
+
+
+def test_smokers_play_as_many_rounds_on_every_system() -> None:
+    sizes = {system.size(smokers.CASE, is_quick=False) for system in SYSTEMS if system.measure(smokers.CASE)}
+    assert sizes == {1_000}
 
 
 # --- the series -------------------------------------------------------------------------------------------------------
