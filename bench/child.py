@@ -44,6 +44,7 @@ def measure(
         raise WrongResultError(f"{case.name} has no measure for {system.name}")
     if refusal := system.refusal():
         raise WrongResultError(refusal)
+    system.prepare()
     outcomes: list[Outcome] = []
     begun = last = monotonic()
     longest = 0.0

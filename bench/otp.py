@@ -11,6 +11,7 @@ import atexit
 import os
 import shutil
 import subprocess
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from threading import Timer
@@ -54,6 +55,12 @@ def times(module: str, *arguments: int) -> tuple[int, list[int]]:
     return handled, nanoseconds
 
 
+def prepare() -> None:
+    """Compile what has changed and start this process's machine: neither belongs to a reading."""
+    _compile(BUILD, *sorted(SOURCES.glob("*.erl")))
+    _machine(BUILD, os.environ.get(SCHEDULERS))
+
+
 class Machine:
     """A running `erl` that waits for what to run: see `runs.erl`."""
 
@@ -67,6 +74,7 @@ class Machine:
             # Nobody reads what it would leave in the folder at a crash.
             env={**os.environ, "ERL_CRASH_DUMP_SECONDS": "0"},
         )
+        self._hear()
 
     def run(self, module: str, *arguments: int) -> list[str]:
         """Run a module; the words it has printed.
@@ -75,34 +83,41 @@ class Machine:
             WrongResultError: it has failed, or has not ended in time.
         """
         assert self._process.stdin is not None
+        # What it has said before it ended is heard all the same.
+        with suppress(BrokenPipeError):
+            print(module, *arguments, file=self._process.stdin, flush=True)
+        return self._hear()
+
+    def _hear(self) -> list[str]:
         assert self._process.stdout is not None
         timer = Timer(PATIENCE, self._process.kill)
         timer.start()
         words: list[str] = []
         try:
-            print(module, *arguments, file=self._process.stdin, flush=True)
             for line in self._process.stdout:
                 if line == "end\n":
                     return words
                 words += line.split()
-        except BrokenPipeError:
-            pass
         finally:
             timer.cancel()
-        raise WrongResultError(
-            f"erl ended with code {self._process.wait()}: {' '.join(words)[-200:] or 'it said nothing'}"
-        )
+        self.close()
+        said = " ".join(words)[-200:] or "it said nothing"
+        raise WrongResultError(f"erl ended with code {self._process.returncode}: {said}")
 
     def close(self) -> None:
-        """Have it end, now that nothing more is to be run."""
+        """Have it end, now that nothing more is to be run; once is enough, and twice does no harm."""
         self._process.kill()
-        self._process.communicate()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
 
 
 @cache
 def _machine(build: Path, schedulers: str | None) -> Machine:
     """The machine of this process; of each kind, where there are several."""
-    _compile(DRIVER, build)
+    _compile(build, DRIVER)
     # One scheduler, as the others have one thread; and room for a million processes.
     flags = () if schedulers == "all" else ("+S", "1:1")
     made = Machine(build, *flags, "+P", str(MOST_PROCESSES))
@@ -111,22 +126,25 @@ def _machine(build: Path, schedulers: str | None) -> Machine:
 
 
 @cache
-def _compile(source: Path, build: Path) -> None:
+def _compile(build: Path, *sources: Path) -> None:
+    """Compile those of them that have changed since they were last compiled."""
     build.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(
-        ["erlc", "-o", str(build), str(source)],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    stale = [str(source) for source in sources if _is_stale(source, build / f"{source.stem}.beam")]
+    if not stale:
+        return
+    command = ["erlc", "-o", str(build), *stale]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     if done.returncode:
         said = (done.stderr or done.stdout).strip()
         raise WrongResultError(f"erlc ended with code {done.returncode}: {said[-200:]}")
 
 
+def _is_stale(source: Path, compiled: Path) -> bool:
+    return not compiled.exists() or compiled.stat().st_mtime <= source.stat().st_mtime
+
+
 def _output(module: str, *arguments: int) -> list[str]:
-    _compile(SOURCES / f"{module}.erl", BUILD)
+    _compile(BUILD, SOURCES / f"{module}.erl")
     try:
         return _machine(BUILD, os.environ.get(SCHEDULERS)).run(module, *arguments)
     except WrongResultError:

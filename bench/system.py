@@ -59,6 +59,11 @@ class System:
             return _mode_refusal(self.mode, self.table)
         return None
 
+    def prepare(self) -> None:
+        """Have everything there that the first reading would otherwise wait for."""
+        if self.kind == "erlang":
+            otp.prepare()
+
     def loop_factory(self) -> Callable[[], asyncio.AbstractEventLoop]:
         if self.loop == "uvloop":
             import uvloop

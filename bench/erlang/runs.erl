@@ -1,9 +1,10 @@
 %% Runs modules of the benchmark, one run for each line of the input: the module's name and its arguments. What a module prints is followed
-%% by a line `end`. The machine stays the same, so it is as warm for the second run as any process of Python is for its own.
+%% by a line `end`, and one such line says that it has begun. The machine stays the same, so it is as warm for the second run as any process of Python is for its own.
 -module(runs).
 -export([main/0]).
 
 main() ->
+    io:format("end~n"),
     case io:get_line("") of
         eof ->
             halt(0);
@@ -21,8 +22,7 @@ run(Module, Arguments) ->
         {'DOWN', Monitor, process, Runner, done} -> ok;
         {'DOWN', Monitor, process, Runner, Reason} -> failed(Reason)
     end,
-    settle(Before, 5000),
-    io:format("end~n").
+    settle(Before, 5000).
 
 %% What one run has left behind would be in the next one's figure.
 settle(Before, Patience) ->
