@@ -5,13 +5,16 @@ What cannot be pickled, or not be rebuilt, comes as a `RemoteError` that says wh
 
 from __future__ import annotations
 
+import logging
 import pickle
 from traceback import format_exception
 from typing import Final, NamedTuple, final
 
 from bandstand.errors import RemoteError
 
-__all__ = ("Fault", "RemoteTraceback", "from_fault", "to_fault")
+__all__ = ("Fault", "RemoteTraceback", "from_fault", "log_unbuilt", "to_fault")
+
+logger = logging.getLogger("bandstand.pod")
 
 LONGEST_TEXT: Final = 16_384
 
@@ -74,3 +77,8 @@ def from_fault(fault: Fault) -> BaseException:
         error.kind = kind
     error.__cause__ = RemoteTraceback(text)
     return error
+
+
+def log_unbuilt(why: BaseException) -> None:
+    """Say in the log why a one-way message is dead: whoever sent it only counts it, and nobody waits for it."""
+    logger.error("a message is dead: %s", why, exc_info=why)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,7 +14,7 @@ from msgspec.msgpack import Ext
 from bandstand.core import ExitReason, Lane
 from bandstand.errors import BadMessage, NoSuchActor
 from bandstand.pod.link.codec import Carried, Packet, Unpacker, culprit, pack_value
-from bandstand.pod.link.faults import to_fault
+from bandstand.pod.link.faults import log_unbuilt, to_fault
 from bandstand.pod.link.hot.doors import Door, Inlet
 from bandstand.pod.link.hot.plain import is_plain
 from bandstand.pod.link.hot.receipts import Question, Tally
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 
 Count: TypeAlias = int
 LaneNumber: TypeAlias = int
-
-logger = logging.getLogger("bandstand.pod")
 
 NOTHING = object()
 DATA_LANE = Lane.DATA
@@ -207,7 +204,7 @@ class Inbound:
             data, carried = self._unpack(value)
         except BadMessage:
             raise
-        except Exception as error:  # whatever somebody's unpickling raises
+        except Exception as error:  # noqa: BLE001  # whatever somebody's unpickling raises
             why = TypeError(
                 f"the arguments of a message to {inlet.door.role!r} cannot be rebuilt in its process: {error}"
             )
@@ -215,8 +212,7 @@ class Inbound:
             if isinstance(asked, Question):
                 asked.fail(why)
             else:
-                # Nobody waits for it: over there it is only counted, and here somebody can read why.
-                logger.exception("a message is dead: %s", why)
+                log_unbuilt(why)
                 asked.lost(None, None, ExitReason.FAIL, why)
             return NOTHING
         return self._inside(data, carried, inlet.door.actor) if carried else data
