@@ -523,7 +523,7 @@ def test_one_way_messages_that_cannot_be_rebuilt_are_counted_and_somebody_can_re
     [
         ([1, 9, None], "of a kind that is not known"),
         ([1, 1, None], ""),
-        ([[], 0, None], "which is not open"),
+        (["one", 0, None], "which is not open"),
     ],
 )
 def test_whoever_asked_is_told_when_the_answer_makes_no_sense(answer: list[Any], says: str) -> None:
