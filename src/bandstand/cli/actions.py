@@ -53,14 +53,16 @@ DESTINATIONS = {
 def settings_of(options: argparse.Namespace) -> Settings:
     """What holds for a command that was typed."""
     from bandstand.cli.keys import KEYS
-    from bandstand.cli.settings import read_settings
+    from bandstand.cli.settings import read_settings, refuse_unknown
 
     flags: dict[str, Setting] = {}
     for pair in options.set:
         name, equals, text = str(pair).partition("=")
-        key = KEYS.get(name)
-        if key is None or not equals:
+        if not equals:
             raise InvalidArgument(f"--set {pair}: pass KEY=VALUE, with a KEY that `bandstand config` lists")
+        key = KEYS.get(name)
+        if key is None:
+            refuse_unknown(name, f"--set {pair}", KEYS)
         try:
             flags[name] = key.read(text)
         except InvalidArgument as error:

@@ -93,7 +93,11 @@ def add_call_options(parser: argparse.ArgumentParser, example: str, *, has_kind:
     """What is sent, with a type as an example that this command does send."""
     parser.add_argument("type", metavar="TYPE", help=f"what to send, as {example}")
     parser.add_argument(
-        "data", nargs="*", metavar="DATA", help="NAME=TEXT, NAME:=JSON, one JSON, or - (see below)"
+        "data",
+        nargs="*",
+        default=[],  # or argparse says that it is required
+        metavar="DATA",
+        help="NAME=TEXT, NAME:=JSON, one JSON, or - (see below)",
     )
     if has_kind:
         parser.add_argument("--kind", choices=("command", "query"), help="which of them, if the type is both")

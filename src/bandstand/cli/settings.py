@@ -195,7 +195,7 @@ def _read_file(path: str) -> dict[str, object]:
             said[name] = value
     for name in said:
         if name not in KEYS:
-            _unknown(name, path, KEYS)
+            refuse_unknown(name, path, KEYS)
     return said
 
 
@@ -205,10 +205,11 @@ def _refuse_unknown_variables(environment: Mapping[str, str]) -> None:
     for name in environment:
         # Others that begin so are not ours to judge.
         if name.startswith(prefixes) and name not in variables:
-            _unknown(name, "the environment", variables)
+            refuse_unknown(name, "the environment", variables)
 
 
-def _unknown(name: str, where: str, known: Iterable[str]) -> NoReturn:
+def refuse_unknown(name: str, where: str, known: Iterable[str]) -> NoReturn:
+    """Say that there is no such setting, and which is the nearest."""
     near = get_close_matches(name, list(known), n=1, cutoff=0.5)
     hint = f"did you mean {near[0]}?" if near else "`bandstand config` lists all there are"
     raise InvalidArgument(f"{where}: there is no setting {name}; {hint}")
