@@ -147,7 +147,7 @@ def _install_package(inside: Path, folder: Path, _requirements: str) -> None:
 
 
 def _build_hot(inside: Path, folder: Path, _requirements: str) -> None:
-    _say(f"{folder.name}: compiling the hot modules (some minutes the first time)")
+    _say(f"{folder.name}: compiling the hot modules (two or three minutes the first time)")
     _run([str(inside), "setup.py", "--quiet", "build_ext", "--inplace"], BANDSTAND_BUILD="need")
 
 

@@ -36,8 +36,14 @@ class Head(Actor):
         self._log: Log | None = None
         self._source: Feeder | None = None
 
-    async def on_start(self) -> None:
-        """Recover. Files block, so a thread does it; points wait in the mailbox meanwhile."""
+    def on_start(self) -> None:
+        # By a message, which comes before all others. A child whose very first start fails is not tried again; but a disk that is full when
+        # the store begins is as one that is full later: to be waited for.
+        self.me.recover()
+
+    @management
+    async def recover(self) -> None:
+        """Find out what is durable. Files block, so a thread does it; points wait in the mailbox meanwhile."""
         opening = asyncio.ensure_future(asyncio.to_thread(Log, self._folder, self._disk))
         try:
             log = await asyncio.shield(opening)
@@ -63,7 +69,7 @@ class Head(Actor):
 
     @property
     def log(self) -> Log:
-        assert self._log is not None, "a head has its log from its start on"
+        assert self._log is not None, "a head recovers before anything else"
         return self._log
 
     @data

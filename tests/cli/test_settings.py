@@ -133,6 +133,14 @@ def test_a_flag_that_sets_nothing_is_refused(run: Run, pair: str) -> None:
     code, _, err = run("config", "--set", pair)
     assert code == 2
     assert f"--set {pair}: " in err
+    if pair == "node.timout=5":
+        assert "node.timeout_ms" in err, "the nearest is named"
+
+
+def test_what_may_be_left_out_is_not_said_to_be_required(run: Run) -> None:
+    code, _, err = run("call")
+    assert code == 2
+    assert "required: TYPE\n" in err
 
 
 def test_a_node_is_served_by_them(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

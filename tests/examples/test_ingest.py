@@ -109,7 +109,11 @@ def test_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("J20", "J22")
-def test_a_full_disk_is_waited_for_longer_each_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_used", [False, True])
+def test_a_full_disk_is_waited_for_longer_each_time(tmp_path: Path, is_used: bool) -> None:
+    """Also when it is full from the beginning, and there is a log to recover."""
+    if is_used:
+        assert run("run", tmp_path, "--series", 1, "--points", 100).returncode == 0
     done = run("run", tmp_path, "--series", 1, "--points", 500, "--full-disk", 3)
     restarts = re.findall(
         r"supervisor 'heads' restarts child 'series-0'.*attempt (\d+), delay (\d+) ms", done.stderr
