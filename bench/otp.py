@@ -114,15 +114,26 @@ class Machine:
                     pipe.close()
 
 
-@cache
+_machines: dict[tuple[Path, str | None], Machine] = {}
+"""The machines of this process, by where their modules are and how many schedulers they have."""
+
+
 def _machine(build: Path, schedulers: str | None) -> Machine:
     """The machine of this process; of each kind, where there are several."""
-    _compile(build, DRIVER)
-    # One scheduler, as the others have one thread; and room for a million processes.
-    flags = () if schedulers == "all" else ("+S", "1:1")
-    made = Machine(build, *flags, "+P", str(MOST_PROCESSES))
-    atexit.register(made.close)
+    made = _machines.get((build, schedulers))
+    if made is None:
+        _compile(build, DRIVER)
+        # One scheduler, as the others have one thread; and room for a million processes.
+        flags = () if schedulers == "all" else ("+S", "1:1")
+        made = _machines[build, schedulers] = Machine(build, *flags, "+P", str(MOST_PROCESSES))
     return made
+
+
+@atexit.register
+def end() -> None:
+    """End the machines of this process. Who asks next gets another."""
+    while _machines:
+        _machines.popitem()[1].close()
 
 
 @cache
@@ -148,6 +159,5 @@ def _output(module: str, *arguments: int) -> list[str]:
     try:
         return _machine(BUILD, os.environ.get(SCHEDULERS)).run(module, *arguments)
     except WrongResultError:
-        # It has ended: who asks next gets another.
-        _machine.cache_clear()
+        end()
         raise
