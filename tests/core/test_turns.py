@@ -273,7 +273,8 @@ def test_a_cancellation_that_is_taken_back_at_once_never_comes(loop: Loop, wait:
 def test_a_host_whose_tasks_are_eager_serves_as_well(make_loop: LoopMaker, loop_factory: HostFactory) -> None:
     def begin(host: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
         # asyncio's own eager factory does not know an option that uvloop passes.
-        return asyncio.Task(coroutine, loop=host, **{**options, "eager_start": True})
+        options["eager_start"] = True
+        return asyncio.Task(coroutine, loop=host, **options)
 
     def eager() -> asyncio.AbstractEventLoop:
         host = loop_factory()
