@@ -244,7 +244,8 @@ class World(RuleBasedStateMachine):
             assert len(told) <= 1, told
 
     async def look(self, stage: Stage) -> None:
-        await stage.wait(20 * TIMEOUT)
+        # With little credit they are handled one after the other, each of them within its time.
+        await stage.wait((20 + sum(self.sent.values())) * TIMEOUT)
         found: NodeStats = await stage.bus.ask(StatsQuery())
         assert found.requests.is_balanced, found
         # The question for them, and nothing else.
