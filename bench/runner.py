@@ -152,8 +152,7 @@ def _child(system: System, arguments: list[str]) -> tuple[dict[str, Any] | None,
     except subprocess.TimeoutExpired:
         _end(child)
         return None, f"gave no figure within {DEADLINE} s"
-    except BaseException:
-        # Ctrl-C does not reach another session by itself.
+    except BaseException:  # Ctrl-C, as a rule, which does not reach another session by itself
         _end(child)
         raise
     if child.returncode:

@@ -43,8 +43,7 @@ class Session(Actor):
             self._writer.write(f"* not now: {error}\n".encode())
             self.stop()
             return
-        except BaseException:
-            # There is no `on_stop` for who has not started.
+        except BaseException:  # whatever it was: there is no `on_stop` for who has not started
             self._writer.close()
             raise
         self.background(self._read(), self._hang_up)

@@ -56,6 +56,17 @@ async def is_early(end: Awaitable[object]) -> bool:
     return bool(done)
 
 
+async def stop_at(head: Head, disk: Gate) -> None:
+    """Stop a head whose thread is held up at the disk: it has not ended before the disk lets go."""
+    assert await asyncio.to_thread(disk.is_reached.wait, PATIENCE_S)
+    head.stop()
+    end = asyncio.ensure_future(head.ended())
+    is_over = await is_early(asyncio.shield(end))
+    disk.is_open.set()
+    await end
+    assert not is_over
+
+
 @pytest.mark.real_time(reason="a thread")
 def test_a_head_that_is_stopped_waits_for_the_thread_that_writes(tmp_path: Path) -> None:
     disk = Gate()
@@ -68,13 +79,7 @@ def test_a_head_that_is_stopped_waits_for_the_thread_that_writes(tmp_path: Path)
             )
             head = loop.spawn(Head, "s", tmp_path, disk, metrics, 1)
             head.append(POINTS[:5], feeder)
-            assert await asyncio.to_thread(disk.is_reached.wait, PATIENCE_S)
-            head.stop()
-            end = asyncio.ensure_future(head.ended())
-            is_over = await is_early(asyncio.shield(end))
-            disk.is_open.set()
-            await end
-            assert not is_over
+            await stop_at(head, disk)
 
     asyncio.run(main())
     assert disk.outcomes == ["synced"]
@@ -93,13 +98,7 @@ def test_a_head_that_is_stopped_while_it_recovers_leaves_nothing_open(tmp_path: 
         async with Loop() as loop:
             head = loop.spawn(Head, "s", tmp_path, disk, loop.spawn(Metrics), 1)
             # Recovering, it writes the last segment once more.
-            assert await asyncio.to_thread(disk.is_reached.wait, PATIENCE_S)
-            head.stop()
-            end = asyncio.ensure_future(head.ended())
-            is_over = await is_early(asyncio.shield(end))
-            disk.is_open.set()
-            await end
-            assert not is_over
+            await stop_at(head, disk)
 
     asyncio.run(main())
     open_files = {path.resolve() for path in Path("/proc/self/fd").iterdir()}
