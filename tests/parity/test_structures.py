@@ -39,7 +39,8 @@ def outcome(call: Callable[..., Any], *arguments: Any) -> str:
 @given(
     st.lists(
         st.sampled_from(
-            ["push", "push", "push", "pop", "shift", "pop_newest", "push_front", "pull", "has", "peek"]
+            ["push", "push", "push", "plain", "plain", "pop", "shift", "pop_newest", "push_front", "pull"]
+            + ["has", "peek", "alike"]
         ),
         max_size=200,
     )
@@ -51,22 +52,83 @@ def test_ring(steps: list[str]) -> None:
         # Told by what they are: large numbers are no singletons.
         senders = [str(-number) for number in range(len(steps))]
         for number, step in enumerate(steps):
+            data = str(number) if number % 7 == 0 else number
             if step == "push":
-                log.append(ring.push(number, number % 5, senders[number]))
+                log.append(ring.push(data, number % 5, senders[number]))
+            elif step == "plain":
+                log.append(ring.push(data, 1, 0))
             elif step == "push_front":
-                ring.push_front(number, number % 5, senders[number])
+                ring.push_front(data, number % 5, senders[number])
             elif step in {"pull", "has"}:
                 log.append(getattr(ring, step)(senders[number // 2]))
+            elif step == "alike":
+                items: list[object] = ["first"]
+                log.append((ring.take_alike(items, 6, 1, str), items))
             elif ring.count == 0:
                 continue
             elif step == "pop":
                 log.append((ring.pop(turn), turn.tag, turn.sender))
+                if number % 2 == 0:
+                    # As the kernel does when a message is handled: its sender is forgotten.
+                    turn = twin.turn.Turn(None, None, None)
             else:
                 log.append(getattr(ring, step)())
             log.append((ring.count, [ring.next_is(tag) for tag in range(5)]))
         return log
 
     same(play)
+
+
+class Thing:
+    """Something that can be seen to be gone."""
+
+
+@pytest.mark.parametrize("together", [1, 3, 900])
+def test_a_ring_keeps_nothing_of_what_was_taken_but_a_tag(together: int) -> None:
+    def play(twin: Twin) -> list[Any]:
+        ring, turn = twin.ring.Ring(), twin.turn.Turn(None, None, None)
+        alive: list[Any] = []
+        for _ in range(together):
+            for sender in (0, Thing()):
+                data, tag = Thing(), Thing()
+                alive += [weakref.ref(data), weakref.ref(tag)] + ([weakref.ref(sender)] if sender else [])
+                ring.push(data, tag, sender)
+        data = tag = sender = None
+        before = sum(each() is not None for each in alive)
+        while ring.count > 0:
+            ring.pop(turn)
+        turn = None
+        kept = [each() for each in alive if each() is not None]
+        return [before, all(type(each) is Thing for each in kept), len(kept) <= 2 * together]
+
+    before, _, is_little = same(play)
+    assert before == 5 * together
+    assert is_little
+
+
+def test_who_is_overwritten_in_a_ring_may_push_to_it() -> None:
+    def play(twin: Twin) -> list[Any]:
+        ring, turn = twin.ring.Ring(), twin.turn.Turn(None, None, None)
+
+        class Tag:
+            def __del__(self) -> None:
+                ring.push("last words", 7, 0)
+
+        log: list[Any] = []
+        for number in range(3):
+            ring.push(number, Tag(), 0)
+        for _ in range(3):
+            log.append(ring.pop(turn))
+        turn = twin.turn.Turn(None, None, None)
+        # These overwrite the tags that were left in their slots.
+        for number in range(3, 9):
+            ring.push(number, 1, 0)
+        while ring.count > 0:
+            log.append((ring.pop(turn), turn.tag))
+        return log
+
+    log = same(play)
+    assert [each for each in log if each == ("last words", 7)] == [("last words", 7)] * 3
 
 
 def seam(level: int, slot: int, off: int) -> int:

@@ -9,30 +9,31 @@ cdef int INIT
 
 @cython.final
 cdef class Cell(Mailbox):
+    # What every message touches comes first (see Mailbox).
+    cdef bint queued
+    cdef int status
+    cdef int budget
+    cdef int reason
+    cdef Turn turn
+    cdef object behavior
+    cdef object driver
+    cdef list overdue
+    cdef object watch
+    cdef Cell next_ready
     # A Kernel; an object because kernels know cells, and cimports must not go in circles.
     cdef object kernel
     cdef ActorId actor
-    cdef object behavior
     cdef object state
     cdef object name
-    cdef Turn turn
     cdef object context
-    cdef object driver
     cdef object message
     cdef list aside
     cdef Cell supervisor
-    cdef bint queued
-    cdef Cell next_ready
     cdef int64_t birth
-    cdef int status
-    cdef int reason
-    cdef int budget
     cdef object cause
     cdef object overflow
     cdef Timer timers
-    cdef list overdue
     cdef Py_ssize_t fds
-    cdef object watch
     cdef object family
     cdef object epilogue
     cdef bint keeps

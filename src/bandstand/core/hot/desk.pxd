@@ -4,7 +4,7 @@ from bandstand.core.hot.cell cimport Cell
 from bandstand.core.hot.ids cimport ActorId
 from bandstand.core.hot.flights cimport Flights
 from bandstand.core.hot.receipt cimport Receipt
-from bandstand.core.hot.ring cimport Ring
+from bandstand.core.hot.ring cimport Ring, pop
 from bandstand.core.hot.turn cimport Turn
 from bandstand.core.hot.wheel cimport Timer
 
@@ -41,6 +41,9 @@ cdef class Desk(Flights):
     cdef Ring _ahead(self, Cell cell, Turn turn)
     @cython.final
     cdef object _take_ahead(self, Cell cell, Turn turn, Ring ring)
+    @cython.final
+    @cython.locals(taken=Py_ssize_t)
+    cdef Py_ssize_t _take_alike(self, Cell cell, Turn turn, list items, Py_ssize_t most, object strange) except -1
     @cython.locals(cell=Cell)
     cpdef object _begin_watch(self, object owner)
     cpdef ActorId _actor_of(self, Cell cell)

@@ -3,7 +3,7 @@
 Nothing here is called for every message.
 """
 
-# tick_inside comes from one of two places, of which the checker sees one.
+# tick_inside and pop come from one of two places, of which the checker sees one.
 # pyright: reportPossiblyUnboundVariable=false
 # pyright: reportPrivateUsage=false
 
@@ -29,6 +29,10 @@ try:
     import cython
 except ModuleNotFoundError:  # interpreted, where Cython is not installed
     from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+
+if not cython.compiled:
+    # Compiled, it is written into this module.
+    from bandstand.core.hot.ring import pop
 
 if TYPE_CHECKING:
     from bandstand.core.hot.cell import Cell
@@ -191,13 +195,27 @@ class Desk(Flights):
 
     def _take_ahead(self, cell: Cell, turn: Turn, ring: Ring) -> object:
         """Take the next message of the lane at hand into the present turn: its data; its sender is the turn's now."""
-        data = ring.pop(turn)
+        data = pop(ring, turn)
         if turn.lane_number != DATA:
             cell.urgent -= 1
         self._handled += 1
         if cell.overdue is not None:
             self._land_overdue(cell)
         return data
+
+    def _take_alike(self, cell: Cell, turn: Turn, items: list[object], most: Count, strange: type) -> Count:
+        """Take into a list what waits right behind the message at hand and is quite like it, until the list has so many; how many.
+
+        That is: of the same tag, with nobody who waits for it, and with data of any other type than `strange`.
+        """
+        if cell.overdue is not None:
+            # For each that leaves a timer's message comes in.
+            return 0
+        taken = cell.lane(turn.lane_number).take_alike(items, most, turn.tag, strange)
+        if turn.lane_number != DATA:
+            cell.urgent -= taken
+        self._handled += taken
+        return taken
 
     def _begin_watch(self, owner: object) -> ActorId:
         """Note that an actor watches one descriptor more; its id."""

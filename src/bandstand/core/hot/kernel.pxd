@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t
 from bandstand.core.hot.cell cimport Cell
 from bandstand.core.hot.turn cimport Turn
 from bandstand.core.hot.ids cimport ActorId
-from bandstand.core.hot.ring cimport Ring
+from bandstand.core.hot.ring cimport Ring, pop
 from bandstand.core.hot.runqueue cimport RunQueue
 from bandstand.core.hot.sending cimport Sending
 
@@ -34,6 +34,22 @@ cdef extern from "Python.h":
 
 cdef inline bint can_await(object value):
     return _kind_of(value).tp_as_async != NULL and _kind_of(value).tp_as_async.am_await != NULL
+
+# A behavior is called by every message: as C calls what has the vectorcall protocol, without a look whether it is a method.
+cdef extern from *:
+    """
+    static CYTHON_INLINE PyObject *bandstand_call(PyObject *function, PyObject *first, PyObject *second) {
+        PyObject *arguments[3] = {NULL, first, second};
+        vectorcallfunc call = PyVectorcall_Function(function);
+        size_t count = 2 | PY_VECTORCALL_ARGUMENTS_OFFSET;
+        if (call == NULL) return PyObject_Vectorcall(function, arguments + 1, count, NULL);
+        return call(function, arguments + 1, count, NULL);
+    }
+    """
+    object bandstand_call(object function, object first, object second)
+
+cdef inline object call(object behavior, Turn turn, object data):
+    return bandstand_call(behavior, turn, data)
 
 cpdef bint is_coroutine(object value) except -1
 

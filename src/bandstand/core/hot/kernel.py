@@ -14,7 +14,7 @@ A behavior may also be a coroutine function. Calling it gives a coroutine, which
 its place outside the run queue, so no other message of that actor is begun, and comes back through `_resume`.
 """
 
-# can_await comes from one of two places, of which the checker sees one.
+# call, can_await and pop come from one of two places, of which the checker sees one.
 # pyright: reportPossiblyUnboundVariable=false
 
 from __future__ import annotations
@@ -68,7 +68,13 @@ FAIL_VERDICT = Verdict.FAIL
 
 
 if not cython.compiled:
-    # Compiled, this is a look at two pointers, in the .pxd.
+    from bandstand.core.hot.ring import pop
+
+    # Compiled, these are a call and a look at two pointers, in the .pxd.
+    def call(behavior: Any, turn: Turn, data: object) -> object:
+        """Call a behavior."""
+        return behavior(turn, data)
+
     def can_await(value: object) -> bool:
         """Whether something has an `__await__`."""
         return hasattr(type(value), "__await__")
@@ -232,7 +238,7 @@ class Kernel(Sending):
                     if ring is None or ring.count == 0:
                         break
                     turn.lane_number = DATA
-                    data = ring.pop(turn)
+                    data = pop(ring, turn)
                 else:
                     data = cell.take_urgent(turn)
                 handled += 1
@@ -247,7 +253,7 @@ class Kernel(Sending):
                 if self._watching:
                     self._message = data
                     self._messages += 1
-                verdict = behavior(turn, data)  # type: ignore[misc]  # a living cell has a behavior
+                verdict = call(behavior, turn, data)
                 if verdict is not None and verdict is not OK_VERDICT:
                     self._judge(cell, verdict, MAY_PERFORM)
                 if turn.sender is not ZERO and cell.driver is None:

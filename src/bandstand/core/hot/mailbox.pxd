@@ -1,6 +1,6 @@
 cimport cython
 from bandstand.core.hot.turn cimport Turn
-from bandstand.core.hot.ring cimport Ring, new_ring
+from bandstand.core.hot.ring cimport Ring, pop, push, new_ring
 
 cdef int SYSTEM
 cdef int CONTROL
@@ -11,18 +11,19 @@ cdef int LAST_RESERVED
 cdef class Mailbox:
     cdef Py_ssize_t cap
     cdef Py_ssize_t reserve
-    cdef Py_ssize_t limit
-    cdef bint closing
     cdef Py_ssize_t plain
-    cdef Py_ssize_t urgent
-    cdef Py_ssize_t coming_data
     cdef Py_ssize_t coming_management
     cdef Py_ssize_t coming_control
     cdef Py_ssize_t surplus
-    cdef Ring data
     cdef Ring management
     cdef Ring control
     cdef Ring system
+    cdef bint closing
+    # What every message touches comes last, and first in a cell: among many actors each line of the cache is one that had to be fetched.
+    cdef Py_ssize_t limit
+    cdef Py_ssize_t coming_data
+    cdef Py_ssize_t urgent
+    cdef Ring data
 
     @cython.final
     cdef object set_cap(self, Py_ssize_t cap, Py_ssize_t reserve)

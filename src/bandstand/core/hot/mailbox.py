@@ -13,12 +13,24 @@ such slots as there are children, monitors, links and descriptors, and rings gro
 Lanes that nobody used cost nothing: a ring is made by the first message of its lane.
 """
 
+# push and pop come from one of two places, of which the checker sees one.
+# pyright: reportPossiblyUnboundVariable=false
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
 from bandstand.core.hot.ring import new_ring
 from bandstand.core.numbers import CONTROL, DATA, LAST_RESERVED, MANAGEMENT, SYSTEM
+
+try:
+    import cython
+except ModuleNotFoundError:  # interpreted, where Cython is not installed
+    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+
+if not cython.compiled:
+    # Compiled, they are written into this module.
+    from bandstand.core.hot.ring import pop, push
 
 if TYPE_CHECKING:
     from bandstand.core.hot.ring import Ring
@@ -82,12 +94,12 @@ class Mailbox:
                 ring = self.data = new_ring()
             if ring.count + self.coming_data >= self.limit:
                 return False
-            ring.push(data, tag, sender)
+            push(ring, data, tag, sender)
             return True
         ring = self.lane(lane)
         if ring.count + self.coming(lane) >= self.limit:
             return False
-        ring.push(data, tag, sender)
+        push(ring, data, tag, sender)
         self.urgent += 1
         return True
 
@@ -105,7 +117,7 @@ class Mailbox:
         """Enqueue a message from another thread in the slot that was promised to it."""
         self.add_coming(lane, -1)
         ring = self.lane(lane)
-        ring.push(data, tag, sender)
+        push(ring, data, tag, sender)
         if lane != DATA:
             self.urgent += 1
 
@@ -146,7 +158,7 @@ class Mailbox:
         if self.plain + self.fullest() >= self.cap:
             return False
         ring = self.lane(SYSTEM)
-        ring.push(data, tag, sender)
+        push(ring, data, tag, sender)
         self.urgent += 1
         self.plain += 1
         self.reckon()
@@ -155,7 +167,7 @@ class Mailbox:
     def offer_reserved(self, data: object, tag: object, sender: object) -> None:
         """Enqueue a system message in a slot of its own, outside the cap. Always succeeds."""
         ring = self.lane(SYSTEM)
-        ring.push(data, tag, sender)
+        push(ring, data, tag, sender)
         self.urgent += 1
 
     def take_urgent(self, turn: Turn) -> object:
@@ -167,17 +179,17 @@ class Mailbox:
         ring = self.system
         if ring is not None and ring.count > 0:
             turn.lane_number = SYSTEM
-            data = ring.pop(turn)
+            data = pop(ring, turn)
             self.took_system(turn.tag)
             return data
         ring = self.control
         if ring is not None and ring.count > 0:
             turn.lane_number = CONTROL
-            return ring.pop(turn)
+            return pop(ring, turn)
         ring = self.management
         assert ring is not None
         turn.lane_number = MANAGEMENT
-        return ring.pop(turn)
+        return pop(ring, turn)
 
     def took_system(self, tag: TagNumber) -> None:
         """Account for a system message that has left, if it was in a slot of the cap."""

@@ -1,6 +1,57 @@
 cimport cython
+from cpython.object cimport PyObject
 from bandstand.core.hot.turn cimport Turn
 
+# Slots of a list, past the list: what moves keeps its reference, and what is there already is not counted again. A free slot has
+# None, or what its last message has left. Nothing here runs code of anybody's but `bandstand_put`, and that as the last it does.
+cdef extern from *:
+    """
+    static CYTHON_INLINE int bandstand_has(PyObject *list, Py_ssize_t at, PyObject *what) {
+        return ((PyListObject *)list)->ob_item[at] == what;
+    }
+    static CYTHON_INLINE PyObject *bandstand_slot(PyObject *list, Py_ssize_t at) {
+        return ((PyListObject *)list)->ob_item[at];
+    }
+    static CYTHON_INLINE void bandstand_put(PyObject *list, Py_ssize_t at, PyObject *what) {
+        PyObject **slot = ((PyListObject *)list)->ob_item + at;
+        PyObject *old = *slot;
+        if (old != what) {
+            Py_INCREF(what);
+            *slot = what;
+            Py_DECREF(old);
+        }
+    }
+    static CYTHON_INLINE PyObject *bandstand_take(PyObject *list, Py_ssize_t at) {
+        PyObject **slot = ((PyListObject *)list)->ob_item + at;
+        PyObject *what = *slot;
+        Py_INCREF(Py_None);
+        *slot = Py_None;
+        return what;
+    }
+    /* A list twice as long, into which all of `list` has moved, what begins at `cut` first; `list` is empty then. */
+    static PyObject *bandstand_unrolled(PyObject *list, Py_ssize_t cut) {
+        Py_ssize_t size = PyList_GET_SIZE(list), at;
+        PyObject *longer = PyList_New(2 * size);
+        PyObject **from = ((PyListObject *)list)->ob_item, **to;
+        if (longer == NULL) return NULL;
+        to = ((PyListObject *)longer)->ob_item;
+        memcpy(to, from + cut, (size - cut) * sizeof(PyObject *));
+        memcpy(to + size - cut, from, cut * sizeof(PyObject *));
+        for (at = size; at < 2 * size; at++) {
+            Py_INCREF(Py_None);
+            to[at] = Py_None;
+        }
+        Py_SET_SIZE(list, 0);
+        return longer;
+    }
+    """
+    bint bandstand_has(list entries, Py_ssize_t at, object what) noexcept
+    PyObject *bandstand_slot(list entries, Py_ssize_t at) noexcept
+    void bandstand_put(list entries, Py_ssize_t at, object what) noexcept
+    object bandstand_take(list entries, Py_ssize_t at)
+    list bandstand_unrolled(list entries, Py_ssize_t cut)
+
+cdef object ZERO
 cdef list BLANK
 cdef list SPARE
 cdef Py_ssize_t SPARE_ROOM
@@ -18,12 +69,12 @@ cdef class Ring:
     cdef Py_ssize_t head
     cdef readonly Py_ssize_t count
 
-    @cython.locals(at=Py_ssize_t, entries=list)
     cpdef Py_ssize_t push(self, object data, object tag, object sender) except -1
-    @cython.locals(at=Py_ssize_t, entries=list)
     cpdef object pop(self, Turn turn)
     cpdef bint next_is(self, object tag) except -1
     cpdef object peek(self)
+    @cython.locals(at=Py_ssize_t, left=Py_ssize_t, taken=Py_ssize_t, entries=list)
+    cpdef Py_ssize_t take_alike(self, list items, Py_ssize_t most, object tag, object strange) except -1
     @cython.locals(at=Py_ssize_t, entries=list)
     cpdef tuple shift(self)
     @cython.locals(at=Py_ssize_t, entries=list)
@@ -35,9 +86,65 @@ cdef class Ring:
     cpdef bint has(self, object sender) except -1
     @cython.locals(left=Py_ssize_t, letter=tuple, found=tuple)
     cpdef tuple pull(self, object sender)
-    @cython.locals(cut=Py_ssize_t, entries=list, spare=list)
+    @cython.locals(entries=list, spare=list)
     cdef object grow(self)
     cdef object rest(self)
+
+cdef inline list unrolled(list entries, Py_ssize_t cut):
+    return bandstand_unrolled(entries, cut)
+
+cdef inline void forget_tags(list entries):
+    cdef Py_ssize_t at
+    for at in range(1, len(entries), 3):
+        bandstand_put(entries, at, None)
+
+cdef inline Py_ssize_t push(Ring ring, object data, object tag, object sender) except -1:
+    cdef Py_ssize_t at
+    if ring.count == ring.room:
+        ring.grow()
+    ring.count += 1
+    if ring.room == 1:
+        ring.data = data
+        if ring.sender is not sender:
+            ring.sender = sender
+        if ring.tag is not tag:
+            ring.tag = tag
+        return 1
+    at = 3 * ((ring.head + ring.count - 1) & (ring.room - 1))
+    bandstand_put(ring.entries, at, data)
+    bandstand_put(ring.entries, at + 2, sender)
+    bandstand_put(ring.entries, at + 1, tag)
+    return ring.count
+
+cdef inline object pop(Ring ring, Turn turn):
+    cdef Py_ssize_t at
+    cdef object data, tag, sender
+    ring.count -= 1
+    if ring.room == 1:
+        data = ring.data
+        ring.data = None
+        if ring.sender is not ZERO or turn.sender is not ZERO:
+            sender = ring.sender
+            ring.sender = None
+            tag = ring.tag
+            turn.tag = tag
+            turn.sender = sender
+        elif turn.tag is not ring.tag:
+            tag = ring.tag
+            turn.tag = tag
+        return data
+    at = 3 * ring.head
+    ring.head = (ring.head + 1) & (ring.room - 1)
+    data = bandstand_take(ring.entries, at)
+    if turn.sender is not ZERO or not bandstand_has(ring.entries, at + 2, ZERO):
+        sender = bandstand_take(ring.entries, at + 2)
+        tag = <object>bandstand_slot(ring.entries, at + 1)
+        turn.tag = tag
+        turn.sender = sender
+    elif not bandstand_has(ring.entries, at + 1, turn.tag):
+        tag = <object>bandstand_slot(ring.entries, at + 1)
+        turn.tag = tag
+    return data
 
 cdef list take_spare()
 

@@ -6,11 +6,23 @@ and one that comes and goes has seen one message in all; its list would cost as 
 places and doubles as needed; how many it may hold is the mailbox's business, not the ring's. A ring that has run empty after
 a burst gives its memory back (see `rest`). What the last one has given back is kept for the next that grows as large: a flood that
 comes in bursts would make a long list, from small to large, for each of them.
+
+`push` and `pop` are what every message costs, so they are functions that are compiled into those who call them, and know how a list is
+made: the `.pxd` has them, and below are their interpreted twins. What most messages have in common, a tag and no
+sender, stays in its slot when a message leaves, and need not be counted in and out again for the next.
 """
+
+# push, pop, unrolled and forget_tags come from one of two places, of which the checker sees one.
+# pyright: reportPossiblyUnboundVariable=false
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
+
+try:
+    import cython
+except ModuleNotFoundError:  # interpreted, where Cython is not installed
+    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
 
 if TYPE_CHECKING:
     from bandstand.core.hot.turn import Turn
@@ -25,6 +37,8 @@ BLANK: list[object] = [None] * (3 * FIRST_ROOM)
 SPARE: list[list[object]] = []
 SPARE_ROOM = 16_384
 NO_ENTRIES: list[object] = []
+# Stands in the place of a sender where there is none.
+ZERO = 0
 
 
 class Ring:
@@ -46,44 +60,11 @@ class Ring:
 
     def push(self, data: object, tag: object, sender: object) -> Count:
         """Append a message; the new count."""
-        if self.count == self.room:
-            self.grow()
-        if self.room == 1:
-            self.data = data
-            self.tag = tag
-            self.sender = sender
-            self.count = 1
-            return 1
-        at = 3 * ((self.head + self.count) & (self.room - 1))
-        entries = self.entries
-        entries[at] = data
-        entries[at + 1] = tag
-        entries[at + 2] = sender
-        self.count += 1
-        return self.count
+        return push(self, data, tag, sender)
 
     def pop(self, turn: Turn) -> object:
         """Take the oldest message: its data is returned, its tag and sender go into `turn`. Never call it empty."""
-        if self.room == 1:
-            data, tag, sender = self.data, self.tag, self.sender
-            self.data = None
-            self.tag = None
-            self.sender = None
-            self.count = 0
-            # Last: what the turn lets go of here may have something to send, and to this very ring.
-            turn.tag = tag
-            turn.sender = sender
-            return data
-        entries = self.entries
-        at = 3 * self.head
-        data = entries[at]
-        entries[at] = None
-        turn.tag = entries[at + 1]
-        turn.sender = entries[at + 2]
-        entries[at + 2] = None
-        self.head = (self.head + 1) & (self.room - 1)
-        self.count -= 1
-        return data
+        return pop(self, turn)
 
     def next_is(self, tag: object) -> bool:
         """Whether there is a message, and the oldest has this very tag."""
@@ -94,6 +75,26 @@ class Ring:
     def peek(self) -> object:
         """The data of the oldest message, which stays. Never call it empty."""
         return self.data if self.room == 1 else self.entries[3 * self.head]
+
+    def take_alike(self, items: list[object], most: Count, tag: object, strange: type) -> Count:
+        """Take the data of the oldest messages into a list, until it has so many; how many those were.
+
+        As long as they have this very tag and no sender, and their data are of any other type than `strange`.
+        """
+        taken = 0
+        if self.room > 1:
+            entries = self.entries
+            left = min(self.count, most - len(items))
+            while taken < left:
+                at = 3 * self.head
+                if entries[at + 1] is not tag or entries[at + 2] is not ZERO or type(entries[at]) is strange:
+                    break
+                items.append(entries[at])
+                entries[at] = None
+                self.head = (self.head + 1) & (self.room - 1)
+                taken += 1
+            self.count -= taken
+        return taken
 
     def shift(self) -> tuple[object, object, object]:
         """Take the oldest message as (data, tag, sender): the way out for dead letters and dropped messages."""
@@ -134,7 +135,7 @@ class Ring:
         if self.count == self.room:
             self.grow()
         if self.room == 1:
-            self.push(data, tag, sender)
+            push(self, data, tag, sender)
             return
         self.head = (self.head + self.room - 1) & (self.room - 1)
         at = 3 * self.head
@@ -164,7 +165,7 @@ class Ring:
             if found is None and letter[2] is sender:
                 found = letter
             else:
-                self.push(letter[0], letter[1], letter[2])
+                push(self, letter[0], letter[1], letter[2])
             left -= 1
         return found
 
@@ -181,30 +182,75 @@ class Ring:
             self.entries = entries
             self.room = FIRST_ROOM
             return
-        cut = 3 * self.head
-        entries = self.entries
+        entries = unrolled(self.entries, 3 * self.head)
         if self.room >= REST_ROOM and len(SPARE) > 0:
             spare = take_spare()
             if len(spare) > len(entries):
-                spare[: len(entries)] = entries[cut:] + entries[:cut]
-                self.entries = spare
-                self.head = 0
-                self.room = len(spare) // 3
-                return
-        self.entries = entries[cut:] + entries[:cut] + [None] * len(entries)
+                spare[: len(entries)] = entries
+                entries = spare
+        self.entries = entries
         self.head = 0
-        self.room *= 2
+        self.room = len(entries) // 3
 
     def rest(self) -> None:
         """Give back the memory of a past burst. Called when the ring is empty; small rings keep what they have."""
         if self.room > REST_ROOM:
             if self.room <= SPARE_ROOM:
-                # Tags are all that messages leave behind.
-                self.entries[1::3] = [None] * self.room
+                forget_tags(self.entries)
                 SPARE[:] = [self.entries]
             self.entries = NO_ENTRIES
             self.room = 1
             self.head = 0
+
+
+if not cython.compiled:
+
+    def push(ring: Ring, data: object, tag: object, sender: object) -> Count:
+        """Append a message; the new count."""
+        if ring.count == ring.room:
+            ring.grow()
+        if ring.room == 1:
+            ring.data = data
+            ring.tag = tag
+            ring.sender = sender
+            ring.count = 1
+            return 1
+        at = 3 * ((ring.head + ring.count) & (ring.room - 1))
+        entries = ring.entries
+        entries[at] = data
+        entries[at + 2] = sender
+        ring.count += 1
+        # Last: what is overwritten here may have something to send, and to this very ring.
+        entries[at + 1] = tag
+        return ring.count
+
+    def pop(ring: Ring, turn: Turn) -> object:
+        """Take the oldest message: its data is returned, its tag and sender go into `turn`. Never call it empty."""
+        if ring.room == 1:
+            data, tag, sender = ring.data, ring.tag, ring.sender
+            ring.data = None
+            ring.sender = None
+            ring.count = 0
+        else:
+            entries = ring.entries
+            at = 3 * ring.head
+            data, tag, sender = entries[at : at + 3]
+            entries[at] = None
+            entries[at + 2] = None
+            ring.head = (ring.head + 1) & (ring.room - 1)
+            ring.count -= 1
+        # Last: what the turn lets go of here may have something to send, and to this very ring.
+        turn.tag = tag
+        turn.sender = sender
+        return data
+
+    def unrolled(entries: list[object], cut: Count) -> list[object]:
+        """A list twice as long, with all of `entries` in front, what begins at `cut` first. Compiled, `entries` is empty then."""
+        return entries[cut:] + entries[:cut] + [None] * len(entries)
+
+    def forget_tags(entries: list[object]) -> None:
+        """Let go of the tags that messages have left behind: nothing else of them is still there."""
+        entries[1::3] = [None] * (len(entries) // 3)
 
 
 def new_ring() -> Ring:

@@ -2,7 +2,7 @@ cimport cython
 from bandstand.core.hot.arrivals cimport Arrivals
 from bandstand.core.hot.cell cimport Cell
 from bandstand.core.hot.ids cimport ActorId
-from bandstand.core.hot.ring cimport Ring
+from bandstand.core.hot.ring cimport Ring, push
 
 cdef extern from "pythread.h":
     unsigned long PyThread_get_thread_ident() noexcept
@@ -19,8 +19,10 @@ cdef class Sending(Arrivals):
     cdef public object _porter
 
     @cython.final
-    @cython.locals(actor=ActorId, cell=Cell, ring=Ring)
     cdef bint _post_fast(self, object target, object data, object tag, object lane, object sender) except -1
+    @cython.final
+    @cython.locals(cell=Cell, ring=Ring)
+    cdef bint _slip_in(self, ActorId actor, object data, object tag, object sender) except -1
     @cython.final
     cdef bint _is_afar(self)
     @cython.final

@@ -19,8 +19,10 @@ except ModuleNotFoundError:  # interpreted, where Cython is not installed
     from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
 
 if not cython.compiled:
-    # Compiled, this is C's function, declared in the .pxd.
+    # Compiled, one is C's function, declared in the .pxd, and the other is written into this module.
     from threading import get_ident as PyThread_get_thread_ident
+
+    from bandstand.core.hot.ring import push
 
 Count: TypeAlias = int
 FateNumber: TypeAlias = int
@@ -98,22 +100,21 @@ class Sending(Arrivals):
         The same checks as `_reach`, `_checked` and `_enqueue` make, in one function: five calls less is a tenth of a
         message. Whatever does not pass here goes the ordinary way, which then says what is wrong.
         """
-        if (
-            type(target) is not ActorId
-            or lane is not DATA_LANE
-            or tag is not ZERO
-            or self._closed
-            or PyThread_get_thread_ident() != self._owner
-        ):
+        if type(target) is not ActorId or lane is not DATA_LANE or tag is not ZERO:
             return False
-        actor = target
+        return self._slip_in(target, data, tag, sender)
+
+    def _slip_in(self, actor: ActorId, data: object, tag: object, sender: object) -> bool:
+        """The same for a message to an actor that is known, whose tag may be any object of the rooms above."""
+        if self._closed or PyThread_get_thread_ident() != self._owner:
+            return False
         cell = actor.cell
         if cell is None or cell.status >= STOPPING or actor.home is not self:
             return False
         ring = cell.data
         if ring is None or ring.count + cell.coming_data >= cell.limit:
             return False
-        ring.push(data, tag, sender)
+        push(ring, data, tag, sender)
         self._accepted += 1
         if not cell.queued:
             self._ready(cell)

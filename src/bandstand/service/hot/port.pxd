@@ -16,6 +16,7 @@ cimport cython
 cdef int ACCEPTED
 cdef int AFAR
 cdef int AWAY
+cdef int DATA
 cdef int FULL
 cdef int PENDING
 cdef int HELD
@@ -60,6 +61,8 @@ cdef object refuse(Handle handle, Method method, object data, object message, ob
 cpdef object post_afar(Handle handle, Method method, object data, object sender, bint may_wait)
 @cython.locals(cell=Cell)
 cdef object make_room(Desk kernel, ActorId actor, Method method, object message, object sender)
+@cython.locals(porter=Porter)
+cdef bint slip(Desk kernel, ActorId actor, Method method, object data) except -1
 cpdef object tell(Handle handle, Method method, object data)
 @cython.locals(actor=ActorId, kernel=Desk, porter=Porter, fate=int)
 cdef object send(Handle handle, Method method, object data, bint may_wait)
@@ -87,15 +90,21 @@ cdef class Port:
     cpdef object call(self, Handle handle, object data)
 
 cdef inline object call_port(object port, PyObject **arguments, size_t count, PyObject *names):
-    cdef Port self = <Port>port
-    cdef Method method = self.method
-    cdef Py_ssize_t given = PyVectorcall_NARGS(count)
+    # The usual call comes first, and by itself: what the others need would be made ready for it, too.
+    if (
+        names == NULL
+        and PyVectorcall_NARGS(count) == 2
+        and (<Port>port).method.arity == 1
+        and isinstance(<object>arguments[0], Handle)
+    ):
+        return (<Port>port).call(<Handle>arguments[0], <object>arguments[1])
+    return call_otherwise(<Port>port, arguments, PyVectorcall_NARGS(count), names)
+
+cdef inline object call_otherwise(Port self, PyObject **arguments, Py_ssize_t given, PyObject *names):
     cdef Py_ssize_t at
     cdef object data
     cdef tuple every
-    if names == NULL and given > 0 and given == method.arity + 1 and isinstance(<object>arguments[0], Handle):
-        if given == 2:
-            return self.call(<Handle>arguments[0], <object>arguments[1])
+    if names == NULL and given > 0 and given == self.method.arity + 1 and isinstance(<object>arguments[0], Handle):
         if given == 1:
             return self.call(<Handle>arguments[0], None)
         every = PyTuple_New(given - 1)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from bandstand.core.numbers import ACCEPTED, AFAR, AWAY, FULL
+from bandstand.core.numbers import ACCEPTED, AFAR, AWAY, DATA, FULL
 from bandstand.errors import BandstandError, LoopClosed, MailboxFull, NoSuchActor
 from bandstand.service.hot.asks import Asked
 from bandstand.service.hot.handle import Handle
@@ -203,6 +203,24 @@ def make_room(kernel: Desk, actor: ActorId, method: Method, message: object, sen
         raise kernel._full(cell, method.lane)
 
 
+def slip(kernel: Desk, actor: ActorId, method: Method, data: object) -> bool:
+    """Send a one-way message of a plain handler, if nothing at all stands in the way; False if something might.
+
+    Then a message is its data, nothing travels along, and it waits in the DATA lane like any other: what `send` finds out step by step. The kernel is the
+    handle's; should another thread renew it just now, the actor is another kernel's, and nothing is sent.
+    """
+    porter = kernel._porter
+    return (
+        method.lane == DATA
+        and kernel._ticking
+        and not kernel._abroad
+        and not kernel._direct
+        and not kernel._shut
+        and (porter is None or porter.is_light)
+        and kernel._slip_in(actor, data, method, ZERO)
+    )
+
+
 def tell(handle: Handle, method: Method, data: object) -> None:
     """Send a one-way message, from any thread, or raise."""
     send(handle, method, data, MAY_WAIT)
@@ -371,7 +389,8 @@ class Port:
                 # The face knows how: there is another event loop to wait in, or none at all.
                 return self.face(handle, self)._ask_afar(data)  # type: ignore[attr-defined]  # an ask's face
             return reply
-        tell(handle, method, data)
+        if not slip(handle._bs_loop, handle._bs_actor, method, data):
+            send(handle, method, data, MAY_WAIT)
         return None
 
     def __repr__(self) -> str:

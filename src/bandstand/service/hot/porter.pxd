@@ -13,6 +13,7 @@ cdef class Porter:
     cdef object sending
     cdef object luggage
     cdef object packing
+    cdef bint is_light
 
     @cython.locals(kernel=Desk)
     cpdef object pack(self, Handle handle, Method method, object data)

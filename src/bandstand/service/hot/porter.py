@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class Porter:
     """Packs what is sent through the handles of one loop."""
 
-    __slots__ = ("carries", "home", "luggage", "packing", "sending")
+    __slots__ = ("carries", "home", "is_light", "luggage", "packing", "sending")
 
     def __init__(
         self,
@@ -53,6 +53,8 @@ class Porter:
         self.luggage = luggage
         # Makes of a message's data what is posted, in place of all that; None for nearly every loop.
         self.packing = packing
+        # Whether nothing but context variables ever travels along: then a message of a plain handler is its data.
+        self.is_light = sending is None and packing is None
 
     def pack(self, handle: Handle, method: Method, data: object) -> object:
         """The data of a message, in a parcel if something travels along."""

@@ -107,11 +107,15 @@ def gather(turn: Turn, method: Method, data: object, carried: Any) -> object:
     while True:
         if turn.sender is ZERO:
             items.append(data)
-            told.append(None)
+            if carried is None:
+                # Most often all of them are alike.
+                kernel._take_alike(cell, turn, items, method.limit, Parcel)
         else:
             asked: Any = turn.sender
             if not (method.is_ask and asked.is_withdrawn()):
                 is_told = True
+                # Nobody waits for those since the last that had somebody.
+                told += [None] * (len(items) - len(told))
                 items.append(data)
                 told.append(asked)
         if len(items) >= method.limit:
@@ -128,7 +132,7 @@ def gather(turn: Turn, method: Method, data: object, carried: Any) -> object:
         elif carried is not None:
             break
         kernel._take_ahead(cell, turn, ring)
-    turn.sender = Bundle(method, actor, told) if is_told else 0
+    turn.sender = Bundle(method, actor, told + [None] * (len(items) - len(told))) if is_told else 0
     if len(items) == 0:
         return None
     if method.awaits:
