@@ -3,7 +3,6 @@ from bandstand.bus.hot.purse cimport Purse
 from bandstand.bus.hot.route cimport Route
 
 @cython.final
-@cython.freelist(512)
 cdef class Pending:
     cdef readonly object origin
     cdef readonly object frame

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+try:
+    import cython
+except ModuleNotFoundError:  # interpreted, where Cython is not installed
+    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+
 if TYPE_CHECKING:
     from bandstand.bus.frame import Frame
     from bandstand.bus.hot.purse import Purse
@@ -16,6 +21,8 @@ Flag: TypeAlias = bool
 Moment: TypeAlias = float
 
 
+@cython.freelist(512)
+@cython.cclass
 class Pending:
     """A request, from the moment it is taken in until its one answer has gone out, and for as long as that is remembered.
 

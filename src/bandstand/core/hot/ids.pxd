@@ -8,7 +8,6 @@ cdef uint64_t MAX_INDEX
 cdef uint64_t MAX_GENERATION
 cdef uint64_t MODULUS
 
-@cython.freelist(256)
 cdef class ActorId:
     cdef uint64_t number
     # A Cell, or None once the actor has ended. An object here because cells know ids, and cimports must not go in circles.

@@ -16,6 +16,11 @@ from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
 
 from bandstand.core.numbers import INDEX_SHIFT, LOOP_SHIFT, MAX_GENERATION, MAX_INDEX, STOPPING
 
+try:
+    import cython
+except ModuleNotFoundError:  # interpreted, where Cython is not installed
+    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+
 if TYPE_CHECKING:
     from bandstand.core.hot.cell import Cell
     from bandstand.core.hot.reach import Reach
@@ -27,6 +32,8 @@ Number: TypeAlias = int
 StatusNumber: TypeAlias = int
 
 
+@cython.freelist(1024)
+@cython.cclass
 class ActorId:
     """The address of one incarnation of one actor. Opaque: hashable, comparable, `int(id)` is its 64-bit number.
 

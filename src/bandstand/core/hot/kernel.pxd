@@ -46,10 +46,7 @@ cdef extern from *:
         return call(function, arguments + 1, count, NULL);
     }
     """
-    object bandstand_call(object function, object first, object second)
-
-cdef inline object call(object behavior, Turn turn, object data):
-    return bandstand_call(behavior, turn, data)
+    object call "bandstand_call"(object function, object first, object second)
 
 cpdef bint is_coroutine(object value) except -1
 

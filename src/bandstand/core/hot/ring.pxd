@@ -28,20 +28,31 @@ cdef extern from *:
         *slot = Py_None;
         return what;
     }
-    /* A list twice as long, into which all of `list` has moved, what begins at `cut` first; `list` is empty then. */
+    /* A list twice as long, into which all of `list` has moved, what begins at `cut` first; `list` is empty then. Where that is its beginning
+       anyway it is the list itself, grown as a list grows: a long one then keeps its pages, where a copy would touch as many again. */
     static PyObject *bandstand_unrolled(PyObject *list, Py_ssize_t cut) {
         Py_ssize_t size = PyList_GET_SIZE(list), at;
-        PyObject *longer = PyList_New(2 * size);
-        PyObject **from = ((PyListObject *)list)->ob_item, **to;
-        if (longer == NULL) return NULL;
-        to = ((PyListObject *)longer)->ob_item;
-        memcpy(to, from + cut, (size - cut) * sizeof(PyObject *));
-        memcpy(to + size - cut, from, cut * sizeof(PyObject *));
+        PyObject *longer, **to, **from = ((PyListObject *)list)->ob_item;
+        if (cut == 0) {
+            to = (PyObject **)PyMem_Realloc(from, 2 * size * sizeof(PyObject *));
+            if (to == NULL) return PyErr_NoMemory();
+            ((PyListObject *)list)->ob_item = to;
+            ((PyListObject *)list)->allocated = 2 * size;
+            longer = list;
+            Py_INCREF(longer);
+        } else {
+            longer = PyList_New(2 * size);
+            if (longer == NULL) return NULL;
+            to = ((PyListObject *)longer)->ob_item;
+            memcpy(to, from + cut, (size - cut) * sizeof(PyObject *));
+            memcpy(to + size - cut, from, cut * sizeof(PyObject *));
+            Py_SET_SIZE(list, 0);
+        }
         for (at = size; at < 2 * size; at++) {
             Py_INCREF(Py_None);
             to[at] = Py_None;
         }
-        Py_SET_SIZE(list, 0);
+        Py_SET_SIZE(longer, 2 * size);
         return longer;
     }
     """
@@ -59,7 +70,6 @@ cdef list NO_ENTRIES
 
 # Most actors that come and go have one of these.
 @cython.final
-@cython.freelist(256)
 cdef class Ring:
     cdef object data
     cdef object tag
@@ -86,7 +96,7 @@ cdef class Ring:
     cpdef bint has(self, object sender) except -1
     @cython.locals(left=Py_ssize_t, letter=tuple, found=tuple)
     cpdef tuple pull(self, object sender)
-    @cython.locals(entries=list, spare=list)
+    @cython.locals(cut=Py_ssize_t, entries=list, spare=list)
     cdef object grow(self)
     cdef object rest(self)
 

@@ -41,6 +41,8 @@ NO_ENTRIES: list[object] = []
 ZERO = 0
 
 
+@cython.freelist(1024)
+@cython.cclass
 class Ring:
     """First in, first out. `count` messages, room for `room` before it grows; `room` is a power of two.
 
@@ -182,15 +184,18 @@ class Ring:
             self.entries = entries
             self.room = FIRST_ROOM
             return
-        entries = unrolled(self.entries, 3 * self.head)
+        cut = 3 * self.head
+        self.head = 0
         if self.room >= REST_ROOM and len(SPARE) > 0:
             spare = take_spare()
+            entries = self.entries
             if len(spare) > len(entries):
-                spare[: len(entries)] = entries
-                entries = spare
-        self.entries = entries
-        self.head = 0
-        self.room = len(entries) // 3
+                spare[: len(entries)] = entries[cut:] + entries[:cut]
+                self.entries = spare
+                self.room = len(spare) // 3
+                return
+        self.entries = unrolled(self.entries, cut)
+        self.room *= 2
 
     def rest(self) -> None:
         """Give back the memory of a past burst. Called when the ring is empty; small rings keep what they have."""
@@ -245,7 +250,7 @@ if not cython.compiled:
         return data
 
     def unrolled(entries: list[object], cut: Count) -> list[object]:
-        """A list twice as long, with all of `entries` in front, what begins at `cut` first. Compiled, `entries` is empty then."""
+        """A list twice as long, with all of `entries` in front, what begins at `cut` first. Compiled, it is `entries`, or they are empty then."""
         return entries[cut:] + entries[:cut] + [None] * len(entries)
 
     def forget_tags(entries: list[object]) -> None:

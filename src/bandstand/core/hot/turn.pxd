@@ -1,7 +1,6 @@
 cimport cython
 
 @cython.final
-@cython.freelist(256)
 cdef class Turn:
     cdef readonly object self_id
     cdef readonly object loop

@@ -10,6 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bandstand.core.vocabulary import Lane
 
+try:
+    import cython
+except ModuleNotFoundError:  # interpreted, where Cython is not installed
+    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+
 if TYPE_CHECKING:
     from bandstand.core.hot.ids import ActorId
     from bandstand.core.hot.kernel import Kernel
@@ -19,6 +24,8 @@ LaneNumber: TypeAlias = int
 LANES = tuple(Lane)
 
 
+@cython.freelist(1024)
+@cython.cclass
 class Turn:
     """The circumstances of one call of a behavior.
 

@@ -11,7 +11,6 @@ cdef int64_t NEVER
 cdef int lowest_bit(uint64_t word)
 
 @cython.final
-@cython.freelist(512)
 cdef class Timer:
     cdef int64_t deadline
     cdef int place

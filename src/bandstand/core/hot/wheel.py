@@ -23,6 +23,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bandstand.core.numbers import DUE, GONE, LEVELS, NEVER
 
+try:
+    import cython
+except ModuleNotFoundError:  # interpreted, where Cython is not installed
+    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+
 if TYPE_CHECKING:
     from bandstand.core.hot.cell import Cell
     from bandstand.core.hot.receipt import Receipt
@@ -58,6 +63,8 @@ def lowest_bit(word: Word) -> Place:
     return position
 
 
+@cython.freelist(1024)
+@cython.cclass
 class Timer:
     """One pending deadline and the message it carries. Its identity is the public `TimerId`.
 

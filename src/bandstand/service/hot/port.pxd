@@ -97,7 +97,11 @@ cdef inline object call_port(object port, PyObject **arguments, size_t count, Py
         and (<Port>port).method.arity == 1
         and isinstance(<object>arguments[0], Handle)
     ):
-        return (<Port>port).call(<Handle>arguments[0], <object>arguments[1])
+        if (<Port>port).method.is_ask:
+            return (<Port>port).call(<Handle>arguments[0], <object>arguments[1])
+        if not slip((<Handle>arguments[0])._bs_loop, (<Handle>arguments[0])._bs_actor, (<Port>port).method, <object>arguments[1]):
+            send(<Handle>arguments[0], (<Port>port).method, <object>arguments[1], MAY_WAIT)
+        return None
     return call_otherwise(<Port>port, arguments, PyVectorcall_NARGS(count), names)
 
 cdef inline object call_otherwise(Port self, PyObject **arguments, Py_ssize_t given, PyObject *names):

@@ -4,7 +4,6 @@ from bandstand.supervise.hot.history cimport History
 cdef object NORMAL
 
 @cython.final
-@cython.freelist(8)
 cdef class Plan:
     cdef readonly bint gives_up
     cdef readonly double delay_ms

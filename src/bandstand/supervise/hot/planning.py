@@ -6,6 +6,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from bandstand.core import ExitReason
 
+try:
+    import cython
+except ModuleNotFoundError:  # interpreted, where Cython is not installed
+    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+
 if TYPE_CHECKING:
     from bandstand.supervise.backoff import Backoff
     from bandstand.supervise.hot.history import History
@@ -16,6 +21,8 @@ Milliseconds: TypeAlias = float
 NORMAL = ExitReason.NORMAL
 
 
+@cython.freelist(8)
+@cython.cclass
 class Plan:
     """What to do about one restart, and what to remember of it. Nobody changes one."""
 
