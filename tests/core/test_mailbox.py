@@ -397,3 +397,32 @@ def test_what_a_burst_leaves_behind_serves_the_next_one_and_holds_nothing(make_l
             assert [number for who, number in seen if who == state] == list(range(length))
         seen.clear()
         assert [thing for thing in things if thing() is not None] == []
+
+
+@pytest.mark.spec("J5")
+@pytest.mark.parametrize("count", [1, 3, 300, 900])
+def test_a_tag_that_is_let_go_of_may_send_to_the_mailbox_it_was_in(loop: Loop, count: int) -> None:
+    words: list[object] = []
+
+    class Tag(int):
+        def __del__(self) -> None:
+            loop.send(actor, f"the last of {int(self)}")
+
+    def hear(_ctx: Context[None], data: object) -> None:
+        words.append(data)
+
+    actor = loop.spawn(hear)
+    for number in range(count):
+        loop.send(actor, number, tag=Tag(7))
+        if number % 100 == 99:
+            settle(loop)
+    settle(loop)
+    for number in range(count, 2 * count):
+        loop.send(actor, number)
+        if number % 100 == 99:
+            settle(loop)
+    settle(loop)
+    assert [word for word in words if type(word) is int] == list(range(2 * count))
+    books = loop.statistics()
+    # What the turn holds, and what lies in slots that nobody needed since, has not spoken yet.
+    assert books.sent == books.handled == len(words) <= 3 * count

@@ -55,11 +55,21 @@ cdef extern from *:
         Py_SET_SIZE(longer, 2 * size);
         return longer;
     }
+    /* Moves all of `list`, what begins at `cut` first, to the beginning of `spare`, a longer list with nothing in it; `list` is empty then. */
+    static CYTHON_INLINE void bandstand_move(PyObject *list, Py_ssize_t cut, PyObject *spare) {
+        Py_ssize_t size = PyList_GET_SIZE(list), at;
+        PyObject **from = ((PyListObject *)list)->ob_item, **to = ((PyListObject *)spare)->ob_item;
+        for (at = 0; at < size; at++) Py_DECREF(to[at]);
+        memcpy(to, from + cut, (size - cut) * sizeof(PyObject *));
+        memcpy(to + size - cut, from, cut * sizeof(PyObject *));
+        Py_SET_SIZE(list, 0);
+    }
     """
     bint bandstand_has(list entries, Py_ssize_t at, object what) noexcept
     PyObject *bandstand_slot(list entries, Py_ssize_t at) noexcept
     void bandstand_put(list entries, Py_ssize_t at, object what) noexcept
     object bandstand_take(list entries, Py_ssize_t at)
+    void bandstand_move(list entries, Py_ssize_t cut, list spare) noexcept
     list bandstand_unrolled(list entries, Py_ssize_t cut)
 
 cdef object ZERO
@@ -98,12 +108,16 @@ cdef class Ring:
     cpdef tuple pull(self, object sender)
     @cython.locals(cut=Py_ssize_t, entries=list, spare=list)
     cdef object grow(self)
+    @cython.locals(entries=list)
     cdef object rest(self)
 
 cdef inline list unrolled(list entries, Py_ssize_t cut):
     return bandstand_unrolled(entries, cut)
 
-cdef inline void forget_tags(list entries):
+cdef inline void move(list entries, Py_ssize_t cut, list spare) noexcept:
+    bandstand_move(entries, cut, spare)
+
+cdef inline void forget_tags(list entries) noexcept:
     cdef Py_ssize_t at
     for at in range(1, len(entries), 3):
         bandstand_put(entries, at, None)

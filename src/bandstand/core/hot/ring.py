@@ -12,7 +12,7 @@ made: the `.pxd` has them, and below are their interpreted twins. What most mess
 sender, stays in its slot when a message leaves, and need not be counted in and out again for the next.
 """
 
-# push, pop, unrolled and forget_tags come from one of two places, of which the checker sees one.
+# push, pop, unrolled, move and forget_tags come from one of two places, of which the checker sees one.
 # pyright: reportPossiblyUnboundVariable=false
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class Ring:
             spare = take_spare()
             entries = self.entries
             if len(spare) > len(entries):
-                spare[: len(entries)] = entries[cut:] + entries[:cut]
+                move(entries, cut, spare)
                 self.entries = spare
                 self.room = len(spare) // 3
                 return
@@ -200,12 +200,14 @@ class Ring:
     def rest(self) -> None:
         """Give back the memory of a past burst. Called when the ring is empty; small rings keep what they have."""
         if self.room > REST_ROOM:
-            if self.room <= SPARE_ROOM:
-                forget_tags(self.entries)
-                SPARE[:] = [self.entries]
+            entries = self.entries
             self.entries = NO_ENTRIES
             self.room = 1
             self.head = 0
+            # Now: a tag that is let go of may have something to send, and to this very ring.
+            if len(entries) <= 3 * SPARE_ROOM:
+                forget_tags(entries)
+                SPARE[:] = [entries]
 
 
 if not cython.compiled:
@@ -252,6 +254,10 @@ if not cython.compiled:
     def unrolled(entries: list[object], cut: Count) -> list[object]:
         """A list twice as long, with all of `entries` in front, what begins at `cut` first. Compiled, it is `entries`, or they are empty then."""
         return entries[cut:] + entries[:cut] + [None] * len(entries)
+
+    def move(entries: list[object], cut: Count, spare: list[object]) -> None:
+        """Put all of `entries` to the beginning of `spare`, what begins at `cut` first. Compiled, they are empty then."""
+        spare[: len(entries)] = entries[cut:] + entries[:cut]
 
     def forget_tags(entries: list[object]) -> None:
         """Let go of the tags that messages have left behind: nothing else of them is still there."""
