@@ -414,12 +414,12 @@ def test_a_tag_that_is_let_go_of_may_send_to_the_mailbox_it_was_in(loop: Loop, c
     actor = loop.spawn(hear)
     for number in range(count):
         loop.send(actor, number, tag=Tag(7))
-        if number % 100 == 99:
+        if number % 400 == 399:
             settle(loop)
     settle(loop)
     for number in range(count, 2 * count):
         loop.send(actor, number)
-        if number % 100 == 99:
+        if number % 400 == 399:
             settle(loop)
     settle(loop)
     assert [word for word in words if type(word) is int] == list(range(2 * count))
