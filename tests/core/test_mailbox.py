@@ -423,6 +423,7 @@ def test_a_tag_that_is_let_go_of_may_send_to_the_mailbox_it_was_in(loop: Loop, c
             settle(loop)
     settle(loop)
     assert [word for word in words if type(word) is int] == list(range(2 * count))
+    assert {word for word in words if type(word) is not int} <= {"the last of 7"}
     books = loop.statistics()
     # What the turn holds, and what lies in slots that nobody needed since, has not spoken yet.
     assert books.sent == books.handled == len(words) <= 3 * count
