@@ -73,3 +73,9 @@ def test_what_runs_is_what_is_listed() -> None:
 def test_the_build_is_pinned_once() -> None:
     lines = (house.ROOT / "requirements" / "build.txt").read_text("utf-8").splitlines()
     assert house.config()["build-system"]["requires"] == [line for line in lines if not line.startswith("#")]
+
+
+@pytest.mark.parametrize("path", sorted(house.PACKAGE.rglob("*.pxd")), ids=lambda path: path.stem)
+def test_a_freelist_stands_in_the_source(path: Path) -> None:
+    """Beside it, in the declarations, Cython passes over it without a word, and every object is made anew."""
+    assert "freelist" not in path.read_text("utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 import weakref
 from collections.abc import Callable
@@ -131,6 +132,100 @@ def test_who_is_overwritten_in_a_ring_may_push_to_it() -> None:
 
     log = same(play)
     assert [each for each in log if each == ("last words", 7)] == [("last words", 7)] * 3
+
+
+@pytest.mark.parametrize("waiting", [1, 4, 8, 16])
+def test_a_finalizer_that_runs_while_a_ring_grows_may_push_to_it(waiting: int) -> None:
+    """Before Python 3.12 whatever makes a list may run the collector."""
+
+    def play(twin: Twin) -> bool:
+        ring, turn = twin.ring.Ring(), twin.turn.Turn(None, None, None)
+        sent: list[object] = []
+
+        def push(what: object) -> None:
+            sent.append(what)
+            ring.push(what, 0, 0)
+
+        class Late:
+            def __init__(self) -> None:
+                self.me = self
+
+            def __del__(self) -> None:
+                push("late")
+
+        for number in range(waiting):
+            push(number)
+        if waiting > 1:
+            # So that it does not begin where its list does.
+            assert ring.pop(turn) == sent.pop(0)
+            push("round the corner")
+        Late()
+        was = gc.get_threshold()
+        # No list is left that was kept for the next: the one that is needed now is made.
+        kept: list[list[object]] = [[] for _ in range(200)]
+        gc.set_threshold(1)
+        gc.enable()
+        try:
+            push("outer")
+        finally:
+            gc.disable()
+            gc.set_threshold(*was)
+        gc.collect()
+        kept.clear()
+        got = [ring.pop(turn) for _ in range(ring.count)]
+        return sorted(map(str, got)) == sorted(map(str, sent)) and got[: waiting - 1] == sent[: waiting - 1]
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert same(play)
+    finally:
+        gc.enable()
+
+
+def test_who_is_overwritten_in_front_of_a_ring_may_push_to_it() -> None:
+    def play(twin: Twin) -> list[Any]:
+        ring, turn = twin.ring.Ring(), twin.turn.Turn(None, None, None)
+
+        class Tag:
+            def __del__(self) -> None:
+                ring.push("last words", 0, 0)
+
+        for number in range(3):
+            ring.push(number, 0, 0)
+        # The last of four places keeps its tag when it is free again.
+        ring.push(3, Tag(), 0)
+        for _ in range(4):
+            ring.pop(turn)
+        ring.push("a", 0, 0)
+        ring.pop(turn)
+        ring.push_front("b", 0, 0)
+        ring.push("c", 0, 0)
+        ring.push("d", 0, 0)
+        ring.push_front("front", 0, 0)
+        return [ring.pop(turn) for _ in range(ring.count)]
+
+    assert same(play) == ["front", "b", "c", "d", "last words"]
+
+
+def test_what_is_pushed_while_a_list_is_taken_is_behind_it() -> None:
+    """Interpreted, the handler of a signal may run whenever something is called."""
+    twin = both()[0]
+    with twin.entered():
+        ring, turn = twin.ring.Ring(), twin.turn.Turn(None, None, None)
+
+        class Items(list[object]):
+            def append(self, item: object) -> None:
+                super().append(item)
+                ring.push(f"after {item}", 1, 0)
+
+        for number in range(6):
+            ring.push(number, 0, 0)
+        items = Items()
+        assert ring.take_alike(items, 5, 0, str) == 5
+        assert items == [0, 1, 2, 3, 4]
+        left = [ring.pop(turn) for _ in range(ring.count)]
+        assert left == [5, "after 0", "after 1", "after 2", "after 3", "after 4"]
 
 
 def seam(level: int, slot: int, off: int) -> int:

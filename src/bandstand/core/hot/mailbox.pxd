@@ -59,8 +59,10 @@ cdef class Mailbox:
     @cython.final
     cdef object inherit(self, Mailbox other)
     @cython.final
-    @cython.locals(ring=Ring)
+    @cython.locals(ring=Ring, made=Ring)
     cdef Ring lane(self, int lane)
+    @cython.final
+    cdef Ring ring(self, int lane)
     @cython.final
     @cython.locals(ring=Ring)
     cdef Py_ssize_t depth(self, int lane)

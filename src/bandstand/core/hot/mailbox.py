@@ -91,7 +91,7 @@ class Mailbox:
         if lane == DATA:
             ring = self.data
             if ring is None:
-                ring = self.data = new_ring()
+                ring = self.lane(DATA)
             if ring.count + self.coming_data >= self.limit:
                 return False
             push(ring, data, tag, sender)
@@ -206,34 +206,37 @@ class Mailbox:
 
     def lane(self, lane: LaneNumber) -> Ring:
         """The ring of one lane, made now if this is its first message."""
-        if lane == DATA:
-            ring = self.data
-            if ring is None:
-                ring = self.data = new_ring()
-        elif lane == CONTROL:
-            ring = self.control
-            if ring is None:
-                ring = self.control = new_ring()
-        elif lane == MANAGEMENT:
-            ring = self.management
-            if ring is None:
-                ring = self.management = new_ring()
-        else:
-            ring = self.system
-            if ring is None:
-                ring = self.system = new_ring()
+        ring = self.ring(lane)
+        if ring is None:
+            made = new_ring()
+            # To make it may run the collector, and that a finalizer, which may send to this very lane.
+            ring = self.ring(lane)
+            if ring is not None:
+                return ring
+            ring = made
+            if lane == DATA:
+                self.data = ring
+            elif lane == CONTROL:
+                self.control = ring
+            elif lane == MANAGEMENT:
+                self.management = ring
+            else:
+                self.system = ring
         return ring
+
+    def ring(self, lane: LaneNumber) -> Ring | None:
+        """The ring of one lane, if it has had a message."""
+        if lane == DATA:
+            return self.data
+        if lane == CONTROL:
+            return self.control
+        if lane == MANAGEMENT:
+            return self.management
+        return self.system
 
     def depth(self, lane: LaneNumber) -> Count:
         """How many messages wait in one lane."""
-        if lane == DATA:
-            ring = self.data
-        elif lane == CONTROL:
-            ring = self.control
-        elif lane == MANAGEMENT:
-            ring = self.management
-        else:
-            ring = self.system
+        ring = self.ring(lane)
         return 0 if ring is None else ring.count
 
     def has_room(self, lane: LaneNumber) -> bool:

@@ -28,32 +28,40 @@ cdef extern from *:
         *slot = Py_None;
         return what;
     }
-    /* A list twice as long, into which all of `list` has moved, what begins at `cut` first; `list` is empty then. Where that is its beginning
-       anyway it is the list itself, grown as a list grows: a long one then keeps its pages, where a copy would touch as many again. */
-    static PyObject *bandstand_unrolled(PyObject *list, Py_ssize_t cut) {
+    /* Makes a list twice as long. What is before `cut` moves behind what was its end, so that from `cut` on all are in order. Nothing here runs
+       the collector, and a list that grows in place keeps its pages, where a copy would touch as many again. */
+    static int bandstand_double(PyObject *list, Py_ssize_t cut) {
         Py_ssize_t size = PyList_GET_SIZE(list), at;
-        PyObject *longer, **to, **from = ((PyListObject *)list)->ob_item;
-        if (cut == 0) {
-            to = (PyObject **)PyMem_Realloc(from, 2 * size * sizeof(PyObject *));
-            if (to == NULL) return PyErr_NoMemory();
-            ((PyListObject *)list)->ob_item = to;
-            ((PyListObject *)list)->allocated = 2 * size;
-            longer = list;
-            Py_INCREF(longer);
-        } else {
-            longer = PyList_New(2 * size);
-            if (longer == NULL) return NULL;
-            to = ((PyListObject *)longer)->ob_item;
-            memcpy(to, from + cut, (size - cut) * sizeof(PyObject *));
-            memcpy(to + size - cut, from, cut * sizeof(PyObject *));
-            Py_SET_SIZE(list, 0);
+        PyObject **slots;
+    #ifdef Py_GIL_DISABLED
+        /* There a list keeps its slots in another way. */
+        while (PyList_GET_SIZE(list) < 2 * size) {
+            if (PyList_Append(list, Py_None) < 0) {
+                PyList_SetSlice(list, size, PyList_GET_SIZE(list), NULL);
+                return -1;
+            }
         }
+        slots = ((PyListObject *)list)->ob_item;
+    #else
+        slots = (PyObject **)PyMem_Realloc(((PyListObject *)list)->ob_item, 2 * size * sizeof(PyObject *));
+        if (slots == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        ((PyListObject *)list)->ob_item = slots;
+        ((PyListObject *)list)->allocated = 2 * size;
         for (at = size; at < 2 * size; at++) {
             Py_INCREF(Py_None);
-            to[at] = Py_None;
+            slots[at] = Py_None;
         }
-        Py_SET_SIZE(longer, 2 * size);
-        return longer;
+        Py_SET_SIZE(list, 2 * size);
+    #endif
+        for (at = 0; at < cut; at++) {
+            PyObject *none = slots[size + at];
+            slots[size + at] = slots[at];
+            slots[at] = none;
+        }
+        return 0;
     }
     /* Moves all of `list`, what begins at `cut` first, to the beginning of `spare`, a longer list with nothing in it; `list` is empty then. */
     static CYTHON_INLINE void bandstand_move(PyObject *list, Py_ssize_t cut, PyObject *spare) {
@@ -70,7 +78,7 @@ cdef extern from *:
     void bandstand_put(list entries, Py_ssize_t at, object what) noexcept
     object bandstand_take(list entries, Py_ssize_t at)
     void bandstand_move(list entries, Py_ssize_t cut, list spare) noexcept
-    list bandstand_unrolled(list entries, Py_ssize_t cut)
+    int bandstand_double(list entries, Py_ssize_t cut) except -1
 
 cdef object ZERO
 cdef list BLANK
@@ -78,7 +86,6 @@ cdef list SPARE
 cdef Py_ssize_t SPARE_ROOM
 cdef list NO_ENTRIES
 
-# Most actors that come and go have one of these.
 @cython.final
 cdef class Ring:
     cdef object data
@@ -93,7 +100,7 @@ cdef class Ring:
     cpdef object pop(self, Turn turn)
     cpdef bint next_is(self, object tag) except -1
     cpdef object peek(self)
-    @cython.locals(at=Py_ssize_t, left=Py_ssize_t, taken=Py_ssize_t, entries=list)
+    @cython.locals(at=Py_ssize_t, taken=Py_ssize_t, entries=list)
     cpdef Py_ssize_t take_alike(self, list items, Py_ssize_t most, object tag, object strange) except -1
     @cython.locals(at=Py_ssize_t, entries=list)
     cpdef tuple shift(self)
@@ -106,16 +113,20 @@ cdef class Ring:
     cpdef bint has(self, object sender) except -1
     @cython.locals(left=Py_ssize_t, letter=tuple, found=tuple)
     cpdef tuple pull(self, object sender)
-    @cython.locals(cut=Py_ssize_t, entries=list, spare=list)
+    @cython.locals(entries=list, spare=list)
     cdef object grow(self)
     @cython.locals(entries=list)
     cdef object rest(self)
 
-cdef inline list unrolled(list entries, Py_ssize_t cut):
-    return bandstand_unrolled(entries, cut)
+cdef inline object widen(Ring ring):
+    bandstand_double(ring.entries, 3 * ring.head)
+    ring.room *= 2
 
-cdef inline void move(list entries, Py_ssize_t cut, list spare) noexcept:
-    bandstand_move(entries, cut, spare)
+cdef inline object move(Ring ring, list spare):
+    bandstand_move(ring.entries, 3 * ring.head, spare)
+    ring.entries = spare
+    ring.head = 0
+    ring.room = len(spare) // 3
 
 cdef inline void forget_tags(list entries) noexcept:
     cdef Py_ssize_t at
@@ -124,7 +135,7 @@ cdef inline void forget_tags(list entries) noexcept:
 
 cdef inline Py_ssize_t push(Ring ring, object data, object tag, object sender) except -1:
     cdef Py_ssize_t at
-    if ring.count == ring.room:
+    while ring.count == ring.room:
         ring.grow()
     ring.count += 1
     if ring.room == 1:

@@ -12,7 +12,7 @@ made: the `.pxd` has them, and below are their interpreted twins. What most mess
 sender, stays in its slot when a message leaves, and need not be counted in and out again for the next.
 """
 
-# push, pop, unrolled, move and forget_tags come from one of two places, of which the checker sees one.
+# push, pop, widen, move and forget_tags come from one of two places, of which the checker sees one.
 # pyright: reportPossiblyUnboundVariable=false
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ NO_ENTRIES: list[object] = []
 ZERO = 0
 
 
+# Most actors that come and go have one of these, an id and a turn: those that are gone serve the next. Said here and not in the .pxd, where it would be
+# passed over without a word.
 @cython.freelist(1024)
 @cython.cclass
 class Ring:
@@ -84,18 +86,17 @@ class Ring:
         As long as they have this very tag and no sender, and their data are of any other type than `strange`.
         """
         taken = 0
-        if self.room > 1:
+        while self.room > 1 and self.count > 0 and len(items) < most:
+            # Looked up each time: interpreted, a signal's handler may send between any two of these lines.
             entries = self.entries
-            left = min(self.count, most - len(items))
-            while taken < left:
-                at = 3 * self.head
-                if entries[at + 1] is not tag or entries[at + 2] is not ZERO or type(entries[at]) is strange:
-                    break
-                items.append(entries[at])
-                entries[at] = None
-                self.head = (self.head + 1) & (self.room - 1)
-                taken += 1
-            self.count -= taken
+            at = 3 * self.head
+            if entries[at + 1] is not tag or entries[at + 2] is not ZERO or type(entries[at]) is strange:
+                break
+            items.append(entries[at])
+            entries[at] = None
+            self.head = (self.head + 1) & (self.room - 1)
+            self.count -= 1
+            taken += 1
         return taken
 
     def shift(self) -> tuple[object, object, object]:
@@ -134,7 +135,7 @@ class Ring:
 
     def push_front(self, data: object, tag: object, sender: object) -> None:
         """Put a message before the oldest one: it comes back from where it was kept."""
-        if self.count == self.room:
+        while self.count == self.room:
             self.grow()
         if self.room == 1:
             push(self, data, tag, sender)
@@ -143,9 +144,10 @@ class Ring:
         at = 3 * self.head
         entries = self.entries
         entries[at] = data
-        entries[at + 1] = tag
         entries[at + 2] = sender
         self.count += 1
+        # Last, as in `push`.
+        entries[at + 1] = tag
 
     def has(self, sender: object) -> bool:
         """Whether a message of one sender waits here."""
@@ -172,9 +174,15 @@ class Ring:
         return found
 
     def grow(self) -> None:
-        """Double the room at least, unrolling the ring so that the oldest message comes first again."""
+        """Double the room at least.
+
+        To make a list may run the collector, and that a finalizer, which may send to this very ring: then it has grown, and there is
+        nothing to do. Whoever calls this looks again.
+        """
         if self.room == 1:
             entries = BLANK[:]
+            if self.room > 1:
+                return
             entries[0] = self.data
             entries[1] = self.tag
             entries[2] = self.sender
@@ -184,18 +192,12 @@ class Ring:
             self.entries = entries
             self.room = FIRST_ROOM
             return
-        cut = 3 * self.head
-        self.head = 0
         if self.room >= REST_ROOM and len(SPARE) > 0:
             spare = take_spare()
-            entries = self.entries
-            if len(spare) > len(entries):
-                move(entries, cut, spare)
-                self.entries = spare
-                self.room = len(spare) // 3
+            if len(spare) > len(self.entries):
+                move(self, spare)
                 return
-        self.entries = unrolled(self.entries, cut)
-        self.room *= 2
+        widen(self)
 
     def rest(self) -> None:
         """Give back the memory of a past burst. Called when the ring is empty; small rings keep what they have."""
@@ -214,7 +216,7 @@ if not cython.compiled:
 
     def push(ring: Ring, data: object, tag: object, sender: object) -> Count:
         """Append a message; the new count."""
-        if ring.count == ring.room:
+        while ring.count == ring.room:
             ring.grow()
         if ring.room == 1:
             ring.data = data
@@ -251,13 +253,23 @@ if not cython.compiled:
         turn.sender = sender
         return data
 
-    def unrolled(entries: list[object], cut: Count) -> list[object]:
-        """A list twice as long, with all of `entries` in front, what begins at `cut` first. Compiled, it is `entries`, or they are empty then."""
-        return entries[cut:] + entries[:cut] + [None] * len(entries)
+    def widen(ring: Ring) -> None:
+        """Double the room of a full ring that has a list."""
+        room, cut = ring.room, 3 * ring.head
+        longer = ring.entries[cut:] + ring.entries[:cut] + [None] * len(ring.entries)
+        if ring.room == room:
+            ring.entries = longer
+            ring.head = 0
+            ring.room = 2 * room
 
-    def move(entries: list[object], cut: Count, spare: list[object]) -> None:
-        """Put all of `entries` to the beginning of `spare`, what begins at `cut` first. Compiled, they are empty then."""
-        spare[: len(entries)] = entries[cut:] + entries[:cut]
+    def move(ring: Ring, spare: list[object]) -> None:
+        """Give a full ring a longer list in place of the one it has, the oldest message first."""
+        room, cut = ring.room, 3 * ring.head
+        spare[: len(ring.entries)] = ring.entries[cut:] + ring.entries[:cut]
+        if ring.room == room:
+            ring.entries = spare
+            ring.head = 0
+            ring.room = len(spare) // 3
 
     def forget_tags(entries: list[object]) -> None:
         """Let go of the tags that messages have left behind: nothing else of them is still there."""
