@@ -204,21 +204,14 @@ def make_room(kernel: Desk, actor: ActorId, method: Method, message: object, sen
 
 
 def slip(kernel: Desk, actor: ActorId, method: Method, data: object) -> bool:
-    """Send a one-way message of a plain handler, if nothing at all stands in the way; False if something might.
+    """Send a one-way message of a plain handler that nothing travels along with, into a DATA lane with room. False if any of that may not be so.
 
-    Then a message is its data, nothing travels along, and it waits in the DATA lane like any other: what `send` finds out step by step. The kernel is the
-    handle's; should another thread renew it just now, the actor is another kernel's, and nothing is sent.
+    The kernel is the handle's; should another thread renew it just now, the actor is another kernel's, and nothing is sent.
     """
     porter = kernel._porter
-    return (
-        method.lane == DATA
-        and kernel._ticking
-        and not kernel._abroad
-        and not kernel._direct
-        and not kernel._shut
-        and (porter is None or porter.is_light)
-        and kernel._slip_in(actor, data, method, ZERO)
-    )
+    if method.lane != DATA or not kernel._ticking or kernel._abroad or kernel._direct or kernel._shut:
+        return False
+    return (porter is None or porter.is_light) and kernel._slip_in(actor, data, method, ZERO)
 
 
 def tell(handle: Handle, method: Method, data: object) -> None:
