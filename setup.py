@@ -38,9 +38,13 @@ FLAGS = ["-O3", "-g0"]
 DIRECTIVES = {
     "language_level": 3,
     "annotation_typing": False,
-    "binding": True,
+    # A method descriptor checks its self; Cython's own functions do not, and `Loop.send(1, 2, 3)` would crash.
+    "binding": False,
     "boundscheck": False,
     "cdivision": True,
+    # For inspect.signature, which cannot look into a method descriptor.
+    "embedsignature": True,
+    "embedsignature.format": "clinic",
     "initializedcheck": False,
     "nonecheck": False,
     "wraparound": False,
