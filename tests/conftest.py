@@ -10,6 +10,7 @@ import asyncio
 import gc
 import inspect
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -42,6 +43,9 @@ settings.load_profile(os.environ.get("BANDSTAND_TEST_PROFILE", "suite"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell without job control starts background jobs with SIGINT ignored, and every child process inherits that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     demanded = os.environ.get("BANDSTAND_TEST_MODE")
     if demanded not in {None, "compiled", "interpreted"}:
         raise pytest.UsageError(f"BANDSTAND_TEST_MODE is {demanded!r}: it must be compiled or interpreted")

@@ -28,8 +28,6 @@ PATIENCE = 40  # seconds for a process to do what it must
 
 PRELUDE = """
 import asyncio, logging, os, signal, sys, threading
-# A suite that was started in the background has SIGINT ignored, and its children inherit that.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 logging.basicConfig(level=logging.ERROR)
 from bandstand.core import Loop, LoopConfig
 
