@@ -1,0 +1,255 @@
+"""Turn any object into text without failing: for log lines, error messages and reasons that are kept.
+
+Objects of the program can have a `__repr__` or `__str__` that raises, returns something that is no string, or makes megabytes. The
+runtime shows such objects while it handles a failure, where a second failure would end supervision. Everything here therefore always
+returns a plain `str`, at most `limit` characters long (plus a short note of what was left out), that can be encoded as UTF-8.
+
+Every exception that the object's own code raises is caught, KeyboardInterrupt and SystemExit included: these functions run in the
+middle of supervision, which must not stop half-way. The cost is that a Ctrl-C is lost if it arrives while such a `__repr__` runs and
+its handler raises; the next one works.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
+from typing import Final, cast
+
+__all__ = (
+    "REASON_LIMIT",
+    "TRACEBACK_LIMIT",
+    "describe_exception",
+    "safe_repr",
+    "safe_str",
+    "safe_traceback",
+    "type_name",
+)
+
+REASON_LIMIT: Final = 1_000
+"""How many characters of one object or one reason are shown."""
+TRACEBACK_LIMIT: Final = 20_000
+"""How many characters of one traceback are shown: the beginning and the end."""
+
+# Deeper containers are not shown: what is so deep is of no use in one line, and may contain itself.
+_DEPTH = 6
+# Of a stack, this many of the innermost frames are shown.
+_FRAMES = 200
+# Python formats every exception of a group and of a chain of causes; with more than this, that takes too long.
+_EXCEPTIONS = 200
+# Then so many of the causes are named, each in a line.
+_CAUSES = 20
+_UNPRINTABLE = "<cannot be shown>"
+# A metaclass may define `__name__` as something that raises; the descriptors of `type` itself do not.
+_name_of = type.__dict__["__name__"].__get__
+_qualname_of = type.__dict__["__qualname__"].__get__
+# So may a class of exceptions with these.
+_traceback_of = BaseException.__dict__["__traceback__"].__get__
+_cause_of = BaseException.__dict__["__cause__"].__get__
+_context_of = BaseException.__dict__["__context__"].__get__
+_args_of = BaseException.__dict__["args"].__get__
+_members_of = BaseExceptionGroup.__dict__["exceptions"].__get__
+
+
+def type_name(value: object, *, qualified: bool = False) -> str:
+    """The name of the class of `value`, even if its metaclass hides it."""
+    try:
+        name = _qualname_of(type(value)) if qualified else _name_of(type(value))
+        return _plain(name, REASON_LIMIT)
+    except BaseException:  # noqa: BLE001  # out of memory or stack: never the caller's trouble
+        return "object"
+
+
+def safe_repr(value: object, limit: int = REASON_LIMIT) -> str:
+    """`repr(value)`, shortened to `limit` characters; a placeholder if it raises."""
+    try:
+        return _repr(value, limit, _DEPTH)
+    except BaseException as error:  # noqa: BLE001  # see the module
+        return _failed(value, "repr()", error)
+
+
+def safe_str(value: object, limit: int = REASON_LIMIT) -> str:
+    """`str(value)`, shortened to `limit` characters; a placeholder if it raises."""
+    try:
+        return _str(value, limit)
+    except BaseException as error:  # noqa: BLE001  # see the module
+        return _failed(value, "str()", error)
+
+
+def describe_exception(error: BaseException, limit: int = REASON_LIMIT) -> str:
+    """`TypeName: message`, or `TypeName` alone if there is no message."""
+    words = safe_str(error, limit)
+    name = type_name(error)
+    return f"{name}: {words}" if words else name
+
+
+def safe_traceback(error: BaseException, limit: int = TRACEBACK_LIMIT) -> str:
+    """The traceback as Python prints it, with causes, notes and groups; shortened in the middle to `limit` characters.
+
+    If Python cannot format it, because an attribute of the exception raises, or if there are hundreds of causes, only the stack and the
+    message are given, and the first causes are named.
+    """
+    try:
+        if _are_few(error):
+            trace = traceback.TracebackException(
+                type(error), error, error.__traceback__, limit=-_FRAMES, compact=True
+            )
+            return _ends(trace.format(), limit)
+    except BaseException:  # noqa: BLE001, S110  # see the module; the plain form follows
+        pass
+    return _plain_traceback(error, limit)
+
+
+def _plain_traceback(error: BaseException, limit: int) -> str:
+    """The stack and the message, and the names of the causes, from nothing that the exception's class can define."""
+    text: list[str] = []
+    try:
+        trace = _traceback_of(error)
+        if trace is not None:
+            text += ["Traceback (most recent call last):\n", *traceback.format_tb(trace, -_FRAMES)]
+    except BaseException:  # noqa: BLE001, S110  # see the module; the message is left
+        pass
+    try:
+        text.append(f"{describe_exception(error, limit)}\n")
+        cause: BaseException | None = error
+        for _ in range(_CAUSES):
+            cause = _cause_of(cause) or _context_of(cause)
+            if cause is None:
+                break
+            text.append(f"caused by {describe_exception(cause)}\n")
+        return _ends(text, limit)
+    except BaseException:  # noqa: BLE001  # see the module
+        return _UNPRINTABLE
+
+
+def _are_few(error: BaseException) -> bool:
+    """Whether Python can format all exceptions of the chain, and of its groups, in a short time."""
+    seen = {id(error)}
+    rest = [error]
+    while rest:
+        one = rest.pop()
+        group: tuple[BaseException, ...] = _members_of(one) if isinstance(one, BaseExceptionGroup) else ()
+        for each in (_cause_of(one), _context_of(one), *group[: _EXCEPTIONS + 1]):
+            if each is not None and id(each) not in seen:
+                seen.add(id(each))
+                rest.append(each)
+        if len(seen) > _EXCEPTIONS:
+            return False
+    return True
+
+
+def _repr(value: object, limit: int, depth: int) -> str:
+    """The text of `value`, made from no more of it than fits, if it is one of Python's own containers or exceptions."""
+    kind = type(value)
+    if kind is str or kind is bytes or kind is bytearray:
+        return _repr_of_text(value, limit)  # type: ignore[arg-type]  # it is one of the three
+    if kind is list or kind is tuple or kind is dict or kind is set or kind is frozenset:
+        return _repr_of_items(cast("Collection[object]", value), limit, depth)
+    if kind.__repr__ is BaseException.__repr__:
+        args: tuple[object, ...] = _args_of(value)
+        inner = _joined((_part(each, limit, depth) for each in args), limit)
+        return _cut(f"{type_name(value)}({inner})", limit)
+    return _plain(repr(value), limit)
+
+
+def _repr_of_text(value: str | bytes | bytearray, limit: int) -> str:
+    length = len(value)
+    if length <= limit:
+        return _cut(repr(value), limit)
+    return f"{repr(value[:limit])[:limit]}... ({length:,} in all)"
+
+
+_BRACKETS: Final[dict[type, tuple[str, str]]] = {
+    list: ("[", "]"),
+    tuple: ("(", ")"),
+    set: ("{", "}"),
+    frozenset: ("frozenset({", "})"),
+    dict: ("{", "}"),
+}
+
+
+def _repr_of_items(value: Collection[object], limit: int, depth: int) -> str:
+    opening, closing = _BRACKETS[type(value)]
+    if not value:
+        return repr(value)
+    if depth == 0:
+        return f"{opening}...{closing}"
+    parts = (_part(each, limit, depth) for each in value)
+    if opening == "{" and hasattr(value, "items"):
+        pairs = cast("dict[object, object]", value).items()
+        parts = (f"{_part(key, limit, depth)}: {_part(each, limit, depth)}" for key, each in pairs)
+    comma = "," if opening == "(" and len(value) == 1 else ""
+    return _cut(f"{opening}{_joined(parts, limit)}{comma}{closing}", limit)
+
+
+def _part(value: object, limit: int, depth: int) -> str:
+    """One item of a container: a broken one does not hide the others."""
+    try:
+        return _repr(value, limit, depth - 1)
+    except BaseException as error:  # noqa: BLE001  # see the module
+        return _failed(value, "repr()", error)
+
+
+def _joined(parts: Iterator[str], limit: int) -> str:
+    shown: list[str] = []
+    size = 0
+    for part in parts:
+        if size > limit:
+            shown.append("...")
+            break
+        shown.append(part)
+        size += len(part) + 2
+    return ", ".join(shown)
+
+
+def _str(value: object, limit: int) -> str:
+    kind = type(value)
+    if kind is str:
+        return _plain(value, limit)  # type: ignore[arg-type]  # it is one
+    if kind.__str__ is BaseException.__str__:
+        # As BaseException does it, but without making the whole of a text that is cut afterwards.
+        args: tuple[object, ...] = _args_of(value)
+        if not args:
+            return ""
+        return _str(args[0], limit) if len(args) == 1 else _repr(args, limit, _DEPTH)
+    if kind.__str__ is object.__str__:
+        return _repr(value, limit, _DEPTH)
+    return _plain(str(value), limit)
+
+
+def _failed(value: object, what: str, error: BaseException) -> str:
+    try:
+        return f"<{type_name(value)}: its {what} raised {type_name(error)}>"
+    except BaseException:  # noqa: BLE001  # see the module
+        return _UNPRINTABLE
+
+
+def _plain(text: str, limit: int) -> str:
+    """An exact `str` (a subclass may override anything), no longer than it may be, and without lone surrogates."""
+    return _encodable(_cut(text, limit))
+
+
+def _cut(text: str, limit: int) -> str:
+    length = str.__len__(text)
+    if length <= limit:
+        return str.__getitem__(text, slice(None))
+    return f"{str.__getitem__(text, slice(limit))}... ({length:,} characters in all)"
+
+
+def _encodable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode()
+    return text
+
+
+def _ends(lines: Iterable[str], limit: int) -> str:
+    """The lines as one text; if that is too long, its beginning and its end."""
+    half = limit // 2
+    # No single line is kept whole if it is very long: a message can be megabytes.
+    text = "".join(_cut(line, limit) for line in islice(lines, limit))
+    if len(text) > limit:
+        left_out = len(text) - 2 * half
+        text = f"{text[:half]}\n... ({left_out:,} characters are left out) ...\n{text[-half:]}"
+    return _encodable(text)

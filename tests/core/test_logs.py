@@ -1,0 +1,113 @@
+"""A line for the log never harms the one that writes it."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from bandstand.core.logs import log_safely
+
+pytestmark = [pytest.mark.once, pytest.mark.guarantee("G283")]
+
+
+class Broken:
+    """Cannot be shown."""
+
+    def __repr__(self) -> str:
+        raise ValueError("no repr")
+
+    __str__ = __repr__
+
+
+class Breaks(logging.Handler):
+    """Raises what it was given, for each record."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+    def emit(self, record: logging.LogRecord) -> None:
+        raise self.error
+
+
+@pytest.fixture
+def logger() -> Iterator[logging.Logger]:
+    logger = logging.getLogger("bandstand.tests.logs")
+    logger.propagate = False
+    yield logger
+    logger.handlers.clear()
+    logger.filters.clear()
+    logger.propagate = True
+
+
+def test_the_line_has_its_traceback_and_the_place_of_its_caller(logger: logging.Logger) -> None:
+    text = io.StringIO()
+    handler = logging.StreamHandler(text)
+    handler.setFormatter(logging.Formatter("%(levelname)s %(filename)s %(funcName)s %(child)s %(message)s"))
+    logger.addHandler(handler)
+    error = ValueError("inner")
+    log_safely(logger, logging.WARNING, "%s ended with %d", "it", 7, error=error, extra={"child": "abc"})
+    first, *rest = text.getvalue().splitlines()
+    place = "test_the_line_has_its_traceback_and_the_place_of_its_caller"
+    assert first == f"WARNING test_logs.py {place} abc it ended with 7"
+    assert rest == ["ValueError: inner"]
+
+
+def test_an_exception_that_cannot_be_shown_has_a_line_all_the_same(logger: logging.Logger) -> None:
+    class HostileError(ValueError):
+        @property
+        def __cause__(self) -> Any:  # type: ignore[override]
+            raise KeyError("no cause")
+
+    text = io.StringIO()
+    logger.addHandler(logging.StreamHandler(text))
+    log_safely(logger, logging.ERROR, "it failed", error=HostileError(Broken()))
+    assert text.getvalue().startswith("it failed\nHostileError: <HostileError: its str() raised ValueError>")
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), RecursionError(), GeneratorExit()], ids=repr)
+def test_a_handler_or_filter_that_raises_does_not_concern_the_caller(
+    logger: logging.Logger, error: BaseException
+) -> None:
+    def broken(_record: logging.LogRecord) -> bool:
+        raise error
+
+    logger.addHandler(Breaks(error))
+    log_safely(logger, logging.ERROR, "words")
+    logger.handlers.clear()
+    logger.addFilter(broken)
+    log_safely(logger, logging.ERROR, "words")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], ids=repr)
+def test_ctrl_c_gets_through_a_handler_that_blocks(logger: logging.Logger, error: BaseException) -> None:
+    logger.addHandler(Breaks(error))
+    with pytest.raises(type(error)):
+        log_safely(logger, logging.ERROR, "words")
+
+
+@pytest.mark.parametrize("stream", [None, "closed"])
+def test_a_standard_error_that_is_gone_does_no_harm(
+    logger: logging.Logger, monkeypatch: pytest.MonkeyPatch, stream: str | None
+) -> None:
+    gone = io.StringIO()
+    gone.close()
+    monkeypatch.setattr(sys, "stderr", None if stream is None else gone)
+    logger.addHandler(logging.StreamHandler(gone))
+    log_safely(logger, logging.ERROR, "words", error=ValueError("no"))
+    logger.handlers.clear()
+    log_safely(logger, logging.ERROR, "words", error=ValueError("no"))
+
+
+def test_an_argument_that_cannot_be_shown_loses_the_line_alone(
+    logger: logging.Logger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logger.addHandler(logging.StreamHandler())
+    log_safely(logger, logging.ERROR, "%r", Broken())
+    log_safely(logger, logging.ERROR, "too %s few %s", "arguments")
+    capsys.readouterr()
