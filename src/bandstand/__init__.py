@@ -22,6 +22,7 @@ A map of the house. An upper floor may import any lower one; everyone enters a r
     core       the loop: ids, mailboxes, lanes, run queue, timing wheel, scheduler, clock, observer
     errors     one exception tree, drawn at its door
     mode       which twin of the hot modules runs, compiled or interpreted
+    streams    descriptors 0, 1 and 2, opened where they are closed
 """
 
 from typing import TYPE_CHECKING

@@ -1,14 +1,15 @@
 """The `bandstand` command: argument parsing only. What can be typed is in `bandstand.cli`; what a command does, in the rooms."""
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NoReturn, TypeAlias
 
 from bandstand.cli import make_parser
+from bandstand.cli.terminal import CANNOT_WRITE
 from bandstand.errors import InvalidArgument
+from bandstand.streams import CannotWrite, Output, discard, open_standard_streams
 
 __all__ = ("main",)
 
@@ -17,21 +18,40 @@ _Command: TypeAlias = Callable[[argparse.Namespace], int]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 0 well, 1 something is wrong; a bad command exits with 2."""
+    open_standard_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        try:
+            return _run(words)
+        finally:
+            # Here, where a failure can be reported, and not when Python ends.
+            Output(sys.stdout, is_vital=True).flush()
+    except BrokenPipeError:
+        # The reader has seen enough.
+        discard(sys.stdout)
+        return 1
+    except CannotWrite as error:
+        discard(sys.stdout)
+        Output(sys.stderr, is_vital=False).write(
+            f"bandstand: {error}. A request that was sent is not undone.\n"
+        )
+        return CANNOT_WRITE
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        try:
+            sys.stderr.flush()
+        except (OSError, ValueError):
+            discard(sys.stderr)
+
+
+def _run(words: Sequence[str]) -> int:
     options = _parse(words)
     command: _Command = options.command
     try:
-        code = command(options)
-        sys.stdout.flush()
+        return command(options)
     except InvalidArgument as error:
         return _refuse(options, error)
-    except BrokenPipeError:
-        # Whoever read it has seen enough. What is left in the buffer must not be tried again when Python ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return code
 
 
 def _refuse(options: argparse.Namespace, error: InvalidArgument) -> NoReturn:

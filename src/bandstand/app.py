@@ -40,6 +40,7 @@ from bandstand.bus.advice import advise
 from bandstand.bus.client.address import Address, default_address, whole_number
 from bandstand.errors import BadContract, InvalidArgument
 from bandstand.isolation import isolated
+from bandstand.streams import CannotWrite
 
 __all__ = ("EXTRAS", "Diagnosis", "Serving", "diagnose", "render", "run_node")
 
@@ -190,6 +191,7 @@ def run_node(serving: Serving, out: TextIO, err: TextIO) -> int:
 
     Raises:
         InvalidArgument: it cannot listen where it was told to, whatever is there.
+        CannotWrite: in batch mode, answers could not be written.
     """
     default = _default(serving)
     adapters = _adapters(serving, default)
@@ -214,7 +216,11 @@ def run_node(serving: Serving, out: TextIO, err: TextIO) -> int:
     )
     # On a terminal there is no program that would read what is for programs.
     is_seen = out.isatty() and not quiet
-    return serve(service, None if is_seen else out, err)
+    code = serve(service, None if is_seen else out, err)
+    for adapter in adapters:
+        if isinstance(adapter, PipeAdapter) and adapter.write_error is not None:
+            raise CannotWrite.because(adapter.write_error)
+    return code
 
 
 def _default(serving: Serving) -> Address | None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from bandstand.errors import InvalidArgument
+from bandstand.streams import Output
 
 if TYPE_CHECKING:
     import argparse
@@ -74,6 +75,16 @@ def settings_of(options: argparse.Namespace) -> Settings:
     return read_settings(flags, options.config)
 
 
+def _out() -> TextIO:
+    """Where answers go."""
+    return cast("TextIO", Output(sys.stdout, is_vital=True))
+
+
+def _err() -> TextIO:
+    """Where sentences for people go."""
+    return cast("TextIO", Output(sys.stderr, is_vital=False))
+
+
 def _target(options: argparse.Namespace) -> Target:
     return settings_of(options).target()
 
@@ -85,7 +96,7 @@ def doctor(options: argparse.Namespace) -> int:
     from bandstand import app
 
     seen = app.diagnose()
-    sys.stdout.write((json.dumps(seen.as_dict(), indent=2) if options.json else app.render(seen)) + "\n")
+    _out().write((json.dumps(seen.as_dict(), indent=2) if options.json else app.render(seen)) + "\n")
     return 0 if seen.is_sound else 1
 
 
@@ -117,21 +128,21 @@ def call(options: argparse.Namespace) -> int:
     """Send a command or a query."""
     from bandstand.cli import calling
 
-    return calling.call(_wish(options, options.kind), _target(options), sys.stdout, sys.stderr)
+    return calling.call(_wish(options, options.kind), _target(options), _out(), _err())
 
 
 def query(options: argparse.Namespace) -> int:
     """Send a query."""
     from bandstand.cli import calling
 
-    return calling.call(_wish(options, "query"), _target(options), sys.stdout, sys.stderr)
+    return calling.call(_wish(options, "query"), _target(options), _out(), _err())
 
 
 def emit(options: argparse.Namespace) -> int:
     """Emit an event."""
     from bandstand.cli import calling
 
-    return calling.emit(_wish(options, None), _target(options), sys.stdout, sys.stderr)
+    return calling.emit(_wish(options, None), _target(options), _out(), _err())
 
 
 # Any: whatever kind of wish the command has.
@@ -144,7 +155,12 @@ def _wish(options: argparse.Namespace, kind: Any) -> Any:
 def _data(options: argparse.Namespace) -> list[str]:
     """What was typed as data; of a lone dash, what stands in the standard input."""
     arguments: list[str] = options.data
-    return [sys.stdin.read()] if arguments == ["-"] else arguments
+    if arguments != ["-"]:
+        return arguments
+    try:
+        return [sys.stdin.read()]
+    except (OSError, ValueError) as error:
+        raise InvalidArgument(f"the data cannot be read from standard input: {error}") from None
 
 
 def describe(options: argparse.Namespace) -> int:
@@ -153,7 +169,7 @@ def describe(options: argparse.Namespace) -> int:
 
     to = f" --to {options.to}" if options.to else ""
     inquiry = Inquiry(name=options.name, is_json=options.json, command=f"{program_name()} call{to}")
-    return inquire(inquiry, _target(options), sys.stdout, sys.stderr)
+    return inquire(inquiry, _target(options), _out(), _err())
 
 
 def tail(options: argparse.Namespace) -> int:
@@ -168,7 +184,7 @@ def tail(options: argparse.Namespace) -> int:
         for_ms=options.duration or 0,
         is_json=options.json,
     )
-    return follow(wish, _target(options), sys.stdout, sys.stderr)
+    return follow(wish, _target(options), _out(), _err())
 
 
 def dead(options: argparse.Namespace) -> int:
@@ -179,7 +195,7 @@ def dead(options: argparse.Namespace) -> int:
     wish = Letters(**said, is_json=options.json)
     if wish.verb == "purge" and not (wish.id or wish.type or wish.reason or options.all):
         raise InvalidArgument("purge which of them? Name one, or say --type, --reason or --all")
-    return tend(wish, _target(options), sys.stdout, sys.stderr)
+    return tend(wish, _target(options), _out(), _err())
 
 
 LETTERS = frozenset({"verb", "id", "type", "reason", "limit", "before"})
@@ -189,14 +205,14 @@ def health(options: argparse.Namespace) -> int:
     """Say how a node is."""
     from bandstand.cli.looking import show_health
 
-    return show_health(_target(options), sys.stdout, sys.stderr, is_json=options.json)
+    return show_health(_target(options), _out(), _err(), is_json=options.json)
 
 
 def stats(options: argparse.Namespace) -> int:
     """Say what a node has done."""
     from bandstand.cli.looking import show_stats
 
-    return show_stats(_target(options), sys.stdout, sys.stderr, is_json=options.json)
+    return show_stats(_target(options), _out(), _err(), is_json=options.json)
 
 
 def trace(options: argparse.Namespace) -> int:
@@ -204,7 +220,7 @@ def trace(options: argparse.Namespace) -> int:
     from bandstand.cli.tracing import trace as follow
 
     target = _target(options)
-    return follow(options.id, options.limit, target, sys.stdout, sys.stderr, is_json=options.json)
+    return follow(options.id, options.limit, target, _out(), _err(), is_json=options.json)
 
 
 def bench(options: argparse.Namespace) -> int:
@@ -222,7 +238,7 @@ def bench(options: argparse.Namespace) -> int:
         expect=options.expect,
         is_json=options.json,
     )
-    return measure(wish, _target(options), sys.stdout, sys.stderr)
+    return measure(wish, _target(options), _out(), _err())
 
 
 def config(options: argparse.Namespace) -> int:
@@ -231,14 +247,14 @@ def config(options: argparse.Namespace) -> int:
 
     settings = settings_of(options)
     settings.check()
-    return show_settings(settings, sys.stdout, is_json=options.json)
+    return show_settings(settings, _out(), is_json=options.json)
 
 
 def completion(options: argparse.Namespace) -> int:
     """Print a script for a shell."""
     from bandstand.cli.completing import script_for
 
-    sys.stdout.write(script_for(options.shell))
+    _out().write(script_for(options.shell))
     return 0
 
 

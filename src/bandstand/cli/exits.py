@@ -12,7 +12,7 @@ import msgspec
 
 from bandstand.bus.faults import ROUTING_ERROR, SCHEMA_ERROR, TIMEOUT
 from bandstand.bus.wire import write_frame
-from bandstand.cli.terminal import printable, printable_json
+from bandstand.cli.terminal import CANNOT_WRITE, printable, printable_json
 from bandstand.errors import BadMessage, InvalidArgument, RequestFailed
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Exit(IntEnum):
     SCHEMA = 4
     TIMEOUT = 5
     NOBODY = 6
+    OUTPUT = CANNOT_WRITE
 
 
 EXITS = {ROUTING_ERROR: Exit.ROUTING, SCHEMA_ERROR: Exit.SCHEMA, TIMEOUT: Exit.TIMEOUT}

@@ -22,7 +22,8 @@ EXITS = """exit codes:
   3  nobody handles that type
   4  the data is not what the type asks for
   5  no answer in time
-  6  there is no node: nobody listens there, or it hung up"""
+  6  there is no node: nobody listens there, or it hung up
+  7  the output could not be written; a request that was sent is not undone"""
 
 DATA = """data:
   key=greeting value=hello           fields, each of the type that the node asks for

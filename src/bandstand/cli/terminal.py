@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TextIO, final
 
 __all__ = (
+    "CANNOT_WRITE",
     "KIND_COLOURS",
     "Paint",
     "clock_time",
@@ -28,6 +29,8 @@ __all__ = (
 CODES = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36, "dim": 2, "bold": 1}
 KIND_COLOURS = {"command": "cyan", "query": "blue", "event": "magenta", "reply": "green", "error": "red"}
 """By what the kinds of messages are told apart, wherever they are shown."""
+CANNOT_WRITE = 7
+"""The exit code of a command whose output could not be written."""
 # Where nobody says how wide it is.
 USUAL = 110
 # An integer that is larger can be written in no other way than with all of its digits.

@@ -15,6 +15,7 @@ from typing import Any, final
 
 from bandstand.core.riders import dismount, mount
 from bandstand.errors import LoopBusy
+from bandstand.streams import open_standard_descriptors
 
 __all__ = ("Host", "default_factory")
 
@@ -31,6 +32,8 @@ def default_factory() -> asyncio.AbstractEventLoop:
         import uvloop
     except ImportError:
         return asyncio.new_event_loop()
+    # libuv aborts the process when one of these numbers is a descriptor of its own.
+    open_standard_descriptors()
     return uvloop.new_event_loop()
 
 

@@ -70,6 +70,8 @@ class DescriptorTransport(asyncio.Transport):
         self._is_closing = False
         self._is_lost = False
         self._is_at_eof = False
+        self.write_error: OSError | None = None
+        """Why it cannot be written to any more; None if it can, or if the reader has gone."""
 
     def start(self) -> None:
         """Begin to read."""
@@ -168,6 +170,7 @@ class DescriptorTransport(asyncio.Transport):
             pass
         except OSError as error:
             if not isinstance(error, BrokenPipeError):
+                self.write_error = error
                 logger.warning("descriptor %d cannot be written to any more: %s", self._writer, error)
             self._lose(error)
             return

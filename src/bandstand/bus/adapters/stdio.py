@@ -45,6 +45,12 @@ class PipeAdapter:
         self._reader = reader
         self._writer = writer
         self._lines: Lines | None = None
+        self._transport: DescriptorTransport | None = None
+
+    @property
+    def write_error(self) -> OSError | None:
+        """Why answers were lost: the descriptor could not be written to. None if none were, or if the reader has gone."""
+        return None if self._transport is None else self._transport.write_error
 
     @property
     def name(self) -> str:
@@ -89,7 +95,7 @@ class PipeAdapter:
             raise CannotListen(
                 f"cannot use {self.name}: descriptor {self._reader} cannot be watched: {error}"
             ) from error
-        self._lines = lines
+        self._lines, self._transport = lines, transport
 
     async def stop(self) -> None:
         """Take in nothing more."""

@@ -25,6 +25,7 @@ from bandstand.pod.affinity import settle
 from bandstand.pod.process.control import Control
 from bandstand.pod.process.errand import Errand, Farewell, Ready
 from bandstand.pod.process.pickling import unpack
+from bandstand.streams import open_standard_streams
 
 __all__ = ("main",)
 
@@ -51,8 +52,8 @@ def main() -> NoReturn:
     # Whoever presses Ctrl-C presses it for all processes of the terminal; the one that has started us ends us in good order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison]  # it is, if descriptor 2 was closed
-        faulthandler.enable()
+    open_standard_streams()
+    faulthandler.enable()
     os.register_at_fork(after_in_child=_let_go)
     os.set_inheritable(fd, False)  # noqa: FBT003  # os's own signature
     sys.exit(live(socket.socket(fileno=fd)))

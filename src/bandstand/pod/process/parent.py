@@ -28,6 +28,7 @@ from bandstand.pod.process.exits import Exit
 from bandstand.pod.process.pickling import pack
 from bandstand.pod.process.script import Script, check_guarded
 from bandstand.pod.process.watch import watch
+from bandstand.streams import above_standard
 
 __all__ = ("Child", "spawn_child")
 
@@ -185,7 +186,8 @@ def _launch(name: str, errand: Errand, stdout: int | None) -> Child:
     Raises:
         OSError: the operating system does not let us.
     """
-    ours, theirs = socket.socketpair()
+    # A child's 0, 1 and 2 are set up anew: in a program that runs with one of them closed, its end would be lost.
+    ours, theirs = map(above_standard, socket.socketpair())
     try:
         with theirs:
             popen = _open(name, theirs.fileno(), stdout)
