@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bandstand.pod.comeback import Comeback
 from bandstand.pod.ending import Ending
 from bandstand.pod.gate import Plan, Record, Verdict, decide
 from bandstand.pod.vocabulary import PodPhase, RestartPolicy
@@ -86,7 +87,10 @@ def test_one_restart_too_many_escalates(restart: RestartPolicy) -> None:
         record = decided.record
     decided = plan(FAILED, restart, record=record, now=4999.0)
     assert decided.verdict is ESCALATE
-    assert "it was to be started again 4 times within 5000 ms, and 3 are allowed" in decided.reason
+    assert (
+        "it was to be started again 4 times within 5000 ms, not counting its starts, and 3 are allowed"
+        in decided.reason
+    )
     assert FAILED.reason in decided.reason
 
 
@@ -95,6 +99,64 @@ def test_restarts_that_are_long_ago_do_not_count() -> None:
     record = Record(History((0.0, 100.0, 200.0)))
     assert plan(FAILED, RestartPolicy.ALWAYS, record=record, now=5000.0).verdict is RESTART
     assert plan(FAILED, RestartPolicy.ALWAYS, record=record, now=4999.0).verdict is ESCALATE
+
+
+class Returning:
+    """A pod with the declared defaults."""
+
+    restart = RestartPolicy.ON_FAILURE
+    intensity = Intensity(3, 5000.0)
+    backoff: Backoff | None = None
+
+
+def verdicts_of(
+    monkeypatch: pytest.MonkeyPatch, *, starts_s: float, runs_s: float | None, times: int
+) -> list[Verdict]:
+    """What is decided of one that takes so long to start, and fails after so long; None if it never runs."""
+    now = 100.0
+    monkeypatch.setattr("bandstand.pod.comeback.monotonic", lambda: now)
+    comeback, verdicts = Comeback(Returning(), is_vital=False), list[Verdict]()
+    for _ in range(times):
+        comeback.begin()
+        now += starts_s
+        if runs_s is not None:
+            comeback.run()
+            now += runs_s
+        verdicts.append(comeback.decide(FAILED, is_stopping=False).verdict)
+    return verdicts
+
+
+@pytest.mark.guarantee("G292")
+@pytest.mark.spec("S10")
+@pytest.mark.parametrize("starts_s", [0.0, 1.7, 60.0])
+@pytest.mark.parametrize("runs_s", [None, 0.1])
+def test_the_time_of_starts_does_not_count(
+    monkeypatch: pytest.MonkeyPatch, starts_s: float, runs_s: float | None
+) -> None:
+    """One that fails at each start fails too often, however long a start takes."""
+    found = verdicts_of(monkeypatch, starts_s=starts_s, runs_s=runs_s, times=4)
+    assert found == [RESTART, RESTART, RESTART, ESCALATE]
+
+
+@pytest.mark.guarantee("G292")
+@pytest.mark.spec("S10")
+def test_the_time_in_which_it_runs_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert verdicts_of(monkeypatch, starts_s=1.7, runs_s=1.7, times=20) == [RESTART] * 20
+
+
+@pytest.mark.guarantee("G159")
+@pytest.mark.spec("S10")
+def test_a_long_start_is_no_life_that_lets_the_backoff_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("bandstand.pod.comeback.monotonic", lambda: now)
+    spec = Returning()
+    spec.backoff = Backoff(initial_ms=10, factor=2)
+    comeback, delays = Comeback(spec, is_vital=False), list[float]()
+    for _ in range(3):
+        comeback.begin()
+        now += 6.0
+        delays.append(comeback.decide(FAILED, is_stopping=False).delay_ms)
+    assert delays == [10, 20, 40]
 
 
 @pytest.mark.spec("S10")
@@ -149,7 +211,9 @@ def test_the_reason_of_what_is_escalated_does_not_say_twice_that_it_has_failed()
     escalated = plan(FAILED, RestartPolicy.NEVER, is_vital=True)
     assert (escalated.verdict, escalated.reason) == (ESCALATE, "it failed with Boom()")
     hopeless = plan(FAILED, RestartPolicy.ALWAYS, intensity=Intensity(0, 5000.0))
-    assert hopeless.reason.startswith("it was to be started again once within 5000 ms, and 0 are allowed; ")
+    assert hopeless.reason.startswith(
+        "it was to be started again once within 5000 ms, not counting its starts, and 0 are allowed; "
+    )
 
 
 def test_what_is_decided_does_not_change_what_was_remembered() -> None:

@@ -90,8 +90,8 @@ def decide(
         restart: when it is to be started again.
         intensity: how often is too often.
         backoff: how long to wait after a failure; None for not at all.
-        now: the time, in milliseconds.
-        lived_ms: how long the incarnation has lived.
+        now: the time, in milliseconds, not counting that of starts.
+        lived_ms: how long the incarnation has run.
         chance: a random number from 0 to 1, for the jitter.
         is_vital: whether the troupe cannot go on when it has failed for good.
         is_stopping: whether the troupe has begun to stop.
@@ -111,8 +111,8 @@ def decide(
     if plan.gives_up:
         times = "once" if plan.history.count == 1 else f"{plan.history.count} times"
         too_many = (
-            f"it was to be started again {times} within {intensity.period_ms:g} ms, and {intensity.limit} are "
-            f"allowed; the last time {reason}"
+            f"it was to be started again {times} within {intensity.period_ms:g} ms, not counting its starts, and "
+            f"{intensity.limit} are allowed; the last time {reason}"
         )
         return Plan(Verdict.ESCALATE, too_many, record=record)
     return Plan(Verdict.RESTART, reason, plan.delay_ms, record)

@@ -103,6 +103,9 @@ class Kubelet:
         self._extra = {name: nest.directory for name, nest in self._nests.items()}
         self._unborn = {pod.name for pod in spec.pods} | set(self._nests)
         self._lives: list[Life] = []
+        self._pods: dict[str, PodLife] = {}
+        # How many of the lives are not over.
+        self._left = 0
         self._deadline: Deadline | None = None
         self._wanted: asyncio.Future[None] = self._post.home.create_future()
         mains = [pod.name for pod in spec.pods if pod.thread is ThreadModel.MAIN]
@@ -159,7 +162,9 @@ class Kubelet:
         self.exchange.begin(self.outside)
         # Those inside start before those who use them, and stop after them.
         self._lives += [NestLife(nest, self) for nest in self._nests.values()]
-        self._lives += [PodLife(pod, self) for pod in self.spec.pods]
+        self._pods = {pod.name: PodLife(pod, self) for pod in self.spec.pods}
+        self._lives += self._pods.values()
+        self._left = len(self._lives)
         for life in self._lives:
             life.task.add_done_callback(self._look_over)
         await self._wanted
@@ -175,11 +180,12 @@ class Kubelet:
 
     def _look_over(self, task: asyncio.Task[None]) -> None:
         """One life is over. If nobody is left, there is nothing to play any more."""
+        self._left -= 1
         error = None if task.cancelled() else task.exception()
         if error is not None:
             # A fault of our own must not be silent: nobody would ever start that pod again.
             self._fail(PodFailed.of("kubelet", "", f"{task.get_name()}: {error!r}", error))
-        if all(life.task.done() for life in self._lives):
+        if not self._left:
             if self._fallen is not None and not self.is_stopping:
                 # Nobody is left, and not in good order: that must not look like success.
                 self._fail(self._fallen)
@@ -222,6 +228,7 @@ class Kubelet:
         if stage.pod is None or self.exchange.stages.get(stage.pod) is not stage:
             return
         if phase is PodPhase.RUNNING:
+            self._pods[stage.pod].run()
             self._arrivals.add(stage)
             return
         self._arrivals.finish(stage)

@@ -72,13 +72,13 @@ class PodLife:
         self._pod = pod
         self._house = house
         self._stage: Stage | None = None
+        self._comeback = Comeback(pod, is_vital=pod.thread is ThreadModel.MAIN)
         self.name = f"pod {pod.name!r}"
         self.stop_ms = pod.stop_ms
         self.task = asyncio.create_task(self._live(), name=f"bandstand keeps {pod.name}")
 
     async def _live(self) -> None:
-        house, pod = self._house, self._pod
-        comeback = Comeback(pod, is_vital=pod.thread is ThreadModel.MAIN)
+        house, pod, comeback = self._house, self._pod, self._comeback
         number = house.phases.of(pod.name).number + 1
         house.phases.tell(pod.name, PodPhase.PENDING, "", number=number)
         while True:
@@ -98,6 +98,10 @@ class PodLife:
                 stopped = Ending(PodPhase.COMPLETED, "stopped before it was started again")
                 self._end(stopped, Plan(Verdict.RETIRE, "the troupe is stopping"), number)
                 return
+
+    def run(self) -> None:
+        """The present incarnation has started, and runs."""
+        self._comeback.run()
 
     async def _incarnate(self, number: int) -> Ending:
         self._stage = stage = self._house.stage_of(self._pod, number)

@@ -77,13 +77,13 @@ class NestLife:
         self._nest = nest
         self._house = house
         self._inner: Inner | None = None
+        self._comeback = Comeback(nest.spec, is_vital=nest.spec.is_watched)
         self.name = f"troupe {nest.spec.name!r}"
         self.stop_ms = nest.stop_ms
         self.task = asyncio.create_task(self._live(), name=f"bandstand keeps {nest.spec.name}")
 
     async def _live(self) -> None:
-        spec = self._nest.spec
-        comeback = Comeback(spec, is_vital=spec.is_watched)
+        spec, comeback = self._nest.spec, self._comeback
         while True:
             comeback.begin()
             ending = await self._incarnate()
@@ -104,6 +104,7 @@ class NestLife:
             inner.stop()
         await settled(inner.up)
         if inner.failure is None:
+            self._comeback.run()
             self._house.bear(self._nest.spec.name)
         await settled(inner.over)
         self._inner = None
