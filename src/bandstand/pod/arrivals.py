@@ -39,12 +39,15 @@ class Arrivals:
         """One runs."""
         self._exchange.open(stage)
         self._pending[stage] = asyncio.get_running_loop().call_later(LATEST_S, self.finish, stage)
-        self.look()
+        self._look_at(stage)
 
     def know(self, stage: Stage, peer: str) -> None:
         """One can reach the actors of a pod, by their link."""
         self._exchange.know(stage, peer)
-        self.look()
+        other = self._exchange.stages.get(peer)
+        self._look_at(stage)
+        if other is not None:
+            self._look_at(other)
 
     def finish(self, stage: Stage) -> None:
         """Wait no longer for those who cannot reach it: tell. Nothing if it was told."""
@@ -56,5 +59,8 @@ class Arrivals:
     def look(self) -> None:
         """Tell of those who have arrived. Somebody may have gone for whom just they have waited."""
         for stage in list(self._pending):
-            if self._exchange.is_known(stage):
-                self.finish(stage)
+            self._look_at(stage)
+
+    def _look_at(self, stage: Stage) -> None:
+        if stage in self._pending and self._exchange.is_known(stage):
+            self.finish(stage)

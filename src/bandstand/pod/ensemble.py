@@ -26,6 +26,7 @@ from bandstand.core.lifelines import is_quiet
 from bandstand.core.lowlevel import call_afar, is_open
 from bandstand.errors import BandstandError, InvalidArgument
 from bandstand.pod.books import PodBooks
+from bandstand.pod.directory import wanted_by
 from bandstand.pod.ending import Ending
 from bandstand.pod.later import LoopLater
 from bandstand.pod.link import Packer
@@ -84,10 +85,9 @@ class Ensemble:
         self.number = number
         self.pod: PodSpec | None = None
         if pod is not None:
-            found = [each for each in spec.pods if each.name == pod]
-            if not found:
+            self.pod = spec.by_name.get(pod)
+            if self.pod is None:
                 raise InvalidArgument(f"troupe {spec.name!r} has no pod {pod!r}")
-            self.pod = found[0]
         self.phase = PodPhase.PENDING
         self.loop = Loop(LoopConfig() if self.pod is None else self.pod.limits)
         """Where its actors live."""
@@ -273,13 +273,27 @@ class Ensemble:
         if self.players is None:
             self._enter(PodPhase.RUNNING, "")
         else:
-            handles = {name: self.handle(name) for name in self._visible}
-            self.players.begin({**handles, **self._extra})
+            self.players.begin({name: self._known(name) for name in self._wanted()})
             if self.players.addresses and not self._is_over():
                 # To each other they are there: what is sent to one that is still being started waits for it.
                 self.registry.publish(self.name, self.addresses)
         if self._early is not None:
             self._end(self._early)
+
+    def _wanted(self) -> dict[str, None]:
+        """The names in the directories of its roles, in order: only of these are handles made."""
+        names: dict[str, None] = {}
+        assert self.pod is not None
+        for role in self.pod.roles:
+            for wanted in wanted_by(role.args, role.kwargs):
+                names |= dict.fromkeys(
+                    (*self._visible, *self._extra) if wanted.names is None else wanted.names
+                )
+        return names
+
+    def _known(self, name: str) -> object:
+        """What a name stands for in its directories."""
+        return self._extra[name] if name in self._extra else self.handle(name)
 
     def _play(self) -> None:
         """All have started."""

@@ -1,7 +1,7 @@
 """The exchange: who is there, and how everybody comes to know it.
 
 Whenever an incarnation begins, runs, ends or will not be back, all the others are told. Those of one process reach each other's actors
-directly: they are told addresses. Between two of which at least one is in a process of its own there is a link, a pair of sockets: it
+directly: they read addresses from one board. Between two of which at least one is in a process of its own there is a link, a pair of sockets: it
 is made as soon as both have begun, because one that is being started may already ask the other; but nobody sends to one that does
 not run yet. All of it on the kubelet's thread.
 """
@@ -12,7 +12,7 @@ import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, final
 
-from bandstand.pod.registry import registry_of
+from bandstand.pod.registry import Board, registry_of
 from bandstand.pod.vocabulary import ThreadModel
 
 if TYPE_CHECKING:
@@ -31,15 +31,20 @@ class Exchange:
     def __init__(self, spec: TroupeSpec, later: Later) -> None:
         # A registry for each pod that plays in this process. It is the pod's, and not an incarnation's: handles that were given to others
         # outlive those who gave them.
+        self._board = Board()
         self.registries = {
-            pod.name: registry_of(spec, later) for pod in spec.pods if pod.thread is not ThreadModel.PROCESS
+            pod.name: registry_of(spec, later, self._board, pod.name)
+            for pod in spec.pods
+            if pod.thread is not ThreadModel.PROCESS
         }
         self._heard = {pod.name: any(role.is_exposed for role in pod.roles) for pod in spec.pods}
         self._stages: dict[str | None, Stage] = {}
         self._running: set[str | None] = set()
         self._gone: dict[str, str] = {}
-        # Who can reach whom by a link: a pod, or None for the outside, and a pod.
-        self._known: set[tuple[str | None, str | None]] = set()
+        # Those of them that have a process of their own.
+        self._apart: dict[str | None, Stage] = {}
+        # Who can reach whom by a link: a pod, or None for the outside, and those whose actors it can reach.
+        self._known: dict[str | None, set[str | None]] = {}
 
     @property
     def stages(self) -> Mapping[str | None, Stage]:
@@ -53,12 +58,15 @@ class Exchange:
 
     def begin(self, stage: Stage) -> None:
         """An incarnation has begun: tell it about the others, and link it with those it cannot reach otherwise."""
-        for pod, reason in self._gone.items():
-            stage.retire(pod, reason)
-        for other in self._others(stage):
-            if self._are_apart(stage, other):
-                self._link(stage, other, is_running=other.pod in self._running)
+        if stage.is_apart or stage.pod is None:
+            # Those of this process have read it from the board.
+            for pod, reason in self._gone.items():
+                stage.retire(pod, reason)
+        for other in self._distant(stage):
+            self._link(stage, other, is_running=other.pod in self._running)
         self._stages[stage.pod] = stage
+        if stage.is_apart:
+            self._apart[stage.pod] = stage
 
     def open(self, stage: Stage) -> None:
         """It runs: from now on others can send to it."""
@@ -67,27 +75,26 @@ class Exchange:
         self._running.add(stage.pod)
         if stage.pod is None:
             return
-        for other in self._others(stage):
-            if self._are_apart(stage, other):
-                other.announce(stage.pod)
+        for other in self._distant(stage):
+            other.announce(stage.pod)
         if not stage.is_apart:
             self._publish(stage.pod, stage.exposed)
 
     def know(self, stage: Stage, peer: str) -> None:
         """One can reach the actors of a pod, by their link."""
         if self._stages.get(stage.pod) is stage:
-            self._known.add((stage.pod, peer))
+            self._known.setdefault(stage.pod, set()).add(peer)
 
     def is_known(self, stage: Stage) -> bool:
         """Whether everybody who runs can reach it, and it can reach everybody who runs."""
-        for other in self._others(stage):
+        for other in self._distant(stage):
             if other.pod not in self._running and other.pod is not None:
                 continue
-            if not self._are_apart(stage, other) or not (self._is_heard(stage) or self._is_heard(other)):
+            if not (self._is_heard(stage) or self._is_heard(other)):
                 continue
-            if (other.pod, stage.pod) not in self._known:
+            if stage.pod not in self._known.get(other.pod, ()):
                 return False
-            if other.pod is not None and (stage.pod, other.pod) not in self._known:
+            if other.pod is not None and other.pod not in self._known.get(stage.pod, ()):
                 return False
         return True
 
@@ -96,22 +103,29 @@ class Exchange:
         if self._stages.get(stage.pod) is not stage:
             return
         del self._stages[stage.pod]
+        self._apart.pop(stage.pod, None)
         self._running.discard(stage.pod)
-        self._known = {pair for pair in self._known if stage.pod not in pair}
-        if stage.pod is not None:
-            for other in self._others(stage):
-                other.withdraw(stage.pod, reason)
-            for registry in self.registries.values():
-                registry.withdraw(stage.pod)
+        self._known.pop(stage.pod, None)
+        distant = self._distant(stage)
+        for other in distant:
+            self._known.get(other.pod, set()).discard(stage.pod)
+        if stage.pod is None:
+            return
+        for other in distant:
+            other.withdraw(stage.pod, reason)
+        outside = self._stages.get(None)
+        if outside is not None and outside not in distant:
+            outside.withdraw(stage.pod, reason)
+        self._board.withdraw(stage.pod)
 
     def retire(self, pod: str, reason: str) -> None:
         """A pod will not be back."""
         self._gone[pod] = reason
-        for other in self._stages.values():
+        outside = self._stages.get(None)
+        for other in (*self._apart.values(), *(() if outside is None else (outside,))):
             if other.pod != pod:
                 other.retire(pod, reason)
-        for registry in self.registries.values():
-            registry.retire(pod, reason)
+        self._board.retire(pod, reason)
 
     def close(self, reason: str) -> None:
         """All is over: nobody will come back behind any handle."""
@@ -119,20 +133,16 @@ class Exchange:
             registry.close(reason)
 
     def _publish(self, pod: str, addresses: Mapping[str, ActorId]) -> None:
-        """Tell everybody in this process, also those who are down: others may have handles of theirs. The pod itself knows."""
-        for name, registry in self.registries.items():
-            if name != pod:
-                registry.publish(pod, addresses)
+        """Tell everybody in this process who has a handle of it, also those who are down: others may have handles of theirs."""
+        self._board.publish(pod, addresses)
         outside = self._stages.get(None)
         if outside is not None:
             outside.publish(pod, addresses)
 
-    def _others(self, stage: Stage) -> list[Stage]:
-        return [other for other in self._stages.values() if other is not stage]
-
-    @staticmethod
-    def _are_apart(one: Stage, other: Stage) -> bool:
-        return one.is_apart or other.is_apart
+    def _distant(self, stage: Stage) -> list[Stage]:
+        """Those that are in another process than a stage: for one of this process, those that are apart."""
+        others = self._stages if stage.is_apart else self._apart
+        return [other for other in others.values() if other is not stage]
 
     def _link(self, stage: Stage, other: Stage, *, is_running: bool) -> None:
         if not (self._is_heard(stage) or self._is_heard(other)):

@@ -66,7 +66,6 @@ class Neighbours:
         self._resolver = resolver
         self._on_dead = on_dead
         self._on_known = on_known
-        self._visible = spec.visible_to(here)
         self._links: dict[str | None, Link] = {}
         # Who stands in for whom, of pods that have not said yet that they run.
         self._waiting: dict[str, Mapping[str, ActorId]] = {}
@@ -84,9 +83,11 @@ class Neighbours:
         if peer is not None:
             # That an earlier incarnation was announced, maybe late, says nothing of this one.
             (self._announced.add if is_running else self._announced.discard)(peer)
-        theirs = {
-            name: role for name, (pod, role) in self._visible.items() if pod.name == peer and role.is_exposed
-        }
+        theirs = (
+            {}
+            if peer is None
+            else {role.name: role for role in self._spec.by_name[peer].roles if role.is_exposed}
+        )
         is_early: list[str] = []
 
         def down(reason: str) -> None:

@@ -1,5 +1,9 @@
 """The registry: from the name of a pod to who is there at present. Every ensemble has one of its own.
 
+Those of one process have a *board* in common, which knows of all pods that run in this process. A registry hears from it of a pod as soon
+as one of its handles is for that pod, and never of others: what it costs to start and stop a pod depends on how many use it, not
+on how many there are.
+
 A handle never asks while the incarnation it knows is there. It asks when that has ended; so the registry costs nothing but
 at restarts, and `lookups` counts what it was asked. The kubelet publishes an incarnation, withdraws it when it has ended, and
 retires a pod that will not be back.
@@ -18,11 +22,12 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import nullcontext
 from functools import partial
-from threading import Condition
+from threading import Condition, RLock
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, final
 from weakref import ref
 
 from bandstand.errors import BandstandError, InvalidArgument, PodDown, PodGone, PodTimeout
@@ -37,12 +42,57 @@ if TYPE_CHECKING:
     from bandstand.pod.spec import TroupeSpec
     from bandstand.service.lowlevel import Handle
 
-__all__ = ("PodRegistry", "registry_of")
+__all__ = ("Board", "PodRegistry", "registry_of")
 
 logger = logging.getLogger("bandstand.pod")
 
 Later = Callable[[float, Callable[[], object]], Callable[[], object]]
 """Has a function called in so many milliseconds; what takes that back."""
+
+
+@final
+class Board:
+    """Who runs in this process, for the registries of one troupe. From any thread.
+
+    The lock is held while registries are told, so that each hears of everything in the same order. It is taken before that of a
+    registry, and never after it.
+    """
+
+    __slots__ = ("_gone", "_readers", "_running", "lock")
+
+    def __init__(self) -> None:
+        self.lock = RLock()
+        self._running: dict[str, Mapping[str, ActorId]] = {}
+        self._gone: dict[str, str] = {}
+        self._readers: dict[str, list[PodRegistry]] = {}
+
+    def read(self, pod: str, reader: PodRegistry) -> tuple[Mapping[str, ActorId], str | None]:
+        """Who plays in a pod, and why it is gone; from now on the registry is told. With the lock held."""
+        self._readers.setdefault(pod, []).append(reader)
+        running: Mapping[str, ActorId] = {} if reader.owner == pod else self._running.get(pod, {})
+        return running, self._gone.get(pod)
+
+    def publish(self, pod: str, addresses: Mapping[str, ActorId]) -> None:
+        """A pod runs. Its own registry knows, and more than others do."""
+        with self.lock:
+            self._running[pod] = addresses
+            for reader in self._readers.get(pod, ()):
+                if reader.owner != pod:
+                    reader.publish(pod, addresses)
+
+    def withdraw(self, pod: str) -> None:
+        """Its incarnation has ended; another may come."""
+        with self.lock:
+            self._running.pop(pod, None)
+            for reader in self._readers.get(pod, ()):
+                reader.withdraw(pod)
+
+    def retire(self, pod: str, reason: str) -> None:
+        """It has ended for good."""
+        with self.lock:
+            self._gone.setdefault(pod, reason)
+            for reader in self._readers.get(pod, ()):
+                reader.retire(pod, reason)
 
 
 class PodRegistry:
@@ -54,26 +104,36 @@ class PodRegistry:
         rooms: how many messages may wait for a role, by its name.
         room: how many for those that are not there.
         realm: what makes roles of one name the same to different holders: their troupe.
+        board: where to read who runs in this process; None for one that is told directly.
+        owner: the pod whose registry it is; None for nobody's.
     """
 
     def __init__(
         self,
-        pods: tuple[str, ...],
+        pods: Collection[str],
         *,
         later: Later | None = None,
         rooms: Mapping[str, int] | None = None,
         room: int = 1020,
         realm: object = None,
+        board: Board | None = None,
+        owner: str | None = None,
     ) -> None:
-        self._slots = {pod: Slot() for pod in pods}
+        self._pods = pods
+        # Of those pods that somebody has asked for.
+        self._slots: dict[str, Slot] = {}
+        self._board = board
+        self.owner = owner
         self._changed = Condition()
         self._later = later
-        self._rooms = dict(rooms or {})
+        self._rooms: Mapping[str, int] = rooms or {}
         self._room = room
         self.realm = self if realm is None else realm
         # Those who are to ask anew when all is over.
         self._handles: list[ref[Handle]] = []
         self._prune_at = 64
+        # Why nobody comes back behind any handle, when that is so.
+        self._closed: str | None = None
         self.lookups = 0
         """How often somebody has looked for an address."""
         self.dead = 0
@@ -113,15 +173,34 @@ class PodRegistry:
         """A pod that was retired may come again after all, because all it is part of is started again."""
         slot = self._slot(pod)
         with self._changed:
+            self._closed = None
             slot.gone = None
 
     def close(self, reason: str) -> None:
         """Retire all of them. Also handles that know somebody who is still there find nobody any more."""
-        for pod in self._slots:
+        with self._changed:
+            if self._closed is None:
+                self._closed = reason
+            slots = list(self._slots)
+        for pod in slots:
             self.retire(pod, reason)
         with self._changed:
             handles = list(self._handles)
         for known in handles:
+            handle = known()
+            if handle is not None:
+                forget_actor(handle)
+
+    def abandon(self, reason: str) -> None:
+        """This process is a fork: nobody of this registry is here. Locks and timers are those of threads that are not here either."""
+        self._changed = Condition()
+        self._board = None
+        self._closed = reason
+        for slot in self._slots.values():
+            slot.gone = reason
+            slot.addresses = {}
+            slot.lines = {}
+        for known in self._handles:
             handle = known()
             if handle is not None:
                 forget_actor(handle)
@@ -205,15 +284,29 @@ class PodRegistry:
     @property
     def waiting(self) -> int:
         """How many messages wait."""
-        return sum(len(line) for slot in self._slots.values() for line in list(slot.lines.values()))
+        return sum(len(line) for slot in list(self._slots.values()) for line in list(slot.lines.values()))
 
     # -- inside ----------------------------------------------------------------------------------------------------------------
 
     def _slot(self, pod: str) -> Slot:
         slot = self._slots.get(pod)
-        if slot is None:
-            known = ", ".join(sorted(self._slots)) or "none"
+        return self._new_slot(pod) if slot is None else slot
+
+    def _new_slot(self, pod: str) -> Slot:
+        """Begin to follow a pod. Not with the registry's lock held: the board's comes first."""
+        if pod not in self._pods:
+            known = ", ".join(sorted(self._pods)) or "none"
             raise InvalidArgument(f"there is no pod {pod!r} here; there are {known}")
+        with nullcontext() if self._board is None else self._board.lock, self._changed:
+            slot = self._slots.get(pod)
+            if slot is None:
+                slot = Slot()
+                gone = None
+                if self._board is not None:
+                    slot.addresses, gone = self._board.read(pod, self)
+                slot.gone = self._closed or gone
+                # Only now: whoever finds it finds all that is known.
+                self._slots[pod] = slot
         return slot
 
     def _flush(self, slot: Slot) -> None:
@@ -264,11 +357,10 @@ class PodRegistry:
         )
 
 
-def registry_of(spec: TroupeSpec, later: Later) -> PodRegistry:
+def registry_of(
+    spec: TroupeSpec, later: Later, board: Board | None = None, owner: str | None = None
+) -> PodRegistry:
     """A registry of the pods of a troupe, in which as much waits for a role as its mailbox takes."""
-    rooms = {
-        role.name: (role.mailbox_cap or pod.limits.default_mailbox_cap) - pod.limits.sys_reserved
-        for pod in spec.pods
-        for role in pod.roles
-    }
-    return PodRegistry(tuple(pod.name for pod in spec.pods), later=later, rooms=rooms, realm=spec)
+    return PodRegistry(
+        spec.by_name.keys(), later=later, rooms=spec.rooms, realm=spec, board=board, owner=owner
+    )

@@ -7,7 +7,7 @@ so what they hold must then be something that can be pickled and imported there.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -139,6 +139,10 @@ class TroupeSpec:
     """The core that the kubelet's thread is pinned to; None for any."""
     stop_ms: float = 30_000.0
     """How long the whole troupe has to stop; then what is left is killed."""
+    # Each pod looks these up when it starts: none should have to go through all pods for that.
+    _by_name: Mapping[str, PodSpec] = field(init=False, repr=False, compare=False)
+    _exposed: dict[str, tuple[PodSpec, RoleSpec]] = field(init=False, repr=False, compare=False)
+    _rooms: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_name("TroupeSpec", self.name)
@@ -161,6 +165,26 @@ class TroupeSpec:
         for variable in self.carries:
             if not isinstance(variable, ContextVar):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
                 raise InvalidArgument(f"{where}: carries has {variable!r}: pass ContextVars")
+        # Past the frozen __setattr__: they follow from the fields.
+        object.__setattr__(self, "_by_name", {pod.name: pod for pod in self.pods})
+        exposed = {role.name: (pod, role) for pod in self.pods for role in pod.roles if role.is_exposed}
+        object.__setattr__(self, "_exposed", exposed)
+        rooms = {
+            role.name: (role.mailbox_cap or pod.limits.default_mailbox_cap) - pod.limits.sys_reserved
+            for pod in self.pods
+            for role in pod.roles
+        }
+        object.__setattr__(self, "_rooms", rooms)
+
+    @property
+    def by_name(self) -> Mapping[str, PodSpec]:
+        """The pods by name."""
+        return self._by_name
+
+    @property
+    def rooms(self) -> Mapping[str, int]:
+        """How many messages a lane of a role's mailbox holds, by the name of the role."""
+        return self._rooms
 
     def pod_of(self, role: str) -> PodSpec:
         """The pod that a role is in.
@@ -174,11 +198,9 @@ class TroupeSpec:
         known = ", ".join(sorted(each.name for pod in self.pods for each in pod.roles))
         raise InvalidArgument(f"troupe {self.name!r} has no role {role!r}; it has {known or 'none'}")
 
-    def visible_to(self, pod: str | None) -> dict[str, tuple[PodSpec, RoleSpec]]:
+    def visible_to(self, pod: str | None) -> Mapping[str, tuple[PodSpec, RoleSpec]]:
         """The roles that somebody sees, by name: a pod those of its own and the exposed ones of others; None, the outside, the latter."""
-        return {
-            role.name: (each, role)
-            for each in self.pods
-            for role in each.roles
-            if role.is_exposed or each.name == pod
-        }
+        home = None if pod is None else self._by_name.get(pod)
+        if home is None:
+            return self._exposed
+        return ChainMap({role.name: (home, role) for role in home.roles}, self._exposed)

@@ -29,13 +29,14 @@ CONTAINERS: tuple[type[Any], ...] = (dict, list, tuple, set, frozenset)
 
 def problems_of(spec: TroupeSpec, nested: Mapping[str, NestedSpec]) -> Iterator[str]:
     """What is wrong with it, one sentence each; nothing, if it can play."""
+    roles = {each.name: (home, each) for home in spec.pods for each in home.roles}
     for pod in spec.pods:
         if not pod.roles:
             yield f"pod {pod.name!r} has no roles: give it one, with {pod.name}.of(...) or {pod.name}.expose(...)"
         for role in pod.roles:
             yield from _misfits(role)
             for wanted in wanted_by(role.args, role.kwargs):
-                yield from _unmet(spec, nested, pod, role, wanted)
+                yield from _unmet(spec, nested, roles, pod, role, wanted)
 
 
 def _misfits(role: RoleSpec) -> Iterator[str]:
@@ -58,11 +59,15 @@ def _hides_wish(values: Any) -> bool:
 
 
 def _unmet(
-    spec: TroupeSpec, nested: Mapping[str, NestedSpec], pod: PodSpec, role: RoleSpec, wanted: Wanted
+    spec: TroupeSpec,
+    nested: Mapping[str, NestedSpec],
+    roles: Mapping[str, tuple[PodSpec, RoleSpec]],
+    pod: PodSpec,
+    role: RoleSpec,
+    wanted: Wanted,
 ) -> Iterator[str]:
     """The wishes of a directory that cannot be fulfilled."""
     where = f"role {role.name!r}: {wanted.kind.__qualname__}"
-    roles = {each.name: (home, each) for home in spec.pods for each in home.roles}
     for name in wanted.names or ():
         found = roles.get(name)
         if name in nested and pod.thread is ThreadModel.PROCESS:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar, final
 
 from bandstand.pod.stack import stack_of
@@ -26,6 +26,18 @@ LAST_S = 1.0
 
 
 @final
+class Executor(ThreadPoolExecutor):
+    """A pool of threads that knows whether anybody has ever used it."""
+
+    is_used = False
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Have a function called on one of its threads."""
+        self.is_used = True
+        return super().submit(fn, *args, **kwargs)
+
+
+@final
 class Hosting:
     """An event loop of one's own.
 
@@ -38,7 +50,7 @@ class Hosting:
         self.loop = factory()
         self._name = name
         # One of its own, to be let go of without waiting. It has threads only when somebody asks for one.
-        self._executor = ThreadPoolExecutor(thread_name_prefix=f"asyncio_bandstand {name}")
+        self._executor = Executor(thread_name_prefix=f"asyncio_bandstand {name}")
         self.loop.set_default_executor(self._executor)
 
     def run(self, main: Coroutine[Any, Any, T], last_s: float = LAST_S) -> T:
@@ -80,9 +92,9 @@ class Hosting:
 
     def _let_go(self) -> None:
         """A thread cannot be cancelled: what it does it does to its end, and nobody waits for it but the interpreter, at its exit."""
-        threads = [
-            each for each in threading.enumerate() if each.name.startswith(f"asyncio_bandstand {self._name}_")
-        ]
+        # Asked first: most pods use no threads, and going through those of all others would take longer the more pods there are.
+        running = threading.enumerate() if self._executor.is_used else []
+        threads = [each for each in running if each.name.startswith(f"asyncio_bandstand {self._name}_")]
         places = [stack_of(thread.native_id) for thread in threads]
         # One that is waiting for work is at nothing else.
         busy = [place for place in places if place and not place.startswith("_worker()")]
