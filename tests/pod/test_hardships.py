@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
@@ -21,7 +22,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import Lane
-from bandstand.errors import AskTimeout, PodFailed, TargetEnded
+from bandstand.errors import AskTimeout, InvalidArgument, PodFailed, PodGone, TargetEnded
 from bandstand.pod.arrivals import Arrivals
 from bandstand.pod.declare import pod
 from bandstand.pod.directory import directory
@@ -484,16 +485,60 @@ def test_the_wait_for_a_signal_needs_no_small_descriptors() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="forks a program with threads")
-def test_a_fork_of_the_program_leaves_the_troupe_alone() -> None:
-    with solo(DEDICATED) as troupe:
+def forked(function: Callable[[], object]) -> int | None:
+    """The exit status of a fork that calls a function: 0 if it returns. None, if it had to be killed."""
+    with warnings.catch_warnings():
+        # Newer Pythons warn of forks of programs with threads, which is the subject here.
+        warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
-        if not pid:
-            # What atexit would do over there.
-            began = time.monotonic()
-            troupe._stop_at_exit()
-            os._exit(0 if time.monotonic() - began < 1 else 1)
-        assert os.waitpid(pid, 0)[1] == 0
+    if not pid:
+        try:
+            function()
+        except BaseException:  # noqa: BLE001  # the fork must not go on in the test runner
+            os._exit(1)
+        os._exit(0)
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
+            return status
+        os.sched_yield()
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks a program with threads")
+@pytest.mark.guarantee("G291")
+def test_a_fork_of_the_program_leaves_the_troupe_alone() -> None:
+    def leave() -> None:
+        with pytest.raises(PodGone, match="this process is a fork of the one that plays troupe 'Solo'"):
+            troupe.counter.value.blocking()
+        with pytest.raises(InvalidArgument, match="there is nothing to wait for"):
+            troupe.wait()
+        assert troupe.status().is_playing is False
+        troupe._stop_at_exit()
+        # What the end of the block does.
+        troupe.__exit__(None, None, None)
+        with pytest.raises(InvalidArgument, match="has been played"):
+            troupe.start()
+
+    with solo(DEDICATED) as troupe:
+        assert forked(leave) == 0
+        assert troupe.counter.value.blocking() == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks a program with threads")
+@pytest.mark.guarantee("G291")
+def test_a_fork_can_play_a_troupe_of_its_own() -> None:
+    mine = solo(DEDICATED)
+
+    def play() -> None:
+        with mine:
+            assert mine.counter.value.blocking() == 0
+
+    with solo(DEDICATED) as troupe:
+        assert forked(play) == 0
         assert troupe.counter.value.blocking() == 0
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import atexit
 import logging
-import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -20,6 +19,7 @@ from bandstand.pod.books import PodBooks
 from bandstand.pod.cast import Cast
 from bandstand.pod.directory import Directory
 from bandstand.pod.ending import Ending
+from bandstand.pod.forks import call_in_forks
 from bandstand.pod.kubelet import Kubelet
 from bandstand.pod.lookout import books_of, health_of, status_of
 from bandstand.pod.nest import Nest
@@ -65,8 +65,9 @@ class Production(Cast):
             for each in self._plan.nested
         }
         self._lock = threading.Lock()
-        self._pid = os.getpid()
         self._kubelet: Kubelet | None = None
+        # Whether this process is a fork of the one that plays it: its threads and processes are not here.
+        self._is_fork = False
         # The books of the kubelets before it, if it is inside another troupe and was started again.
         self._past = PodBooks()
         self._is_inner = False
@@ -99,10 +100,11 @@ class Production(Cast):
                 raise InvalidArgument(
                     f"troupe {self._title!r} is inside another one, which plays it: play that"
                 )
-            if self._kubelet is not None:
+            if self._kubelet is not None or self._is_fork:
                 raise InvalidArgument(f"troupe {self._title!r} has been played: make another one")
             self._outside.is_guest = is_guest
             kubelet = self._new_kubelet()
+            call_in_forks(self._after_fork)
         kubelet.over.add_done_callback(lambda _over: self._close("its troupe is over"))
         atexit.register(self._stop_at_exit)
         kubelet.launch()
@@ -159,6 +161,20 @@ class Production(Cast):
         for each in self._inner.values():
             each._close(reason)
 
+    def _after_fork(self) -> None:
+        """This process is a fork of the one that plays it: nothing of it is here, and its handles say so."""
+        self._is_fork = True
+        self._kubelet = None
+        self._lock = threading.Lock()
+        atexit.unregister(self._stop_at_exit)
+        self._phases = Phases(pod.name for pod in self._plan.spec.pods)
+        self._phases.close()
+        self._outside.ensemble.registry.abandon(
+            f"this process is a fork of the one that plays troupe {self._title!r}: use its handles there"
+        )
+        for each in self._inner.values():
+            each._after_fork()
+
     # -- waiting ---------------------------------------------------------------------------------------------------------------
 
     def _refuse_loop_thread(self, what: str) -> None:
@@ -194,6 +210,8 @@ class Production(Cast):
         Raises:
             PodTimeout: something is stuck.
         """
+        if self._is_fork:
+            return
         ms = self._plan.spec.stop_ms if within_ms is None else within_ms
         try:
             kubelet.over.result(ms / 1000 + PATIENCE_S)
@@ -216,6 +234,8 @@ class Production(Cast):
         Raises:
             PodTimeout: something is stuck.
         """
+        if self._is_fork:
+            return
         kubelet.stop()
         cancelled: asyncio.CancelledError | None = None
         over = asyncio.ensure_future(settled(kubelet.over))
@@ -255,8 +275,7 @@ class Production(Cast):
 
     def _stop_at_exit(self) -> None:
         kubelet = self._kubelet
-        # Whoever was forked off this program has our object, and not our threads.
-        if kubelet is None or kubelet.over.done() or os.getpid() != self._pid:
+        if kubelet is None or kubelet.over.done():
             return
         logger.warning(
             "troupe %r still plays when the program ends, and is stopped: call stop(), or use `with`",

@@ -148,8 +148,9 @@ class Troupe(Production):
                 BaseException
             ) as error:  # an exit or Ctrl-C, which goes on when everything has been stopped
                 # Whoever presses it twice is in a hurry.
-                kubelet.stop(0 if has_signal.is_set() else None)
-                self._wait_over(kubelet)
+                if not self._is_fork:
+                    kubelet.stop(0 if has_signal.is_set() else None)
+                    self._wait_over(kubelet)
                 if kubelet.main is not None and kubelet.main.is_abandoned:
                     raise PodTimeout(
                         f"the main pod of troupe {self._plan.spec.name!r} had not ended in time when it was stopped: its handler was "
@@ -173,7 +174,8 @@ class Troupe(Production):
         self._refuse_loop_thread("wait()")
         kubelet = self._kubelet
         if kubelet is None:
-            raise InvalidArgument(f"troupe {self._title!r} was not started: there is nothing to wait for")
+            where = "plays in the process that this one is a fork of" if self._is_fork else "was not started"
+            raise InvalidArgument(f"troupe {self._title!r} {where}: there is nothing to wait for")
         try:
             kubelet.over.result(None if timeout_ms is None else timeout_ms / 1000)
         except TimeoutError:
@@ -229,7 +231,9 @@ class Troupe(Production):
     ) -> None:
         """Stop it, as `with` does. A troupe that fails cancels its block, and comes out of it as `PodFailed`."""
         body, self._body = self._body, None
-        assert self._kubelet is not None
+        if self._kubelet is None:
+            # A fork: the block of the original is not ours to end.
+            return
         await self._leave_all(self._kubelet)
         if self._has_cancelled and body is not None:
             is_only_ours = body.uncancel() == 0
