@@ -9,7 +9,7 @@ from contextvars import copy_context
 from typing import Any
 
 from bandstand.core import ActorId, ChildStart, Context, Exit, Loop
-from bandstand.core.lowlevel import Member, bury_estate, checked_cap, end_actor, set_family, spawn_child
+from bandstand.core.lowlevel import Member, bury_estate, checked_cap, set_family, spawn_child
 from tests.core.stage import Seen, idle
 
 TURNS = 5_000
@@ -26,12 +26,14 @@ class Household:
         self.shown: list[Member] | None = None
         self.disbanded = 0
 
-    def disband(self) -> None:
+    def disband(self, children: list[ActorId]) -> None:
         self.disbanded += 1
         while self.estates:
             bury_estate(self.loop, self.estates.pop(0))
-        for child in reversed(self.children):
-            end_actor(self.loop, child)
+        children.extend(self.children)
+
+    def cause_of_kill(self) -> None:
+        """Let a coroutine take its time."""
 
     def keep(self, actor: ActorId, estate: Any) -> None:
         self.kept.append(actor)

@@ -182,10 +182,7 @@ def declare_started(loop: Loop, actor: ActorId) -> None:
 
 
 def set_family(loop: Loop, actor: ActorId, family: Family) -> None:
-    """Make an actor a supervisor: `family` is asked about its children, and ends them when the actor ends.
-
-    Families of families end by recursion: whoever makes them sees to it that they are not hundreds deep.
-    """
+    """Make an actor a supervisor: `family` is asked about its children, and which of them end with the actor."""
     loop._set_family(actor, family)  # noqa: SLF001
 
 

@@ -45,9 +45,28 @@ class Ledger:
         if not isinstance(error, BaseExceptionGroup):
             return None if self._is_ours(error) else error
         group = cast("BaseExceptionGroup[BaseException]", error)
-        # Before 3.13 it takes functions only, and no methods.
-        ours, rest = group.split(lambda one: self._is_ours(one))  # noqa: PLW0108
-        return group if ours is None else rest
+        if not self._holds_ours(group):
+            return group
+        try:
+            # Before 3.13 it takes functions only, and no methods.
+            return group.split(lambda one: self._is_ours(one))[1]  # noqa: PLW0108
+        except RecursionError:
+            # Nested too deep to be taken apart. Nothing of it may get lost.
+            return group
+
+    def _holds_ours(self, group: BaseExceptionGroup[BaseException]) -> bool:
+        """Whether some of a group only says that the scope was cancelled. Groups of nested scopes may be thousands deep."""
+        if not self._token.cancelled:
+            return False
+        found = False
+        waiting: list[BaseException] = [group]
+        while waiting:
+            error = waiting.pop()
+            if isinstance(error, BaseExceptionGroup):
+                waiting.extend(cast("BaseExceptionGroup[BaseException]", error).exceptions)
+            elif self._is_ours(error):
+                found = True
+        return found
 
     def _is_ours(self, error: BaseException) -> bool:
         if not isinstance(error, Cancelled):

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, final
 
-from bandstand.core.lowlevel import Member, end_actor
-from bandstand.errors import BandstandError
+from bandstand.core.lowlevel import Member
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bandstand.core import ActorId, Loop
+    from bandstand.core import ActorId
 
 __all__ = ("Brood",)
 
@@ -20,10 +18,9 @@ __all__ = ("Brood",)
 class Brood:
     """One actor's children, as the loop asks about them."""
 
-    __slots__ = ("_loop", "_members", "_silent")
+    __slots__ = ("_members", "_silent")
 
-    def __init__(self, loop: Loop) -> None:
-        self._loop = loop
+    def __init__(self) -> None:
         self._members: dict[ActorId, str] = {}
         self._silent: set[ActorId] = set()
 
@@ -43,12 +40,13 @@ class Brood:
         self._silent.remove(actor)
         return False
 
-    def disband(self) -> None:
-        """End every child, the last one first: the parent has ended."""
-        for actor in reversed(list(self._members)):
-            with suppress(BandstandError):
-                end_actor(self._loop, actor)
+    def disband(self, children: list[ActorId]) -> None:
+        """The parent has ended: all of its children end with it."""
+        children.extend(self._members)
         self._members.clear()
+
+    def cause_of_kill(self) -> None:
+        """None: a child whose coroutine is in flight has the time it needs to take its cancellation."""
 
     def keep(self, actor: ActorId, estate: object) -> None:
         """Never asked: nobody starts these children again, so nothing of theirs is kept."""

@@ -248,7 +248,7 @@ class Performer:
     def _bs_family(self) -> Brood:
         brood = self._bs_brood
         if brood is None:
-            brood = Brood(self._bs_me._bs_loop)
+            brood = Brood()
             object.__setattr__(self, "_bs_brood", brood)
             set_family(self._bs_me._bs_loop, self._bs_me._bs_actor, brood)
         return brood

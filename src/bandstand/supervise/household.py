@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from bandstand.core import ActorId
 from bandstand.core.lowlevel import Member, bury_estate
+from bandstand.errors import ActorKilled
 from bandstand.supervise.stage import CLOSED
 
 if TYPE_CHECKING:
@@ -27,9 +28,13 @@ class Household:
     def __init__(self, of: Seats) -> None:
         self._of = of
 
-    def disband(self) -> None:
+    def disband(self, children: list[ActorId]) -> None:
         """The supervisor has ended: so do its children."""
-        self._of._disband()  # noqa: SLF001
+        self._of._disband(children)  # noqa: SLF001
+
+    def cause_of_kill(self) -> ActorKilled:
+        """A child that does not end at once is killed: its supervisor has ended and cannot wait for it."""
+        return self._of._killed_with_us()  # noqa: SLF001
 
     def keep(self, actor: ActorId, estate: Any) -> None:
         """Take charge of what a child has left unread, perhaps one whose init is still running."""

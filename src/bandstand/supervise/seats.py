@@ -87,26 +87,24 @@ class Seats(Rebirth):
 
     # -- what the loop asks ------------------------------------------------------------------------------------------------
 
-    def _disband(self) -> None:
-        """The supervisor has ended, however: what is left of its children ends with it, the last one first."""
+    def _disband(self, children: list[ActorId]) -> None:
+        """The supervisor has ended, however: the loop ends what is left of its children with it."""
         self._stage = CLOSED
+        children.extend(seat.actor for seat in self._seats.values() if seat.actor is not None)
         for seat in reversed(self._seats.values()):
             self._bury(seat)
-            actor, seat.actor, seat.phase = seat.actor, None, DOWN
+            seat.actor, seat.phase = None, DOWN
             seat.must_end = False
-            if actor is not None:
-                self._end_with_us(actor)
             seat.announce()
+
+    def _killed_with_us(self) -> ActorKilled:
+        return ActorKilled(f"supervisor {self._name!r} has ended, and its children with it")
 
     def _end_with_us(self, actor: ActorId) -> None:
         end_actor(self._loop, actor)
         # Nobody is left to wait for a coroutine that takes its time; unless the whole loop ends, which does.
         if is_open(self._loop) and self._loop.status(actor) < ActorStatus.STOPPED:
-            end_actor(
-                self._loop,
-                actor,
-                ActorKilled(f"supervisor {self._name!r} has ended, and its children with it"),
-            )
+            end_actor(self._loop, actor, self._killed_with_us())
 
     # -- one seat --------------------------------------------------------------------------------------------------------------------
 

@@ -39,8 +39,12 @@ class Driver(Protocol):
 class Family(Protocol):
     """What the loop asks of a supervisor about its children."""
 
-    def disband(self) -> None:
-        """End every child, the last one first: the supervisor has ended."""
+    def disband(self, children: list[ActorId]) -> None:
+        """The supervisor has ended: append the children that end with it, in their order. The loop ends them, the last one first."""
+        ...
+
+    def cause_of_kill(self) -> BaseException | None:
+        """Why such a child is killed if it does not end at once; None if its coroutine may take its time to end."""
         ...
 
     def keep(self, actor: ActorId, estate: Cell) -> None:

@@ -70,8 +70,24 @@ cdef class Life(Reach):
     @cython.final
     cdef object _kill(self, Cell cell, object cause)
     @cython.final
-    @cython.locals(actor=ActorId, supervisor=Cell, dead=Py_ssize_t, turn=Turn)
+    cdef bint _is_killed(self, Cell cell, object cause) except -1
+    @cython.final
+    cdef bint _is_ended(self, Cell cell, int reason, object cause) except -1
+    @cython.final
     cdef object _exit(self, Cell cell, int reason, object cause)
+    @cython.final
+    @cython.locals(actor=ActorId)
+    cdef object _begin_exit(self, Cell cell, int reason, object cause)
+    @cython.final
+    @cython.locals(above=list, children=list, actor=ActorId, child=Cell, ending=Cell)
+    cdef object _end_family(self, Cell cell)
+    @cython.final
+    cdef tuple _disband(self, Cell cell)
+    @cython.final
+    cdef bint _is_ended_with(self, Cell cell, object family) except -1
+    @cython.final
+    @cython.locals(actor=ActorId, supervisor=Cell, dead=Py_ssize_t, turn=Turn, reason=int)
+    cdef object _complete_exit(self, Cell cell)
     @cython.final
     @cython.locals(actor=ActorId)
     cdef object _mark_stopping(self, Cell cell)

@@ -4,7 +4,7 @@ However an actor ends (its own verdict, an exception, somebody's stop, an overru
 function runs, `_exit`, and does the same things in the same order:
 
  1. status: from here on the id is stale, and a send to it is refused;
- 2. if it is a supervisor, its children end, the last one first;
+ 2. if it has children that end with it, they end, the last one first, and their children before them;
  3. its timers are released, with the messages they carry, and its descriptors are watched no more;
  4. its unread messages become dead letters, counted and published, or are kept for its supervisor's next child; whoever
     waits for one of them, or for the one at hand, is answered;
@@ -37,6 +37,7 @@ except ModuleNotFoundError:  # interpreted, where Cython is not installed
 if TYPE_CHECKING:
     from contextvars import Context
 
+    from bandstand.core.hot.cell import Family
     from bandstand.core.hot.ids import ActorId
     from bandstand.core.vocabulary import Overflow
 
@@ -152,16 +153,21 @@ class Life(Reach):
 
     def _kill(self, cell: Cell, cause: BaseException) -> None:
         """End an actor now, whatever its coroutine does; if it is running at this moment, as soon as it returns."""
+        if self._is_killed(cell, cause):
+            self._exit(cell, FAIL_REASON, cause)
+
+    def _is_killed(self, cell: Cell, cause: BaseException) -> bool:
+        """Do what `_kill` does before the exit; True if the caller has to exit the actor now."""
         driver = cell.driver
         cell.epilogue = None
         if driver is not None:
             driver.cancel()
-        if self._is_running_now(cell):
-            self._mark_stopping(cell)
-            cell.reason = FAIL_REASON
-            cell.cause = cause
-        else:
-            self._exit(cell, FAIL_REASON, cause)
+        if not self._is_running_now(cell):
+            return True
+        self._mark_stopping(cell)
+        cell.reason = FAIL_REASON
+        cell.cause = cause
+        return False
 
     def _create(
         self,
@@ -251,22 +257,28 @@ class Life(Reach):
 
     def _end(self, cell: Cell, reason: ReasonNumber, cause: BaseException | None) -> None:
         """End an actor now; if its behavior is running or in flight, as soon as that has ended."""
+        if self._is_ended(cell, reason, cause):
+            self._exit(cell, cell.reason, cell.cause)
+
+    def _is_ended(self, cell: Cell, reason: ReasonNumber, cause: BaseException | None) -> bool:
+        """Do what `_end` does before the exit; True if the caller has to exit the actor now."""
         if cell.status >= STOPPING:
-            return
+            return False
         driver = cell.driver
-        if driver is None and not self._is_running_now(cell):
+        if driver is not None or self._is_running_now(cell):
+            self._mark_stopping(cell)
             cell.reason = reason
             cell.cause = cause
-            self._finish(cell)
-            return
-        self._mark_stopping(cell)
-        cell.reason = reason
-        cell.cause = cause
-        if driver is not None:
+            if driver is None:
+                return False
             driver.cancel()
-            if cell.driver is None and not self._is_running_now(cell):
-                # Its coroutine had not even begun: there is nothing to wait for.
-                self._finish(cell)
+            if cell.driver is not None or self._is_running_now(cell):
+                return False
+            # Its coroutine had not even begun: there is nothing to wait for.
+        else:
+            cell.reason = reason
+            cell.cause = cause
+        return cell.epilogue is None or not self._say_goodbye(cell)
 
     def _finish(self, cell: Cell) -> None:
         """End an actor that is doing nothing now, for the reason it has noted. It may have something left to say."""
@@ -294,11 +306,15 @@ class Life(Reach):
 
     def _exit(self, cell: Cell, reason: ReasonNumber, cause: BaseException | None) -> None:
         """The one exit path. The module's text says what happens, in which order."""
+        self._begin_exit(cell, reason, cause)
+        if cell.family is not None:
+            self._end_family(cell)
+        self._complete_exit(cell)
+
+    def _begin_exit(self, cell: Cell, reason: ReasonNumber, cause: BaseException | None) -> None:
+        """The first step of an exit: the id is stale."""
         actor = cell.actor
         assert actor is not None
-        name = cell.name
-        supervisor = cell.supervisor
-        turn = cell.turn
         # Those whose messages are not handled any more are told why.
         cell.reason = reason
         cell.cause = cause
@@ -307,9 +323,67 @@ class Life(Reach):
         actor.fate = cell.status
         actor.reason = reason
         actor.cell = None
-        if cell.family is not None:
-            family, cell.family = cell.family, None
-            self._tell(family.disband, ())
+
+    def _end_family(self, cell: Cell) -> None:
+        """The second step: end the children, the last one first, and each one's own children before it is gone.
+
+        This walks down and up with a stack of its own. Recursion would limit how deep a tree of actors may be, and where it
+        broke off, actors would live on without a parent.
+        """
+        above: list[tuple[Cell, Family, list[ActorId]]] = [self._disband(cell)]
+        self._telling += 1
+        try:
+            while True:
+                ending, family, children = above[len(above) - 1]
+                if len(children) > 0:
+                    actor = children.pop()
+                    child = actor.cell
+                    if child is None or not self._is_ended_with(child, family):
+                        continue
+                    self._begin_exit(child, child.reason, child.cause)
+                    if child.family is not None:
+                        above.append(self._disband(child))
+                    else:
+                        self._complete_exit(child)
+                    continue
+                above.pop()
+                if len(above) == 0:
+                    return
+                self._complete_exit(ending)
+        finally:
+            self._telling -= 1
+
+    def _disband(self, cell: Cell) -> tuple[Cell, Family, list[ActorId]]:
+        """Take the family from an actor that has ended; with it, those of its children that end too."""
+        family, cell.family = cell.family, None
+        assert family is not None
+        children: list[ActorId] = []
+        self._tell(family.disband, (children,))
+        return (cell, family, children)
+
+    def _is_ended_with(self, cell: Cell, family: Family) -> bool:
+        """End a child whose parent has ended; True if the caller has to exit it now."""
+        if self._is_ended(cell, NORMAL, None):
+            return True
+        if cell.status >= STOPPED or self._closed:
+            # If the whole loop ends, it waits for all coroutines together.
+            return False
+        cause = family.cause_of_kill()
+        if cause is None or not self._is_killed(cell, cause):
+            return False
+        cell.reason = FAIL_REASON
+        cell.cause = cause
+        return True
+
+    def _complete_exit(self, cell: Cell) -> None:
+        """All other steps of an exit."""
+        actor = cell.actor
+        assert actor is not None
+        name = cell.name
+        supervisor = cell.supervisor
+        turn = cell.turn
+        reason = cell.reason
+        cause = cell.cause
         if cell.timers is not None:
             self._release_timers(cell)
         if cell.fds > 0:

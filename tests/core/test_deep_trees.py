@@ -1,0 +1,127 @@
+"""Families and links that are thousands deep end as a whole, without recursion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from bandstand.core import ActorId, Context, ExitReason, Loop
+from bandstand.core.lowlevel import set_epilogue, set_family
+from tests.core.nursery import Household, bear
+from tests.core.stage import Diary, check_books, idle, settle
+
+pytestmark = pytest.mark.guarantee("G277")
+
+DEPTH = 5_000
+
+
+def found_chain(loop: Loop, depth: int = DEPTH) -> list[ActorId]:
+    """A chain of actors, each with the next one as its only child."""
+    actors: list[ActorId] = []
+    above: Household | None = None
+    for _ in range(depth):
+        actor = bear(loop, idle, supervisor=actors[-1] if actors else None)
+        if above is not None:
+            above.children.append(actor)
+        above = Household(loop)
+        set_family(loop, actor, above)
+        actors.append(actor)
+    return actors
+
+
+def fail_with_a_message(loop: Loop, actor: ActorId) -> None:
+    loop.fail_actor(actor, "the root fails")
+
+
+ENDS: dict[str, Callable[[Loop, ActorId], object]] = {
+    "stop": lambda loop, root: loop.stop_actor(root),
+    "fail": fail_with_a_message,
+    "kill": lambda loop, root: loop.kill_actor(root),
+    "destroy": lambda loop, root: loop.destroy(),
+}
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_nobody_is_left_of_a_chain_of_families(loop: Loop, diary: Diary, how: str) -> None:
+    actors = found_chain(loop)
+    ENDS[how](loop, actors[0])
+    assert loop.statistics().alive == 0
+    assert [actor for actor, _ in diary.stopped] == actors[::-1]
+    check_books(loop)
+
+
+def test_an_actor_that_ends_its_own_parent_from_its_epilogue_ends_once(loop: Loop, diary: Diary) -> None:
+    actors = found_chain(loop, 4)
+    loop.link(actors[0], actors[1])
+
+    def epilogue(_reason: ExitReason, _cause: BaseException | None) -> None:
+        loop.fail_actor(actors[1], "from below")
+
+    set_epilogue(loop, actors[3], epilogue)
+    loop.stop_actor(actors[3])
+    assert len(diary.stopped) == len(actors)
+    assert {actor for actor, _ in diary.stopped} == set(actors)
+    assert loop.statistics().alive == 0
+
+
+def test_an_actor_that_was_ended_by_its_siblings_epilogue_ends_once(loop: Loop, diary: Diary) -> None:
+    root, family = bear(loop, idle), Household(loop)
+    set_family(loop, root, family)
+    family.children = [bear(loop, idle, supervisor=root) for _ in range(3)]
+    first, second, third = family.children
+    below = Household(loop)
+    set_family(loop, first, below)
+    below.children = [bear(loop, idle, supervisor=first)]
+    set_epilogue(loop, third, lambda _reason, _cause: loop.stop_actor(first))
+    loop.stop_actor(root)
+    assert [actor for actor, _ in diary.stopped] == [below.children[0], first, third, second, root]
+
+
+def test_a_failure_runs_along_a_chain_of_links(loop: Loop, diary: Diary) -> None:
+    actors = [loop.spawn(idle) for _ in range(2 * DEPTH)]
+    for left, right in pairwise(actors):
+        loop.link(left, right)
+    loop.fail_actor(actors[0], "the first one fails")
+    assert loop.statistics().alive == 0
+    assert [actor for actor, _ in diary.stopped] == actors
+
+
+def test_a_failure_runs_along_links_between_families(loop: Loop, diary: Diary) -> None:
+    """Each actor has a child, and is linked with the next one."""
+    actors: list[ActorId] = []
+    expected: list[ActorId] = []
+    for _ in range(DEPTH):
+        actor, family = bear(loop, idle), Household(loop)
+        set_family(loop, actor, family)
+        family.children = [bear(loop, idle, supervisor=actor)]
+        if actors:
+            loop.link(actors[-1], actor)
+        actors.append(actor)
+        expected += [family.children[0], actor]
+    loop.fail_actor(actors[0], "the first one fails")
+    assert loop.statistics().alive == 0
+    assert [actor for actor, _ in diary.stopped] == expected
+
+
+def test_everybody_in_a_chain_of_monitors_is_told(loop: Loop) -> None:
+    """Whoever hears of an end ends as well."""
+
+    def follow(ctx: Context[Any], data: object) -> None:
+        ctx.loop.stop_actor(ctx.self_id)
+
+    actors = [loop.spawn(follow) for _ in range(2 * DEPTH)]
+    for watched, watcher in pairwise(actors):
+        loop.monitor(watcher, watched)
+    loop.kill_actor(actors[0])
+    settle(loop)
+    assert loop.statistics().alive == 0
+
+
+def test_a_deep_tree_can_be_looked_at(loop: Loop) -> None:
+    actors = found_chain(loop)
+    tree = loop.tree()
+    assert sum(1 for _ in tree) == len(actors)
+    loop.destroy()
