@@ -143,7 +143,7 @@ def test_while_it_says_goodbye_it_is_not_found_and_keeps_its_name(loop: Loop) ->
         await turns()
         assert loop.status(id_of(slow)) is ActorStatus.STOPPING
         assert registry.find("db", Database) is None
-        with pytest.raises(NoSuchName, match=r"'db' is the name of <Slow .*>, which is down, or ending"):
+        with pytest.raises(NoSuchName, match=r"'db' is the name of <Slow .*>, which is down or ending"):
             registry.get("db", Database)
         with pytest.raises(NameTaken, match="ending"):
             registry.register("db", loop.spawn(Database))

@@ -110,7 +110,7 @@ def test_another_class_is_refused_naming_both(loop: Loop) -> None:
 def test_nobody_there_comes_with_close_matches(loop: Loop) -> None:
     registry = Registry(loop)
     registry.register("database", loop.spawn(Database))
-    with pytest.raises(NoSuchName, match=r"nobody has the name 'databsae'; did you mean 'database'\?"):
+    with pytest.raises(NoSuchName, match=r"no actor has the name 'databsae'; did you mean 'database'\?"):
         registry.get("databsae", Database)
     with pytest.raises(LookupError):
         registry.get("x", Database)

@@ -47,7 +47,7 @@ def test_while_nobody_is_there_nobody_is_found(loop: Loop, clock: VirtualClock) 
     settle(loop)
     assert registry.find("db", Database) is None
     assert registry.names() == ("db",)
-    with pytest.raises(NoSuchName, match="down, or ending: use wait"):
+    with pytest.raises(NoSuchName, match="down or ending: use wait"):
         registry.get("db", Database)
     with pytest.raises(NameTaken):
         registry.register("db", loop.spawn(Database))

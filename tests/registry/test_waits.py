@@ -37,7 +37,7 @@ def test_it_ends_at_its_deadline(loop: Loop, clock: VirtualClock, ms: float) -> 
     async def body() -> int:
         registry = Registry(loop)
         before = clock.now_ns()
-        with pytest.raises(NameTimeout, match=f"nobody has come under the name 'db' in {ms:.15g} ms"):
+        with pytest.raises(NameTimeout, match=f"no actor registered the name 'db' within {ms:.15g} ms"):
             await registry.wait("db", Database, ms=ms)
         with pytest.raises(TimeoutError):
             await registry.wait("db", Database, ms=ms)

@@ -1,23 +1,22 @@
-"""A group: several actors of one class under one name, to be told something together."""
+"""Groups: several actors of one class that share a name and receive messages together."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, cast, final
 
 from bandstand.core.lowlevel import check_open, check_thread, is_open
 from bandstand.errors import InvalidArgument
-from bandstand.registry.checks import check_class
-from bandstand.registry.news import Change, Told
-from bandstand.service.lowlevel import Presence, checked_handle, key_of, name_of_mark, ports_of
+from bandstand.service.lowlevel import Presence, checked_handle, class_of, key_of, name_of_mark, ports_of
 from bandstand.topic import Policy, Receives, Topic, TopicSubscription
-from bandstand.topic.lowlevel import Lag
+from bandstand.topic.lag import Lag
 
 if TYPE_CHECKING:
     from bandstand.service import Loop
     from bandstand.service.lowlevel import TellMark
 
-__all__ = ("Group",)
+__all__ = ("Change", "Group", "Told", "check_class")
 
 A = TypeVar("A")
 P = ParamSpec("P")
@@ -25,23 +24,45 @@ P = ParamSpec("P")
 DEFAULT_ROOM = 64
 
 
+@dataclass(frozen=True, slots=True)
+class Change(Generic[A]):
+    """An actor joined a group or left it. A member that ends leaves."""
+
+    group: str
+    """The name of the group."""
+    member: A
+    """The member's handle. After its end, the handle still identifies it."""
+    has_joined: bool
+    """True if the actor joined, False if it left."""
+
+
+class Told(NamedTuple):
+    """The result of sending to a group."""
+
+    taken: int
+    """How many members accepted the message."""
+    refused: int
+    """How many members had no room for the message or were ending."""
+
+
 @final
 class Member:
-    """One of a group: who it is, and what it could not take."""
+    """A member's entry in a group."""
 
     __slots__ = ("lag", "presence")
 
     def __init__(self, presence: Presence) -> None:
         self.presence = presence
+        # Created with the first message that the member refuses.
         self.lag: Lag | None = None
 
 
 @final
 class Group(Generic[A]):
-    """Several actors of one class. `Registry.group` makes it. Loop thread only.
+    """Several actors of one class, created by `Registry.group`. Loop thread only.
 
-    A member is an actor until it has ended, or a supervisor's child as long as its place is kept; while nobody is there behind a place, it
-    is left out.
+    An actor is a member until it ends. A supervisor's child is a member as long as the supervisor keeps its slot; between two incarnations
+    it is skipped.
     """
 
     __slots__ = ("_changes", "_kind", "_loop", "_members", "_name")
@@ -51,26 +72,26 @@ class Group(Generic[A]):
         self._name = name
         self._kind = kind
         self._members: dict[object, Member] = {}
-        # Made when somebody wants to know.
+        # Created by the first `watch`.
         self._changes: Topic[Change[A]] | None = None
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The group's name."""
         return self._name
 
     @property
     def kind(self) -> type[Any]:
-        """The class of its members."""
+        """The class of the members."""
         return self._kind
 
     def join(self, member: A) -> bool:
-        """Take an actor in, as the last one; False if it is a member.
+        """Add an actor at the end of the group. Return False if it already is a member.
 
         Raises:
-            InvalidArgument: it is no handle, or of another class than the group's.
-            NoSuchActor, ActorNotLocal: it has ended, or lives on another loop.
-            LoopClosed, WrongThread: the loop was asked to stop; called off its thread.
+            InvalidArgument: it is not a handle, or its class is not the group's.
+            NoSuchActor, ActorNotLocal: the actor has ended, or lives on another loop.
+            LoopClosed, WrongThread: the loop is stopping; called from another thread.
         """
         check_open(self._loop)
         handle = checked_handle(member)
@@ -78,29 +99,29 @@ class Group(Generic[A]):
         key = key_of(handle)
         if key in self._members:
             return False
-        self._members[key] = Member(Presence(self._loop, handle, partial(self._part, key)))
+        self._members[key] = Member(Presence(self._loop, handle, partial(self._remove, key)))
         self._announce(member, has_joined=True)
         return True
 
     def leave(self, member: A) -> bool:
-        """Let an actor go; False if it is no member, or has ended.
+        """Remove an actor. Return False if it is not a member or has ended.
 
         Raises:
-            InvalidArgument: it is no handle.
-            WrongThread: called off the loop's thread.
+            InvalidArgument: it is not a handle.
+            WrongThread: called from another thread.
         """
         check_thread(self._loop)
         key = key_of(checked_handle(member))
         if key not in self._members:
             return False
-        self._part(key)
+        self._remove(key)
         return True
 
     def members(self) -> tuple[A, ...]:
-        """Those who are there, in the order in which they joined. Whoever does not accept messages at this moment is left out.
+        """Return the members that accept messages now, in the order in which they joined.
 
         Raises:
-            WrongThread: called off the loop's thread.
+            WrongThread: called from another thread.
         """
         check_thread(self._loop)
         return tuple(
@@ -108,24 +129,24 @@ class Group(Generic[A]):
         )
 
     def tell(self, method: TellMark[P], /, *args: P.args, **kwargs: P.kwargs) -> Told:
-        """Send a message to each who is there: `workers.tell(Worker.add, 5)`. How many took it, and how many had no room.
+        """Send a message to every member that is running: `workers.tell(Worker.add, 5)`. Return how many took it and how many refused it.
 
-        It never raises because of a member. One that refuses is told of by a `Lagged` in the loop's events: at once, and then at most once a
-        second, with exact numbers.
+        A member never makes this raise. When a member refuses, the loop's events get a `Lagged`: at once for the first, then at most once a
+        second, with exact counts.
 
         Raises:
-            InvalidArgument: it is no one-way method of the group's class.
-            TypeError: these are not its arguments.
-            LoopClosed, WrongThread: the loop was asked to stop; called off its thread.
+            InvalidArgument: the method is not a one-way method of the group's class.
+            TypeError: the arguments do not fit the method.
+            LoopClosed, WrongThread: the loop is stopping; called from another thread.
         """
         check_open(self._loop)
         name = name_of_mark(self._kind, method)
         port = None if name is None else ports_of(self._kind)[name]
         if name is None or port is None or port.method.is_ask:
             raise InvalidArgument(
-                f"{method!r} is no one-way method of {self._kind.__qualname__}: pass the method of the class, Worker.add"
+                f"{method!r} is not a one-way method of {self._kind.__qualname__}: pass the method of the class, Worker.add"
             )
-        # What is wrong with the arguments is told here, and before anybody has them.
+        # Check the arguments once, before any member gets the message.
         port.binder(None, *args, **kwargs)
         taken = refused = 0
         for one in list(self._members.values()):
@@ -145,9 +166,9 @@ class Group(Generic[A]):
         policy: Policy = Policy.DROP_OLDEST,
         room: int = DEFAULT_ROOM,
     ) -> TopicSubscription[Change[A]]:
-        """Have an actor told of each who joins and leaves from now on, by one of its one-way methods.
+        """Send every later `Change` of the group to a one-way method of an actor.
 
-        It is a subscription, with a room and a policy, as to a topic: `Topic.subscribe` says what it raises.
+        This subscribes the actor to a topic, with a room and a policy. `Topic.subscribe` lists what it raises.
         """
         if self._changes is None:
             self._changes = Topic(self._loop, cast("type[Change[A]]", Change), name=f"group {self._name}")
@@ -164,8 +185,8 @@ class Group(Generic[A]):
             one.lag = Lag(self._loop, f"group {self._name}", repr(one.presence.handle))
         return one.lag
 
-    def _part(self, key: object) -> None:
-        """A member goes, or has ended."""
+    def _remove(self, key: object) -> None:
+        """Remove a member that leaves or has ended."""
         one = self._members.pop(key)
         one.presence.cancel()
         if one.lag is not None:
@@ -175,3 +196,14 @@ class Group(Generic[A]):
     def _announce(self, member: A, *, has_joined: bool) -> None:
         if self._changes is not None and is_open(self._loop):
             self._changes.publish(Change(self._name, member, has_joined))
+
+
+def check_class(what: str, handle: object, kind: type) -> None:
+    """Check that a handle's actor is of a class.
+
+    Raises:
+        InvalidArgument: it is of another class; the error names both.
+    """
+    known = class_of(handle)
+    if not issubclass(known, kind):
+        raise InvalidArgument(f"{what} is a {known.__qualname__}, not a {kind.__qualname__}")

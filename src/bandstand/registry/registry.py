@@ -1,22 +1,31 @@
-"""The registry: names for actors, each found by its class.
+"""The registry: unique names for actors, looked up by name and class.
 
-A name is a convenience, and must not be a trap: whoever looks one up gets an actor that is there, or hears that nobody is. That is
-not a matter of being told of ends quickly enough. A look asks the actor itself, whose id is stale from the first step of its exit; being
-told only tidies up. So a name is free before anybody can hear of the death: `Down`, `ChildExit`, `ended` and the observer all come later.
+A lookup returns an actor that is running, or reports that there is none. It does not depend on how quickly an exit is noticed: each lookup
+asks the actor itself, whose id is stale from the first step of its exit, and exit callbacks only clean up. So a name is free before `Down`,
+`ChildExit`, `ended` or the observer report the exit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar, final, overload
 
-from bandstand.core.lowlevel import check_open, check_thread
-from bandstand.errors import InvalidArgument, NameTaken, NoSuchName
-from bandstand.registry.checks import check_class, check_name
-from bandstand.registry.group import Group
-from bandstand.registry.holder import Holder
-from bandstand.registry.waiting import Waiting
-from bandstand.service.lowlevel import check_ask_ms, checked_kind, checked_loop
+from bandstand.core.lifelines import at_end
+from bandstand.core.lowlevel import check_open, check_thread, clock_of
+from bandstand.errors import (
+    ChannelClosed,
+    ChannelTimeout,
+    InvalidArgument,
+    LoopClosed,
+    NameTaken,
+    NameTimeout,
+    NoSuchName,
+)
+from bandstand.registry.group import Group, check_class
+from bandstand.scope import CONFLATED, Channel
+from bandstand.service.lowlevel import Presence, check_ask_ms, checked_kind, checked_loop
 
 if TYPE_CHECKING:
     from bandstand.service import Actor, Implements, Interface, Loop
@@ -30,71 +39,171 @@ DEFAULT_WAIT_MS = 5000
 
 
 @final
-class Registry:
-    """Names and groups of a loop's actors. As many as one likes; a name is unique within each. Loop thread only.
+class NameEntry:
+    """A name and the actor or supervised child that has it."""
 
-    A name belongs to what the handle stands for. A handle of one actor: until it has ended, its `on_stop` included. A handle of a
-    supervisor's child (`supervised`): as long as the supervisor keeps its place, over all restarts; while nobody is there, nobody is found. An
-    incarnation that registers `self.me` in its `on_start` takes the name with it.
+    __slots__ = ("_on_available", "_on_gone", "name", "presence")
+
+    def __init__(
+        self,
+        loop: Loop,
+        name: str,
+        handle: object,
+        on_gone: Callable[[NameEntry], object],
+        on_available: Callable[[str], object],
+    ) -> None:
+        self.name = name
+        self._on_gone = on_gone
+        self._on_available = on_available
+        self.presence = Presence(loop, handle, self._gone, self._came)
+
+    @property
+    def handle(self) -> Any:
+        """The handle that was registered."""
+        return self.presence.handle
+
+    @property
+    def is_available(self) -> bool:
+        """Whether an actor accepts messages behind the handle now."""
+        return self.presence.actor is not None
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the actor has ended and no incarnation follows: then the name is free."""
+        return self.presence.is_gone
+
+    def describe(self) -> str:
+        """Describe the holder of the name for an error."""
+        state = "" if self.is_available else ", which is down or ending"
+        return f"{self.handle!r}{state}"
+
+    def _gone(self) -> None:
+        self._on_gone(self)
+
+    def _came(self) -> None:
+        if self.is_available:
+            self._on_available(self.name)
+
+
+@final
+class NameWaiters:
+    """The callers of `Registry.wait`, by name. Loop thread only."""
+
+    __slots__ = ("_loop", "_signals")
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        # For each name the channels of its waiters; a dict keeps their order.
+        self._signals: dict[str, dict[Channel[None], None]] = {}
+
+    def wake(self, name: str) -> None:
+        """Wake the waiters of a name: it may be available now."""
+        for signal in self._signals.get(name, ()):
+            signal.try_send(None)
+
+    async def until(self, name: str, find: Callable[[], Any], ms: float | None) -> Any:
+        """Wait until `find` returns something other than None. It runs once at first and again after each wake; its exceptions propagate.
+
+        Raises:
+            NameTimeout: the time is up.
+            LoopClosed: the loop has ended.
+        """
+        now = clock_of(self._loop)
+        since = now()
+        with self._registered(name) as signal:
+            while (found := find()) is None:
+                left = None if ms is None else max(0.0, since + ms - now())
+                try:
+                    await signal.receive(timeout_ms=left)
+                except ChannelTimeout:
+                    raise NameTimeout(f"no actor registered the name {name!r} within {ms:.15g} ms") from None
+                except ChannelClosed:
+                    raise LoopClosed(
+                        f"the loop ended while waiting for an actor with the name {name!r}"
+                    ) from None
+        return found
+
+    @contextmanager
+    def _registered(self, name: str) -> Generator[Channel[None]]:
+        signal: Channel[None] = Channel(CONFLATED)
+        self._signals.setdefault(name, {})[signal] = None
+        forget = at_end(self._loop, signal.close)
+        try:
+            yield signal
+        finally:
+            forget()
+            signals = self._signals[name]
+            del signals[signal]
+            if not signals:
+                del self._signals[name]
+
+
+@final
+class Registry:
+    """Names and groups of a loop's actors. A name is unique within one registry; a loop may have several registries. Loop thread only.
+
+    A name belongs to what the handle refers to. If that is one actor, the actor has the name until it has ended, `on_stop` included. If it is
+    a supervisor's child (`supervised`), the child has the name as long as the supervisor keeps its slot, over all restarts; between two
+    incarnations a lookup finds nothing. An incarnation that registers `self.me` in its `on_start` loses the name when it ends.
 
     Args:
-        loop: the loop whose actors have names.
+        loop: the loop of the actors.
 
     Raises:
-        InvalidArgument: it is no loop of typed actors.
-        WrongThread: called off the loop's thread.
+        InvalidArgument: it is not a loop of typed actors.
+        WrongThread: called from another thread.
     """
 
-    __slots__ = ("__weakref__", "_groups", "_holders", "_loop", "_waiting")
+    __slots__ = ("__weakref__", "_entries", "_groups", "_loop", "_waiters")
 
     def __init__(self, loop: Loop) -> None:
         self._loop = checked_loop(loop)
         check_thread(loop)
-        self._holders: dict[str, Holder] = {}
+        self._entries: dict[str, NameEntry] = {}
         self._groups: dict[str, Group[Any]] = {}
-        self._waiting = Waiting(loop)
+        self._waiters = NameWaiters(loop)
 
     # -- names ---------------------------------------------------------------------------------------------------------------
 
     def register(self, name: str, handle: Interface, /) -> None:
-        """Give an actor a name. To give it the name that it has is harmless; it may have several.
+        """Give an actor a name. An actor may have several names; registering one that it has already does nothing.
 
         Raises:
-            NameTaken: somebody else has it; says who.
-            InvalidArgument: the name is empty, or the handle is none: an actor without a class, known by its id, cannot have a name.
+            NameTaken: another actor has the name; the error says which.
+            InvalidArgument: the name is empty, or the handle is not one: an actor that is known by its id only cannot have a name.
             NoSuchActor, ActorNotLocal: the actor has ended, or lives on another loop.
-            LoopClosed, WrongThread: the loop was asked to stop; called off its thread.
+            LoopClosed, WrongThread: the loop is stopping; called from another thread.
         """
         check_open(self._loop)
-        check_name("name", name)
-        newcomer = Holder(self._loop, name, handle, self._vacate, self._waiting.wake)
-        holder = self._holder(name)
-        if holder is not None:
-            newcomer.presence.cancel()
-            if holder.presence.key == newcomer.presence.key:
+        check_name(name)
+        entry = NameEntry(self._loop, name, handle, self._remove, self._waiters.wake)
+        present = self._entry(name)
+        if present is not None:
+            entry.presence.cancel()
+            if present.presence.key == entry.presence.key:
                 return
             raise NameTaken(
-                f"{name!r} is the name of {holder.describe()}: {handle!r} needs another, or has to wait until it is free"
+                f"{name!r} is the name of {present.describe()}: give {handle!r} another name, or wait until this one is free"
             )
-        # It may be there still, of one that has ended and whose exit has not come to us.
-        self._holders.pop(name, None)
-        self._holders[name] = newcomer
-        self._waiting.wake(name)
+        # An entry of an actor that has ended may remain until its exit callback runs.
+        self._entries.pop(name, None)
+        self._entries[name] = entry
+        self._waiters.wake(name)
 
     def unregister(self, name: str, /) -> bool:
-        """Take a name back; False if nobody has it.
+        """Free a name. Return False if no actor has it.
 
         Raises:
-            InvalidArgument: it is no name.
-            WrongThread: called off the loop's thread.
+            InvalidArgument: it is not a name.
+            WrongThread: called from another thread.
         """
         check_thread(self._loop)
-        check_name("name", name)
-        holder = self._holder(name)
-        if holder is None:
+        check_name(name)
+        entry = self._entry(name)
+        if entry is None:
             return False
-        holder.presence.cancel()
-        del self._holders[name]
+        entry.presence.cancel()
+        del self._entries[name]
         return True
 
     @overload
@@ -102,44 +211,44 @@ class Registry:
     @overload
     def find(self, name: str, kind: type[A], /) -> A | None: ...
     def find(self, name: str, kind: Any, /) -> Any:
-        """Whoever accepts messages under a name at this moment; None if nobody does.
+        """Return the actor that accepts messages under a name now, or None.
 
         Args:
             name: the name.
-            kind: the class that is meant, or a base of it; a class that derives from `Implements[TheInterface]` gives the interface.
+            kind: the expected class, or a base of it; a class that derives from `Implements[TheInterface]` gives the interface.
 
         Raises:
-            InvalidArgument: it is of another class, and both are named; or it is no name.
-            WrongThread: called off the loop's thread.
+            InvalidArgument: the actor is of another class (the error names both), or it is not a name.
+            WrongThread: called from another thread.
         """
         check_thread(self._loop)
-        check_name("name", name)
+        check_name(name)
         known = checked_kind(kind)
-        holder = self._holder(name)
-        if holder is None:
+        entry = self._entry(name)
+        if entry is None:
             return None
-        check_class(f"{name!r}", holder.handle, known)
-        return holder.handle if holder.is_there else None
+        check_class(f"{name!r}", entry.handle, known)
+        return entry.handle if entry.is_available else None
 
     @overload
     def get(self, name: str, kind: type[Implements[I]], /) -> I: ...
     @overload
     def get(self, name: str, kind: type[A], /) -> A: ...
     def get(self, name: str, kind: Any, /) -> Any:
-        """The same, for who cannot do without.
+        """Return the actor that accepts messages under a name now.
 
         Raises:
-            NoSuchName: nobody is there; says why, and which names are like it.
+            NoSuchName: there is none; the error says why and lists similar names.
             InvalidArgument, WrongThread: as for `find`.
         """
         found = self.find(name, kind)
         if found is None:
-            holder = self._holder(name)
-            if holder is not None:
-                raise NoSuchName(f"{name!r} is the name of {holder.describe()}: use wait() to wait for it")
-            close = get_close_matches(name, self._holders)
+            entry = self._entry(name)
+            if entry is not None:
+                raise NoSuchName(f"{name!r} is the name of {entry.describe()}: use wait() to wait for it")
+            close = get_close_matches(name, self._entries)
             hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
-            raise NoSuchName(f"nobody has the name {name!r}{hint}")
+            raise NoSuchName(f"no actor has the name {name!r}{hint}")
         return found
 
     @overload
@@ -147,32 +256,32 @@ class Registry:
     @overload
     async def wait(self, name: str, kind: type[A], /, *, ms: float | None = ...) -> A: ...
     async def wait(self, name: str, kind: Any, /, *, ms: float | None = DEFAULT_WAIT_MS) -> Any:
-        """The same, and wait until somebody is there: the first to have the name, or the next incarnation.
+        """Wait until an actor accepts messages under a name, and return it.
 
         Args:
             name: the name.
-            kind: the class that is meant.
-            ms: how long, in milliseconds; None for as long as the loop lives.
+            kind: the expected class.
+            ms: the timeout in milliseconds; None waits as long as the loop runs.
 
         Raises:
-            NameTimeout: nobody has come in time.
-            LoopClosed: the loop has ended, or was asked to stop.
-            InvalidArgument: whoever has the name is of another class.
-            WrongThread: called off the loop's thread.
+            NameTimeout: the time is up.
+            LoopClosed: the loop has ended or is stopping.
+            InvalidArgument: the actor with that name is of another class.
+            WrongThread: called from another thread.
         """
         check_open(self._loop)
-        check_name("name", name)
+        check_name(name)
         check_ask_ms("ms", ms)
-        return await self._waiting.until(name, lambda: self.find(name, kind), ms)
+        return await self._waiters.until(name, lambda: self.find(name, kind), ms)
 
     def names(self) -> tuple[str, ...]:
-        """The names that are taken, in the order in which they were; of some, nobody may be there just now.
+        """Return the names that are taken, in the order of registration, including those of children between two incarnations.
 
         Raises:
-            WrongThread: called off the loop's thread.
+            WrongThread: called from another thread.
         """
         check_thread(self._loop)
-        return tuple(name for name, holder in self._holders.items() if not holder.is_gone)
+        return tuple(name for name, entry in self._entries.items() if not entry.is_gone)
 
     # -- groups --------------------------------------------------------------------------------------------------------------
 
@@ -181,14 +290,14 @@ class Registry:
     @overload
     def group(self, name: str, kind: type[A], /) -> Group[A]: ...
     def group(self, name: str, kind: Any, /) -> Any:
-        """A group of actors of one class, by its name; the same one each time. Groups have names of their own, apart from those of actors.
+        """Return the group of that name, creating it at the first call. Names of groups are independent of names of actors.
 
         Raises:
-            InvalidArgument: the name is empty, it is no class of actors, or the group is of another; both are named.
-            WrongThread: called off the loop's thread.
+            InvalidArgument: the name is empty, `kind` is not a class of actors, or the group is of another class; the error names both.
+            WrongThread: called from another thread.
         """
         check_thread(self._loop)
-        check_name("name", name)
+        check_name(name)
         known = checked_kind(kind)
         group = self._groups.get(name)
         if group is None:
@@ -200,14 +309,24 @@ class Registry:
         return group
 
     def __repr__(self) -> str:
-        return f"<Registry: {len(self._holders)} names, {len(self._groups)} groups>"
+        return f"<Registry: {len(self._entries)} names, {len(self._groups)} groups>"
 
-    def _holder(self, name: str) -> Holder | None:
-        """Whoever has a name; not one who is gone, though we may not have been told yet."""
-        holder = self._holders.get(name)
-        return None if holder is None or holder.is_gone else holder
+    def _entry(self, name: str) -> NameEntry | None:
+        """Return the entry of a name, unless its actor is gone and only the exit callback is outstanding."""
+        entry = self._entries.get(name)
+        return None if entry is None or entry.is_gone else entry
 
-    def _vacate(self, holder: Holder) -> None:
-        # Somebody else may have had the name before we were told.
-        if self._holders.get(holder.name) is holder:
-            del self._holders[holder.name]
+    def _remove(self, entry: NameEntry) -> None:
+        # Another actor may have taken the name before this exit callback ran.
+        if self._entries.get(entry.name) is entry:
+            del self._entries[entry.name]
+
+
+def check_name(name: object) -> None:
+    """Check that something is a name.
+
+    Raises:
+        InvalidArgument: it is not a string, or it is empty.
+    """
+    if not isinstance(name, str) or not name:
+        raise InvalidArgument(f"name is {name!r}: pass a string that is not empty")

@@ -1,8 +1,7 @@
-"""The events of one subscription that wait, and what is given up when there is no room. Nothing but arithmetic.
+"""The queue of one subscription, and what its policy drops when it is full. Pure data, no effects.
 
-With a key, a newer event takes the place of the older one of its key. So no key waits longer than it takes to hand over what was
-before it, however often it changes; to send it to the back each time would keep the publishing order among keys, and would let one
-that always changes before its turn wait for ever.
+With a key, a newer event replaces the older one of its key in place. So a key waits no longer than the events in front of it, however often
+it changes. Moving it to the back each time would keep the publishing order among keys, but a key that changes often could wait for ever.
 """
 
 from __future__ import annotations
@@ -12,85 +11,97 @@ from collections.abc import Callable, Hashable, Iterator
 from enum import Enum
 from typing import Generic, TypeVar, final
 
-from bandstand.topic.policy import Policy
-
-__all__ = ("Backlog", "Fate")
+__all__ = ("Backlog", "Policy", "PutResult")
 
 T = TypeVar("T")
 M = TypeVar("M")
 
 
-class Fate(Enum):
-    """What became of one event."""
+class Policy(Enum):
+    """What a subscription does with a new event when its queue is full. No policy makes the publisher wait."""
+
+    DROP_NEWEST = "drop-newest"
+    """Drop the new event."""
+    DROP_OLDEST = "drop-oldest"
+    """Drop the oldest event that waits."""
+    CONFLATE = "conflate"
+    """Keep only the latest event, or, with a `key`, the latest of each key, in the position of the one it replaces."""
+    CUT_OFF = "cut-off"
+    """End the subscription and report it to the subscriber."""
+
+
+class PutResult(Enum):
+    """The result of putting an event into a backlog."""
 
     TAKEN = "taken"
-    TRADED = "traded"
-    """It waits, and an older one was given up for it."""
+    REPLACED = "replaced"
+    """The new event waits; an older one was dropped for it."""
     REFUSED = "refused"
-    """It was given up itself."""
-    CUT = "cut"
-    """There is no room, and that is the end."""
+    """The new event was dropped."""
+    CUT_OFF = "cut-off"
+    """There is no room, and the policy is to end the subscription."""
 
 
 @final
 class Backlog(Generic[T, M]):
-    """What waits, in order. `T` is an event, `M` what is kept of it.
+    """A queue of events with a policy. `T` is the type of an event, `M` the type of what is stored for it.
 
     Args:
         policy: what to do when there is no room.
-        key: of CONFLATE, what makes two events of one kind; None if all are.
+        key: with CONFLATE, a function that returns an event's key; None if all events have one key.
     """
 
-    __slots__ = ("_key", "_latest", "_line", "_policy")
+    __slots__ = ("_key", "_latest", "_policy", "_queue")
 
     def __init__(self, policy: Policy, key: Callable[[T], Hashable] | None) -> None:
         self._policy = policy
         self._key = key
-        self._line: deque[M] = deque()
+        # CONFLATE uses `_latest`, the other policies `_queue`.
+        self._queue: deque[M] = deque()
         self._latest: OrderedDict[Hashable, M] = OrderedDict()
 
-    def put(self, event: T, kept: M, room: int) -> Fate:
-        """One event more, where at most `room` may wait. What `key` raises comes out here, and nothing has changed."""
+    def put(self, event: T, stored: M, room: int) -> PutResult:
+        """Add an event to a backlog of at most `room` events. If `key` raises, the backlog is unchanged and the exception propagates."""
         if self._policy is Policy.CONFLATE:
-            return self._conflate(None if self._key is None else self._key(event), kept, room)
-        if len(self._line) < room:
-            self._line.append(kept)
-            return Fate.TAKEN
+            return self._conflate(None if self._key is None else self._key(event), stored, room)
+        if len(self._queue) < room:
+            self._queue.append(stored)
+            return PutResult.TAKEN
         if self._policy is Policy.CUT_OFF:
-            return Fate.CUT
-        if self._policy is Policy.DROP_NEWEST or not self._line:
-            return Fate.REFUSED
-        self._line.popleft()
-        self._line.append(kept)
-        return Fate.TRADED
+            return PutResult.CUT_OFF
+        if self._policy is Policy.DROP_NEWEST or not self._queue:
+            return PutResult.REFUSED
+        self._queue.popleft()
+        self._queue.append(stored)
+        return PutResult.REPLACED
 
-    def _conflate(self, key: Hashable, kept: M, room: int) -> Fate:
+    def _conflate(self, key: Hashable, stored: M, room: int) -> PutResult:
         latest = self._latest
         if key in latest:
-            latest[key] = kept
-            return Fate.TRADED
+            latest[key] = stored
+            return PutResult.REPLACED
         if len(latest) < room:
-            latest[key] = kept
-            return Fate.TAKEN
+            latest[key] = stored
+            return PutResult.TAKEN
         if not latest:
-            return Fate.REFUSED
+            return PutResult.REFUSED
         latest.popitem(last=False)
-        latest[key] = kept
-        return Fate.TRADED
+        latest[key] = stored
+        return PutResult.REPLACED
 
     def take(self) -> M:
-        """The one that has waited longest; it waits no more."""
-        return self._latest.popitem(last=False)[1] if self._latest else self._line.popleft()
+        """Remove and return the oldest."""
+        return self._latest.popitem(last=False)[1] if self._latest else self._queue.popleft()
 
     def clear(self) -> list[M]:
-        """Everything that waits, which waits no more."""
-        kept = list(self)
-        self._line.clear()
+        """Remove and return everything."""
+        stored = list(self)
+        self._queue.clear()
         self._latest.clear()
-        return kept
+        return stored
 
     def __iter__(self) -> Iterator[M]:
-        return iter([*self._latest.values(), *self._line])
+        return iter([*self._latest.values(), *self._queue])
 
     def __len__(self) -> int:
-        return len(self._line) + len(self._latest)
+        return len(self._queue) + len(self._latest)

@@ -1,8 +1,8 @@
-"""Lag: that somebody has missed something, counted, and told without becoming a flood itself.
+"""Counts the events that a subscriber missed, and reports them at a limited rate.
 
-The first miss is told at once. After that there is a second in which nothing is said, and at its end what was missed meanwhile is
-told as one; if nothing was, it is over, and the next miss is told at once again. What has not been told when everything ends is told
-then. So the numbers that were told add up to all that was missed, and between two of them is a second, but for the last.
+The first miss is reported at once. Then a pause of one second begins; at its end the misses of that second are reported together, and a new
+pause begins. After a second without a miss the next one is reported at once again. What has not been reported when the subscription ends is
+reported then. So the reported counts add up to all misses, and between two reports is a second, except before the last.
 """
 
 from __future__ import annotations
@@ -29,94 +29,96 @@ logger = logging.getLogger("bandstand.topic")
 
 @final
 class Lag:
-    """What one subscriber has missed. Loop thread only.
+    """What one subscriber missed. Loop thread only.
 
     Args:
-        loop: whose events tell of it.
-        source: what it is subscribed to.
-        subscriber: who it is, for people.
-        told: a one-way method that is told as well; None for nobody. If it does not take it, it is told more the next time.
+        loop: the loop whose events get the `Lagged` reports.
+        source: the name of what the subscriber is subscribed to.
+        subscriber: the name of the subscriber.
+        on_lag: a one-way method that gets the reports as well, or None. If it refuses one, the next report includes its count.
     """
 
     __slots__ = (
         "_cancel",
+        "_errors",
         "_loop",
+        "_on_lag",
         "_owed",
         "_source",
-        "_stumbles",
         "_subscriber",
-        "_told",
-        "_untold",
+        "_unreported",
         "missed",
     )
 
-    def __init__(self, loop: Loop, source: str, subscriber: str, told: Tell[[Lagged]] | None = None) -> None:
+    def __init__(
+        self, loop: Loop, source: str, subscriber: str, on_lag: Tell[[Lagged]] | None = None
+    ) -> None:
         self._loop = loop
         self._source = source
         self._subscriber = subscriber
-        self._told = told
+        self._on_lag = on_lag
         self._cancel: Callable[[], None] | None = None
-        # All of it; what the events have not told yet; and what `told` has not taken yet.
+        # All misses; those not yet reported to the loop's events; and those not yet accepted by `on_lag`.
         self.missed = 0
-        self._untold = 0
+        self._unreported = 0
         self._owed = 0
-        self._stumbles = 0
+        self._errors = 0
 
-    def stumble(self, error: BaseException) -> None:
-        """One is going to be missed because of an error: logged the first time, and then each time their number has doubled."""
-        self._stumbles += 1
-        if self._stumbles & (self._stumbles - 1) == 0:
+    def log_error(self, error: BaseException) -> None:
+        """Log an error that makes the subscriber miss an event: the first one, and then each time their number has doubled."""
+        self._errors += 1
+        if self._errors & (self._errors - 1) == 0:
             logger.error(
-                "%s could not be given an event of %r, and has missed it; %d such in all",
+                "%s missed an event of %r because of an error; %d such errors in all",
                 self._subscriber,
                 self._source,
-                self._stumbles,
+                self._errors,
                 exc_info=error,
             )
 
     def miss(self) -> None:
-        """One more was missed."""
-        self.lose(1)
+        """Count one miss, and report it unless a pause is running."""
+        self.add(1)
         if self._cancel is None:
-            self._wait()
-            self._speak(is_cut_off=False)
+            self._start_pause()
+            self._report(is_cut_off=False)
 
-    def lose(self, count: int) -> None:
-        """So many more were missed: it is told at the end, which comes now."""
+    def add(self, count: int) -> None:
+        """Count misses without a report; `end` must follow."""
         self.missed += count
-        self._untold += count
+        self._unreported += count
         self._owed += count
 
     def end(self, *, is_cut_off: bool = False) -> None:
-        """Nothing more can be missed: tell what is left to tell."""
+        """Report what is left to report: the subscription has ended."""
         if self._cancel is not None:
             self._cancel()
             self._cancel = None
-        if self._untold or self._owed or is_cut_off:
-            self._speak(is_cut_off=is_cut_off)
+        if self._unreported or self._owed or is_cut_off:
+            self._report(is_cut_off=is_cut_off)
 
-    def _wait(self) -> None:
-        # Always before anything is said: whoever hears of it may have more missed, or end it all.
+    def _start_pause(self) -> None:
+        # Always before a report: a listener that gets it may cause more misses, or end the subscription.
         self._cancel = call_after(self._loop, PAUSE_MS, self._pause_over, self._loop_over)
 
     def _pause_over(self) -> None:
         self._cancel = None
-        if self._untold or self._owed:
-            self._wait()
-            self._speak(is_cut_off=False)
+        if self._unreported or self._owed:
+            self._start_pause()
+            self._report(is_cut_off=False)
 
     def _loop_over(self) -> None:
         self._cancel = None
         self.end()
 
-    def _speak(self, *, is_cut_off: bool) -> None:
-        count, self._untold = self._untold, 0
+    def _report(self, *, is_cut_off: bool) -> None:
+        count, self._unreported = self._unreported, 0
         if count or is_cut_off:
             self._loop.events.tell(Lagged(self._source, self._subscriber, count, is_cut_off))
-        if self._told is None:
+        if self._on_lag is None:
             self._owed = 0
         elif self._owed or is_cut_off:
             owed, self._owed = self._owed, 0
-            is_taken = self._told.try_send(Lagged(self._source, self._subscriber, owed, is_cut_off))
-            if not is_taken and is_alive(parts_of(self._told)[0]):
+            is_taken = self._on_lag.try_send(Lagged(self._source, self._subscriber, owed, is_cut_off))
+            if not is_taken and is_alive(parts_of(self._on_lag)[0]):
                 self._owed += owed

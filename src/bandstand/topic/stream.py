@@ -1,10 +1,10 @@
-"""A stream: the events of a topic for code that is no actor.
+"""A stream: the events of a topic for code outside actors.
 
     async with prices.listen(room=100) as stream:
         async for price in stream:
             ...
 
-It has a room and a policy of its own, as a subscription has, and is no further behind than that.
+A stream has its own bounded queue and policy, as a subscription has.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from bandstand.core.lifelines import at_end
 from bandstand.core.lowlevel import check_thread
 from bandstand.errors import ChannelClosed, CutOff, LoopBusy
 from bandstand.scope import CONFLATED, Channel
-from bandstand.topic.backlog import Backlog, Fate
+from bandstand.topic.backlog import Backlog, PutResult
 from bandstand.topic.lag import Lag
 
 if TYPE_CHECKING:
     from bandstand.service import Loop
-    from bandstand.topic.policy import Policy
+    from bandstand.topic.backlog import Policy
 
 __all__ = ("Stream",)
 
@@ -31,79 +31,79 @@ T = TypeVar("T")
 
 @final
 class Stream(Generic[T]):
-    """The events of a topic, from when its block was entered; `Topic.listen` makes it. On the loop's own thread.
+    """The events of a topic from the moment its block is entered, created by `Topic.listen`. Loop thread only.
 
-    It yields events and nothing else: what was missed is counted (`missed`), and told to the loop's events. When the topic is closed, or the
-    loop has ended, it ends after what it has; when it was cut off, it raises `CutOff` at once. A wait that is cancelled loses nothing.
+    It yields only events; misses are counted (`missed`) and reported to the loop's events. When the topic is closed or the loop has ended,
+    the stream yields what it still has and ends. When it is cut off, it raises `CutOff` at once. A cancelled wait loses no event.
     """
 
     __slots__ = (
         "_backlog",
-        "_bell",
-        "_enter",
         "_forget",
-        "_is_cut",
+        "_is_closed",
+        "_is_cut_off",
         "_is_entered",
-        "_is_over",
         "_lag",
-        "_leave",
         "_loop",
+        "_name",
+        "_on_end",
+        "_on_enter",
         "_room",
-        "_who",
+        "_signal",
     )
 
     def __init__(
         self,
         loop: Loop,
         source: str,
-        who: str,
+        name: str,
         policy: Policy,
         room: int,
         key: Callable[[T], Hashable] | None,
-        enter: Callable[[Stream[T]], object],
-        leave: Callable[[Stream[T]], object],
+        on_enter: Callable[[Stream[T]], object],
+        on_end: Callable[[Stream[T]], object],
     ) -> None:
         self._loop = loop
-        self._who = who
+        self._name = name
         self._room = room
         self._backlog: Backlog[T, T] = Backlog(policy, key)
-        # Rung when there is something to look at; closed at the end.
-        self._bell: Channel[None] = Channel(CONFLATED)
-        self._enter = enter
-        self._leave = leave
+        # Gets an element when there is an event to take; closed at the end.
+        self._signal: Channel[None] = Channel(CONFLATED)
+        self._on_enter = on_enter
+        self._on_end = on_end
         self._forget: Callable[[], None] | None = None
         self._is_entered = False
-        self._is_over = False
-        self._is_cut = False
-        self._lag = Lag(loop, source, who)
+        self._is_closed = False
+        self._is_cut_off = False
+        self._lag = Lag(loop, source, name)
 
     @property
     def missed(self) -> int:
-        """How many events it will never yield, because there was no room for them."""
+        """How many events the stream will not yield because there was no room for them."""
         return self._lag.missed
 
     @property
     def waiting(self) -> int:
-        """How many it has that nobody has taken yet: at most `room`."""
+        """How many events wait to be taken: at most `room`."""
         return len(self._backlog)
 
     async def __aenter__(self) -> Self:
-        """Listen from here on.
+        """Start to receive events.
 
         Raises:
-            LoopBusy: it was entered before: listen anew.
+            LoopBusy: the block was entered before: call `listen()` again.
             TopicClosed, LoopClosed, WrongThread: as for `Topic.subscribe`.
         """
         check_thread(self._loop)
         if self._is_entered:
             raise LoopBusy(f"{self!r} was entered before: call listen() again for another one")
         self._is_entered = True
-        self._enter(self)
+        self._on_enter(self)
         self._forget = at_end(self._loop, self.close)
         return self
 
     async def __aexit__(self, *_raised: object) -> None:
-        """Listen no more; what waits is given up."""
+        """Stop receiving; events that wait are dropped."""
         self._backlog.clear()
         self.close()
 
@@ -111,66 +111,66 @@ class Stream(Generic[T]):
         return self
 
     async def __anext__(self) -> T:
-        """The next event.
+        """Return the next event.
 
         Raises:
             StopAsyncIteration: the topic is closed, or the loop or the block has ended.
-            CutOff: it was too slow, and its policy is to be cut off.
-            LoopBusy: its block was not entered.
-            WrongThread: called off the loop's thread.
+            CutOff: the stream was too slow, and its policy is CUT_OFF.
+            LoopBusy: the block was not entered.
+            WrongThread: called from another thread.
         """
         check_thread(self._loop)
         if not self._is_entered:
             raise LoopBusy(f"{self!r} was not entered: write `async with topic.listen() as stream`")
         while not self._backlog:
-            if self._is_cut:
+            if self._is_cut_off:
                 raise CutOff(
-                    f"{self._who} has missed {self.missed} events and was cut off: give it more room, another policy, or less to do"
+                    f"{self._name} missed {self.missed} events and was cut off: give it more room or another policy, or read faster"
                 )
-            if self._is_over:
+            if self._is_closed:
                 raise StopAsyncIteration
             with suppress(ChannelClosed):
-                await self._bell.receive()
+                await self._signal.receive()
         event = self._backlog.take()
-        if self._backlog and not self._is_over:
-            # Another task may wait here as well.
-            self._bell.try_send(None)
+        if self._backlog and not self._is_closed:
+            # Another task may wait for the next event.
+            self._signal.try_send(None)
         return event
 
     def __repr__(self) -> str:
-        return f"<{self._who}: {self.waiting} waiting, {self.missed} missed>"
+        return f"<{self._name}: {self.waiting} waiting, {self.missed} missed>"
 
     # -- for the topic -------------------------------------------------------------------------------------------------------
 
     def offer(self, event: T) -> bool:
-        """Take an event, or what the policy says instead; whether it was taken. It raises nothing."""
-        if self._is_over:
+        """Queue an event or apply the policy; return whether the event was taken. It does not raise."""
+        if self._is_closed:
             return False
         try:
-            fate = self._backlog.put(event, event, self._room)
-        except Exception as error:  # noqa: BLE001  # whatever it is: it is this one's own affair
-            self._lag.stumble(error)
-            fate = Fate.REFUSED
-        if fate is Fate.CUT:
-            self._is_cut = True
-            self._lag.lose(1 + len(self._backlog.clear()))
+            result = self._backlog.put(event, event, self._room)
+        except Exception as error:  # noqa: BLE001  # an error in `key` affects this subscriber only
+            self._lag.log_error(error)
+            result = PutResult.REFUSED
+        if result is PutResult.CUT_OFF:
+            self._is_cut_off = True
+            self._lag.add(1 + len(self._backlog.clear()))
             self._end(is_cut_off=True)
             return False
-        if fate is not Fate.TAKEN:
+        if result is not PutResult.TAKEN:
             self._lag.miss()
-        if not self._is_over:
-            self._bell.try_send(None)
-        return fate is not Fate.REFUSED
+        if not self._is_closed:
+            self._signal.try_send(None)
+        return result is not PutResult.REFUSED
 
     def close(self) -> None:
-        """Nothing more comes: it ends after what it has."""
-        if not self._is_over:
+        """End the stream after the events that it has."""
+        if not self._is_closed:
             self._end()
 
     def _end(self, *, is_cut_off: bool = False) -> None:
-        self._is_over = True
-        self._leave(self)
+        self._is_closed = True
+        self._on_end(self)
         if self._forget is not None:
             self._forget()
-        self._bell.close()
+        self._signal.close()
         self._lag.end(is_cut_off=is_cut_off)

@@ -1,12 +1,11 @@
-"""A subscription: an actor that is sent the events of a topic, by one of its methods.
+"""A subscription: sends the events of a topic to one method of an actor.
 
-Of one subscription at most one event is in the actor's mailbox, or at hand; the others wait here, in the subscription's own room. So a
-topic never fills a mailbox, what has not begun can still be given up for something newer, and a slow subscriber is its own affair. When the
-actor has handled one it says so, by a receipt in the sender's place, and is sent the next there and then: it costs no turn of the loop.
-If its lane is full of others' messages, the event stands in line with those who wait for room.
+At most one event of a subscription is in the actor's mailbox or being handled; the others wait in the subscription's own queue. So a topic
+never fills a mailbox, an event that has not started can still be replaced by a newer one, and a slow subscriber delays only itself. A
+delivery callback in the sender's place reports when the actor has handled an event, and the next is sent from there, which costs no turn of
+the loop. If the lane is full of other messages, the event waits for room with the other waiting senders.
 
-Sending all of them and counting would let the actor handle several in a row without coming back here. It was refused: what is in a
-mailbox cannot be taken back, so the policies would begin only behind it.
+Sending several events at once was refused: what is in a mailbox cannot be taken back, so the policies would not apply to it.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 from bandstand.core import ActorId, DeadLetter, Lagged, Lane
 from bandstand.core.lowlevel import check_thread
 from bandstand.service.lowlevel import AWAY, Asked, Presence, land_at, packed_for, parts_of
-from bandstand.topic.backlog import Backlog, Fate
+from bandstand.topic.backlog import Backlog, PutResult
 from bandstand.topic.lag import Lag
 
 if TYPE_CHECKING:
     from bandstand.service import Loop, Tell
-    from bandstand.topic.policy import Policy
+    from bandstand.topic.backlog import Policy
 
 __all__ = ("TopicSubscription",)
 
@@ -30,8 +29,8 @@ T = TypeVar("T")
 
 
 @final
-class Receipt(Asked):
-    """Stands in the sender's place of one event, and tells what became of it, once."""
+class EventDelivery(Asked):
+    """The delivery callback of one event: reports once what became of it."""
 
     __slots__ = ("_subscription",)
 
@@ -39,25 +38,25 @@ class Receipt(Asked):
         super().__init__(actor)
         self._subscription: TopicSubscription[Any] | None = subscription
 
-    def answer(self, value: object) -> None:  # noqa: ARG002  # there is none
-        """It was handled to its end."""
-        self._say("handled")
+    def answer(self, value: object) -> None:  # noqa: ARG002  # a one-way method has no answer
+        """The actor has handled the event."""
+        self._report("handled")
 
     def lost(
         self,
-        actor: ActorId | None,  # noqa: ARG002  # we know
+        actor: ActorId | None,  # noqa: ARG002  # known already
         name: str | None,  # noqa: ARG002  # same
-        reason: int,  # noqa: ARG002  # it does not matter
+        reason: int,  # noqa: ARG002  # every reason counts alike
         cause: BaseException | None,  # noqa: ARG002  # same
     ) -> None:
-        """The actor has ended first, or in the middle of it."""
-        self._say("lost")
+        """The actor ended before it had handled the event."""
+        self._report("lost")
 
     def dropped(self, actor: ActorId | None, name: str | None) -> None:  # noqa: ARG002  # same
-        """The mailbox has given it up."""
-        self._say("missed")
+        """The mailbox dropped the event."""
+        self._report("missed")
 
-    def _say(self, what: str) -> None:
+    def _report(self, what: str) -> None:
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
             subscription._settle(what)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # one mechanism
@@ -65,28 +64,28 @@ class Receipt(Asked):
 
 @final
 class TopicSubscription(Generic[T]):
-    """That an actor is subscribed to a topic. Keep it to end it, or to look at its books. Loop thread only.
+    """An actor's subscription to a topic: cancel it, or read its counters. Loop thread only.
 
-    `published while it lasted == handled + missed + lost + waiting`, unless it was cancelled.
+    Unless it was cancelled, the events published during its life are `handled + missed + lost + waiting`.
     """
 
     __slots__ = (
-        "_at_hand",
         "_backlog",
         "_bind",
+        "_delivery",
         "_handled",
         "_held",
         "_is_closing",
-        "_is_over",
+        "_is_ended",
         "_is_pumping",
         "_lag",
-        "_leave",
         "_loop",
         "_lost",
         "_method",
+        "_on_end",
         "_presence",
         "_room",
-        "_what",
+        "_topic",
     )
 
     def __init__(
@@ -98,33 +97,33 @@ class TopicSubscription(Generic[T]):
         room: int,
         key: Callable[[T], Hashable] | None,
         on_lag: Tell[[Lagged]] | None,
-        leave: Callable[[TopicSubscription[T]], object],
+        on_end: Callable[[TopicSubscription[T]], object],
     ) -> None:
         handle, self._method, self._bind = parts_of(method)
         self._loop = loop
-        self._what = f"{source!r}"
+        self._topic = f"{source!r}"
         self._room = room
-        # Each with the event itself, and what is posted.
+        # Each event with the message that will be posted for it.
         self._backlog: Backlog[T, tuple[T, object]] = Backlog(policy, key)
-        # The one that is in the mailbox, or being handled.
-        self._at_hand: Receipt | None = None
-        # One that was its turn, but the actor takes nothing any more: it is the first that whoever comes next gets.
+        # The delivery of the event that is in the mailbox or being handled.
+        self._delivery: EventDelivery | None = None
+        # An event that an ending actor did not accept: the next incarnation gets it first.
         self._held: tuple[T, object] | None = None
         self._handled = 0
         self._lost = 0
         self._is_pumping = False
         self._is_closing = False
-        self._is_over = False
-        self._leave = leave
+        self._is_ended = False
+        self._on_end = on_end
         self._lag = Lag(loop, source, f"{handle!r}.{self._method.name}", on_lag)
-        self._presence = Presence(loop, handle, self._bereave, self._pump)
+        self._presence = Presence(loop, handle, self._subscriber_gone, self._pump)
 
     # -- for its owner -------------------------------------------------------------------------------------------------------
 
     def cancel(self) -> bool:
-        """End it; False if it had ended. What waits is not sent any more; the one event that was sent is still handled."""
+        """End the subscription; return False if it had ended. Events that wait are dropped; one that was sent is still handled."""
         check_thread(self._loop)
-        if self._is_over:
+        if self._is_ended:
             return False
         self._clear()
         self._end()
@@ -132,115 +131,115 @@ class TopicSubscription(Generic[T]):
 
     @property
     def is_active(self) -> bool:
-        """Whether it has not ended: nobody has cancelled it, the topic is open, its subscriber is not gone and was not cut off."""
-        return not self._is_over
+        """Whether the subscription has not ended: by `cancel`, with its topic or its subscriber, or by being cut off."""
+        return not self._is_ended
 
     @property
     def handled(self) -> int:
-        """How many events the subscriber has handled to their end."""
+        """How many events the subscriber has handled."""
         return self._handled
 
     @property
     def missed(self) -> int:
-        """How many it will never see, because there was no room for them."""
+        """How many events the subscriber will not get because there was no room for them."""
         return self._lag.missed
 
     @property
     def lost(self) -> int:
-        """How many had been taken for it, and were not handled to their end because it ended first."""
+        """How many events were taken but not handled because the subscriber ended."""
         return self._lost
 
     @property
     def waiting(self) -> int:
-        """How many were taken and are not handled yet: at most `room`."""
-        return len(self._backlog) + self._taken_out()
+        """How many events were taken and are not handled yet: at most `room`."""
+        return len(self._backlog) + self._in_delivery()
 
     def __repr__(self) -> str:
         state = "" if self.is_active else "ended, "
-        return f"<subscription of {self._presence.handle!r} to {self._what}: {state}{self.waiting} waiting, {self.missed} missed>"
+        return f"<subscription of {self._presence.handle!r} to {self._topic}: {state}{self.waiting} waiting, {self.missed} missed>"
 
     # -- for the topic -------------------------------------------------------------------------------------------------------
 
     def offer(self, event: T) -> bool:
-        """Take an event, or what the policy says instead; whether it was taken. It raises nothing."""
-        if self._is_over or self._is_closing:
+        """Queue an event or apply the policy; return whether the event was taken. It does not raise."""
+        if self._is_ended or self._is_closing:
             return False
         try:
-            kept = (event, packed_for(self._presence.handle, self._method, self._bind(None, event)))
-            fate = self._backlog.put(event, kept, self._room - self._taken_out())
-        except Exception as error:  # noqa: BLE001  # whatever it is: it is this one's own affair
-            self._lag.stumble(error)
-            fate = Fate.REFUSED
-        if fate is Fate.CUT:
-            self._lag.lose(1 + len(self._clear()))
+            stored = (event, packed_for(self._presence.handle, self._method, self._bind(None, event)))
+            result = self._backlog.put(event, stored, self._room - self._in_delivery())
+        except Exception as error:  # noqa: BLE001  # an error in `key` or in packing affects this subscriber only
+            self._lag.log_error(error)
+            result = PutResult.REFUSED
+        if result is PutResult.CUT_OFF:
+            self._lag.add(1 + len(self._clear()))
             self._end(is_cut_off=True)
             return False
-        if fate is not Fate.TAKEN:
+        if result is not PutResult.TAKEN:
             self._lag.miss()
         self._pump()
-        return fate is not Fate.REFUSED
+        return result is not PutResult.REFUSED
 
     def close(self) -> None:
-        """Nothing more comes: end when what waits was handled."""
+        """Take no more events, and end when those that wait are handled."""
         self._is_closing = True
         self._pump()
 
     def _pump(self) -> None:
-        """Send the next one, if it is its turn and somebody is there."""
+        """Send the next event if none is being delivered and the subscriber accepts messages."""
         if self._is_pumping:
             return
         self._is_pumping = True
         try:
-            while self._at_hand is None and (self._held is not None or self._backlog):
+            while self._delivery is None and (self._held is not None or self._backlog):
                 actor = self._presence.actor
                 if actor is None:
                     return
-                kept = self._backlog.take() if self._held is None else self._held
+                stored = self._backlog.take() if self._held is None else self._held
                 self._held = None
-                receipt = self._at_hand = Receipt(actor, self)
-                if land_at(actor, self._method, kept[1], receipt) == AWAY:
-                    # It handles what it has, and then it ends: perhaps somebody comes after it.
-                    self._at_hand = None
-                    self._held = kept
+                delivery = self._delivery = EventDelivery(actor, self)
+                if land_at(actor, self._method, stored[1], delivery) == AWAY:
+                    # The actor is ending; a next incarnation may follow.
+                    self._delivery = None
+                    self._held = stored
                     return
         finally:
             self._is_pumping = False
-        if self._is_closing and self._at_hand is None and not self._is_over:
+        if self._is_closing and self._delivery is None and not self._is_ended:
             self._end()
 
-    def _taken_out(self) -> int:
-        """How many are not in the backlog, and not handled either."""
-        return (self._at_hand is not None) + (self._held is not None)
+    def _in_delivery(self) -> int:
+        """How many events are out of the backlog but not handled yet."""
+        return (self._delivery is not None) + (self._held is not None)
 
     def _clear(self) -> list[tuple[T, object]]:
-        """Everything that was not sent, which will not be."""
+        """Remove and return the events that were not sent."""
         held, self._held = self._held, None
         return ([] if held is None else [held]) + self._backlog.clear()
 
     def _settle(self, what: str) -> None:
-        """The one at hand is over."""
-        self._at_hand = None
+        """Count the outcome of the event that was being delivered, and send the next."""
+        self._delivery = None
         if what == "handled":
             self._handled += 1
-        elif what == "lost" or self._is_over:
+        elif what == "lost" or self._is_ended:
             self._lost += 1
         else:
             self._lag.miss()
-        if not self._is_over:
+        if not self._is_ended:
             self._pump()
 
-    def _bereave(self) -> None:
-        """Nobody is there, and nobody will be: what waited is dead."""
+    def _subscriber_gone(self) -> None:
+        """The subscriber has ended for good: events that wait become dead letters."""
         letters = self._clear()
         self._lost += len(letters)
         self._end()
         handle = self._presence.handle
         for event, _message in letters:
-            what = f"{self._method.owner}.{self._method.name}() of {self._what}"
+            what = f"{self._method.owner}.{self._method.name}() of {self._topic}"
             self._loop.events.tell(DeadLetter(handle.__actor_id__(), Lane(self._method.lane), event, what))
 
     def _end(self, *, is_cut_off: bool = False) -> None:
-        self._is_over = True
+        self._is_ended = True
         self._presence.cancel()
-        self._leave(self)
+        self._on_end(self)
         self._lag.end(is_cut_off=is_cut_off)

@@ -1,8 +1,8 @@
-"""A topic: events of one type, for whoever has subscribed.
+"""A topic: events of one type for its subscribers.
 
-Publishing goes through the subscribers once, gives each its event, or what its policy makes of it, and comes back; no handler runs
-inside. Nobody waits for anybody, and there is no policy that would: one slow subscriber would hold up the publisher, and through it all
-others. Whoever must not lose anything reads a channel (`bandstand.scope`), or is asked.
+Publishing gives the event to each subscriber, or applies the subscriber's policy, and returns; no handler runs inside. There is no policy
+that waits: one slow subscriber would delay the publisher and so all other subscribers. A consumer that must not miss an event reads a
+channel (`bandstand.scope`) or is asked.
 """
 
 from __future__ import annotations
@@ -10,69 +10,92 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable
 from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
+from inspect import signature
 from itertools import count
-from typing import TYPE_CHECKING, Generic, TypeVar
+from threading import Lock
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Union, final, get_args, get_origin
 
 from bandstand.core import Lagged
-from bandstand.core.lowlevel import check_open, check_thread, is_open
+from bandstand.core.lowlevel import call_afar, check_open, check_thread, is_open
 from bandstand.errors import (
     ChannelClosed,
     ChannelTimeout,
     InvalidArgument,
     LoopBusy,
+    LoopClosed,
+    MailboxFull,
     TopicClosed,
 )
 from bandstand.scope import Channel
-from bandstand.service.lowlevel import check_ask_ms, checked_loop
-from bandstand.topic.afar import Afar
-from bandstand.topic.checks import check_policy, checked_classes, checked_tell
-from bandstand.topic.policy import Policy
+from bandstand.service import Tell
+from bandstand.service.lowlevel import check_ask_ms, checked_loop, parts_of
+from bandstand.topic.backlog import Policy
 from bandstand.topic.stream import Stream
 from bandstand.topic.subscription import TopicSubscription
 
 if TYPE_CHECKING:
-    from bandstand.service import Loop
-    from bandstand.topic.receives import Receives
+    from contextvars import Context
 
-__all__ = ("Topic",)
+    from bandstand.service import Loop
+
+__all__ = ("Receives", "Topic")
 
 T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
 
 DEFAULT_ROOM = 64
+MAX_ROOM = 1 << 20
 DEFAULT_DRAIN_MS = 5000
-# How many may be published inside the publishing of another.
-MOST_INSIDE = 1024
+# How many events may be published while another one is being published.
+MAX_NESTED = 1024
+# How many events from other threads may wait for the loop's next tick.
+MAX_FROM_THREADS = 1024
+
+
+class Receives(Protocol[T_contra]):
+    """A one-way method of a handle that takes one argument: `handle.on_price`. A plain function is not one."""
+
+    def __call__(self, event: T_contra, /) -> None:
+        """Send the event."""
+        ...
+
+    def try_send(self, event: T_contra, /) -> bool:
+        """Send the event if there is room; return whether it was sent."""
+        ...
 
 
 class Topic(Generic[T]):
-    """Events of one type, for whoever has subscribed. `Topic(loop, Price, name="prices")`.
+    """Events of one type for subscribers: `Topic(loop, Price, name="prices")`.
 
-    A loop's thread owns it; only `publish_async` is for other threads.
+    Only `publish_async` may be called from other threads than the loop's.
 
     Args:
-        loop: the loop whose actors subscribe.
-        kind: the class of its events. It is looked at whenever something is published.
-        name: for people: errors, events, the log. Need not be unique.
+        loop: the loop of the subscribers.
+        kind: the class of the events. Publishing checks it.
+        name: a name for errors, events and the log. It need not be unique.
 
     Raises:
-        InvalidArgument: an argument has no sense.
-        WrongThread: called off the loop's thread.
+        InvalidArgument: an argument is not valid.
+        WrongThread: called from another thread.
     """
 
     __slots__ = (
         "__weakref__",
-        "_afar",
         "_classes",
         "_emptied",
-        "_inner",
-        "_inside",
+        "_from_threads",
         "_is_closed",
         "_is_publishing",
         "_kind",
         "_loop",
         "_name",
+        "_nested",
+        "_nested_count",
         "_serials",
-        "_takers",
+        "_subscribers",
     )
 
     def __init__(self, loop: Loop, kind: type[T], *, name: str) -> None:
@@ -81,94 +104,94 @@ class Topic(Generic[T]):
         self._classes = checked_classes(kind, name)
         self._kind: object = kind
         self._name = name
-        self._takers: dict[TopicSubscription[T] | Stream[T], None] = {}
+        self._subscribers: dict[TopicSubscription[T] | Stream[T], None] = {}
         self._serials = count(1)
         self._is_closed = False
         self._is_publishing = False
-        # What is published inside that, and how much it was in all.
-        self._inside: deque[T] = deque()
-        self._inner = 0
-        self._afar: Afar[T] = Afar(loop, f"topic {name!r}", self._arrive)
-        # Closed when it is closed, and nobody is left.
+        # Events published while another one is being published: those that wait, and how many there were.
+        self._nested: deque[T] = deque()
+        self._nested_count = 0
+        self._from_threads: ThreadInbox[T] = ThreadInbox(loop, f"topic {name!r}", self._publish_from_thread)
+        # Closed when the topic is closed and has no subscribers left.
         self._emptied: Channel[None] = Channel()
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The topic's name."""
         return self._name
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether the topic was closed."""
         return self._is_closed
 
     @property
     def subscribers(self) -> int:
-        """How many subscriptions and streams it has."""
-        return len(self._takers)
+        """How many subscriptions and streams the topic has."""
+        return len(self._subscribers)
 
     # -- publishing ----------------------------------------------------------------------------------------------------------
 
     def publish(self, event: T) -> int:
-        """Give an event to every subscriber; how many took it. Each sees the events in the order in which they were published.
+        """Give an event to every subscriber; return how many took it. All subscribers see events in the order of publishing.
 
-        One that is published while another is being published (by a listener of the loop's events, a tracer, a `key`) comes after it,
-        and the answer is how many there are to take it.
+        An event that is published during the publishing of another one (by a listener of the loop's events, a tracer, a `key`) follows it;
+        the result is then the number of subscribers.
 
         Raises:
-            InvalidArgument: it is of another class.
+            InvalidArgument: the event is of another class.
             TopicClosed: the topic is closed.
-            LoopBusy: too many are published inside the publishing of another.
-            LoopClosed, WrongThread: the loop was asked to stop; called off its thread, where `publish_async` can be used.
+            LoopBusy: too many events are published during the publishing of another one.
+            LoopClosed, WrongThread: the loop is stopping; called from another thread: use `publish_async` there.
         """
         check_open(self._loop)
         self._check(event)
-        return self._pass_on(event)
+        return self._publish(event)
 
-    def _pass_on(self, event: T) -> int:
+    def _publish(self, event: T) -> int:
         if self._is_publishing:
-            if self._inner >= MOST_INSIDE:
+            if self._nested_count >= MAX_NESTED:
                 raise LoopBusy(
-                    f"{MOST_INSIDE} events were published on topic {self._name!r} inside the publishing of another: does somebody "
-                    f"publish for everything that is published?"
+                    f"{MAX_NESTED} events were published on topic {self._name!r} during the publishing of another one: check for a "
+                    f"listener that publishes an event for each event"
                 )
-            self._inner += 1
-            self._inside.append(event)
-            return len(self._takers)
+            self._nested_count += 1
+            self._nested.append(event)
+            return len(self._subscribers)
         self._is_publishing = True
         try:
             taken = self._give(event)
-            while self._inside:
-                self._give(self._inside.popleft())
+            while self._nested:
+                self._give(self._nested.popleft())
         finally:
             self._is_publishing = False
-            self._inner = 0
+            self._nested_count = 0
         return taken
 
     def publish_async(self, event: T) -> None:
-        """Have an event published at the loop's next tick. From any thread, in the order of each.
+        """Publish an event at the loop's next tick. Any thread may call this; events of one thread keep their order.
 
-        Context variables of the caller are seen where it is handled, as with every message.
+        Handlers see the caller's context variables, as with every message.
 
         Raises:
             InvalidArgument, TopicClosed, LoopClosed: as for `publish`.
-            MailboxFull: 1,024 are on their way already.
+            MailboxFull: 1,024 events from other threads wait already.
         """
         self._check(event)
-        self._afar.send(event)
+        self._from_threads.send(event)
 
-    def _arrive(self, event: T) -> None:
-        # It may have ended, or was closed, since: then nobody is left to take it.
+    def _publish_from_thread(self, event: T) -> None:
+        # Both may have ended since the call; then there are no subscribers left.
         if not self._is_closed and is_open(self._loop):
             self.publish(event)
 
     def _give(self, event: T) -> int:
-        return sum([taker.offer(event) for taker in list(self._takers)])
+        return sum([subscriber.offer(event) for subscriber in list(self._subscribers)])
 
     def _check(self, event: object) -> None:
         if not isinstance(event, self._classes):
             kind = getattr(self._kind, "__qualname__", self._kind)
-            raise InvalidArgument(f"topic {self._name!r} is of {kind}, and {event!r} is none")
+            raise InvalidArgument(f"topic {self._name!r} is of {kind}, and {event!r} is not one")
         if self._is_closed:
             raise TopicClosed(f"topic {self._name!r} is closed")
 
@@ -183,35 +206,35 @@ class Topic(Generic[T]):
         key: Callable[[T], Hashable] | None = None,
         on_lag: Receives[Lagged] | None = None,
     ) -> TopicSubscription[T]:
-        """Have each event sent to an actor, by one of its one-way methods: `prices.subscribe(handle.on_price)`.
+        """Send each event to a one-way method of an actor: `prices.subscribe(handle.on_price)`.
 
-        At most `room` events of it are taken and not handled at any time, and of these one is in the actor's mailbox or at hand. It ends
-        with its actor; a subscription by a handle of a supervisor's child (`supervised`) goes on with the next incarnation, and what waits
-        while nobody is there waits in its room. Each call is a subscription of its own.
+        At any time at most `room` events are taken and not handled, and at most one of them is in the actor's mailbox or being handled. The
+        subscription ends with its actor. If the handle is a supervisor's child (`supervised`), the subscription continues with the next
+        incarnation, and events wait in its queue meanwhile. Each call makes a new subscription.
 
         Args:
             method: a one-way method that takes the event; inside an actor, `self.me.on_price`.
-            policy: what to do with one event more when the room is full.
-            room: how many. The one that is at hand cannot be given up: DROP_OLDEST and CONFLATE need 2 at least.
-            key: with CONFLATE, what tells events apart of which each is to have its latest; None if only the latest of all counts.
-            on_lag: a one-way method that takes a `Lagged`: told as the loop's events are. Of another actor, if wished.
+            policy: what to do with a new event when the queue is full.
+            room: the size of the queue. The event that is being delivered cannot be dropped, so DROP_OLDEST and CONFLATE need at least 2.
+            key: with CONFLATE, a function that returns an event's key; None keeps the latest event only.
+            on_lag: a one-way method, also of another actor, that gets each `Lagged` which the loop's events get.
 
         Raises:
-            InvalidArgument: an argument has no sense.
+            InvalidArgument: an argument is not valid.
             NoSuchActor, ActorNotLocal: the actor has ended, or lives on another loop.
             TopicClosed: the topic is closed.
-            LoopClosed, WrongThread: the loop was asked to stop; called off its thread.
+            LoopClosed, WrongThread: the loop is stopping; called from another thread.
         """
         check_open(self._loop)
         self._refuse_closed()
-        told = checked_tell("method", method)
+        tell = checked_tell("method", method)
         lag = None if on_lag is None else checked_tell("on_lag", on_lag)
         needs = 2 if policy in (Policy.DROP_OLDEST, Policy.CONFLATE) else 1
         check_policy(policy, room, key, needs)
         subscription = TopicSubscription[T](
-            self._loop, self._name, told, policy, room, key, lag, self._forget
+            self._loop, self._name, tell, policy, room, key, lag, self._remove
         )
-        self._takers[subscription] = None
+        self._subscribers[subscription] = None
         return subscription
 
     def listen(
@@ -222,70 +245,165 @@ class Topic(Generic[T]):
         key: Callable[[T], Hashable] | None = None,
         name: str | None = None,
     ) -> Stream[T]:
-        """The events for code that is no actor: `async with prices.listen() as stream: async for price in stream: ...`.
+        """Return the events as a stream for code outside actors: `async with prices.listen() as stream: async for price in stream: ...`.
 
         Args:
-            policy: what to do with one event more when the room is full.
-            room: how many may wait to be taken.
+            policy: what to do with a new event when the queue is full.
+            room: how many events may wait to be taken.
             key: as for `subscribe`.
-            name: who listens, for people.
+            name: a name of the listener for reports.
 
         Raises:
-            InvalidArgument: an argument has no sense.
-            WrongThread: called off the loop's thread.
+            InvalidArgument: an argument is not valid.
+            WrongThread: called from another thread.
         """
         check_thread(self._loop)
         check_policy(policy, room, key, 1)
-        who = f"stream {name or next(self._serials)} of topic {self._name!r}"
-        return Stream[T](self._loop, self._name, who, policy, room, key, self._admit, self._forget)
+        title = f"stream {name or next(self._serials)} of topic {self._name!r}"
+        return Stream[T](self._loop, self._name, title, policy, room, key, self._add, self._remove)
 
     def close(self) -> bool:
-        """End it: nothing can be published any more, streams end after what they have, and so do subscriptions. False if it was closed.
+        """Close the topic: publishing raises, streams and subscriptions end after the events that they have. Return False if it was closed.
 
         Raises:
-            WrongThread: called off the loop's thread.
+            WrongThread: called from another thread.
         """
         check_thread(self._loop)
         if self._is_closed:
             return False
         self._is_closed = True
-        for taker in list(self._takers):
-            taker.close()
+        for subscriber in list(self._subscribers):
+            subscriber.close()
         return True
 
     async def drain(self, *, ms: float | None = DEFAULT_DRAIN_MS) -> bool:
-        """Close it, and wait until what was taken for its subscribers was handled; whether it was, in time.
+        """Close the topic and wait until its subscribers have handled what they took. Return whether they did in time.
 
         Args:
-            ms: how long to wait at most, in milliseconds; None for as long as the loop lives.
+            ms: the timeout in milliseconds; None waits as long as the loop runs.
 
         Raises:
-            InvalidArgument: `ms` is no time.
-            WrongThread: called off the loop's thread.
+            InvalidArgument: `ms` is not a duration.
+            WrongThread: called from another thread.
         """
         check_thread(self._loop)
         check_ask_ms("ms", ms)
         self.close()
-        if self._takers:
+        if self._subscribers:
             with suppress(ChannelTimeout, ChannelClosed):
                 await self._emptied.receive(timeout_ms=ms)
-        return not self._takers
+        return not self._subscribers
 
-    def _admit(self, stream: Stream[T]) -> None:
+    def _add(self, stream: Stream[T]) -> None:
         check_open(self._loop)
         self._refuse_closed()
-        self._takers[stream] = None
+        self._subscribers[stream] = None
 
-    def _forget(self, taker: TopicSubscription[T] | Stream[T]) -> None:
-        self._takers.pop(taker, None)
-        if self._is_closed and not self._takers:
+    def _remove(self, subscriber: TopicSubscription[T] | Stream[T]) -> None:
+        self._subscribers.pop(subscriber, None)
+        if self._is_closed and not self._subscribers:
             self._emptied.close()
 
     def _refuse_closed(self) -> None:
         if self._is_closed:
-            raise TopicClosed(f"topic {self._name!r} is closed, and takes no subscribers any more")
+            raise TopicClosed(f"topic {self._name!r} is closed and takes no more subscribers")
 
     def __repr__(self) -> str:
-        return (
-            f"<Topic {self._name!r}: {'closed, ' if self._is_closed else ''}{len(self._takers)} subscribers>"
+        return f"<Topic {self._name!r}: {'closed, ' if self._is_closed else ''}{len(self._subscribers)} subscribers>"
+
+
+@final
+class ThreadInbox(Generic[T]):
+    """Events that other threads publish: a bounded number of them, delivered on the loop's thread in order.
+
+    Args:
+        loop: the loop that takes them.
+        target: what they are published on, for the error.
+        deliver: called on the loop's thread with each event, in the context of the thread that sent it.
+    """
+
+    __slots__ = ("_count", "_deliver", "_lock", "_loop", "_target")
+
+    def __init__(self, loop: Loop, target: str, deliver: Callable[[T], object]) -> None:
+        self._loop = loop
+        self._target = target
+        self._deliver = deliver
+        # How many are outstanding, over all threads.
+        self._count = 0
+        self._lock = Lock()
+
+    def send(self, event: T) -> None:
+        """Send an event to the loop's thread. Any thread may call this.
+
+        Raises:
+            LoopClosed: the loop is stopping.
+            MailboxFull: too many events are outstanding.
+        """
+        if not is_open(self._loop):
+            raise LoopClosed("the loop is closed: it was asked to stop, or was destroyed")
+        with self._lock:
+            if self._count >= MAX_FROM_THREADS:
+                raise MailboxFull(
+                    f"{MAX_FROM_THREADS} events from other threads wait for {self._target}: slow down, or try again later"
+                )
+            self._count += 1
+        call_afar(self._loop, partial(self._arrive, copy_context(), event))
+
+    def _arrive(self, context: Context, event: T) -> None:
+        with self._lock:
+            self._count -= 1
+        context.run(self._deliver, event)
+
+
+def checked_classes(kind: object, name: object) -> tuple[type, ...]:
+    """Return the classes of a topic's events: the members of a union, or the origin of a generic alias.
+
+    Raises:
+        InvalidArgument: isinstance() does not work with the kind, or the name is empty.
+    """
+    members: tuple[Any, ...] = get_args(kind) if get_origin(kind) in {Union, UnionType} else (kind,)
+    classes = tuple(getattr(member, "__origin__", member) for member in members)
+    try:
+        for each in classes:
+            isinstance(None, each)
+    except TypeError:
+        raise InvalidArgument(
+            f"kind is {kind!r}: pass the class of the events, or a union of classes, each of which works with isinstance()"
+        ) from None
+    if not isinstance(name, str) or not name:
+        raise InvalidArgument(f"name is {name!r}: pass a string that is not empty")
+    return classes
+
+
+def checked_tell(field: str, method: object) -> Tell[...]:
+    """Return a one-way method of a handle that takes one argument.
+
+    Raises:
+        InvalidArgument: it is not one.
+    """
+    if not isinstance(method, Tell):
+        raise InvalidArgument(
+            f"{field} is {method!r}: pass a one-way method of a handle, handle.on_event, or self.me.on_event inside an actor"
         )
+    tell: Tell[...] = method
+    try:
+        signature(parts_of(tell)[2]).bind(None, None)
+    except TypeError:
+        raise InvalidArgument(f"{field} is {method!r}, which does not take one argument: the event") from None
+    return tell
+
+
+def check_policy(policy: object, room: object, key: object, min_room: int) -> None:
+    """Check that a policy, a room and a key fit together.
+
+    Raises:
+        InvalidArgument: they do not.
+    """
+    if not isinstance(policy, Policy):
+        raise InvalidArgument(f"policy is {policy!r}: pass a member of Policy")
+    if type(room) is not int or not min_room <= room <= MAX_ROOM:
+        raise InvalidArgument(
+            f"room is {room!r}: for {policy.name} pass an int from {min_room} to {MAX_ROOM}"
+        )
+    if key is not None and (policy is not Policy.CONFLATE or not callable(key)):
+        raise InvalidArgument(f"key is {key!r}: pass a function of the event, and only with Policy.CONFLATE")
