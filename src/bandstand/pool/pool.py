@@ -1,11 +1,11 @@
-"""A running pool: what a program holds of it."""
+"""A pool: its options, and the object that a program holds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import suppress
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, final, overload
 
 from bandstand.core import ActorId, ExitReason
 from bandstand.core.lifelines import mourn
@@ -18,68 +18,83 @@ from bandstand.errors import (
     LoopClosed,
     NoSuchActor,
 )
-from bandstand.pool.bench import Bench
-from bandstand.pool.router import Router
-from bandstand.pool.status import Fate, PoolStatus
+from bandstand.pool.dispatcher import Dispatcher, WorkerSlot
+from bandstand.pool.routing import ByKey, OnDeath, Routing
+from bandstand.pool.status import JobOutcome, PoolStatus
 from bandstand.scope import Channel
-from bandstand.service.lowlevel import check_ask_ms, class_of, gauge_of, handle_of, report_of
-from bandstand.supervise import ChildSpec, DynamicSpec, spawn_supervisor
+from bandstand.service import child, id_of
+from bandstand.service.lowlevel import (
+    UNSET_MS,
+    check_ask_ms,
+    checked_kind,
+    checked_loop,
+    class_of,
+    gauge_of,
+    handle_of,
+    report_of,
+)
+from bandstand.supervise import Backoff, ChildSpec, DynamicSpec, Mailbox, Shutdown, spawn_supervisor
+from bandstand.supervise.lowlevel import check_member
 
 if TYPE_CHECKING:
     from bandstand.core import Context
-    from bandstand.pool.options import Settings
-    from bandstand.service import ActorReport, Loop
+    from bandstand.service import Actor, ActorReport, Implements, Loop
 
-__all__ = ("Pool", "Resizing", "checked_size")
+__all__ = ("Pool", "PoolOptions", "Resizing", "pooled")
 
+A = TypeVar("A", bound="Actor")
 H = TypeVar("H")
+I = TypeVar("I")  # noqa: E741  # I for interface
+P = ParamSpec("P")
 
-LARGEST = 10_000
+MAX_SIZE = 10_000
+# For `ahead` and `max_tries`.
+MAX_COUNT = 1 << 20
 
 
 def checked_size(size: object) -> int:
-    """How many workers a pool is to have.
+    """Return the size of a pool.
 
     Raises:
-        InvalidArgument: it is no int from 1 to 10,000.
+        InvalidArgument: it is not an int from 1 to 10,000.
     """
-    if type(size) is not int or not 1 <= size <= LARGEST:
-        raise InvalidArgument(f"size is {size!r}: pass how many workers, from 1 to {LARGEST}")
+    if type(size) is not int or not 1 <= size <= MAX_SIZE:
+        raise InvalidArgument(f"size is {size!r}: pass an int from 1 to {MAX_SIZE}")
     return size
 
 
 @final
 class Resizing:
-    """That a pool has another size. It has it already; to await it is to wait until those that leave have left."""
+    """The result of `Pool.resize`, which has taken effect: await it to wait until surplus workers have left."""
 
     __slots__ = ("_leaving",)
 
-    def __init__(self, leaving: list[Bench]) -> None:
+    def __init__(self, leaving: list[WorkerSlot]) -> None:
         self._leaving = leaving
 
     def __await__(self) -> Generator[Any, Any, None]:
-        """Wait until the last of the surplus has handled what it had, and has ended; or the pool has."""
-        for bench in self._leaving:
+        """Wait until the surplus workers have handled their messages and ended, or the pool has ended."""
+        for slot in self._leaving:
             with suppress(ChannelClosed):
-                yield from bench.gone.receive().__await__()
+                yield from slot.gone.receive().__await__()
 
 
 @final
 class Pool(Generic[H]):
-    """Several supervised workers behind one handle. `pooled(...)` makes one.
+    """Several supervised workers behind one handle, created by `pooled(...).spawn(...)`.
 
-    `handle` is what one uses: as a handle of one worker. The rest is for whoever owns the pool, on the loop's own thread.
+    Any thread may use `handle`, as it would a worker's handle. The rest is for the owner of the pool, on the loop's thread.
     """
 
-    __slots__ = ("_gauge", "_handle", "_loop", "_name", "_over", "_router", "_settings", "_supervisor")
+    __slots__ = ("_dispatcher", "_ended", "_gauge", "_handle", "_loop", "_name", "_settings", "_supervisor")
 
-    def __init__(self, loop: Loop, kind: type[Any], spec: ChildSpec[Any], settings: Settings) -> None:
+    def __init__(self, loop: Loop, kind: type[Any], spec: ChildSpec[Any], settings: PoolSettings) -> None:
         check_open(loop)
         self._loop = loop
         self._settings = settings
         self._name = settings.name or f"pool of {kind.__name__}"
-        self._over: Channel[None] = Channel()
-        self._router = router = Router(
+        self._ended: Channel[None] = Channel()
+        self._dispatcher = dispatcher = Dispatcher(
             loop,
             kind,
             self._name,
@@ -89,11 +104,11 @@ class Pool(Generic[H]):
             self._retire,
             self._report,
         )
-        router.actor = loop.spawn(
-            router, name=self._name, mailbox_cap=settings.mailbox_cap, supervisor=settings.supervisor
+        dispatcher.actor = loop.spawn(
+            dispatcher, name=self._name, mailbox_cap=settings.mailbox_cap, supervisor=settings.supervisor
         )
-        self._gauge = gauge_of(router.actor)
-        self._handle = cast("H", handle_of(kind, loop, router.actor, self._name, settings.ask_ms))
+        self._gauge = gauge_of(dispatcher.actor)
+        self._handle = cast("H", handle_of(kind, loop, dispatcher.actor, self._name, settings.ask_ms))
         try:
             self._supervisor = spawn_supervisor(
                 loop,
@@ -103,107 +118,107 @@ class Pool(Generic[H]):
                     period_ms=settings.period_ms,
                 ),
                 name=f"{self._name} workers",
-                parent=router.actor,
+                parent=dispatcher.actor,
             )
-            mourn(loop, router.actor, self._router_ended)
+            mourn(loop, dispatcher.actor, self._dispatcher_ended)
             mourn(loop, self._supervisor.actor, self._workers_ended)
             self._grow(settings.size)
-        except BaseException:  # a worker that does not start, or no room: then there is no pool
-            end_actor(loop, router.actor)
+        except BaseException:  # if a worker does not start, there is no pool
+            end_actor(loop, dispatcher.actor)
             raise
 
-    # -- what a program does with it ---------------------------------------------------------------------------------------------
+    # -- for the owner ---------------------------------------------------------------------------------------------
 
     @property
     def handle(self) -> H:
-        """What to send to: typed and used as the handle of one worker. From any thread.
+        """The handle to send to, typed as the handle of one worker. Any thread may use it.
 
-        A call is accepted or refused as by one actor: the pool's mailbox is full when as many messages are in the pool, waiting or with
-        workers, as it has room for. Its `stop` and `kill` are the pool's.
+        The pool accepts or refuses a call as one actor does: it is full when the messages that wait in the pool and those that workers have
+        fill its mailbox. `stop` and `kill` of this handle end the pool.
         """
         return self._handle
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The name of the pool."""
         return self._name
 
     def __actor_id__(self) -> ActorId:
-        """The id of the pool's actor, for what takes any kind of actor."""
-        return self._router.actor
+        """Return the id of the pool's actor, for functions that take any actor."""
+        return self._dispatcher.actor
 
     def status(self) -> PoolStatus:
-        """A picture of it; its books balance. Also when it has ended.
+        """Return the state of the pool, also after its end. The counters balance.
 
         Raises:
-            WrongThread: called off the loop's thread.
+            WrongThread: called from another thread.
         """
         check_thread(self._loop)
-        router = self._router
+        dispatcher = self._dispatcher
         unread = self._unread
-        fates = router.books.fates
-        workers = tuple(bench.status() for bench in router.everyone)
+        outcomes = dispatcher.counters.outcomes
+        workers = tuple(slot.status() for slot in dispatcher.all_slots)
         return PoolStatus(
             workers=workers,
-            accepted=router.books.accepted + unread,
-            waiting=router.waiting + unread,
+            accepted=dispatcher.counters.accepted + unread,
+            waiting=dispatcher.waiting + unread,
             outstanding=sum(worker.outstanding for worker in workers),
-            handled=fates[Fate.HANDLED],
-            failed=fates[Fate.FAILED],
-            withdrawn=fates[Fate.WITHDRAWN],
-            dead=fates[Fate.DEAD],
-            requeued=router.books.requeued,
+            handled=outcomes[JobOutcome.HANDLED],
+            failed=outcomes[JobOutcome.FAILED],
+            withdrawn=outcomes[JobOutcome.WITHDRAWN],
+            dead=outcomes[JobOutcome.DEAD],
+            requeued=dispatcher.counters.requeued,
         )
 
     def resize(self, size: int) -> Resizing:
-        """Have so many workers from now on: those that are missing are started, those that are too many, the last ones, leave.
+        """Change the number of workers: start missing ones, or let surplus ones, the last, leave.
 
-        Who leaves takes nothing new, handles what it has, and ends. Nothing is lost, and the order of a key holds. Await what this
-        returns to wait for them.
+        A leaving worker takes no new messages, handles those it has, and ends. No message is lost, and messages of one key stay in order.
+        Await the result to wait until they have left.
 
         Raises:
-            StartFailed: a worker did not start; those that did stay.
-            InvalidArgument: it is no int from 1 to 10,000.
+            StartFailed: a worker did not start; those that started stay.
+            InvalidArgument: it is not an int from 1 to 10,000.
             NoSuchActor: the pool has ended.
             LoopClosed, WrongThread, MaxActors: as for a spawn.
         """
         check_open(self._loop)
         checked_size(size)
-        router = self._router
-        if not router.is_open:
-            raise NoSuchActor(f"the pool {self._name!r} has ended, and has no workers any more")
-        surplus = router.benches[size:]
-        del router.benches[size:]
-        for bench in surplus:
-            bench.is_leaving = True
-            router.leaving.append(bench)
+        dispatcher = self._dispatcher
+        if not dispatcher.is_open:
+            raise NoSuchActor(f"the pool {self._name!r} has ended and has no workers")
+        surplus = dispatcher.slots[size:]
+        del dispatcher.slots[size:]
+        for slot in surplus:
+            slot.is_leaving = True
+            dispatcher.leaving.append(slot)
         try:
             self._grow(size)
         finally:
-            router.rearrange()
+            dispatcher.resized()
         return Resizing(surplus)
 
     def stop(self, *, drain: bool = False) -> None:
-        """End, with all workers: what waits is dead letters, asks are answered with `TargetEnded`. If it has ended, nothing happens.
+        """End the pool and all workers: messages that wait become dead letters, asks are answered with `TargetEnded`. A second call does nothing.
 
-        With `drain` it accepts nothing from now on, and ends when everything it has is handled.
+        With `drain` the pool accepts no more messages and ends when it has handled those it has.
 
         Raises:
-            WrongThread: called off the loop's thread.
+            WrongThread: called from another thread.
         """
         check_thread(self._loop)
         with suppress(NoSuchActor, LoopClosed):
-            (close_mailbox if drain else type(self._loop).stop_actor)(self._loop, self._router.actor)
+            (close_mailbox if drain else type(self._loop).stop_actor)(self._loop, self._dispatcher.actor)
 
     async def drain(self, within_ms: float | None = 5000) -> bool:
-        """Accept nothing any more, handle everything, and end; whether that was done in time. Else the rest is dead letters.
+        """Accept no more messages, handle those in the pool, and end. Return whether that was done in time; if not, the rest is dead letters.
 
         Args:
-            within_ms: how long that may take; None for ever.
+            within_ms: the timeout in milliseconds; None for no limit.
 
         Raises:
-            InvalidArgument: that is no time.
-            WrongThread: called off the loop's thread.
+            InvalidArgument: `within_ms` is not a duration.
+            WrongThread: called from another thread.
         """
         check_ask_ms("within_ms", within_ms)
         self.stop(drain=True)
@@ -214,9 +229,9 @@ class Pool(Generic[H]):
         return False
 
     async def ended(self, within_ms: float | None = None) -> bool:
-        """Wait until it has ended, and its workers with it; False if that takes longer."""
+        """Wait until the pool and its workers have ended. Return False at the timeout."""
         try:
-            await self._over.receive(timeout_ms=within_ms)
+            await self._ended.receive(timeout_ms=within_ms)
         except ChannelTimeout:
             return False
         except ChannelClosed:
@@ -224,76 +239,206 @@ class Pool(Generic[H]):
         return True
 
     def __repr__(self) -> str:
-        return f"<Pool {self._name!r} of {len(self._router.benches)}>"
+        return f"<Pool {self._name!r} of {len(self._dispatcher.slots)}>"
 
     def _report(self) -> ActorReport:
-        workers = tuple(bench.name for bench in self._router.everyone)
+        workers = tuple(slot.name for slot in self._dispatcher.all_slots)
         handle: Any = self._handle
         return report_of(handle, class_of(handle).__qualname__, None, workers)
 
     @property
     def _unread(self) -> int:
-        """What has not had its turn yet, but for what is no message of a user."""
-        return max(0, self._gauge.depth() - self._router.signals)
+        """How many user messages are in the mailbox of the pool's actor."""
+        return max(0, self._gauge.depth() - self._dispatcher.system_messages)
 
-    # -- its workers ---------------------------------------------------------------------------------------------------------------
+    # -- workers -------------------------------------------------------------------------------------------------------------------
 
     def _init_of(self, spec: ChildSpec[Any]) -> Callable[..., object]:
         make = cast("Callable[[Any], object]", spec.init)
 
-        def init(ctx: Context[Any], bench: Bench) -> object:
+        def init(ctx: Context[Any], slot: WorkerSlot) -> object:
             state = make(ctx)
             actor = ctx.self_id
-            mourn(self._loop, actor, lambda _reason, _cause: self._worker_ended(bench, actor))
-            self._router.came(bench, actor)
+            mourn(self._loop, actor, lambda _reason, _cause: self._worker_ended(slot, actor))
+            self._dispatcher.worker_started(slot, actor)
             return state
 
         return init
 
     def _grow(self, size: int) -> None:
-        benches = self._router.benches
-        while len(benches) < size:
-            bench = Bench(self._settings.ahead)
-            actor = self._supervisor.start_child(bench)
-            bench.name = self._supervisor.name_of(actor)
-            benches.append(bench)
+        slots = self._dispatcher.slots
+        while len(slots) < size:
+            slot = WorkerSlot(self._settings.ahead)
+            actor = self._supervisor.start_child(slot)
+            slot.name = self._supervisor.name_of(actor)
+            slots.append(slot)
 
-    def _worker_ended(self, bench: Bench, actor: ActorId) -> None:
-        if bench.actor is actor:
-            bench.actor = None
+    def _worker_ended(self, slot: WorkerSlot, actor: ActorId) -> None:
+        if slot.actor is actor:
+            slot.actor = None
 
-    def _retire(self, bench: Bench) -> None:
-        """Have a worker end that has nothing left to do, and is not wanted any more."""
-        self._router.leaving.remove(bench)
-        actor = bench.actor
-        # Its supervisor may be ending, and ends it, too.
+    def _retire(self, slot: WorkerSlot) -> None:
+        """End a leaving worker that has nothing left to do."""
+        self._dispatcher.leaving.remove(slot)
+        actor = slot.actor
+        # A supervisor that is ending ends the worker itself.
         with suppress(BandstandError):
-            self._supervisor.stop_child(bench.name)
+            self._supervisor.stop_child(slot.name)
         if actor is None:
-            bench.gone.close()
+            slot.gone.close()
         else:
-            mourn(self._loop, actor, lambda _reason, _cause: bench.gone.close())
+            mourn(self._loop, actor, lambda _reason, _cause: slot.gone.close())
 
-    # -- its end -------------------------------------------------------------------------------------------------------------------
+    # -- the end -------------------------------------------------------------------------------------------------------------------
 
-    def _router_ended(self, reason: ExitReason, cause: BaseException | None) -> None:
-        router = self._router
-        # The loop tells of these: they were not passed on.
-        router.books.write_off(self._unread)
+    def _dispatcher_ended(self, reason: ExitReason, cause: BaseException | None) -> None:
+        dispatcher = self._dispatcher
+        # The loop reports these as dead letters: they were never jobs.
+        dispatcher.counters.write_off(self._unread)
         self._gauge.forget()
-        router.close((router.actor, self._name, reason.value, cause))
-        # Not inside this exit, which may be part of a worker's own turn.
+        dispatcher.close((dispatcher.actor, self._name, reason.value, cause))
+        # Not inside this exit, which may run inside a worker's turn.
         call_afar(self._loop, self._stop_workers)
 
     def _stop_workers(self) -> None:
         try:
             self._supervisor.stop()
         except BandstandError:
-            # It is ending, or the loop is: they end as all do.
+            # The supervisor or the loop is ending already.
             end_actor(self._loop, self._supervisor.actor)
 
     def _workers_ended(self, _reason: ExitReason, _cause: BaseException | None) -> None:
-        self._router.is_bereft = True
-        for bench in self._router.everyone:
-            bench.gone.close()
-        self._over.close()
+        self._dispatcher.has_lost_workers = True
+        for slot in self._dispatcher.all_slots:
+            slot.gone.close()
+        self._ended.close()
+
+
+# -- options -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolSettings:
+    """The checked settings of a pool."""
+
+    size: int
+    routing: Routing | ByKey
+    ahead: int
+    on_death: OnDeath
+    max_tries: int
+    name: str | None
+    mailbox_cap: int | None
+    ask_ms: float | None
+    intensity: int
+    period_ms: float
+    backoff: Backoff | None
+    shutdown: float | Shutdown | None
+    supervisor: ActorId | None
+
+    def __post_init__(self) -> None:
+        checked_size(self.size)
+        if not isinstance(self.routing, Routing | ByKey):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
+            raise InvalidArgument(
+                f"routing is {self.routing!r}: pass a member of Routing, or ByKey(function)"
+            )
+        check_member("a pool", "on_death", self.on_death, OnDeath)
+        for field, value in (("ahead", self.ahead), ("max_tries", self.max_tries)):
+            if type(value) is not int or not 1 <= value <= MAX_COUNT:
+                raise InvalidArgument(f"{field} is {value!r}: pass an int from 1 to {MAX_COUNT}")
+        if self.on_death is OnDeath.REQUEUE_ALL and self.ahead > 1:
+            raise InvalidArgument(
+                f"ahead is {self.ahead} and on_death is REQUEUE_ALL: a message that is put back would come after those behind it. Leave "
+                f"ahead at 1, or choose REQUEUE_WAITING."
+            )
+        check_ask_ms("ask_ms", self.ask_ms)
+
+
+@final
+class PoolOptions:
+    """Spawns pools with these options, returned by `pooled`."""
+
+    __slots__ = ("_loop", "_settings")
+
+    def __init__(self, loop: Loop, settings: PoolSettings) -> None:
+        self._loop = loop
+        self._settings = settings
+
+    @overload
+    def spawn(self, kind: Callable[P, Implements[I]], /, *args: P.args, **kwargs: P.kwargs) -> Pool[I]: ...
+    @overload
+    def spawn(self, kind: Callable[P, A], /, *args: P.args, **kwargs: P.kwargs) -> Pool[A]: ...
+    def spawn(self, kind: Any, /, *args: Any, **kwargs: Any) -> Pool[Any]:
+        """Start a pool of workers of a class. Each worker, and each restart of it, is constructed with these arguments.
+
+        Raises:
+            StartFailed: the constructor or `on_start` of a worker failed. Then there is no pool.
+            InvalidArgument: it is not a class of actors, or an option is not valid.
+            MaxActors, NoMemory, LoopClosed, WrongThread: as for `loop.spawn`.
+        """
+        settings = self._settings
+        mailbox = Mailbox.FRESH if settings.on_death is OnDeath.DEAD_LETTER else Mailbox.KEPT
+        known = checked_kind(kind)
+        options = child(
+            settings.name or known.__name__,
+            mailbox=mailbox,
+            backoff=settings.backoff,
+            shutdown=settings.shutdown,
+        )
+        return Pool(self._loop, known, options.of(kind, *args, **kwargs), settings)
+
+
+def pooled(
+    loop: Loop,
+    size: int = 4,
+    *,
+    routing: Routing | ByKey = Routing.ROUND_ROBIN,
+    ahead: int = 1,
+    on_death: OnDeath = OnDeath.REQUEUE_WAITING,
+    max_tries: int = 3,
+    name: str | None = None,
+    mailbox_cap: int | None = None,
+    ask_ms: float | None = UNSET_MS,
+    intensity: int = 3,
+    period_ms: float = 5000,
+    backoff: Backoff | None = None,
+    shutdown: float | Shutdown | None = None,
+    supervisor: object = None,
+) -> PoolOptions:
+    """Return options for pools of supervised workers: `pooled(loop, 8).spawn(Renderer, quality=3).handle.render(page)`.
+
+    Args:
+        loop: the loop of the workers.
+        size: the number of workers; `Pool.resize` changes it.
+        routing: which worker gets a message.
+        ahead: how many messages a worker may have at a time, including the one it is handling. With 1, no message waits behind a slow one
+            while another worker is free; with more, methods that take a list get longer lists.
+        on_death: what happens to the messages of a worker that dies.
+        max_tries: how many workers may die while handling one message before it is a dead letter, with `OnDeath.REQUEUE_ALL`.
+        name: the name of the pool; a worker's name is this with a number.
+        mailbox_cap: the slots of the pool's mailbox. It bounds all messages of the pool, including those that workers have.
+        ask_ms: the timeout of asks in milliseconds; None for no limit. The default is that of the worker's class.
+        intensity: how many restarts of all workers together are allowed within `period_ms`. One more ends the pool.
+        period_ms: the time window in which restarts are counted.
+        backoff: the delay before a worker is restarted.
+        shutdown: how long a worker has to end, as for `ChildSpec`.
+        supervisor: a handle or an actor's id that gets a `ChildExit` when the pool ends. Without one, a pool that gives up is logged.
+
+    Raises:
+        InvalidArgument: an option is not valid.
+    """
+    settings = PoolSettings(
+        size=size,
+        routing=routing,
+        ahead=ahead,
+        on_death=on_death,
+        max_tries=max_tries,
+        name=name,
+        mailbox_cap=mailbox_cap,
+        ask_ms=ask_ms,
+        intensity=intensity,
+        period_ms=period_ms,
+        backoff=backoff,
+        shutdown=shutdown,
+        supervisor=supervisor if supervisor is None or isinstance(supervisor, ActorId) else id_of(supervisor),
+    )
+    return PoolOptions(checked_loop(loop), settings)

@@ -1,4 +1,4 @@
-"""How a pool stands: its books, and a frozen picture of them."""
+"""The counters of a pool, and a frozen record of them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, final
 if TYPE_CHECKING:
     from bandstand.core import ActorId
 
-__all__ = ("Books", "Fate", "PoolStatus", "WorkerStatus")
+__all__ = ("JobOutcome", "PoolCounters", "PoolStatus", "WorkerStatus")
 
 
-class Fate(Enum):
-    """What becomes of a message of a pool: exactly one of these."""
+class JobOutcome(Enum):
+    """How a message of a pool ends: exactly one of these."""
 
     HANDLED = "handled"
     FAILED = "failed"
@@ -26,58 +26,58 @@ class WorkerStatus:
     """One worker of a pool."""
 
     name: str
-    """Its name under the pool's supervisor; the same over restarts."""
+    """Its name under the pool's supervisor; it survives restarts."""
     actor: ActorId | None
-    """The present incarnation; None while it is down."""
+    """The current incarnation; None while the worker is down."""
     outstanding: int
-    """How many messages it has, the one at hand included."""
+    """How many messages the worker has, including the one it is handling."""
     is_leaving: bool
-    """Whether it takes nothing new, and ends when it has handled what it has."""
+    """Whether the worker takes no new messages and ends after those it has."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolStatus:
-    """A picture of a pool. `accepted == handled + failed + withdrawn + dead + waiting + outstanding`, always.
+    """The state of a pool. Always `accepted == handled + failed + withdrawn + dead + waiting + outstanding`.
 
-    Of a broadcast each worker's copy is counted.
+    Each worker's copy of a broadcast counts.
     """
 
     workers: tuple[WorkerStatus, ...]
-    """In their order; those that leave are last."""
+    """In their order; workers that leave come last."""
     accepted: int
-    """How many messages have come in."""
+    """How many messages the pool has accepted."""
     waiting: int
-    """How many no worker has yet."""
+    """How many messages wait for a worker."""
     outstanding: int
-    """How many workers have, all together."""
+    """How many messages the workers have."""
     handled: int
     failed: int
-    """How many asks were answered with an error: one that their method declares, or that they cannot be routed."""
+    """How many asks were answered with an error: one that their method declares, or one about their routing."""
     withdrawn: int
-    """How many asks were taken back."""
+    """How many asks their askers took back."""
     dead: int
-    """How many were given up, because a worker died or the pool ended."""
+    """How many messages became dead letters, because a worker died or the pool ended."""
     requeued: int
-    """How often a message went back after its worker's death; not a fate."""
+    """How often a message was queued again after its worker's death. This is not an outcome."""
 
     @property
     def size(self) -> int:
-        """How many workers it has, but for those that leave."""
+        """How many workers the pool has, without those that leave."""
         return sum(not worker.is_leaving for worker in self.workers)
 
 
 @final
-class Books:
-    """The counters of a pool."""
+class PoolCounters:
+    """Counts the messages of a pool."""
 
-    __slots__ = ("accepted", "fates", "requeued")
+    __slots__ = ("accepted", "outcomes", "requeued")
 
     def __init__(self) -> None:
         self.accepted = 0
         self.requeued = 0
-        self.fates = dict.fromkeys(Fate, 0)
+        self.outcomes = dict.fromkeys(JobOutcome, 0)
 
     def write_off(self, count: int) -> None:
-        """So many had come in, and are dead before the pool has looked at them."""
+        """Count messages that were in the mailbox when the pool ended."""
         self.accepted += count
-        self.fates[Fate.DEAD] += count
+        self.outcomes[JobOutcome.DEAD] += count
