@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import gc
+import socket
 import sys
 from array import array
 from typing import Any
 
 import pytest
 
-from bandstand.errors import BadMessage
+from bandstand.errors import BadMessage, InvalidArgument
 from bandstand.pod.link.codec import LARGE
 from bandstand.pod.link.streams import CHUNK_SIZE, Arrivals
-from bandstand.service.lowlevel import Handle
-from tests.pod.linking import Role, Scribe, instance, linked, play, soon, until
+from bandstand.pod.passport import Passport, passport_of
+from bandstand.pod.vocabulary import WhenDown
+from bandstand.service.lowlevel import Handle, handle_at
+from tests.pod.linking import Role, Scribe, Spot, instance, linked, make_end, play, soon, until
 
 pytestmark = pytest.mark.spec("S19")
 
@@ -218,23 +221,25 @@ def test_a_buffer_that_never_came_whole_goes_without_a_word(monkeypatch: pytest.
 # --- handles as arguments -----------------------------------------------------------------------------------------------
 
 
+class Known(Spot):
+    """The place of a stand-in that can be sent to another process."""
+
+    def passport(self) -> tuple[Any, ...] | None:
+        return passport_of(Passport("token", "Studio", "scribe", Scribe, WhenDown.FAIL, 5.0))
+
+
 @pytest.mark.guarantee("G150")
 @pytest.mark.guarantee("G147")
-def test_a_handle_travels_by_its_role() -> None:
-    from bandstand.pod.passport import passport_of
-    from bandstand.pod.vocabulary import WhenDown
-    from tests.pod.linking import Spot, make_end
-
-    class Known(Spot):
-        def passport(self) -> tuple[Any, ...] | None:
-            return passport_of("scribe", WhenDown.FAIL, 5.0)
-
+@pytest.mark.guarantee("G286")
+def test_a_handle_travels_by_its_passport() -> None:
     async def main() -> None:
-        import socket
-
-        from bandstand.service.lowlevel import handle_at
-
         asked: list[tuple[Any, ...]] = []
+        checked: list[tuple[Passport, str | None]] = []
+
+        def check(passport: Passport, pod: str | None) -> str | None:
+            checked.append((passport, pod))
+            return None
+
         a, b = socket.socketpair()
         async with make_end() as near, make_end(lambda house: {"scribe": house.spawn(Scribe)}) as far:
 
@@ -243,14 +248,46 @@ def test_a_handle_travels_by_its_role() -> None:
                 return far.ours["scribe"]  # type: ignore[no-any-return]  # a handle
 
             far.open(b, "far", "near", {}, resolver=resolve)
-            near.open(a, "near", "far", {"scribe": Role()})
+            near.open(a, "near", "far", {"scribe": Role()}, check=check)
             actor = (await soon(near.up))["scribe"]
             scribe: Any = handle_at(Scribe, near.porch, Known(actor), actor=actor)
             scribe.note(scribe)
             await until(lambda: near.link.books.handled == 1)
             assert instance(far.ours["scribe"]).notes == [far.ours["scribe"]]
-            assert asked == [("scribe", WhenDown.FAIL, 5.0)]
+            passport = ("token", "Studio", "scribe", Scribe, WhenDown.FAIL, 5.0)
+            assert asked == [passport]
+            assert checked == [(passport, None)]
             with pytest.raises(TypeError, match="cannot be pickled"):
                 scribe.note(far.ours["scribe"])
 
     play(main)
+
+
+@pytest.mark.guarantee("G286")
+def test_a_handle_that_the_receiver_cannot_resolve_is_counted_and_seen(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        a, b = socket.socketpair()
+        async with make_end() as near, make_end(lambda house: {"scribe": house.spawn(Scribe)}) as far:
+
+            def resolve(*passport: Any) -> Handle:
+                raise InvalidArgument(f"{Passport(*passport)} means nothing here")
+
+            far.open(b, "far", "near", {}, resolver=resolve)
+            near.open(a, "near", "far", {"scribe": Role()}, check=lambda _passport, _pod: None)
+            actor = (await soon(near.up))["scribe"]
+            scribe: Any = handle_at(Scribe, near.porch, Known(actor), actor=actor)
+            scribe.note([scribe])
+            await until(lambda: near.link.books.dead == 1)
+            assert [(letter.role, letter.method, letter.is_in_doubt) for letter in near.dead] == [
+                ("scribe", "Scribe.note", False)
+            ]
+            with pytest.raises(
+                TypeError, match=r"cannot be rebuilt.*'scribe' of troupe 'Studio' means nothing here"
+            ):
+                await soon(scribe.echo([scribe]))
+            assert instance(far.ours["scribe"]).notes == []
+
+    play(main)
+    assert "the handle of role 'scribe' of troupe 'Studio' means nothing here" in caplog.text

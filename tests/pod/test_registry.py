@@ -99,7 +99,7 @@ class Stage:
         self.registry.withdraw("office")
 
     def handle(self, policy: WhenDown = WhenDown.WAIT, ms: float = PATIENCE * 1000) -> Clerk:
-        place = RolePlace(self.registry, "office", "clerk", policy, ms)
+        place = RolePlace(self.registry, "office", "clerk", Clerk, policy, ms)
         actor = self.registry.find("office", "clerk")
         return cast("Clerk", handle_at(Clerk, self.loop, place, name="clerk", actor=actor))
 
@@ -421,7 +421,7 @@ def test_one_that_does_not_wait_is_not_refused_when_somebody_has_come_meanwhile(
     handle = stage.handle(WhenDown.FAIL)
     stage.fall(first)
     actor = stage.open()
-    place = RolePlace(stage.registry, "office", "clerk", WhenDown.FAIL, 0.0)
+    place = RolePlace(stage.registry, "office", "clerk", Clerk, WhenDown.FAIL, 0.0)
     # As if another thread had renewed the handle between our look and our question.
     assert place.hold(checked_handle(handle), methods_of(Clerk)[0], 1, None, False) == RETRY  # noqa: FBT003  # by position in C
     assert stage.registry.find("office", "clerk") is actor
@@ -437,7 +437,7 @@ def test_what_goes_to_another_process_is_packed_in_the_call(stage: Stage) -> Non
         packed.append(list(cast("list[int]", data)))
         return packed[-1]
 
-    place = RolePlace(stage.registry, "office", "clerk", WhenDown.QUEUE, SOON, pack)
+    place = RolePlace(stage.registry, "office", "clerk", Clerk, WhenDown.QUEUE, SOON, pack)
     handle = cast("Clerk", handle_at(Clerk, stage.loop, place, name="clerk"))
     with pytest.raises(TypeError, match="note cannot be sent"):
         handle.note(print)

@@ -19,7 +19,7 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bandstand.core import LoopConfig
 from bandstand.core.lifelines import is_quiet
@@ -31,6 +31,7 @@ from bandstand.pod.ending import Ending
 from bandstand.pod.later import LoopLater
 from bandstand.pod.link import Packer
 from bandstand.pod.neighbours import Neighbours
+from bandstand.pod.passport import Passport
 from bandstand.pod.place import RolePlace
 from bandstand.pod.players import Players
 from bandstand.pod.registry import PodRegistry, registry_of
@@ -102,13 +103,14 @@ class Ensemble:
             self.porch,
             self.registry,
             find=self._own,
-            resolver=self.handle,
+            resolver=self.resolve,
+            check=self._why_unresolved,
             on_dead=on_dead,
             on_known=on_known,
         )
         """Those it has links with."""
         self._visible = spec.visible_to(pod)
-        self._pack = Packer(spec.carries).pack
+        self._pack = Packer(spec.carries, self._why_unresolved).pack
         self._extra = dict(extra or {})
         self._on_phase = on_phase
         self.players: Players | None = None
@@ -142,6 +144,7 @@ class Ensemble:
             self.registry,
             pod.name,
             role,
+            known.kind,
             pod.when_down if policy is None else policy,
             pod.down_ms if timeout_ms is None else timeout_ms,
             self._pack if self._is_apart(pod) else None,
@@ -150,6 +153,38 @@ class Ensemble:
         handle = handle_at(known.kind, self.loop, place, name=role, ask_ms=known.ask_ms, actor=actor)
         self.registry.enlist(handle)
         return handle
+
+    def resolve(self, *fields: Any) -> Handle:
+        """A handle for the fields of a passport that has come from another process. From any thread.
+
+        Raises:
+            InvalidArgument: it is of another troupe, or of a role or a class that is not to be seen from here.
+        """
+        passport = Passport(*fields)
+        why = self._why_unresolved(passport, None if self.pod is None else self.pod.name)
+        if why is not None:
+            raise InvalidArgument(f"{passport} means nothing here: {why}")
+        return self.handle(passport.role, passport.when_down, passport.down_ms)
+
+    def _why_unresolved(self, passport: Passport, pod: str | None) -> str | None:
+        """Why a pod of this troupe, or the program outside for None, could not resolve a passport; None if it can."""
+        spec = self.spec
+        if passport.troupe != spec.identity.token:
+            return (
+                f"it belongs to another troupe than {spec.identity.path or spec.name!r}, whose processes know only their own: send "
+                f"what the actor is asked for, or an actor of this troupe that passes it on"
+            )
+        receiver = "the program outside" if pod is None else f"pod {pod!r}"
+        found = spec.visible_to(pod).get(passport.role)
+        if found is None:
+            homes = [each.name for each in spec.pods for role in each.roles if role.name == passport.role]
+            if not homes:
+                # A process knows of other pods only what they expose.
+                return f"there is no role {passport.role!r} that {receiver} can see"
+            return f"the role is in pod {homes[0]!r} and not exposed, so {receiver} cannot have a handle of it: expose it"
+        if found[1].kind is not passport.kind:
+            return f"the role is played by {found[1].kind.__qualname__} there, and the handle is of {passport.kind.__qualname__}"
+        return None
 
     def _is_apart(self, pod: PodSpec) -> bool:
         """Whether a pod is in another process than this one."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from bandstand.core import ActorId
     from bandstand.pod.link import Undelivered
-    from bandstand.pod.passport import Resolver
+    from bandstand.pod.passport import HandleCheck, Resolver
     from bandstand.pod.registry import PodRegistry
     from bandstand.pod.spec import TroupeSpec
     from bandstand.service import Loop
@@ -42,6 +42,7 @@ class Neighbours:
         registry: where these are published.
         find: gives the handle of a role of this pod's own.
         resolver: gives handles that come as arguments.
+        check: says why a pod could not resolve a handle that is sent to it.
         on_dead: called with messages that were lost.
         on_known: called with the name of a pod whose actors can be reached from now on.
     """
@@ -55,6 +56,7 @@ class Neighbours:
         *,
         find: Callable[[str], Handle | None],
         resolver: Resolver,
+        check: HandleCheck,
         on_dead: Callable[[Undelivered], object],
         on_known: Callable[[str], object] = lambda _peer: None,
     ) -> None:
@@ -64,6 +66,7 @@ class Neighbours:
         self._registry = registry
         self._find = find
         self._resolver = resolver
+        self._check = check
         self._on_dead = on_dead
         self._on_known = on_known
         self._links: dict[str | None, Link] = {}
@@ -106,6 +109,8 @@ class Neighbours:
             on_down=down,
             on_dead=self._on_dead,
             resolver=self._resolver,
+            check=self._check,
+            pod=peer,
         )
         if is_early:
             # The other end was gone before we had begun.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, final
 
 from bandstand.errors import InvalidArgument, PodDown, PodGone
 from bandstand.pod.held import Held
-from bandstand.pod.passport import passport_of
+from bandstand.pod.passport import Passport, passport_of
 from bandstand.pod.vocabulary import WhenDown
 from bandstand.service.lowlevel import RETRY, checked_handle, is_plain_thread, place_of, replaced
 from bandstand.supervise.lowlevel import check_member, check_ms
@@ -27,7 +27,7 @@ H = TypeVar("H")
 class RolePlace:
     """Where a role of a pod is to be found, for one holder."""
 
-    __slots__ = ("_pack", "_policy", "_registry", "_timeout_ms", "pod", "role")
+    __slots__ = ("_kind", "_pack", "_policy", "_registry", "_timeout_ms", "pod", "role")
 
     is_patient = True
 
@@ -36,6 +36,7 @@ class RolePlace:
         registry: PodRegistry,
         pod: str,
         role: str,
+        kind: type[Any],
         policy: WhenDown,
         timeout_ms: float,
         pack: Callable[[Handle, Method, object], object] | None = None,
@@ -43,6 +44,7 @@ class RolePlace:
         self._registry = registry
         self.pod = pod
         self.role = role
+        self._kind = kind
         self._policy = policy
         self._timeout_ms = timeout_ms
         # What makes of a message what goes to another process; None for a role of this one.
@@ -83,8 +85,15 @@ class RolePlace:
         return registry.hold(self.pod, held, timeout_ms)
 
     def passport(self) -> tuple[Any, ...]:
-        """How it is found in another process."""
-        return passport_of(self.role, self._policy, self._timeout_ms)
+        """How it is found in another process.
+
+        Raises:
+            TypeError: it is not sent to a process, or to one that could not resolve it.
+        """
+        realm = self._registry.realm
+        return passport_of(
+            Passport(realm.token, realm.path, self.role, self._kind, self._policy, self._timeout_ms)
+        )
 
     def enlist(self, handle: Handle) -> None:
         """Note a handle that is at this place."""
@@ -93,16 +102,16 @@ class RolePlace:
     def with_policy(self, policy: WhenDown, timeout_ms: float | None) -> RolePlace:
         """The same place with other manners."""
         ms = self._timeout_ms if timeout_ms is None else timeout_ms
-        return RolePlace(self._registry, self.pod, self.role, policy, ms, self._pack)
+        return RolePlace(self._registry, self.pod, self.role, self._kind, policy, ms, self._pack)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RolePlace):
             return NotImplemented
-        # Whoever holds it: two handles of one role of one troupe are equal.
-        return self._registry.realm is other._registry.realm and self.role == other.role
+        # Whoever holds it: two handles of one role of one troupe object are equal.
+        return self._registry.realm == other._registry.realm and self.role == other.role
 
     def __hash__(self) -> int:
-        return hash((id(self._registry.realm), self.role))
+        return hash((self._registry.realm, self.role))
 
 
 def when_down(handle: H, policy: WhenDown, *, timeout_ms: float | None = None) -> H:

@@ -132,7 +132,9 @@ class Players:
         """What an actor calls itself, others may be given: it is to stay good when the pod is started again."""
         role = self._role_of(actor)
         pod = self._pod
-        settle_at(self._loop, actor, RolePlace(self._registry, pod.name, role, pod.when_down, pod.down_ms))
+        kind = next(each.kind for each in pod.roles if each.name == role)
+        place = RolePlace(self._registry, pod.name, role, kind, pod.when_down, pod.down_ms)
+        settle_at(self._loop, actor, place)
 
     def _role_of(self, actor: ActorId) -> str:
         return next((name for name, known in self.addresses.items() if known == actor), "")

@@ -12,6 +12,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from bandstand.errors import InvalidArgument, LoopBusy, PodFailed, PodTimeout
@@ -23,6 +24,7 @@ from bandstand.pod.forks import call_in_forks
 from bandstand.pod.kubelet import Kubelet
 from bandstand.pod.lookout import books_of, health_of, status_of
 from bandstand.pod.nest import Nest
+from bandstand.pod.passport import TroupeIdentity
 from bandstand.pod.phases import Phases
 from bandstand.pod.process import check_guarded
 from bandstand.pod.settled import settled
@@ -54,7 +56,10 @@ class Production(Cast):
     """A troupe object without its face. `Troupe` is what to use."""
 
     def __init__(self, *, layout: Mapping[str, PodSpec] | None = None) -> None:
-        self._plan = self._planned(layout)
+        plan = self._planned(layout)
+        # The class's own spec is shared by all its objects; each of them is a troupe of its own.
+        identity = TroupeIdentity(plan.spec.name)
+        self._plan = replace(plan, spec=replace(plan.spec, identity=identity))
         self._phases = Phases(pod.name for pod in self._plan.spec.pods)
         self._mourners: tuple[Callable[[Undelivered], object], ...] = ()
         self._outside = OutsideStage(self._plan.spec, self._lose)
@@ -64,6 +69,7 @@ class Production(Cast):
             each.name: cast("Production", cast("Any", each.troupe)(layout=each.layout))
             for each in self._plan.nested
         }
+        self._set_path(plan.spec.name)
         self._lock = threading.Lock()
         self._kubelet: Kubelet | None = None
         # Whether this process is a fork of the one that plays it: its threads and processes are not here.
@@ -75,6 +81,12 @@ class Production(Cast):
     @property
     def _title(self) -> str:
         return self._plan.spec.name
+
+    def _set_path(self, path: str) -> None:
+        """Name it, and the troupes inside it, by where they are."""
+        self._plan.spec.identity.path = path
+        for name, each in self._inner.items():
+            each._set_path(f"{path}.{name}")
 
     def _handle(self, name: str) -> Any:  # typed by the declaration
         handle = self._handles.get(name)

@@ -33,6 +33,7 @@ from weakref import ref
 from bandstand.errors import BandstandError, InvalidArgument, PodDown, PodGone, PodTimeout
 from bandstand.pod.books import PodBooks
 from bandstand.pod.later import here
+from bandstand.pod.passport import TroupeIdentity
 from bandstand.pod.slot import NO_ROOM_MS, Slot
 from bandstand.service.lowlevel import HELD, RETRY, forget_actor
 
@@ -103,7 +104,7 @@ class PodRegistry:
         later: what ends the waiting of messages; None if none are to wait.
         rooms: how many messages may wait for a role, by its name.
         room: how many for those that are not there.
-        realm: what makes roles of one name the same to different holders: their troupe.
+        realm: the troupe object: roles of one name are the same to different holders if it is.
         board: where to read who runs in this process; None for one that is told directly.
         owner: the pod whose registry it is; None for nobody's.
     """
@@ -115,7 +116,7 @@ class PodRegistry:
         later: Later | None = None,
         rooms: Mapping[str, int] | None = None,
         room: int = 1020,
-        realm: object = None,
+        realm: TroupeIdentity | None = None,
         board: Board | None = None,
         owner: str | None = None,
     ) -> None:
@@ -128,7 +129,7 @@ class PodRegistry:
         self._later = later
         self._rooms: Mapping[str, int] = rooms or {}
         self._room = room
-        self.realm = self if realm is None else realm
+        self.realm = TroupeIdentity("") if realm is None else realm
         # Those who are to ask anew when all is over.
         self._handles: list[ref[Handle]] = []
         self._prune_at = 64
@@ -362,5 +363,5 @@ def registry_of(
 ) -> PodRegistry:
     """A registry of the pods of a troupe, in which as much waits for a role as its mailbox takes."""
     return PodRegistry(
-        spec.by_name.keys(), later=later, rooms=spec.rooms, realm=spec, board=board, owner=owner
+        spec.by_name.keys(), later=later, rooms=spec.rooms, realm=spec.identity, board=board, owner=owner
     )

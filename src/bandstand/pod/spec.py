@@ -15,6 +15,7 @@ from typing import Any
 
 from bandstand.core import LoopConfig, Overflow
 from bandstand.errors import InvalidArgument
+from bandstand.pod.passport import TroupeIdentity
 from bandstand.pod.vocabulary import RestartPolicy, ThreadModel, WhenDown
 from bandstand.service.lowlevel import UNSET_MS, check_ask_ms, checked_kind
 from bandstand.supervise import Backoff, Intensity
@@ -139,6 +140,8 @@ class TroupeSpec:
     """The core that the kubelet's thread is pinned to; None for any."""
     stop_ms: float = 30_000.0
     """How long the whole troupe has to stop; then what is left is killed."""
+    identity: TroupeIdentity = field(default_factory=lambda: TroupeIdentity(""), compare=False, repr=False)
+    """Which troupe object it is of; each object has one of its own. What is derived from a spec, for its processes, keeps it."""
     # Each pod looks these up when it starts: none should have to go through all pods for that.
     _by_name: Mapping[str, PodSpec] = field(init=False, repr=False, compare=False)
     _exposed: dict[str, tuple[PodSpec, RoleSpec]] = field(init=False, repr=False, compare=False)

@@ -28,7 +28,7 @@ from bandstand.pod.link.wire import Wire
 from bandstand.service.lowlevel import Handle, kill_behind, methods_of, set_packing, stop_behind
 
 if TYPE_CHECKING:
-    from bandstand.pod.passport import Resolver
+    from bandstand.pod.passport import HandleCheck, Resolver
     from bandstand.service import Loop
 
 __all__ = ("Link",)
@@ -58,6 +58,8 @@ class Link:
         on_down: called once at the end, with the reason.
         on_dead: called for each message that was sent and not handled, as far as anybody knows.
         resolver: finds handles that came as arguments; None if there are none to be found.
+        check: says why a pod could not resolve a handle that is sent; without it, none can be sent.
+        pod: the pod at the other end, as `check` knows it; None for the program outside.
     """
 
     def __init__(
@@ -74,6 +76,8 @@ class Link:
         on_down: Callable[[str], None],
         on_dead: Callable[[Undelivered], object],
         resolver: Resolver | None = None,
+        check: HandleCheck | None = None,
+        pod: str | None = None,
     ) -> None:
         self._porch = porch
         self._here = here
@@ -89,13 +93,13 @@ class Link:
         unpacker = Unpacker(arrivals.take, resolver)
         self._tray = Tray()
         self._ledger = Ledger(there, unpacker, on_dead)
-        self._inbound = Inbound(find, self._tray, unpacker, carries)
+        self._inbound = Inbound(find, self._tray, unpacker, carries, check, pod)
         self._sorting = Sorting(self._inbound, self._ledger, self._deliver)
         self._wire = Wire(sock, Frames(self._sorting, arrivals), self._tray, self._inbound, self.close)
         self._tray.join(self._inbound.acks, self._wire.flush)
         self._inbound.join(self._wire.stir)
         self._outgoing = Outgoing(self._ledger, self._tray, self._wire)
-        set_packing(porch, Packer(carries).pack)
+        set_packing(porch, Packer(carries, check).pack)
         self._tray.preface(framed(HELLO, encode((VERSION, here, self._addressed()))))
         self._wire.flush()
 

@@ -21,6 +21,8 @@ cdef object NOTHING
 @cython.final
 cdef class Inbound:
     cdef object _find
+    cdef object _check
+    cdef object _there
     cdef Tray _tray
     cdef object _stir
     cdef object _unpack

@@ -19,12 +19,14 @@ from bandstand.pod.link.hot.doors import Door, Inlet
 from bandstand.pod.link.hot.plain import is_plain
 from bandstand.pod.link.hot.receipts import Question, Tally
 from bandstand.pod.link.numbers import ANSWER_LANE, ANSWERED, CANCEL, FAILED, WITHDRAWN
+from bandstand.pod.passport import sending
 from bandstand.service.hot.port import land_at
 from bandstand.service.lowlevel import AWAY, home_context, parcel_in
 
 if TYPE_CHECKING:
     from bandstand.core.hot.ids import ActorId
     from bandstand.pod.link.hot.tray import Flat, Tray
+    from bandstand.pod.passport import HandleCheck
     from bandstand.service.hot.asks import Asked
     from bandstand.service.hot.handle import Handle
 
@@ -43,6 +45,8 @@ class Inbound:
         tray: where answers wait to be written.
         unpacker: rebuilds arguments.
         carries: the context variables that travel along.
+        check: says why the other side could not resolve a handle in an answer; without it, none can be sent.
+        there: the pod at the other side; None for the program outside.
     """
 
     __slots__ = (
@@ -50,6 +54,7 @@ class Inbound:
         "_asks",
         "_brought",
         "_carries",
+        "_check",
         "_due",
         "_find",
         "_inlets",
@@ -57,6 +62,7 @@ class Inbound:
         "_leaving",
         "_questions",
         "_stir",
+        "_there",
         "_tray",
         "_unpack",
         "received",
@@ -68,8 +74,12 @@ class Inbound:
         tray: Tray,
         unpacker: Unpacker,
         carries: tuple[ContextVar[Any], ...],
+        check: HandleCheck | None = None,
+        there: str | None = None,
     ) -> None:
         self._find = find
+        self._check = check
+        self._there = there
         self._tray = tray
         # Has what is in the tray written.
         self._stir: Callable[[], object] = list
@@ -266,15 +276,16 @@ class Inbound:
         if is_plain(value):
             self.put(number, ANSWERED, value)
             return
-        try:
-            packet = pack_value(value)
-        except Exception as error:  # noqa: BLE001  # whatever somebody's reduce raises is the asker's to hear
-            why = TypeError(
-                f"the answer cannot be sent to another process: {culprit(value, what='a value')} cannot be pickled ({error})"
-            )
-            self._put_packet(number, lane, FAILED, pack_value(to_fault(why)))
-            return
-        self._put_packet(number, lane, ANSWERED, packet)
+        why: TypeError | None = None
+        with sending(self._check, self._there):
+            try:
+                packet = pack_value(value)
+            except Exception as error:  # noqa: BLE001  # whatever somebody's reduce raises is the asker's to hear
+                why = TypeError(
+                    f"the answer cannot be sent to another process: {culprit(value, what='a value')} cannot be pickled ({error})"
+                )
+                packet = pack_value(to_fault(why))
+        self._put_packet(number, lane, ANSWERED if why is None else FAILED, packet)
 
     def end(self, number: int, lane: int, kind: int, value: object) -> None:
         """An ask has ended without an answer."""

@@ -8,6 +8,7 @@ cdef object UNSET
 @cython.final
 cdef class Packer:
     cdef tuple _carries
+    cdef object _check
 
     @cython.locals(carried=tuple)
     cpdef object pack(self, Handle handle, Method method, object data)
