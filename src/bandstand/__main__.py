@@ -9,6 +9,7 @@ from typing import NoReturn, TypeAlias
 from bandstand.cli import make_parser
 from bandstand.cli.terminal import CANNOT_WRITE
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_str
 from bandstand.streams import CannotWrite, Output, discard, open_standard_streams
 
 __all__ = ("main",)
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CannotWrite as error:
         discard(sys.stdout)
         Output(sys.stderr, is_vital=False).write(
-            f"bandstand: {error}. A request that was sent is not undone.\n"
+            f"bandstand: {safe_str(error)}. A request that was sent is not undone.\n"
         )
         return CANNOT_WRITE
     except KeyboardInterrupt:

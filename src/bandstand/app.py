@@ -39,6 +39,7 @@ from bandstand.bus import (
 from bandstand.bus.advice import advise
 from bandstand.bus.client.address import Address, default_address, whole_number
 from bandstand.errors import BadContract, InvalidArgument
+from bandstand.errors.formatting import safe_repr
 from bandstand.isolation import isolated
 from bandstand.streams import CannotWrite
 
@@ -250,7 +251,7 @@ def _tcp(host: str, port: str, serving: Serving) -> Adapter:
     number = whole_number(port, 0, 65535)
     if number is None:
         raise InvalidArgument(
-            f"{port!r} is no port: pass HOST:PORT, as 127.0.0.1:7777, or only a PORT, from 0 to 65535"
+            f"{safe_repr(port)} is no port: pass HOST:PORT, as 127.0.0.1:7777, or only a PORT, from 0 to 65535"
         )
     token = None if serving.token_file is None else Token.read(serving.token_file)
     try:

@@ -25,6 +25,7 @@ from bandstand.bus import Capability, Contract, Provision, provide
 from bandstand.bus.annex.performance import perform
 from bandstand.bus.loading import load_file, loaded_files
 from bandstand.errors import BadContract
+from bandstand.errors.formatting import safe_str
 from bandstand.pod.process import Child, Control, spawn_child
 
 __all__ = ("isolated",)
@@ -63,7 +64,7 @@ def isolated(source: _Source, /) -> Provision | Contract:
     except Exception as error:
         # Whatever it is that its parts do when they are pickled.
         raise BadContract(
-            f"capability {name} cannot run in a process of its own, because it cannot be pickled: {error}. Classes and functions "
+            f"capability {name} cannot run in a process of its own, because it cannot be pickled: {safe_str(error)}. Classes and functions "
             f"must stand at the top of a module, and what its constructor is given must be plain data"
         ) from error
     return replace(plain, elsewhere=_Processes(luggage))

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from bandstand.core.logs import log_safely
+from bandstand.core.logs import SafeLogger
 
+safe = SafeLogger("bandstand.tests.logs")
 pytestmark = [pytest.mark.once, pytest.mark.guarantee("G283")]
 
 
@@ -51,7 +52,7 @@ def test_the_line_has_its_traceback_and_the_place_of_its_caller(logger: logging.
     handler.setFormatter(logging.Formatter("%(levelname)s %(filename)s %(funcName)s %(child)s %(message)s"))
     logger.addHandler(handler)
     error = ValueError("inner")
-    log_safely(logger, logging.WARNING, "%s ended with %d", "it", 7, error=error, extra={"child": "abc"})
+    safe.warning("%s ended with %d", "it", 7, exc_info=error, extra={"child": "abc"})
     first, *rest = text.getvalue().splitlines()
     place = "test_the_line_has_its_traceback_and_the_place_of_its_caller"
     assert first == f"WARNING test_logs.py {place} abc it ended with 7"
@@ -66,7 +67,7 @@ def test_an_exception_that_cannot_be_shown_has_a_line_all_the_same(logger: loggi
 
     text = io.StringIO()
     logger.addHandler(logging.StreamHandler(text))
-    log_safely(logger, logging.ERROR, "it failed", error=HostileError(Broken()))
+    safe.error("it failed", exc_info=HostileError(Broken()))
     assert text.getvalue().startswith("it failed\nHostileError: <HostileError: its str() raised ValueError>")
 
 
@@ -78,17 +79,17 @@ def test_a_handler_or_filter_that_raises_does_not_concern_the_caller(
         raise error
 
     logger.addHandler(Breaks(error))
-    log_safely(logger, logging.ERROR, "words")
+    safe.error("words")
     logger.handlers.clear()
     logger.addFilter(broken)
-    log_safely(logger, logging.ERROR, "words")
+    safe.error("words")
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], ids=repr)
 def test_ctrl_c_gets_through_a_handler_that_blocks(logger: logging.Logger, error: BaseException) -> None:
     logger.addHandler(Breaks(error))
     with pytest.raises(type(error)):
-        log_safely(logger, logging.ERROR, "words")
+        safe.error("words")
 
 
 @pytest.mark.parametrize("stream", [None, "closed"])
@@ -99,15 +100,34 @@ def test_a_standard_error_that_is_gone_does_no_harm(
     gone.close()
     monkeypatch.setattr(sys, "stderr", None if stream is None else gone)
     logger.addHandler(logging.StreamHandler(gone))
-    log_safely(logger, logging.ERROR, "words", error=ValueError("no"))
+    safe.error("words", exc_info=ValueError("no"))
     logger.handlers.clear()
-    log_safely(logger, logging.ERROR, "words", error=ValueError("no"))
+    safe.error("words", exc_info=ValueError("no"))
 
 
-def test_an_argument_that_cannot_be_shown_loses_the_line_alone(
+def test_an_argument_that_cannot_be_shown_is_replaced(logger: logging.Logger) -> None:
+    text = io.StringIO()
+    logger.addHandler(logging.StreamHandler(text))
+    safe.error("%r and %s", Broken(), Broken())
+    shown = "<Broken: its repr() raised ValueError> and <Broken: its str() raised ValueError>\n"
+    assert text.getvalue() == shown
+
+
+def test_a_line_that_does_not_fit_its_arguments_is_lost_alone(
     logger: logging.Logger, capsys: pytest.CaptureFixture[str]
 ) -> None:
     logger.addHandler(logging.StreamHandler())
-    log_safely(logger, logging.ERROR, "%r", Broken())
-    log_safely(logger, logging.ERROR, "too %s few %s", "arguments")
+    safe.error("too %s few %s", "arguments")
     capsys.readouterr()
+
+
+def test_the_exception_being_handled_is_shown_where_asked_for(logger: logging.Logger) -> None:
+    text = io.StringIO()
+    logger.addHandler(logging.StreamHandler(text))
+    try:
+        int("no number")
+    except ValueError:
+        safe.exception("it failed")
+    first, *_, last = text.getvalue().splitlines()
+    assert first == "it failed"
+    assert last.startswith("ValueError: invalid literal")

@@ -11,7 +11,6 @@ whether that ends it. A worker that was terminated says nothing any more, whatev
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import aclosing
@@ -19,11 +18,12 @@ from typing import TypeAlias, cast, final
 
 from bandstand.bus.contracts.messages import Message
 from bandstand.bus.worker import ErrorEvent, Listeners, MessageEvent
+from bandstand.core.logs import SafeLogger
 from bandstand.errors import WrongThread
 
 __all__ = ("BufferedWorker",)
 
-logger = logging.getLogger("bandstand.bus")
+logger = SafeLogger("bandstand.bus")
 
 # What a handler gives back that has to be awaited. (object: what comes of it is looked at when it comes.)
 Work: TypeAlias = Awaitable[object] | AsyncGenerator[object, None]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from bandstand.bus.hot.log import MemoryLog
+from bandstand.core.logs import SafeLogger
 
 if TYPE_CHECKING:
     from bandstand.bus.frame import Frame
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ("guarded",)
 
-logger = logging.getLogger("bandstand.bus")
+logger = SafeLogger("bandstand.bus")
 
 
 def guarded(log: Log) -> Callable[[Frame], None]:

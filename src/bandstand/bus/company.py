@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING
 
 from bandstand.bus.seat import Seat, SeatState
+from bandstand.core.logs import SafeLogger
 from bandstand.errors import StartFailed
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ("Company",)
 
-logger = logging.getLogger("bandstand.bus")
+logger = SafeLogger("bandstand.bus")
 
 # How long a supervisor takes at most to stop a capability, and a little more, in seconds.
 PATIENCE = 6.0

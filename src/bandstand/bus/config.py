@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from bandstand.bus.frame import LONGEST_TIMEOUT_MS
 from bandstand.bus.numbers import RESERVE
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 
 __all__ = ("NodeConfig",)
 
@@ -76,7 +77,9 @@ class NodeConfig:
     def _check(self, field: str, least: int, most: int) -> None:
         value: object = getattr(self, field)
         if type(value) is not int or not least <= value <= most:
-            raise InvalidArgument(f"NodeConfig: {field} is {value!r}: pass an int from {least} to {most}")
+            raise InvalidArgument(
+                f"NodeConfig: {field} is {safe_repr(value)}: pass an int from {least} to {most}"
+            )
 
     @property
     def router_cap(self) -> int:

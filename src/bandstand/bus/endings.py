@@ -5,7 +5,6 @@ Between the hot half of the router and the rest of it. Every request that is let
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from bandstand.bus.chronicle import guarded
@@ -20,6 +19,7 @@ from bandstand.bus.numbers import DONE
 from bandstand.bus.origin import NOBODY, Encore
 from bandstand.bus.repeats import Repeats
 from bandstand.bus.retries import Retries
+from bandstand.core.logs import SafeLogger
 from bandstand.core.lowlevel import clock_of
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ("Endings",)
 
-logger = logging.getLogger("bandstand.bus")
+logger = SafeLogger("bandstand.bus")
 
 
 class Endings(Switch):

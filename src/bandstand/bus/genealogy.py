@@ -11,6 +11,7 @@ from bandstand.bus.contracts.messages import Query
 from bandstand.bus.frame import Frame, Kind
 from bandstand.bus.ports import Log
 from bandstand.errors import Refused
+from bandstand.errors.formatting import describe_exception
 
 __all__ = ("Step", "Trace", "Traced", "ancestors_of", "read_lineage", "trace")
 
@@ -124,7 +125,7 @@ def read_lineage(log: Log, name: str, limit: int = FAR_UP) -> Sequence[Frame]:
     try:
         return log.lineage(name, limit)
     except Exception as error:
-        raise Refused(f"the log cannot be read: {type(error).__name__}: {error}") from error
+        raise Refused(f"the log cannot be read: {describe_exception(error)}") from error
 
 
 def start_of(top: Frame, frames: Iterable[Frame]) -> float:

@@ -22,6 +22,7 @@ from bandstand.bus.performers import Function, Methods, Performer
 from bandstand.bus.wire import DECODE_ERRORS
 from bandstand.bus.worker import worker_of
 from bandstand.errors import BadContract, OutboundFault, Refused
+from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine, Sequence
@@ -58,7 +59,7 @@ def performer_of(seat: Seat) -> Performer:
     if callable(made):
         return Function(seat, made)
     raise BadContract(
-        f"{seat.id}: spawn has made {made!r}: it must make a function of one message, or an object with post_message()"
+        f"{seat.id}: spawn has made {safe_repr(made)}: it must make a function of one message, or an object with post_message()"
     )
 
 

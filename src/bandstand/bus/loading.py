@@ -27,6 +27,7 @@ from typing import TypeAlias, TypeGuard, cast
 from bandstand.bus.contracts.capability import Capability, Provision
 from bandstand.bus.contracts.contract import Contract
 from bandstand.errors import BadContract
+from bandstand.errors.formatting import describe_exception, safe_repr, safe_str
 
 __all__ = ("Loadable", "load_capabilities", "load_file", "loaded_files")
 
@@ -66,12 +67,14 @@ def _split(target: str) -> tuple[str, str]:
         found = place, name
     elif colon and not _is_path(target):
         raise BadContract(
-            f"{target!r}: {name!r} is no name: pass MODULE, MODULE:NAME or path/to/file.py:NAME"
+            f"{safe_repr(target)}: {name!r} is no name: pass MODULE, MODULE:NAME or path/to/file.py:NAME"
         )
     else:
         found = target, ""
     if not found[0]:
-        raise BadContract(f"{target!r} names no module: pass MODULE, MODULE:NAME or path/to/file.py:NAME")
+        raise BadContract(
+            f"{safe_repr(target)} names no module: pass MODULE, MODULE:NAME or path/to/file.py:NAME"
+        )
     return found
 
 
@@ -84,7 +87,9 @@ def _is_path(place: str) -> bool:
 
 def _import(place: str) -> ModuleType:
     if not NAME.fullmatch(place):
-        raise BadContract(f"{place!r} is no name of a module; for a file, pass its path with .py at the end")
+        raise BadContract(
+            f"{safe_repr(place)} is no name of a module; for a file, pass its path with .py at the end"
+        )
     here = str(Path.cwd())
     if here not in sys.path and "" not in sys.path:
         sys.path.insert(0, here)
@@ -158,7 +163,7 @@ def loaded_files() -> tuple[str, ...]:
 
 
 def _broken(place: str, error: BaseException) -> BadContract:
-    return BadContract(f"{place} cannot be imported: {type(error).__name__}: {error}")
+    return BadContract(f"{place} cannot be imported: {describe_exception(error)}")
 
 
 # --- what is in them ----------------------------------------------------------------------------------------------------------
@@ -210,7 +215,7 @@ def _is_loadable(value: object) -> TypeGuard[Loadable]:
 def _story(value: object) -> str:
     if value is Capability:
         return "Capability itself: pass a class that derives from it"
-    what = f"the class {value.__name__}" if isinstance(value, type) else repr(value)
+    what = f"the class {value.__name__}" if isinstance(value, type) else safe_repr(value)
     return f"{what}: pass a class that derives from Capability, a Contract, or a list of those"
 
 
@@ -221,14 +226,14 @@ def _call(function: object, where: str) -> object:
     try:
         inspect.signature(function).bind()
     except TypeError as error:
-        raise BadContract(f"{where} cannot be called without arguments: {error}") from None
+        raise BadContract(f"{where} cannot be called without arguments: {safe_str(error)}") from None
     except ValueError:
         # Some of those written in C do not tell. Then it is to be seen.
         pass
     try:
         return function()
     except (Exception, SystemExit) as error:
-        raise BadContract(f"{where} raised {type(error).__name__}: {error}") from error
+        raise BadContract(f"{where} raised {describe_exception(error)}") from error
 
 
 def _defined_in(module: ModuleType, place: str) -> list[Loadable]:

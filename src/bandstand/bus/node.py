@@ -11,7 +11,6 @@ stopped, and what was written to clients is given time to reach them.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from types import TracebackType
@@ -43,8 +42,10 @@ from bandstand.bus.tap import Filter, Tap, Taps, Watch
 from bandstand.bus.timer import Timer
 from bandstand.bus.ward import Ward
 from bandstand.core import ChildExit, ChildStart, Clock, Down, LoopConfig
+from bandstand.core.logs import SafeLogger
 from bandstand.core.lowlevel import clock_of
 from bandstand.errors import BootFailed, InvalidArgument
+from bandstand.errors.formatting import safe_repr
 from bandstand.service import Loop
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = ("Node",)
 
-logger = logging.getLogger("bandstand.bus")
+logger = SafeLogger("bandstand.bus")
 
 # How often it is looked whether a node that runs until it has nothing to do has nothing to do, in seconds.
 LOOK = 0.005
@@ -86,7 +87,7 @@ class Node:
     ) -> None:
         config = NodeConfig() if config is None else config
         if not isinstance(config, NodeConfig):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise InvalidArgument(f"config is {config!r}: pass a NodeConfig")
+            raise InvalidArgument(f"config is {safe_repr(config)}: pass a NodeConfig")
         self._sources = tuple(capabilities)
         self._load = load
         self._on_ready = on_ready

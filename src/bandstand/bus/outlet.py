@@ -18,6 +18,7 @@ from bandstand.bus.hot.pending import Delivery, Pending
 from bandstand.bus.lineage import AT_HAND
 from bandstand.bus.origin import NOBODY, Origin
 from bandstand.errors import InvalidArgument, LoopClosed, MailboxFull, OutboundFault, Refused
+from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
     from msgspec import Raw
@@ -102,7 +103,7 @@ class Outlet:
             type(timeout_ms) is not int or not 1 <= timeout_ms <= LONGEST_TIMEOUT_MS
         ):
             raise InvalidArgument(
-                f"timeout_ms is {timeout_ms!r}: pass an int from 1 to {LONGEST_TIMEOUT_MS}, or None"
+                f"timeout_ms is {safe_repr(timeout_ms)}: pass an int from 1 to {LONGEST_TIMEOUT_MS}, or None"
             )
         raw = self._write(kind, type_name, request)
         answer = await self.await_answer(kind, type_name, raw, timeout_ms)
@@ -124,7 +125,9 @@ class Outlet:
         """
         kind, type_name = self._named(message, "command", Spoken)
         if type(delay_ms) is not int or not 0 <= delay_ms <= LONGEST_DELAY_MS:
-            raise InvalidArgument(f"delay_ms is {delay_ms!r}: pass an int from 0 to {LONGEST_DELAY_MS}")
+            raise InvalidArgument(
+                f"delay_ms is {safe_repr(delay_ms)}: pass an int from 0 to {LONGEST_DELAY_MS}"
+            )
         frame = self._frame(kind, type_name, self._write(kind, type_name, message), None)
         schedule = self._router.schedule
         assert schedule is not None
@@ -238,7 +241,7 @@ class Outlet:
     def _named(self, said: Spoken, usual: Kind, kind: type) -> tuple[Kind, str]:
         if not isinstance(said, kind):
             raise InvalidArgument(
-                f"{said!r} is no {kind.__name__}: pass an instance of a class that derives from it"
+                f"{safe_repr(said)} is no {kind.__name__}: pass an instance of a class that derives from it"
             )
         type_name = said.message_type
         if not type_name:

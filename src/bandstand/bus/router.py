@@ -13,7 +13,6 @@ routed, or not now, and what becomes of capabilities.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from bandstand.bus.circle import circle_of
@@ -32,8 +31,10 @@ from bandstand.bus.frame import Frame, Kind, Metadata
 from bandstand.bus.hot.purse import Purse
 from bandstand.bus.seat import Seat, SeatState
 from bandstand.core import ExitReason
+from bandstand.core.logs import SafeLogger
 from bandstand.core.lowlevel import fail_loop, set_epilogue
 from bandstand.errors import BadMessage, InternalError, Refused
+from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
     import asyncio
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 
 __all__ = ("Router",)
 
-logger = logging.getLogger("bandstand.bus")
+logger = SafeLogger("bandstand.bus")
 
 
 class Router(Endings):
@@ -83,7 +84,7 @@ class Router(Endings):
     def _over(self, reason: ExitReason, cause: BaseException | None) -> None:
         # A node without its router would take everything in and answer nothing: it ends, loudly.
         if reason is not ExitReason.NORMAL:
-            error = InternalError(f"the router of the node has failed: {cause!r}. Please report it.")
+            error = InternalError(f"the router of the node has failed: {safe_repr(cause)}. Please report it.")
             error.__cause__ = cause
             fail_loop(self.loop, error)
 

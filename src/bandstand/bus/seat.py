@@ -10,7 +10,6 @@ The router hears of every end by a monitor, whatever the reason: then what was a
 from __future__ import annotations
 
 import asyncio
-import logging
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +23,10 @@ from bandstand.bus.numbers import DONE
 from bandstand.bus.performers import Performer
 from bandstand.bus.speaker import Speaker
 from bandstand.core import ActorId, Context
+from bandstand.core.logs import SafeLogger
 from bandstand.core.lowlevel import end_actor, set_epilogue
 from bandstand.errors import ActorFailed, Refused
+from bandstand.errors.formatting import safe_repr
 from bandstand.supervise import ChildSpec, Mailbox, Supervisor, SupervisorSpec, spawn_supervisor
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ("Seat", "SeatState")
 
-logger = logging.getLogger("bandstand.bus")
+logger = SafeLogger("bandstand.bus")
 
 
 class SeatState(Enum):
@@ -257,7 +258,9 @@ class Seat(Speaker):
         try:
             return self._performer.perform(item)
         except SystemExit as error:
-            raise ActorFailed(f"the handler of {item.frame.type} called sys.exit({error.code!r})") from error
+            raise ActorFailed(
+                f"the handler of {item.frame.type} called sys.exit({safe_repr(error.code)})"
+            ) from error
 
     async def await_result(self, item: Pending | Delivery, result: Coroutine[Any, Any, Any]) -> None:
         """See a handler's coroutine to its end."""
@@ -269,7 +272,9 @@ class Seat(Speaker):
         except Refused as refusal:
             self.refuse(item, refusal)
         except SystemExit as error:
-            raise ActorFailed(f"the handler of {item.frame.type} called sys.exit({error.code!r})") from error
+            raise ActorFailed(
+                f"the handler of {item.frame.type} called sys.exit({safe_repr(error.code)})"
+            ) from error
         # Not in a finally: what is at hand when this is cancelled or fails, the ward answers.
         self.task = None
         self.at_hand = None

@@ -26,6 +26,7 @@ from bandstand.bus.summary import BootSummary
 from bandstand.bus.wire import write_frame
 from bandstand.core.lowlevel import new_event_loop
 from bandstand.errors import BandstandError, BootFailed
+from bandstand.errors.formatting import safe_str
 
 __all__ = ("Service", "serve")
 
@@ -78,12 +79,12 @@ def _serve(service: Service, out: TextIO | None, err: TextIO) -> int:
             runner.run(_run(service, out, err))
     except BootFailed as error:
         ids = IdMaker()
-        fault = FaultMaker(ids, ids.now_ms).make(BOOT_FAILED, str(error))
+        fault = FaultMaker(ids, ids.now_ms).make(BOOT_FAILED, safe_str(error))
         _print(out, write_frame(fault).decode())
-        _print(err, f"bandstand: {error}")
+        _print(err, f"bandstand: {safe_str(error)}")
         return 1
     except BandstandError as error:
-        _print(err, f"bandstand: the node has failed: {error}")
+        _print(err, f"bandstand: the node has failed: {safe_str(error)}")
         return 1
     except asyncio.CancelledError:
         _print(err, "bandstand: stopped before it had started")

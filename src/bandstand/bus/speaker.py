@@ -9,6 +9,7 @@ from bandstand.bus.frame import Kind
 from bandstand.bus.hot.pending import Delivery, Pending
 from bandstand.bus.hot.stand import Stand
 from bandstand.errors import OutboundFault, Refused
+from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
     from msgspec import Raw
@@ -49,7 +50,7 @@ class Speaker(Stand):
         """
         if value is not None:
             raise OutboundFault(
-                f"{self.id}: the handler of event {item.frame.type} has returned {value!r}: nobody waits for an answer"
+                f"{self.id}: the handler of event {item.frame.type} has returned {safe_repr(value)}: nobody waits for an answer"
             )
 
     def refuse(self, item: Pending | Delivery, refusal: Refused) -> None:
@@ -72,7 +73,7 @@ class Speaker(Stand):
         kind, type_name = getattr(answer, "message_kind", None), getattr(answer, "message_type", "")
         if kind != "error" or not type_name:
             raise OutboundFault(
-                f"{self.id}: Refused({answer!r}): pass words, or an instance of a class that derives from Failure"
+                f"{self.id}: Refused({safe_repr(answer)}): pass words, or an instance of a class that derives from Failure"
             )
         self.answer(item, "error", type_name, self.written("error", type_name, answer))
 

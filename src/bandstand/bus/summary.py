@@ -11,6 +11,7 @@ from bandstand.bus.contracts.blueprint import Blueprint
 from bandstand.bus.contracts.messages import Event
 from bandstand.bus.frame import Frame, Metadata
 from bandstand.bus.hot.idmaker import IdMaker
+from bandstand.errors.formatting import describe_exception, safe_str
 
 __all__ = ("BootSummary", "boot_frame", "said_of", "summarize")
 
@@ -65,5 +66,9 @@ def boot_frame(summary: BootSummary, ids: IdMaker) -> Frame:
 def said_of(error: Exception) -> str:
     """What went wrong, with what it came from if that says more."""
     cause = error.__cause__
-    more = f" ({type(cause).__name__}: {cause})" if cause is not None and str(cause) not in str(error) else ""
-    return f"{error}{more}"
+    more = (
+        f" ({describe_exception(cause)})"
+        if cause is not None and safe_str(cause) not in safe_str(error)
+        else ""
+    )
+    return f"{safe_str(error)}{more}"

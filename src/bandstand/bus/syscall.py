@@ -26,6 +26,7 @@ from bandstand.bus.summary import BootSummary
 from bandstand.bus.tap import Filter
 from bandstand.bus.watching import Pattern, Traffic, Watchman
 from bandstand.errors import ActorKilled, Refused, StartFailed
+from bandstand.errors.formatting import describe_exception
 
 __all__ = (
     "CapabilityHealth",
@@ -228,7 +229,7 @@ class Syscall(Watchman):
         try:
             frames = self._backstage.router.log.recent(FAR_BACK)
         except Exception as error:
-            raise Refused(f"the log cannot be read: {type(error).__name__}: {error}") from error
+            raise Refused(f"the log cannot be read: {describe_exception(error)}") from error
         # Not the answers to this very question: each would hold all those before it.
         found = [
             frame

@@ -9,20 +9,21 @@ router asks one question of an empty `Taps`, and a function that raises is taken
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias, cast, final
 
 from bandstand.bus.frame import KINDS, Kind
+from bandstand.core.logs import SafeLogger
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
     from bandstand.bus.frame import Frame
 
 __all__ = ("Filter", "Tap", "Taps", "Watch")
 
-logger = logging.getLogger("bandstand.bus")
+logger = SafeLogger("bandstand.bus")
 
 Watch: TypeAlias = "Callable[[Frame, str], object]"
 """What is called with each frame and the name of where it goes."""
@@ -51,12 +52,16 @@ class Filter:
         for name in ("kinds", "types"):
             given: object = getattr(self, name)
             if isinstance(given, str) or not isinstance(given, Collection):
-                raise InvalidArgument(f"Filter: {name} is {given!r}: pass several strings, as {name}=[...]")
+                raise InvalidArgument(
+                    f"Filter: {name} is {safe_repr(given)}: pass several strings, as {name}=[...]"
+                )
             # Frozen, and the same whatever they were given as.
             object.__setattr__(self, name, frozenset(cast("Collection[object]", given)))
         for kind in self.kinds:
             if kind not in KINDS:
-                raise InvalidArgument(f"Filter: {kind!r} is no kind: pass some of {', '.join(KINDS)}")
+                raise InvalidArgument(
+                    f"Filter: {safe_repr(kind)} is no kind: pass some of {', '.join(KINDS)}"
+                )
         exact: set[str] = set()
         prefixes: set[str] = set()
         for pattern in self.types:
@@ -75,7 +80,9 @@ class Filter:
 
 def _sort_in(pattern: object, exact: set[str], prefixes: set[str]) -> None:
     if not isinstance(pattern, str) or not pattern:
-        raise InvalidArgument(f"Filter: {pattern!r} is no type: pass names as 'Memory.Set' or 'Memory.*'")
+        raise InvalidArgument(
+            f"Filter: {safe_repr(pattern)} is no type: pass names as 'Memory.Set' or 'Memory.*'"
+        )
     if "*" not in pattern:
         exact.add(pattern)
     elif pattern == "*":
@@ -84,7 +91,7 @@ def _sort_in(pattern: object, exact: set[str], prefixes: set[str]) -> None:
         prefixes.add(pattern[:-1])
     else:
         raise InvalidArgument(
-            f"Filter: {pattern!r}: a star stands alone, or after the last dot, as in 'Memory.*'; write the types out"
+            f"Filter: {safe_repr(pattern)}: a star stands alone, or after the last dot, as in 'Memory.*'; write the types out"
         )
 
 
@@ -154,10 +161,12 @@ class Taps:
         """
         if not callable(function):
             raise InvalidArgument(
-                f"Taps.add: {function!r} cannot be called: pass a function of (frame, destination)"
+                f"Taps.add: {safe_repr(function)} cannot be called: pass a function of (frame, destination)"
             )
         if where is not None and not isinstance(where, Filter):
-            raise InvalidArgument(f"Taps.add: where is {where!r}: pass a Filter, or None for everything")
+            raise InvalidArgument(
+                f"Taps.add: where is {safe_repr(where)}: pass a Filter, or None for everything"
+            )
         tap = Tap(self, function, where)
         self.entries = (*self.entries, tap)
         return tap

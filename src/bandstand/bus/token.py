@@ -13,6 +13,7 @@ import stat
 from typing import final
 
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 
 __all__ = ("Token",)
 
@@ -58,7 +59,7 @@ class Token:
         Raises:
             InvalidArgument: there is no such file, others than its owner can read or write it, or what is in it is no token.
         """
-        where = f"the token file {os.fspath(path)!r}"
+        where = f"the token file {safe_repr(os.fspath(path))}"
         try:
             # Not to wait for somebody to write into what turns out to be a pipe.
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

@@ -7,7 +7,6 @@ capability is out of service, and all that waits for it is answered at once.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -18,14 +17,16 @@ from bandstand.bus.letters import REASONS
 from bandstand.bus.numbers import DONE
 from bandstand.bus.seat import Seat, SeatState
 from bandstand.core import ActorId, ChildExit, Down
+from bandstand.core.logs import SafeLogger
 from bandstand.errors import GaveUp, OutboundFault
+from bandstand.errors.formatting import describe_exception, safe_repr, safe_str
 
 if TYPE_CHECKING:
     from bandstand.bus.router import Router
 
 __all__ = ("Ward",)
 
-logger = logging.getLogger("bandstand.bus")
+logger = SafeLogger("bandstand.bus")
 
 
 class Ward:
@@ -79,10 +80,10 @@ class Ward:
         is_fault = isinstance(cause, OutboundFault)
         if isinstance(cause, Fallen):
             # In the words that were found where it ran.
-            what = str(cause)
+            what = safe_str(cause)
         else:
-            what = f"{type(cause).__name__}: {cause}" if cause is not None else "it has ended"
-        said = str(cause) if is_fault else f"the handler of {seat.id} failed: {what}"
+            what = describe_exception(cause) if cause is not None else "it has ended"
+        said = safe_str(cause) if is_fault else f"the handler of {seat.id} failed: {what}"
         seat.last_fault = said
         return (ACTOR_FAULT if is_fault else ACTOR_CRASH), said
 
@@ -95,7 +96,7 @@ class Ward:
         if isinstance(exit_.cause, GaveUp):
             failures = exit_.cause.failures
             if failures and seat.last_fault is None:
-                seat.last_fault = repr(failures[-1])
+                seat.last_fault = safe_repr(failures[-1])
         seat.state = SeatState.UNHEALTHY
         seat.supervisor = None
         # Those that waited, here and in the mailbox that was kept for nobody.

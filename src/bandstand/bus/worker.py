@@ -10,14 +10,15 @@ A listener that raises is the listener's affair, and not the worker's: it is log
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, cast
 
 from msgspec import Struct
 
 from bandstand.bus.contracts.messages import Message
+from bandstand.core.logs import SafeLogger
 from bandstand.errors import BadContract, InvalidArgument
+from bandstand.errors.formatting import safe_repr
 
 __all__ = (
     "ErrorEvent",
@@ -30,7 +31,7 @@ __all__ = (
     "worker_of",
 )
 
-logger = logging.getLogger("bandstand.bus")
+logger = SafeLogger("bandstand.bus")
 
 
 class MessageEvent(Struct, frozen=True):
@@ -140,11 +141,11 @@ class Listeners:
         """
         if type not in {"message", "error"}:
             raise InvalidArgument(
-                f"add_event_listener: {type!r} is no event of a worker: pass 'message' or 'error'"
+                f"add_event_listener: {safe_repr(type)} is no event of a worker: pass 'message' or 'error'"
             )
         if not callable(callback):
             raise InvalidArgument(
-                f"add_event_listener: {callback!r} cannot be called: pass a function of one event"
+                f"add_event_listener: {safe_repr(callback)} cannot be called: pass a function of one event"
             )
         if (type, callback) not in self._listeners:
             self._listeners = (*self._listeners, (type, callback))

@@ -12,9 +12,8 @@ from bandstand.core.events import Lagged, RuntimeEvent, Unhandled
 from bandstand.core.gossip import Gossip
 
 if TYPE_CHECKING:
-    from logging import Logger
-
     from bandstand.core.clock import Clock
+    from bandstand.core.logs import SafeLogger
 
 __all__ = ("Bulletin",)
 
@@ -37,7 +36,7 @@ class Bulletin:
         "untold",
     )
 
-    def __init__(self, logger: Logger, clock: Clock) -> None:
+    def __init__(self, logger: SafeLogger, clock: Clock) -> None:
         self.unhandled = 0
         self.lagged = 0
         self.untold = 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from bandstand.core.numbers import MAX_INDEX
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -62,17 +63,17 @@ class LoopConfig:
             )
         if self.loop_factory is not None and not callable(self.loop_factory):
             raise InvalidArgument(
-                f"loop_factory is {self.loop_factory!r}: pass a function that makes an event loop"
+                f"loop_factory is {safe_repr(self.loop_factory)}: pass a function that makes an event loop"
             )
 
     @staticmethod
     def _check(field: str, value: object, least: int, most: int) -> None:
         if type(value) is not int or not least <= value <= most:
-            raise InvalidArgument(f"{field} is {value!r}: pass an int from {least} to {most}")
+            raise InvalidArgument(f"{field} is {safe_repr(value)}: pass an int from {least} to {most}")
 
     @staticmethod
     def _check_ms(field: str, value: object, most: int) -> None:
         if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value <= most:
             raise InvalidArgument(
-                f"{field} is {value!r}: pass a number of milliseconds above 0, up to {most}"
+                f"{field} is {safe_repr(value)}: pass a number of milliseconds above 0, up to {most}"
             )

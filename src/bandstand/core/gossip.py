@@ -6,8 +6,9 @@ goes unmentioned, and a loop under overload does not also drown its log.
 
 from __future__ import annotations
 
-from logging import Logger
 from typing import TYPE_CHECKING, final
+
+from bandstand.core.logs import SafeLogger
 
 if TYPE_CHECKING:
     from bandstand.core.clock import Clock
@@ -30,7 +31,7 @@ class Gossip:
 
     __slots__ = ("_clock", "_logger", "_next", "_words", "said")
 
-    def __init__(self, logger: Logger, clock: Clock, words: str) -> None:
+    def __init__(self, logger: SafeLogger, clock: Clock, words: str) -> None:
         self._logger = logger
         self._clock = clock
         self._words = words

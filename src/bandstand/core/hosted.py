@@ -13,18 +13,18 @@ whatever other threads have sent too late becomes dead letters. Nothing of the l
 
 from __future__ import annotations
 
-import logging
 from types import TracebackType
 from typing import Any, Self
 
 from bandstand.core.host import Host
 from bandstand.core.interrupts import Interrupts
+from bandstand.core.logs import SafeLogger
 from bandstand.core.pumped import Pumped
 from bandstand.errors import LoopBusy, LoopClosed
 
 __all__ = ("Hosted",)
 
-logger = logging.getLogger("bandstand.core")
+logger = SafeLogger("bandstand.core")
 
 
 class Hosted(Pumped):

@@ -6,7 +6,6 @@ in `watching`, what supervisors need is in `parenting`. Here is the top: the obs
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -17,6 +16,7 @@ from bandstand.core.clock import Clock, MonotonicClock
 from bandstand.core.config import LoopConfig
 from bandstand.core.events import Stalled
 from bandstand.core.hot.ids import ActorId
+from bandstand.core.logs import SafeLogger
 from bandstand.core.newsroom import Newsroom
 from bandstand.core.numbers import MAX_LOOP_TAG
 from bandstand.core.observer import hooks_of, joined
@@ -24,12 +24,13 @@ from bandstand.core.parenting import Parenting
 from bandstand.core.statistics import Statistics
 from bandstand.core.vocabulary import ExitReason
 from bandstand.errors import InvalidArgument, StartFailed
+from bandstand.errors.formatting import safe_repr
 
 __all__ = ("Loop",)
 
 State = TypeVar("State")
 
-logger = logging.getLogger("bandstand.core")
+logger = SafeLogger("bandstand.core")
 
 _loops = count()
 
@@ -48,13 +49,13 @@ class Loop(Parenting):
     def __init__(self, config: LoopConfig | None = None, *, clock: Clock | None = None) -> None:
         config = LoopConfig() if config is None else config
         if not isinstance(config, LoopConfig):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise InvalidArgument(f"config is {config!r}: pass a LoopConfig")
+            raise InvalidArgument(f"config is {safe_repr(config)}: pass a LoopConfig")
         clock = MonotonicClock() if clock is None else clock
         now = getattr(clock, "now_ns", None)
         reading = now() if callable(now) else None
         if type(reading) is not int or abs(reading) >= 1 << 62:
             raise InvalidArgument(
-                f"clock is {clock!r}: pass an object whose now_ns() gives nanoseconds as a 64-bit int"
+                f"clock is {safe_repr(clock)}: pass an object whose now_ns() gives nanoseconds as a 64-bit int"
             )
         # Tags are given out in turn. An id object knows its loop itself; only bare numbers could ever be taken for
         # those of a loop made 65,535 loops later.
@@ -125,7 +126,7 @@ class Loop(Parenting):
             try:
                 told()
             except Exception as error:  # noqa: BLE001  # whatever it is, the others are told as well
-                self._complain(f"{told!r}, told of the end of the loop, raised", error)
+                self._complain(f"{safe_repr(told)}, told of the end of the loop, raised", error)
 
     # -- what it says -------------------------------------------------------------------------------------------------
 

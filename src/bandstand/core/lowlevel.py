@@ -19,6 +19,7 @@ from bandstand.core.mourner import Heir
 from bandstand.core.signals import Member
 from bandstand.core.vocabulary import ExitReason, Lane, Overflow, SystemTag
 from bandstand.errors import InvalidArgument, LoopClosed
+from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,7 +99,7 @@ def send_system_after(loop: Loop, target: ActorId, ms: int, data: object, tag: S
 
 def _check_tag(tag: SystemTag) -> None:
     if tag not in FREE_TAGS:
-        raise InvalidArgument(f"tag is {tag!r}: pass SystemTag.CHILD_RESTART or SystemTag.SHUTDOWN")
+        raise InvalidArgument(f"tag is {safe_repr(tag)}: pass SystemTag.CHILD_RESTART or SystemTag.SHUTDOWN")
 
 
 def spawn_child(

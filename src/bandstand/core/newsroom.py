@@ -37,12 +37,12 @@ from bandstand.core.events import (
 )
 from bandstand.core.vocabulary import Lane
 from bandstand.errors import InvalidArgument, LoopClosed
+from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
-    from logging import Logger
-
     from bandstand.core.clock import Clock
     from bandstand.core.hot.ids import ActorId
+    from bandstand.core.logs import SafeLogger
     from bandstand.core.loop import Loop
 
 __all__ = ("Listener", "Listening", "Newsroom")
@@ -90,7 +90,7 @@ class Newsroom:
         "_waiting",
     )
 
-    def __init__(self, loop: Loop, logger: Logger, clock: Clock) -> None:
+    def __init__(self, loop: Loop, logger: SafeLogger, clock: Clock) -> None:
         self._loop = loop
         self._listenings: tuple[Listening, ...] = ()
         # What was told by others than the kernel, which counts for itself.
@@ -122,7 +122,7 @@ class Newsroom:
         is_callable = callable(listener)  # callers without types
         if not is_callable or iscoroutinefunction(listener):
             raise InvalidArgument(
-                f"listener is {listener!r}: pass a plain function of one event; to await something, have it send to an actor"
+                f"listener is {safe_repr(listener)}: pass a plain function of one event; to await something, have it send to an actor"
             )
         if self._is_closed:
             raise LoopClosed("the loop has ended: it tells of nothing any more")
@@ -143,7 +143,7 @@ class Newsroom:
         kind = type(event)
         if kind not in self._told:
             raise InvalidArgument(
-                f"event is {event!r}: pass one of {', '.join(sorted(map(_name, self._told)))}"
+                f"event is {safe_repr(event)}: pass one of {', '.join(sorted(map(_name, self._told)))}"
             )
         self._told[kind] += 1
         self._bulletin.note(event)

@@ -11,6 +11,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
     from bandstand.core.hot.ids import ActorId
@@ -65,7 +66,7 @@ def hooks_of(observer: object) -> dict[str, Callable[..., Any] | None]:
         )
     hooks = {name: _own(observer, name) for name in HOOKS}
     if not isinstance(observer, Observer) and not any(hooks.values()):
-        raise InvalidArgument(f"{observer!r} is no observer: it has none of {', '.join(HOOKS)}")
+        raise InvalidArgument(f"{safe_repr(observer)} is no observer: it has none of {', '.join(HOOKS)}")
     return hooks
 
 
@@ -74,7 +75,7 @@ def _own(observer: object, name: str) -> Callable[..., Any] | None:
     if getattr(hook, "__func__", None) is vars(Observer)[name]:
         return None
     if hook is not None and not callable(hook):
-        raise InvalidArgument(f"the observer's {name} is {hook!r}: a hook is a method")
+        raise InvalidArgument(f"the observer's {name} is {safe_repr(hook)}: a hook is a method")
     return hook
 
 

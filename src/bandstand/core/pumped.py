@@ -5,7 +5,6 @@ What it does while it is attached is `hot.pumping`.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
@@ -14,10 +13,12 @@ from bandstand.core.driving import TASKS
 from bandstand.core.host import Host, default_factory
 from bandstand.core.hot.drivers import Drivers
 from bandstand.core.hot.pumping import Pumping
+from bandstand.core.logs import SafeLogger
 from bandstand.core.numbers import MOST_INLINE
 from bandstand.core.unbegun import Unbegun
 from bandstand.core.watchdog import Watchdog
 from bandstand.errors import BandstandError, InternalError, LoopBusy
+from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ("Pumped",)
 
-logger = logging.getLogger("bandstand.core")
+logger = SafeLogger("bandstand.core")
 
 
 class Pumped(Pumping):
@@ -125,7 +126,7 @@ class Pumped(Pumping):
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             self._leave(error)
             return
-        self._broken = InternalError(f"the loop cannot go on: {error!r} came out of a tick")
+        self._broken = InternalError(f"the loop cannot go on: {safe_repr(error)} came out of a tick")
         self._broken.__cause__ = error
         self._closed = True
         if self._host is not None:

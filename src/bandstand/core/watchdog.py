@@ -11,8 +11,9 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from logging import Logger
 from typing import TYPE_CHECKING, TypeAlias, final
+
+from bandstand.core.logs import SafeLogger
 
 if TYPE_CHECKING:
     from bandstand.core.hot.ids import ActorId
@@ -33,7 +34,7 @@ class Watchdog:
 
     __slots__ = ("_at_hand", "_ident", "_logger", "_on_stall", "_over", "_stall_ms", "_thread")
 
-    def __init__(self, at_hand: AtHand, stall_ms: float, logger: Logger, on_stall: OnStall) -> None:
+    def __init__(self, at_hand: AtHand, stall_ms: float, logger: SafeLogger, on_stall: OnStall) -> None:
         self._at_hand = at_hand
         self._stall_ms = stall_ms
         self._logger = logger

@@ -9,6 +9,7 @@ from bandstand.core.poller import Poller, Watch
 from bandstand.core.signals import IoEvent
 from bandstand.core.vocabulary import Interest, Readiness
 from bandstand.errors import InvalidArgument, IoNotWatched, IoRegistrationFailed, LoopClosed
+from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
     from bandstand.core.clock import Clock
@@ -48,7 +49,9 @@ class Watching(Hosted):
         self._check_thread()
         self._check_fd(fd)
         if not interest or not isinstance(interest, Interest):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise InvalidArgument(f"interest is {interest!r}: pass Interest.READ, Interest.WRITE or both")
+            raise InvalidArgument(
+                f"interest is {safe_repr(interest)}: pass Interest.READ, Interest.WRITE or both"
+            )
         if self._closed:
             raise LoopClosed(
                 "the loop is closed: it was asked to stop, or was destroyed, and watches nothing any more"
@@ -82,7 +85,9 @@ class Watching(Hosted):
     @staticmethod
     def _check_fd(fd: SupportsInt) -> None:
         if type(fd) is not int or fd < 0:
-            raise InvalidArgument(f"fd is {fd!r}: pass the number of an open descriptor, as from fileno()")
+            raise InvalidArgument(
+                f"fd is {safe_repr(fd)}: pass the number of an open descriptor, as from fileno()"
+            )
 
     def _make_poller(self) -> Poller:
         if self._poller is None:

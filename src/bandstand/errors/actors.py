@@ -1,5 +1,6 @@
 """What can go wrong with supervised actors, and with typed ones."""
 
+from bandstand.errors.formatting import describe_exception
 from bandstand.errors.loops import BandstandError
 
 __all__ = (
@@ -106,7 +107,7 @@ class TargetEnded(BandstandError):
         then: str = "and has not answered",
     ) -> "TargetEnded":
         """Build the error for one ask, or for one message that waited for room."""
-        why = "" if cause is None else f" ({type(cause).__name__}: {cause})"
+        why = "" if cause is None else f" ({describe_exception(cause)})"
         error = cls(f"{target} has ended with reason {reason}{why} {then} {method}")
         error.target, error.method, error.reason = target, method, reason
         error.__cause__ = cause

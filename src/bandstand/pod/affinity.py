@@ -6,16 +6,17 @@ ask for a core, must be let go first: `unpin` gives it back what the process had
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from threading import Lock
 
+from bandstand.core.logs import SafeLogger
+
 __all__ = ("home_cores", "pin", "settle", "unpin")
 
-logger = logging.getLogger("bandstand.pod")
+logger = SafeLogger("bandstand.pod")
 
 _lock = Lock()
 # What the process could run on before anybody in it was pinned; None until somebody is, or asks.

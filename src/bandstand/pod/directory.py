@@ -28,6 +28,7 @@ from inspect import get_annotations
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast, dataclass_transform, get_origin
 
 from bandstand.errors import BadDeclaration, InvalidArgument
+from bandstand.errors.formatting import safe_repr
 
 __all__ = ("Directory", "Wanted", "directory", "filled", "wanted_by")
 
@@ -129,7 +130,7 @@ class Directory:
         return hash((type(self), *self.__dict__.items()))
 
     def __repr__(self) -> str:
-        return f"{type(self).__qualname__}({', '.join(f'{name}={handle!r}' for name, handle in self.__dict__.items())})"
+        return f"{type(self).__qualname__}({', '.join(f'{name}={safe_repr(handle)}' for name, handle in self.__dict__.items())})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,7 @@ def directory(kind: type[D]) -> D:
         InvalidArgument: it is no class of directories.
     """
     if Directory not in getattr(kind, "__mro__", ()):
-        raise InvalidArgument(f"directory() of {kind!r}: pass a class that derives from Directory")
+        raise InvalidArgument(f"directory() of {safe_repr(kind)}: pass a class that derives from Directory")
     # What it will be when it is used, which is all that its user sees of it.
     return cast("D", Wanted(kind))
 

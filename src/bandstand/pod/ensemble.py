@@ -15,7 +15,6 @@ Everything but `registry`, `handle` and `end` belongs on the thread of its event
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
@@ -23,8 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 from bandstand.core import LoopConfig
 from bandstand.core.lifelines import is_quiet
+from bandstand.core.logs import SafeLogger
 from bandstand.core.lowlevel import call_afar, is_open
 from bandstand.errors import BandstandError, InvalidArgument
+from bandstand.errors.formatting import describe_exception, safe_repr
 from bandstand.pod.books import PodBooks
 from bandstand.pod.directory import wanted_by
 from bandstand.pod.ending import Ending
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = ("Ensemble",)
 
-logger = logging.getLogger("bandstand.pod")
+logger = SafeLogger("bandstand.pod")
 
 # How often it is looked whether a pod that is to end has nothing left to do, in seconds.
 LOOK = 0.002
@@ -171,7 +172,7 @@ class Ensemble:
         spec = self.spec
         if passport.troupe != spec.identity.token:
             return (
-                f"it belongs to another troupe than {spec.identity.path or spec.name!r}, whose processes know only their own: send "
+                f"it belongs to another troupe than {safe_repr(spec.identity.path or spec.name)}, whose processes know only their own: send "
                 f"what the actor is asked for, or an actor of this troupe that passes it on"
             )
         receiver = "the program outside" if pod is None else f"pod {pod!r}"
@@ -180,8 +181,8 @@ class Ensemble:
             homes = [each.name for each in spec.pods for role in each.roles if role.name == passport.role]
             if not homes:
                 # A process knows of other pods only what they expose.
-                return f"there is no role {passport.role!r} that {receiver} can see"
-            return f"the role is in pod {homes[0]!r} and not exposed, so {receiver} cannot have a handle of it: expose it"
+                return f"there is no role {safe_repr(passport.role)} that {receiver} can see"
+            return f"the role is in pod {safe_repr(homes[0])} and not exposed, so {receiver} cannot have a handle of it: expose it"
         if found[1].kind is not passport.kind:
             return f"the role is played by {found[1].kind.__qualname__} there, and the handle is of {passport.kind.__qualname__}"
         return None
@@ -216,7 +217,7 @@ class Ensemble:
                 ending = await self._over
         except BandstandError as error:
             # A supervisor inside that nobody is above has given up; or the runtime itself cannot go on.
-            ending = Ending(PodPhase.FAILED, f"{type(error).__name__}: {error}", "", error)
+            ending = Ending(PodPhase.FAILED, describe_exception(error), "", error)
         finally:
             if self._is_holder:
                 self.registry.close(f"its holder, {self.name!r}, has ended")

@@ -10,15 +10,16 @@ It is no actor. An actor's messages are the program's business; who is there at 
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, final
 
+from bandstand.core.logs import SafeLogger
 from bandstand.core.lowlevel import is_open
 from bandstand.errors import PodFailed, PodGone
+from bandstand.errors.formatting import safe_repr, safe_str
 from bandstand.pod.arrivals import Arrivals
 from bandstand.pod.books import PodBooks
 from bandstand.pod.ending import Ending
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ("Kubelet",)
 
-logger = logging.getLogger("bandstand.pod")
+logger = SafeLogger("bandstand.pod")
 
 
 @final
@@ -121,7 +122,7 @@ class Kubelet:
         try:
             self._post.start()
         except RuntimeError as error:
-            self.failure = PodFailed.of("kubelet", "", f"its thread did not start: {error}", error)
+            self.failure = PodFailed.of("kubelet", "", f"its thread did not start: {safe_str(error)}", error)
             self._close(None)
 
     def stop(self, within_ms: float | None = None) -> None:
@@ -184,7 +185,7 @@ class Kubelet:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             # A fault of our own must not be silent: nobody would ever start that pod again.
-            self._fail(PodFailed.of("kubelet", "", f"{task.get_name()}: {error!r}", error))
+            self._fail(PodFailed.of("kubelet", "", f"{task.get_name()}: {safe_repr(error)}", error))
         if not self._left:
             if self._fallen is not None and not self.is_stopping:
                 # Nobody is left, and not in good order: that must not look like success.
@@ -203,7 +204,7 @@ class Kubelet:
 
     def _close(self, error: BaseException | None) -> None:
         if error is not None:
-            self.failure = PodFailed.of("kubelet", "", f"it is broken: {error!r}", error)
+            self.failure = PodFailed.of("kubelet", "", f"it is broken: {safe_repr(error)}", error)
         if self.main is not None:
             self.main.turn.cancel()
         if not self.up.done() and self.failure is None:

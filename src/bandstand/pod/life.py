@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Protocol, final
 
+from bandstand.core.logs import SafeLogger
 from bandstand.pod.comeback import Comeback
 from bandstand.pod.ending import Ending
 from bandstand.pod.gate import Plan, Verdict
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ("House", "PodLife")
 
-logger = logging.getLogger("bandstand.pod")
+logger = SafeLogger("bandstand.pod")
 
 
 class House(Protocol):

@@ -13,6 +13,7 @@ from inspect import ismethod
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 from bandstand.errors import BadDeclaration, InvalidArgument
+from bandstand.errors.formatting import safe_repr, safe_str
 from bandstand.pod.declare import PodOptions, RoleDeclaration, RoleOptions, pod
 from bandstand.pod.nested import NestedSpec, NestedTroupe
 from bandstand.pod.spec import PodSpec, TroupeSpec
@@ -52,13 +53,13 @@ class Manifest:
         where = f"the layout of troupe {self.spec.name!r}"
         for name, each in layout.items():
             if not isinstance(each, PodSpec):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-                raise InvalidArgument(f"{where}: {name!r} is {each!r}: pass PodSpecs by their names")
+                raise InvalidArgument(f"{where}: {name!r} is {safe_repr(each)}: pass PodSpecs by their names")
             if each.name != name:
                 raise InvalidArgument(f"{where}: pod {each.name!r} is there as {name!r}: use its own name")
         try:
             spec = replace(self.spec, pods=tuple(layout.values()))
         except InvalidArgument as error:
-            raise InvalidArgument(f"{where}: {error}") from None
+            raise InvalidArgument(f"{where}: {safe_str(error)}") from None
         self._check_roles(where, spec)
         _refuse(f"{where}: ", InvalidArgument, spec, self.nested)
         return Manifest(spec, self.nested)
@@ -98,7 +99,9 @@ def read_troupe(cls: type[Declared]) -> Manifest:
     found, homes = _scan(cls)
     pods = _grouped(cls, found, homes)
     if not isinstance(cls.carries, tuple):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-        raise BadDeclaration(f"{cls.__qualname__}.carries is {cls.carries!r}: pass a tuple of ContextVars")
+        raise BadDeclaration(
+            f"{cls.__qualname__}.carries is {safe_repr(cls.carries)}: pass a tuple of ContextVars"
+        )
     try:
         nested = tuple(each.spec() for each in found.values() if isinstance(each, NestedTroupe))
         spec = TroupeSpec(
@@ -112,7 +115,7 @@ def read_troupe(cls: type[Declared]) -> Manifest:
             stop_ms=cls.stop_ms,
         )
     except InvalidArgument as error:
-        raise BadDeclaration(f"{cls.__qualname__}: {error}") from None
+        raise BadDeclaration(f"{cls.__qualname__}: {safe_str(error)}") from None
     _refuse(f"{cls.__qualname__}: ", BadDeclaration, spec, nested)
     return Manifest(spec, nested)
 
@@ -150,7 +153,7 @@ def _scan(cls: type) -> tuple[Found, dict[int, str]]:
                     homes[id(value)] = name
             elif isinstance(value, RoleOptions) or value is pod or _is_unfinished(value):
                 raise BadDeclaration(
-                    f"{where} is {value!r}, which does not say what plays there: call .of(TheClass) or .expose(TheClass)"
+                    f"{where} is {safe_repr(value)}, which does not say what plays there: call .of(TheClass) or .expose(TheClass)"
                 )
     return found, homes
 
@@ -165,15 +168,17 @@ def _refuse_override(where: str, known: Any, value: Any) -> None:
     sort = next(each for each in DECLARATIONS if isinstance(known, each))
     if not isinstance(value, sort):
         raise BadDeclaration(
-            f"{where} overrides {known!r} with {value!r}: override it with another of its sort"
+            f"{where} overrides {safe_repr(known)} with {safe_repr(value)}: override it with another of its sort"
         )
     if isinstance(value, RoleDeclaration):
         _refuse_kind(where, value)
         if known.is_exposed and not value.is_exposed:
-            raise BadDeclaration(f"{where} overrides {known!r} and hides it: declare it with expose()")
+            raise BadDeclaration(
+                f"{where} overrides {safe_repr(known)} and hides it: declare it with expose()"
+            )
         if not plays(checked_kind(value.kind), checked_kind(known.kind)):
             raise BadDeclaration(
-                f"{where} overrides {known!r} with a {checked_kind(value.kind).__qualname__}: declare one that derives from that"
+                f"{where} overrides {safe_repr(known)} with a {checked_kind(value.kind).__qualname__}: declare one that derives from that"
             )
 
 
@@ -183,7 +188,7 @@ def _refuse_kind(where: str, value: Any) -> None:
         try:
             checked_kind(value.kind)
         except InvalidArgument as error:
-            raise BadDeclaration(f"{where}: {error}") from None
+            raise BadDeclaration(f"{where}: {safe_str(error)}") from None
 
 
 def _refuse_name(cls: type, where: str, name: str) -> None:

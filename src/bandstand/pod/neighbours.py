@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import astuple
 from functools import partial
 from typing import TYPE_CHECKING, final
 
 from bandstand.core.lifelines import is_quiet
+from bandstand.core.logs import SafeLogger
 from bandstand.pod.books import PodBooks
 from bandstand.pod.link import Link, LinkBooks
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ("Neighbours",)
 
-logger = logging.getLogger("bandstand.pod")
+logger = SafeLogger("bandstand.pod")
 
 OUTSIDE = "outside"
 """How the program outside of the troupe is called, at both ends of a link."""

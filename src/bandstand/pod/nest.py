@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, final
 
+from bandstand.core.logs import SafeLogger
 from bandstand.pod.comeback import Comeback
 from bandstand.pod.ending import Ending
 from bandstand.pod.gate import Plan, Verdict
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ("Inner", "Nest", "NestLife")
 
-logger = logging.getLogger("bandstand.pod")
+logger = SafeLogger("bandstand.pod")
 
 
 class Inner(Protocol):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Never, Self, TypeVar, final, overload
 
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 from bandstand.pod.spec import PodSpec, check_name
 from bandstand.pod.vocabulary import RestartPolicy, ThreadModel
 from bandstand.supervise import Backoff, Intensity
@@ -61,7 +62,7 @@ class NestedSpec:
             )
         check_member(where, "restart", self.restart, RestartPolicy)
         if not isinstance(self.is_watched, bool):  # pyright: ignore[reportUnnecessaryIsInstance]  # same
-            raise InvalidArgument(f"{where}: watched is {self.is_watched!r}: pass True or False")
+            raise InvalidArgument(f"{where}: watched is {safe_repr(self.is_watched)}: pass True or False")
         if self.restart is not RestartPolicy.NEVER and not self.is_watched:
             raise InvalidArgument(
                 f"{where}: watched is False and restart is {self.restart.name}: who does not watch it cannot start it again"

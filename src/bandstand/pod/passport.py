@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias, final
 from uuid import uuid4
 
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 from bandstand.pod.vocabulary import WhenDown
 
 __all__ = (
@@ -52,7 +53,7 @@ class TroupeIdentity:
         return hash(self.token)
 
     def __repr__(self) -> str:
-        return f"<troupe {self.path!r}, {self.token}>"
+        return f"<troupe {safe_repr(self.path)}, {self.token}>"
 
 
 class Passport(NamedTuple):
@@ -69,7 +70,7 @@ class Passport(NamedTuple):
     down_ms: float
 
     def __str__(self) -> str:
-        return f"the handle of role {self.role!r} of troupe {self.path!r}"
+        return f"the handle of role {self.role!r} of troupe {safe_repr(self.path)}"
 
 
 Resolver: TypeAlias = Callable[..., Any]

@@ -21,13 +21,14 @@ from types import MappingProxyType
 from typing import Self, final
 from weakref import WeakSet, ref
 
+from bandstand.core.logs import SafeLogger
 from bandstand.errors import ChannelClosed, InternalError, InvalidArgument
 from bandstand.pod.vocabulary import PodPhase
 from bandstand.scope import UNBOUNDED, Channel, Operation
 
 __all__ = ("FOLLOWS", "PhaseStream", "Phases", "PodEvent")
 
-logger = logging.getLogger("bandstand.pod")
+logger = SafeLogger("bandstand.pod")
 
 FOLLOWS: Mapping[PodPhase, frozenset[PodPhase]] = MappingProxyType(
     {

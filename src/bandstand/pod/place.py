@@ -7,6 +7,7 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TypeVar, cast, final
 
 from bandstand.errors import InvalidArgument, PodDown, PodGone
+from bandstand.errors.formatting import safe_repr
 from bandstand.pod.held import Held
 from bandstand.pod.passport import Passport, passport_of
 from bandstand.pod.vocabulary import WhenDown
@@ -67,12 +68,14 @@ class RolePlace:
         registry = self._registry
         gone = registry.why_gone(self.pod)
         if gone is not None:
-            raise PodGone(f"{handle!r}: pod {self.pod!r} has ended for good: {gone}")
+            raise PodGone(f"{safe_repr(handle)}: pod {self.pod!r} has ended for good: {gone}")
         if self._policy is WhenDown.FAIL:
             if registry.find(self.pod, self.role) is not None:
                 # Somebody has come just now.
                 return RETRY
-            raise PodDown(f"{handle!r}: pod {self.pod!r} is down, and this handle does not wait for it")
+            raise PodDown(
+                f"{safe_repr(handle)}: pod {self.pod!r} is down, and this handle does not wait for it"
+            )
         if self._pack is None:
             held = Held(self.role, handle, method, data, asked, copy_context())
         else:
@@ -131,7 +134,9 @@ def when_down(handle: H, policy: WhenDown, *, timeout_ms: float | None = None) -
         check_ms("when_down", "timeout_ms", timeout_ms, is_zero_allowed=True)
     place = place_of(known)
     if not isinstance(place, RolePlace):
-        raise InvalidArgument(f"{handle!r} is no handle of a troupe's role: its actor is not started again")
+        raise InvalidArgument(
+            f"{safe_repr(handle)} is no handle of a troupe's role: its actor is not started again"
+        )
     made = replaced(known, place.with_policy(policy, timeout_ms))
     place.enlist(made)
     return cast("H", made)

@@ -9,6 +9,7 @@ from bandstand.core import ActorStatus, ChildExit, ChildStart, Context, ExitReas
 from bandstand.core.lifelines import is_quiet, set_park, shut
 from bandstand.core.lowlevel import close_mailbox, is_open
 from bandstand.errors import StartFailed
+from bandstand.errors.formatting import safe_repr
 from bandstand.pod.directory import filled
 from bandstand.pod.ending import Ending
 from bandstand.pod.place import RolePlace
@@ -99,10 +100,14 @@ class Players:
             handle: Any = options.spawn(role.kind, *args, **kwargs)
         except StartFailed as error:
             cause = error.__cause__
-            self._on_end(Ending(PodPhase.FAILED, f"its on_start() raised {cause!r}", role.name, cause))
+            self._on_end(
+                Ending(PodPhase.FAILED, f"its on_start() raised {safe_repr(cause)}", role.name, cause)
+            )
             return False
         except Exception as error:  # noqa: BLE001  # whatever a constructor raises is a failure of its pod
-            self._on_end(Ending(PodPhase.FAILED, f"its constructor raised {error!r}", role.name, error))
+            self._on_end(
+                Ending(PodPhase.FAILED, f"its constructor raised {safe_repr(error)}", role.name, error)
+            )
             return False
         actor = id_of(handle)
         self.handles[role.name] = handle
@@ -124,7 +129,7 @@ class Players:
             if signal.reason is ExitReason.NORMAL:
                 self._look_over()
                 return
-            why = f"reason {signal.reason.name}" if signal.cause is None else repr(signal.cause)
+            why = f"reason {signal.reason.name}" if signal.cause is None else safe_repr(signal.cause)
             role = self._role_of(signal.child)
             self._on_end(Ending(PodPhase.FAILED, f"it failed with {why}", role, signal.cause))
 

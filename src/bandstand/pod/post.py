@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, final
 
+from bandstand.core.logs import SafeLogger
 from bandstand.core.lowlevel import new_event_loop
 from bandstand.pod.affinity import pin, unpin
 from bandstand.pod.stages.hosting import Hosting
 
 __all__ = ("Post",)
 
-logger = logging.getLogger("bandstand.pod")
+logger = SafeLogger("bandstand.pod")
 
 
 @final

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import logging
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from bandstand.core.logs import SafeLogger
 from bandstand.errors import InvalidArgument, LoopBusy, PodFailed, PodTimeout
+from bandstand.errors.formatting import safe_str
 from bandstand.pod.books import PodBooks
 from bandstand.pod.cast import Cast
 from bandstand.pod.directory import Directory
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ("Production",)
 
-logger = logging.getLogger("bandstand.pod")
+logger = SafeLogger("bandstand.pod")
 
 # How long stopping may take at the exit of the interpreter, when somebody has forgotten it.
 EXIT_MS = 2000.0
@@ -283,7 +284,7 @@ class Production(Cast):
         if error is None:
             raise failure
         if error is not failure:
-            error.add_note(f"Meanwhile troupe {self._title!r} has failed: {failure}")
+            error.add_note(f"Meanwhile troupe {self._title!r} has failed: {safe_str(failure)}")
 
     def _stop_at_exit(self) -> None:
         kubelet = self._kubelet

@@ -20,7 +20,6 @@ lock held only where order depends on it, and never calls back.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext
@@ -30,6 +29,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, final
 from weakref import ref
 
+from bandstand.core.logs import SafeLogger
 from bandstand.errors import BandstandError, InvalidArgument, PodDown, PodGone, PodTimeout
 from bandstand.pod.books import PodBooks
 from bandstand.pod.later import here
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ("Board", "PodRegistry", "registry_of")
 
-logger = logging.getLogger("bandstand.pod")
+logger = SafeLogger("bandstand.pod")
 
 Later = Callable[[float, Callable[[], object]], Callable[[], object]]
 """Has a function called in so many milliseconds; what takes that back."""

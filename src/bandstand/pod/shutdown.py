@@ -11,12 +11,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from concurrent.futures import Future
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol, final
 
+from bandstand.core.logs import SafeLogger
 from bandstand.pod.ending import Ending
 from bandstand.pod.settled import settled
 from bandstand.pod.vocabulary import PodPhase
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ("Deadline", "Life", "shut_down")
 
-logger = logging.getLogger("bandstand.pod")
+logger = SafeLogger("bandstand.pod")
 
 # How much longer than its own time a pod is waited for before the next one has its turn, in seconds.
 SLACK_S = 0.25

@@ -15,6 +15,7 @@ from typing import Any
 
 from bandstand.core import LoopConfig, Overflow
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 from bandstand.pod.passport import TroupeIdentity
 from bandstand.pod.vocabulary import RestartPolicy, ThreadModel, WhenDown
 from bandstand.service.lowlevel import UNSET_MS, check_ask_ms, checked_kind
@@ -32,7 +33,7 @@ USUAL = LoopConfig()
 def check_name(what: str, name: object) -> None:
     """Refuse a name that could not be an attribute."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise InvalidArgument(f"{what}: name is {name!r}: pass a name that an attribute could have")
+        raise InvalidArgument(f"{what}: name is {safe_repr(name)}: pass a name that an attribute could have")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,7 @@ class RoleSpec:
         check_ask_ms(f"{where}: ask_ms", self.ask_ms)
         if self.mailbox_cap is not None and (type(self.mailbox_cap) is not int or self.mailbox_cap < 0):
             raise InvalidArgument(
-                f"{where}: mailbox_cap is {self.mailbox_cap!r}: pass a number of slots, or None"
+                f"{where}: mailbox_cap is {safe_repr(self.mailbox_cap)}: pass a number of slots, or None"
             )
 
 
@@ -109,7 +110,7 @@ class PodSpec:
         check_ms(where, "stop_ms", self.stop_ms, is_zero_allowed=True)
         if self.core is not None and (type(self.core) is not int or self.core < 0):
             raise InvalidArgument(
-                f"{where}: core is {self.core!r}: pass the number of a core, from 0 on, or None"
+                f"{where}: core is {safe_repr(self.core)}: pass the number of a core, from 0 on, or None"
             )
         if self.core is not None and self.thread is ThreadModel.COOPERATIVE:
             raise InvalidArgument(
@@ -153,7 +154,7 @@ class TroupeSpec:
         check_ms(where, "stop_ms", self.stop_ms, is_zero_allowed=True)
         if self.core is not None and (type(self.core) is not int or self.core < 0):
             raise InvalidArgument(
-                f"{where}: core is {self.core!r}: pass the number of a core, from 0 on, or None"
+                f"{where}: core is {safe_repr(self.core)}: pass the number of a core, from 0 on, or None"
             )
         for what, names in (
             ("pod", [pod.name for pod in self.pods]),
@@ -167,7 +168,7 @@ class TroupeSpec:
             )
         for variable in self.carries:
             if not isinstance(variable, ContextVar):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-                raise InvalidArgument(f"{where}: carries has {variable!r}: pass ContextVars")
+                raise InvalidArgument(f"{where}: carries has {safe_repr(variable)}: pass ContextVars")
         # Past the frozen __setattr__: they follow from the fields.
         object.__setattr__(self, "_by_name", {pod.name: pod for pod in self.pods})
         exposed = {role.name: (pod, role) for pod in self.pods for role in pod.roles if role.is_exposed}

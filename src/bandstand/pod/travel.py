@@ -9,6 +9,7 @@ from dataclasses import replace
 from pkgutil import resolve_name
 
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_str
 from bandstand.pod.directory import Wanted
 from bandstand.pod.spec import PodSpec, RoleSpec, TroupeSpec
 from bandstand.pod.vocabulary import ThreadModel
@@ -96,4 +97,4 @@ def _unfit_arguments(pod: PodSpec, role: RoleSpec) -> Iterator[str]:
         try:
             pickle.dumps(value, protocol=5)
         except Exception as error:  # noqa: BLE001  # whatever a value's own way of being pickled raises
-            yield f"{where} is a {type(value).__qualname__}, which cannot be sent to a process ({error}): pass what can be pickled"
+            yield f"{where} is a {type(value).__qualname__}, which cannot be sent to a process ({safe_str(error)}): pass what can be pickled"

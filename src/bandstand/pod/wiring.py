@@ -13,6 +13,7 @@ from inspect import signature
 from types import SimpleNamespace, UnionType
 from typing import Any, get_origin, get_type_hints
 
+from bandstand.errors.formatting import safe_str
 from bandstand.pod.directory import Directory, Wanted, wanted_by
 from bandstand.pod.nested import NestedSpec
 from bandstand.pod.spec import PodSpec, RoleSpec, TroupeSpec
@@ -47,7 +48,7 @@ def _misfits(role: RoleSpec) -> Iterator[str]:
     try:
         shape.bind(*role.args, **role.kwargs)
     except TypeError as error:
-        yield f"{where}: {kind.__qualname__}{shape} cannot be called with these arguments: {error}"
+        yield f"{where}: {kind.__qualname__}{shape} cannot be called with these arguments: {safe_str(error)}"
     for value in (*role.args, *role.kwargs.values()):
         if isinstance(value, CONTAINERS) and _hides_wish(value):
             yield f"{where}: a directory() is inside a {type(value).__name__}: pass it as an argument itself"

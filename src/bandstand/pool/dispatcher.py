@@ -25,6 +25,7 @@ from bandstand.core import ChildExit, ExitReason, Lane
 from bandstand.core.events import DeadLetter, Unhandled
 from bandstand.core.lifelines import free_slots, hold_slot, prod
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 from bandstand.pool.routing import ByKey, KeyRouter, OnDeath, Routing, WorkerPicker
 from bandstand.pool.status import JobOutcome, PoolCounters, WorkerStatus
 from bandstand.scope import Channel
@@ -429,7 +430,7 @@ class Dispatcher:
             jump_of(job.key, 1)
         except Exception as error:  # noqa: BLE001  # a user's function may raise anything
             wrong = InvalidArgument(
-                f"the key of {job.method.owner}.{job.method.name}() could not be computed: {error!r}; the pool {self._name!r} did not pass it on"
+                f"the key of {job.method.owner}.{job.method.name}() could not be computed: {safe_repr(error)}; the pool {self._name!r} did not pass it on"
             )
             wrong.__cause__ = error
             if job.method.is_ask:

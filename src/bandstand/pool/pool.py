@@ -18,6 +18,7 @@ from bandstand.errors import (
     LoopClosed,
     NoSuchActor,
 )
+from bandstand.errors.formatting import safe_repr
 from bandstand.pool.dispatcher import Dispatcher, WorkerSlot
 from bandstand.pool.routing import ByKey, OnDeath, Routing
 from bandstand.pool.status import JobOutcome, PoolStatus
@@ -59,7 +60,7 @@ def checked_size(size: object) -> int:
         InvalidArgument: it is not an int from 1 to 10,000.
     """
     if type(size) is not int or not 1 <= size <= MAX_SIZE:
-        raise InvalidArgument(f"size is {size!r}: pass an int from 1 to {MAX_SIZE}")
+        raise InvalidArgument(f"size is {safe_repr(size)}: pass an int from 1 to {MAX_SIZE}")
     return size
 
 
@@ -339,12 +340,12 @@ class PoolSettings:
         checked_size(self.size)
         if not isinstance(self.routing, Routing | ByKey):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
             raise InvalidArgument(
-                f"routing is {self.routing!r}: pass a member of Routing, or ByKey(function)"
+                f"routing is {safe_repr(self.routing)}: pass a member of Routing, or ByKey(function)"
             )
         check_member("a pool", "on_death", self.on_death, OnDeath)
         for field, value in (("ahead", self.ahead), ("max_tries", self.max_tries)):
             if type(value) is not int or not 1 <= value <= MAX_COUNT:
-                raise InvalidArgument(f"{field} is {value!r}: pass an int from 1 to {MAX_COUNT}")
+                raise InvalidArgument(f"{field} is {safe_repr(value)}: pass an int from 1 to {MAX_COUNT}")
         if self.on_death is OnDeath.REQUEUE_ALL and self.ahead > 1:
             raise InvalidArgument(
                 f"ahead is {self.ahead} and on_death is REQUEUE_ALL: a message that is put back would come after those behind it. Leave "

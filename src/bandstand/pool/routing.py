@@ -17,6 +17,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, final
 
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 from bandstand.supervise.lowlevel import jump_of
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class ByKey:
     def __post_init__(self) -> None:
         if not callable(self.key):
             raise InvalidArgument(
-                f"ByKey: key is {self.key!r}: pass a function of a message's arguments that returns a str, bytes or an int"
+                f"ByKey: key is {safe_repr(self.key)}: pass a function of a message's arguments that returns a str, bytes or an int"
             )
 
     def of(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> str | bytes | int:

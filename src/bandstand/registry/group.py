@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, 
 
 from bandstand.core.lowlevel import check_open, check_thread, is_open
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 from bandstand.service.lowlevel import Presence, checked_handle, class_of, key_of, name_of_mark, ports_of
 from bandstand.topic import Policy, Receives, Topic, TopicSubscription
 from bandstand.topic.lag import Lag
@@ -95,7 +96,7 @@ class Group(Generic[A]):
         """
         check_open(self._loop)
         handle = checked_handle(member)
-        check_class(f"{member!r}", handle, self._kind)
+        check_class(safe_repr(member), handle, self._kind)
         key = key_of(handle)
         if key in self._members:
             return False
@@ -144,7 +145,7 @@ class Group(Generic[A]):
         port = None if name is None else ports_of(self._kind)[name]
         if name is None or port is None or port.method.is_ask:
             raise InvalidArgument(
-                f"{method!r} is not a one-way method of {self._kind.__qualname__}: pass the method of the class, Worker.add"
+                f"{safe_repr(method)} is not a one-way method of {self._kind.__qualname__}: pass the method of the class, Worker.add"
             )
         # Check the arguments once, before any member gets the message.
         port.binder(None, *args, **kwargs)

@@ -23,6 +23,7 @@ from bandstand.errors import (
     NameTimeout,
     NoSuchName,
 )
+from bandstand.errors.formatting import safe_repr
 from bandstand.registry.group import Group, check_class
 from bandstand.scope import CONFLATED, Channel
 from bandstand.service.lowlevel import Presence, check_ask_ms, checked_kind, checked_loop
@@ -183,7 +184,7 @@ class Registry:
             if present.presence.key == entry.presence.key:
                 return
             raise NameTaken(
-                f"{name!r} is the name of {present.describe()}: give {handle!r} another name, or wait until this one is free"
+                f"{name!r} is the name of {present.describe()}: give {safe_repr(handle)} another name, or wait until this one is free"
             )
         # An entry of an actor that has ended may remain until its exit callback runs.
         self._entries.pop(name, None)
@@ -329,4 +330,4 @@ def check_name(name: object) -> None:
         InvalidArgument: it is not a string, or it is empty.
     """
     if not isinstance(name, str) or not name:
-        raise InvalidArgument(f"name is {name!r}: pass a string that is not empty")
+        raise InvalidArgument(f"name is {safe_repr(name)}: pass a string that is not empty")

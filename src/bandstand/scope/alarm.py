@@ -11,7 +11,6 @@ somebody wants to be told: wants come from any thread, the timer is set and take
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -21,6 +20,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, TypeAlias, final
 
 from bandstand.core.lifelines import current_loops, owns
+from bandstand.core.logs import SafeLogger
 from bandstand.core.lowlevel import call_afar, call_after, check_thread, clock_of, is_open
 from bandstand.errors import InvalidArgument, LoopBusy, LoopClosed, WrongThread
 
@@ -37,7 +37,7 @@ __all__ = (
     "wheel_here",
 )
 
-logger = logging.getLogger("bandstand.scope")
+logger = SafeLogger("bandstand.scope")
 
 # Whether anybody wants to be told; and who tells, with a reason: from then on nobody does.
 IsHeard: TypeAlias = Callable[[], bool]

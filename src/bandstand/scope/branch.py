@@ -20,12 +20,13 @@ may come in between any two calls and use the same branch: so each section looks
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from bandstand.core.logs import SafeLogger
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import describe_exception, safe_repr, safe_str
 from bandstand.scope.hot.parked import LOCK
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ("Branch", "Ending", "Listener")
 
-logger = logging.getLogger("bandstand.scope")
+logger = SafeLogger("bandstand.scope")
 
 
 class Listener(Protocol):
@@ -67,10 +68,10 @@ class Ending:
         if reason is None:
             return cls("no reason was given", None, number)
         if isinstance(reason, str):
-            return cls(reason, None, number)
+            return cls(safe_str(reason), None, number)
         if isinstance(reason, BaseException):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            return cls(f"{type(reason).__name__}: {reason}".removesuffix(": "), reason, number)
-        raise InvalidArgument(f"reason is {reason!r}: pass a string, an exception, or None")
+            return cls(describe_exception(reason), reason, number)
+        raise InvalidArgument(f"reason is {safe_repr(reason)}: pass a string, an exception, or None")
 
 
 class Branch:

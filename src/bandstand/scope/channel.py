@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar, overload
 
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 from bandstand.scope.hot.pipe import Pipe
 from bandstand.scope.numbers import BOUNDLESS
 
@@ -102,7 +103,7 @@ class Channel(Pipe, Generic[T]):
 
     def __init__(self, capacity: int | Buffering = 0, *, name: str | None = None) -> None:
         if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise InvalidArgument(f"name is {name!r}: pass a string")
+            raise InvalidArgument(f"name is {safe_repr(name)}: pass a string")
         if capacity is UNBOUNDED:
             super().__init__(BOUNDLESS, False, name)  # noqa: FBT003  # by position in C
         elif capacity is CONFLATED:
@@ -111,7 +112,7 @@ class Channel(Pipe, Generic[T]):
             super().__init__(capacity, False, name)  # noqa: FBT003  # same
         else:
             raise InvalidArgument(
-                f"capacity is {capacity!r}: pass an int from 0 to 2**40, UNBOUNDED or CONFLATED"
+                f"capacity is {safe_repr(capacity)}: pass an int from 0 to 2**40, UNBOUNDED or CONFLATED"
             )
 
     @property

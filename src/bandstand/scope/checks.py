@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 
 __all__ = ("check_token", "checked_ms")
 
@@ -20,7 +21,7 @@ def checked_ms(ms: Any, name: str = "timeout_ms") -> float:
     """
     if not isinstance(ms, (int, float)) or not 0 <= ms <= LONGEST_MS:
         raise InvalidArgument(
-            f"{name} is {ms!r}: pass a number of milliseconds up to a hundred years, 0 for at once, or None for ever"
+            f"{name} is {safe_repr(ms)}: pass a number of milliseconds up to a hundred years, 0 for at once, or None for ever"
         )
     return float(ms)
 
@@ -32,4 +33,4 @@ def check_token(token: Any) -> None:
         InvalidArgument: it is none.
     """
     if not hasattr(token, "enlist"):
-        raise InvalidArgument(f"token is {token!r}: pass a CancelToken, or None")
+        raise InvalidArgument(f"token is {safe_repr(token)}: pass a CancelToken, or None")

@@ -5,10 +5,10 @@ Nobody is lost: a child is in these books from its start to the moment the scope
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, final
 
+from bandstand.core.logs import SafeLogger
 from bandstand.scope.child import ActorChild
 from bandstand.scope.latch import Latch
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ("Children",)
 
-logger = logging.getLogger("bandstand.scope")
+logger = SafeLogger("bandstand.scope")
 
 
 @final

@@ -10,6 +10,7 @@ from bandstand.core import Context, Loop
 from bandstand.core.lifelines import current_loops
 from bandstand.core.lowlevel import checked_cap, is_open, spawn_child, take_init_error
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 from bandstand.scope.channel import Channel
 from bandstand.scope.channelactor import ChannelActor
 from bandstand.scope.checks import check_token
@@ -59,16 +60,16 @@ def consume(
         MaxActors, NoMemory, LoopClosed, WrongThread: as for `Loop.spawn`.
     """
     if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-        raise InvalidArgument(f"name is {name!r}: pass a string")
+        raise InvalidArgument(f"name is {safe_repr(name)}: pass a string")
     if on_done is not None and not callable(on_done):
-        raise InvalidArgument(f"on_done is {on_done!r}: pass a function of the outcome")
+        raise InvalidArgument(f"on_done is {safe_repr(on_done)}: pass a function of the outcome")
     if token is not None:
         check_token(token)
     check_work(channel, process)
     if loop is not None and not isinstance(loop, Loop):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-        raise InvalidArgument(f"loop is {loop!r}: pass a Loop, or None for the one that rides here")
+        raise InvalidArgument(f"loop is {safe_repr(loop)}: pass a Loop, or None for the one that rides here")
     if scope is not None and not hasattr(scope, "_take_actor"):
-        raise InvalidArgument(f"scope is {scope!r}: pass a Scope, or None")
+        raise InvalidArgument(f"scope is {safe_repr(scope)}: pass a Scope, or None")
     if scope is None:
         home = _loop_here() if loop is None else loop
         actor = _start(channel, process, token, home, name)

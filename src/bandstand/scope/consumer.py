@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast, final
 from bandstand.core import ActorId, Behavior, Context, ExitReason, Loop, Verdict
 from bandstand.core.lifelines import mourn, set_budget
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 from bandstand.scope.channel import Channel
 from bandstand.scope.checks import check_token
 from bandstand.scope.hot.feeding import Fed, Feed, consume_one
@@ -32,9 +33,9 @@ def check_work(channel: object, process: object) -> None:
         InvalidArgument: so it is.
     """
     if not isinstance(channel, Channel):
-        raise InvalidArgument(f"channel is {channel!r}: pass a Channel")
+        raise InvalidArgument(f"channel is {safe_repr(channel)}: pass a Channel")
     if not callable(process):
-        raise InvalidArgument(f"process is {process!r}: pass a function of one element")
+        raise InvalidArgument(f"process is {safe_repr(process)}: pass a function of one element")
 
 
 @final

@@ -6,11 +6,11 @@ is woken, whoever asks later is answered at once, every function is called exact
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, final
 from warnings import warn
 
+from bandstand.core.logs import SafeLogger
 from bandstand.errors import ChannelTimeout, InvalidArgument
 from bandstand.scope.checks import check_token, checked_ms
 from bandstand.scope.hot.parked import LOCK, Parked
@@ -23,7 +23,7 @@ __all__ = ("Latch", "Wait")
 
 T = TypeVar("T")
 
-logger = logging.getLogger("bandstand.scope")
+logger = SafeLogger("bandstand.scope")
 
 
 @final

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, cast, final
 
+from bandstand.core.logs import SafeLogger
 from bandstand.errors import Cancelled
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ("Ledger",)
 
-logger = logging.getLogger("bandstand.scope")
+logger = SafeLogger("bandstand.scope")
 
 
 @final

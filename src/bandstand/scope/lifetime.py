@@ -18,6 +18,7 @@ from bandstand.core import Loop
 from bandstand.core.lifelines import current_loops
 from bandstand.core.lowlevel import is_open
 from bandstand.errors import InvalidArgument, ScopeClosed, WrongThread
+from bandstand.errors.formatting import safe_repr
 from bandstand.scope.alarm import Alarm, set_alarm
 from bandstand.scope.body import Body
 from bandstand.scope.checks import check_token, checked_ms
@@ -64,7 +65,7 @@ class Lifetime:
         self, token: CancelToken | None, loop: Loop | None, stop_timeout_ms: float | None, name: str | None
     ) -> None:
         if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise InvalidArgument(f"name is {name!r}: pass a string")
+            raise InvalidArgument(f"name is {safe_repr(name)}: pass a string")
         if token is not None:
             check_token(token)
         self.name = name
@@ -111,7 +112,7 @@ class Lifetime:
             self._loop = loops[0] if len(loops) == 1 else None
         elif self._loop not in loops:
             raise InvalidArgument(
-                f"loop is {self._loop!r}, which does not ride the event loop that runs here: use `async with loop:`"
+                f"loop is {safe_repr(self._loop)}, which does not ride the event loop that runs here: use `async with loop:`"
             )
         if self.token.cancelled:
             raise self.token.error(self._called)

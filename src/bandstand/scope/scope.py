@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, final
 
 from bandstand.core import ActorId, Behavior, Loop
 from bandstand.errors import InvalidArgument, NoSuchActor, ScopeClosed
+from bandstand.errors.formatting import safe_repr
 from bandstand.scope.child import ActorChild, TaskChild
 from bandstand.scope.consume import consume
 from bandstand.scope.lifetime import Lifetime
@@ -93,7 +94,7 @@ class Scope(Lifetime):
         """
         if not iscoroutine(coroutine):
             raise InvalidArgument(
-                f"coroutine is {coroutine!r}: call an `async def` function and pass what it returns"
+                f"coroutine is {safe_repr(coroutine)}: call an `async def` function and pass what it returns"
             )
         try:
             body = self._check_open()
@@ -135,7 +136,7 @@ class Scope(Lifetime):
         self._check_open()
         if isinstance(behavior, type) or hasattr(behavior, "__origin__"):
             raise InvalidArgument(
-                f"behavior is {behavior!r}, a class: start it with loop.spawn(...), and give the handle to scope.adopt()"
+                f"behavior is {safe_repr(behavior)}, a class: start it with loop.spawn(...), and give the handle to scope.adopt()"
             )
         actor = self._home.spawn(behavior, state, name=name, mailbox_cap=mailbox_cap)
         if actor.is_alive:
@@ -160,12 +161,12 @@ class Scope(Lifetime):
             actor = cast("HasActorId", actor).__actor_id__()
         if not isinstance(actor, ActorId):
             raise InvalidArgument(
-                f"actor is {actor!r}: pass an ActorId, a typed handle or a supervisor, as it was returned when it was started"
+                f"actor is {safe_repr(actor)}: pass an ActorId, a typed handle or a supervisor, as it was returned when it was started"
             )
         loop = self._home
         loop.status(actor)
         if not actor.is_alive:
-            raise NoSuchActor(f"{actor!r} has ended: there is nothing to adopt")
+            raise NoSuchActor(f"{safe_repr(actor)} has ended: there is nothing to adopt")
         if actor not in self._children:
             self._own(ActorChild(loop, actor, body.host, self._children.ended))
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn, cast, final
 
 from bandstand.core import Loop
 from bandstand.errors import Cancelled, InvalidArgument
+from bandstand.errors.formatting import safe_repr
 from bandstand.scope.alarm import Deadline, rouse_event_loop
 from bandstand.scope.branch import Branch, Ending, Listener
 from bandstand.scope.checks import checked_ms
@@ -54,9 +55,11 @@ class CancelToken(Branch):
         self, parent: CancelToken | None = None, *, timeout_ms: float | None = None, loop: Loop | None = None
     ) -> None:
         if parent is not None and not isinstance(parent, CancelToken):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise InvalidArgument(f"parent is {parent!r}: pass a CancelToken, or None")
+            raise InvalidArgument(f"parent is {safe_repr(parent)}: pass a CancelToken, or None")
         if loop is not None and not isinstance(loop, Loop):  # pyright: ignore[reportUnnecessaryIsInstance]  # same
-            raise InvalidArgument(f"loop is {loop!r}: pass a Loop, or None for the one that runs here")
+            raise InvalidArgument(
+                f"loop is {safe_repr(loop)}: pass a Loop, or None for the one that runs here"
+            )
         # Who keeps the time of children that are made where nobody does.
         self._loop: Loop | None = loop
         if loop is None and parent is not None:
@@ -158,7 +161,7 @@ class CancelToken(Branch):
             InvalidArgument: it is no function.
         """
         if not callable(callback):
-            raise InvalidArgument(f"callback is {callback!r}: pass a function of the token")
+            raise InvalidArgument(f"callback is {safe_repr(callback)}: pass a function of the token")
         errand = Errand(self, callback)
         self.enlist(errand)
         return errand.take_back

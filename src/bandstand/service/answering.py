@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from bandstand.errors import BadVerdict
+from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
     from bandstand.service.hot.asks import Asked
@@ -60,7 +61,7 @@ async def acknowledging(work: Coroutine[Any, Any, Any], told: Any) -> Any:
 def refuse_result(method: Method, result: object) -> NoReturn:
     """A one-way method has returned something, and there is nobody to give it to."""
     raise BadVerdict(
-        f"{method.owner}.{method.name}() returned {result!r}, but it is one-way and nobody waits for it: mark it with @ask, or "
+        f"{method.owner}.{method.name}() returned {safe_repr(result)}, but it is one-way and nobody waits for it: mark it with @ask, or "
         f"return nothing"
     )
 
@@ -110,7 +111,7 @@ def _settle(method: Method, result: Any, count: int, told: Any) -> None:
     answers: Any = result
     if not isinstance(result, list | tuple) or len(answers) != count:
         raise BadVerdict(
-            f"{method.owner}.{method.name}() was given a list of {count} and returned {result!r}: it returns a list of as many answers, in "
+            f"{method.owner}.{method.name}() was given a list of {count} and returned {safe_repr(result)}: it returns a list of as many answers, in "
             f"the same order"
         )
     told.settle(answers)

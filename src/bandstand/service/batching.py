@@ -26,6 +26,7 @@ from typing import Any, Generic, Never, TypeVar, final, get_origin, overload
 
 from bandstand.core import Lane
 from bandstand.errors import BadDeclaration
+from bandstand.errors.formatting import safe_repr
 from bandstand.service.likeness import BY_POSITION, hint_of, parameters_of
 from bandstand.service.marks import AskMark, TellMark, checked_settings
 
@@ -137,7 +138,9 @@ def batch_ask(
 
 def _checked_limit(mark: str, limit: object) -> int:
     if type(limit) is not int or not 1 <= limit <= MOST:
-        raise BadDeclaration(f"@{mark}: limit is {limit!r}: pass how many it takes at once, from 1 to {MOST}")
+        raise BadDeclaration(
+            f"@{mark}: limit is {safe_repr(limit)}: pass how many it takes at once, from 1 to {MOST}"
+        )
     return limit
 
 

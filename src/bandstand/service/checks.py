@@ -6,6 +6,7 @@ from inspect import CO_VARARGS, CO_VARKEYWORDS
 from typing import TYPE_CHECKING, Any
 
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
     from bandstand.service.loop import Loop
@@ -22,7 +23,7 @@ def check_instance(kind: type[Performer], instance: object) -> None:
     """
     if not isinstance(instance, kind):
         raise InvalidArgument(
-            f"{kind.__qualname__} made {instance!r}, which is none of its objects: it cannot be an actor of it"
+            f"{kind.__qualname__} made {safe_repr(instance)}, which is none of its objects: it cannot be an actor of it"
         )
     if hasattr(instance, "_bs_me"):
         raise InvalidArgument(
@@ -41,7 +42,7 @@ def refuse_factory(behavior: Any) -> None:
     takes = 2 if code is None or code.co_flags & (CO_VARARGS | CO_VARKEYWORDS) else code.co_argcount
     if hasattr(behavior, "_bs_schema") or hasattr(makes, "_bs_schema") or takes < 2:
         raise InvalidArgument(
-            f"{behavior!r} is no behavior of (ctx, data): for a typed actor pass the class, and then the arguments of its "
+            f"{safe_repr(behavior)} is no behavior of (ctx, data): for a typed actor pass the class, and then the arguments of its "
             f"constructor, loop.spawn(Counter, 10)"
         )
 
@@ -56,7 +57,7 @@ def checked_kind(kind: Any) -> type[Performer]:
     kind = getattr(kind, "__origin__", kind)
     if not isinstance(kind, type) or not hasattr(kind, "_bs_schema"):
         raise InvalidArgument(
-            f"{kind!r} is no class of actors: pass a class that derives from Actor, or from Implements[TheInterface]"
+            f"{safe_repr(kind)} is no class of actors: pass a class that derives from Actor, or from Implements[TheInterface]"
         )
     known: type[Performer] = kind
     return known
@@ -69,6 +70,6 @@ def checked_loop(loop: Any) -> Loop:
         InvalidArgument: it is one of the core's own.
     """
     if not hasattr(loop, "_asks"):
-        raise InvalidArgument(f"{loop!r} has no typed actors: make it with bandstand.service.Loop")
+        raise InvalidArgument(f"{safe_repr(loop)} has no typed actors: make it with bandstand.service.Loop")
     typed: Loop = loop
     return typed

@@ -13,6 +13,7 @@ from inspect import Parameter, Signature, iscoroutinefunction, isfunction, signa
 from typing import Any
 
 from bandstand.errors import BadDeclaration
+from bandstand.errors.formatting import safe_repr
 from bandstand.service.faces import Ask, Tell
 from bandstand.service.hot.handle import Handle
 from bandstand.service.hot.method import Method
@@ -101,7 +102,7 @@ def read_interface(cls: type, interface: type, reserved: Iterable[str], plain: M
             )
         if known.manner != mark.manner:
             raise BadDeclaration(
-                f"{cls.__qualname__}.{name} is {mark!r}, but {interface.__qualname__} declares {known!r}: the interface says "
+                f"{cls.__qualname__}.{name} is {safe_repr(mark)}, but {interface.__qualname__} declares {safe_repr(known)}: the interface says "
                 f"how it goes"
             )
     ports: dict[str, Port] = {}
@@ -180,11 +181,11 @@ def _refuse_overridden(cls: type, marks: Mapping[str, Mark]) -> None:
                 continue
             if name not in marks:
                 raise BadDeclaration(
-                    f"{cls.__qualname__}.{name} overrides {value!r} without a mark: put @{value.word} on it"
+                    f"{cls.__qualname__}.{name} overrides {safe_repr(value)} without a mark: put @{value.word} on it"
                 )
             if (marks[name].is_ask, marks[name].limit > 0) != (value.is_ask, value.limit > 0):
                 raise BadDeclaration(
-                    f"{cls.__qualname__}.{name} is {marks[name]!r}, but overrides {value!r}: whoever holds a handle of the base "
+                    f"{cls.__qualname__}.{name} is {safe_repr(marks[name])}, but overrides {safe_repr(value)}: whoever holds a handle of the base "
                     f"would get the other kind"
                 )
 
@@ -200,7 +201,7 @@ def _handler(cls: type, interface: type, name: str) -> Callable[..., Any]:
             return value
         if value is not None:
             raise BadDeclaration(
-                f"{cls.__qualname__}.{name} is {value!r}, but {interface.__qualname__} declares a method: make it a plain method"
+                f"{cls.__qualname__}.{name} is {safe_repr(value)}, but {interface.__qualname__} declares a method: make it a plain method"
             )
     functions = [key for base in cls.__mro__ for key, value in vars(base).items() if isfunction(value)]
     raise BadDeclaration(

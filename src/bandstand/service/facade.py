@@ -6,6 +6,7 @@ from inspect import getattr_static, signature
 from typing import TYPE_CHECKING, Any
 
 from bandstand.errors import BadDeclaration
+from bandstand.errors.formatting import safe_repr, safe_str
 from bandstand.service import outside
 from bandstand.service.marks import Mark
 
@@ -44,7 +45,7 @@ def refuse_hook(cls: type[Performer], name: str, takes: int) -> None:
         signature(hook).bind(None, *(None for _ in range(takes)))
     except TypeError as error:
         raise BadDeclaration(
-            f"{cls.__qualname__}.{name} is {hook!r}, which cannot be called with {takes} arguments besides self: {error}"
+            f"{cls.__qualname__}.{name} is {safe_repr(hook)}, which cannot be called with {takes} arguments besides self: {safe_str(error)}"
         ) from None
 
 

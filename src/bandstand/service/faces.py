@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar, cast, final
 
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 from bandstand.service import far
 from bandstand.service.hot.port import ask, is_afar, land, tell, try_tell
 
@@ -182,6 +183,6 @@ def checked_ask_ms(field: str, ms: float | None) -> int:
         return -1
     if type(ms) not in {int, float} or not 0 <= ms <= LONGEST_MS:
         raise InvalidArgument(
-            f"{field} is {ms!r}: pass milliseconds, from 0 to a hundred years, or None for no deadline"
+            f"{field} is {safe_repr(ms)}: pass milliseconds, from 0 to a hundred years, or None for no deadline"
         )
     return -int(-ms // 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, get_origin
 
 from bandstand.errors import BadDeclaration
+from bandstand.errors.formatting import safe_repr
 from bandstand.service import outside
 from bandstand.service.declare import read_interface
 from bandstand.service.facade import RESERVED, facade
@@ -34,7 +35,7 @@ def interface_of(cls: type) -> type | None:
     # A generic interface is read as it is declared.
     known = get_origin(interface) or interface
     if not isinstance(known, type):
-        raise BadDeclaration(f"{cls.__qualname__} implements {interface!r}: pass the class itself")
+        raise BadDeclaration(f"{cls.__qualname__} implements {safe_repr(interface)}: pass the class itself")
     return known
 
 

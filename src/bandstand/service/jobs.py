@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from bandstand.core import Lane
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 from bandstand.service.hot.method import Method
 from bandstand.service.numbers import ONE
 
@@ -28,7 +29,7 @@ class Job:
     ) -> None:
         if not callable(function):
             raise InvalidArgument(
-                f"{function!r} cannot be called: pass a function, self.tick, and not what it returns"
+                f"{safe_repr(function)} cannot be called: pass a function, self.tick, and not what it returns"
             )
         self.function = function
         self.arguments = arguments

@@ -14,6 +14,7 @@ from inspect import iscoroutine, signature
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bandstand.errors import ActorFailed, BadDeclaration, InvalidArgument, NotInThisState
+from bandstand.errors.formatting import safe_repr, safe_str
 from bandstand.service.actor import Actor
 from bandstand.service.declare import marks_of, read_class
 from bandstand.service.facade import RESERVED, facade
@@ -61,7 +62,7 @@ class Machine(Actor):
         if postpone_limit is not None:
             if type(postpone_limit) is not int or not 1 <= postpone_limit <= 1_000_000:
                 raise BadDeclaration(
-                    f"class {cls.__qualname__}: postpone_limit is {postpone_limit!r}: pass a number from 1 to 1,000,000"
+                    f"class {cls.__qualname__}: postpone_limit is {safe_repr(postpone_limit)}: pass a number from 1 to 1,000,000"
                 )
             cls._bs_postpone_limit = postpone_limit
 
@@ -113,7 +114,7 @@ class Machine(Actor):
         known = self._bs_plan.states.get(getattr(state, "name", ""))
         if known is None or known is not state:
             raise InvalidArgument(
-                f"{state!r} is no state of {type(self).__qualname__}: it has {', '.join(self._bs_plan.states)}"
+                f"{safe_repr(state)} is no state of {type(self).__qualname__}: it has {', '.join(self._bs_plan.states)}"
             )
         here = self._bs_here()
         here.move(here.course.become(state.name, push=push))
@@ -167,5 +168,5 @@ def _not_ours(mark: Mark, error: NotInThisState) -> BaseException:
     if isinstance(error, mark.raises):
         return error
     return ActorFailed(
-        f"{mark.function.__qualname__}() was refused by another machine, and did not expect it: {error}"
+        f"{mark.function.__qualname__}() was refused by another machine, and did not expect it: {safe_str(error)}"
     )

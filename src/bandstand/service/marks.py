@@ -16,6 +16,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, fi
 
 from bandstand.core import Lane
 from bandstand.errors import BadDeclaration
+from bandstand.errors.formatting import safe_repr
 from bandstand.service.faces import Ask, Tell
 
 __all__ = ("AskMark", "AskMarker", "Mark", "TellMark", "ask", "control", "data", "management")
@@ -66,7 +67,7 @@ class Mark:
         mark = self.word_of(lane, is_ask=is_ask, limit=limit)
         if not isfunction(function):
             raise BadDeclaration(
-                f"@{mark} is on {function!r}, which is no function: put it on a plain method, def or async def, above no other "
+                f"@{mark} is on {safe_repr(function)}, which is no function: put it on a plain method, def or async def, above no other "
                 f"decorator that makes something else of it"
             )
         if isgeneratorfunction(function) or isasyncgenfunction(function):
@@ -175,12 +176,14 @@ def checked_settings(
         BadDeclaration: so it is.
     """
     if type(lane) is not Lane or lane not in USER_LANES:
-        raise BadDeclaration(f"@{mark}: lane is {lane!r}: pass Lane.CONTROL, Lane.MANAGEMENT or Lane.DATA")
+        raise BadDeclaration(
+            f"@{mark}: lane is {safe_repr(lane)}: pass Lane.CONTROL, Lane.MANAGEMENT or Lane.DATA"
+        )
     kinds = raises if isinstance(raises, tuple) else (raises,)
     for kind in kinds:
         if not is_exception(kind):
             raise BadDeclaration(
-                f"@{mark}: raises has {kind!r}: pass exception classes, none of them above Exception"
+                f"@{mark}: raises has {safe_repr(kind)}: pass exception classes, none of them above Exception"
             )
     return kinds
 
@@ -241,7 +244,7 @@ def ask(
     """
     kinds = checked_settings("ask", lane, raises)
     if type(reentrant) is not bool:
-        raise BadDeclaration(f"@ask: reentrant is {reentrant!r}: pass True or False")
+        raise BadDeclaration(f"@ask: reentrant is {safe_repr(reentrant)}: pass True or False")
     if function is None:
         return AskMarker(lane, kinds, reentrant=reentrant)
     return AskMark(function, lane, is_ask=True, raises=kinds, is_reentrant=reentrant)

@@ -45,6 +45,7 @@ from typing import (
 
 from bandstand.core import Lane
 from bandstand.errors import BadDeclaration
+from bandstand.errors.formatting import safe_repr
 from bandstand.service.actor import Actor
 from bandstand.service.declare import ON, make_port, read_class
 from bandstand.service.facade import RESERVED, facade
@@ -129,7 +130,7 @@ def on(*messages: type[Any], lane: Lane = Lane.DATA, raises: Raises = ()) -> OnM
         raise BadDeclaration("@on names no class of messages")
     for message in messages:
         if not isinstance(message, type):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise BadDeclaration(f"@on: {message!r} is no class of messages")
+            raise BadDeclaration(f"@on: {safe_repr(message)} is no class of messages")
     # The same checks as for an ask; a lane and exceptions mean the same here.
     ask_mark(lane=lane, raises=raises)
     return OnMark(messages, lane, raises if isinstance(raises, tuple) else (raises,))
@@ -150,7 +151,7 @@ def _message_ports(cls: type) -> dict[type, Port]:
                 function = getattr_static(cls, name)
                 if not isfunction(function):
                     raise BadDeclaration(
-                        f"{cls.__qualname__}.{name} is {function!r}, but it is to handle {message.__qualname__}: make it a plain "
+                        f"{cls.__qualname__}.{name} is {safe_repr(function)}, but it is to handle {message.__qualname__}: make it a plain "
                         f"method"
                     )
                 ports[message] = make_port(cls.__qualname__, name, function, mark)
@@ -194,7 +195,7 @@ def _declared(cls: type) -> tuple[type, ...] | None:
     for kind in kinds:
         if not isinstance(kind, type):
             raise BadDeclaration(
-                f"{cls.__qualname__} declares {kind!r} as its message: pass the class itself"
+                f"{cls.__qualname__} declares {safe_repr(kind)} as its message: pass the class itself"
             )
     return kinds
 

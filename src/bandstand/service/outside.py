@@ -20,6 +20,7 @@ from bandstand.errors import (
     NoSuchActor,
     WrongThread,
 )
+from bandstand.errors.formatting import safe_repr
 from bandstand.service import far
 from bandstand.service.hot.handle import Handle, stop_at_once
 from bandstand.service.hot.port import is_afar
@@ -148,7 +149,7 @@ def checked(handle: object) -> Handle:
         InvalidArgument: it is none.
     """
     if not isinstance(handle, Handle):
-        raise InvalidArgument(f"{handle!r} is no handle: pass what spawn() returned")
+        raise InvalidArgument(f"{safe_repr(handle)} is no handle: pass what spawn() returned")
     return handle
 
 

@@ -20,6 +20,7 @@ from typing import (
 from bandstand.core import ChildExit, ChildStart, Down, Exit, ExitReason, IoEvent, Overflow
 from bandstand.core.lowlevel import checked_cap, set_family, spawn_child
 from bandstand.errors import BadDeclaration, ChildFailed, InvalidArgument, LoopBusy
+from bandstand.errors.formatting import safe_repr
 from bandstand.service import outside
 from bandstand.service.brood import Brood
 from bandstand.service.declare import Schema
@@ -219,7 +220,7 @@ class Performer:
         me: Handle = self._bs_handle()
         if not hasattr(work, "__await__"):
             raise InvalidArgument(
-                f"work is {work!r}, which cannot be awaited: pass a coroutine, self.fetch(), not self.fetch"
+                f"work is {safe_repr(work)}, which cannot be awaited: pass a coroutine, self.fetch(), not self.fetch"
             )
         piece = Work(outside.loop_of(me), me, self._bs_schema, work, then, failed)
         loop = outside.loop_of(me)

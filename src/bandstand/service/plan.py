@@ -8,6 +8,7 @@ from inspect import iscoroutinefunction, unwrap
 from typing import Any
 
 from bandstand.errors import BadDeclaration
+from bandstand.errors.formatting import safe_repr, safe_str
 from bandstand.service.bodies import is_empty
 from bandstand.service.course import Table
 from bandstand.service.likeness import parameters_of, refuse_shape
@@ -87,7 +88,7 @@ def _states(cls: type) -> dict[str, State]:
                 states[name] = value
             elif name in states:
                 raise BadDeclaration(
-                    f"{cls.__qualname__}.{name} is a state of its base, and {value!r} here: a state stays one"
+                    f"{cls.__qualname__}.{name} is a state of its base, and {safe_repr(value)} here: a state stays one"
                 )
     if not states:
         raise BadDeclaration(
@@ -145,7 +146,7 @@ def _known(cls: type, where: str, mark: Mark) -> str:
     """The name of a message of a class, by its mark: the class's own, or one that it inherits and may have overridden."""
     name = mark.function.__name__
     if not any(vars(base).get(name) is mark for base in cls.__mro__):
-        raise BadDeclaration(f"{where} is for {mark!r}, which is no message of {cls.__qualname__}")
+        raise BadDeclaration(f"{where} is for {safe_repr(mark)}, which is no message of {cls.__qualname__}")
     return name
 
 
@@ -154,7 +155,7 @@ def _refuse_handler(cls: type, note: Note, name: str, mark: Mark) -> None:
         refuse_shape(cls, cls, name, mark, note.function)
     except BadDeclaration as error:
         raise BadDeclaration(
-            f"{cls.__qualname__}.{note.function.__name__} is to handle {name} in state {note.state.name}, but is not like it: {error}"
+            f"{cls.__qualname__}.{note.function.__name__} is to handle {name} in state {note.state.name}, but is not like it: {safe_str(error)}"
         ) from None
 
 

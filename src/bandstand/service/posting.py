@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Generic, TypeVar, final
 
 from bandstand.errors import UnknownMessage
+from bandstand.errors.formatting import safe_repr
 from bandstand.service import far
 from bandstand.service.faces import Reply, checked_ask_ms
 from bandstand.service.hot.port import ask, is_afar, land, tell, try_tell
@@ -40,7 +41,7 @@ def _port_for(handle: Handle, message: object) -> Port:
         if port is None:
             known = ", ".join(sorted(one.__qualname__ for one in messages))
             raise UnknownMessage(
-                f"{handle!r} has no method for messages of {kind.__qualname__}; it has some for {known}"
+                f"{safe_repr(handle)} has no method for messages of {kind.__qualname__}; it has some for {known}"
             )
         messages[kind] = port
     return port

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, cast, final
 from bandstand.core import ActorId, ActorStatus
 from bandstand.core.lifelines import mourn
 from bandstand.errors import ActorNotLocal, InvalidArgument, NoSuchActor
+from bandstand.errors.formatting import safe_repr
 from bandstand.service.children import Seat
 from bandstand.service.hot.handle import Handle
 
@@ -63,7 +64,7 @@ class Presence:
         self._seat = place if isinstance(place, Seat) else None
         self._actor: ActorId = known._bs_actor
         if self.is_gone:
-            raise NoSuchActor(f"{handle!r} has ended, and nobody comes after it")
+            raise NoSuchActor(f"{safe_repr(handle)} has ended, and nobody comes after it")
         self._forget: Callable[[], None] = (
             mourn(loop, self._actor, self._mourned)
             if self._seat is None
@@ -118,16 +119,16 @@ def checked_local(loop: Loop, handle: object) -> Handle:
     """
     if isinstance(handle, ActorId):
         raise InvalidArgument(
-            f"{handle!r} is the id of an actor without a class: pass a handle, what spawn() of a class returned"
+            f"{safe_repr(handle)} is the id of an actor without a class: pass a handle, what spawn() of a class returned"
         )
     if not isinstance(handle, Handle):
         raise InvalidArgument(
-            f"{handle!r} is no handle: pass what spawn() returned, or self.me inside an actor"
+            f"{safe_repr(handle)} is no handle: pass what spawn() returned, or self.me inside an actor"
         )
     # Of a place, whoever is there now.
     handle._bs_refresh()
     if handle._bs_loop is not loop:
-        raise ActorNotLocal(f"{handle!r} lives on another loop than {loop!r}")
+        raise ActorNotLocal(f"{safe_repr(handle)} lives on another loop than {safe_repr(loop)}")
     return handle
 
 

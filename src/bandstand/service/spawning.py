@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final, overload
 from bandstand.core import ActorId, ActorStatus, ExitReason, Overflow
 from bandstand.core.lowlevel import checked_cap, is_supervisor, set_epilogue, spawn_child, take_init_error
 from bandstand.errors import InvalidArgument, StartFailed
+from bandstand.errors.formatting import safe_repr
 from bandstand.service.checks import check_instance, checked_kind, checked_loop
 from bandstand.service.faces import checked_ask_ms
 from bandstand.service.hot.handle import Handle, attach
@@ -65,9 +66,9 @@ class Options:
         parent: Performer | None = None,
     ) -> None:
         if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise InvalidArgument(f"name is {name!r}: pass a string")
+            raise InvalidArgument(f"name is {safe_repr(name)}: pass a string")
         if not isinstance(overflow, Overflow):  # pyright: ignore[reportUnnecessaryIsInstance]  # same
-            raise InvalidArgument(f"overflow is {overflow!r}: pass a member of Overflow")
+            raise InvalidArgument(f"overflow is {safe_repr(overflow)}: pass a member of Overflow")
         self.name = name
         self.cap = checked_cap(loop, mailbox_cap)
         self.overflow = overflow
@@ -146,7 +147,7 @@ def start_in_steps(loop: Loop, instance: Performer, options: Options) -> Handle:
                 # It is told here, and not once more by a signal.
                 parent._bs_family().silence(actor)
             raise StartFailed(
-                f"{kind.__qualname__} {options.name or '(unnamed)'} did not start: its on_start() raised {error!r}"
+                f"{kind.__qualname__} {options.name or '(unnamed)'} did not start: its on_start() raised {safe_repr(error)}"
             ) from error
     elif parent is not None:
         parent._bs_adopt(actor, options.name or kind.__name__)
@@ -166,7 +167,7 @@ def start(loop: Loop, instance: Performer) -> Any:
         return _started(loop, instance)
     if not hasattr(result, "__await__"):
         raise InvalidArgument(
-            f"{type(instance).__qualname__}.on_start() returned {result!r}: it returns nothing"
+            f"{type(instance).__qualname__}.on_start() returned {safe_repr(result)}: it returns nothing"
         )
     return _start_slowly(loop, instance, result)
 
@@ -228,9 +229,9 @@ def _supervisor(loop: Loop, supervisor: object) -> ActorId | Handle | None:
         return supervisor
     actor = supervisor
     if not isinstance(actor, ActorId):
-        raise InvalidArgument(f"supervisor is {supervisor!r}: pass a handle or an actor's id")
+        raise InvalidArgument(f"supervisor is {safe_repr(supervisor)}: pass a handle or an actor's id")
     if is_supervisor(loop, actor):
         raise InvalidArgument(
-            f"supervisor is {supervisor!r}, which starts its children itself: give it a ChildSpec, with child(...).of(...)"
+            f"supervisor is {safe_repr(supervisor)}, which starts its children itself: give it a ChildSpec, with child(...).of(...)"
         )
     return actor

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, NoReturn, final
 
 from bandstand.core.aside import SetAside
 from bandstand.errors import InvalidArgument, LoopBusy, StashFull
+from bandstand.errors.formatting import safe_repr
 from bandstand.service.hot.method import Method
 from bandstand.service.jobs import is_job
 from bandstand.service.performer import Performer
@@ -71,9 +72,11 @@ class Stash:
 
     def __init__(self, actor: Performer, limit: int = 100) -> None:
         if not isinstance(actor, Performer):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise InvalidArgument(f"a stash is an actor's own: pass self, not {actor!r}")
+            raise InvalidArgument(f"a stash is an actor's own: pass self, not {safe_repr(actor)}")
         if type(limit) is not int or not 1 <= limit <= 1_000_000:
-            raise InvalidArgument(f"limit is {limit!r}: pass a number of messages, from 1 to 1,000,000")
+            raise InvalidArgument(
+                f"limit is {safe_repr(limit)}: pass a number of messages, from 1 to 1,000,000"
+            )
         self._actor = actor
         self._limit = limit
         self._shelf = _Shelf()

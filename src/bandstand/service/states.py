@@ -24,6 +24,7 @@ from inspect import isfunction
 from typing import Any, Concatenate, Generic, Literal, NamedTuple, ParamSpec, TypeVar, final, overload
 
 from bandstand.errors import BadDeclaration
+from bandstand.errors.formatting import safe_repr
 from bandstand.service.faces import checked_ask_ms
 from bandstand.service.marks import AskMark, Mark, TellMark
 
@@ -54,10 +55,12 @@ def _note(depth: int, state: State, role: Role, mark: Mark | None, function: Cal
     body = sys._getframe(depth).f_locals  # pyright: ignore[reportPrivateUsage]  # see above
     if "__qualname__" not in body or "__module__" not in body:
         raise BadDeclaration(
-            f"{state!r}: @{role} is used in the body of a class of machines, and nowhere else"
+            f"{safe_repr(state)}: @{role} is used in the body of a class of machines, and nowhere else"
         )
     if not isfunction(function):
-        raise BadDeclaration(f"{state!r}: @{role} is on {function!r}, which is no plain method")
+        raise BadDeclaration(
+            f"{safe_repr(state)}: @{role} is on {safe_repr(function)}, which is no plain method"
+        )
     body.setdefault(NOTED, []).append(Note(state, role, mark, function))
 
 
@@ -119,7 +122,7 @@ class State:
             for mark in marks:
                 if not isinstance(mark, Mark):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
                     raise BadDeclaration(
-                        f"State: {word} has {mark!r}, which is no message: pass marked methods, (push,)"
+                        f"State: {word} has {safe_repr(mark)}, which is no message: pass marked methods, (push,)"
                     )
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -138,10 +141,10 @@ class State:
             BadDeclaration: that is no message, or takes a list.
         """
         if not isinstance(message, Mark):
-            raise BadDeclaration(f"{self!r}.on: {message!r} is no message: pass a marked method")
+            raise BadDeclaration(f"{self!r}.on: {safe_repr(message)} is no message: pass a marked method")
         if message.limit:
             raise BadDeclaration(
-                f"{self!r}.on: {message!r} takes a list, which is handled alike in all states: look at self.state there"
+                f"{self!r}.on: {safe_repr(message)} takes a list, which is handled alike in all states: look at self.state there"
             )
         return HandlerMark(self, message)
 

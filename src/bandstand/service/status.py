@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
 from bandstand.core import ActorStatus, Lane
 from bandstand.errors import InvalidArgument, NoSuchActor
+from bandstand.errors.formatting import safe_repr
 from bandstand.service.faces import Ask, Reply, checked_ask_ms
 from bandstand.service.hot.asks import Asked
 from bandstand.service.hot.handle import Handle
@@ -103,7 +104,7 @@ class Inquiry(Generic[R]):
 def _checked(handle: object) -> Handle:
     if not isinstance(handle, Handle):
         raise InvalidArgument(
-            f"{handle!r} is no handle of a typed actor: pass what spawn() returned for a class. A raw actor has no methods; see Loop.tree() "
+            f"{safe_repr(handle)} is no handle of a typed actor: pass what spawn() returned for a class. A raw actor has no methods; see Loop.tree() "
             f"for what is known of it"
         )
     return handle
@@ -206,6 +207,6 @@ def peek(handle: object) -> ActorReport:
     instance: Any = loop._state_of(known._bs_actor)
     if not hasattr(instance, "_bs_me"):
         raise NoSuchActor(
-            f"{known!r} has ended, or is not started yet, or lives in another process, or is a pool's: use Pool.status() there"
+            f"{safe_repr(known)} has ended, or is not started yet, or lives in another process, or is a pool's: use Pool.status() there"
         )
     return _report(instance)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from bandstand.core.lowlevel import clock_of, send_tagged_after, send_tagged_at
 from bandstand.errors import InvalidArgument, TimerInvalid
+from bandstand.errors.formatting import safe_repr
 from bandstand.service.jobs import Job, job_method
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class Ticker(Alarm):
     ) -> None:
         super().__init__(loop, actor)
         if type(ms) not in {int, float} or not 0 < ms < float("inf"):
-            raise InvalidArgument(f"ms is {ms!r}: a period is a number of milliseconds above 0")
+            raise InvalidArgument(f"ms is {safe_repr(ms)}: a period is a number of milliseconds above 0")
         self._call = Job(function, arguments, named)
         self._job = Job(self._tick, (), {})
         self._method = job_method(schema, function)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from bandstand.core.lowlevel import end_actor
 from bandstand.errors import ActorFailed, BandstandError, InvalidArgument
+from bandstand.errors.formatting import safe_repr
 from bandstand.service.hot.port import land
 from bandstand.service.hot.reply import Reply
 from bandstand.service.jobs import Job, job_method
@@ -52,7 +53,7 @@ class Work:
         for callback in (then, failed):
             if callback is not None and not callable(callback):
                 raise InvalidArgument(
-                    f"{callback!r} cannot be called: pass a function, self.got, and not what it returns"
+                    f"{safe_repr(callback)} cannot be called: pass a function, self.got, and not what it returns"
                 )
         self._loop = loop
         self._parent = parent

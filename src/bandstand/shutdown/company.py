@@ -10,6 +10,7 @@ from bandstand.core import ActorId, ActorStatus
 from bandstand.core.lifelines import answer_for, is_at_rest, is_quiet, rows
 from bandstand.core.lowlevel import close_mailbox, end_actor, is_open
 from bandstand.errors import ActorKilled, ActorNotLocal, BandstandError, InvalidArgument, NoSuchActor
+from bandstand.errors.formatting import safe_repr
 from bandstand.shutdown.report import Busy
 from bandstand.supervise.lowlevel import end_supervisor, is_supervised
 
@@ -49,7 +50,7 @@ class Company:
             above = None if row is None or row[2] is None else known.get(row[2])
             if above is not None and is_supervised(above[5]):
                 raise InvalidArgument(
-                    f"{actor!r} is a supervisor's child, and would be started again as soon as it has ended: stop in a hook of "
+                    f"{safe_repr(actor)} is a supervisor's child, and would be started again as soon as it has ended: stop in a hook of "
                     f"ShutdownPhase.INTAKE what sends to it from outside"
                 )
             self._intake.append(actor)
@@ -138,7 +139,9 @@ class Company:
                 answer_for(self._loop, actor)
             for actor, *_ in left:
                 end_actor(
-                    self._loop, actor, ActorKilled(f"actor {actor!r} had not ended at the end of a shutdown")
+                    self._loop,
+                    actor,
+                    ActorKilled(f"actor {safe_repr(actor)} had not ended at the end of a shutdown"),
                 )
         return tuple(killed)
 
@@ -149,7 +152,7 @@ class Company:
 
     def _check_local(self, actor: ActorId) -> None:
         if actor.home is not self._loop:
-            raise ActorNotLocal(f"{actor!r} lives on another loop than the one that is shut down")
+            raise ActorNotLocal(f"{safe_repr(actor)} lives on another loop than the one that is shut down")
 
 
 def id_of(actor: Anybody) -> ActorId:
@@ -162,4 +165,4 @@ def id_of(actor: Anybody) -> ActorId:
         return actor
     if hasattr(type(actor), "__actor_id__"):
         return actor.__actor_id__()
-    raise InvalidArgument(f"{actor!r} is no actor: pass a handle, an ActorId or a supervisor")
+    raise InvalidArgument(f"{safe_repr(actor)} is no actor: pass a handle, an ActorId or a supervisor")

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeAlias, final
 
 from bandstand.core.lifelines import at_end, close_within, mourn, watch_rounds
+from bandstand.core.logs import SafeLogger
 from bandstand.core.lowlevel import clock_of, is_open
 from bandstand.shutdown.hooks import BACKWARDS, Hooks, call, name_of
 from bandstand.shutdown.report import Busy, PhaseReport, ShutdownReport, named
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ("Course",)
 
-logger = logging.getLogger("bandstand.shutdown")
+logger = SafeLogger("bandstand.shutdown")
 
 # How long the loop waits, when all is over, for coroutines that were killed and go on all the same.
 STUBBORN_MS = 100.0

@@ -7,18 +7,19 @@ close must not keep a program from closing the rest. A coroutine that is cancell
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any, TypeAlias, final
 
+from bandstand.core.logs import SafeLogger
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 from bandstand.shutdown.vocabulary import ShutdownPhase
 from bandstand.shutdown.waiter import Waiter
 
 __all__ = ("BACKWARDS", "Hook", "Hooks", "call", "name_of")
 
-logger = logging.getLogger("bandstand.shutdown")
+logger = SafeLogger("bandstand.shutdown")
 
 Hook: TypeAlias = Callable[[], object]
 """A function or a coroutine function without arguments."""
@@ -42,7 +43,7 @@ class Hooks:
         """Add one to a phase."""
         is_callable = callable(hook)  # callers without types
         if not is_callable:
-            raise InvalidArgument(f"the hook is {hook!r}: pass a function without arguments")
+            raise InvalidArgument(f"the hook is {safe_repr(hook)}: pass a function without arguments")
         self._hooks[phase].append(hook)
 
     def of(self, phase: ShutdownPhase) -> list[Hook]:
@@ -53,7 +54,7 @@ class Hooks:
 
 def name_of(hook: Hook) -> str:
     """A hook, for people."""
-    name: str = getattr(hook, "__qualname__", "") or repr(hook)
+    name: str = getattr(hook, "__qualname__", "") or safe_repr(hook)
     return name.rpartition("<locals>.")[2]
 
 

@@ -24,7 +24,6 @@ Cost: while the drain lasts, one Python call a round.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -33,8 +32,10 @@ from typing import TYPE_CHECKING, Self, TypeVar, final
 from bandstand.core import Loop
 from bandstand.core.interrupts import Interrupts
 from bandstand.core.lifelines import at_end, current_actor, current_loops
+from bandstand.core.logs import SafeLogger
 from bandstand.core.lowlevel import call_afar, check_thread, is_open
 from bandstand.errors import InvalidArgument, LoopBusy, LoopClosed, WrongThread
+from bandstand.errors.formatting import safe_repr
 from bandstand.shutdown.company import Company
 from bandstand.shutdown.course import Course
 from bandstand.shutdown.hooks import Hook, Hooks
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = ("GracefulShutdown",)
 
-logger = logging.getLogger("bandstand.shutdown")
+logger = SafeLogger("bandstand.shutdown")
 
 H = TypeVar("H", bound=Hook)
 
@@ -88,7 +89,7 @@ class GracefulShutdown:
         progress_ms: float = 1_000,
     ) -> None:
         if not isinstance(loop, Loop):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise InvalidArgument(f"loop is {loop!r}: pass a Loop")
+            raise InvalidArgument(f"loop is {safe_repr(loop)}: pass a Loop")
         self._limits = Limits(deadline_ms, intake_ms, drain_ms, stop_ms, actor_ms, hook_ms, progress_ms)
         self._loop = loop
         self._company = Company(loop)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 from bandstand.supervise.checks import LONGEST_MS, check_ms, is_number
 
 __all__ = ("Backoff", "Wait")
@@ -59,7 +60,7 @@ class Backoff:
             )
         if not is_number(self.factor) or not 1 <= self.factor <= LONGEST_MS:
             raise InvalidArgument(
-                f"Backoff: factor is {self.factor!r}: pass a number from 1 on; delays do not shrink while a child keeps failing"
+                f"Backoff: factor is {safe_repr(self.factor)}: pass a number from 1 on; delays do not shrink while a child keeps failing"
             )
 
     def after(self, stored_ms: float, *, chance: float = 0.5) -> Wait:

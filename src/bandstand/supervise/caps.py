@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bandstand.core.lowlevel import checked_cap
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_str
 from bandstand.supervise.spec import (
     AnySupervisorSpec,
     ChildSpec,
@@ -37,4 +38,4 @@ def check_caps(loop: Loop, what: AnySupervisorSpec | ChildSpec[Any]) -> None:
         try:
             checked_cap(loop, what.mailbox_cap)
         except InvalidArgument as error:
-            raise InvalidArgument(f"child {what.name!r}: {error}") from None
+            raise InvalidArgument(f"child {what.name!r}: {safe_str(error)}") from None

@@ -7,6 +7,7 @@ from math import isfinite
 from typing import TypeGuard
 
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 
 __all__ = ("LONGEST_MS", "check_intensity", "check_member", "check_ms", "is_number")
 
@@ -25,7 +26,7 @@ def check_ms(where: str, field: str, value: object, *, is_zero_allowed: bool) ->
     if not is_number(value) or value > LONGEST_MS or value < 0 or (value == 0 and not is_zero_allowed):
         least = "from 0 on" if is_zero_allowed else "above 0"
         raise InvalidArgument(
-            f"{where}: {field} is {value!r}: pass milliseconds {least}, at most a hundred years ({LONGEST_MS})"
+            f"{where}: {field} is {safe_repr(value)}: pass milliseconds {least}, at most a hundred years ({LONGEST_MS})"
         )
 
 
@@ -33,13 +34,13 @@ def check_member(where: str, field: str, value: object, kind: type[Enum]) -> Non
     """Refuse a value that is no member of its enumeration."""
     if not isinstance(value, kind):
         members = ", ".join(f"{kind.__name__}.{member.name}" for member in kind)
-        raise InvalidArgument(f"{where}: {field} is {value!r}: pass one of {members}")
+        raise InvalidArgument(f"{where}: {field} is {safe_repr(value)}: pass one of {members}")
 
 
 def check_intensity(where: str, intensity: object, period_ms: object) -> None:
     """Refuse a restart intensity that has no sense."""
     if type(intensity) is not int or intensity < 0:
         raise InvalidArgument(
-            f"{where}: intensity is {intensity!r}: pass how many restarts are allowed, from 0 on"
+            f"{where}: intensity is {safe_repr(intensity)}: pass how many restarts are allowed, from 0 on"
         )
     check_ms(where, "period_ms", period_ms, is_zero_allowed=False)

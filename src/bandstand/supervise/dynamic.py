@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, final
 
 from bandstand.core import ActorId, ActorStatus, ExitReason
 from bandstand.errors import InvalidArgument, MaxChildren, NoSuchChild
+from bandstand.errors.formatting import safe_repr
 from bandstand.supervise.decision import Fate
 from bandstand.supervise.hot.seat import Seat
 from bandstand.supervise.overseer import Overseer
@@ -62,7 +63,7 @@ class DynamicSupervisor(Overseer):
         self._enter("start a child")
         if arguments and self._spec.child.init is None:
             raise InvalidArgument(
-                f"child {self._spec.child.name!r} of supervisor {self._name!r} has no init, so {arguments[0]!r} would be lost: "
+                f"child {self._spec.child.name!r} of supervisor {self._name!r} has no init, so {safe_repr(arguments[0])} would be lost: "
                 f"give its ChildSpec an init of (ctx, ...)"
             )
         limit = self._spec.max_children
@@ -100,5 +101,5 @@ class DynamicSupervisor(Overseer):
         """
         seat = self._by_actor.get(actor)
         if seat is None:
-            raise NoSuchChild(f"{actor!r} is no child of supervisor {self._name!r}, or has ended")
+            raise NoSuchChild(f"{safe_repr(actor)} is no child of supervisor {self._name!r}, or has ended")
         return seat.name

@@ -6,6 +6,7 @@ from hashlib import blake2b
 from zlib import crc32
 
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 
 __all__ = ("jump_of", "place_of")
 
@@ -20,7 +21,7 @@ def place_of(key: str | bytes | int, partitions: int) -> int:
             is not even one partition.
     """
     if type(partitions) is not int or partitions < 1:
-        raise InvalidArgument(f"partitions is {partitions!r}: pass how many there are, from 1 on")
+        raise InvalidArgument(f"partitions is {safe_repr(partitions)}: pass how many there are, from 1 on")
     return crc32(_text_of(key)) % partitions
 
 
@@ -45,4 +46,4 @@ def _text_of(key: object) -> bytes:
         return b"b" + key
     if type(key) is int:
         return b"i%x" % key
-    raise InvalidArgument(f"key is {key!r}: pass a str, bytes or an int")
+    raise InvalidArgument(f"key is {safe_repr(key)}: pass a str, bytes or an int")

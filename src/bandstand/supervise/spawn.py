@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, overload
 from bandstand.core import ActorId
 from bandstand.core.lowlevel import is_supervisor
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 from bandstand.supervise.caps import check_caps
 from bandstand.supervise.dynamic import DynamicSupervisor
 from bandstand.supervise.overseer import Overseer
@@ -67,12 +68,14 @@ def spawn_supervisor(
         LoopClosed, WrongThread: as for `Loop.spawn`.
     """
     if not is_supervisor_spec(spec):
-        raise InvalidArgument(f"spec is {spec!r}: pass a SupervisorSpec, a DynamicSpec or a PartitionSpec")
+        raise InvalidArgument(
+            f"spec is {safe_repr(spec)}: pass a SupervisorSpec, a DynamicSpec or a PartitionSpec"
+        )
     if type(name) is not str or not name:
-        raise InvalidArgument(f"name is {name!r}: pass a string that is not empty")
+        raise InvalidArgument(f"name is {safe_repr(name)}: pass a string that is not empty")
     if parent is not None and is_supervisor(loop, parent):
         raise InvalidArgument(
-            f"parent is {parent!r}, which starts its children itself: give it a ChildSpec whose run is this spec, at its start or "
+            f"parent is {safe_repr(parent)}, which starts its children itself: give it a ChildSpec whose run is this spec, at its start or "
             f"with start_child()"
         )
     check_caps(loop, spec)

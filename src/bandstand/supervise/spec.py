@@ -12,6 +12,7 @@ from typing import Any, Concatenate, Generic, TypeAlias, TypeGuard, TypeVar
 
 from bandstand.core import Behavior, Context
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 from bandstand.supervise.backoff import Backoff
 from bandstand.supervise.checks import check_intensity, check_member, check_ms
 from bandstand.supervise.intensity import Intensity
@@ -90,25 +91,33 @@ class ChildSpec(Generic[State]):
 
     def __post_init__(self) -> None:
         if type(self.name) is not str or not self.name:
-            raise InvalidArgument(f"ChildSpec: name is {self.name!r}: pass a string that is not empty")
+            raise InvalidArgument(
+                f"ChildSpec: name is {safe_repr(self.name)}: pass a string that is not empty"
+            )
         where = f"child {self.name!r}"
         if not callable(self.run) and not self.is_supervisor:
             raise InvalidArgument(
-                f"{where}: run is {self.run!r}: pass a behavior, a function of (ctx, data), or a supervisor's spec"
+                f"{where}: run is {safe_repr(self.run)}: pass a behavior, a function of (ctx, data), or a supervisor's spec"
             )
         if self.init is not None and not callable(self.init):
-            raise InvalidArgument(f"{where}: init is {self.init!r}: pass a function of (ctx), or None")
+            raise InvalidArgument(
+                f"{where}: init is {safe_repr(self.init)}: pass a function of (ctx), or None"
+            )
         check_member(where, "mode", self.mode, ChildMode)
         check_member(where, "mailbox", self.mailbox, Mailbox)
         if self.backoff is not None and not isinstance(self.backoff, Backoff):  # pyright: ignore[reportUnnecessaryIsInstance]  # same
-            raise InvalidArgument(f"{where}: backoff is {self.backoff!r}: pass a Backoff, or None")
+            raise InvalidArgument(f"{where}: backoff is {safe_repr(self.backoff)}: pass a Backoff, or None")
         cap = self.mailbox_cap
         if cap is not None and (type(cap) is not int or not 0 <= cap <= 1 << 30):
-            raise InvalidArgument(f"{where}: mailbox_cap is {cap!r}: pass an int from 0 to 2**30, or None")
+            raise InvalidArgument(
+                f"{where}: mailbox_cap is {safe_repr(cap)}: pass an int from 0 to 2**30, or None"
+            )
         if self.shutdown is not None and not isinstance(self.shutdown, Shutdown):
             check_ms(where, "shutdown", self.shutdown, is_zero_allowed=True)
         if type(self.significant) is not bool:
-            raise InvalidArgument(f"{where}: significant is {self.significant!r}: pass True or False")
+            raise InvalidArgument(
+                f"{where}: significant is {safe_repr(self.significant)}: pass True or False"
+            )
         self._check_combinations(where)
 
     def _check_combinations(self, where: str) -> None:
@@ -119,7 +128,7 @@ class ChildSpec(Generic[State]):
             )
         if self.mode is ChildMode.TEMPORARY and self.backoff is not None:
             raise InvalidArgument(
-                f"{where}: mode is TEMPORARY and backoff is {self.backoff!r}: a temporary child is never started again, so "
+                f"{where}: mode is TEMPORARY and backoff is {safe_repr(self.backoff)}: a temporary child is never started again, so "
                 f"there is nothing to wait for"
             )
         if self.mode is ChildMode.TEMPORARY and self.mailbox is Mailbox.KEPT:
@@ -131,7 +140,7 @@ class ChildSpec(Generic[State]):
             for field in ("init", "mailbox_cap"):
                 if getattr(self, field) is not None:
                     raise InvalidArgument(
-                        f"{where}: run is a supervisor's spec and {field} is {getattr(self, field)!r}: a supervisor has no "
+                        f"{where}: run is a supervisor's spec and {field} is {safe_repr(getattr(self, field))}: a supervisor has no "
                         f"{field} of its own"
                     )
             if self.mailbox is Mailbox.KEPT:
@@ -169,12 +178,12 @@ class SupervisorSpec:
     def __post_init__(self) -> None:
         if not isinstance(self.children, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
             raise InvalidArgument(
-                f"SupervisorSpec: children is {self.children!r}: pass a sequence of ChildSpecs"
+                f"SupervisorSpec: children is {safe_repr(self.children)}: pass a sequence of ChildSpecs"
             )
         object.__setattr__(self, "children", tuple(self.children))
         for child in self.children:
             if not isinstance(child, ChildSpec):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-                raise InvalidArgument(f"SupervisorSpec: children has {child!r}: pass ChildSpecs")
+                raise InvalidArgument(f"SupervisorSpec: children has {safe_repr(child)}: pass ChildSpecs")
         names = Counter(child.name for child in self.children)
         if twice := [name for name, count in names.items() if count > 1]:
             raise InvalidArgument(
@@ -221,7 +230,9 @@ class DynamicSpec:
         check_depth("DynamicSpec", self)
         most = self.max_children
         if most is not None and (type(most) is not int or most < 1):
-            raise InvalidArgument(f"DynamicSpec: max_children is {most!r}: pass an int from 1 on, or None")
+            raise InvalidArgument(
+                f"DynamicSpec: max_children is {safe_repr(most)}: pass an int from 1 on, or None"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +263,7 @@ class PartitionSpec:
         check_depth("PartitionSpec", self)
         if type(self.partitions) is not int or self.partitions < 1:
             raise InvalidArgument(
-                f"PartitionSpec: partitions is {self.partitions!r}: pass how many there are, from 1 on"
+                f"PartitionSpec: partitions is {safe_repr(self.partitions)}: pass how many there are, from 1 on"
             )
 
 
@@ -287,7 +298,7 @@ def check_depth(where: str, spec: AnySupervisorSpec) -> None:
 def check_template(where: str, child: ChildSpec[Any]) -> None:
     """Refuse what many children of one shape cannot be made from."""
     if not isinstance(child, ChildSpec):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-        raise InvalidArgument(f"{where}: child is {child!r}: pass a ChildSpec")
+        raise InvalidArgument(f"{where}: child is {safe_repr(child)}: pass a ChildSpec")
     if child.significant:
         raise InvalidArgument(
             f"{where}: child {child.name!r} has significant True: only a SupervisorSpec has an auto_shutdown that takes "

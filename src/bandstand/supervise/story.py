@@ -5,12 +5,13 @@ The fields are in the line for people, and on the log record for programs: `supe
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from typing import TypeAlias
 
 from bandstand.core import ExitReason
+from bandstand.core.logs import SafeLogger
 from bandstand.errors import ActorFailed, GaveUp, StartFailed
+from bandstand.errors.formatting import safe_repr
 from bandstand.supervise.intensity import Intensity
 
 __all__ = (
@@ -25,7 +26,7 @@ __all__ = (
     "start_failed",
 )
 
-logger = logging.getLogger("bandstand.supervise")
+logger = SafeLogger("bandstand.supervise")
 # Whether anybody listens: a restart need not put words together for nobody.
 is_heard = logger.isEnabledFor
 
@@ -104,7 +105,7 @@ def log_give_up(supervisor: str, failure: Failure, error: GaveUp) -> None:
 
 def _why(cause: BaseException | None) -> str:
     """The cause in brackets, in at most a line: the traceback says the rest."""
-    return "" if cause is None else f" ({repr(cause)[:LONGEST_CAUSE]})"
+    return "" if cause is None else f" ({safe_repr(cause, LONGEST_CAUSE)})"
 
 
 def _fields(supervisor: str, failure: Failure, **more: object) -> dict[str, object]:
@@ -129,7 +130,7 @@ def gave_up(supervisor: str, failures: Iterable[Failure], count: int, intensity:
 
 def start_failed(supervisor: str, child: str, cause: BaseException | None) -> StartFailed:
     """The error of a child that did not start."""
-    why = f": {cause!r}" if cause is not None else ""
+    why = f": {safe_repr(cause)}" if cause is not None else ""
     error = StartFailed(f"child {child!r} of supervisor {supervisor!r} did not start{why}")
     error.__cause__ = cause
     return error

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from bandstand.core import ActorId
 from bandstand.errors import ChildState, InvalidArgument
+from bandstand.errors.formatting import safe_repr
 from bandstand.supervise.caps import check_caps
 from bandstand.supervise.hot.seat import Seat
 from bandstand.supervise.overseer import Overseer
@@ -53,7 +54,7 @@ class Supervisor(Overseer):
         """
         self._enter("start a child")
         if not isinstance(spec, ChildSpec):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise InvalidArgument(f"spec is {spec!r}: pass a ChildSpec")
+            raise InvalidArgument(f"spec is {safe_repr(spec)}: pass a ChildSpec")
         if spec.name in self._seats:
             raise InvalidArgument(
                 f"supervisor {self._name!r} has a child {spec.name!r} already: names are unique among siblings"

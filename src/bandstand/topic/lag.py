@@ -7,11 +7,11 @@ reported then. So the reported counts add up to all misses, and between two repo
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, final
 
 from bandstand.core import Lagged
+from bandstand.core.logs import SafeLogger
 from bandstand.core.lowlevel import call_after
 from bandstand.service import is_alive
 from bandstand.service.lowlevel import parts_of
@@ -24,7 +24,7 @@ __all__ = ("Lag",)
 
 PAUSE_MS = 1000
 
-logger = logging.getLogger("bandstand.topic")
+logger = SafeLogger("bandstand.topic")
 
 
 @final

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
 from bandstand.core import ActorId, DeadLetter, Lagged, Lane
 from bandstand.core.lowlevel import check_thread
+from bandstand.errors.formatting import safe_repr
 from bandstand.service.lowlevel import AWAY, Asked, Presence, land_at, packed_for, parts_of
 from bandstand.topic.backlog import Backlog, PutResult
 from bandstand.topic.lag import Lag
@@ -101,7 +102,7 @@ class TopicSubscription(Generic[T]):
     ) -> None:
         handle, self._method, self._bind = parts_of(method)
         self._loop = loop
-        self._topic = f"{source!r}"
+        self._topic = safe_repr(source)
         self._room = room
         # Each event with the message that will be posted for it.
         self._backlog: Backlog[T, tuple[T, object]] = Backlog(policy, key)
@@ -115,7 +116,7 @@ class TopicSubscription(Generic[T]):
         self._is_closing = False
         self._is_ended = False
         self._on_end = on_end
-        self._lag = Lag(loop, source, f"{handle!r}.{self._method.name}", on_lag)
+        self._lag = Lag(loop, source, f"{safe_repr(handle)}.{self._method.name}", on_lag)
         self._presence = Presence(loop, handle, self._subscriber_gone, self._pump)
 
     # -- for its owner -------------------------------------------------------------------------------------------------------

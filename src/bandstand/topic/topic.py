@@ -29,6 +29,7 @@ from bandstand.errors import (
     MailboxFull,
     TopicClosed,
 )
+from bandstand.errors.formatting import safe_repr
 from bandstand.scope import Channel
 from bandstand.service import Tell
 from bandstand.service.lowlevel import check_ask_ms, checked_loop, parts_of
@@ -191,7 +192,7 @@ class Topic(Generic[T]):
     def _check(self, event: object) -> None:
         if not isinstance(event, self._classes):
             kind = getattr(self._kind, "__qualname__", self._kind)
-            raise InvalidArgument(f"topic {self._name!r} is of {kind}, and {event!r} is not one")
+            raise InvalidArgument(f"topic {self._name!r} is of {kind}, and {safe_repr(event)} is not one")
         if self._is_closed:
             raise TopicClosed(f"topic {self._name!r} is closed")
 
@@ -368,10 +369,10 @@ def checked_classes(kind: object, name: object) -> tuple[type, ...]:
             isinstance(None, each)
     except TypeError:
         raise InvalidArgument(
-            f"kind is {kind!r}: pass the class of the events, or a union of classes, each of which works with isinstance()"
+            f"kind is {safe_repr(kind)}: pass the class of the events, or a union of classes, each of which works with isinstance()"
         ) from None
     if not isinstance(name, str) or not name:
-        raise InvalidArgument(f"name is {name!r}: pass a string that is not empty")
+        raise InvalidArgument(f"name is {safe_repr(name)}: pass a string that is not empty")
     return classes
 
 
@@ -383,13 +384,15 @@ def checked_tell(field: str, method: object) -> Tell[...]:
     """
     if not isinstance(method, Tell):
         raise InvalidArgument(
-            f"{field} is {method!r}: pass a one-way method of a handle, handle.on_event, or self.me.on_event inside an actor"
+            f"{field} is {safe_repr(method)}: pass a one-way method of a handle, handle.on_event, or self.me.on_event inside an actor"
         )
     tell: Tell[...] = method
     try:
         signature(parts_of(tell)[2]).bind(None, None)
     except TypeError:
-        raise InvalidArgument(f"{field} is {method!r}, which does not take one argument: the event") from None
+        raise InvalidArgument(
+            f"{field} is {safe_repr(method)}, which does not take one argument: the event"
+        ) from None
     return tell
 
 
@@ -400,10 +403,12 @@ def check_policy(policy: object, room: object, key: object, min_room: int) -> No
         InvalidArgument: they do not.
     """
     if not isinstance(policy, Policy):
-        raise InvalidArgument(f"policy is {policy!r}: pass a member of Policy")
+        raise InvalidArgument(f"policy is {safe_repr(policy)}: pass a member of Policy")
     if type(room) is not int or not min_room <= room <= MAX_ROOM:
         raise InvalidArgument(
-            f"room is {room!r}: for {policy.name} pass an int from {min_room} to {MAX_ROOM}"
+            f"room is {safe_repr(room)}: for {policy.name} pass an int from {min_room} to {MAX_ROOM}"
         )
     if key is not None and (policy is not Policy.CONFLATE or not callable(key)):
-        raise InvalidArgument(f"key is {key!r}: pass a function of the event, and only with Policy.CONFLATE")
+        raise InvalidArgument(
+            f"key is {safe_repr(key)}: pass a function of the event, and only with Policy.CONFLATE"
+        )

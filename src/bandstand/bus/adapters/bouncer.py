@@ -8,7 +8,6 @@ many at a time: past that they are closed at once.
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from typing import final
 from bandstand.bus.faults import FaultMaker
 from bandstand.bus.hot.idmaker import IdMaker
 from bandstand.bus.wire import write_frame
+from bandstand.core.logs import SafeLogger
 
 __all__ = ("Bouncer",)
 
@@ -29,7 +29,7 @@ TAKEN = 1 << 20
 # Seconds between two lines of the log.
 SILENCE_S = 10.0
 
-logger = logging.getLogger("bandstand.bus")
+logger = SafeLogger("bandstand.bus")
 
 
 @final

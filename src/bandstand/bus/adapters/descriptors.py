@@ -11,7 +11,6 @@ thread, and the next chunk only when the last one has been handled.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import select
 import stat
@@ -19,12 +18,14 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import final
 
+from bandstand.core.logs import SafeLogger
+
 __all__ = ("DescriptorTransport",)
 
 # As much as the event loops read from a socket at a time.
 CHUNK = 256 * 1024
 
-logger = logging.getLogger("bandstand.bus")
+logger = SafeLogger("bandstand.bus")
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 
 __all__ = ("Limits",)
 
@@ -51,4 +52,6 @@ class Limits:
     @staticmethod
     def _check(field: str, value: object, least: int, most: int) -> None:
         if type(value) is not int or not least <= value <= most:
-            raise InvalidArgument(f"Limits: {field} is {value!r}: pass an int from {least} to {most}")
+            raise InvalidArgument(
+                f"Limits: {field} is {safe_repr(value)}: pass an int from {least} to {most}"
+            )

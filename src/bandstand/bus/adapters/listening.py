@@ -10,7 +10,6 @@ asked for; and by how many there are.
 from __future__ import annotations
 
 import asyncio
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, cast
@@ -21,7 +20,9 @@ from bandstand.bus.adapters.limits import Limits
 from bandstand.bus.adapters.lines import Lines
 from bandstand.bus.adapters.ndjson import NdjsonLine
 from bandstand.bus.faults import TOO_MANY_CONNECTIONS, UNAUTHORIZED
+from bandstand.core.logs import SafeLogger
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
     from socket import socket
@@ -40,7 +41,7 @@ BURST = 64
 # Seconds to wait when there are no descriptors for clients.
 RECESS_S = 1.0
 
-logger = logging.getLogger("bandstand.bus")
+logger = SafeLogger("bandstand.bus")
 
 
 class Listener(ABC):
@@ -53,7 +54,7 @@ class Listener(ABC):
 
     def __init__(self, limits: Limits | None, token: Token | None = None) -> None:
         if limits is not None and not isinstance(limits, Limits):
-            raise InvalidArgument(f"limits is {limits!r}: pass Limits(...)")
+            raise InvalidArgument(f"limits is {safe_repr(limits)}: pass Limits(...)")
         self.limits = limits or Limits()
         self._lines: Lines | None = None
         self._socket: socket | None = None

@@ -14,7 +14,6 @@ end it is let go, too, after a while.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast, final
 
@@ -23,6 +22,7 @@ from bandstand.bus.adapters.overdue import Overdue
 from bandstand.bus.hot.intake import Intake
 from bandstand.bus.hot.outbox import Outbox
 from bandstand.bus.wire import read_frame
+from bandstand.core.logs import SafeLogger
 from bandstand.errors import BadMessage
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ("NdjsonLine",)
 
-logger = logging.getLogger("bandstand.bus")
+logger = SafeLogger("bandstand.bus")
 
 
 @final

@@ -13,6 +13,7 @@ from bandstand.bus.adapters.limits import Limits
 from bandstand.bus.adapters.lines import Lines
 from bandstand.bus.adapters.ndjson import NdjsonLine
 from bandstand.errors import CannotListen, InvalidArgument
+from bandstand.errors.formatting import safe_repr, safe_str
 
 if TYPE_CHECKING:
     from bandstand.bus.ports import Ingress
@@ -38,9 +39,9 @@ class PipeAdapter:
     def __init__(self, reader: int = 0, writer: int = 1, *, limits: Limits | None = None) -> None:
         for field, value in (("reader", reader), ("writer", writer)):
             if type(value) is not int or value < 0:
-                raise InvalidArgument(f"{field} is {value!r}: pass the number of a descriptor")
+                raise InvalidArgument(f"{field} is {safe_repr(value)}: pass the number of a descriptor")
         if limits is not None and not isinstance(limits, Limits):
-            raise InvalidArgument(f"limits is {limits!r}: pass Limits(...)")
+            raise InvalidArgument(f"limits is {safe_repr(limits)}: pass Limits(...)")
         self.limits = limits or Limits()
         self._reader = reader
         self._writer = writer
@@ -93,7 +94,7 @@ class PipeAdapter:
             transport.abort()
             await lines.close(0)
             raise CannotListen(
-                f"cannot use {self.name}: descriptor {self._reader} cannot be watched: {error}"
+                f"cannot use {self.name}: descriptor {self._reader} cannot be watched: {safe_str(error)}"
             ) from error
         self._lines, self._transport = lines, transport
 

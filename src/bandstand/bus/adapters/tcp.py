@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, final
 from bandstand.bus.adapters.listening import BACKLOG, Listener
 from bandstand.bus.token import Token
 from bandstand.errors import CannotListen, InvalidArgument
+from bandstand.errors.formatting import safe_repr, safe_str
 
 if TYPE_CHECKING:
     from bandstand.bus.adapters.limits import Limits
@@ -51,17 +52,17 @@ class TcpAdapter(Listener):
             raise InvalidArgument(f"token is a {type(token).__name__}: pass a str, or Token.read(FILE)")
         super().__init__(limits, shown)
         if type(host) is not str or not host or "\0" in host:
-            raise InvalidArgument(f"host is {host!r}: pass an address or a name, as '127.0.0.1'")
+            raise InvalidArgument(f"host is {safe_repr(host)}: pass an address or a name, as '127.0.0.1'")
         if type(port) is not int or not 0 <= port <= 65_535:
-            raise InvalidArgument(f"port is {port!r}: pass an int from 0 to 65535")
+            raise InvalidArgument(f"port is {safe_repr(port)}: pass an int from 0 to 65535")
         if not is_public and host != "localhost" and not _is_loopback(host):
             raise InvalidArgument(
-                f"host is {host!r}: others than this machine could connect, and do whatever the node can do. Pass "
+                f"host is {safe_repr(host)}: others than this machine could connect, and do whatever the node can do. Pass "
                 f"'127.0.0.1', or is_public=True and a token if that is what you want."
             )
         if shown is None and host != "localhost" and not _is_loopback(host):
             raise InvalidArgument(
-                f"host is {host!r}: others than this machine could connect, and a token is what tells who of them may. Pass token=..., of "
+                f"host is {safe_repr(host)}: others than this machine could connect, and a token is what tells who of them may. Pass token=..., of "
                 f"16 characters or more, or '127.0.0.1' as the host."
             )
         self._host = host
@@ -83,7 +84,7 @@ class TcpAdapter(Listener):
             )
         except (OSError, UnicodeError) as error:
             raise CannotListen(
-                f"cannot listen at {self.name}: {self._host!r} is no address here: {error}"
+                f"cannot listen at {self.name}: {self._host!r} is no address here: {safe_str(error)}"
             ) from error
         family, kind, protocol, _, address = found[0]
         # What a machine calls localhost is written in a file of its own.

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, final
 from bandstand.bus.adapters import peer
 from bandstand.bus.adapters.listening import BACKLOG, Listener
 from bandstand.errors import CannotListen, InvalidArgument
+from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,7 +68,7 @@ class UnixAdapter(Listener):
         for uid in self._guests:
             if type(uid) is not int or not 0 <= uid < 1 << 32:
                 raise InvalidArgument(
-                    f"allow_uids has {uid!r}: pass the numbers of users, as `id -u NAME` prints them"
+                    f"allow_uids has {safe_repr(uid)}: pass the numbers of users, as `id -u NAME` prints them"
                 )
         if self._guests and not peer.CAN_TELL:
             raise InvalidArgument(
@@ -76,7 +77,7 @@ class UnixAdapter(Listener):
             )
         self._path = os.fspath(path)
         if type(self._path) is not str or not self._path or "\0" in self._path:
-            raise InvalidArgument(f"path is {path!r}: pass the name of a file")
+            raise InvalidArgument(f"path is {safe_repr(path)}: pass the name of a file")
         length = len(os.fsencode(self._path))
         if length > LONGEST_PATH:
             raise InvalidArgument(

@@ -18,6 +18,7 @@ from bandstand.bus.schedule import Due
 from bandstand.bus.wire import read_frame, write_frame
 from bandstand.core import ChildExit, ChildStart, Clock, Lane, LoopConfig
 from bandstand.errors import OutboundFault
+from bandstand.errors.formatting import describe_exception, safe_str, safe_traceback
 from bandstand.service import Loop
 
 if TYPE_CHECKING:
@@ -61,8 +62,8 @@ def crash_of(error: BaseException) -> Crashed:
         # What its frames hold is what there is no memory for.
         traceback.clear_frames(error.__traceback__)
     is_fault = isinstance(error, OutboundFault)
-    words = str(error) if is_fault else f"{type(error).__name__}: {error}"
-    return Crashed(is_fault, words, "".join(traceback.format_exception(error)))
+    words = safe_str(error) if is_fault else describe_exception(error)
+    return Crashed(is_fault, words, safe_traceback(error))
 
 
 class Giver:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import final
 
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr, safe_str
 
 __all__ = ("Address", "default_address", "whole_number")
 
@@ -52,9 +53,9 @@ class Address:
             if host and number is not None:
                 return cls(host=host, port=number)
             raise InvalidArgument(
-                f"{text!r} is no address: after tcp: comes HOST:PORT, with a port from 1 to 65535"
+                f"{safe_repr(text)} is no address: after tcp: comes HOST:PORT, with a port from 1 to 65535"
             )
-        raise InvalidArgument(f"{text!r} is no address: pass {FORMS}")
+        raise InvalidArgument(f"{safe_repr(text)} is no address: pass {FORMS}")
 
     def __str__(self) -> str:
         if self.path:
@@ -111,7 +112,7 @@ def default_address(environment: Mapping[str, str] | None = None) -> Address:
         try:
             return Address.parse(said)
         except InvalidArgument as error:
-            raise InvalidArgument(f"BANDSTAND_BUS: {error}") from None
+            raise InvalidArgument(f"BANDSTAND_BUS: {safe_str(error)}") from None
     if folder := known.get("XDG_RUNTIME_DIR"):
         return Address(path=str(Path(folder, "bandstand.sock")))
     return Address(path=str(_last_resort() / "bus.sock"))

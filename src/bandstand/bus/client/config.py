@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from bandstand.bus.frame import LONGEST_TIMEOUT_MS
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 from bandstand.supervise import Backoff
 
 __all__ = ("ClientConfig",)
@@ -44,7 +45,7 @@ class ClientConfig:
         self._check("dial_ms", 1)
         self._check("give_up_ms", 0)
         if not isinstance(self.backoff, Backoff):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise InvalidArgument(f"ClientConfig: backoff is {self.backoff!r}: pass a Backoff")
+            raise InvalidArgument(f"ClientConfig: backoff is {safe_repr(self.backoff)}: pass a Backoff")
         if self.token is not None and (type(self.token) is not str or not self.token):
             # Not what it is: that is a secret.
             raise InvalidArgument("ClientConfig: token is no string, or empty: pass what the node was given")
@@ -52,4 +53,6 @@ class ClientConfig:
     def _check(self, name: str, least: int, most: int = LONGEST_TIMEOUT_MS) -> None:
         value: object = getattr(self, name)
         if type(value) is not int or not least <= value <= most:
-            raise InvalidArgument(f"ClientConfig: {name} is {value!r}: pass an int from {least} to {most}")
+            raise InvalidArgument(
+                f"ClientConfig: {name} is {safe_repr(value)}: pass an int from {least} to {most}"
+            )

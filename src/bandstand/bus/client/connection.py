@@ -12,7 +12,6 @@ again, under the same id and within the time it had.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast, final, overload
 
@@ -27,7 +26,9 @@ from bandstand.bus.client.subscribing import Passed, Roster, Subscription, reade
 from bandstand.bus.contracts.messages import Event, Message, Query, Request, Spoken
 from bandstand.bus.frame import Frame, Kind
 from bandstand.bus.tap import Filter
+from bandstand.core.logs import SafeLogger
 from bandstand.errors import InvalidArgument, NodeGone
+from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ("Connection", "connect")
 
-logger = logging.getLogger("bandstand.bus")
+logger = SafeLogger("bandstand.bus")
 
 Reply = TypeVar("Reply")
 E = TypeVar("E", bound=Event)
@@ -130,7 +131,7 @@ class Connection:
     async def query(self, request: Any, data: object = b"{}", /, *, timeout_ms: int | None = None) -> Any:
         """Ask a question, and have its answer. As `call`, but a type is sent as a query."""
         if isinstance(request, Spoken) and request.message_kind != "query":
-            raise InvalidArgument(f"{request!r} is no Query: send it with call()")
+            raise InvalidArgument(f"{safe_repr(request)} is no Query: send it with call()")
         return await self._call("query", request, data, timeout_ms)
 
     async def _call(self, kind: Kind, request: object, data: object, timeout_ms: int | None) -> object:
@@ -157,7 +158,7 @@ class Connection:
     ) -> Frame:
         """Send a command or a query, and have the frame that answers it, whatever it is: a `reply` or an `error`."""
         if kind not in {"command", "query"}:
-            raise InvalidArgument(f"{kind!r} is owed no answer: pass 'command' or 'query'")
+            raise InvalidArgument(f"{safe_repr(kind)} is owed no answer: pass 'command' or 'query'")
         return await self._ask(kind, type, raw_of(data), timeout_ms)
 
     async def _ask(self, kind: Kind, type_name: str, raw: Raw, timeout_ms: int | None) -> Frame:
@@ -295,5 +296,5 @@ def _passed(frame: Frame) -> Passed:
 
 def _written(said: object, kind: type[Spoken], words: str) -> tuple[Kind, str, Raw]:
     if not isinstance(said, kind) or said.message_kind is None or not said.message_type:
-        raise InvalidArgument(f"{said!r} cannot be sent: pass {words}, as 'Word.Word'")
+        raise InvalidArgument(f"{safe_repr(said)} cannot be sent: pass {words}, as 'Word.Word'")
     return said.message_kind, said.message_type, payload_of(type(said)).write(said)

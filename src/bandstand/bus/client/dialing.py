@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
 from bandstand.errors import NodeGone
+from bandstand.errors.formatting import safe_str
 
 if TYPE_CHECKING:
     from bandstand.bus.client.address import Address
@@ -63,4 +64,4 @@ def _explain(address: Address, error: Exception, within_ms: int) -> NoReturn:
         raise PermissionError(f"you may not connect to {address}: it is somebody else's node") from error
     if isinstance(error, UnicodeError):
         raise NodeGone(f"cannot connect to {address}: {address.host!r} is no name of a host") from error
-    raise NodeGone(f"cannot connect to {address}: {error}") from error
+    raise NodeGone(f"cannot connect to {address}: {safe_str(error)}") from error

@@ -11,6 +11,7 @@ from bandstand.bus.hot.nesting import is_deeper
 from bandstand.bus.numbers import DEEPEST
 from bandstand.bus.wire import DECODE_ERRORS, split_problem, write_frame
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr, safe_str
 
 __all__ = ("FrameMaker", "line_of", "raw_of")
 
@@ -30,12 +31,12 @@ class FrameMaker:
             InvalidArgument: it has no type, or its time is none.
         """
         if not 1 <= len(type_name) <= 200:
-            raise InvalidArgument(f"{type_name!r} is no type: pass a name, as 'Memory.Get'")
+            raise InvalidArgument(f"{safe_repr(type_name)} is no type: pass a name, as 'Memory.Get'")
         if timeout_ms is not None and (
             type(timeout_ms) is not int or not 1 <= timeout_ms <= LONGEST_TIMEOUT_MS
         ):
             raise InvalidArgument(
-                f"timeout_ms is {timeout_ms!r}: pass an int from 1 to {LONGEST_TIMEOUT_MS}, or None"
+                f"timeout_ms is {safe_repr(timeout_ms)}: pass an int from 1 to {LONGEST_TIMEOUT_MS}, or None"
             )
         made = self._ids()
         metadata = Metadata(made, self._ids.last_ms, timeout=timeout_ms)
@@ -71,4 +72,4 @@ def raw_of(data: object) -> Raw:
             f"the data is no JSON: {problem}; pass NAME=TEXT, as key=greeting, or all of the data as one JSON"
         ) from None
     except (TypeError, ValueError, NotImplementedError) as error:  # the last is how msgspec's hooks say no
-        raise InvalidArgument(f"the data cannot be written as JSON: {error}") from None
+        raise InvalidArgument(f"the data cannot be written as JSON: {safe_str(error)}") from None

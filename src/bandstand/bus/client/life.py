@@ -8,7 +8,6 @@ somebody at the other end who is no node, or nobody there for too long.
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from typing import TYPE_CHECKING, final
 
@@ -20,7 +19,9 @@ from bandstand.bus.client.line import ClientLine
 from bandstand.bus.client.stream import Gap
 from bandstand.bus.faults import ROUTING_ERROR, SCHEMA_ERROR
 from bandstand.bus.frame import Kind
+from bandstand.core.logs import SafeLogger
 from bandstand.errors import BadMessage, NodeGone, RequestFailed
+from bandstand.errors.formatting import safe_str
 
 if TYPE_CHECKING:
     from bandstand.bus.client.address import Address
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ("Life",)
 
-logger = logging.getLogger("bandstand.bus")
+logger = SafeLogger("bandstand.bus")
 
 UNAUTHORIZED = "Sys.Unauthorized"
 DISMISSALS = frozenset({UNAUTHORIZED, "Sys.TooManyConnections"})
@@ -241,7 +242,7 @@ class Life:
         def made(ask: Ask) -> Exception:
             if not isinstance(error, NodeGone):
                 return error
-            return NodeGone(f"{error}, before it answered {ask.name}; {ask.doubt}")
+            return NodeGone(f"{safe_str(error)}, before it answered {ask.name}; {ask.doubt}")
 
         self.calls.fail_all(made)
         if self._roster is not None:

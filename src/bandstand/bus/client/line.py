@@ -10,6 +10,7 @@ from bandstand.bus.hot.cutting import Cutter
 from bandstand.bus.numbers import DEEPEST, OVERLONG
 from bandstand.bus.wire import read_frame
 from bandstand.errors import BadMessage
+from bandstand.errors.formatting import safe_str
 
 if TYPE_CHECKING:
     from bandstand.bus.client.address import Address
@@ -105,7 +106,7 @@ class ClientLine(asyncio.Protocol):
                 raise BadMessage.of(f"a line of more than {LONGEST_LINE} bytes")
             frame = read_frame(line, DEEPEST_HEARD)
         except BadMessage as error:
-            said = f"what listens at {self._address} is no node, or a broken one: {error}"
+            said = f"what listens at {self._address} is no node, or a broken one: {safe_str(error)}"
             self.abort(BadMessage.of(said, error.path, error.request_id))
         else:
             self._on_frame(frame)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from bandstand.bus.client.address import Address, default_address
 from bandstand.bus.client.config import ClientConfig
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 
 __all__ = ("settled",)
 
@@ -17,7 +18,7 @@ def settled(url: str | Address | None, config: ClientConfig | None) -> tuple[Add
     address = Address.parse(url) if isinstance(url, str) else url or default_address()
     config = ClientConfig() if config is None else config
     if not isinstance(config, ClientConfig):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-        raise InvalidArgument(f"config is {config!r}: pass a ClientConfig")
+        raise InvalidArgument(f"config is {safe_repr(config)}: pass a ClientConfig")
     if config.token is None and (token := os.environ.get("BANDSTAND_TOKEN")):
         config = replace(config, token=token)
     return address, config

@@ -25,6 +25,7 @@ from bandstand.bus.contracts.messages import Event, Message
 from bandstand.bus.frame import Frame, Kind
 from bandstand.bus.tap import Filter
 from bandstand.errors import BadMessage, BandstandError, InvalidArgument
+from bandstand.errors.formatting import safe_repr, safe_str
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -143,7 +144,7 @@ class Subscription(Generic[T]):
         try:
             item = self._read(frame)
         except (BadMessage, msgspec.MsgspecError) as error:
-            said = f"{frame.type} is not what was subscribed to: {error}"
+            said = f"{frame.type} is not what was subscribed to: {safe_str(error)}"
             self.stream.end(BadMessage.of(said, getattr(error, "path", "")))
             return
         self.stream.put(item)
@@ -279,7 +280,7 @@ def reader_of(wanted: Sequence[object]) -> tuple[Callable[[Frame], Any], Iterabl
     for each in wanted:
         if not isinstance(each, type) or not issubclass(each, Event) or not each.message_type:
             raise InvalidArgument(
-                f"{each!r} cannot be subscribed to: pass classes of events, or patterns as 'Memory.*'"
+                f"{safe_repr(each)} cannot be subscribed to: pass classes of events, or patterns as 'Memory.*'"
             )
         classes[each.message_type] = each
     if not classes:

@@ -13,6 +13,7 @@ from typing import Any, cast
 from msgspec import Struct, structs
 
 from bandstand.bus.contracts.foreign import is_model
+from bandstand.errors.formatting import safe_repr
 
 __all__ = (
     "UNRESOLVED",
@@ -164,8 +165,4 @@ def description_of(thing: Any) -> str:
 
 def shown(value: object) -> str:
     """A value for the sentence of an error: not all of it, if it is long."""
-    try:
-        text = repr(value)
-    except Exception as error:  # noqa: BLE001  # a class of the user's own may raise anything; the sentence is about something else
-        text = f"a {type(value).__name__} whose repr raises {type(error).__name__}"
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+    return safe_repr(value, LONGEST_SHOWN)

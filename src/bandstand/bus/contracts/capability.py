@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec
 from bandstand.bus.contracts.contract import RestartLimits
 from bandstand.bus.ports import Elsewhere
 from bandstand.errors import BadContract
+from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
     from bandstand.bus.outlet import Outlet
@@ -82,5 +83,5 @@ def provide(kind: Callable[P, Capability], /, *args: P.args, **kwargs: P.kwargs)
         BadContract: it is no class of capabilities.
     """
     if not (isinstance(kind, type) and issubclass(kind, Capability)):
-        raise BadContract(f"{kind!r} is no class that derives from Capability")
+        raise BadContract(f"{safe_repr(kind)} is no class that derives from Capability")
     return Provision(kind, partial(kind, *args, **kwargs))

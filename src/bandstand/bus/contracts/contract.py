@@ -12,6 +12,7 @@ from typing import Any
 from bandstand.bus.contracts.retry import Retry
 from bandstand.bus.ports import Elsewhere
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 from bandstand.supervise import Backoff
 
 __all__ = ("Contract", "RestartLimits")
@@ -35,7 +36,7 @@ class RestartLimits:
     def __post_init__(self) -> None:
         if type(self.max_restarts) is not int or not 0 <= self.max_restarts <= 1_000_000:
             raise InvalidArgument(
-                f"RestartLimits: max_restarts is {self.max_restarts!r}: pass an int from 0 on"
+                f"RestartLimits: max_restarts is {safe_repr(self.max_restarts)}: pass an int from 0 on"
             )
         for name in ("window_ms", "backoff_ms"):
             value = getattr(self, name)
@@ -46,7 +47,7 @@ class RestartLimits:
                 or not least <= value <= 86_400_000
             ):
                 raise InvalidArgument(
-                    f"RestartLimits: {name} is {value!r}: pass milliseconds, from {least} to 86400000"
+                    f"RestartLimits: {name} is {safe_repr(value)}: pass milliseconds, from {least} to 86400000"
                 )
 
     @property

@@ -29,6 +29,7 @@ from bandstand.bus.contracts.legality import (
 from bandstand.bus.contracts.payload import Payload
 from bandstand.bus.frame import Kind
 from bandstand.errors import BadContract
+from bandstand.errors.formatting import safe_repr, safe_str
 
 __all__ = ("blueprint_of",)
 
@@ -72,7 +73,7 @@ def blueprint_of(source: type | Contract | Provision, *, is_builtin: bool = Fals
         _check_constructor(given)
         return _of_class(given, given, is_builtin=is_builtin)
     raise BadContract(
-        f"{source!r} is no capability: pass a class that derives from Capability, or a Contract"
+        f"{safe_repr(source)} is no capability: pass a class that derives from Capability, or a Contract"
     )
 
 
@@ -212,5 +213,5 @@ def _check_constructor(kind: type[Capability]) -> None:
         signature(kind).bind()
     except TypeError as error:
         raise BadContract(
-            f"capability {kind.__name__}: its constructor takes arguments ({error}): pass provide({kind.__name__}, ...)"
+            f"capability {kind.__name__}: its constructor takes arguments ({safe_str(error)}): pass provide({kind.__name__}, ...)"
         ) from error

@@ -33,6 +33,7 @@ from bandstand.bus.contracts.retry import Retry
 from bandstand.bus.contracts.shape import PARTS, Shape, plain, tag_of
 from bandstand.bus.frame import KINDS, Kind
 from bandstand.errors import BadContract, OutboundFault
+from bandstand.errors.formatting import safe_repr, safe_str
 
 __all__ = ("UNSAID", "Branch", "Shape", "Unsaid", "branches_of", "is_message_like", "spoken")
 
@@ -142,7 +143,7 @@ def _branches_of_class(member: Any, where: str) -> list[Branch]:
         fields = fields_of(member)
     except UNRESOLVED as error:
         raise BadContract(
-            f"{where}: {name_of(member)}: an annotation of its fields cannot be resolved: {error}"
+            f"{where}: {name_of(member)}: an annotation of its fields cannot be resolved: {safe_str(error)}"
         ) from error
     if not fields:
         raise BadContract(
@@ -162,7 +163,7 @@ def _branch_of_spoken(member: Any, origin: type[Spoken], where: str) -> Branch:
         reply = _reply_of(member)
     except UNRESOLVED as error:
         raise BadContract(
-            f"{where}: class {origin.__name__}: the type of its reply cannot be resolved: {error}"
+            f"{where}: class {origin.__name__}: the type of its reply cannot be resolved: {safe_str(error)}"
         ) from error
     return Branch(
         kind,
@@ -186,12 +187,12 @@ def _branches_of_envelope(member: Any, fields: Mapping[str, Any], where: str) ->
     for kind in kinds:
         if kind not in KINDS:
             raise BadContract(
-                f"{where}: the field 'kind' allows {kind!r}: a kind is one of {', '.join(KINDS)}"
+                f"{where}: the field 'kind' allows {safe_repr(kind)}: a kind is one of {', '.join(KINDS)}"
             )
     for type_name in types:
         if not TYPE_NAME.fullmatch(type_name):
             raise BadContract(
-                f"{where}: the field 'type' allows {type_name!r}: use words with dots between them, as 'Memory.Set'"
+                f"{where}: the field 'type' allows {safe_repr(type_name)}: use words with dots between them, as 'Memory.Set'"
             )
     for name in sorted(required_of(member).difference(PARTS)):
         raise BadContract(
@@ -225,7 +226,7 @@ def _values(annotation: Any, where: str) -> dict[str, Any]:
     values = {plain(each): each for each in found}
     for value in values:
         if not isinstance(value, str):
-            raise BadContract(f"{where} allows {value!r}, which is no string")
+            raise BadContract(f"{where} allows {safe_repr(value)}, which is no string")
     return cast("dict[str, Any]", values)
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from bandstand.bus.contracts.tight import tight_generator
 from bandstand.bus.whole import with_whole_numbers
+from bandstand.errors.formatting import safe_str
 
 __all__ = ("ForeignError", "Model", "is_model", "problem_of", "read_model", "schema_of_model", "write_model")
 
@@ -110,7 +111,7 @@ def problem_of(error: Exception) -> ForeignError:
     # Any: what pydantic tells about an error is a dictionary of plain values.
     found = cast("list[dict[str, Any]]", details() if callable(details) else [])
     if not found:
-        return ForeignError(str(error), "")
+        return ForeignError(safe_str(error), "")
     first = found[0]
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first.get("loc", ()))
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""

@@ -15,6 +15,7 @@ from bandstand.bus.contracts.annotations import UNRESOLVED, description_of, is_n
 from bandstand.bus.contracts.capability import Capability
 from bandstand.bus.contracts.discover import UNSAID, Branch, branches_of, is_message_like
 from bandstand.errors import BadContract
+from bandstand.errors.formatting import safe_str
 
 __all__ = ("Handler", "handlers_of")
 
@@ -68,7 +69,7 @@ def _hints(function: Any, place: str) -> dict[str, Any]:
             # Whatever it is, it is not called with itself and one message.
             return {}
         raise BadContract(
-            f"{place}: an annotation cannot be resolved: {error}. Import the name at run time, not for type checking only; or "
+            f"{place}: an annotation cannot be resolved: {safe_str(error)}. Import the name at run time, not for type checking only; or "
             f"begin the method's name with _ if it is no handler"
         ) from error
 

@@ -12,6 +12,7 @@ from bandstand.bus.contracts.messages import TYPE_NAME
 from bandstand.bus.contracts.retry import Retry
 from bandstand.bus.frame import LONGEST_TIMEOUT_MS
 from bandstand.errors import BadContract
+from bandstand.errors.formatting import safe_repr
 
 __all__ = (
     "BUILTIN",
@@ -37,17 +38,17 @@ def check_options(where: str, name: Any, policy: Any, mailbox_cap: Any, timeout_
     """Refuse a name or options that have no sense."""
     if not isinstance(name, str) or not ID.fullmatch(name):
         raise BadContract(
-            f"{where}: id is {name!r}: use letters, digits and dashes, beginning with a letter, as 'Memory'"
+            f"{where}: id is {safe_repr(name)}: use letters, digits and dashes, beginning with a letter, as 'Memory'"
         )
     if not isinstance(policy, RestartLimits):
-        raise BadContract(f"{where}: policy is {policy!r}: pass a RestartLimits")
+        raise BadContract(f"{where}: policy is {safe_repr(policy)}: pass a RestartLimits")
     for option, value, most in (
         ("mailbox_cap", mailbox_cap, LARGEST_CAP),
         ("timeout_ms", timeout_ms, LONGEST_TIMEOUT_MS),
     ):
         if value is not None and (type(value) is not int or not 1 <= value <= most):
             raise BadContract(
-                f"{where}: {option} is {value!r}: pass an int from 1 to {most}, or None for the node's default"
+                f"{where}: {option} is {safe_repr(value)}: pass an int from 1 to {most}, or None for the node's default"
             )
 
 
@@ -56,10 +57,10 @@ def check_contract(contract: Contract, where: str) -> None:
     check_options(where, contract.id, contract.policy, contract.mailbox_cap, contract.timeout_ms)
     said: object = contract.description
     if not isinstance(said, str) or not said.strip():
-        raise BadContract(f"{where}: description is {said!r}: say in a sentence what it is for")
+        raise BadContract(f"{where}: description is {safe_repr(said)}: say in a sentence what it is for")
     if not callable(contract.spawn):
         raise BadContract(
-            f"{where}: spawn is {contract.spawn!r}: pass a function without arguments that makes the worker"
+            f"{where}: spawn is {safe_repr(contract.spawn)}: pass a function without arguments that makes the worker"
         )
 
 
@@ -98,12 +99,12 @@ def check_retries(retry: Any, handled: Collection[tuple[str, str]], where: str) 
         BadContract: one of them is not handled, or has no `Retry`.
     """
     if not isinstance(retry, Mapping):
-        raise BadContract(f"{where}: retry is {retry!r}: pass a dict, as {{'Memory.Set': Retry()}}")
+        raise BadContract(f"{where}: retry is {safe_repr(retry)}: pass a dict, as {{'Memory.Set': Retry()}}")
     for name, value in cast("Mapping[object, object]", retry).items():
         if ("command", name) not in handled and ("query", name) not in handled:
             raise BadContract(f"{where}: retry has {name!r}, which is no command or query of its inbound")
         if not isinstance(value, Retry):
-            raise BadContract(f"{where}: retry has {value!r} for {name}: pass a Retry")
+            raise BadContract(f"{where}: retry has {safe_repr(value)} for {name}: pass a Retry")
     return tuple(cast("Mapping[str, Retry]", retry))
 
 
@@ -114,7 +115,9 @@ def check_subscribes(types: Any, where: str) -> tuple[str, ...]:
         BadContract: they are none.
     """
     if isinstance(types, str) or not isinstance(types, Sequence):
-        raise BadContract(f"{where}: subscribes is {types!r}: pass a list of types, as ['Memory.Changed']")
+        raise BadContract(
+            f"{where}: subscribes is {safe_repr(types)}: pass a list of types, as ['Memory.Changed']"
+        )
     for name in cast("Sequence[object]", types):
         if not isinstance(name, str) or not TYPE_NAME.fullmatch(name):
             raise BadContract(

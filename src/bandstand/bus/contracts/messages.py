@@ -23,6 +23,7 @@ from msgspec import Struct, StructMeta
 from bandstand.bus.contracts.retry import Retry
 from bandstand.bus.frame import Kind, Metadata
 from bandstand.errors import BadContract
+from bandstand.errors.formatting import safe_repr
 
 __all__ = ("TYPE_NAME", "Command", "Event", "Failure", "Message", "Query", "Request", "Spoken")
 
@@ -55,7 +56,7 @@ class SpokenMeta(StructMeta):
         """
         if type and not TYPE_NAME.fullmatch(type):
             raise BadContract(
-                f"class {name}: type is {type!r}: pass words with dots between them, as 'Memory.Set'"
+                f"class {name}: type is {safe_repr(type)}: pass words with dots between them, as 'Memory.Set'"
             )
         made: Any = super().__new__(cls, name, bases, namespace, **options)
         made.message_type = type
@@ -75,9 +76,9 @@ class SpokenMeta(StructMeta):
 
 def _check_repeats(name: str, retry: object, remember: object) -> None:
     if retry is not None and not isinstance(retry, Retry):
-        raise BadContract(f"class {name}: retry is {retry!r}: pass a Retry")
+        raise BadContract(f"class {name}: retry is {safe_repr(retry)}: pass a Retry")
     if remember is not None and not isinstance(remember, bool):
-        raise BadContract(f"class {name}: remember is {remember!r}: pass True or False")
+        raise BadContract(f"class {name}: remember is {safe_repr(remember)}: pass True or False")
 
 
 class Spoken(Struct, metaclass=SpokenMeta, gc=False):

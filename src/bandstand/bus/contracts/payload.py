@@ -23,6 +23,7 @@ from bandstand.bus.hot.codec import Codec
 from bandstand.bus.whole import is_about_fractions, with_whole_numbers
 from bandstand.bus.wire import DECODE_ERRORS, split_problem
 from bandstand.errors import BadContract, BadMessage, OutboundFault
+from bandstand.errors.formatting import describe_exception, safe_str
 
 __all__ = ("Payload",)
 
@@ -65,7 +66,9 @@ class Payload(Codec, Generic[T]):
             try:
                 decode = msgspec.json.Decoder(kind, dec_hook=read_model).decode
             except (TypeError, ValueError) as error:
-                raise BadContract(f"{where}: {name_of(kind)} cannot be read from JSON: {error}") from error
+                raise BadContract(
+                    f"{where}: {name_of(kind)} cannot be read from JSON: {safe_str(error)}"
+                ) from error
         super().__init__(decode, _encode, self.kind is None)
         # The codec's own is out of reach where it is compiled.
         self._once_more = cast("Callable[[bytes], T]", decode)
@@ -87,7 +90,7 @@ class Payload(Codec, Generic[T]):
         if not isinstance(error, DECODE_ERRORS):
             # A class's own check has raised it, over what a stranger has sent.
             raise BadMessage.of(
-                f"not the data of {self._where}: its check raised {type(error).__name__}: {error}", "$.data"
+                f"not the data of {self._where}: its check raised {describe_exception(error)}", "$.data"
             ) from error
         if is_about_fractions(error):
             try:
@@ -106,7 +109,7 @@ class Payload(Codec, Generic[T]):
         if isinstance(error, DECODE_ERRORS):
             problem, path = _located(error)
             return self._not_allowed(value, f"{problem}, at {path}")
-        return self._not_allowed(value, f"{type(error).__name__}: {error}")
+        return self._not_allowed(value, describe_exception(error))
 
     def check_finite(self, value: object) -> None:
         """JSON has no NaN and no infinity, and msgspec writes null for them: where null is allowed, that would pass.

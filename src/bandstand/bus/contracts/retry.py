@@ -8,6 +8,7 @@ from typing import Final, cast
 
 from bandstand.bus.faults import ACTOR_CRASH, ACTOR_FAULT, OVERLOADED, UNHEALTHY
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 from bandstand.supervise import Backoff
 
 __all__ = ("Retry",)
@@ -38,14 +39,14 @@ class Retry:
     def __post_init__(self) -> None:
         if type(self.attempts) is not int or not 2 <= self.attempts <= MOST_ATTEMPTS:
             raise InvalidArgument(
-                f"Retry: attempts is {self.attempts!r}: pass an int from 2 to {MOST_ATTEMPTS}; the first attempt counts too"
+                f"Retry: attempts is {safe_repr(self.attempts)}: pass an int from 2 to {MOST_ATTEMPTS}; the first attempt counts too"
             )
         if not isinstance(self.backoff, Backoff):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise InvalidArgument(f"Retry: backoff is {self.backoff!r}: pass a Backoff")
+            raise InvalidArgument(f"Retry: backoff is {safe_repr(self.backoff)}: pass a Backoff")
         given: object = self.on
         if isinstance(given, str) or not isinstance(given, Collection) or not given:
             raise InvalidArgument(
-                f"Retry: on is {given!r}: pass several types of errors, as on=[{OVERLOADED!r}]"
+                f"Retry: on is {safe_repr(given)}: pass several types of errors, as on=[{OVERLOADED!r}]"
             )
         for name in cast("Collection[object]", given):
             if name not in RETRIABLE:

@@ -21,6 +21,7 @@ from bandstand.bus.contracts.foreign import Model, is_model, schema_of_model, wr
 from bandstand.bus.contracts.hashing import is_canonical, is_hashable
 from bandstand.bus.contracts.scalars import Schema, key_schema, said, scalar_schema
 from bandstand.errors import BadContract
+from bandstand.errors.formatting import safe_repr, safe_str
 
 __all__ = ("schema_of",)
 
@@ -47,7 +48,9 @@ def schema_of(kind: Any, where: str) -> Schema:
         shape = shapes.type_info(kind)
     except Exception as error:
         # Over an annotation msgspec raises what it comes upon: a TypeError, a NameError, an error of somebody's descriptor.
-        raise BadContract(f"{where}: the type {kind!r} cannot be read from JSON: {error}") from error
+        raise BadContract(
+            f"{where}: the type {safe_repr(kind)} cannot be read from JSON: {safe_str(error)}"
+        ) from error
     return _Writer(where).write_whole(shape)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from bandstand.bus.descent import lineage_of
 from bandstand.bus.hot.fields import data_of
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
     from bandstand.bus.frame import Frame
@@ -36,7 +37,7 @@ class MemoryLog:
     def __init__(self, messages: int = 256, bytes: int = 8 << 20) -> None:  # noqa: A002  # it is what is counted
         for name, value in (("messages", messages), ("bytes", bytes)):
             if type(value) is not int or not 1 <= value < 1 << 40:
-                raise InvalidArgument(f"MemoryLog: {name} is {value!r}: pass an int from 1 on")
+                raise InvalidArgument(f"MemoryLog: {name} is {safe_repr(value)}: pass an int from 1 on")
         self._messages: Count = messages
         self._bytes: Count = bytes
         # Rings that grow to their size: `_count` places from `_start` on are taken.
@@ -89,7 +90,7 @@ class MemoryLog:
             InvalidArgument: the limit is below 0.
         """
         if limit < 0:
-            raise InvalidArgument(f"MemoryLog.recent: limit is {limit!r}: pass an int from 0 on")
+            raise InvalidArgument(f"MemoryLog.recent: limit is {safe_repr(limit)}: pass an int from 0 on")
         frames = [*self._frames[self._start :], *self._frames[: self._start]]
         kept = [frame for frame in frames if frame is not None]
         return tuple(kept[max(0, len(kept) - limit) :])

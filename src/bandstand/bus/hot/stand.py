@@ -15,6 +15,7 @@ from bandstand.bus.hot.fields import correlation_of, id_of, metadata_of
 from bandstand.bus.hot.pending import Delivery, Pending
 from bandstand.bus.numbers import DONE
 from bandstand.errors import ActorFailed, Refused
+from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
     from msgspec import Raw
@@ -103,7 +104,9 @@ class Stand:
             return None
         except SystemExit as error:
             # It is the handler's wish, and not the node's, to end.
-            raise ActorFailed(f"the handler of {route.type} called sys.exit({error.code!r})") from error
+            raise ActorFailed(
+                f"the handler of {route.type} called sys.exit({safe_repr(error.code)})"
+            ) from error
         finally:
             self.sync_item = None
         return self.await_result(item, result)

@@ -27,6 +27,7 @@ from bandstand.core.hot.timers import Timers
 from bandstand.core.numbers import DATA, STOPPED, STOPPING
 from bandstand.core.vocabulary import Lane, Overflow
 from bandstand.errors import BandstandError, NoSuchActor
+from bandstand.errors.formatting import safe_repr
 
 try:
     import cython
@@ -250,7 +251,7 @@ class Arrivals(Timers):
             error = self._unreachable(target)
         if self._shut and not self._closed:
             return NoSuchActor(
-                f"{target!r} takes nothing from outside any more: its loop only finishes what it has"
+                f"{safe_repr(target)} takes nothing from outside any more: its loop only finishes what it has"
             )
         return error
 

@@ -23,6 +23,7 @@ from bandstand.core.numbers import DATA, FAR, INIT, NORMAL, PANIC, RUNNING, STOP
 from bandstand.core.signals import ChildStart
 from bandstand.core.vocabulary import SystemTag
 from bandstand.errors import BandstandError, InvalidArgument, MaxActors, NoMemory
+from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -280,7 +281,7 @@ class Births(Kernel):
     def _bury_estate(self, estate: Cell) -> None:
         """There is no next incarnation: what was kept for it becomes dead letters."""
         if type(estate) is not Cell:
-            raise InvalidArgument(f"estate is {estate!r}: pass what Family.keep was given")
+            raise InvalidArgument(f"estate is {safe_repr(estate)}: pass what Family.keep was given")
         self._bury(estate)
 
     def _kill_quietly(self, target: ActorId, cause: BaseException | None) -> None:

@@ -40,6 +40,7 @@ from bandstand.core.numbers import (
 )
 from bandstand.core.vocabulary import SystemTag, Verdict
 from bandstand.errors import BadVerdict
+from bandstand.errors.formatting import safe_repr
 
 try:
     import cython
@@ -368,6 +369,6 @@ class Kernel(Sending):
         else:
             cell.reason = PANIC
             cell.cause = BadVerdict(
-                f"the behavior of {self._called(cell)} returned {verdict!r}: a behavior returns None, OK, STOP or FAIL; to "
+                f"the behavior of {self._called(cell)} returned {safe_repr(verdict)}: a behavior returns None, OK, STOP or FAIL; to "
                 f"answer, send to ctx.sender"
             )

@@ -28,6 +28,7 @@ from bandstand.core.numbers import FAIL_REASON, FAILED, INIT, NORMAL, RUNNING, S
 from bandstand.core.signals import ChildExit
 from bandstand.core.vocabulary import ExitReason, SystemTag
 from bandstand.errors import ActorFailed, ActorKilled, MailboxOverrun
+from bandstand.errors.formatting import safe_str
 
 try:
     import cython
@@ -132,7 +133,7 @@ class Life(Reach):
         if cell is None:
             raise self._missing(target)
         if reason is not None and not isinstance(reason, BaseException):
-            reason = ActorFailed(str(reason))
+            reason = ActorFailed(safe_str(reason))
         self._end(cell, FAIL_REASON, reason)
 
     def kill_actor(self, target: ActorId | int) -> None:

@@ -12,6 +12,7 @@ from bandstand.core.hot.life import REASONS, Life
 from bandstand.core.signals import Down
 from bandstand.core.vocabulary import SystemTag
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
     from bandstand.core.hot.cell import Cell
@@ -66,7 +67,9 @@ class Monitors(Life):
         """
         self._check_thread()
         if type(monitor) is not Monitor or not self._owns(monitor):
-            raise InvalidArgument(f"monitor is {monitor!r}: pass what monitor() of this loop returned")
+            raise InvalidArgument(
+                f"monitor is {safe_repr(monitor)}: pass what monitor() of this loop returned"
+            )
         return self._unwatch(monitor)
 
     def _watch(self, watcher: Cell, actor: ActorId) -> Monitor:

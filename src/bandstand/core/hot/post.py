@@ -19,6 +19,7 @@ from bandstand.core.hot.runqueue import RunQueue
 from bandstand.core.numbers import ACCEPTED, DATA, FULL, SYSTEM
 from bandstand.core.vocabulary import Lane, Overflow
 from bandstand.errors import BandstandError, MailboxFull, NoSuchActor
+from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
     from bandstand.core.aside import Shelf
@@ -225,7 +226,7 @@ class Post:
         except (KeyboardInterrupt, SystemExit) as error:
             self._leave(error)
         except BaseException as error:  # noqa: BLE001  # whatever somebody's hook raises
-            self._complain(f"the hook {getattr(hook, '__qualname__', hook)!r} raised", error)
+            self._complain(f"the hook {safe_repr(getattr(hook, '__qualname__', hook))} raised", error)
         else:
             return True
         finally:

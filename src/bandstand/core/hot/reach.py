@@ -24,6 +24,7 @@ from bandstand.errors import (
     NoSuchActor,
     WrongThread,
 )
+from bandstand.errors.formatting import safe_repr
 
 try:
     import cython
@@ -103,7 +104,9 @@ class Reach(Post):
             return cell
         if isinstance(target, int):
             return self._reach_number(target)
-        raise InvalidArgument(f"{target!r} is no actor id: pass what spawn() returned, or its number")
+        raise InvalidArgument(
+            f"{safe_repr(target)} is no actor id: pass what spawn() returned, or its number"
+        )
 
     def _reach_number(self, number: Number) -> Cell | None:
         """The same, for a bare number: the slow way, through the table."""
@@ -129,13 +132,13 @@ class Reach(Post):
             return LoopClosed("the loop is closed: it was asked to stop, or was destroyed")
         if self._is_foreign(target):
             return ActorNotLocal(
-                f"actor {target!r} belongs to another loop: an id is good only on the loop it came from"
+                f"actor {safe_repr(target)} belongs to another loop: an id is good only on the loop it came from"
             )
         if type(target) is not ActorId and target == 0:
             return NoSuchActor(
                 "there is no actor 0: 0 stands for nobody, as in the sender of a message without one"
             )
-        return NoSuchActor(f"there is no actor {target!r}: it has ended, or never was")
+        return NoSuchActor(f"there is no actor {safe_repr(target)}: it has ended, or never was")
 
     def _is_foreign(self, target: object) -> bool:
         """Whether an id, or a number that could be one, is another loop's."""
@@ -151,7 +154,9 @@ class Reach(Post):
             actor = target
             return actor if actor.home is self else None
         if not isinstance(target, int):
-            raise InvalidArgument(f"{target!r} is no actor id: pass what spawn() returned, or its number")
+            raise InvalidArgument(
+                f"{safe_repr(target)} is no actor id: pass what spawn() returned, or its number"
+            )
         if not self._is_own_number(target):
             return None
         cell = self._table.find(target)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from bandstand.core.hot.desk import Desk
 from bandstand.core.vocabulary import Overflow
 from bandstand.errors import InvalidArgument, LoopClosed, NoMemory
+from bandstand.errors.formatting import safe_repr
 
 try:
     import cython
@@ -88,21 +89,21 @@ class Spawning(Desk):
             )
         if isinstance(behavior, type):
             raise InvalidArgument(
-                f"behavior is {behavior!r}: pass a function of (ctx, data); a class of actors is spawned by a loop of "
+                f"behavior is {safe_repr(behavior)}: pass a function of (ctx, data); a class of actors is spawned by a loop of "
                 f"bandstand.service"
             )
         if not callable(behavior):
-            raise InvalidArgument(f"behavior is {behavior!r}: pass a function of (ctx, data)")
+            raise InvalidArgument(f"behavior is {safe_repr(behavior)}: pass a function of (ctx, data)")
         if supervisor is not None and self._has_family(supervisor):
             raise InvalidArgument(
-                f"supervisor is {supervisor!r}, which starts its children itself: give it a ChildSpec, at its start or with "
+                f"supervisor is {safe_repr(supervisor)}, which starts its children itself: give it a ChildSpec, at its start or with "
                 f"start_child()"
             )
         cap = self._cap(mailbox_cap)
         if overflow is not REJECT and not isinstance(overflow, Overflow):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise InvalidArgument(f"overflow is {overflow!r}: pass a member of Overflow")
+            raise InvalidArgument(f"overflow is {safe_repr(overflow)}: pass a member of Overflow")
         if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # same
-            raise InvalidArgument(f"name is {name!r}: pass a string")
+            raise InvalidArgument(f"name is {safe_repr(name)}: pass a string")
         policy = None if overflow is REJECT else overflow
         return self._make(behavior, state, name, cap, policy, supervisor, current_context())
 
@@ -111,7 +112,9 @@ class Spawning(Desk):
         if mailbox_cap is None or mailbox_cap == 0:
             return self._default_cap
         if type(mailbox_cap) is not int or mailbox_cap > LARGEST_CAP:
-            raise InvalidArgument(f"mailbox_cap is {mailbox_cap!r}: pass an int, or None for the default")
+            raise InvalidArgument(
+                f"mailbox_cap is {safe_repr(mailbox_cap)}: pass an int, or None for the default"
+            )
         # One that is far below 0 would not fit into C's numbers.
         cap = max(0, mailbox_cap)
         if cap <= self._reserve:

@@ -26,6 +26,7 @@ from bandstand.core.hot.wheel import Queue, Timer, Wheel
 from bandstand.core.numbers import DATA, FAR, GONE, MILLISECOND, NEVER, OVERDUE, SYSTEM
 from bandstand.core.vocabulary import Lane
 from bandstand.errors import InvalidArgument, NoMemory, TimerInvalid
+from bandstand.errors.formatting import safe_repr
 
 try:
     import cython
@@ -147,11 +148,13 @@ class Timers(Links):
     def _checked(self, tag: object, lane: object) -> LaneNumber:
         """Check a user's tag and lane; the lane's number."""
         if tag is not ZERO and (not isinstance(tag, int) or tag < 0 or tag > LAST_USER_TAG):
-            raise InvalidArgument(f"tag is {tag!r}: a user's tag is an int from 0 to 2**32 - 1")
+            raise InvalidArgument(f"tag is {safe_repr(tag)}: a user's tag is an int from 0 to 2**32 - 1")
         if lane is DATA_LANE:
             return DATA
         if not isinstance(lane, Lane):
-            raise InvalidArgument(f"lane is {lane!r}: pass Lane.CONTROL, Lane.MANAGEMENT or Lane.DATA")
+            raise InvalidArgument(
+                f"lane is {safe_repr(lane)}: pass Lane.CONTROL, Lane.MANAGEMENT or Lane.DATA"
+            )
         if lane is Lane.SYSTEM:
             raise InvalidArgument("lane is Lane.SYSTEM: that lane is the runtime's own")
         return lane.value
@@ -163,9 +166,11 @@ class Timers(Links):
         elif isinstance(ms, (int, float)) and isfinite(ms):
             whole = ceil(ms)
         else:
-            raise InvalidArgument(f"ms is {ms!r}: pass a finite number of milliseconds")
+            raise InvalidArgument(f"ms is {safe_repr(ms)}: pass a finite number of milliseconds")
         if ms < 0 or whole > LONGEST:
-            raise InvalidArgument(f"ms is {ms!r}: a delay is from 0 to a hundred years ({LONGEST} ms)")
+            raise InvalidArgument(
+                f"ms is {safe_repr(ms)}: a delay is from 0 to a hundred years ({LONGEST} ms)"
+            )
         return whole
 
     def _start_timer(

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast, final
 from msgspec.msgpack import Decoder, Encoder, Ext
 
 from bandstand.errors import BadMessage
+from bandstand.errors.formatting import safe_repr
 from bandstand.pod.passport import Resolver, resolving
 
 __all__ = ("LARGE", "Carried", "Packet", "Part", "Unpacker", "culprit", "encode", "pack_value")
@@ -113,7 +114,7 @@ def _lifted(value: Any, depth: int = 2) -> Any:
 def to_wire(value: object) -> Ext:
     """What msgspec does not know by itself: a packet, whose parts are under way."""
     if type(value) is not Packet:
-        raise TypeError(f"{value!r} was not packed")
+        raise TypeError(f"{safe_repr(value)} was not packed")
     if not value.streams:
         return Ext(PICKLED, value.body)
     return Ext(PARTED, encode((value.body, value.streams)))

@@ -5,16 +5,16 @@ What cannot be pickled, or not be rebuilt, comes as a `RemoteError` that says wh
 
 from __future__ import annotations
 
-import logging
 import pickle
-from traceback import format_exception
 from typing import Final, NamedTuple, final
 
+from bandstand.core.logs import SafeLogger
 from bandstand.errors import RemoteError
+from bandstand.errors.formatting import safe_str, safe_traceback, type_name
 
 __all__ = ("Fault", "RemoteTraceback", "from_fault", "log_unbuilt", "to_fault")
 
-logger = logging.getLogger("bandstand.pod")
+logger = SafeLogger("bandstand.pod")
 
 LONGEST_TEXT: Final = 16_384
 
@@ -46,20 +46,12 @@ class Fault(NamedTuple):
 
 def to_fault(error: BaseException) -> Fault:
     """An exception, made to travel. Never raises."""
-    kind = f"{type(error).__module__}.{type(error).__qualname__}"
-    try:
-        says = str(error)
-    except Exception:  # noqa: BLE001  # somebody's own __str__
-        says = "(it cannot say what)"
-    try:
-        text = "".join(format_exception(error)).rstrip()
-    except Exception:  # noqa: BLE001  # same
-        text = f"{kind}: {says}"
+    kind = f"{safe_str(type(error).__module__)}.{type_name(error, qualified=True)}"
     try:
         body = pickle.dumps(error, 5)
     except Exception:  # noqa: BLE001  # whatever somebody's reduce raises
         body = b""
-    return Fault(body, kind, says, text[-LONGEST_TEXT:])
+    return Fault(body, kind, safe_str(error), safe_traceback(error, LONGEST_TEXT).rstrip())
 
 
 def from_fault(fault: Fault) -> BaseException:
@@ -71,7 +63,7 @@ def from_fault(fault: Fault) -> BaseException:
         try:
             error = pickle.loads(body)  # noqa: S301  # from a process that we have started, or that has started us
         except Exception as reason:  # noqa: BLE001  # whatever somebody's constructor raises
-            why = f"cannot be rebuilt here: {reason}"
+            why = f"cannot be rebuilt here: {safe_str(reason)}"
     if not isinstance(error, BaseException):
         error = RemoteError(f"{kind}: {says} ({why})")
         error.kind = kind

@@ -15,6 +15,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Final, final
 
 from bandstand.errors import BadMessage
+from bandstand.errors.formatting import safe_str
 
 if TYPE_CHECKING:
     from bandstand.pod.link.codec import Part
@@ -157,7 +158,7 @@ class Arrivals:
         try:
             return [self._buffers.pop(number).finish() for number in numbers]
         except KeyError as error:
-            raise BadMessage(f"a message came over the link whose buffer {error} has not") from None
+            raise BadMessage(f"a message came over the link whose buffer {safe_str(error)} has not") from None
 
     def _settle(self) -> None:
         if self._filling is not None:

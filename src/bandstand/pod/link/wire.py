@@ -6,12 +6,12 @@ What passes with every message is in its strand; here is what the event loop has
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from bandstand.core.logs import SafeLogger
 from bandstand.errors import BadMessage
 from bandstand.pod.link.hot.strand import Strand
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ("Wire",)
 
-logger = logging.getLogger("bandstand.pod")
+logger = SafeLogger("bandstand.pod")
 
 
 class Wire(Strand):

@@ -21,6 +21,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from bandstand.core.lowlevel import new_event_loop
 from bandstand.errors import BadMessage, InvalidArgument
+from bandstand.errors.formatting import safe_repr
 from bandstand.pod.affinity import settle
 from bandstand.pod.process.control import Control
 from bandstand.pod.process.errand import Errand, Farewell, Ready
@@ -92,7 +93,9 @@ def _prepare(errand: Errand) -> tuple[Target, Any]:
     try:
         target: Target = resolve_name(errand.target)
     except AttributeError as error:
-        raise InvalidArgument(f"target is {errand.target!r}, and there is no such function") from error
+        raise InvalidArgument(
+            f"target is {safe_repr(errand.target)}, and there is no such function"
+        ) from error
     try:
         payload = unpack(errand.payload, "with the errand")
     except BadMessage as error:

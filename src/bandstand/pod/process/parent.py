@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import final
 
 from bandstand.errors import InvalidArgument, StartFailed
+from bandstand.errors.formatting import safe_repr, safe_str
 from bandstand.pod.affinity import home_cores
 from bandstand.pod.link.faults import from_fault
 from bandstand.pod.process.control import Control
@@ -59,7 +60,7 @@ async def spawn_child(target: str, *, name: str, payload: object = None, stdout:
     who = f"process {name!r}"
     check_guarded(who)
     if not TARGET.fullmatch(target):
-        raise InvalidArgument(f'{who}: target is {target!r}: pass "module:function"')
+        raise InvalidArgument(f'{who}: target is {safe_repr(target)}: pass "module:function"')
     errand = Errand(
         target=target,
         payload=pack(payload, f"to {who}"),
@@ -70,7 +71,7 @@ async def spawn_child(target: str, *, name: str, payload: object = None, stdout:
     try:
         child = _launch(name, errand, stdout)
     except OSError as error:
-        raise StartFailed(f"{who} did not start: {error}") from error
+        raise StartFailed(f"{who} did not start: {safe_str(error)}") from error
     try:
         await child.wait_ready()
     except BaseException:  # cancelled or not: it is of no use to anybody

@@ -6,6 +6,7 @@ import pickle
 from typing import Any
 
 from bandstand.errors import BadMessage
+from bandstand.errors.formatting import describe_exception, safe_str
 
 __all__ = ("pack", "unpack")
 
@@ -29,7 +30,7 @@ def pack(what: object, where: str) -> bytes:
         return pickle.dumps(what, PROTOCOL)
     except REFUSALS as error:
         raise TypeError(
-            f"{type(what).__qualname__} cannot go {where}: {error}; what goes to another process must be something that can be "
+            f"{type(what).__qualname__} cannot go {where}: {safe_str(error)}; what goes to another process must be something that can be "
             f"pickled, and classes and functions be found by the name they have in their module"
         ) from error
 
@@ -47,4 +48,4 @@ def unpack(data: bytes, where: str) -> Any:  # whatever was packed
     try:
         return pickle.loads(data)  # noqa: S301  # from our own child or parent, over a socket that nobody else has
     except Exception as error:  # constructors of the user's run here
-        raise BadMessage(f"what came {where} cannot be read here: {type(error).__name__}: {error}") from error
+        raise BadMessage(f"what came {where} cannot be read here: {describe_exception(error)}") from error

@@ -16,6 +16,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
 
 __all__ = ("Script", "check_guarded")
 
@@ -114,7 +115,7 @@ def _run(code: CodeType, main: ModuleType) -> None:
         exec(code, vars(main))  # noqa: S102  # it is the program itself
     except SystemExit as error:
         raise InvalidArgument(
-            f"{_loading[-1]} ends the process ({error!r}) when it is imported: put what it does below "
+            f"{_loading[-1]} ends the process ({safe_repr(error)}) when it is imported: put what it does below "
             f'`if __name__ == "__main__":`'
         ) from error
 

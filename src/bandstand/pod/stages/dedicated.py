@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import final
 
+from bandstand.errors.formatting import safe_str
 from bandstand.pod.ending import Ending
 from bandstand.pod.stages.local import failed_by
 from bandstand.pod.stages.remote import RemoteStage
@@ -35,7 +36,7 @@ class DedicatedStage(RemoteStage):
         try:
             thread.start()
         except RuntimeError as error:
-            return Ending(PodPhase.FAILED, f"its thread did not start: {error}", "", error)
+            return Ending(PodPhase.FAILED, f"its thread did not start: {safe_str(error)}", "", error)
         self.begin()
         ending = await self._wait()
         if not self.is_abandoned:

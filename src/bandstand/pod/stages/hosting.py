@@ -7,17 +7,17 @@ however long they take; and so long nobody would know that the pod has ended.
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar, final
 
+from bandstand.core.logs import SafeLogger
 from bandstand.pod.stack import stack_of
 
 __all__ = ("Hosting",)
 
-logger = logging.getLogger("bandstand.pod")
+logger = SafeLogger("bandstand.pod")
 
 T = TypeVar("T")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -11,8 +10,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from bandstand.core.logs import SafeLogger
 from bandstand.core.lowlevel import call_afar, is_open
 from bandstand.errors import WrongThread
+from bandstand.errors.formatting import safe_repr
 from bandstand.pod.affinity import pin, unpin
 from bandstand.pod.books import PodBooks
 from bandstand.pod.ending import Ending
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ("LocalStage", "failed_by")
 
-logger = logging.getLogger("bandstand.pod")
+logger = SafeLogger("bandstand.pod")
 
 
 class LocalStage:
@@ -108,7 +109,12 @@ class LocalStage:
         except Exception as error:
             logger.exception("pod %r cannot be made known to the others", self.ensemble.name)
             self.kill(
-                Ending(PodPhase.FAILED, f"it could not be made known to the others: {error!r}", "", error)
+                Ending(
+                    PodPhase.FAILED,
+                    f"it could not be made known to the others: {safe_repr(error)}",
+                    "",
+                    error,
+                )
             )
 
     async def perform(self) -> Ending:
@@ -198,4 +204,4 @@ class LocalStage:
 
 def failed_by(error: BaseException) -> Ending:
     """How an incarnation has ended that something came out of which is no actor's failure: an exit, a Ctrl-C, a bug of ours."""
-    return Ending(PodPhase.FAILED, f"{error!r} came out of it", "", error)
+    return Ending(PodPhase.FAILED, f"{safe_repr(error)} came out of it", "", error)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -11,7 +10,9 @@ from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, final
 
+from bandstand.core.logs import SafeLogger
 from bandstand.errors import BadMessage, BandstandError
+from bandstand.errors.formatting import safe_repr, safe_str
 from bandstand.pod.books import PodBooks
 from bandstand.pod.ending import Ending
 from bandstand.pod.process import spawn_child
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ("ProcessStage",)
 
-logger = logging.getLogger("bandstand.pod")
+logger = SafeLogger("bandstand.pod")
 
 # How long a process may take to exit after its pod has ended, in seconds.
 EXIT_S = 2.0
@@ -114,7 +115,7 @@ class ProcessStage:
                 raise
             return self._ending
         except (BandstandError, TypeError, OSError) as error:
-            return Ending(PodPhase.FAILED, f"its process did not start: {error}", "", error)
+            return Ending(PodPhase.FAILED, f"its process did not start: {safe_str(error)}", "", error)
         async with child:
             if self._ending is not None:
                 # It was given up in the very moment in which it came up.
@@ -138,7 +139,12 @@ class ProcessStage:
         except Exception as error:
             logger.exception("pod %r cannot be made known to the others", self.pod)
             self.kill(
-                Ending(PodPhase.FAILED, f"it could not be made known to the others: {error!r}", "", error)
+                Ending(
+                    PodPhase.FAILED,
+                    f"it could not be made known to the others: {safe_repr(error)}",
+                    "",
+                    error,
+                )
             )
 
     async def _listen(self, child: Child) -> Ended | None:
@@ -149,7 +155,9 @@ class ProcessStage:
             except EOFError:
                 return None
             except BadMessage as error:
-                self.kill(Ending(PodPhase.FAILED, f"it has said what cannot be read: {error}", "", error))
+                self.kill(
+                    Ending(PodPhase.FAILED, f"it has said what cannot be read: {safe_str(error)}", "", error)
+                )
                 continue
             match letter.word:
                 case Entered(phase, reason):

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from warnings import warn
 
 from bandstand.errors import ChannelClosed, ChannelTimeout, InvalidArgument
+from bandstand.errors.formatting import safe_repr
 from bandstand.scope.hot.passage import Group, Passage
 from bandstand.scope.numbers import CANCELLED, CLOSED, DONE, EXPIRED, FOREVER, FRESH, LEFT, SPENT, WAITING
 
@@ -51,7 +52,7 @@ class Choosing(Group):
         for op in ops:
             if not isinstance(op, Passage):
                 raise InvalidArgument(
-                    f"select() has {op!r}: pass channel.receive() and channel.send(element), not awaited"
+                    f"select() has {safe_repr(op)}: pass channel.receive() and channel.send(element), not awaited"
                 )
             self.check(op)
         # None of them before all are checked: what is refused was not used.
@@ -62,17 +63,19 @@ class Choosing(Group):
     def check(self, op: Passage) -> None:
         """Refuse an operation that cannot be a part of it."""
         if op.state != FRESH or op.is_part:
-            raise InvalidArgument(f"select() has {op!r}, which has been used already: make another one")
+            raise InvalidArgument(
+                f"select() has {safe_repr(op)}, which has been used already: make another one"
+            )
         if op.ms != FOREVER or op.token is not None:
             raise InvalidArgument(
-                f"select() has {op!r} with a timeout or a token of its own: give them to select(), for all of them"
+                f"select() has {safe_repr(op)} with a timeout or a token of its own: give them to select(), for all of them"
             )
 
     def adopt(self, op: Passage) -> None:
         """Make an operation a part of it."""
         if op.is_part:
             self.disown()
-            raise InvalidArgument(f"select() has {op!r} twice: make another one")
+            raise InvalidArgument(f"select() has {safe_repr(op)} twice: make another one")
         op.is_part = True
         self.ops.append(op)
 

@@ -24,6 +24,7 @@ from bandstand.core.hot.kernel import is_coroutine
 from bandstand.core.hot.turn import Turn
 from bandstand.core.vocabulary import SystemTag, Verdict
 from bandstand.errors import BadVerdict
+from bandstand.errors.formatting import safe_repr
 from bandstand.scope.hot.passage import Passage
 from bandstand.scope.hot.pipe import Pipe
 from bandstand.scope.numbers import CLOSED, DONE, FOREVER, FRESH, LEFT
@@ -129,7 +130,7 @@ class Feed(Passage):
         elif verdict is not FAIL_VERDICT:
             what = getattr(self.process, "__qualname__", self.process)
             raise BadVerdict(
-                f"{what} returned {verdict!r} for an element of {self.pipe!r}: return None to go on, STOP to end, FAIL to fail"
+                f"{what} returned {safe_repr(verdict)} for an element of {self.pipe!r}: return None to go on, STOP to end, FAIL to fail"
             )
         return verdict
 

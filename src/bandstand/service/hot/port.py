@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bandstand.core.numbers import ACCEPTED, AFAR, AWAY, DATA, FULL
 from bandstand.errors import BandstandError, LoopClosed, MailboxFull, NoSuchActor
+from bandstand.errors.formatting import safe_repr
 from bandstand.service.hot.asks import Asked
 from bandstand.service.hot.handle import Handle
 from bandstand.service.hot.method import Method
@@ -55,7 +56,7 @@ def refusal(handle: Handle) -> BandstandError:
         return LoopClosed("the loop is closed: it was asked to stop, or was destroyed")
     if place is not None:
         return NoSuchActor(f"nobody is there to take a message: {place.describe()}")
-    return NoSuchActor(f"{handle!r} has ended: its actor accepts nothing any more")
+    return NoSuchActor(f"{safe_repr(handle)} has ended: its actor accepts nothing any more")
 
 
 def packed(kernel: Desk, handle: Handle, method: Method, data: object) -> object:
@@ -370,7 +371,7 @@ class Port:
     def __call__(self, handle: Handle, /, *arguments: Any, **named: Any) -> Any:
         """Make a message of the arguments, and post it."""
         if not isinstance(handle, Handle):  # pyright: ignore[reportUnnecessaryIsInstance]  # called on the class, with anything
-            raise TypeError(f"{self.method.name}() is called on a handle, not on {handle!r}")
+            raise TypeError(f"{self.method.name}() is called on a handle, not on {safe_repr(handle)}")
         return self.call(handle, self.binder(None, *arguments, **named))
 
     def call(self, handle: Handle, data: object) -> Any:

@@ -13,6 +13,7 @@ from msgspec.msgpack import Ext
 
 from bandstand.core import ExitReason, Lane
 from bandstand.errors import BadMessage, NoSuchActor
+from bandstand.errors.formatting import safe_str
 from bandstand.pod.link.codec import Carried, Packet, Unpacker, culprit, pack_value
 from bandstand.pod.link.faults import log_unbuilt, to_fault
 from bandstand.pod.link.hot.doors import Door, Inlet
@@ -216,7 +217,7 @@ class Inbound:
             raise
         except Exception as error:  # noqa: BLE001  # whatever somebody's unpickling raises
             why = TypeError(
-                f"the arguments of a message to {inlet.door.role!r} cannot be rebuilt in its process: {error}"
+                f"the arguments of a message to {inlet.door.role!r} cannot be rebuilt in its process: {safe_str(error)}"
             )
             why.__cause__ = error
             if isinstance(asked, Question):
@@ -282,7 +283,7 @@ class Inbound:
                 packet = pack_value(value)
             except Exception as error:  # noqa: BLE001  # whatever somebody's reduce raises is the asker's to hear
                 why = TypeError(
-                    f"the answer cannot be sent to another process: {culprit(value, what='a value')} cannot be pickled ({error})"
+                    f"the answer cannot be sent to another process: {culprit(value, what='a value')} cannot be pickled ({safe_str(error)})"
                 )
                 packet = pack_value(to_fault(why))
         self._put_packet(number, lane, ANSWERED if why is None else FAILED, packet)

@@ -9,6 +9,7 @@ from msgspec.msgpack import Ext
 
 from bandstand.core import ExitReason, Lane
 from bandstand.errors import ActorKilled, BadMessage
+from bandstand.errors.formatting import safe_str
 from bandstand.pod.link.codec import Packet, Unpacker
 from bandstand.pod.link.faults import from_fault
 from bandstand.pod.link.hot.outlet import Channel, Outlet
@@ -193,7 +194,7 @@ class Ledger:
         except Exception as error:  # noqa: BLE001  # whatever somebody's unpickling raises is the asker's to hear
             method = question.outlet.method
             why = TypeError(
-                f"what {method.owner}.{method.name}() has answered cannot be rebuilt in this process: {error}"
+                f"what {method.owner}.{method.name}() has answered cannot be rebuilt in this process: {safe_str(error)}"
             )
             why.__cause__ = error
             question.asked.fail(why)

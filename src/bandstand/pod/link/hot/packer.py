@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, Any
 
+from bandstand.errors.formatting import safe_repr, safe_str
 from bandstand.pod.link.codec import Carried, culprit, pack_value
 from bandstand.pod.link.hot.plain import is_plain
 from bandstand.pod.passport import sending
@@ -50,8 +51,8 @@ class Packer:
                 return pack_value(data, carried)
             except Exception as error:
                 raise TypeError(
-                    f"{method.owner}.{method.name}() of {handle!r} cannot be sent to another process: {culprit(data, carried)} cannot be "
-                    f"pickled ({error})"
+                    f"{method.owner}.{method.name}() of {safe_repr(handle)} cannot be sent to another process: {culprit(data, carried)} cannot be "
+                    f"pickled ({safe_str(error)})"
                 ) from error
 
     def carried(self) -> Carried:

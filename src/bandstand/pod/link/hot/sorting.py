@@ -9,6 +9,7 @@ from msgspec import MsgspecError
 from msgspec.msgpack import Decoder
 
 from bandstand.errors import BadMessage
+from bandstand.errors.formatting import safe_str
 from bandstand.pod.link.numbers import ACKS, ANSWERS, MESSAGES
 
 if TYPE_CHECKING:
@@ -56,4 +57,4 @@ class Sorting:
             else:
                 self._rare(kind, body)
         except MsgspecError as error:
-            raise BadMessage(f"a frame that came over the link cannot be read: {error}") from error
+            raise BadMessage(f"a frame that came over the link cannot be read: {safe_str(error)}") from error
