@@ -24,6 +24,7 @@ from bandstand.bus.adapters.unix import UnixAdapter
 from bandstand.bus.faults import SCHEMA_ERROR, FaultMaker
 from bandstand.bus.frame import Frame, Metadata
 from bandstand.bus.ports import Adapter, Line
+from bandstand.bus.unsent import Unsent
 from bandstand.errors import BadMessage
 from tests.core.stage import HostFactory
 
@@ -62,6 +63,7 @@ class Desk:
         self.turned_away = 0
         self.refused: list[BadMessage] = []
         self.held: deque[tuple[Line, Frame]] = deque()
+        self.unsent = Unsent(1 << 30)
         self._faults = FaultMaker(lambda: "fault", lambda: 0)
 
     def open(self, line: Line) -> None:

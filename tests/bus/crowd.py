@@ -200,6 +200,10 @@ class Hall(Venue):
         assert stats.is_balanced, stats
         return msgspec.structs.replace(stats, in_flight=stats.in_flight - 1)
 
+    def figures(self) -> NodeStats:
+        """All that the node tells of itself in numbers."""
+        return self.run(self._books())
+
     def clients(self) -> int:
         """How many are connected."""
         return self.run(self._books()).clients

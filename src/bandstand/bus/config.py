@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from bandstand.bus.frame import LONGEST_TIMEOUT_MS
 from bandstand.bus.numbers import RESERVE
+from bandstand.core import LoopConfig
 from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_repr
 
@@ -36,6 +37,15 @@ class NodeConfig:
     """How many types, or beginnings of such, one connection may listen to: each event of a new type is held against all of them."""
     mailbox_cap: int = 1024
     """How many messages may wait for a capability, if its contract does not say."""
+    max_unsent_bytes: int = 256 << 20
+    """How many bytes of answers and events may wait to be sent to all clients together. Past half of it, a client that has anything unsent is not
+    read from until it has taken it; past all of it, the client with the most is disconnected."""
+    max_msgs_per_actor: int = 64
+    """How many messages one capability may handle before the next one has its turn: `LoopConfig.max_msgs_per_actor`."""
+    max_tick_ms: float = 5.0
+    """How long capabilities may run before timers and sockets are looked at again: `LoopConfig.max_tick_ms`."""
+    stall_ms: float = 0.0
+    """Report a handler that blocks the thread for longer than this: `LoopConfig.stall_ms`; 0 for no watchdog."""
     health_ms: int = 10_000
     """How often a `Sys.HealthTick` is published; 0 for never."""
     remember_ms: int = 300_000
@@ -69,6 +79,11 @@ class NodeConfig:
         self._check("remember_count", 0, MOST)
         self._check("dead_count", 0, MOST)
         self._check("log_count", 1, MOST)
+        self._check("max_unsent_bytes", 1 << 16, MOST_BYTES)
+        self._check("max_msgs_per_actor", 1, 1 << 30)
+        self._check_ms("max_tick_ms", 60_000)
+        if self.stall_ms != 0:
+            self._check_ms("stall_ms", 86_400_000)
         for field in ("remember_bytes", "dead_bytes", "log_bytes"):
             self._check(field, 1, MOST_BYTES)
         self._check("drain_ms", 0, LONGEST_TIMEOUT_MS)
@@ -80,6 +95,22 @@ class NodeConfig:
             raise InvalidArgument(
                 f"NodeConfig: {field} is {safe_repr(value)}: pass an int from {least} to {most}"
             )
+
+    def _check_ms(self, field: str, most: int) -> None:
+        value: object = getattr(self, field)
+        if (type(value) is not int and type(value) is not float) or not 0 < value <= most:
+            raise InvalidArgument(
+                f"NodeConfig: {field} is {safe_repr(value)}: pass milliseconds above 0, and {most} at most"
+            )
+
+    @property
+    def loop_config(self) -> LoopConfig:
+        """How the node's loop is set up."""
+        return LoopConfig(
+            max_msgs_per_actor=self.max_msgs_per_actor,
+            max_tick_ms=self.max_tick_ms,
+            stall_ms=self.stall_ms or None,
+        )
 
     @property
     def router_cap(self) -> int:

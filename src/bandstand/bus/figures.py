@@ -11,7 +11,7 @@ from bandstand.bus.books import Stats
 if TYPE_CHECKING:
     from bandstand.bus.backstage import Backstage
 
-__all__ = ("LetterFigures", "NodeStats", "Remembered", "TimerKinds", "figures_of")
+__all__ = ("LetterFigures", "NodeStats", "Remembered", "TimerKinds", "UnsentFigures", "figures_of")
 
 
 class TimerKinds(Struct):
@@ -45,6 +45,19 @@ class Remembered(Struct):
     bytes: int
 
 
+class UnsentFigures(Struct):
+    """What waits to be sent to all clients together."""
+
+    bytes: int
+    """How many bytes there are now."""
+    most: int
+    """How many there were at most."""
+    limit: int
+    """How many there may be: `NodeConfig.max_unsent_bytes`."""
+    disconnected: int
+    """Clients that were disconnected because there were too many."""
+
+
 class NodeStats(Struct, rename="camel"):
     """What a node has done so far."""
 
@@ -54,12 +67,14 @@ class NodeStats(Struct, rename="camel"):
     timers: TimerKinds
     dead_letters: LetterFigures
     remembered: Remembered
+    unsent: UnsentFigures
 
 
 def figures_of(backstage: Backstage) -> NodeStats:
     """Take a snapshot of the books."""
     router, schedule = backstage.router, backstage.schedule
     letters, roll = router.letters, router.roll
+    unsent = backstage.gate.unsent
     roll.expire(router.now_ms())
     return NodeStats(
         clients=len(backstage.gate),
@@ -73,4 +88,5 @@ def figures_of(backstage: Backstage) -> NodeStats:
             letters.made, len(letters), letters.fallen, letters.removed, letters.held_bytes
         ),
         remembered=Remembered(len(roll), roll.held_bytes),
+        unsent=UnsentFigures(unsent.bytes, unsent.most, unsent.limit, unsent.disconnected),
     )

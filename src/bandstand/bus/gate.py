@@ -21,6 +21,7 @@ from bandstand.bus.hot.party import Party
 from bandstand.bus.hot.purse import Purse
 from bandstand.bus.numbers import RESERVE
 from bandstand.bus.tap import Filter
+from bandstand.bus.unsent import Unsent
 from bandstand.core import Lane
 
 if TYPE_CHECKING:
@@ -92,12 +93,14 @@ CREDIT = Credit.CREDIT
 class Gate(Entrance):
     """A node's `Ingress`."""
 
-    __slots__ = ("_fanout", "_is_due", "_is_open", "_reserve", "_router", "_waiting", "_watch")
+    __slots__ = ("_fanout", "_is_due", "_is_open", "_reserve", "_router", "_waiting", "_watch", "unsent")
 
     def __init__(self, router: Router, fanout: Fanout) -> None:
         super().__init__(router, router.clients)
         self._router = router
         self._fanout = fanout
+        self.unsent = Unsent(router.config.max_unsent_bytes)
+        """What waits to be sent to all clients together."""
         self._reserve = Purse(RESERVE, True)  # noqa: FBT003  # by position: it is compiled
         self._is_due = False
         # Until the node has said that it is ready, clients wait.

@@ -41,7 +41,7 @@ from bandstand.bus.syscall import Syscall
 from bandstand.bus.tap import Filter, Tap, Taps, Watch
 from bandstand.bus.timer import Timer
 from bandstand.bus.ward import Ward
-from bandstand.core import ChildExit, ChildStart, Clock, Down, LoopConfig
+from bandstand.core import ChildExit, ChildStart, Clock, Down
 from bandstand.core.logs import SafeLogger
 from bandstand.core.lowlevel import clock_of
 from bandstand.errors import BootFailed, InvalidArgument
@@ -94,7 +94,7 @@ class Node:
         self._adapters = tuple(adapters)
         self._started: list[Adapter] = []
         self._config = config
-        self.loop = Loop(LoopConfig(), clock=clock)
+        self.loop = Loop(config.loop_config, clock=clock)
         """The loop it lives on; actors of one's own can be spawned there."""
         self._riding: AbstractAsyncContextManager[Loop] | None = None
         ids = IdMaker()

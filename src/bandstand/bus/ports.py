@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from bandstand.bus.frame import Frame
+    from bandstand.bus.unsent import Unsent
     from bandstand.errors import BadMessage
 
 __all__ = ("Adapter", "Elsewhere", "Ingress", "Line", "Log", "Outpost", "Passage")
@@ -48,6 +49,11 @@ class Line(Protocol):
 
 class Ingress(Protocol):
     """What a node offers to its adapters. All of it on the node's own thread."""
+
+    @property
+    def unsent(self) -> Unsent:
+        """The budget for what waits to be sent to all clients together. An adapter reports to it what its connections hold."""
+        ...
 
     def open(self, line: Line) -> None:
         """A client is there."""

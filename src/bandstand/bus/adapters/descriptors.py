@@ -143,6 +143,7 @@ class DescriptorTransport(asyncio.Transport):
         """How many bytes may wait before the protocol is told, and how few before it is told again."""
         self._high = 64 * 1024 if high is None else high
         self._low = self._high // 4 if low is None else low
+        self._mind_high()
 
     def get_write_buffer_size(self) -> int:
         """How many bytes wait to be written."""
@@ -155,6 +156,9 @@ class DescriptorTransport(asyncio.Transport):
         self._buffer += data
         if not self._is_writing:
             self._drain()
+        self._mind_high()
+
+    def _mind_high(self) -> None:
         if len(self._buffer) > self._high and not self._is_too_full:
             self._is_too_full = True
             self._protocol.pause_writing()

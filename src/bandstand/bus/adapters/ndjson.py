@@ -67,6 +67,9 @@ class NdjsonLine(Outbox, asyncio.Protocol):
         self.name = name
         self.is_writable = True
         self._write_most = limits.write_most
+        self._unsent = ingress.unsent
+        # While much waits to be sent to all clients together: it may have nothing unsent if it is to be read from.
+        self._is_slowed = False
         self._ingress = ingress
         self._is_welcome = is_welcome
         self._end = end
@@ -93,6 +96,26 @@ class NdjsonLine(Outbox, asyncio.Protocol):
         if not self.is_woken:
             self.is_woken = True
             self._event_loop.call_soon(self._wake)
+
+    # --- for the budget of all clients --------------------------------------------------------------------------------
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes that were delivered and not given to the operating system."""
+        if self.is_gone or self._transport is None:
+            return 0
+        return self.out_bytes + self._transport.get_write_buffer_size()
+
+    def slow_down(self) -> None:
+        """Do not read from it until it has taken everything."""
+        if not self._is_slowed and self._transport is not None:
+            self._is_slowed = True
+            # The transport says so at once if there is anything, and tells when there is nothing any more.
+            self._transport.set_write_buffer_limits(high=0)
+
+    def drop(self) -> None:
+        """Disconnect it: it does not take its answers."""
+        self.abort()
 
     # --- for its adapter ----------------------------------------------------------------------------------------------
 
@@ -125,6 +148,7 @@ class NdjsonLine(Outbox, asyncio.Protocol):
     def abort(self) -> None:
         """End the connection now."""
         self.is_gone = True
+        self._unsent.forget(self)
         self.intake.stop()
         if self._transport is not None:
             self._transport.abort()
@@ -155,6 +179,7 @@ class NdjsonLine(Outbox, asyncio.Protocol):
         self._transport = None
         self.intake.stop()
         self.out.clear()
+        self._unsent.forget(self)
         self._overdue.end()
         self._end(self)
         if self._has_begun:
@@ -189,6 +214,9 @@ class NdjsonLine(Outbox, asyncio.Protocol):
     def resume_writing(self) -> None:
         """It has taken most of it."""
         self.is_writable = self.intake.is_writable = True
+        if self._is_slowed and self._transport is not None:
+            self._is_slowed = False
+            self._transport.set_write_buffer_limits(high=self.write_high)
         self._ingress.drained(self)
         self.resume()
 
@@ -272,10 +300,13 @@ class NdjsonLine(Outbox, asyncio.Protocol):
             # The client may be gone, and we be about to hear of it.
             if not transport.is_closing():
                 transport.write(data)
-                if transport.get_write_buffer_size() > self._write_most:
+                size = transport.get_write_buffer_size()
+                if size > self._write_most:
                     # It has asked for much and takes nothing of it: what it has is all of our memory that it gets.
                     logger.warning("%s is dropped: it does not take its answers", self.name)
                     self.abort()
+                elif size:
+                    self._unsent.note(self, size)
 
     def _close_if_done(self) -> None:
         if not self._is_at_eof or not self._closes_at_eof:
