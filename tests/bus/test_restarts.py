@@ -1,4 +1,4 @@
-"""A failure costs one request; a capability that fails too often is out of service until it is reset."""
+"""A failure costs one request; a capability that fails too often is out of service until it is tried again, or reset."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from bandstand.bus import BufferedWorker, Capability, Contract, Message, RestartLimits
+from bandstand.bus.contracts.declare import blueprint_of
 from bandstand.bus.syscall import Reset
-from bandstand.errors import Refused, RequestFailed
+from bandstand.errors import BadContract, Refused, RequestFailed
 from tests.bus.cast import Do, Player, Told, told
 from tests.bus.stage import Stage, hushed, play, staged
 from tests.core.stage import Boom
@@ -142,8 +143,92 @@ class TestOutOfService:
         assert fault.retryable
         assert "by wish" in fault.message
         assert (await stage.stats()).sunk == before + 1
-        await stage.wait(100_000)
-        assert (await stage.health("Cast")).state == "unhealthy"
+        # The last second has passed already, in `exhaust`.
+        await stage.wait(58_990)
+        health = await stage.health("Cast")
+        assert (health.state, health.on_trial) == ("unhealthy", False)
+        assert health.trial_in_ms is not None
+        assert 0 <= health.trial_in_ms <= 10
+
+    @pytest.mark.guarantee("G306")
+    @staged(Player)
+    async def test_it_is_tried_again_when_its_window_has_passed(self, stage: Stage) -> None:
+        await self.exhaust(stage)
+        await stage.wait(59_000)
+        client = stage.connect()
+        asked = client.query("Cast.Echo", {"text": "back"})
+        await stage.settle()
+        assert client.reply(asked)["text"] == "back"
+        health = await stage.health("Cast")
+        assert (health.state, health.on_trial, health.trial_in_ms) == ("running", True, None)
+        # It has proved itself when the window has passed once more: then it has all its restarts again.
+        await stage.wait(60_000)
+        assert not (await stage.health("Cast")).on_trial
+        await self.exhaust(stage)
+
+    @pytest.mark.guarantee("G306")
+    @staged(Player)
+    async def test_one_failure_on_trial_puts_it_out_of_service_for_another_window(self, stage: Stage) -> None:
+        await self.exhaust(stage)
+        client = stage.connect()
+        await stage.wait(59_000)
+        for _ in range(3):
+            await stage.wait(10)
+            assert (await stage.health("Cast")).on_trial
+            with hushed():
+                failing = client.command("Cast.Do", {"what": "raise"})
+                waiting = client.query("Cast.Echo")
+                await stage.settle()
+            client.fault(failing, "Sys.ActorCrash")
+            client.fault(waiting, "Sys.Unhealthy")
+            health = await stage.health("Cast")
+            assert (health.state, health.on_trial, health.trial_in_ms) == ("unhealthy", False, 60_000)
+            await stage.wait(59_990)
+            assert (await stage.health("Cast")).state == "unhealthy"
+            await stage.wait(10)
+
+    @pytest.mark.guarantee("G306")
+    @staged(Player)
+    async def test_a_reset_takes_the_place_of_the_trial(self, stage: Stage) -> None:
+        await self.exhaust(stage)
+        await stage.bus.ask(Reset("Cast"))
+        await stage.wait(50_000)
+        client = stage.connect()
+        with hushed():
+            client.command("Cast.Do", {"what": "raise"})
+            await stage.settle()
+        # With all its restarts, and no second start when the trial would have been.
+        assert (await stage.health("Cast")).state == "restarting"
+        await stage.wait(20_000)
+        health = await stage.health("Cast")
+        assert (health.state, health.restarts, health.on_trial) == ("running", 4, False)
+
+    @pytest.mark.guarantee("G306")
+    def test_one_that_cannot_start_is_tried_again_all_the_same(self) -> None:
+        starts: list[int] = []
+
+        class Weak(Player):
+            """Starts at first, and then only at the third attempt."""
+
+            policy = RestartLimits(max_restarts=0, window_ms=1000)
+
+            def on_start(self) -> None:
+                starts.append(1)
+                if 1 < len(starts) < 4:
+                    raise Boom("not yet")
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            client.command("Cast.Do", {"what": "raise"})
+            await stage.wait(2990)
+            health = await stage.health("Cast")
+            assert (health.state, len(starts)) == ("unhealthy", 3)
+            assert "not yet" in str(health.last_fault)
+            await stage.wait(20)
+            assert (await stage.health("Cast")).state == "running"
+
+        with hushed():
+            play(act, Weak)
 
     @staged(Player)
     async def test_four_failures_over_more_than_a_minute_are_fine(self, stage: Stage) -> None:
@@ -278,3 +363,141 @@ class TestEvents:
             assert (await stage.health("Over")).crashes == 0
 
         play(act, form)
+
+
+class Wrapped(Player):
+    """Wraps code that raises exceptions of its own."""
+
+    refuses = (Boom, LookupError)
+
+    def told(self, msg: Told) -> None:
+        raise Boom(msg.text)
+
+    def act(self, what: str) -> None:
+        if what == "key":
+            raise KeyError("k")
+        super().act(what)
+
+
+def wrapped(message: Any) -> Any:
+    data = message.data if isinstance(message, Message) else message
+    if isinstance(data, Told):
+        raise Boom("event")
+    if data.what == "raise":
+        raise Boom("by wish")
+    if data.what == "key":
+        raise KeyError("k")
+    if data.what == "other":
+        raise ValueError("other")
+    return None if data.what == "silent" else Message(kind="reply", type="Cast.Do", data=None)
+
+
+def contract(spawn: Any) -> Contract:
+    return Contract(id="Cast", description="x", inbound=Told | Do, spawn=spawn, refuses=(Boom, LookupError))
+
+
+WRAPPED = [Wrapped, contract(lambda: wrapped), contract(lambda: BufferedWorker(wrapped))]
+
+
+@pytest.mark.guarantee("G305")
+class TestDeclaredRefusals:
+    @pytest.mark.parametrize("form", WRAPPED, ids=["class", "function", "worker"])
+    def test_an_exception_that_is_declared_is_an_answer_and_no_failure(self, form: Any) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            for _ in range(10):
+                asked = client.command("Cast.Do", {"what": "raise"})
+                await stage.settle()
+                fault = client.fault(asked, "Sys.Refused")
+                assert (fault.message, fault.capability_id) == ("Boom: by wish", "Cast")
+            # Of a class that derives from a declared one.
+            asked = client.command("Cast.Do", {"what": "key"})
+            await stage.settle()
+            assert client.fault(asked, "Sys.Refused").message == "KeyError: 'k'"
+            client.event("Cast.Told", {"text": "x"})
+            await stage.settle()
+            health = await stage.health("Cast")
+            assert (health.state, health.crashes, health.restarts) == ("running", 0, 0)
+
+        with hushed():
+            play(act, form)
+
+    def test_in_a_coroutine_as_well(self) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            for _ in range(5):
+                asked = client.command("Cast.Wait", {"ms": 1, "what": "raise"})
+                await stage.wait(2)
+                assert client.fault(asked, "Sys.Refused").message == "Boom: by wish"
+            assert (await stage.health("Cast")).crashes == 0
+
+        play(act, Wrapped)
+
+    @pytest.mark.parametrize("form", WRAPPED, ids=["class", "function", "worker"])
+    def test_what_is_not_declared_is_a_failure_as_ever(self, form: Any) -> None:
+        class Other(Wrapped):
+            """Raises something else."""
+
+            def act(self, what: str) -> None:
+                raise ValueError(what)
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            asked = client.command("Cast.Do", {"what": "other"})
+            await stage.settle()
+            assert "ValueError: other" in client.fault(asked, "Sys.ActorCrash").message
+            assert (await stage.health("Cast")).crashes == 1
+
+        with hushed():
+            play(act, Other if form is Wrapped else form)
+
+    def test_what_the_contract_does_not_allow_is_never_a_refusal(self) -> None:
+        class Wide(Player):
+            """Declares everything."""
+
+            refuses = (Exception,)
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            asked = client.command("Cast.Do", {"what": "unsaid"})
+            await stage.settle()
+            client.fault(asked, "Sys.ActorFault")
+
+        with hushed():
+            play(act, Wide)
+
+    def test_one_whose_words_cannot_be_read_is_refused_all_the_same(self) -> None:
+        class MuteError(Exception):
+            def __str__(self) -> str:
+                raise RuntimeError("no words")
+
+        class Mute(Player):
+            """Raises what cannot be shown."""
+
+            refuses = (MuteError,)
+
+            def act(self, what: str) -> None:
+                raise MuteError
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            asked = client.command("Cast.Do")
+            await stage.settle()
+            assert client.fault(asked, "Sys.Refused").message.startswith("MuteError")
+
+        play(act, Mute)
+
+    @staged(Wrapped)
+    async def test_clients_can_read_them(self, stage: Stage) -> None:
+        client = stage.connect()
+        asked = client.query("Syscall.Describe", {"type": "Cast.Do"})
+        await stage.settle()
+        assert client.reply(asked)["capabilities"][0]["refuses"] == ["Boom", "LookupError"]
+
+    @pytest.mark.parametrize("wrong", [ValueError, [ValueError], (KeyboardInterrupt,), ("ValueError",)])
+    def test_what_is_no_class_of_exceptions_is_refused_at_boot(self, wrong: Any) -> None:
+        bad = Contract(id="Cast", description="x", inbound=Do, spawn=lambda: wrapped, refuses=wrong)
+        with pytest.raises(BadContract, match="capability Cast: refuses"):
+            blueprint_of(bad)
+        with pytest.raises(BadContract, match="capability Cast: refuses"):
+            blueprint_of(type("Bad", (Player,), {"__doc__": "x", "refuses": wrong}))

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from bandstand.bus.gate import Client, Gate
     from bandstand.bus.router import Router
     from bandstand.bus.schedule import Schedule
+    from bandstand.bus.ward import Ward
     from bandstand.bus.watching import Watcher
 
 __all__ = ("Backstage",)
@@ -25,6 +26,7 @@ class Backstage:
     fanout: Fanout
     gate: Gate
     schedule: Schedule
+    ward: Ward
     uptime_ms: Callable[[], float]
     blueprints: tuple[Blueprint, ...] = ()
     watchers: dict[Client, Watcher] = field(default_factory=dict["Client", "Watcher"])

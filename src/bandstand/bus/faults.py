@@ -63,7 +63,7 @@ FAULTS: Final = {
     TIMEOUT: "No answer in time. The handler may still be at it; its answer will be discarded.",
     TOO_MANY_CONNECTIONS: "The adapter has as many connections as it may have; this one is closed. Nothing was done: try again later.",
     UNAUTHORIZED: "Whoever connected may not, or has not shown the token; the connection is closed.",
-    UNHEALTHY: "The capability has failed too often and is out of service until Syscall.Reset. Nothing was done.",
+    UNHEALTHY: "The capability has failed too often and is out of service. It is tried again by itself after its restart window, or at once with Syscall.Reset. Nothing was done.",
 }
 """Every fault that can be an answer, and what it means."""
 

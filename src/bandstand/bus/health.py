@@ -25,6 +25,10 @@ class CapabilityHealth(Struct, rename="camel", omit_defaults=True):
     at: str | None = None
     """The type of the message that its handler is at."""
     last_fault: str | None = None
+    trial_in_ms: int | None = None
+    """While it is out of service: how long it is until it is tried again by itself."""
+    on_trial: bool = False
+    """Whether it was tried again, and one failure puts it out of service once more."""
 
 
 class HealthReport(Struct, rename="camel"):
@@ -46,4 +50,6 @@ def health_of(seat: Seat) -> CapabilityHealth:
         waiting=len(seat.held),
         at=None if seat.at_hand is None else seat.at_hand.frame.type,
         last_fault=seat.last_fault,
+        trial_in_ms=seat.trial_in_ms,
+        on_trial=seat.is_on_trial,
     )

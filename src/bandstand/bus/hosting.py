@@ -21,7 +21,7 @@ from bandstand.bus.outlet import Outlet
 from bandstand.bus.performers import Function, Methods, Performer
 from bandstand.bus.wire import DECODE_ERRORS
 from bandstand.bus.worker import worker_of
-from bandstand.errors import BadContract, OutboundFault, Refused
+from bandstand.errors import BadContract, OutboundFault
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
@@ -220,15 +220,16 @@ class WorkerHost:
     def _failed(self, event: ErrorEvent) -> None:
         if self._is_over:
             return
-        if not isinstance(event.error, Refused):
-            self._end(event.error)
+        error = event.error
+        if not isinstance(error, Exception) or not self._seat.is_refusal(error):
+            self._end(error)
             return
         item = self._cause(event.causation)
         if item is None:
             # An event, to which nobody waits for an answer; or too late.
             return
         try:
-            self._seat.refuse(item, event.error)
+            self._seat.is_refused(item, error)
             self._forget(item)
         except OutboundFault as fault:
             self._end(fault)

@@ -40,7 +40,7 @@ from bandstand.bus.summary import BootSummary, boot_frame, said_of, summarize
 from bandstand.bus.syscall import Syscall
 from bandstand.bus.tap import Filter, Tap, Taps, Watch
 from bandstand.bus.timer import Timer
-from bandstand.bus.ward import Ward
+from bandstand.bus.ward import Trial, Ward
 from bandstand.core import ChildExit, ChildStart, Clock, Down
 from bandstand.core.logs import SafeLogger
 from bandstand.core.lowlevel import clock_of
@@ -111,15 +111,18 @@ class Node:
         self._gate = Gate(self._router, self._fanout)
         self._schedule = self._router.schedule = Schedule(self._router)
         now_ms = clock_of(self.loop)
-        self._backstage = Backstage(self._router, self._fanout, self._gate, self._schedule, now_ms)
+        self._ward = Ward(self._router)
+        self._backstage = Backstage(
+            self._router, self._fanout, self._gate, self._schedule, self._ward, now_ms
+        )
         self._pulse = Pulse(self._backstage, config.health_ms)
         self._router.on_event = self._fanout.pass_on
         self._router.check_event = self._fanout.check
-        self._ward = Ward(self._router)
         self._company = Company(self._router, self._ward)
         self._router.handlers = {
             Down: self._ward.take_fall,
             ChildExit: self._ward.take_exit,
+            Trial: self._ward.try_again,
             # The seat has told already.
             ChildStart: lambda _start: None,
             Said: self._gate.route_event,

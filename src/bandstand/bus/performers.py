@@ -1,7 +1,7 @@
 """Who does a capability's work, where that is called here: an object with methods, or a function.
 
 Both are driven alike: `perform` is given one message, and either deals with it at once or gives back a coroutine that does.
-What a handler raises comes out, and ends the incarnation: except `Refused`, which is an answer.
+What a handler raises comes out, and ends the incarnation: except `Refused` and what the contract declares as a refusal, which are answers.
 """
 
 from __future__ import annotations
@@ -104,8 +104,9 @@ class Direct:
             if isinstance(result, Coroutine):
                 return seat.await_result(item, cast("Coroutine[object, object, object]", result))
             self.finish(item, result)
-        except Refused as refusal:
-            seat.refuse(item, refusal)
+        except Exception as error:
+            if not seat.is_refused(item, error):
+                raise
         finally:
             seat.sync_item = None
         seat.at_hand = None

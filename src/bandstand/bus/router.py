@@ -154,7 +154,8 @@ class Router(Endings):
             self.fail(
                 pending,
                 UNHEALTHY,
-                f"{seat.id} has failed too often and is out of service until it is reset; the last fault was: {seat.last_fault}",
+                f"{seat.id} has failed too often and is out of service; it is tried again in {seat.trial_in_ms or 0} ms, or at once with "
+                f"Syscall.Reset; the last fault was: {seat.last_fault}",
                 capability=seat.id,
                 sinks=True,
             )

@@ -2,7 +2,7 @@
 
 A seat has a supervisor of its own with one permanent child, so each capability has its own budget of restarts. The child's mailbox
 is kept: what waited for an incarnation that has failed, the next one handles. What comes while there is none waits here. When the
-supervisor gives up, the seat is unhealthy until it is reset.
+supervisor gives up, the seat is unhealthy. It is tried again when the window of its restarts has passed, or when it is reset.
 
 The router hears of every end by a monitor, whatever the reason: then what was at hand is answered. There is no other path.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from enum import Enum
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from bandstand.bus.contracts.blueprint import Blueprint
@@ -25,7 +26,7 @@ from bandstand.bus.speaker import Speaker
 from bandstand.core import ActorId, Context
 from bandstand.core.logs import SafeLogger
 from bandstand.core.lowlevel import end_actor, set_epilogue
-from bandstand.errors import ActorFailed, Refused
+from bandstand.errors import ActorFailed
 from bandstand.errors.formatting import safe_repr
 from bandstand.supervise import ChildSpec, Mailbox, Supervisor, SupervisorSpec, spawn_supervisor
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from bandstand.bus.router import Router
     from bandstand.bus.ward import Ward
+    from bandstand.core import TimerId
 
 __all__ = ("Seat", "SeatState")
 
@@ -47,7 +49,7 @@ class SeatState(Enum):
     RUNNING = "running"
     RESTARTING = "restarting"
     UNHEALTHY = "unhealthy"
-    """It has failed too often, and is out of service until it is reset."""
+    """It has failed too often, and is out of service until it is tried again, or reset."""
     STOPPED = "stopped"
 
 
@@ -64,11 +66,14 @@ class Seat(Speaker):
         "awaits",
         "crashes",
         "last_fault",
+        "next_trial_ms",
         "restarts",
         "routes",
         "state",
         "supervisor",
         "task",
+        "trial_ends_ms",
+        "trial_timer",
     )
 
     def __init__(self, router: Router, ward: Ward, blueprint: Blueprint) -> None:
@@ -94,11 +99,17 @@ class Seat(Speaker):
         self._is_again = False
         self.crashes = self.restarts = 0
         self.last_fault: str | None = None
+        self.trial_timer: TimerId | None = None
+        """What brings the next trial while it is out of service."""
+        self.next_trial_ms = 0.0
+        """When that is, by the loop's clock."""
+        self.trial_ends_ms = 0.0
+        """Until when, by the loop's clock, one failure puts it out of service again."""
 
     # -- life ------------------------------------------------------------------------------------------------------------------
 
-    def launch(self) -> None:
-        """Start it under a new supervisor.
+    def launch(self, *, is_trial: bool = False) -> None:
+        """Start it under a new supervisor; in a trial, under one that gives up at the first failure within the window.
 
         Raises:
             StartFailed: it did not start.
@@ -118,11 +129,34 @@ class Seat(Speaker):
             intensity=policy.max_restarts,
             period_ms=policy.window_ms,
         )
+        self.cancel_trial()
         self.state = SeatState.STARTING
         self._is_again = False
-        self.supervisor = spawn_supervisor(
+        self.trial_ends_ms = self._router.now_ms() + policy.window_ms if is_trial else 0.0
+        self.supervisor = supervisor = spawn_supervisor(
             self._router.loop, spec, name=f"capability {self.id}", parent=self._router.actor
         )
+        if is_trial:
+            supervisor.spend_restarts()
+
+    def cancel_trial(self) -> None:
+        """It is not tried again by itself."""
+        timer, self.trial_timer = self.trial_timer, None
+        if timer is not None and timer.pending:
+            self._router.loop.cancel_timer(timer)
+
+    @property
+    def is_on_trial(self) -> bool:
+        """Whether it was tried again, and one failure puts it out of service once more."""
+        is_there = self.state not in {SeatState.UNHEALTHY, SeatState.STOPPED}
+        return is_there and self._router.now_ms() < self.trial_ends_ms
+
+    @property
+    def trial_in_ms(self) -> int | None:
+        """How long it is until it is tried again; None if it is in service."""
+        if self.state is not SeatState.UNHEALTHY:
+            return None
+        return max(0, ceil(self.next_trial_ms - self._router.now_ms()))
 
     def _begin(self, ctx: Context[None]) -> Coroutine[Any, Any, None] | None:
         before = self._incarnation
@@ -224,6 +258,7 @@ class Seat(Speaker):
     def stop(self) -> None:
         """End it in good order: what it is at is cancelled, what waits is answered by the router."""
         self.state = SeatState.STOPPED
+        self.cancel_trial()
         if self.supervisor is not None:
             self.supervisor.stop()
 
@@ -269,8 +304,9 @@ class Seat(Speaker):
         self.task = asyncio.current_task()
         try:
             self._performer.finish(item, await result)
-        except Refused as refusal:
-            self.refuse(item, refusal)
+        except Exception as error:
+            if not self.is_refused(item, error):
+                raise
         except SystemExit as error:
             raise ActorFailed(
                 f"the handler of {item.frame.type} called sys.exit({safe_repr(error.code)})"

@@ -9,7 +9,7 @@ from bandstand.bus.frame import Kind
 from bandstand.bus.hot.pending import Delivery, Pending
 from bandstand.bus.hot.stand import Stand
 from bandstand.errors import OutboundFault, Refused
-from bandstand.errors.formatting import safe_repr
+from bandstand.errors.formatting import describe_exception, safe_repr
 
 if TYPE_CHECKING:
     from msgspec import Raw
@@ -53,6 +53,27 @@ class Speaker(Stand):
                 f"{self.id}: the handler of event {item.frame.type} has returned {safe_repr(value)}: nobody waits for an answer"
             )
 
+    def is_refused(self, item: Pending | Delivery, error: Exception) -> bool:
+        """Answer a message if its handler has refused it: by `Refused`, or by an exception that its contract declares.
+
+        Returns:
+            False if the handler has failed; nothing is answered then.
+
+        Raises:
+            OutboundFault: the contract does not name the error that it wants to answer with.
+        """
+        if not self.is_refusal(error):
+            return False
+        self.refuse(item, error if isinstance(error, Refused) else Refused(describe_exception(error)))
+        return True
+
+    def is_refusal(self, error: BaseException) -> bool:
+        """Whether an exception of a handler is an answer, and no failure."""
+        if isinstance(error, Refused):
+            return True
+        # What the runtime finds wrong with an answer is a failure, however wide the declaration is.
+        return isinstance(error, self.blueprint.refuses) and not isinstance(error, OutboundFault)
+
     def refuse(self, item: Pending | Delivery, refusal: Refused) -> None:
         """Answer the message at hand with an error that its handler wants.
 
@@ -63,12 +84,14 @@ class Speaker(Stand):
         if isinstance(answer, str):
             answer = FaultAnswer(REFUSED, answer)
         if isinstance(answer, FaultAnswer):
+            router = self._router
+            fault = router.faults.make(
+                answer.type, answer.message, request=item.frame, path=answer.path, capability=self.id
+            )
             if type(item) is Pending:
-                router = self._router
-                fault = router.faults.make(
-                    answer.type, answer.message, request=item.frame, path=answer.path, capability=self.id
-                )
                 router.answer(item, fault)
+            else:
+                router.sink(fault)
             return
         kind, type_name = getattr(answer, "message_kind", None), getattr(answer, "message_type", "")
         if kind != "error" or not type_name:

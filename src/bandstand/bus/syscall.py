@@ -216,9 +216,8 @@ class Syscall(Watchman):
         if seat.state is not SeatState.UNHEALTHY:
             raise Refused(f"{msg.capability} is {seat.state.value}, and not stuck: there is nothing to reset")
         try:
-            seat.launch()
+            self._backstage.ward.reset(seat)
         except StartFailed as error:
-            seat.state = SeatState.UNHEALTHY
             raise Refused(
                 f"{msg.capability} was started and failed at once: {error.__cause__ or error}"
             ) from error

@@ -2,12 +2,14 @@
 
 The router monitors every incarnation, so it hears of every end, whatever the reason, by the lane that comes before all others. What
 the incarnation was at is answered here, and nowhere else. Starting it again is its supervisor's affair; when that gives up, the
-capability is out of service, and all that waits for it is answered at once.
+capability is out of service, and all that waits for it is answered at once. It is tried again when the window of its restarts has
+passed: once. If that fails as well, it is out of service for as long again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil
 from typing import TYPE_CHECKING
 
 from bandstand.bus.deputy import Fallen
@@ -18,15 +20,24 @@ from bandstand.bus.numbers import DONE
 from bandstand.bus.seat import Seat, SeatState
 from bandstand.core import ActorId, ChildExit, Down
 from bandstand.core.logs import SafeLogger
-from bandstand.errors import GaveUp, OutboundFault
+from bandstand.errors import GaveUp, OutboundFault, StartFailed
 from bandstand.errors.formatting import describe_exception, safe_repr, safe_str
 
 if TYPE_CHECKING:
     from bandstand.bus.router import Router
 
-__all__ = ("Ward",)
+__all__ = ("Trial", "Ward")
 
 logger = SafeLogger("bandstand.bus")
+
+
+class Trial:
+    """The time has come to try a capability again that is out of service."""
+
+    __slots__ = ("seat",)
+
+    def __init__(self, seat: Seat) -> None:
+        self.seat = seat
 
 
 class Ward:
@@ -97,8 +108,7 @@ class Ward:
             failures = exit_.cause.failures
             if failures and seat.last_fault is None:
                 seat.last_fault = safe_repr(failures[-1])
-        seat.state = SeatState.UNHEALTHY
-        seat.supervisor = None
+        self._retire(seat)
         # Those that waited, here and in the mailbox that was kept for nobody.
         router.books.dead_letters += len(seat.events)
         for delivery in seat.events:
@@ -118,3 +128,37 @@ class Ward:
             ):
                 router.dispatch_otherwise(seat, pending)
         self.on_settled(seat)
+
+    def _retire(self, seat: Seat) -> None:
+        """Put a capability out of service until its next trial."""
+        router = self._router
+        seat.state = SeatState.UNHEALTHY
+        seat.supervisor = None
+        seat.cancel_trial()
+        wait_ms = ceil(seat.blueprint.policy.window_ms)
+        seat.next_trial_ms = router.now_ms() + wait_ms
+        seat.trial_timer = router.loop.send_after(router.actor, wait_ms, Trial(seat))
+
+    def reset(self, seat: Seat) -> None:
+        """Start a capability that is out of service, with all its restarts.
+
+        Raises:
+            StartFailed: it did not start, and is out of service still.
+        """
+        try:
+            seat.launch()
+        except StartFailed:
+            self._retire(seat)
+            raise
+
+    def try_again(self, trial: Trial) -> None:
+        """Start a capability that has been out of service for its window, without any restarts."""
+        seat = trial.seat
+        if seat.state is not SeatState.UNHEALTHY or self._router.is_draining:
+            return
+        logger.info("capability %s is tried again", seat.id)
+        try:
+            seat.launch(is_trial=True)
+        except StartFailed as error:
+            seat.last_fault = describe_exception(error.__cause__ or error)
+            self._retire(seat)

@@ -46,6 +46,10 @@ def show_health(target: Target, out: TextIO, err: TextIO, *, is_json: bool = Fal
 def _row(name: str, health: Mapping[str, Any]) -> tuple[str, ...]:
     counts = (str(health.get(field, 0)) for field in ("handled", "crashes", "restarts", "waiting"))
     more = [f"at {health['at']}"] if health.get("at") else []
+    if health.get("trialInMs") is not None:
+        more.append(f"tried again in {duration(health['trialInMs'])}")
+    if health.get("onTrial"):
+        more.append("on trial")
     more += [f"last fault: {one_line(health['lastFault'])}"] if health.get("lastFault") else []
     return (name, str(health["state"]), *counts, "; ".join(more))
 

@@ -47,7 +47,7 @@ def show_types(described: Description, name: str, command: str) -> str:
         block
         for capability in described.capabilities
         for block in (
-            *(_page(capability.id, each, command) for each in capability.handles if each.type == name),
+            *(_page(capability, each, command) for each in capability.handles if each.type == name),
             *(_notice(capability.id, "says", each) for each in capability.emits if each.type == name),
         )
     ]
@@ -73,8 +73,8 @@ def _rows(capability: CapabilityDescription) -> Iterator[tuple[str, str, str]]:
         yield "hears", each.type, ""
 
 
-def _page(capability: str, message: MessageDescription, command: str) -> str:
-    parts = [f"{message.kind} {message.type}, handled by {capability}\n{message.description}".rstrip()]
+def _page(capability: CapabilityDescription, message: MessageDescription, command: str) -> str:
+    parts = [f"{message.kind} {message.type}, handled by {capability.id}\n{message.description}".rstrip()]
     parts += [
         _section("data", message.schema, "none"),
         _section("reply", message.reply, "nothing but that it is done"),
@@ -84,6 +84,8 @@ def _page(capability: str, message: MessageDescription, command: str) -> str:
         parts.append(
             f"tried again\n  up to {retry.attempts} times in all, after {' or '.join(retry.on)}, {retry.initial_ms:g} ms later at first"
         )
+    if capability.refuses:
+        parts.append(f"refused\n  with Sys.Refused, after {' or '.join(capability.refuses)}")
     if message.example is not None:
         data = message.example.data
         words = "" if data == {} else command_words(data, message.schema)

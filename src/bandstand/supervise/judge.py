@@ -13,6 +13,7 @@ from bandstand.core.lowlevel import clock_of, send_system_after, tell_escalation
 from bandstand.errors import ActorKilled, BandstandError, MaxActors, NoMemory
 from bandstand.supervise import story
 from bandstand.supervise.decision import Fate, ends_supervisor, who_restarts
+from bandstand.supervise.hot.history import History
 from bandstand.supervise.hot.seat import Seat
 from bandstand.supervise.intensity import Intensity
 from bandstand.supervise.place import DOWN, STARTING, WAITING
@@ -58,6 +59,10 @@ class Judge(Seats):
         # While a group waits for the failed child's backoff: the restart that ends the waiting.
         self._gate: Restart | None = None
         self._tokens = count(1)
+
+    def spend_restarts(self) -> None:
+        """Count as many restarts as are allowed, as made just now: one failure within the period, and it gives up."""
+        self._history = History((self._now(),) * self._intensity.limit)
 
     def _left(self, seat: Seat) -> None:
         self._forgive(seat)

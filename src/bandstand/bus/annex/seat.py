@@ -43,7 +43,7 @@ class AnnexSeat(Seat):
         """Whether it answers in its own time."""
         return isinstance(self._performer, WorkerHost)
 
-    def launch(self) -> None:
+    def launch(self, *, is_trial: bool = False) -> None:  # noqa: ARG002  # the signature of a seat
         """Start it."""
         loop = self._router.loop
         self._player = spawn_child(

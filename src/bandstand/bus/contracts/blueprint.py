@@ -61,6 +61,8 @@ class Blueprint:
     timeout_ms: int | None
     elsewhere: Elsewhere | None = None
     """Where it runs, if not on the node itself."""
+    refuses: tuple[type[Exception], ...] = ()
+    """Exceptions of its handlers that are refusals."""
 
     @property
     def handles(self) -> tuple[str, ...]:

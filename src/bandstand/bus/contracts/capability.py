@@ -41,7 +41,7 @@ class Capability:
     """What to derive from. One object of the class is one incarnation: it is made at each start, and serves one message at a time.
 
     An exception that a handler raises ends the incarnation: its request is answered with `Sys.ActorCrash`, those that wait are
-    handled by the next one. `raise Refused(...)` is an answer, and ends nothing.
+    handled by the next one. `raise Refused(...)` is an answer, and ends nothing; so is an exception of a class in `refuses`.
     """
 
     id: ClassVar[str] = ""
@@ -51,6 +51,8 @@ class Capability:
     """What it may say besides its replies: events, failures, and commands and queries to others, as a union."""
     policy: ClassVar[RestartLimits] = RestartLimits()
     """How often it is started again."""
+    refuses: ClassVar[tuple[type[Exception], ...]] = ()
+    """Exceptions that are refusals: a request whose handler raises one is answered with `Sys.Refused`, and the incarnation goes on."""
     mailbox_cap: ClassVar[int | None] = None
     """How many messages may wait for it; None for the node's default."""
     timeout_ms: ClassVar[int | None] = None

@@ -22,6 +22,9 @@ __all__ = ("Contract", "RestartLimits")
 class RestartLimits:
     """How often a capability that fails is started again before it is out of service.
 
+    One that is out of service is tried again by itself after `window_ms`. If it fails within `window_ms` after that, it is out of
+    service for `window_ms` more.
+
     Raises:
         InvalidArgument: a value has no sense.
     """
@@ -84,6 +87,8 @@ class Contract:
     what is to be said."""
     policy: RestartLimits = field(default_factory=RestartLimits)
     """How often it is started again."""
+    refuses: tuple[type[Exception], ...] = ()
+    """Exceptions that are refusals: a request whose handler raises one is answered with `Sys.Refused`, and the incarnation goes on."""
     retry: Mapping[str, Retry] = field(default_factory=dict[str, Retry])
     """Which of its commands and queries are tried again when they fail, by type, in place of what their classes say."""
     mailbox_cap: int | None = None

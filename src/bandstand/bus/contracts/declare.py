@@ -110,7 +110,7 @@ def _of_contract(contract: Contract, *, is_builtin: bool) -> Blueprint:
 def _of_class(kind: type[Capability], make: Callable[[], Any], *, is_builtin: bool) -> Blueprint:
     name = kind.id or kind.__name__
     where = f"capability {name}"
-    check_options(where, name, kind.policy, kind.mailbox_cap, kind.timeout_ms)
+    check_options(where, name, kind.policy, kind.mailbox_cap, kind.timeout_ms, kind.refuses)
     before = _read_before[is_builtin]
     reading = before.get(kind)
     if reading is None:
@@ -162,6 +162,7 @@ def _blueprint(
         make=make,
         is_class=not isinstance(options, Contract),
         policy=options.policy,
+        refuses=options.refuses,
         mailbox_cap=options.mailbox_cap,
         timeout_ms=options.timeout_ms,
         elsewhere=options.elsewhere if isinstance(options, Contract) else None,

@@ -92,6 +92,8 @@ class CapabilityDescription(Struct, rename="camel"):
     handles: list[MessageDescription]
     emits: list[SaidDescription]
     subscribes: list[SaidDescription]
+    refuses: list[str] = []
+    """The exceptions of its handlers that are answered with `Sys.Refused`."""
 
 
 class FaultDescription(Struct, rename="camel"):
@@ -177,6 +179,7 @@ def _describe_capability(
             for entry in entries
             if entry.kind == "event"
         ],
+        refuses=[kind.__name__ for kind in blueprint.refuses],
     )
 
 

@@ -34,7 +34,9 @@ BUILTIN: Final = ("Syscall.", "Timer.", "Dead.")
 
 
 # Any, here and below: whether the values are of the right type is what is found out.
-def check_options(where: str, name: Any, policy: Any, mailbox_cap: Any, timeout_ms: Any) -> None:
+def check_options(
+    where: str, name: Any, policy: Any, mailbox_cap: Any, timeout_ms: Any, refuses: Any
+) -> None:
     """Refuse a name or options that have no sense."""
     if not isinstance(name, str) or not ID.fullmatch(name):
         raise BadContract(
@@ -50,11 +52,22 @@ def check_options(where: str, name: Any, policy: Any, mailbox_cap: Any, timeout_
             raise BadContract(
                 f"{where}: {option} is {safe_repr(value)}: pass an int from 1 to {most}, or None for the node's default"
             )
+    if not isinstance(refuses, tuple):
+        raise BadContract(
+            f"{where}: refuses is {refuses!r}: pass a tuple of exception classes, as (ValueError,)"
+        )
+    for each in cast("tuple[object, ...]", refuses):
+        if not (isinstance(each, type) and issubclass(each, Exception)):
+            raise BadContract(
+                f"{where}: refuses has {each!r}: pass classes that derive from Exception, as ValueError"
+            )
 
 
 def check_contract(contract: Contract, where: str) -> None:
     """Refuse a contract that cannot be read on."""
-    check_options(where, contract.id, contract.policy, contract.mailbox_cap, contract.timeout_ms)
+    check_options(
+        where, contract.id, contract.policy, contract.mailbox_cap, contract.timeout_ms, contract.refuses
+    )
     said: object = contract.description
     if not isinstance(said, str) or not said.strip():
         raise BadContract(f"{where}: description is {safe_repr(said)}: say in a sentence what it is for")

@@ -31,5 +31,5 @@ cdef class Stand:
     cpdef object take_held(self)
     cpdef object perform(self, object item)
     cpdef object await_result(self, object item, object result)
-    cpdef object refuse(self, object item, object refusal)
+    cpdef bint is_refused(self, object item, object error) except -1
     cpdef object check_silence(self, object item, object value)

@@ -14,7 +14,7 @@ from bandstand.bus.frame import Frame, Kind, Metadata
 from bandstand.bus.hot.fields import correlation_of, id_of, metadata_of
 from bandstand.bus.hot.pending import Delivery, Pending
 from bandstand.bus.numbers import DONE
-from bandstand.errors import ActorFailed, Refused
+from bandstand.errors import ActorFailed
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
@@ -98,8 +98,9 @@ class Stand:
                 self.reply(item, result)
                 self.at_hand = None
                 return None
-        except Refused as refusal:
-            self.refuse(item, refusal)
+        except Exception as error:
+            if not self.is_refused(item, error):
+                raise
             self.at_hand = None
             return None
         except SystemExit as error:
@@ -167,8 +168,8 @@ class Stand:
         """The handler has returned a coroutine: one that sees it to its end."""
         raise NotImplementedError  # a hook: who derives from this fills it in
 
-    def refuse(self, item: Pending | Delivery, refusal: Refused) -> None:
-        """The handler has refused."""
+    def is_refused(self, item: Pending | Delivery, error: Exception) -> bool:
+        """Answer the message at hand if its handler has refused it. False if it has failed."""
         raise NotImplementedError  # a hook: who derives from this fills it in
 
     def check_silence(self, item: Delivery, value: object) -> None:
