@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from bandstand.core import LoopConfig
 from bandstand.service import Loop, child
 from bandstand.shutdown import GracefulShutdown, PhaseEnd, ShutdownPhase, ShutdownReport
-from bandstand.shutdown.course import STUBBORN_MS
-from bandstand.shutdown.limits import Limits
+from bandstand.shutdown.shutdown_run import STUBBORN_MS, ShutdownLimits
 from bandstand.supervise import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.shutdown.troupe import Book, PingPong, Slow, Stubborn, Worker
@@ -167,7 +166,7 @@ ms = st.one_of(st.none(), st.floats(0, 1e6))
 def test_no_phase_has_more_than_is_left_and_the_stop_keeps_its_share(
     deadline: float, own: tuple[float | None, ...], spent: float
 ) -> None:
-    limits = Limits(deadline, own[0], own[1], own[2], None, None, 1000)
+    limits = ShutdownLimits(deadline, own[0], own[1], own[2], None, None, 1000)
     left = max(0.0, deadline - spent)
     for phase in ShutdownPhase:
         assert 0 <= limits.of(phase, spent) <= left
@@ -180,4 +179,4 @@ def test_no_phase_has_more_than_is_left_and_the_stop_keeps_its_share(
         after = limits.of(ShutdownPhase.INTAKE, 0) + limits.of(
             ShutdownPhase.DRAIN, limits.of(ShutdownPhase.INTAKE, 0)
         )
-        assert limits.of(ShutdownPhase.STOP, after) >= min(limits.share_ms, deadline) - 1e-6
+        assert limits.of(ShutdownPhase.STOP, after) >= min(limits.stop_share_ms, deadline) - 1e-6

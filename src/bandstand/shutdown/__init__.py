@@ -1,4 +1,4 @@
-"""Shutting a loop down: in phases, in order, in time, with a report.
+"""Graceful shutdown of a loop: in phases, within a deadline, with a report.
 
     async with Loop() as loop:
         shop = loop.spawn(Shop)
@@ -12,19 +12,19 @@
         with shutdown.on_signals():
             print(await shutdown.wait())
 
-Four phases: INTAKE (nothing more comes in), DRAIN (what came in is handled), STOP (actors end, the youngest first), KILL (whoever is left).
-It works the same around `loop.run()`. What it promises is in `docs/semantics.md`, how to use it in `docs/howto/stopping.md`.
+Four phases: INTAKE (nothing more comes in), DRAIN (what came in is handled), STOP (actors end, the youngest first), KILL (the actors that are left).
+It works the same around `loop.run()`. The guarantees are in `docs/semantics.md`, the guide is `docs/howto/stopping.md`.
 
-How the room is laid out: `shutdown` is what a program uses, `course` goes through the phases once. `company` is everybody on the loop, `hooks` what a
-program does besides; `limits` says how long each phase may take, `waiter` waits without looking, `report` is how it went, `vocabulary` has the words.
+Modules: `shutdown` is the public object, `shutdown_run` runs the phases within their limits, `census` knows the actors of the loop, `hooks` calls the
+program's functions, `waiter` waits, `report` has the phases and the result.
 """
 
 from bandstand.shutdown.report import Busy as Busy
+from bandstand.shutdown.report import PhaseEnd as PhaseEnd
 from bandstand.shutdown.report import PhaseReport as PhaseReport
+from bandstand.shutdown.report import ShutdownPhase as ShutdownPhase
 from bandstand.shutdown.report import ShutdownReport as ShutdownReport
 from bandstand.shutdown.shutdown import GracefulShutdown as GracefulShutdown
-from bandstand.shutdown.vocabulary import PhaseEnd as PhaseEnd
-from bandstand.shutdown.vocabulary import ShutdownPhase as ShutdownPhase
 
 __all__ = (
     "Busy",

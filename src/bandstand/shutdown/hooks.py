@@ -1,7 +1,7 @@
-"""What a program does in the phases of a shutdown: functions, called one after the other, each within its time.
+"""Hooks: functions of the program that a shutdown calls in its phases, one after the other, each with a time limit.
 
-A hook that raises, or takes too long, is logged and named in the report, and the next one is called: a connection that does not
-close must not keep a program from closing the rest. A coroutine that is cancelled and goes on all the same is left behind.
+A hook that raises or takes too long is logged and named in the report, and the next one is called: a connection that does not close must not
+keep the program from closing the others. A coroutine that ignores its cancellation is left behind.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any, TypeAlias, final
 from bandstand.core.logs import SafeLogger
 from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_repr
-from bandstand.shutdown.vocabulary import ShutdownPhase
+from bandstand.shutdown.report import ShutdownPhase
 from bandstand.shutdown.waiter import Waiter
 
-__all__ = ("BACKWARDS", "Hook", "Hooks", "call", "name_of")
+__all__ = ("REVERSED_PHASES", "Hook", "Hooks", "call_hook", "name_of")
 
 logger = SafeLogger("bandstand.shutdown")
 
@@ -26,8 +26,8 @@ Hook: TypeAlias = Callable[[], object]
 
 # How long a hook that was cancelled may take to end.
 CANCEL_MS = 100.0
-# Those of these phases are called when the phase's own work is done, the last one first, as one cleans up.
-BACKWARDS = frozenset({ShutdownPhase.STOP, ShutdownPhase.KILL})
+# Hooks of these phases clean up: they run after the phase's own work, the last one first.
+REVERSED_PHASES = frozenset({ShutdownPhase.STOP, ShutdownPhase.KILL})
 
 
 @final
@@ -40,37 +40,37 @@ class Hooks:
         self._hooks: dict[ShutdownPhase, list[Hook]] = {phase: [] for phase in ShutdownPhase}
 
     def add(self, phase: ShutdownPhase, hook: Hook) -> None:
-        """Add one to a phase."""
+        """Add a hook to a phase."""
         is_callable = callable(hook)  # callers without types
         if not is_callable:
             raise InvalidArgument(f"the hook is {safe_repr(hook)}: pass a function without arguments")
         self._hooks[phase].append(hook)
 
     def of(self, phase: ShutdownPhase) -> list[Hook]:
-        """Those of a phase, in the order in which they are called."""
+        """Return the hooks of a phase in the order of their calls."""
         hooks = self._hooks[phase]
-        return hooks[::-1] if phase in BACKWARDS else hooks[:]
+        return hooks[::-1] if phase in REVERSED_PHASES else hooks[:]
 
 
 def name_of(hook: Hook) -> str:
-    """A hook, for people."""
+    """Return the name of a hook for logs and reports."""
     name: str = getattr(hook, "__qualname__", "") or safe_repr(hook)
     return name.rpartition("<locals>.")[2]
 
 
-async def call(
+async def call_hook(
     hook: Hook, phase: ShutdownPhase, waiter: Waiter, left_ms: Callable[[], float], now: Callable[[], float]
 ) -> bool:
-    """Call a hook, and wait for it for so long as `left_ms` says, which may become less; whether it has done its work."""
+    """Call a hook and wait for it as long as `left_ms()` is above 0. Return whether it finished without an error."""
     name = name_of(hook)
     began = now()
     if left_ms() <= 0 and iscoroutinefunction(hook):
-        logger.error("shutdown, %s: there is no time left for the hook %s", phase.value, name)
+        logger.error("shutdown, %s: no time left for the hook %s", phase.value, name)
         return False
     try:
         result = hook()
     except (Exception, asyncio.CancelledError):
-        # A plain function is not cancelled: it has looked at a task that was.
+        # A plain function cannot be cancelled; it may raise the CancelledError of a task that it looked at.
         logger.exception("shutdown, %s: the hook %s raised", phase.value, name)
         return False
     if not isawaitable(result):
@@ -82,9 +82,9 @@ async def call(
         task.cancel()
         until = now() + CANCEL_MS
         await _wait(task, waiter, lambda: until - now())
-        end = "was cancelled" if task.done() else "was cancelled, goes on all the same and is left behind"
-        logger.error("shutdown, %s: the hook %s had %.0f ms, and %s", phase.value, name, now() - began, end)
-        task.add_done_callback(_look_at)
+        end = "was cancelled" if task.done() else "was cancelled, but goes on and is left behind"
+        logger.error("shutdown, %s: the hook %s took %.0f ms and %s", phase.value, name, now() - began, end)
+        task.add_done_callback(_retrieve_exception)
         return False
     if task.cancelled() or task.exception() is not None:
         error = None if task.cancelled() else task.exception()
@@ -94,7 +94,7 @@ async def call(
 
 
 async def _wait(task: asyncio.Future[Any], waiter: Waiter, left_ms: Callable[[], float]) -> bool:
-    """Wait for a task; whether it was not done in time."""
+    """Wait for a task; return whether its time was up first."""
     try:
         while not task.done():
             left = left_ms()
@@ -111,7 +111,7 @@ async def _as_coroutine(work: Awaitable[object]) -> None:
     await work
 
 
-def _look_at(task: asyncio.Future[Any]) -> None:
-    # What it raises when nobody waits any more has been spoken of.
+def _retrieve_exception(task: asyncio.Future[Any]) -> None:
+    # asyncio would log the exception as never retrieved; the hook is reported already.
     if not task.cancelled():
         task.exception()

@@ -1,27 +1,52 @@
-"""How a shutdown went, as frozen data, and in words."""
+"""The phases of a shutdown, and the report of how it went."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
-from bandstand.shutdown.vocabulary import PhaseEnd, ShutdownPhase
+__all__ = ("Busy", "PhaseEnd", "PhaseReport", "ShutdownPhase", "ShutdownReport", "named")
 
-__all__ = ("MOST_NAMED", "Busy", "PhaseReport", "ShutdownReport", "named")
+# How many busy actors a line names.
+MAX_NAMED = 10
 
-# How many of those that are busy a line names.
-MOST_NAMED = 10
+
+class ShutdownPhase(Enum):
+    """The phases of a shutdown, in order."""
+
+    INTAKE = "intake"
+    """Accept nothing more from outside."""
+    DRAIN = "drain"
+    """Handle what was accepted, including the messages that this makes actors send each other."""
+    STOP = "stop"
+    """Stop the actors, the youngest first, supervisors with their children; `on_stop` runs."""
+    KILL = "kill"
+    """Kill the actors that have not ended."""
+
+
+class PhaseEnd(Enum):
+    """How a phase ended."""
+
+    COMPLETE = "complete"
+    """There was nothing left to do."""
+    TIMED_OUT = "timed out"
+    """The time of the phase was up."""
+    HURRIED = "hurried"
+    """`hurry()` was called, or a second SIGINT came."""
+    LOOP_ENDED = "loop ended"
+    """The loop was ended from elsewhere meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """An actor that was not done."""
+    """An actor that had not finished."""
 
     name: str
-    """Its name; its id, if it has none."""
+    """Its name, or its id if it has no name."""
     waiting: int
     """How many messages wait in its mailbox."""
     is_at_work: bool
-    """Whether a coroutine of it is in flight."""
+    """Whether a coroutine of the actor is suspended."""
 
     def __str__(self) -> str:
         parts = [f"{self.waiting} waiting"] if self.waiting else []
@@ -31,23 +56,23 @@ class Busy:
 
 
 def named(busy: tuple[Busy, ...]) -> str:
-    """Who is busy, in a line."""
-    more = f" and {len(busy) - MOST_NAMED} more" if len(busy) > MOST_NAMED else ""
-    return ", ".join(map(str, busy[:MOST_NAMED])) + more
+    """Return the names of busy actors for one line."""
+    more = f" and {len(busy) - MAX_NAMED} more" if len(busy) > MAX_NAMED else ""
+    return ", ".join(map(str, busy[:MAX_NAMED])) + more
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseReport:
-    """How one phase went."""
+    """The result of one phase."""
 
     phase: ShutdownPhase
     end: PhaseEnd
     ms: float
     """How long it took, by the loop's clock."""
     left: tuple[Busy, ...]
-    """Who was not done when it ended: in DRAIN, with messages or at work; in STOP, who had not ended; in KILL, who was killed."""
+    """The actors left at its end: in DRAIN those with work, in STOP those that had not ended, in KILL those that were killed."""
     failed_hooks: tuple[str, ...]
-    """Hooks that raised, took too long, or had no time left to be called."""
+    """Hooks that raised, took too long, or were not called because no time was left."""
 
     def __str__(self) -> str:
         parts = [f"{self.phase.value}: {self.end.value} after {self.ms:.0f} ms"]
@@ -60,31 +85,31 @@ class PhaseReport:
 
 @dataclass(frozen=True, slots=True)
 class ShutdownReport:
-    """How a shutdown went. `str(report)` is for people: a line for each phase."""
+    """The result of a shutdown. `str(report)` has a line for each phase."""
 
     reason: str
-    """Why it was begun, in the words of the first who did."""
+    """The reason given by the first caller that began the shutdown."""
     phases: tuple[PhaseReport, ...]
-    """In their order, all four."""
+    """All four phases, in order."""
     ms: float
     """How long it took, by the loop's clock."""
     dead_letters: int
-    """How many messages were accepted and not handled, from its beginning on."""
+    """How many accepted messages were not handled, counted from the beginning of the shutdown."""
 
     @property
     def killed(self) -> tuple[Busy, ...]:
-        """Who had to be killed."""
+        """The actors that were killed."""
         return self.of(ShutdownPhase.KILL).left
 
     @property
     def is_clean(self) -> bool:
-        """Whether everything was done in its time: each phase complete, no hook failed, nobody killed, no message lost."""
+        """Whether every phase was complete, no hook failed, no actor was killed and no message was lost."""
         return self.dead_letters == 0 and all(
             each.end is PhaseEnd.COMPLETE and not each.left and not each.failed_hooks for each in self.phases
         )
 
     def of(self, phase: ShutdownPhase) -> PhaseReport:
-        """How one of the phases went."""
+        """Return the result of one phase."""
         return next(each for each in self.phases if each.phase is phase)
 
     def __str__(self) -> str:

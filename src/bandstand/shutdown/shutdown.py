@@ -1,24 +1,23 @@
-"""A graceful shutdown: intake, drain, stop, kill.
+"""A graceful shutdown in four phases: intake, drain, stop, kill.
 
-Stopping a loop finishes nothing (`Loop.request_stop`): what waits in mailboxes is lost. Finishing first is a matter of order. First
-nothing more may come in, else the drain has no end; then whoever has work does it; then actors end, each after those that may still
-need it; and all of it within one time, after which what is left is killed. That is what this does, on any loop, and it
-writes down how it went.
+Stopping a loop finishes nothing (`Loop.request_stop`): messages in mailboxes are lost. To finish first, the order matters. First nothing more may
+come in, or the drain never ends. Then the actors handle what they have. Then they end, each after those that may still need it. One deadline covers
+all of it; what is left then is killed. This module does that on any loop and reports how it went.
 
-*When is a loop done?* When nothing waits in any mailbox and no coroutine is in flight. The kernel's books say so exactly, after
-each round; so nobody looks now and then, and while nothing happens nothing is called but the line of progress, once a second. Timers
-do not count: a tick that comes every second would never let anything end. What they set off while the drain lasts is handled like anything else.
+*When is a loop drained?* When every mailbox is empty and no coroutine is suspended. The kernel's counters say so exactly after each round, so
+nothing polls, and while nothing happens only the progress line runs, once a second. Timers do not count: a periodic timer would keep the drain from
+ending. Messages from timers that fire during the drain are handled like any other.
 
-*The stop happens while the loop is open*, one actor at a time, the youngest first, as they may build on the older ones: what one says to
-another at its end still arrives. Only then is the loop asked to stop, with nobody left on it.
+*The loop is open while actors stop*, one at a time, the youngest first, because younger actors may depend on older ones: what an actor sends to another
+in `on_stop` still arrives. Only then the loop is asked to stop, with no actor left on it.
 
-*Hooks* of INTAKE and DRAIN come before the phase's own work, in their order: close the listener, then let the actors finish. Those of
-STOP and KILL come after it, the last one first: a pool of connections is closed when those who use it have ended.
+*Hooks* of INTAKE and DRAIN run before the phase's own work, in order: close the listener, then let the actors finish. Hooks of STOP and KILL run after
+it, the last one first: a connection pool is closed when its users have ended.
 
-Refused: shutting the loop to everybody outside (`lifelines.shut`, as pods do), since a hook, or a request that is being answered, may
-still have something to ask of an actor; a phase for each service, as larger systems have them: the tree of supervisors is that order already.
+Refused: closing the loop to everything outside (`lifelines.shut`, as pods do), since a hook or a request that is being answered may still ask an actor;
+and a phase for each service, as larger systems have: the supervision tree is that order already.
 
-Cost: while the drain lasts, one Python call a round.
+Cost: one Python call per round during the drain.
 """
 
 from __future__ import annotations
@@ -36,15 +35,14 @@ from bandstand.core.logs import SafeLogger
 from bandstand.core.lowlevel import call_afar, check_thread, is_open
 from bandstand.errors import InvalidArgument, LoopBusy, LoopClosed, WrongThread
 from bandstand.errors.formatting import safe_repr
-from bandstand.shutdown.company import Company
-from bandstand.shutdown.course import Course
+from bandstand.shutdown.census import ActorCensus
 from bandstand.shutdown.hooks import Hook, Hooks
-from bandstand.shutdown.limits import Limits
-from bandstand.shutdown.vocabulary import ShutdownPhase
+from bandstand.shutdown.report import ShutdownPhase
+from bandstand.shutdown.shutdown_run import ShutdownLimits, ShutdownRun
 from bandstand.supervise.lowlevel import check_member
 
 if TYPE_CHECKING:
-    from bandstand.shutdown.company import Anybody
+    from bandstand.shutdown.census import ActorLike
     from bandstand.shutdown.report import ShutdownReport
 
 __all__ = ("GracefulShutdown",)
@@ -56,24 +54,24 @@ H = TypeVar("H", bound=Hook)
 
 @final
 class GracefulShutdown:
-    """How a loop is shut down, in phases; it happens once, by `run`, `begin` or a signal.
+    """Shuts a loop down in phases, once: by `run`, by `begin` or on a signal.
 
-    The loop must be driven by `async with` or `run()`. Everything is over `deadline_ms` after it was begun, and 250 ms at most, unless
-    somebody blocks the thread: a handler, or a hook that is no coroutine function, cannot be interrupted.
+    The loop must be driven by `async with` or `run()`. The shutdown is over at most `deadline_ms` + 250 ms after it began, unless a handler or a
+    hook blocks the thread: plain functions cannot be interrupted.
 
     Args:
-        loop: which loop.
-        deadline_ms: how long all of it may take.
-        intake_ms: how long its first phase may take, which is as long as the hooks take; None for what is left.
-        drain_ms: how long actors may take to handle what they have; None for what is left.
-        stop_ms: how long they may take to end; None for what is left. A third of the deadline, but not more than this, is kept for it.
-        actor_ms: how long one of them, or one supervisor with all below it, is waited for before the next one is stopped as well;
-            None for what is left.
-        hook_ms: how long one hook may take; None for what is left.
-        progress_ms: how often the log is told who is not done yet.
+        loop: the loop to shut down.
+        deadline_ms: the time for the whole shutdown.
+        intake_ms: the time for the hooks of INTAKE; None for all the time that is left.
+        drain_ms: how long actors may take to handle their messages; None for all the time that is left.
+        stop_ms: how long actors may take to end; None for all the time that is left. This much, but at most a third of the deadline, is reserved for it.
+        actor_ms: how long to wait for one actor, or one supervisor and everything below it, before the next one is stopped too; None for all the
+            time that is left.
+        hook_ms: the time for one hook; None for all the time that is left.
+        progress_ms: how often the log names the actors that have not finished.
 
     Raises:
-        InvalidArgument: one of them has no sense.
+        InvalidArgument: an argument is not valid.
     """
 
     def __init__(
@@ -90,29 +88,30 @@ class GracefulShutdown:
     ) -> None:
         if not isinstance(loop, Loop):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
             raise InvalidArgument(f"loop is {safe_repr(loop)}: pass a Loop")
-        self._limits = Limits(deadline_ms, intake_ms, drain_ms, stop_ms, actor_ms, hook_ms, progress_ms)
+        self._limits = ShutdownLimits(
+            deadline_ms, intake_ms, drain_ms, stop_ms, actor_ms, hook_ms, progress_ms
+        )
         self._loop = loop
-        self._company = Company(loop)
+        self._census = ActorCensus(loop)
         self._hooks = Hooks()
-        self._course: Course | None = None
+        self._run: ShutdownRun | None = None
         self._task: asyncio.Task[None] | None = None
         self._report: ShutdownReport | None = None
-        # What has kept it from going through to its end.
+        # The exception that ended the run early.
         self._failure: Exception | None = None
         self._waiting: list[asyncio.Future[None]] = []
         self._is_hurried = False
 
-    # -- what it consists of -----------------------------------------------------------------------------------------------------
+    # -- configuration -----------------------------------------------------------------------------------------------------------
 
     def on(self, phase: ShutdownPhase) -> Callable[[H], H]:
-        """Have a function, or a coroutine function, called in a phase: `@shutdown.on(ShutdownPhase.INTAKE)`. It has no arguments.
+        """Add a hook to a phase: `@shutdown.on(ShutdownPhase.INTAKE)` on a function or a coroutine function without arguments.
 
-        Those of INTAKE and DRAIN are called before the phase's own work, in the order they came; those of STOP and KILL after it,
-        the last one first. Each has `hook_ms`, and then is cancelled. One that raises or is late is logged, named in the
-        report, and keeps nobody from anything. KILL's come last of all, whether or not there was anybody to kill.
+        Hooks of INTAKE and DRAIN run before the phase's own work, in order; hooks of STOP and KILL after it, the last one first. A hook is cancelled
+        after `hook_ms`. One that raises or is late is logged and named in the report, and the shutdown goes on. Hooks of KILL always run, last of all.
 
         Raises:
-            InvalidArgument: that is no phase; or no function.
+            InvalidArgument: it is not a phase, or the hook is not callable.
         """
         check_member("GracefulShutdown.on", "phase", phase, ShutdownPhase)
 
@@ -122,62 +121,62 @@ class GracefulShutdown:
 
         return add
 
-    def intake(self, *actors: Anybody) -> None:
-        """Say through whom messages come from outside. In INTAKE they accept nothing more, handle what they have, and end.
+    def intake(self, *actors: ActorLike) -> None:
+        """Name actors that accept messages from outside. In INTAKE they accept nothing more, handle what they have, and end.
 
         Raises:
-            InvalidArgument: one is no actor, or is a supervisor's child, which would be started again.
-            ActorNotLocal: it lives on another loop.
-            WrongThread: called off the loop's thread.
+            InvalidArgument: one is not an actor, or is a supervisor's child, which would be restarted.
+            ActorNotLocal: one lives on another loop.
+            WrongThread: called from another thread.
         """
         check_thread(self._loop)
-        self._company.let_in_by(actors)
+        self._census.add_intake(actors)
 
-    def drain_only(self, *actors: Anybody) -> None:
-        """Say whom the drain waits for, instead of everybody: if others are always at something.
+    def drain_only(self, *actors: ActorLike) -> None:
+        """Name the actors that the drain waits for, instead of all: use it when others always have work.
 
         Raises:
             InvalidArgument, ActorNotLocal, WrongThread: as for `intake`.
         """
         check_thread(self._loop)
-        self._company.choose(actors)
+        self._census.drain_only(actors)
 
-    # -- doing it ----------------------------------------------------------------------------------------------------------------
+    # -- running -----------------------------------------------------------------------------------------------------------------
 
     def begin(self, reason: str = "") -> None:
-        """Have it begin, and do not wait: from any thread, from a signal handler, from an actor. The first reason counts."""
+        """Begin the shutdown without waiting. Any thread, signal handler or actor may call this. The first reason is kept."""
         call_afar(self._loop, partial(self._start, reason))
 
     def hurry(self) -> None:
-        """Wait for nothing any more: whoever has not ended is killed now. From any thread; begins it, if nobody has."""
+        """Stop waiting and kill the actors that are left. Any thread may call this. Begins the shutdown if necessary."""
         self._is_hurried = True
         self.begin("in a hurry")
         call_afar(self._loop, self._hurry)
 
     async def run(self, reason: str = "") -> ShutdownReport:
-        """Shut the loop down, and wait for it; how it went. Who comes later waits for the same one.
+        """Shut the loop down, wait for the end, and return the report. Later callers wait for the same run.
 
-        A caller that is cancelled stops waiting; the shutdown goes on.
+        If the caller is cancelled, the shutdown goes on.
 
         Raises:
-            LoopBusy: called in an actor's turn, whose end it would wait for: use `begin` there.
-            InvalidArgument: the loop does not ride the running event loop.
-            LoopClosed: the loop has ended without it, or its task was cancelled.
-            WrongThread: called off the loop's thread.
-            Exception: whatever kept it from its end: what was given to `intake` or `drain_only` has raised when asked for its id.
+            LoopBusy: called by an actor, which would wait for its own end: use `begin` there.
+            InvalidArgument: the loop does not run on the running event loop.
+            LoopClosed: the loop ended without this shutdown, or its task was cancelled.
+            WrongThread: called from another thread.
+            Exception: an object given to `intake` or `drain_only` raised when asked for its id.
         """
         self._refuse_actors()
         if self._task is None and is_open(self._loop):
             if self._loop not in current_loops():
                 raise InvalidArgument(
-                    "the loop does not ride the event loop that runs here, and nobody would run its actors: enter "
+                    "the loop does not run on this event loop, so its actors would not run: enter "
                     "`async with loop`, or call begin() and let loop.run() run"
                 )
             self._start(reason)
         return await self.wait()
 
     async def wait(self) -> ShutdownReport:
-        """Wait until somebody has begun it and it is over; how it went.
+        """Wait until the shutdown has begun and is over, and return the report.
 
         Raises:
             LoopBusy, LoopClosed, WrongThread, Exception: as for `run`.
@@ -197,35 +196,34 @@ class GracefulShutdown:
             raise self._failure
         if self._report is None:
             raise LoopClosed(
-                "the loop was not shut down: somebody has asked it to stop before, or has cancelled the shutdown's own task"
+                "the loop was not shut down: it was asked to stop before, or something cancelled the shutdown's own task"
             )
         return self._report
 
     @contextmanager
     def on_signals(self) -> Generator[Self]:
-        """A block in which SIGTERM or SIGINT begins it. Around `loop.run()`, or inside `async with loop`; main thread only.
+        """Begin the shutdown on SIGTERM or SIGINT inside this block. Use it around `loop.run()` or inside `async with loop`, on the main thread.
 
-        A SIGINT after that hurries: everybody is killed, and it is over. If an actor blocks the thread at that moment, or at one more
-        SIGINT, KeyboardInterrupt is raised there and then. A second SIGTERM changes nothing: those who send one to a process and
-        to its group send two. Handlers that were there before are put back.
+        A second SIGINT calls `hurry()`. If an actor blocks the thread then, and at any further SIGINT, KeyboardInterrupt is raised. A second SIGTERM
+        changes nothing, because some service managers send one to the process and one to its group. The block restores the previous handlers.
 
         Raises:
             InvalidArgument: this is not the main thread.
         """
         interrupts = Interrupts(
-            lambda: self.begin(_named(interrupts)), is_on=True, hurry=self._hurry_by_signal
+            lambda: self.begin(_signal_name(interrupts)), is_on=True, hurry=self._hurry_by_signal
         )
         with interrupts:
             yield self
 
     @property
     def phase(self) -> ShutdownPhase | None:
-        """Which phase it is in; None before it has begun and when it is over."""
-        return None if self._course is None or self._report is not None else self._course.phase
+        """The current phase; None before the beginning and after the end."""
+        return None if self._run is None or self._report is not None else self._run.phase
 
     @property
     def report(self) -> ShutdownReport | None:
-        """How it went; None until it is over."""
+        """The report; None until the shutdown is over."""
         return self._report
 
     # -- inside ----------------------------------------------------------------------------------------------------------------------
@@ -235,22 +233,22 @@ class GracefulShutdown:
             return
         if self._loop not in current_loops():
             logger.error(
-                "shutdown: the loop is driven by hand, where nothing can be waited for: use run() or `async with`"
+                "shutdown: the loop is driven by hand, so a shutdown cannot wait: use run() or `async with`"
             )
             return
-        self._course = Course(self._loop, self._company, self._hooks, self._limits, reason)
+        self._run = ShutdownRun(self._loop, self._census, self._hooks, self._limits, reason)
         if self._is_hurried:
-            self._course.hurry()
+            self._run.hurry()
         self._task = asyncio.get_running_loop().create_task(
-            self._perform(self._course), name="bandstand shutdown"
+            self._perform(self._run), name="bandstand shutdown"
         )
 
-    async def _perform(self, course: Course) -> None:
+    async def _perform(self, run: ShutdownRun) -> None:
         try:
-            self._report = await course.run()
+            self._report = await run.run()
         except Exception as error:
-            # A program that was told to end must not go on for ever because of that.
-            logger.exception("shutdown: it has failed, and the loop is asked to stop as it is")
+            # The program was asked to end, so it must not run on because of this error.
+            logger.exception("shutdown failed; the loop is asked to stop at once")
             self._failure = error
             self._loop.request_stop()
         finally:
@@ -266,8 +264,8 @@ class GracefulShutdown:
             self._release()
 
     def _hurry(self) -> None:
-        if self._course is not None:
-            self._course.hurry()
+        if self._run is not None:
+            self._run.hurry()
 
     def _hurry_by_signal(self) -> None:
         if self._is_hurried or self._is_blocked():
@@ -275,7 +273,7 @@ class GracefulShutdown:
         self.hurry()
 
     def _is_blocked(self) -> bool:
-        """Whether this very thread is in the middle of an actor's turn."""
+        """Return whether this thread is running an actor."""
         try:
             check_thread(self._loop)
         except WrongThread:
@@ -286,9 +284,9 @@ class GracefulShutdown:
         check_thread(self._loop)
         if current_actor(self._loop) is not None:
             raise LoopBusy(
-                "an actor that waits for the shutdown would wait for its own end: call begin(), which does not wait"
+                "an actor cannot wait for the shutdown, which waits for its own end: call begin(), which does not wait"
             )
 
 
-def _named(interrupts: Interrupts) -> str:
+def _signal_name(interrupts: Interrupts) -> str:
     return "a signal" if interrupts.first is None else interrupts.first.name

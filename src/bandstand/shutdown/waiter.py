@@ -1,6 +1,6 @@
-"""Waiting without looking now and then: one who waits, and everybody who may wake him.
+"""A waiter: one task that sleeps until it is woken or its time is up.
 
-The time is kept by the loop's own wheel, so that it is virtual where the loop's is; when the loop has ended, by the event loop.
+The loop's timer wheel measures the time, so that it is virtual where the loop's clock is. After the loop has ended, the event loop does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ("Waiter",)
 
 @final
 class Waiter:
-    """One task that waits on the thread of a loop, for a while or until it is woken."""
+    """Lets one task on the loop's thread wait until it is woken or its time is up."""
 
     __slots__ = ("_future", "_loop")
 
@@ -29,12 +29,12 @@ class Waiter:
         self._future: asyncio.Future[None] | None = None
 
     def wake(self, _what: object = None) -> None:
-        """Have it look again. Loop thread only."""
+        """Wake the task. Loop thread only."""
         if self._future is not None and not self._future.done():
             self._future.set_result(None)
 
     async def wait(self, ms: float) -> None:
-        """Wait until somebody wakes us, the loop ends, or so many milliseconds have passed."""
+        """Wait until `wake` is called, the loop ends, or `ms` milliseconds have passed."""
         host = asyncio.get_running_loop()
         self._future = host.create_future()
         cancel: Callable[[], object]

@@ -1,4 +1,4 @@
-"""Everybody on a loop, as a shutdown sees them: who is busy, who lives, how to stop and how to kill them."""
+"""The actors of a loop during a shutdown: which are busy, which are alive, and how to stop and kill them."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ if TYPE_CHECKING:
     from bandstand.core import Loop
     from bandstand.scope import HasActorId
 
-__all__ = ("Anybody", "Company", "Root")
+__all__ = ("ActorCensus", "ActorLike", "Root")
 
-# How often those that are left are killed: one that is killed may start another in its end.
-ROUNDS = 3
+# An actor may start another one while it is killed, so killing is repeated.
+KILL_ROUNDS = 3
 
 
-Anybody: TypeAlias = "ActorId | HasActorId"
+ActorLike: TypeAlias = "ActorId | HasActorId"
 # An actor, and whether it is a supervisor.
 Root: TypeAlias = tuple[ActorId, bool]
 
 
 @final
-class Company:
+class ActorCensus:
     """The actors of one loop. Loop thread only."""
 
-    __slots__ = ("_chosen", "_intake", "_loop")
+    __slots__ = ("_drained", "_intake", "_loop")
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
-        self._intake: list[Anybody] = []
-        self._chosen: list[Anybody] = []
+        self._intake: list[ActorLike] = []
+        self._drained: list[ActorLike] = []
 
-    def let_in_by(self, actors: Iterable[Anybody]) -> None:
-        """Note through whom messages come from outside."""
+    def add_intake(self, actors: Iterable[ActorLike]) -> None:
+        """Note actors that accept messages from outside."""
         for actor in actors:
             who = id_of(actor)
             self._check_local(who)
@@ -50,55 +50,55 @@ class Company:
             above = None if row is None or row[2] is None else known.get(row[2])
             if above is not None and is_supervised(above[5]):
                 raise InvalidArgument(
-                    f"{safe_repr(actor)} is a supervisor's child, and would be started again as soon as it has ended: stop in a hook of "
-                    f"ShutdownPhase.INTAKE what sends to it from outside"
+                    f"{safe_repr(actor)} is a supervisor's child and would be started again as soon as it ends: stop its source of messages "
+                    f"in a hook of ShutdownPhase.INTAKE instead"
                 )
             self._intake.append(actor)
 
-    def choose(self, actors: Iterable[Anybody]) -> None:
-        """Note whom the drain waits for; everybody, if nobody is chosen."""
+    def drain_only(self, actors: Iterable[ActorLike]) -> None:
+        """Note the actors that the drain waits for; without any, it waits for all."""
         for actor in actors:
             self._check_local(id_of(actor))
-            self._chosen.append(actor)
+            self._drained.append(actor)
 
     def close_intake(self) -> None:
-        """Have those through whom messages come in accept nothing more, handle what they have, and end."""
+        """Let the intake actors accept nothing more, handle what they have, and end."""
         for actor in self._intake:
             with suppress(NoSuchActor):
                 close_mailbox(self._loop, id_of(actor))
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nobody whom the drain waits for has anything to do."""
-        if not self._chosen:
-            # A message that was passed on is in no mailbox while the worker it is for is down: the pool still has it.
+        """Whether no actor that the drain waits for has work."""
+        if not self._drained:
+            # A pool keeps a message in no mailbox while its worker is down, so an empty loop is not enough.
             return is_quiet(self._loop) and all(is_at_rest(self._loop, actor) for actor in self.ids())
-        return all(is_at_rest(self._loop, id_of(actor)) for actor in self._chosen)
+        return all(is_at_rest(self._loop, id_of(actor)) for actor in self._drained)
 
     def busy(self) -> tuple[Busy, ...]:
-        """Who has something to do, of those whom the drain waits for."""
-        chosen = {id_of(actor) for actor in self._chosen}
+        """Return the actors with work, of those that the drain waits for."""
+        chosen = {id_of(actor) for actor in self._drained}
         return tuple(
             self._as_busy(row)
             for row in rows(self._loop)
             if (not chosen or row[0] in chosen) and not is_at_rest(self._loop, row[0])
         )
 
-    def living(self) -> tuple[Busy, ...]:
-        """Whoever has not ended."""
+    def alive(self) -> tuple[Busy, ...]:
+        """Return the actors that have not ended."""
         return tuple(map(self._as_busy, rows(self._loop)))
 
     def ids(self) -> list[ActorId]:
-        """Whoever has not ended."""
+        """Return the ids of the actors that have not ended."""
         return [row[0] for row in rows(self._loop)]
 
     def roots(self) -> list[Root]:
-        """Those that nobody above will end and that are not ending, the youngest first."""
+        """Return the running actors that no parent will end, the youngest first."""
         known = rows(self._loop)
         families = {row[0]: row[5] for row in known}
 
         def is_root(above: ActorId | None, family: object) -> bool:
-            # An actor without a family hears of a child's end, and ends nobody. What a supervisor below it is for, ends first.
+            # A parent without a family gets a child's exit but does not end the child.
             return (
                 above is None
                 or above not in families
@@ -112,7 +112,7 @@ class Company:
         ]
 
     def stop(self, root: Root) -> None:
-        """Have an actor end in good order, with all below it. Nothing, if it has ended."""
+        """Stop an actor and everything below it. Does nothing if it has ended."""
         actor, is_supervisor = root
         with suppress(BandstandError):
             if is_supervisor:
@@ -121,20 +121,20 @@ class Company:
                 self._loop.stop_actor(actor)
 
     def has_ended(self, actor: ActorId) -> bool:
-        """Whether an actor has ended."""
+        """Return whether an actor has ended."""
         return self._loop.status(actor) >= ActorStatus.STOPPED
 
     def kill(self) -> tuple[Busy, ...]:
-        """End everybody without waiting, supervisors before their children, lest they start them again; who that was."""
+        """Kill all actors, supervisors before their children so that they do not restart them. Return those that were killed."""
         killed: list[Busy] = []
-        for _ in range(ROUNDS):
+        for _ in range(KILL_ROUNDS):
             if not is_open(self._loop):
                 break
             left = rows(self._loop)
             if not left:
                 break
             killed.extend(map(self._as_busy, left))
-            # The shutdown names them, in one line.
+            # The shutdown reports them in one line; the loop need not report each.
             for actor, *_ in left:
                 answer_for(self._loop, actor)
             for actor, *_ in left:
@@ -152,17 +152,17 @@ class Company:
 
     def _check_local(self, actor: ActorId) -> None:
         if actor.home is not self._loop:
-            raise ActorNotLocal(f"{safe_repr(actor)} lives on another loop than the one that is shut down")
+            raise ActorNotLocal(f"{safe_repr(actor)} does not live on the loop that is shut down")
 
 
-def id_of(actor: Anybody) -> ActorId:
-    """The id of whatever has one.
+def id_of(actor: ActorLike) -> ActorId:
+    """Return the id of an actor.
 
     Raises:
-        InvalidArgument: it has none.
+        InvalidArgument: it is not an actor.
     """
     if isinstance(actor, ActorId):
         return actor
     if hasattr(type(actor), "__actor_id__"):
         return actor.__actor_id__()
-    raise InvalidArgument(f"{safe_repr(actor)} is no actor: pass a handle, an ActorId or a supervisor")
+    raise InvalidArgument(f"{safe_repr(actor)} is not an actor: pass a handle, an ActorId or a supervisor")
