@@ -6,8 +6,9 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Raw
 
-from bandstand.bus import books
+from bandstand.bus import Frame, Kind, Metadata, books
 from bandstand.bus.books import Books, Stats
 
 pytestmark = [pytest.mark.spec("C11", "C26")]
@@ -54,26 +55,44 @@ class TestASnapshot:
         assert msgspec.json.decode(written, type=Stats) == books.statistics(in_flight=4, timers_pending=1)
 
 
+def answer(kind: Kind, type_name: str) -> Frame:
+    return Frame(kind=kind, type=type_name, data=Raw(b"{}"), metadata=Metadata("x", 0))
+
+
+OTHERS = {"reply", "withdrawn", "abandoned", None}
+
+
 class TestTheLaw:
     @given(
         ends=st.lists(
-            st.sampled_from(["reply", "Sys.Timeout", "Sys.ActorCrash", "Shop.SoldOut", "withdrawn", None])
+            st.sampled_from(
+                ["reply", "Sys.Timeout", "Sys.ActorCrash", "Shop.SoldOut", "withdrawn", "abandoned", None]
+            )
         )
     )
     def test_every_request_has_one_end_or_is_in_flight(self, ends: list[str | None]) -> None:
         books = Books()
-        for end in ends:
+        for index, end in enumerate(ends):
             books.admitted += 1
             if end == "reply":
                 books.answered += 1
             elif end == "withdrawn":
                 books.withdrawn += 1
+            elif end == "abandoned":
+                # Whatever it was answered with.
+                if index % 2:
+                    books.fail("Shop.SoldOut")
+                    books.abandon(answer("error", "Shop.SoldOut"))
+                else:
+                    books.answered += 1
+                    books.abandon(answer("reply", "Shop.Buy"))
             elif end is not None:
                 books.fail(end)
         stats = books.statistics(in_flight=ends.count(None), timers_pending=0)
         assert stats.is_balanced
-        assert stats.failures == sum(end not in {"reply", "withdrawn", None} for end in ends)
-        for name in set(ends) - {"reply", "withdrawn", None}:
+        assert stats.failures == sum(end not in OTHERS for end in ends)
+        assert stats.abandoned == ends.count("abandoned")
+        for name in set(ends) - OTHERS:
             assert stats.failed[str(name)] == ends.count(name)
 
     def test_a_request_that_was_lost_breaks_it(self) -> None:

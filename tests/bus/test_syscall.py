@@ -62,7 +62,7 @@ class TestTelling:
         assert told["clients"] == 1
         requests = told["requests"]
         assert requests["failed"] == {"Sys.RoutingError": 1}
-        assert (requests["admitted"], requests["answered"], requests["inFlight"]) == (4, 2, 1)
+        assert (requests["admitted"], requests["answered"], requests["inFlight"]) == (4, 1, 1)
         assert requests["abandoned"] == 1
 
     @pytest.mark.spec("C26")

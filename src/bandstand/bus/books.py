@@ -2,7 +2,7 @@
 
 Every request that is let in has exactly one end, so at any moment
 
-    admitted == answered + failed (of all types together) + withdrawn + in flight
+    admitted == answered + failed (of all types together) + abandoned + withdrawn + in flight
 
 and likewise `timers_scheduled == timers_fired + timers_cancelled + timers_pending`. Nothing else would tell that a request
 was lost, or answered twice: a test that checks the law checks that.
@@ -12,9 +12,14 @@ The router counts by `books.admitted += 1`, in the path of every message; what i
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct, field
 
 from bandstand.bus.hot.tally import Tally
+
+if TYPE_CHECKING:
+    from bandstand.bus.frame import Frame
 
 __all__ = ("Books", "Stats")
 
@@ -25,7 +30,7 @@ class Stats(Struct, frozen=True, kw_only=True, rename="camel"):
     admitted: int = 0
     """Commands and queries let in."""
     answered: int = 0
-    """Those that have ended with a reply."""
+    """Those that have ended with a reply, which was given to whoever had asked."""
     failed: dict[str, int] = field(default_factory=dict[str, int])
     """Those that have ended with an error, by the error's type."""
     in_flight: int = 0
@@ -41,7 +46,8 @@ class Stats(Struct, frozen=True, kw_only=True, rename="camel"):
     withdrawn: int = 0
     """Those that nobody waits for any more: whoever asked inside the process was cancelled."""
     abandoned: int = 0
-    """Answers, replies or errors, whose client had gone."""
+    """Those whose client had gone before the answer, a reply or an error of the capability: each is a dead letter. Those that have ended with a
+    fault of the node's own, such as `Sys.Timeout`, are among the failed, whether or not the client had gone."""
     late: int = 0
     """Replies that came after their request had ended, and were discarded."""
     unclaimed: int = 0
@@ -82,7 +88,7 @@ class Stats(Struct, frozen=True, kw_only=True, rename="camel"):
     def is_balanced(self) -> bool:
         """Whether every request and every timer has been accounted for exactly once."""
         return (
-            self.admitted == self.answered + self.failures + self.withdrawn + self.in_flight
+            self.admitted == self.answered + self.failures + self.abandoned + self.withdrawn + self.in_flight
             and self.timers_scheduled == self.timers_fired + self.timers_cancelled + self.timers_pending
         )
 
@@ -106,6 +112,16 @@ class Books(Tally):
         """One more request has ended with an error of this type."""
         failed = self.failed
         failed[error_type] = failed.get(error_type, 0) + 1
+
+    def abandon(self, answer: Frame) -> None:
+        """A request that was counted with its answer is abandoned instead: its client has gone."""
+        if answer.kind == "reply":
+            self.answered -= 1
+        elif self.failed[answer.type] > 1:
+            self.failed[answer.type] -= 1
+        else:
+            del self.failed[answer.type]
+        self.abandoned += 1
 
     def statistics(self, *, in_flight: int, timers_pending: int) -> Stats:
         """A snapshot. What is under way is not counted here but looked up by the router, so that the law can be broken."""

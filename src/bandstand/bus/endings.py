@@ -105,8 +105,9 @@ class Endings(Switch):
     def leave_unsettled(self, pending: Pending, frame: Frame) -> None:
         """Nobody has taken its answer."""
         if pending.origin is not NOBODY:
-            self.books.abandoned += 1
+            # A fault that has a letter of its own stays what it is.
             if frame.type not in REASONS:
+                self.books.abandon(frame)
                 said = f"{frame.kind} {frame.type} could not be given to whoever had asked, who had gone"
                 self.bury(pending, "abandoned", frame, said)
         elif frame.kind == "error":

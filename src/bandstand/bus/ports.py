@@ -33,8 +33,12 @@ class Line(Protocol):
         """Whether the client keeps up: False while too much that was written to it has not been taken."""
         ...
 
-    def deliver(self, frame: Frame, settles: bool) -> None:
+    def deliver(self, frame: Frame, settles: bool) -> bool | None:
         """Write a frame to the client, soon. It is never refused and does not raise.
+
+        Returns:
+            False if the client is known to have left, so that nobody reads it: an answer is abandoned then. Everything else counts as
+            written.
 
         Args:
             frame: what.

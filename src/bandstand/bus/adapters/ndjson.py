@@ -14,6 +14,7 @@ end it is let go, too, after a while.
 from __future__ import annotations
 
 import asyncio
+import select
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast, final
 
@@ -26,6 +27,8 @@ from bandstand.core.logs import SafeLogger
 from bandstand.errors import BadMessage
 
 if TYPE_CHECKING:
+    import socket
+
     from bandstand.bus.adapters.limits import Limits
     from bandstand.bus.ports import Ingress
 
@@ -198,7 +201,7 @@ class NdjsonLine(Outbox, asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """The client will say nothing more; it still gets its answers."""
-        self._is_at_eof = True
+        self._is_at_eof = self.is_unread = True
         self._overdue.end()
         if self._first:
             self.intake.feed(self._hear_first(self._first, b"\n"))
@@ -241,7 +244,7 @@ class NdjsonLine(Outbox, asyncio.Protocol):
             and not (self._is_at_eof or self.intake.is_stopped)
             and self._transport is not None
         ):
-            self._is_paused = False
+            self._is_paused = self.is_unread = False
             self._transport.resume_reading()
         self._close_if_done()
 
@@ -258,6 +261,21 @@ class NdjsonLine(Outbox, asyncio.Protocol):
         self.deliver(greeting.answer(), False)  # noqa: FBT003  # as the hot half declares it
         return rest
 
+    def look(self) -> bool:
+        """Look whether the client has left, and has not only nothing more to say; True if it has.
+
+        A Unix socket tells the two apart at once. Over TCP a client that has closed looks like one that only has nothing more to say, until
+        it refuses what is written to it.
+        """
+        if self._transport is not None:
+            connection: socket.socket | None = self._transport.get_extra_info("socket")
+            if connection is not None and connection.fileno() >= 0:
+                poll = select.poll()
+                # No events: it is told in any case that the other side is gone.
+                poll.register(connection.fileno(), 0)
+                self.has_left = bool(poll.poll(0))
+        return self.has_left
+
     def _is_read(self) -> bool:
         return not (self._is_blocked or self._is_paused)
 
@@ -268,13 +286,13 @@ class NdjsonLine(Outbox, asyncio.Protocol):
         self._ingress.refuse(self, BadMessage.of(said))
         self._pause()
         self.intake.stop()
-        self._is_at_eof = True
+        self._is_at_eof = self.is_unread = True
         self._close_if_done()
 
     def _pause(self) -> None:
         # Not after its end: a transport that is asked to read again would find the end once more.
         if not self._is_paused and not self._is_at_eof and self._transport is not None:
-            self._is_paused = True
+            self._is_paused = self.is_unread = True
             self._transport.pause_reading()
 
     # --- the way out --------------------------------------------------------------------------------------------------

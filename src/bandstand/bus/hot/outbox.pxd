@@ -17,8 +17,11 @@ cdef class Outbox:
     cdef public Py_ssize_t out_bytes
     cdef public bint is_gone
     cdef public bint is_woken
+    cdef public bint is_unread
+    cdef public bint has_left
 
     @cython.locals(line=bytes)
     cpdef object deliver(self, object frame, bint settles)
     cpdef object flush(self)
+    cpdef bint look(self) except -1
     cpdef object resume(self)

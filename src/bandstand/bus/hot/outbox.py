@@ -44,7 +44,7 @@ def write_event(frame: Frame) -> bytes:
 class Outbox:
     """The way out of one line."""
 
-    __slots__ = ("intake", "is_gone", "is_woken", "out", "out_bytes", "write_high")
+    __slots__ = ("has_left", "intake", "is_gone", "is_unread", "is_woken", "out", "out_bytes", "write_high")
 
     def __init__(self, intake: Intake, write_high: Count) -> None:
         self.intake = intake
@@ -56,13 +56,21 @@ class Outbox:
         self.is_gone: Flag = False
         # It will be called soon.
         self.is_woken: Flag = False
+        # It is not read from, now or any more: so nothing tells that it has left, if it has.
+        self.is_unread: Flag = False
+        # It has left: nobody reads what is written.
+        self.has_left: Flag = False
 
-    def deliver(self, frame: Frame, settles: Flag) -> None:
-        """Write a frame to the client, soon."""
-        if self.is_gone:
+    def deliver(self, frame: Frame, settles: Flag) -> bool:
+        """Write a frame to the client, soon. False if it has left."""
+        # Looked at once for all that is delivered in one turn of the event loop.
+        if self.is_gone or self.has_left or (self.is_unread and not self.is_woken and self.look()):
             if settles:
                 self.intake.settle(0)
-            return
+            if not self.is_gone and not self.is_woken:
+                # What it has said before it left is still handed in.
+                self.resume()
+            return False
         if settles:
             line = write_frame(frame)
             self.intake.settle(len(line))
@@ -75,6 +83,11 @@ class Outbox:
             self.flush()
         if not self.is_woken:
             self.resume()
+        return True
+
+    def look(self) -> Flag:
+        """Look whether the client has left; True if it has."""
+        raise NotImplementedError  # a hook: who derives from this fills it in
 
     def flush(self) -> None:
         """Write what was delivered."""

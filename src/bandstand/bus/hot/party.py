@@ -22,6 +22,5 @@ class Party:
 
     def settle(self, frame: Frame, settles: Flag) -> Flag:
         """Write an answer to it; False if it is gone."""
-        if self.is_open:
-            self.line.deliver(frame, settles)
-        return self.is_open
+        # A line that does not tell is taken to have written it.
+        return self.is_open and self.line.deliver(frame, settles) is not False

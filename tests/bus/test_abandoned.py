@@ -1,0 +1,172 @@
+"""Clients that leave before their answer, over real sockets: the answer is abandoned, kept as a dead letter, and counted as such."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.bus.crowd import Hall, frame, ping
+from tests.core.stage import HostFactory
+
+pytestmark = [
+    pytest.mark.guarantee("G298"),
+    pytest.mark.slow,
+    pytest.mark.real_time(reason="what the operating system says of a client that is gone is the subject"),
+]
+
+# A client in a process of its own: it asks, says that it has, and waits.
+ASKING = """
+import socket, sys
+connection = socket.socket(socket.AF_UNIX)
+connection.connect(sys.argv[1])
+connection.sendall(sys.argv[2].encode())
+print("asked", flush=True)
+{then}
+"""
+
+
+@pytest.fixture
+def hall(loop_factory: HostFactory, tmp_path: Path) -> Iterator[Hall]:
+    hall = Hall("unix", loop_factory, tmp_path)
+    try:
+        yield hall
+        hall.wake()
+        hall.until_quiet()
+    finally:
+        hall.end()
+
+
+def sleep(name: str) -> bytes:
+    return frame(name, "Sleeper.Sleep", name=name)
+
+
+def letters(hall: Hall) -> list[tuple[str, str]]:
+    guest = hall.guest()
+    page: dict[str, Any] = guest.exchange(frame("letters", "Dead.List"), "letters")[-1]["data"]
+    guest.close()
+    return [(letter["id"], letter["reason"]) for letter in page["letters"]]
+
+
+def until_asked(hall: Hall, count: int) -> None:
+    while hall.books().in_flight < count:
+        pass
+
+
+def check_abandoned(hall: Hall, *names: str) -> None:
+    hall.wake()
+    # The books balance: what is abandoned is not answered, too.
+    assert hall.until_quiet().abandoned == len(names)
+    assert sorted(letters(hall)) == sorted((name, "abandoned") for name in names)
+
+
+class TestThoseWhoLeave:
+    def test_by_closing(self, hall: Hall) -> None:
+        guest = hall.guest()
+        guest.send(sleep("a") + sleep("b"))
+        until_asked(hall, 2)
+        guest.close()
+        check_abandoned(hall, "a", "b")
+
+    def test_by_closing_at_once(self, hall: Hall) -> None:
+        guest = hall.guest()
+        guest.send(b"".join(sleep(f"q{number}") for number in range(100)))
+        guest.close()
+        # All that it has asked for is done, though no more than a few are taken in at a time.
+        hall.wake()
+        hall.until_alone()
+        assert hall.until_quiet().abandoned == 100
+
+    def test_by_closing_after_it_has_said_all_it_has_to_say(self, hall: Hall) -> None:
+        guest = hall.guest()
+        guest.send(sleep("a"))
+        guest.half_close()
+        until_asked(hall, 1)
+        guest.close()
+        check_abandoned(hall, "a")
+
+    @pytest.mark.parametrize("then", ["", "raise SystemExit(1)", "import os; os._exit(0)"])
+    def test_by_its_end(self, hall: Hall, then: str) -> None:
+        path = str(hall.directory / "bus.sock")
+        subprocess.run(
+            [sys.executable, "-c", ASKING.format(then=then), path, sleep("a").decode()],
+            check=False,
+            timeout=30,
+            stdout=subprocess.DEVNULL,
+        )
+        until_asked(hall, 1)
+        check_abandoned(hall, "a")
+
+    def test_by_being_killed(self, hall: Hall) -> None:
+        path = str(hall.directory / "bus.sock")
+        asking = ASKING.format(then="connection.recv(1)")
+        with subprocess.Popen(
+            [sys.executable, "-c", asking, path, sleep("a").decode()], stdout=subprocess.PIPE
+        ) as client:
+            assert client.stdout is not None
+            assert client.stdout.readline() == b"asked\n"
+            until_asked(hall, 1)
+            client.send_signal(signal.SIGKILL)
+        check_abandoned(hall, "a")
+
+    def test_by_a_reset(self, loop_factory: HostFactory, tmp_path: Path) -> None:
+        hall = Hall("tcp", loop_factory, tmp_path)
+        try:
+            guest = hall.guest()
+            guest.send(sleep("a"))
+            until_asked(hall, 1)
+            guest.vanish()
+            hall.until_alone()
+            check_abandoned(hall, "a")
+        finally:
+            hall.end()
+
+
+class TestThoseWhoStay:
+    def test_one_that_only_has_nothing_more_to_say_is_answered(self, hall: Hall) -> None:
+        guest = hall.guest()
+        guest.send(sleep("a") + sleep("b"))
+        guest.half_close()
+        until_asked(hall, 2)
+        hall.wake()
+        heard = [json.loads(line) for line in guest.rest().splitlines()]
+        assert [message["data"]["name"] for message in heard] == ["a", "b"]
+        assert hall.until_quiet().abandoned == 0
+        assert letters(hall) == []
+
+    def test_one_that_comes_back_gets_its_answer(self, hall: Hall) -> None:
+        guest = hall.guest()
+        guest.send(sleep("a"))
+        until_asked(hall, 1)
+        guest.close()
+        check_abandoned(hall, "a")
+        again = hall.guest()
+        assert again.exchange(sleep("a"), "a")[-1]["data"] == {"name": "a"}
+        again.exchange(ping("p"), "p")
+        assert letters(hall) == []
+
+    def test_over_tcp_one_that_closes_with_an_answer_unread_is_gone(
+        self, loop_factory: HostFactory, tmp_path: Path
+    ) -> None:
+        hall = Hall("tcp", loop_factory, tmp_path)
+        try:
+            guest = hall.guest()
+            guest.send(ping("first") + sleep("second"))
+            until_asked(hall, 1)
+            assert guest.connection is not None
+            # Closed with an answer unread, which is a reset.
+            while not guest.connection.recv(1, socket.MSG_PEEK):
+                pass
+            guest.close()
+            hall.wake()
+            stats = hall.until_quiet()
+            assert stats.abandoned == 1
+        finally:
+            hall.end()
