@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Final, final
 
-from bandstand.errors.formatting import safe_repr, safe_str, safe_traceback
+from bandstand.errors.formatting import safe_repr, safe_str, safe_traceback, traceback_of
 
 __all__ = ("SafeLogger",)
 
@@ -117,7 +117,7 @@ class SafeLogger:
             shown = tuple([each if type(each) in _PLAIN else _Shown(each) for each in args])
             # The place of whoever called one of the methods above.
             path, line, function, _ = logger.findCaller(stacklevel=3)
-            caught = None if error is None else (type(error), error, error.__traceback__)
+            caught = None if error is None else (type(error), error, traceback_of(error))
             record = logger.makeRecord(
                 logger.name, level, path, line, message, shown, caught, function, extra=extra
             )

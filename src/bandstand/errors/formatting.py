@@ -14,6 +14,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
+from types import TracebackType
 from typing import Final, cast
 
 __all__ = (
@@ -23,6 +24,8 @@ __all__ = (
     "safe_repr",
     "safe_str",
     "safe_traceback",
+    "set_cause",
+    "traceback_of",
     "type_name",
 )
 
@@ -46,6 +49,7 @@ _qualname_of = type.__dict__["__qualname__"].__get__
 # So may a class of exceptions with these.
 _traceback_of = BaseException.__dict__["__traceback__"].__get__
 _cause_of = BaseException.__dict__["__cause__"].__get__
+_set_cause = BaseException.__dict__["__cause__"].__set__
 _context_of = BaseException.__dict__["__context__"].__get__
 _args_of = BaseException.__dict__["args"].__get__
 _members_of = BaseExceptionGroup.__dict__["exceptions"].__get__
@@ -58,6 +62,16 @@ def type_name(value: object, *, qualified: bool = False) -> str:
         return _plain(name, REASON_LIMIT)
     except BaseException:  # noqa: BLE001  # out of memory or stack: never the caller's trouble
         return "object"
+
+
+def traceback_of(error: BaseException) -> TracebackType | None:
+    """`error.__traceback__`, even if the class defines that as something else."""
+    return cast("TracebackType | None", _traceback_of(error))
+
+
+def set_cause(error: BaseException, cause: BaseException | None) -> None:
+    """`error.__cause__ = cause`, even if the class defines that as something else."""
+    _set_cause(error, cause)
 
 
 def safe_repr(value: object, limit: int = REASON_LIMIT) -> str:

@@ -54,12 +54,12 @@ def check_options(
             )
     if not isinstance(refuses, tuple):
         raise BadContract(
-            f"{where}: refuses is {refuses!r}: pass a tuple of exception classes, as (ValueError,)"
+            f"{where}: refuses is {safe_repr(refuses)}: pass a tuple of exception classes, as (ValueError,)"
         )
     for each in cast("tuple[object, ...]", refuses):
         if not (isinstance(each, type) and issubclass(each, Exception)):
             raise BadContract(
-                f"{where}: refuses has {each!r}: pass classes that derive from Exception, as ValueError"
+                f"{where}: refuses has {safe_repr(each)}: pass classes that derive from Exception, as ValueError"
             )
 
 

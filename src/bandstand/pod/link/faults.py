@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, final
 
 from bandstand.core.logs import SafeLogger
 from bandstand.errors import RemoteError
-from bandstand.errors.formatting import safe_str, safe_traceback, type_name
+from bandstand.errors.formatting import safe_str, safe_traceback, set_cause, type_name
 
 __all__ = ("Fault", "RemoteTraceback", "from_fault", "log_unbuilt", "to_fault")
 
@@ -67,7 +67,7 @@ def from_fault(fault: Fault) -> BaseException:
     if not isinstance(error, BaseException):
         error = RemoteError(f"{kind}: {says} ({why})")
         error.kind = kind
-    error.__cause__ = RemoteTraceback(text)
+    set_cause(error, RemoteTraceback(text))
     return error
 
 

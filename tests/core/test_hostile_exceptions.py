@@ -1,0 +1,106 @@
+"""An exception that cannot be shown ends its actor as any other does, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from bandstand.core import ActorStatus, Context, ExitReason, Loop
+from tests.core.stage import LoopMaker, check_books, exits, idle, record, settle
+from tests.hostile import HOW, hostile
+
+pytestmark = [pytest.mark.guarantee("G282"), pytest.mark.parametrize("how", HOW)]
+
+
+def raiser(_ctx: Context[Any], how: str) -> None:
+    raise hostile(how)
+
+
+async def async_raiser(_ctx: Context[Any], how: str) -> None:
+    await asyncio.sleep(0)
+    raise hostile(how)
+
+
+def spin(loop: Loop) -> None:
+    for _ in range(30):
+        loop.poll_once()
+
+
+@pytest.mark.parametrize("behavior", [raiser, async_raiser])
+@pytest.mark.parametrize("is_supervised", [False, True])
+def test_a_behavior_that_raises_it_has_panicked(
+    loop: Loop, how: str, behavior: Any, is_supervised: bool
+) -> None:
+    seen: list[Any] = []
+    boss = loop.spawn(record, seen)
+    actor = loop.spawn(behavior, supervisor=boss if is_supervised else None, name="raiser")
+    loop.send(actor, how)
+    spin(loop)
+    assert loop.status(actor) is ActorStatus.FAILED
+    assert [exit_.reason for exit_ in exits(seen)] == [ExitReason.PANIC] * is_supervised
+    check_books(loop)
+
+
+def test_so_has_one_that_a_timer_has_woken(loop: Loop, clock: Any, how: str) -> None:
+    actor = loop.spawn(raiser)
+    loop.send_after(actor, 10, how)
+    clock.advance(20)
+    settle(loop)
+    assert loop.status(actor) is ActorStatus.FAILED
+
+
+def test_an_actor_can_be_failed_with_it(loop: Loop, how: str) -> None:
+    actor = loop.spawn(idle, name="idle")
+    loop.fail_actor(actor, hostile(how))
+    settle(loop)
+    assert loop.status(actor) is ActorStatus.FAILED
+    other = loop.spawn(idle)
+    words: Any = hostile(how).args[0]
+    loop.fail_actor(other, words)
+    settle(loop)
+    assert loop.status(other) is ActorStatus.FAILED
+
+
+def test_a_link_passes_it_on(loop: Loop, how: str) -> None:
+    one, other = loop.spawn(raiser), loop.spawn(idle)
+    loop.link(one, other)
+    loop.send(one, how)
+    settle(loop)
+    assert loop.status(other) is ActorStatus.FAILED
+
+
+def test_an_observer_that_raises_it_does_no_harm(make_loop: LoopMaker, how: str) -> None:
+    def fail(*_: object) -> None:
+        raise hostile(how)
+
+    loop = make_loop()
+    hooks = {"on_actor_start": staticmethod(fail), "on_actor_stop": staticmethod(fail)}
+    loop.set_observer(type("Broken", (), hooks)())
+    seen: list[Any] = []
+    actor = loop.spawn(record, seen)
+    loop.send(actor, 1)
+    settle(loop)
+    loop.stop_actor(actor)
+    assert len(seen) == 1
+
+
+def test_a_listener_that_raises_it_does_no_harm(loop: Loop, how: str) -> None:
+    told: list[Any] = []
+
+    def listener(event: object) -> None:
+        told.append(event)
+        raise hostile(how)
+
+    loop.events.listen(listener)
+    actor = loop.spawn(raiser)
+    loop.send(actor, how)
+    loop.send(actor, "a dead letter")
+    settle(loop)
+    spin(loop)
+    assert told
+    seen: list[Any] = []
+    loop.send(loop.spawn(record, seen), 1)
+    settle(loop)
+    assert len(seen) == 1

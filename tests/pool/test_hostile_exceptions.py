@@ -1,0 +1,41 @@
+"""A worker that raises an exception which cannot be shown is started again, as after any other."""
+
+from __future__ import annotations
+
+import pytest
+
+from bandstand.errors import TargetEnded
+from bandstand.pool import pooled
+from bandstand.service import Actor, Loop, ask, data
+from tests.hostile import HOW, hostile
+from tests.service.players import ride, turns
+
+
+class Raiser(Actor):
+    @data
+    def crash(self, how: str) -> None:
+        raise hostile(how)
+
+    @ask
+    def answer(self, how: str) -> int:
+        raise hostile(how)
+
+    @ask
+    def ping(self) -> str:
+        return "pong"
+
+
+@pytest.mark.guarantee("G282")
+@pytest.mark.parametrize("how", HOW)
+def test_the_pool_goes_on(loop: Loop, how: str) -> None:
+    async def body() -> None:
+        pool = pooled(loop, 2).spawn(Raiser)
+        pool.handle.crash(how)
+        with pytest.raises(TargetEnded) as caught:
+            await pool.handle.answer(how)
+        assert len(str(caught.value)) < 2_000
+        await turns(30)
+        assert [await pool.handle.ping() for _ in range(4)] == ["pong"] * 4
+        assert all(worker.actor is not None for worker in pool.status().workers)
+
+    ride(loop, body)

@@ -1,0 +1,38 @@
+"""A subscriber that raises an exception which cannot be shown is started again, and hears the next event."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bandstand.service import Actor, Loop, child, data, supervised
+from tests.core.stage import settle
+from tests.hostile import HOW, hostile
+from tests.service.workers import one_for_one
+from tests.topic.players import Event, publish, topic_of
+
+
+class Raiser(Actor):
+    def __init__(self, book: list[Any], how: str) -> None:
+        self.book = book
+        self.how = how
+
+    @data
+    def hear(self, event: Event) -> None:
+        if event.number < 0:
+            raise hostile(self.how)
+        self.book.append(event.number)
+
+
+@pytest.mark.guarantee("G282")
+@pytest.mark.parametrize("how", HOW)
+def test_the_subscription_goes_on(loop: Loop, how: str) -> None:
+    book: list[Any] = []
+    root = one_for_one(loop, child("raiser").of(Raiser, book, how))
+    topic = topic_of(loop)
+    subscription = topic.subscribe(supervised(root, Raiser, "raiser").hear)
+    publish(topic, 1, -1, 2)
+    settle(loop)
+    assert book == [1, 2]
+    assert (subscription.handled, subscription.lost, subscription.is_active) == (2, 1, True)
