@@ -34,6 +34,7 @@ def test_everybody_hears_the_same_and_only_what_follows(story: list[tuple[str, P
             with pytest.raises(InternalError):
                 phases.tell(pod, phase, number=number)
     phases.close()
+    phases.join(10)
     assert [(event.pod, event.phase, event.number) for event in heard] == expected
     assert [stream.receive(timeout_ms=0).blocking() for _ in expected] == heard
     assert phases.history == tuple(heard[-keep:])

@@ -100,13 +100,11 @@ def test_its_handles_are_for_the_pods_around_and_for_the_program() -> None:
 @pytest.mark.guarantee("G171")
 def test_those_inside_stop_after_those_who_use_them() -> None:
     studio = Studio()
-    book: list[str] = []
-    studio.on_phase(lambda event: book.append(f"{event.pod} {event.phase.value}"))
-    studio.effects.on_phase(lambda event: book.append(f"{event.pod} {event.phase.value}"))
     with studio:
         pass
-    ends = [line for line in book if line.endswith("completed")]
-    assert ends == ["mixer completed", "echo completed", "reverb completed"]
+    events = sorted((*studio.phases.history, *studio.effects.phases.history), key=lambda event: event.at)
+    ends = [event.pod for event in events if event.phase is COMPLETED]
+    assert ends == ["mixer", "echo", "reverb"]
 
 
 @pytest.mark.guarantee("G171")

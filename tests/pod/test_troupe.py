@@ -46,10 +46,12 @@ from tests.pod.troupes import (
     PROCESS,
     Counter,
     Duo,
+    Gate,
     Spoiled,
     in_thread,
     solo,
     wait_phase,
+    wait_until,
 )
 
 pytestmark = pytest.mark.real_time(reason="threads and processes live in real time")
@@ -505,8 +507,31 @@ def test_phases_end_with_the_troupe(loop_factory: HostFactory) -> None:
 
 
 @pytest.mark.guarantee("G137")
+@pytest.mark.spec("S1")
+def test_a_callback_that_waits_delays_no_restart() -> None:
+    troupe = solo(DEDICATED, ALWAYS)
+    gate = Gate()
+    troupe.on_phase(lambda _event: gate.stand())
+    with troupe:
+        assert gate.reached.wait(PATIENCE)
+        troupe.counter.crash()
+        wait_phase(troupe, "counter", RUNNING, number=2)
+        assert troupe.counter.value.blocking() == 0
+        assert not gate.opened.is_set()
+        gate.open()
+
+
+@pytest.mark.guarantee("G137")
+def test_a_callback_may_stop_the_troupe() -> None:
+    troupe = solo(DEDICATED)
+    troupe.on_phase(lambda event: troupe.stop() if event.phase is RUNNING else None)
+    troupe.start()
+    assert troupe.wait(timeout_ms=PATIENCE_MS)
+
+
+@pytest.mark.guarantee("G137")
 def test_a_callback_may_look_at_the_troupe() -> None:
-    """It is called on the kubelet's own thread, which must not wait for itself."""
+    """Also when the kubelet itself is asked."""
     troupe = solo(DEDICATED)
     seen: list[object] = []
 
@@ -517,7 +542,7 @@ def test_a_callback_may_look_at_the_troupe() -> None:
     troupe.on_phase(look)
     began = time.monotonic()
     with troupe:
-        pass
+        wait_until(lambda: len(seen) == 2)
     assert seen == [RUNNING, True]
     assert time.monotonic() - began < PATIENCE
 

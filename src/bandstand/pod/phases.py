@@ -3,8 +3,8 @@
     async for event in troupe.phases:
         print(event.pod, event.phase, event.reason)
 
-Whoever tells does not wait for whoever listens. A function is called on the thread that tells, so it had better be short; a stream
-keeps what its reader has not taken yet, however much that is.
+Telling never waits for those who listen. Each function is called on a thread of its own, which is there while there is something to
+tell it; a stream keeps what its reader has not taken yet, however much that is.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from threading import Lock
+from threading import Lock, Thread, current_thread
 from types import MappingProxyType
 from typing import Self, final
 from weakref import WeakSet, ref
@@ -29,6 +29,9 @@ from bandstand.scope import UNBOUNDED, Channel, Operation
 __all__ = ("FOLLOWS", "PhaseStream", "Phases", "PodEvent")
 
 logger = SafeLogger("bandstand.pod")
+
+MOST_WAITING = 10_000
+"""How many events wait at most for a function that is slow."""
 
 FOLLOWS: Mapping[PodPhase, frozenset[PodPhase]] = MappingProxyType(
     {
@@ -103,6 +106,75 @@ class PhaseStream:
 
 
 @final
+class _Listener:
+    """A function that is called with each event, in order, on a thread of its own. From any thread.
+
+    The thread ends when there is nothing to tell, so nobody has to end it. One that is stuck in the function does not keep the
+    interpreter alive.
+
+    Args:
+        callback: the function.
+    """
+
+    __slots__ = ("_events", "_lock", "_lost", "_thread", "callback", "is_off")
+
+    def __init__(self, callback: Callable[[PodEvent], object]) -> None:
+        self.callback = callback
+        self.is_off = False
+        """Whether it was taken back: it is not called any more."""
+        self._lock = Lock()
+        self._events: deque[PodEvent] = deque()
+        self._lost = 0
+        self._thread: Thread | None = None
+
+    def tell(self, event: PodEvent) -> None:
+        """Have the function called with an event, after those before it."""
+        with self._lock:
+            if len(self._events) >= MOST_WAITING:
+                self._events.popleft()
+                self._lost += 1
+            self._events.append(event)
+            if self._thread is not None:
+                return
+            thread = self._thread = Thread(target=self._run, name="bandstand phases", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            with self._lock:
+                self._thread = None
+            logger.warning("%r is called later, with the next event: %s", self.callback, error)
+
+    def join(self, seconds: float) -> None:
+        """Wait until it was called with all events so far, at most so long; not on its own thread."""
+        thread = self._thread
+        if thread is not None and thread is not current_thread():
+            # One that was made just now may not have been started: then it has nothing to wait for either.
+            with suppress(RuntimeError):
+                thread.join(seconds)
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if not self._events:
+                    self._thread = None
+                    return
+                event = self._events.popleft()
+                lost, self._lost = self._lost, 0
+            if lost:
+                logger.warning(
+                    "%r is too slow: it was not called with %d events before %s", self.callback, lost, event
+                )
+            if self.is_off:
+                continue
+            try:
+                self.callback(event)
+            except (
+                BaseException
+            ):  # an exit, too, is nothing but the function's own: nobody is here to hear of it
+                logger.exception("%r raised, called with %s; everything else goes on", self.callback, event)
+
+
+@final
 class Phases:
     """The phases of a troupe's pods, now and so far. From any thread.
 
@@ -119,6 +191,7 @@ class Phases:
         self._history: deque[PodEvent] = deque(maxlen=keep)
         # Never changed, but replaced: who calls them goes through those there were when it began.
         self._callbacks: Mapping[object, Callable[[PodEvent], object]] = {}
+        self._listeners: tuple[_Listener, ...] = ()
         self._streams: WeakSet[PhaseStream] = WeakSet()
         self._waits: WeakSet[Channel[PodEvent]] = WeakSet()
         # Events that were not told yet, and whether somebody is telling.
@@ -146,11 +219,13 @@ class Phases:
     def listen(self, callback: Callable[[PodEvent], object]) -> Callable[[], None]:
         """Have a function called with each event from now on, in order; what is returned takes it back.
 
-        It is called on a thread of the troupe's: it must not wait. What it raises is logged.
+        It is called on a thread of its own, a moment later, one event at a time. It may wait: nothing but its own next call waits
+        for it. If more than 10,000 events wait for it, the oldest are lost, and the log says so. What it raises is logged.
         """
-        mark = object()
-        self._remember(mark, callback)
-        return partial(self._forget, mark)
+        listener = _Listener(callback)
+        with self._lock:
+            self._listeners = (*self._listeners, listener)
+        return partial(self._dismiss, listener)
 
     def stream(self) -> PhaseStream:
         """What happens from now on. `async for event in troupe.phases` is the same."""
@@ -238,6 +313,16 @@ class Phases:
         for wait in waits:
             wait.close()
 
+    def join(self, seconds: float) -> None:
+        """Wait until all functions were called with what has happened so far; for each at most so long."""
+        for listener in self._listeners:
+            listener.join(seconds)
+
+    def _dismiss(self, listener: _Listener) -> None:
+        listener.is_off = True
+        with self._lock:
+            self._listeners = tuple(each for each in self._listeners if each is not listener)
+
     def _remember(self, mark: object, callback: Callable[[PodEvent], object]) -> None:
         with self._lock:
             self._callbacks = {**self._callbacks, mark: callback}
@@ -255,19 +340,20 @@ class Phases:
                     self._is_telling = False
                     return
                 event = self._untold.popleft()
-                callbacks, streams = self._callbacks, list(self._streams)
-            _log(event)
-            for stream in streams:
-                stream.tell(event)
-            for callback in callbacks.values():
-                try:
+                callbacks, streams, listeners = self._callbacks, list(self._streams), self._listeners
+            try:
+                _log(event)
+                for stream in streams:
+                    stream.tell(event)
+                # Those who wait for a phase: ours, and short.
+                for callback in callbacks.values():
                     callback(event)
-                except Exception:
-                    logger.exception("%r raised, called with %s; everything else goes on", callback, event)
-                except BaseException:  # Ctrl-C, or an exit: it goes on, and whoever tells next tells the rest
-                    with self._lock:
-                        self._is_telling = False
-                    raise
+                for listener in listeners:
+                    listener.tell(event)
+            except BaseException:  # Ctrl-C, or an exit: it goes on, and whoever tells next tells the rest
+                with self._lock:
+                    self._is_telling = False
+                raise
 
 
 def _offer(channel: Channel[PodEvent], event: PodEvent) -> None:

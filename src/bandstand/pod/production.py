@@ -275,6 +275,13 @@ class Production(Cast):
         self._close("its troupe is over")
         # Its last act was to say so.
         kubelet.join(KILL_S)
+        self._join_listeners()
+
+    def _join_listeners(self) -> None:
+        """Have functions that listen be called with everything, unless they are slow."""
+        self._phases.join(KILL_S)
+        for each in self._inner.values():
+            each._join_listeners()
 
     def _raise_failure(self, error: BaseException | None = None) -> None:
         """Raise what it has failed with; if something else is being raised, that has a note instead."""
