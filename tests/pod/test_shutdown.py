@@ -331,6 +331,39 @@ def test_a_thread_that_is_stuck_is_named_and_left_behind(
     assert not thread.is_alive()
 
 
+@pytest.mark.slow
+@pytest.mark.guarantee("G294")
+@pytest.mark.spec("S1")
+@pytest.mark.parametrize("others", [0, 5], ids=["unread", "read"])
+def test_the_messages_of_a_pod_that_is_left_behind_are_in_the_books(
+    monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
+    monkeypatch.setattr("bandstand.pod.shutdown.KILL_S", 0.1)
+    gate = Gate()
+    troupe = solo(DEDICATED, stop_ms=20)
+    troupe.start()
+    for _ in range(others):
+        troupe.counter.add()
+    if others:
+        assert troupe.counter.value.blocking() == others
+    before = troupe.books()
+    troupe.counter.stand(gate)
+    assert gate.reached.wait(PATIENCE)
+    for _ in range(60):
+        troupe.counter.add()
+    (thread,) = [each for each in threading.enumerate() if each.name == "bandstand Solo.counter"]
+    try:
+        troupe.stop(20)
+        books = troupe.books()
+        assert books.is_balanced, books
+        assert books.sent == before.sent + 61
+        assert (books.handled, books.dead, books.in_doubt) == (before.handled, 60, 1)
+    finally:
+        gate.open()
+        thread.join(PATIENCE)
+    assert troupe.books() == books
+
+
 @pytest.mark.guarantee("G168")
 def test_a_stuck_cooperative_pod_keeps_stop_no_longer_than_its_time(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
@@ -341,9 +374,14 @@ def test_a_stuck_cooperative_pod_keeps_stop_no_longer_than_its_time(
     troupe.start()
     troupe.counter.stand(gate)
     assert gate.reached.wait(PATIENCE)
+    for _ in range(60):
+        troupe.counter.add()
     try:
         with pytest.raises(PodTimeout, match="the thread of its kubelet is stuck, at "):
             troupe.stop(20)
+        books = troupe.books()
+        assert (books.sent, books.dead, books.in_doubt) == (61, 60, 1)
+        assert books.is_balanced
     finally:
         gate.open()
     assert troupe.wait(timeout_ms=PATIENCE_MS)

@@ -16,7 +16,7 @@ from bandstand.core.rounds import Rounds
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from bandstand.core.hot.cell import Family
     from bandstand.core.hot.ids import ActorId
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = (
     "answer_for",
     "at_end",
+    "books_afar",
     "close_within",
     "current_actor",
     "current_loops",
@@ -101,6 +102,20 @@ def set_budget(loop: Loop, actor: ActorId, budget: int) -> None:
 def current_actor(loop: Loop) -> ActorId | None:
     """Whose turn it is; None if it is nobody's, and code that is no actor's runs. Loop thread only."""
     return loop._at_hand()[1]  # noqa: SLF001
+
+
+def books_afar(loop: Loop) -> tuple[Mapping[str, int], bool]:
+    """The books of a loop whose thread is stuck in a handler, and whether that handles a message. From any thread.
+
+    By the names of `Statistics`; what other threads have sent and the loop has not looked at yet waits. Of a loop that goes on
+    the numbers may not fit together.
+    """
+    books = dict(loop._books())  # noqa: SLF001
+    unread = loop._unread()  # noqa: SLF001
+    books["sent"] += unread
+    books["waiting"] += unread
+    actor = loop._at_hand()[1]  # noqa: SLF001
+    return books, actor is not None and actor.is_alive and books["handled"] > 0
 
 
 def is_current(loop: Loop, actor: ActorId) -> bool:

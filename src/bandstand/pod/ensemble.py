@@ -21,7 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bandstand.core import LoopConfig
-from bandstand.core.lifelines import is_quiet
+from bandstand.core.lifelines import books_afar, is_quiet
 from bandstand.core.logs import SafeLogger
 from bandstand.core.lowlevel import call_afar, is_open
 from bandstand.errors import BandstandError, InvalidArgument
@@ -293,6 +293,37 @@ class Ensemble:
         home = PodBooks(own.sent, own.handled, own.refused, own.dead, own.dropped, 0, own.waiting)
         held = self.registry.books() if self._is_holder else PodBooks()
         return home + held + self.neighbours.books()
+
+    def last_books(self) -> PodBooks:
+        """The same of one that is left behind, because its thread is stuck in a handler. From any thread.
+
+        What waits there is dead: its loops are closed. What the handler is at, and what other processes have not answered, is in doubt.
+        """
+        if self._final is not None:
+            # It has come back meanwhile.
+            return self._final
+        own, is_at_message = books_afar(self.loop)
+        porch, _ = books_afar(self.porch)
+        links = self.neighbours.link_books()
+        at_hand = int(is_at_message)
+        home = PodBooks(
+            sent=own["sent"],
+            handled=own["handled"] - at_hand,
+            refused=own["refused"],
+            dead=own["dead"] + own["waiting"],
+            dropped=own["dropped"],
+            in_doubt=at_hand,
+        )
+        away = PodBooks(
+            sent=porch["sent"],
+            handled=links.handled,
+            refused=porch["refused"],
+            dead=porch["dead"] + porch["waiting"] + links.dead,
+            dropped=porch["dropped"] + links.dropped,
+            in_doubt=links.in_doubt + links.waiting,
+        )
+        held = self.registry.books() if self._is_holder else PodBooks()
+        return home + away + held
 
     def waiting(self) -> Mapping[str, int]:
         """How many messages wait for each of its roles."""

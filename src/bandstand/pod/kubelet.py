@@ -90,6 +90,8 @@ class Kubelet:
         # The last pod that has failed for good, and the troupe went on without it.
         self._fallen: PodFailed | None = None
         self.is_stopping = False
+        self.is_left_behind = False
+        """Whether nobody waits any more for its thread, which is stuck."""
         self.up_at = 0.0
         self.past = PodBooks()
         """The books of the incarnations that have ended."""

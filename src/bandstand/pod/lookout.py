@@ -17,7 +17,7 @@ from bandstand.core.lifelines import current_actor
 from bandstand.pod.books import PodBooks
 from bandstand.pod.health import Health
 from bandstand.pod.stack import stack_of
-from bandstand.pod.stages import CooperativeStage, Where
+from bandstand.pod.stages import CooperativeStage, LocalStage, Where
 from bandstand.pod.status import PodStatus, RoleStatus, TroupeStatus
 from bandstand.pod.vocabulary import PodPhase
 
@@ -92,6 +92,11 @@ def books_of(kubelet: Kubelet | None, ms: float) -> PodBooks:
     """The books of everybody who is there, or has been; of those who do not answer in so many milliseconds, nothing."""
     if kubelet is None:
         return PodBooks()
+    if kubelet.is_left_behind and not kubelet.over.done():
+        # Its thread, and with it its cooperative pods, will not answer any more.
+        stages = list(kubelet.exchange.stages.values())
+        left = [stage.ensemble.last_books() for stage in stages if isinstance(stage, LocalStage)]
+        return sum(left, kubelet.closed_books())
     present = [look.books for look in _looks(kubelet, ms).values() if look is not None]
     if kubelet.over.done():
         # Nobody is there any more who could be asked.

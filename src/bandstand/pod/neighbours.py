@@ -146,11 +146,16 @@ class Neighbours:
         """Whether they have been told what became of all that they have sent, as far as they read it."""
         return not any(link.owes for link in self._links.values())
 
+    def link_books(self) -> LinkBooks:
+        """The books of all links, now and so far."""
+        links = self._past
+        for link in list(self._links.values()):
+            links = _sum(links, link.books)
+        return links
+
     def books(self) -> PodBooks:
         """What became of what was sent to other processes, now and so far."""
-        links = self._past
-        for link in self._links.values():
-            links = _sum(links, link.books)
+        links = self.link_books()
         porch = self._porch.statistics()
         # What the porch has handled it has passed on: that is what the links have in their books.
         return PodBooks(

@@ -234,6 +234,7 @@ class Production(Cast):
 
     def _stuck(self, kubelet: Kubelet) -> PodTimeout:
         atexit.unregister(self._stop_at_exit)
+        kubelet.is_left_behind = True
         at = stack_of(kubelet.thread.native_id)
         error = PodTimeout(
             f"troupe {self._title!r} has not ended in time: the thread of its kubelet is stuck{at and f', at {at}'}"

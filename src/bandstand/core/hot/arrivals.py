@@ -260,6 +260,23 @@ class Arrivals(Timers):
             self._refused += 1
         return self._full(cell, lane)
 
+    def _unread(self) -> Count:
+        """How many messages are in the inbox. From any thread: of a loop whose thread is stuck this is all that can be known."""
+        entries = list(self._inbox)
+        count = 0
+        at = 0
+        while at < len(entries):
+            mark = entries[at]
+            if type(mark) is Cell:
+                count += 1
+                at += 2
+            elif mark == CALL:
+                at += 3
+            else:
+                count += 1
+                at += 5 if mark & ADDRESSED else 3
+        return count
+
     def _drain(self) -> None:
         """Put what has come in into the mailboxes: what is there now, so that a flood cannot hold the tick."""
         self._armed_inbox = False

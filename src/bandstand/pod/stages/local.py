@@ -94,8 +94,8 @@ class LocalStage:
         try:
             return self.ensemble.books()
         except WrongThread:
-            # It has not ended, whatever one did; and only its own thread knows.
-            return PodBooks()
+            # It has not ended, whatever one did.
+            return self.ensemble.last_books()
 
     async def play(self) -> Ending:
         """Play on the running event loop to the end."""

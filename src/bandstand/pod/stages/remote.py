@@ -34,8 +34,8 @@ class RemoteStage(LocalStage):
 
     @property
     def final(self) -> PodBooks:
-        """What became of its messages, when it has ended; nothing, of one that was left behind."""
-        return PodBooks() if self.is_abandoned else super().final
+        """What became of its messages, when it has ended; of one that was left behind, as far as that can be seen from here."""
+        return self.ensemble.last_books() if self.is_abandoned else super().final
 
     async def _wait(self) -> Ending:
         """Wait until it has ended."""
