@@ -57,9 +57,7 @@ class RolePlace:
 
     def describe(self) -> str:
         """How to speak of it, and why nobody is there."""
-        gone = self._registry.why_gone(self.pod)
-        why = "is being started" if gone is None else f"has ended for good: {gone}"
-        return f"role {self.role!r} of pod {self.pod!r}, which {why}"
+        return f"role {self.role!r} of pod {self.pod!r}: {self._registry.state(self.pod, self.role)}"
 
     def hold(
         self, handle: Handle, method: Method, data: object, asked: Asked | None, may_wait: bool, /
@@ -73,8 +71,9 @@ class RolePlace:
             if registry.find(self.pod, self.role) is not None:
                 # Somebody has come just now.
                 return RETRY
+            state = registry.state(self.pod, self.role)
             raise PodDown(
-                f"{safe_repr(handle)}: pod {self.pod!r} is down, and this handle does not wait for it"
+                f"role {self.role!r} of pod {self.pod!r} is down, and this handle does not wait for it: {state}"
             )
         if self._pack is None:
             held = Held(self.role, handle, method, data, asked, copy_context())

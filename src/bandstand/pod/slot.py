@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, final
 
-from bandstand.service.lowlevel import ACCEPTED, deliver, has_room
+from bandstand.service.lowlevel import ACCEPTED, deliver, has_room, is_draining
 
 if TYPE_CHECKING:
     from bandstand.core import ActorId
@@ -41,14 +41,25 @@ class Slot:
             return None
         actor = self.addresses.get(role)
         # It may have ended without our having heard of it yet.
-        return actor if actor is not None and actor.is_alive else None
+        return actor if actor is not None and _takes(actor) else None
+
+    def state(self, role: str) -> str:
+        """What keeps whoever plays a role from taking a message, for people: "it is being started"."""
+        if self.gone is not None:
+            return f"its pod has ended for good: {self.gone}"
+        actor = self.addresses.get(role)
+        if actor is None or self.lines.get(role):
+            return "its pod is being started"
+        if not actor.is_alive:
+            return "it has ended by itself, and its pod runs on"
+        return "it is ending: it handles what it has, and accepts nothing any more"
 
     def flush(self, failed: list[tuple[Held, BaseException]]) -> bool:
         """Deliver what waits, in order; False if there was no room for all of it. What cannot be sent at all is added to `failed`."""
         is_done = True
         for role, line in self.lines.items():
             actor = self.addresses.get(role)
-            while line and actor is not None and actor.is_alive:
+            while line and actor is not None and _takes(actor):
                 held = line[0]
                 if not has_room(actor, held.method):
                     # Asked first: a message that is refused would be in the books.
@@ -67,3 +78,8 @@ class Slot:
                 line.popleft()
                 held.stop_timers()
         return is_done
+
+
+def _takes(actor: ActorId) -> bool:
+    """Whether an actor takes messages from anybody."""
+    return actor.is_alive and not is_draining(actor)

@@ -19,7 +19,7 @@ from bandstand.service.hot.asks import Asked
 from bandstand.service.hot.gauge import gauge_of
 from bandstand.service.hot.handle import Handle
 from bandstand.service.hot.method import Method
-from bandstand.service.hot.port import has_room, land_at, packed, post_at
+from bandstand.service.hot.port import has_room, is_draining, land_at, packed, post_at
 from bandstand.service.hot.reply import interrupt_handler
 from bandstand.service.hot.stage import Parcel
 from bandstand.service.interface import Implements, interface_of
@@ -73,6 +73,7 @@ __all__ = (
     "home_context",
     "instance_of",
     "interrupt_handler",
+    "is_draining",
     "is_open_to",
     "is_plain_thread",
     "key_of",

@@ -51,13 +51,17 @@ cdef int post(Desk kernel, ActorId actor, Method method, object data, object sen
 cpdef int post_at(ActorId actor, Method method, object data, object sender) except -1
 @cython.locals(cell=Cell)
 cpdef bint has_room(ActorId actor, Method method) except -1
+@cython.locals(cell=Cell)
+cpdef bint is_draining(ActorId actor) except -1
+cdef bint is_shut(Desk kernel) except -1
+cdef bint has_patience(Handle handle) except -1
 @cython.locals(kernel=Desk, cell=Cell, fate=int)
 cpdef int land_at(ActorId actor, Method method, object data, Asked asked) except -1
 cdef int wait_at(Desk kernel, Cell cell, Method method, object data, Asked asked) except -1
 cdef int known(Desk kernel, ActorId actor, Method method, object data, object sender) except -1
 @cython.locals(actor=ActorId, kernel=Desk)
 cdef object refuse(Handle handle, Method method, object data, object message, object sender, int fate, bint may_wait)
-@cython.locals(actor=ActorId, kernel=Desk, tries=int, answer=int, fate=int)
+@cython.locals(actor=ActorId, kernel=Desk, tries=int, answer=int, fate=int, waits=bint)
 cpdef object post_afar(Handle handle, Method method, object data, object sender, bint may_wait)
 @cython.locals(cell=Cell)
 cdef object make_room(Desk kernel, ActorId actor, Method method, object message, object sender)

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bandstand.core.numbers import ACCEPTED, AFAR, AWAY, DATA, FULL
-from bandstand.errors import BandstandError, LoopClosed, MailboxFull, NoSuchActor
+from bandstand.errors import BandstandError, LoopClosed, MailboxFull, NoSuchActor, PodDown
 from bandstand.errors.formatting import safe_repr
 from bandstand.service.hot.asks import Asked
 from bandstand.service.hot.handle import Handle
@@ -51,7 +51,7 @@ def refusal(handle: Handle) -> BandstandError:
     """Why nobody takes a message."""
     place = handle._bs_place
     if place is not None and place.is_patient:
-        return NoSuchActor(f"nobody is there to take a message: {place.describe()}")
+        return PodDown(f"nobody is there to take a message: {place.describe()}")
     if handle._bs_loop._closed:
         return LoopClosed("the loop is closed: it was asked to stop, or was destroyed")
     if place is not None:
@@ -106,6 +106,21 @@ def has_room(actor: ActorId, method: Method) -> bool:
     return cell is not None and (cell.overflow is not None or cell.has_room(method.lane))
 
 
+def is_draining(actor: ActorId) -> bool:
+    """Whether an actor that is alive only finishes what it has, by itself or with its whole loop. From any thread.
+
+    A loop that only finishes what it has still takes what its own actors send in their turns.
+    """
+    cell: Cell | None = actor.cell
+    kernel: Any = actor.home
+    return cell is not None and (cell.closing or is_shut(kernel))
+
+
+def is_shut(kernel: Desk) -> bool:
+    """Whether a loop takes nothing from here any more, and only finishes what it has."""
+    return kernel._shut and (kernel._current is None or kernel._is_afar())
+
+
 def land_at(actor: ActorId, method: Method, data: object, asked: Asked) -> Fate:
     """Post a message to an actor that is known, on its own thread, and never by a direct call; if its lane is full, have it wait there.
 
@@ -139,7 +154,7 @@ def refuse(
     """
     actor = handle._bs_actor
     kernel = handle._bs_loop
-    if fate == FULL and actor.home is kernel:
+    if fate == FULL and actor.home is kernel and not (has_patience(handle) and is_draining(actor)):
         make_room(kernel, actor, method, message, sender)
     elif fate == AWAY and (handle._bs_place is None or not handle._bs_place.is_patient):
         kernel._refused += 1
@@ -148,18 +163,25 @@ def refuse(
         post_afar(handle, method, data, sender, may_wait)
 
 
+def has_patience(handle: Handle) -> bool:
+    """Whether messages may wait at the place of a handle for somebody to come."""
+    place = handle._bs_place
+    return place is not None and bool(place.is_patient)
+
+
 def post_afar(handle: Handle, method: Method, data: object, sender: object, may_wait: bool) -> None:
     """Send a message from whatever thread, to whoever is there, now or later, or raise. `sender` is good on any thread.
 
     What was not enqueued is tried once more where somebody may have come meanwhile.
     """
     place = handle._bs_place
-    tries = 2 if place is not None and place.is_patient else 1
+    waits = has_patience(handle)
+    tries = 2 if waits else 1
     while True:
         tries -= 1
         actor = handle._bs_actor
         kernel: Any = actor.home
-        if kernel._closed or not actor.is_alive:
+        if kernel._closed or not actor.is_alive or (waits and is_draining(actor)):
             # Another thread may have renewed it just now.
             if handle._bs_renew() or handle._bs_actor is not actor:
                 actor = handle._bs_actor
@@ -191,6 +213,8 @@ def post_afar(handle: Handle, method: Method, data: object, sender: object, may_
         except (NoSuchActor, LoopClosed):
             # It has ended between the look and the send.
             if tries <= 0:
+                if waits:
+                    raise refusal(handle) from None
                 raise
         else:
             return
@@ -288,7 +312,7 @@ def ask(handle: Handle, method: Method, data: object, ms: Milliseconds) -> Reply
     if fate == ACCEPTED:
         return reply
     reply.asks.asked -= 1
-    if fate == FULL:
+    if fate == FULL and not (has_patience(handle) and is_draining(reply.actor)):
         refuse(handle, method, data, message, reply, fate, AT_ONCE)
         reply.asks.asked += 1
         return reply

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec.msgpack import Ext
 
 from bandstand.core import ExitReason, Lane
-from bandstand.errors import BadMessage, NoSuchActor
+from bandstand.errors import BadMessage, NoSuchActor, PodDown
 from bandstand.errors.formatting import safe_str
 from bandstand.pod.link.codec import Carried, Packet, Unpacker, culprit, pack_value
 from bandstand.pod.link.faults import log_unbuilt, to_fault
@@ -21,7 +21,7 @@ from bandstand.pod.link.hot.plain import is_plain
 from bandstand.pod.link.hot.receipts import Question, Tally
 from bandstand.pod.link.numbers import ANSWER_LANE, ANSWERED, CANCEL, FAILED, WITHDRAWN
 from bandstand.pod.passport import sending
-from bandstand.service.hot.port import land_at
+from bandstand.service.hot.port import is_draining, land_at
 from bandstand.service.lowlevel import AWAY, home_context, parcel_in
 
 if TYPE_CHECKING:
@@ -243,12 +243,15 @@ class Inbound:
             method = inlet.resolve()
             if method is not None and land_at(door.actor, method, data, asked) != AWAY:
                 return
-        why = (
-            f"role {door.role!r} has ended, and accepts nothing any more"
-            if door.methods
-            else f"there is no role {door.role!r}"
-        )
-        asked.lost(None, None, ExitReason.NORMAL, NoSuchActor(why))
+        if not door.methods:
+            error = NoSuchActor(f"there is no role {door.role!r}")
+        elif is_draining(door.actor):
+            error = PodDown(
+                f"role {door.role!r} is ending: it handles what it has, and accepts nothing any more"
+            )
+        else:
+            error = PodDown(f"role {door.role!r} has ended, and accepts nothing any more")
+        asked.lost(None, None, ExitReason.NORMAL, error)
 
     # -- what goes back ------------------------------------------------------------------------------------------------
 
