@@ -66,6 +66,7 @@ class Ensemble:
         on_phase: called with each phase that it comes into, and the reason, on its thread.
         on_dead: called with messages to other processes that were lost, on its thread.
         on_known: called with the name of a pod of another process when its roles can be reached, on its thread.
+        on_failing: called as soon as it has failed, on its thread: its other actors end after that, which may take long.
         extra: handles of others that go into its directories, by name: those of nested troupes.
         registry: how its handles find others. One that outlives the incarnation, as handles that were given to others do; None for
             one that ends with it.
@@ -80,6 +81,7 @@ class Ensemble:
         on_phase: Callable[[PodPhase, str], object] = lambda _phase, _reason: None,
         on_dead: Callable[[Undelivered], object] = lambda _letter: None,
         on_known: Callable[[str], object] = lambda _pod: None,
+        on_failing: Callable[[Ending], object] = lambda _ending: None,
         extra: Mapping[str, object] | None = None,
         registry: PodRegistry | None = None,
     ) -> None:
@@ -114,6 +116,7 @@ class Ensemble:
         self._pack = Packer(spec.carries, self._why_unresolved).pack
         self._extra = dict(extra or {})
         self._on_phase = on_phase
+        self._on_failing = on_failing
         self.players: Players | None = None
         """Its actors; None for the outside."""
         if self.pod is not None:
@@ -376,4 +379,7 @@ class Ensemble:
 
     def _end(self, ending: Ending) -> None:
         if self._over is not None and not self._over.done():
+            if ending.is_failure:
+                # First, while this thread still answers: the actors that are to end now may block it.
+                self._on_failing(ending)
             self._over.set_result(ending)

@@ -101,7 +101,11 @@ class Kubelet:
         self._address = address
         self._arrivals = Arrivals(self.exchange, self._arrive)
         self._told = Told(
-            phase=self._hear, begun=self.exchange.begin, known=self._arrivals.know, dead=on_dead
+            phase=self._hear,
+            begun=self.exchange.begin,
+            known=self._arrivals.know,
+            failing=self._hear_failing,
+            dead=on_dead,
         )
         self._extra = {name: nest.directory for name, nest in self._nests.items()}
         self._unborn = {pod.name for pod in spec.pods} | set(self._nests)
@@ -230,12 +234,20 @@ class Kubelet:
         """An incarnation has come into a phase that is no end."""
         if stage.pod is None or self.exchange.stages.get(stage.pod) is not stage:
             return
+        if self.phases.of(stage.pod).phase.is_end:
+            # It was told already that it has failed.
+            return
         if phase is PodPhase.RUNNING:
             self._pods[stage.pod].run()
             self._arrivals.add(stage)
             return
         self._arrivals.finish(stage)
         self.phases.tell(stage.pod, phase, reason, number=stage.number)
+
+    def _hear_failing(self, stage: Stage, ending: Ending) -> None:
+        """An incarnation has failed, and its other actors are ending."""
+        if stage.pod is not None and stage.pod in self._pods:
+            self._pods[stage.pod].fail(stage, ending)
 
     def _arrive(self, stage: Stage) -> None:
         """An incarnation runs, and whoever hears of it can send to it."""
@@ -262,6 +274,12 @@ class Kubelet:
         self.exchange.leave(stage, reason)
         self._arrivals.look()
         self.past += stage.final
+
+    def tell_failed(self, stage: Stage, reason: str) -> None:
+        """An incarnation has failed, and has not ended yet."""
+        assert stage.pod is not None
+        self._arrivals.finish(stage)
+        self.phases.tell(stage.pod, PodPhase.FAILED, reason, number=stage.number)
 
     async def pause(self, ms: float) -> bool:
         """Wait; False, at once, if the troupe begins to stop."""

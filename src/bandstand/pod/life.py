@@ -12,7 +12,7 @@ from bandstand.pod.ending import Ending
 from bandstand.pod.gate import Plan, Verdict
 from bandstand.pod.stack import stack_of
 from bandstand.pod.stages.local import failed_by
-from bandstand.pod.vocabulary import PodPhase, ThreadModel
+from bandstand.pod.vocabulary import PodPhase, RestartPolicy, ThreadModel
 
 if TYPE_CHECKING:
     from bandstand.pod.exchange import Exchange
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from bandstand.pod.stages import Look, Stage
 
 __all__ = ("House", "PodLife")
+
+# How long an incarnation that has failed may take to end before its failure is told, in seconds. Most end at once; then whoever hears of
+# the failure finds that all of it is over.
+PROMPT_S = 0.1
 
 logger = SafeLogger("bandstand.pod")
 
@@ -51,6 +55,10 @@ class House(Protocol):
         """Make the stage of an incarnation."""
         ...
 
+    def tell_failed(self, stage: Stage, reason: str) -> None:
+        """An incarnation has failed, and has not ended yet: tell."""
+        ...
+
     async def pause(self, ms: float) -> bool:
         """Wait; False, at once, if the troupe begins to stop."""
         ...
@@ -72,6 +80,8 @@ class PodLife:
         self._pod = pod
         self._house = house
         self._stage: Stage | None = None
+        # What happens if the present incarnation, which has failed, does not end soon.
+        self._timers: list[asyncio.TimerHandle] = []
         self._comeback = Comeback(pod, is_vital=pod.thread is ThreadModel.MAIN)
         self.name = f"pod {pod.name!r}"
         self.stop_ms = pod.stop_ms
@@ -88,7 +98,7 @@ class PodLife:
             if plan.verdict is not Verdict.RESTART:
                 self._end(ending, plan, number)
                 return
-            house.phases.tell(pod.name, ending.phase, _told(ending), number=number)
+            self._tell_end(ending, number)
             number += 1
             again = (
                 f"to be started again in {plan.delay_ms:.0f} ms" if plan.delay_ms else "to be started again"
@@ -113,6 +123,8 @@ class PodLife:
             ending = failed_by(error)
         finally:
             self._stage = None
+            while self._timers:
+                self._timers.pop().cancel()
             self._house.leave(stage, ending.reason)
         if ending.is_failure and ending.cause is not None:
             logger.warning("%s #%d has failed with this", self.name, number, exc_info=ending.cause)
@@ -122,8 +134,40 @@ class PodLife:
         pod = self._pod
         # First, so that whoever hears of the end finds it gone.
         self._house.exchange.retire(pod.name, plan.reason)
-        self._house.phases.tell(pod.name, ending.phase, _told(ending), number=number)
+        self._tell_end(ending, number)
         self._house.bury(pod.name, ending, plan)
+
+    def _tell_end(self, ending: Ending, number: int) -> None:
+        """Tell how an incarnation has ended, unless that was told when it failed."""
+        event = self._house.phases.of(self._pod.name)
+        if event.number != number or not event.phase.is_end:
+            self._house.phases.tell(self._pod.name, ending.phase, _told(ending), number=number)
+
+    # -- a failure that takes long ---------------------------------------------------------------------------------------------
+
+    def fail(self, stage: Stage, ending: Ending) -> None:
+        """An incarnation has failed, and its other actors are ending. That must not take longer than a stop may."""
+        if stage is not self._stage or self._timers:
+            return
+        home = asyncio.get_running_loop()
+        self._timers.append(home.call_later(PROMPT_S, self._tell_failed, stage, ending))
+        self._timers.append(home.call_later(self._pod.stop_ms / 1000, self._end_failed, stage, ending))
+
+    def _tell_failed(self, stage: Stage, ending: Ending) -> None:
+        if self._pod.restart is RestartPolicy.NEVER:
+            # As at every end for good: whoever hears of it finds it gone.
+            self._house.exchange.retire(self._pod.name, f"it has failed: {ending.reason}")
+        self._house.tell_failed(stage, _told(ending))
+
+    def _end_failed(self, stage: Stage, ending: Ending) -> None:
+        late = f"{self.name} #{stage.number} has failed, and its actors have not ended within {self._pod.stop_ms:g} ms"
+        if self._pod.thread is ThreadModel.PROCESS:
+            logger.warning("%s: its process is killed", late)
+            stage.kill(ending)
+        elif self._pod.thread is ThreadModel.DEDICATED:
+            at = self.whereabouts()
+            logger.error("%s: its thread is left behind%s", late, at and f", at {at}")
+            stage.abandon(ending)
 
     # -- how it is ended -------------------------------------------------------------------------------------------------------
 

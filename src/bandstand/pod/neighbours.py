@@ -73,6 +73,8 @@ class Neighbours:
         # Who stands in for whom, of pods that have not said yet that they run.
         self._waiting: dict[str, Mapping[str, ActorId]] = {}
         self._announced: set[str] = set()
+        # And of those that were published.
+        self._published: dict[str, Mapping[str, ActorId]] = {}
         self._past = LinkBooks()
 
     def __contains__(self, peer: object) -> bool:
@@ -177,6 +179,7 @@ class Neighbours:
             self._waiting[peer] = addresses
 
     def _publish(self, peer: str, addresses: Mapping[str, ActorId]) -> None:
+        self._published[peer] = addresses
         self._registry.publish(peer, addresses)
         self._on_known(peer)
 
@@ -187,7 +190,10 @@ class Neighbours:
         if peer is not None:
             self._announced.discard(peer)
             self._waiting.pop(peer, None)
-            self._registry.withdraw(peer)
+            addresses = self._published.pop(peer, None)
+            if addresses is not None:
+                # Only if nobody else is there: a thread that was left behind may come back after the next incarnation has begun.
+                self._registry.withdraw(peer, addresses)
         logger.debug("the link from %r to %r is down: %s", self._here or OUTSIDE, peer or OUTSIDE, reason)
 
 

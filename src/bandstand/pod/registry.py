@@ -151,11 +151,12 @@ class PodRegistry:
             slot.addresses = dict(addresses)
         self._flush(slot)
 
-    def withdraw(self, pod: str) -> None:
-        """The incarnation has ended; another will come."""
+    def withdraw(self, pod: str, addresses: Mapping[str, ActorId] | None = None) -> None:
+        """The incarnation has ended; another will come. With `addresses`: only if these are who is there."""
         slot = self._slot(pod)
         with self._changed:
-            slot.addresses = {}
+            if addresses is None or slot.addresses == addresses:
+                slot.addresses = {}
 
     def retire(self, pod: str, reason: str) -> None:
         """The pod has ended for good: everybody who waits for it is told why. The first reason counts."""
@@ -220,6 +221,10 @@ class PodRegistry:
         """Who plays a role at present; None while nobody does."""
         self.lookups += 1
         return self._slot(pod).find(role)
+
+    def state(self, pod: str, role: str) -> str:
+        """What keeps whoever plays a role from taking a message, for people."""
+        return self._slot(pod).state(role)
 
     def why_gone(self, pod: str) -> str | None:
         """Why a pod will not be back; None if it may be."""
@@ -350,8 +355,8 @@ class PodRegistry:
     def _too_late(pod: str, slot: Slot, role: str, timeout_ms: float) -> BandstandError:
         if role in slot.addresses and not slot.lines.get(role):
             return PodTimeout(
-                f"role {role!r} has ended by itself, and its pod {pod!r} runs on: after {timeout_ms:g} ms nobody has come back; it does "
-                f"when the pod is started again"
+                f"role {role!r} of pod {pod!r} took no message within {timeout_ms:g} ms: {slot.state(role)}. It comes back when its pod is "
+                f"started again"
             )
         return PodTimeout(
             f"pod {pod!r} was not back within {timeout_ms:g} ms: see troupe.status() for its phase and troupe.health() for its kubelet"

@@ -28,6 +28,7 @@ from bandstand.pod.process.words import (
     Books,
     Ended,
     Entered,
+    Failing,
     Known,
     Lost,
     Retire,
@@ -68,6 +69,7 @@ class _Player:
             on_phase=self._tell_phase,
             on_dead=self._tell_dead,
             on_known=self._tell_known,
+            on_failing=self._tell_failing,
         )
         self._stopping: asyncio.Task[None] | None = None
         self._stop_ms = 0.0
@@ -150,6 +152,9 @@ class _Player:
 
     def _tell_known(self, peer: str) -> None:
         self._control.send(Known(peer))
+
+    def _tell_failing(self, ending: Ending) -> None:
+        self._control.send(Failing.of(ending))
 
     def _tell_dead(self, letter: Undelivered) -> None:
         self._control.send(Lost(replace(letter, data=None)))

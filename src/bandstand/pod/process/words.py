@@ -19,6 +19,7 @@ __all__ = (
     "Books",
     "Ended",
     "Entered",
+    "Failing",
     "Known",
     "Lost",
     "Retire",
@@ -126,6 +127,25 @@ class Books:
     """How many messages wait in the mailboxes of its roles."""
     total: PodBooks
     """What became of the messages to its actors, and of those it has sent to other processes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """It has failed; its other actors are ending."""
+
+    reason: str
+    actor: str
+    fault: Fault | None
+
+    @classmethod
+    def of(cls, ending: Ending) -> Failing:
+        """Say it."""
+        return cls(ending.reason, ending.actor, None if ending.cause is None else to_fault(ending.cause))
+
+    def ending(self) -> Ending:
+        """Hear it."""
+        cause = None if self.fault is None else from_fault(self.fault)
+        return Ending(PodPhase.FAILED, self.reason, self.actor, cause)
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,7 @@ class LocalStage:
             on_phase=self._tell_phase,
             on_dead=told.dead,
             on_known=self._tell_known,
+            on_failing=self._tell_failing,
             extra=extra,
             registry=registry,
         )
@@ -195,6 +196,9 @@ class LocalStage:
 
     def _tell_known(self, peer: str) -> None:
         self.told.known(self, peer)
+
+    def _tell_failing(self, ending: Ending) -> None:
+        self.told.failing(self, ending)
 
     def _tell_phase(self, phase: PodPhase, reason: str) -> None:
         # How it ends is what `play` returns.

@@ -24,7 +24,9 @@ class OutsideStage(LocalStage):
     """
 
     def __init__(self, spec: TroupeSpec, on_dead: Callable[[Undelivered], object]) -> None:
-        super().__init__(spec, None, 0, Told(phase=_ignore, begun=_ignore, known=_ignore, dead=on_dead))
+        super().__init__(
+            spec, None, 0, Told(phase=_ignore, begun=_ignore, known=_ignore, failing=_ignore, dead=on_dead)
+        )
         self.is_guest = False
         """Whether somebody else than the troupe's own kubelet runs it."""
         self.on_known: Callable[[str], object] = _ignore

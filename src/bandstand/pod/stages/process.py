@@ -24,6 +24,7 @@ from bandstand.pod.process.words import (
     Books,
     Ended,
     Entered,
+    Failing,
     Known,
     Lost,
     Retire,
@@ -164,6 +165,8 @@ class ProcessStage:
                     self._told.phase(self, phase, reason)
                 case Known(peer):
                     self._told.known(self, peer)
+                case Failing() as failing:
+                    self._told.failing(self, failing.ending())
                 case Lost(dead):
                     self._told.dead(dead)
                 case Books() as books:

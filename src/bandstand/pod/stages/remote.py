@@ -71,6 +71,9 @@ class RemoteStage(LocalStage):
     def _tell_known(self, peer: str) -> None:
         self._at_home(lambda: super(RemoteStage, self)._tell_known(peer))
 
+    def _tell_failing(self, ending: Ending) -> None:
+        self._at_home(lambda: super(RemoteStage, self)._tell_failing(ending))
+
     def _tell_phase(self, phase: PodPhase, reason: str) -> None:
         self._at_home(lambda: super(RemoteStage, self)._tell_phase(phase, reason))
 

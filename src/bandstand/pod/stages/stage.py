@@ -58,6 +58,8 @@ class Told:
     """Its actors are being started: from now on it can be told who else is there."""
     known: Callable[[Stage, str], object]
     """It can reach the actors of a pod, by a link."""
+    failing: Callable[[Stage, Ending], object]
+    """It has failed, and its other actors are ending."""
     dead: Callable[[Undelivered], object]
     """A message to another process was lost."""
 
