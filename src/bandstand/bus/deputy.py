@@ -236,6 +236,7 @@ class Deputy:
         if type(item) is Pending:
             if self._is_worker:
                 del self._given[said.number]
+                self._seat.note_answer()
             self._seat.router.answer(item, read_frame(said.frame))
 
     def _end_turn(self, number: int) -> None:

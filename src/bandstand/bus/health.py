@@ -15,7 +15,8 @@ __all__ = ("CapabilityHealth", "HealthReport", "health_of")
 class CapabilityHealth(Struct, rename="camel", omit_defaults=True):
     """How one capability is."""
 
-    state: Literal["starting", "running", "restarting", "unhealthy", "stopped"]
+    state: Literal["starting", "running", "unresponsive", "restarting", "unhealthy", "stopped"]
+    """`unresponsive`: it runs, but its requests time out and it has answered none for as long as a request to it may take."""
     handled: int
     """Messages it has begun with."""
     crashes: int
@@ -35,7 +36,7 @@ class HealthReport(Struct, rename="camel"):
     """How a node is."""
 
     status: Literal["healthy", "degraded"]
-    """Degraded if a capability is out of service."""
+    """Degraded if a capability is unhealthy or unresponsive."""
     uptime_ms: int
     capabilities: dict[str, CapabilityHealth]
 
@@ -43,7 +44,7 @@ class HealthReport(Struct, rename="camel"):
 def health_of(seat: Seat) -> CapabilityHealth:
     """How one capability is."""
     return CapabilityHealth(
-        state=seat.state.value,
+        state="unresponsive" if seat.is_unresponsive else seat.state.value,
         handled=seat.handled,
         crashes=seat.crashes,
         restarts=seat.restarts,

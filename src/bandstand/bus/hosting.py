@@ -195,6 +195,7 @@ class WorkerHost:
 
     def _answer(self, item: Pending | None, kind: Kind, type_name: str, raw: Raw) -> None:
         seat = self._seat
+        seat.note_answer()
         if item is None:
             # Too late, or a second time: discarded and counted, as an answer after its deadline is.
             seat.router.discard(kind, type_name, raw)
@@ -224,6 +225,7 @@ class WorkerHost:
         if not isinstance(error, Exception) or not self._seat.is_refusal(error):
             self._end(error)
             return
+        self._seat.note_answer()
         item = self._cause(event.causation)
         if item is None:
             # An event, to which nobody waits for an answer; or too late.

@@ -8,7 +8,6 @@ import msgspec
 from msgspec import Raw
 
 from bandstand.bus.frame import Frame, Metadata
-from bandstand.bus.seat import SeatState
 from bandstand.bus.syscall import HealthTick
 from bandstand.core import Lane
 
@@ -40,7 +39,7 @@ class Pulse:
         self.begin()
         backstage = self._backstage
         router = backstage.router
-        sick = [seat.id for seat in router.seats.values() if seat.state is SeatState.UNHEALTHY]
+        sick = [seat.id for seat in router.seats.values() if seat.is_out_of_service]
         tick = HealthTick(uptime_ms=int(backstage.uptime_ms()), in_flight=router.in_flight, unhealthy=sick)
         ids = router.ids
         backstage.fanout.pass_on(

@@ -181,6 +181,8 @@ class Router(Endings):
         frame, route = pending.frame, pending.route
         waited = frame.metadata.timeout or (route.timeout_ms if route is not None else self.config.timeout_ms)
         who = "nobody" if route is None else route.seat.id
+        if route is not None:
+            route.seat.note_timeout(pending, waited)
         doing = "is at it" if pending.is_begun else "has not begun with it"
         self.fail(
             pending,

@@ -42,6 +42,10 @@ __all__ = ("Seat", "SeatState")
 logger = SafeLogger("bandstand.bus")
 
 
+# How many requests in a row have to time out before a capability is unresponsive that is not known to be at one of them.
+ENOUGH = 3
+
+
 class SeatState(Enum):
     """How a capability is."""
 
@@ -62,6 +66,10 @@ class Seat(Speaker):
         "_is_again",
         "_left",
         "_performer",
+        "_silent_at",
+        "_silent_since_ms",
+        "_timeout_ms",
+        "_timeouts",
         "_ward",
         "awaits",
         "crashes",
@@ -81,7 +89,12 @@ class Seat(Speaker):
         self._ward = ward
         config = router.config
         self._cap = blueprint.mailbox_cap or config.mailbox_cap
-        limit = blueprint.timeout_ms or config.timeout_ms
+        self._timeout_ms = limit = blueprint.timeout_ms or config.timeout_ms
+        # Requests that have timed out since it was last seen to come to an end with a message; since when it is silent, by the loop's clock;
+        # and how many messages it had begun with then.
+        self._timeouts = 0
+        self._silent_since_ms = 0.0
+        self._silent_at = 0
         self.routes = tuple(
             Route(self, entry, place, limit, config.remember_count > 0)
             for place, entry in enumerate(blueprint.entries.values())
@@ -192,6 +205,7 @@ class Seat(Speaker):
         self._is_again = True
         self.actor = actor
         self.state = SeatState.RUNNING
+        self._timeouts = 0
         self.take_held()
         self._ward.risen(self)
 
@@ -235,6 +249,42 @@ class Seat(Speaker):
     def is_stuck(self) -> bool:
         """Whether its handler is at a request whose deadline has passed."""
         return isinstance(self.at_hand, Pending) and self.at_hand.stage == DONE
+
+    def note_timeout(self, pending: Pending, waited_ms: float) -> None:
+        """A request to it has timed out."""
+        if self.at_hand is not None and self.handled != self._silent_at:
+            # It has come to an end with what it was at when the last one timed out.
+            self._timeouts = 0
+        if not self._timeouts:
+            # What it has not begun with says only that it is at something else now.
+            self._silent_since_ms = self._router.now_ms() - (waited_ms if pending.is_begun else 0)
+        self._timeouts += 1
+        self._silent_at = self.handled
+
+    def note_answer(self) -> None:
+        """A Worker has said something to a request, in time or not."""
+        self._timeouts = 0
+
+    @property
+    def is_unresponsive(self) -> bool:
+        """Whether requests time out and it has come to an end with none, for at least as long as a request to it may take.
+
+        One request is enough if it is at that one; else it takes three.
+        """
+        if self.state is not SeatState.RUNNING or self._timeouts < (1 if self.is_stuck else ENOUGH):
+            return False
+        if self.at_hand is None:
+            # A Worker, which owes something; or a handler that has come to its end.
+            if self._performer is None or not self._performer.is_busy:
+                return False
+        elif self.handled != self._silent_at:
+            return False
+        return self._router.now_ms() - self._silent_since_ms >= self._timeout_ms
+
+    @property
+    def is_out_of_service(self) -> bool:
+        """Whether it does not do its work: it has failed too often, or does not respond."""
+        return self.state is SeatState.UNHEALTHY or self.is_unresponsive
 
     def is_under(self, actor: ActorId) -> bool:
         """Whether this actor is its supervisor."""

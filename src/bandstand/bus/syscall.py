@@ -167,7 +167,7 @@ class Syscall(Watchman):
     def health(self, _msg: Health) -> HealthReport:
         """Look at every capability."""
         seats = self._backstage.router.seats
-        sick = any(seat.state is SeatState.UNHEALTHY for seat in seats.values())
+        sick = any(seat.is_out_of_service for seat in seats.values())
         return HealthReport(
             status="degraded" if sick else "healthy",
             uptime_ms=int(self._backstage.uptime_ms()),
@@ -210,7 +210,7 @@ class Syscall(Watchman):
         seat = seats.get(msg.capability)
         if seat is None:
             raise Refused(f"there is no capability {msg.capability}; there are {', '.join(seats)}")
-        if seat.is_stuck:
+        if seat.is_stuck or seat.is_unresponsive:
             seat.crash(ActorKilled(f"{seat.id} was stuck, and was reset"))
             return
         if seat.state is not SeatState.UNHEALTHY:

@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
 __all__ = ("show_health", "show_stats")
 
-COLOURS = {"running": "green", "healthy": "green", "unhealthy": "red", "degraded": "red"}
+COLOURS = {
+    "running": "green",
+    "healthy": "green",
+    "unhealthy": "red",
+    "unresponsive": "red",
+    "degraded": "red",
+}
 
 
 def show_health(target: Target, out: TextIO, err: TextIO, *, is_json: bool = False) -> Exit:

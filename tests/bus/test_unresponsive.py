@@ -1,0 +1,180 @@
+"""A capability whose handler hangs while its requests time out: health tells, and the first answer makes it well again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from bandstand.bus import Capability, Contract, Message, MessageEvent, Query
+from bandstand.bus.syscall import Health
+from bandstand.bus.worker import Listeners
+from tests.bus.cast import Player, Told
+from tests.bus.nearby import nearby
+from tests.bus.stage import ScriptedLine, Stage, play, staged
+
+pytestmark = pytest.mark.guarantee("G301")
+
+
+async def status(stage: Stage) -> tuple[str, str]:
+    report = await stage.node.bus.ask(Health())
+    return report.status, report.capabilities["Cast"].state
+
+
+async def ask_often(stage: Stage, client: ScriptedLine, count: int, every_ms: int = 100) -> None:
+    for _ in range(count):
+        client.query("Cast.Echo")
+        await stage.wait(every_ms)
+
+
+class TestStuck:
+    @staged(Player, timeout_ms=1000)
+    async def test_one_that_is_at_a_request_that_has_timed_out_is_unresponsive(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.command("Cast.Wait", {"ms": 10_000})
+        await stage.wait(900)
+        assert await status(stage) == ("healthy", "running")
+        await stage.wait(200)
+        assert await status(stage) == ("degraded", "unresponsive")
+        await ask_often(stage, client, 50)
+        assert await status(stage) == ("degraded", "unresponsive")
+
+    @staged(Player, timeout_ms=1000)
+    async def test_it_is_well_again_when_it_comes_to_an_end(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.command("Cast.Wait", {"ms": 3000})
+        await stage.wait(2000)
+        assert await status(stage) == ("degraded", "unresponsive")
+        await stage.wait(1500)
+        assert await status(stage) == ("healthy", "running")
+        asked = client.query("Cast.Echo")
+        await stage.settle()
+        client.reply(asked)
+        assert await status(stage) == ("healthy", "running")
+
+    @staged(Player, timeout_ms=1000)
+    async def test_it_can_be_reset(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.command("Cast.Wait", {"ms": 10**6})
+        await stage.wait(1100)
+        client.reply(await reset(stage, client))
+        await stage.wait(2000)
+        assert await status(stage) == ("healthy", "running")
+
+    def test_one_in_another_place_likewise(self) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            client.command("Cast.Wait", {"ms": 3000})
+            await stage.wait(2000)
+            assert await status(stage) == ("degraded", "unresponsive")
+            await stage.wait(1500)
+            assert await status(stage) == ("healthy", "running")
+
+        play(act, nearby(Player), timeout_ms=1000)
+
+
+async def reset(stage: Stage, client: ScriptedLine) -> str:
+    name = client.command("Syscall.Reset", {"capability": "Cast"})
+    await stage.settle()
+    return name
+
+
+class Slow(Player):
+    """Hangs at events."""
+
+    async def told(self, msg: Told) -> None:
+        if msg.text == "hang":
+            await asyncio.sleep(10)
+
+
+class TestBehindAnEvent:
+    @staged(Slow, timeout_ms=1000)
+    async def test_three_requests_that_it_does_not_begin_with_tell(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.event("Cast.Told", {"text": "hang"})
+        await ask_often(stage, client, 2)
+        await stage.wait(3000)
+        assert await status(stage) == ("healthy", "running")
+        await ask_often(stage, client, 2)
+        await stage.wait(1100)
+        assert await status(stage) == ("degraded", "unresponsive")
+        client.reply(await reset(stage, client))
+        await stage.wait(2000)
+        assert await status(stage) == ("healthy", "running")
+
+
+class TestNoAlarm:
+    @staged(Player, timeout_ms=10_000)
+    async def test_clients_with_little_patience_make_nobody_unresponsive(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.command("Cast.Wait", {"ms": 5000}, timeout=1)
+        for _ in range(10):
+            client.query("Cast.Echo", timeout=1)
+        await stage.wait(4000)
+        assert await status(stage) == ("healthy", "running")
+
+    @staged(Player, timeout_ms=1000)
+    async def test_one_that_is_busy_and_goes_on_is_not(self, stage: Stage) -> None:
+        client = stage.connect()
+        for _ in range(40):
+            client.command("Cast.Wait", {"ms": 300})
+        for _ in range(50):
+            await stage.wait(200)
+            assert (await status(stage))[1] == "running"
+
+
+class Mute(Listeners):
+    """A Worker that answers only what it is told to."""
+
+    def post_message(self, message: Message, /) -> None:
+        data: Any = message.data
+        if data.text == "answer" and message.metadata is not None:
+            said = Message(kind="reply", type="Cast.Echo", data=None)
+            self.dispatch_event(MessageEvent(said, message.metadata.id))
+
+    def terminate(self) -> None:
+        pass
+
+
+class Quiet(Query[None], type="Cast.Echo"):
+    """Asks a Worker."""
+
+    text: str = ""
+
+
+class TestWorkers:
+    def test_one_that_answers_nothing_is_unresponsive_until_its_first_answer(self) -> None:
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            for _ in range(20):
+                client.query("Cast.Echo")
+                await stage.wait(100)
+            assert await status(stage) == ("degraded", "unresponsive")
+            client.query("Cast.Echo", {"text": "answer"})
+            await stage.settle()
+            assert await status(stage) == ("healthy", "running")
+            # When nothing is asked of it, it owes nothing.
+            await stage.wait(5000)
+            assert await status(stage) == ("healthy", "running")
+
+        play(act, Contract(id="Cast", description="Mute.", inbound=Quiet, spawn=Mute), timeout_ms=1000)
+
+
+class Hung(Capability):
+    """Never comes to an end."""
+
+    async def echo(self, msg: Quiet) -> None:
+        await asyncio.Event().wait()
+
+
+class TestTicks:
+    @staged(Hung, timeout_ms=1000, health_ms=500)
+    async def test_they_name_it(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.command("Syscall.Subscribe", {"types": ["Sys.HealthTick"]})
+        client.query("Cast.Echo")
+        await stage.wait(2600)
+        named = [tick["unhealthy"] for tick in client.events("Sys.HealthTick")]
+        assert named[0] == []
+        assert named[-1] == ["Hung"]
