@@ -35,6 +35,7 @@ class Fake:
         self.final = PodBooks()
         self.heard: list[str] = []
         self.ends: dict[str | None, socket.socket] = {}
+        self.links: dict[str | None, int] = {}
 
     async def play(self) -> Ending:
         raise NotImplementedError
@@ -48,11 +49,12 @@ class Fake:
     def retire(self, pod: str, reason: str) -> None:
         self.heard.append(f"retire {pod}: {reason}")
 
-    def attach(self, peer: str | None, end: socket.socket, *, is_running: bool) -> None:
+    def attach(self, peer: str | None, end: socket.socket, *, is_running: bool, number: int = 0) -> None:
         self.heard.append(f"attach {peer}{', running' if is_running else ''}")
         if (old := self.ends.get(peer)) is not None:
             old.close()
         self.ends[peer] = end
+        self.links[peer] = number
 
     def announce(self, peer: str) -> None:
         self.heard.append(f"announce {peer}")
@@ -61,6 +63,9 @@ class Fake:
         raise NotImplementedError
 
     def kill(self, ending: Ending) -> None:
+        raise NotImplementedError
+
+    def fail_alive(self, reason: str) -> None:
         raise NotImplementedError
 
     def abandon(self, ending: Ending) -> None:
@@ -217,7 +222,7 @@ def test_pods_of_this_process_know_each_other_by_their_registries(later: Later) 
 class Full(Fake):
     """One that has no room for another descriptor."""
 
-    def attach(self, peer: str | None, end: socket.socket, *, is_running: bool) -> None:
+    def attach(self, peer: str | None, end: socket.socket, *, is_running: bool, number: int = 0) -> None:
         end.close()
         raise OSError(errno.EMFILE, "Too many open files")
 
@@ -234,3 +239,27 @@ def test_an_end_that_was_given_away_is_not_closed_behind_the_back_of_who_has_it(
     # It finds out by itself.
     assert a.ends["p"].recv(1) == b""
     close(a)
+
+
+@pytest.mark.guarantee("G287")
+def test_a_link_that_has_failed_is_one_processes_fault(later: Later) -> None:
+    exchange = Exchange(make_spec("p", "pp", "t"), later)
+    outside, local = Fake(None), Fake("t")
+    one, two = Fake("p", is_apart=True), Fake("pp", is_apart=True)
+    made(exchange, outside, local, one, two)
+    # What is in this process is never to blame, whoever reports it.
+    assert exchange.lose(outside, one.links[None], is_ours=True) == (one, "the program outside")
+    assert exchange.lose(one, one.links[None], is_ours=False) is None, "it was reported already"
+    assert exchange.lose(two, two.links["t"], is_ours=False) == (two, "pod 't'")
+    # Of two processes, the one that could not go on, or has closed its end.
+    assert exchange.lose(one, one.links["pp"], is_ours=True) == (one, "pod 'pp'")
+    later_one = Fake("p", is_apart=True, number=2)
+    exchange.leave(one, "it has failed")
+    made(exchange, later_one)
+    assert exchange.lose(two, two.links["p"], is_ours=False) == (later_one, "pod 'pp'")
+    # The links of one that has ended are over.
+    number = later_one.links["t"]
+    exchange.leave(later_one, "it has ended")
+    assert exchange.lose(local, number, is_ours=False) is None
+    assert exchange.lose(local, 1000, is_ours=False) is None
+    close(outside, local, one, two, later_one)

@@ -19,7 +19,8 @@ from msgspec.msgpack import Ext, decode
 from bandstand.core import Overflow
 from bandstand.errors import NoSuchActor, TargetEnded
 from bandstand.pod.link.codec import encode
-from bandstand.pod.link.hot.tray import framed
+from bandstand.pod.link.hot.plain import is_plain, plain_weight
+from bandstand.pod.link.hot.tray import Tray, framed
 from bandstand.pod.link.numbers import (
     ACKS,
     ANSWERS,
@@ -555,7 +556,7 @@ def test_the_end_is_told_once_and_the_descriptor_is_let_go() -> None:
             with pytest.raises(OSError, match="Bad file descriptor"):
                 os.fstat(number)
         received = theirs.recv(1000)
-        assert framed(BYE, encode(("first", True))) in received
+        assert framed(BYE, encode(("first", True, False))) in received
         assert theirs.recv(10) == b""
         theirs.close()
 
@@ -591,7 +592,7 @@ async def asked(near: End, theirs: socket.socket) -> Any:
     return reply
 
 
-LAST_WORDS = framed(ANSWERS, encode((1, 0, 42))) + framed(BYE, encode(("stopped in good order", True)))
+LAST_WORDS = framed(ANSWERS, encode((1, 0, 42))) + framed(BYE, encode(("stopped in good order", True, False)))
 
 
 @pytest.mark.guarantee("G144")
@@ -626,3 +627,162 @@ def test_an_answer_that_has_come_counts_although_somebody_says_that_the_process_
             assert len(near.downs) == 1
 
     play(main)
+
+
+# --- whose fault it was ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G287")
+def test_a_link_that_somebody_closes_is_nobodys_fault() -> None:
+    async def main() -> None:
+        near_faults: list[tuple[str, bool]] = []
+        far_faults: list[tuple[str, bool]] = []
+        ours, theirs = socket.socketpair()
+        async with make_end() as near, make_end() as far:
+            near.open(ours, "near", "far", {}, on_fault=lambda *fault: near_faults.append(fault))
+            far.open(theirs, "far", "near", {}, on_fault=lambda *fault: far_faults.append(fault))
+            await soon(near.up)
+            far.link.close("stopped")
+            await until(lambda: near.downs == ["stopped"])
+        assert (near_faults, far_faults) == ([], [])
+
+    play(main)
+
+
+@pytest.mark.guarantee("G287")
+@pytest.mark.parametrize("what", ["reading", "writing"])
+def test_whatever_is_raised_in_a_link_is_the_fault_of_that_side(
+    monkeypatch: pytest.MonkeyPatch, what: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also the other side knows why, and that it is not to blame."""
+
+    def refuse(*_arguments: object, **_named: object) -> Any:
+        raise MemoryError
+
+    async def main() -> None:
+        near_faults: list[tuple[str, bool]] = []
+        far_faults: list[tuple[str, bool]] = []
+        ours, theirs = socket.socketpair()
+        async with make_end() as near, make_end(lambda house: {"scribe": house.spawn(Scribe)}) as far:
+            near.open(
+                ours, "near", "far", {"scribe": Role()}, on_fault=lambda *fault: near_faults.append(fault)
+            )
+            far.open(theirs, "far", "near", {}, on_fault=lambda *fault: far_faults.append(fault))
+            scribe = await near.handle()
+            if what == "reading":
+                monkeypatch.setattr("bandstand.pod.link.streams.Arrival.__init__", refuse)
+                culprits, others = far_faults, near_faults
+            else:
+                monkeypatch.setattr("bandstand.pod.link.streams.Stream.take", refuse)
+                culprits, others = near_faults, far_faults
+            scribe.note(bytes(1_000_000))
+            await until(lambda: near.downs and far.downs)
+            [(reason, is_ours)] = culprits
+            assert is_ours
+            assert "MemoryError" in reason
+            assert others == [(reason, False)]
+
+    play(main)
+    assert "a link is lost" in caplog.text
+
+
+@pytest.mark.guarantee("G287")
+def test_an_end_without_a_word_is_the_fault_of_the_other_side() -> None:
+    async def main() -> None:
+        faults: list[tuple[str, bool]] = []
+        ours, theirs = socket.socketpair()
+        async with make_end() as near:
+            near.open(ours, "near", "far", {}, on_fault=lambda *fault: faults.append(fault))
+            theirs.close()
+            await until(lambda: near.downs)
+        assert faults in (
+            [("the other side has closed it", False)],
+            [("reading from it failed: Connection reset by peer", False)],
+        )
+
+    play(main)
+
+
+@pytest.mark.guarantee("G287")
+def test_a_descriptor_that_is_not_its_own_any_more_is_noticed_when_it_is_written_to() -> None:
+    async def main() -> None:
+        faults: list[tuple[str, bool]] = []
+        async with linked() as (near, far):
+            scribe = await near.handle()
+            near.link._on_fault = lambda *fault: faults.append(fault)  # pyright: ignore[reportPrivateUsage]
+            fd = near.link._wire._fd  # pyright: ignore[reportPrivateUsage]
+            reader, writer = os.pipe()
+            kept = os.dup(fd)
+            # Another descriptor is under its number, as after one was closed twice.
+            os.dup2(writer, fd)
+            scribe.note(1)
+            await until(lambda: near.downs)
+            assert faults == [("writing to it failed: Socket operation on non-socket", True)]
+            for each in (reader, writer, kept):
+                os.close(each)
+            await until(lambda: far.downs)
+
+    play(main)
+
+
+@pytest.mark.guarantee("G287")
+def test_a_ping_is_answered_over_the_link() -> None:
+    async def main() -> None:
+        async with linked() as (near, far):
+            await near.handle()
+            answered: list[str] = []
+            near.link.ping(lambda: answered.append("far"))
+            far.link.ping(lambda: answered.append("near"))
+            await until(lambda: len(answered) == 2)
+            near.link.ping(lambda: answered.append("never"))
+            near.link.close("gone")
+            assert "never" not in answered
+
+    play(main)
+
+
+# --- how large frames become ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G288")
+@pytest.mark.parametrize(
+    "value",
+    [
+        7,
+        -(1 << 63),
+        (1 << 64) - 1,
+        1.5,
+        None,
+        True,
+        "",
+        "text" * 256,
+        "\u00e9" * 1024,
+        "\U0001f3ba" * 1024,
+        b"\xff" * 1024,
+        (),
+        ("\U0001f3ba" * 1024, b"x" * 1024, 1, None) * 4,
+    ],
+)
+def test_a_plain_value_is_weighed_by_what_is_written(value: Any) -> None:
+    assert is_plain(value)
+    size = len(encode(value))
+    assert size <= plain_weight(value) <= 4 * size + 160
+
+
+@pytest.mark.guarantee("G288")
+@pytest.mark.parametrize("lane", [0, 3])
+def test_a_frame_is_closed_before_it_is_too_large(lane: int) -> None:
+    tray = Tray()
+    value = ("\U0001f3ba" * 1024,) * 16
+    for _ in range(1000):
+        tray.flat(lane).extend((1, value))
+        tray.weigh(lane, value)
+    sizes: list[int] = []
+    while (writing := tray.take()) is not None:
+        data = b"".join(writing.buffers)
+        while data:
+            size, _kind = HEAD.unpack_from(data)
+            sizes.append(size)
+            data = data[HEAD.size + size :]
+    assert sum(sizes) > 1000 * len(encode(value))
+    assert max(sizes) < 262_144 < LONGEST

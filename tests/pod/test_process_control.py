@@ -538,3 +538,69 @@ def test_an_inbox_gives_what_is_whole_before_it_refuses() -> None:
     assert pickle.loads(next(frames).body) == "good"
     with pytest.raises(BadMessage):
         next(frames)
+
+
+@pytest.mark.guarantee("G287")
+@pytest.mark.parametrize("where", ["feed", "recv"])
+def test_whatever_is_raised_while_receiving_ends_it(
+    run: Run, monkeypatch: pytest.MonkeyPatch, where: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_arguments: object) -> Any:
+        raise MemoryError
+
+    async def body() -> None:
+        ours, theirs = socket.socketpair()
+        ends: list[str] = []
+        control = Control(ours, "the parent", on_end=ends.append)
+        with theirs:
+            if where == "feed":
+                monkeypatch.setattr("bandstand.pod.process.control.Inbox.feed", refuse)
+            else:
+                monkeypatch.setattr("bandstand.pod.process.control.socket.recv_fds", refuse)
+            theirs.sendall(written("something"))
+            with pytest.raises(EOFError, match="could not be taken \\(MemoryError\\)"):
+                await control.receive()
+            assert len(ends) == 1
+        control.close()
+        await asyncio.sleep(0)
+
+    run(body())
+    assert "MemoryError" in caplog.text
+
+
+@pytest.mark.guarantee("G287")
+def test_a_descriptor_that_is_not_its_own_any_more_ends_it(run: Run) -> None:
+    async def body() -> None:
+        ours, theirs = socket.socketpair()
+        ends: list[str] = []
+        control = Control(ours, "the parent", on_end=ends.append)
+        with theirs:
+            # Another descriptor is under its number, as after one was closed twice.
+            reader, writer = os.pipe()
+            kept = os.dup(ours.fileno())
+            os.dup2(reader, ours.fileno())
+            control.send("something")
+            await turns()
+            assert ends == ["writing to it failed (Socket operation on non-socket)"]
+            for fd in (reader, writer, kept):
+                os.close(fd)
+        control.close()
+        await asyncio.sleep(0)
+
+    run(body())
+
+
+@pytest.mark.guarantee("G288")
+def test_a_word_that_is_too_long_is_refused_at_the_call(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bandstand.pod.process.control.LONGEST", 1000)
+
+    async def body() -> None:
+        async with paired() as pair:
+            with pytest.raises(
+                InvalidArgument, match=r"a bytes of 10.. bytes to .*: no word may be longer than 1000"
+            ):
+                pair.here.send(bytes(1000))
+            pair.here.send("short")
+            assert (await pair.there.receive()).word == "short"
+
+    run(body())

@@ -269,7 +269,7 @@ def test_rehearsal_of_a_stop(run: Run) -> None:
 def test_rehearsal_of_a_failure(run: Run) -> None:
     async def body() -> None:
         rehearsal = Rehearsal(spec=studio(Stillborn))
-        ended, code = await rehearsal.play()
+        *_failing, ended, code = await rehearsal.play()
         assert isinstance(ended, Ended)
         assert (ended.phase, ended.actor, code) == (PodPhase.FAILED, "painter", 1)
         assert isinstance(ended.ending().cause, ValueError)

@@ -67,6 +67,8 @@ class Ensemble:
         on_dead: called with messages to other processes that were lost, on its thread.
         on_known: called with the name of a pod of another process when its roles can be reached, on its thread.
         on_failing: called as soon as it has failed, on its thread: its other actors end after that, which may take long.
+        on_lost: called with the number of a link that has failed, the reason, and whether that is the fault of this side, on
+            its thread.
         extra: handles of others that go into its directories, by name: those of nested troupes.
         registry: how its handles find others. One that outlives the incarnation, as handles that were given to others do; None for
             one that ends with it.
@@ -82,6 +84,7 @@ class Ensemble:
         on_dead: Callable[[Undelivered], object] = lambda _letter: None,
         on_known: Callable[[str], object] = lambda _pod: None,
         on_failing: Callable[[Ending], object] = lambda _ending: None,
+        on_lost: Callable[[int, str, bool], object] = lambda _number, _reason, _is_ours: None,
         extra: Mapping[str, object] | None = None,
         registry: PodRegistry | None = None,
     ) -> None:
@@ -110,6 +113,7 @@ class Ensemble:
             check=self._why_unresolved,
             on_dead=on_dead,
             on_known=on_known,
+            on_lost=on_lost,
         )
         """Those it has links with."""
         self._visible = spec.visible_to(pod)
@@ -271,9 +275,11 @@ class Ensemble:
 
     # -- others ----------------------------------------------------------------------------------------------------------------
 
-    def attach(self, peer: str | None, end: socket.socket, *, is_running: bool = True) -> None:
+    def attach(
+        self, peer: str | None, end: socket.socket, *, is_running: bool = True, number: int = 0
+    ) -> None:
         """Take one end of a link to another pod, or to the outside. One that does not run yet is to be announced."""
-        self.neighbours.attach(peer, end, is_running=is_running)
+        self.neighbours.attach(peer, end, is_running=is_running, number=number)
 
     def announce(self, peer: str) -> None:
         """Another pod, to which there is a link, runs now."""

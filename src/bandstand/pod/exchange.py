@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
+from itertools import count
 from typing import TYPE_CHECKING, final
 
 from bandstand.pod.registry import Board, registry_of
@@ -45,6 +46,10 @@ class Exchange:
         self._apart: dict[str | None, Stage] = {}
         # Who can reach whom by a link: a pod, or None for the outside, and those whose actors it can reach.
         self._known: dict[str | None, set[str | None]] = {}
+        # The links by their numbers, with the two that they join; and the numbers of each.
+        self._links: dict[int, tuple[Stage, Stage]] = {}
+        self._numbers: dict[Stage, set[int]] = {}
+        self._next_number = count(1)
 
     @property
     def stages(self) -> Mapping[str | None, Stage]:
@@ -98,11 +103,28 @@ class Exchange:
                 return False
         return True
 
+    def lose(self, stage: Stage, number: int, *, is_ours: bool) -> tuple[Stage, str] | None:
+        """One of two reports that their link has failed: which of them is to blame, and the name of the other for people.
+
+        None if that is known already, or one of them has ended. What is in this process is never to blame: it cannot be started
+        again without the rest.
+        """
+        pair = self._links.get(number)
+        if pair is None or stage not in pair:
+            return None
+        self._forget_link(number)
+        other = pair[1] if pair[0] is stage else pair[0]
+        is_to_blame = is_ours if other.is_apart else True
+        culprit, witness = (stage, other) if is_to_blame and stage.is_apart else (other, stage)
+        return culprit, "the program outside" if witness.pod is None else f"pod {witness.pod!r}"
+
     def leave(self, stage: Stage, reason: str) -> None:
         """It has ended, for a reason."""
         if self._stages.get(stage.pod) is not stage:
             return
         del self._stages[stage.pod]
+        for number in list(self._numbers.get(stage, ())):
+            self._forget_link(number)
         self._apart.pop(stage.pod, None)
         self._running.discard(stage.pod)
         self._known.pop(stage.pod, None)
@@ -149,14 +171,25 @@ class Exchange:
             # Neither has anybody that the other could talk to.
             return
         mine, theirs = socket.socketpair()
+        number = next(self._next_number)
         # An end is its stage's own as soon as it was given to it, also if that has no descriptor left for it: then the other one
         # finds the link closed.
         try:
-            stage.attach(other.pod, mine, is_running=is_running)
+            stage.attach(other.pod, mine, is_running=is_running, number=number)
         except OSError:
             theirs.close()
             raise
-        other.attach(stage.pod, theirs, is_running=False)
+        other.attach(stage.pod, theirs, is_running=False, number=number)
+        self._links[number] = (stage, other)
+        for each in (stage, other):
+            self._numbers.setdefault(each, set()).add(number)
+
+    def _forget_link(self, number: int) -> None:
+        for each in self._links.pop(number):
+            numbers = self._numbers[each]
+            numbers.discard(number)
+            if not numbers:
+                del self._numbers[each]
 
     def _is_heard(self, stage: Stage) -> bool:
         return stage.pod is not None and self._heard[stage.pod]

@@ -26,6 +26,8 @@ class Health:
     """The pods that have failed for good."""
     stuck: tuple[str, ...] = ()
     """The pods whose thread, or process, has not answered in time."""
+    cut_off: tuple[str, ...] = ()
+    """The process pods that answer their kubelet in time, but not over the link by which messages reach them."""
     nested: tuple[Health, ...] = ()
     """How the troupes inside it are."""
 
@@ -46,6 +48,7 @@ class Health:
             (self.down, "is down, and will be back"),
             (self.gone, "has failed for good"),
             (self.stuck, "has not answered in time: a handler keeps it busy"),
+            (self.cut_off, "has not answered over its link in time: messages may not reach it"),
         ):
             found += [f"troupe {self.troupe!r}: pod {name!r} {what}" for name in names]
         return (*found, *(problem for each in self.nested for problem in each.problems))

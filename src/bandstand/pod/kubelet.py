@@ -106,6 +106,8 @@ class Kubelet:
             known=self._arrivals.know,
             failing=self._hear_failing,
             dead=on_dead,
+            lost=self._lose_link,
+            is_stopping=lambda: self.is_stopping,
         )
         self._extra = {name: nest.directory for name, nest in self._nests.items()}
         self._unborn = {pod.name for pod in spec.pods} | set(self._nests)
@@ -152,6 +154,21 @@ class Kubelet:
             return None
         return answer
 
+    def ping(self) -> Mapping[str, Future[None]]:
+        """Have the pods of other processes that run answer over their links with the program outside, by pod. From any thread.
+
+        None of them can be told from that thread whose turn it is to hear the answers.
+        """
+        if self.outside.where.native_id == threading.get_native_id():
+            return {}
+        return {
+            pod.name: self.outside.ping(pod.name)
+            for pod in self.spec.pods
+            if pod.thread is ThreadModel.PROCESS
+            and any(role.is_exposed for role in pod.roles)
+            and self.phases.of(pod.name).phase is PodPhase.RUNNING
+        }
+
     def closed_books(self) -> PodBooks:
         """The books of the incarnations that have ended, and of what waits for pods that are down, or has waited in vain."""
         return sum((registry.books() for registry in self.exchange.registries.values()), self.past)
@@ -166,6 +183,9 @@ class Kubelet:
             guests.append(self.outside)
         rides = [asyncio.create_task(guest.perform(), name="bandstand outside") for guest in guests]
         self.outside.on_known = lambda peer: self._post.call(lambda: self._arrivals.know(self.outside, peer))
+        self.outside.on_lost = lambda number, reason, is_ours: self._post.call(
+            lambda: self._lose_link(self.outside, number, reason, is_ours)
+        )
         self.exchange.begin(self.outside)
         # Those inside start before those who use them, and stop after them.
         self._lives += [NestLife(nest, self) for nest in self._nests.values()]
@@ -248,6 +268,13 @@ class Kubelet:
         """An incarnation has failed, and its other actors are ending."""
         if stage.pod is not None and stage.pod in self._pods:
             self._pods[stage.pod].fail(stage, ending)
+
+    def _lose_link(self, stage: Stage, number: int, reason: str, is_ours: bool) -> None:
+        """A link has failed: the incarnation whose process is to blame has failed with it, as nobody could reach it any more."""
+        blamed = self.exchange.lose(stage, number, is_ours=is_ours)
+        if blamed is not None:
+            culprit, witness = blamed
+            culprit.fail_alive(f"its link with {witness} ended while its process was alive: {reason}")
 
     def _arrive(self, stage: Stage) -> None:
         """An incarnation runs, and whoever hears of it can send to it."""

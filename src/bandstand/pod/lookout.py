@@ -68,9 +68,15 @@ def health_of(
             troupe=name, is_kubelet_alive=False, is_kubelet_prompt=False, kubelet_ms=0.0, nested=nested
         )
     asked = kubelet.look()
+    pings = kubelet.ping()
     is_prompt = asked is None or _is_done(asked, ms / 1000)
     took = (monotonic() - began) * 1000
     looks = _answers(kubelet, asked, ms - took)
+    if pings and looks.get(None) is not None:
+        # The outside has answered, and so would hear the pods.
+        wait_all(pings.values(), timeout=max(0.0, began + ms / 1000 - monotonic()))
+    else:
+        pings = {}
     gone = kubelet.exchange.gone
     here = {pod.name: phases.of(pod.name) for pod in spec.pods}
     return Health(
@@ -84,6 +90,11 @@ def health_of(
         ),
         gone=tuple(pod for pod, event in here.items() if event.phase is PodPhase.FAILED and pod in gone),
         stuck=tuple(pod for pod, look in looks.items() if look is None and pod is not None),
+        cut_off=tuple(
+            pod
+            for pod, ping in pings.items()
+            if not ping.done() and looks.get(pod) is not None and here[pod].phase is PodPhase.RUNNING
+        ),
         nested=nested,
     )
 

@@ -45,6 +45,7 @@ class Neighbours:
         check: says why a pod could not resolve a handle that is sent to it.
         on_dead: called with messages that were lost.
         on_known: called with the name of a pod whose actors can be reached from now on.
+        on_lost: called with the number of a link that has failed, the reason, and whether that is the fault of this side.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Neighbours:
         check: HandleCheck,
         on_dead: Callable[[Undelivered], object],
         on_known: Callable[[str], object] = lambda _peer: None,
+        on_lost: Callable[[int, str, bool], object] = lambda _number, _reason, _is_ours: None,
     ) -> None:
         self._spec = spec
         self._here = here
@@ -69,6 +71,7 @@ class Neighbours:
         self._check = check
         self._on_dead = on_dead
         self._on_known = on_known
+        self._on_lost = on_lost
         self._links: dict[str | None, Link] = {}
         # Who stands in for whom, of pods that have not said yet that they run.
         self._waiting: dict[str, Mapping[str, ActorId]] = {}
@@ -80,8 +83,22 @@ class Neighbours:
     def __contains__(self, peer: object) -> bool:
         return peer in self._links
 
-    def attach(self, peer: str | None, end: socket.socket, *, is_running: bool) -> None:
-        """Take one end of a link to a pod, or to the outside. Its actors are published when it runs and the link is up."""
+    def attach(self, peer: str | None, end: socket.socket, *, is_running: bool, number: int = 0) -> None:
+        """Take one end of a link to a pod, or to the outside. Its actors are published when it runs and the link is up.
+
+        `number` is what the kubelet calls the link.
+        """
+        try:
+            self._attach(peer, end, is_running=is_running, number=number)
+        except Exception as error:
+            # No memory, say. Without this link the two could never reach each other.
+            logger.exception(
+                "the link from %r to %r could not be made", self._here or OUTSIDE, peer or OUTSIDE
+            )
+            end.close()
+            self._on_lost(number, f"it could not be made ({type(error).__name__}); the log says why", True)  # noqa: FBT003  # the fault of this side
+
+    def _attach(self, peer: str | None, end: socket.socket, *, is_running: bool, number: int) -> None:
         old = self._links.get(peer)
         if old is not None:
             old.close("another incarnation has taken its place")
@@ -110,6 +127,7 @@ class Neighbours:
             on_up=partial(self._up, peer),
             on_down=down,
             on_dead=self._on_dead,
+            on_fault=partial(self._on_lost, number),
             resolver=self._resolver,
             check=self._check,
             pod=peer,
@@ -126,6 +144,12 @@ class Neighbours:
         addresses = self._waiting.pop(peer, None)
         if addresses is not None:
             self._publish(peer, addresses)
+
+    def ping(self, peer: str, answered: Callable[[], object]) -> None:
+        """Have a pod answer over its link. Nothing happens if there is none."""
+        link = self._links.get(peer)
+        if link is not None:
+            link.ping(answered)
 
     def part(self, peer: str, reason: str) -> None:
         """A pod has ended: its link is of no use, whoever may still have a copy of the other end."""

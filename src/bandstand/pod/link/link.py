@@ -22,7 +22,7 @@ from bandstand.pod.link.hot.sorting import Sorting
 from bandstand.pod.link.hot.standin import Role, StandIn
 from bandstand.pod.link.hot.tray import Tray, framed
 from bandstand.pod.link.letter import Undelivered
-from bandstand.pod.link.numbers import BYE, DRAIN, END, HELLO, KILL
+from bandstand.pod.link.numbers import BYE, DRAIN, END, HELLO, KILL, PING, PONG
 from bandstand.pod.link.streams import Arrivals
 from bandstand.pod.link.wire import Wire
 from bandstand.service.lowlevel import Handle, kill_behind, methods_of, set_packing, stop_behind
@@ -37,7 +37,11 @@ VERSION: Final = 1
 
 decode_hello: Final = Decoder(tuple[int, str, list[tuple[str, list[str]]]]).decode
 decode_end: Final = Decoder(tuple[str, Literal[0, 1, 2]]).decode
-decode_bye: Final = Decoder(tuple[str, bool]).decode
+decode_bye: Final = Decoder(tuple[str, bool, bool]).decode
+decode_ping: Final = Decoder(int).decode
+
+# So much of a reason is told to the other side.
+LONGEST_REASON: Final = 16_384
 
 
 class Link:
@@ -56,6 +60,8 @@ class Link:
         carries: the context variables that travel with messages, in the same order at both ends.
         on_up: called once when the other side has said hello, with the addresses of the stand-ins.
         on_down: called once at the end, with the reason.
+        on_fault: called before that if nobody has closed the link: it was lost, or one side could not go on. It is given the
+            reason, and whether that is the fault of this side.
         on_dead: called for each message that was sent and not handled, as far as anybody knows.
         resolver: finds handles that came as arguments; None if there are none to be found.
         check: says why a pod could not resolve a handle that is sent; without it, none can be sent.
@@ -75,6 +81,7 @@ class Link:
         on_up: Callable[[Mapping[str, ActorId]], None],
         on_down: Callable[[str], None],
         on_dead: Callable[[Undelivered], object],
+        on_fault: Callable[[str, bool], object] = lambda _reason, _is_ours: None,
         resolver: Resolver | None = None,
         check: HandleCheck | None = None,
         pod: str | None = None,
@@ -85,6 +92,9 @@ class Link:
         self._theirs = dict(theirs)
         self._on_up = on_up
         self._on_down = on_down
+        self._on_fault = on_fault
+        self._pings: dict[int, Callable[[], object]] = {}
+        self._last_ping = 0
         self._stand_ins: list[StandIn] = []
         self._find = find
         self._is_greeted = False
@@ -95,7 +105,7 @@ class Link:
         self._ledger = Ledger(there, unpacker, on_dead)
         self._inbound = Inbound(find, self._tray, unpacker, carries, check, pod)
         self._sorting = Sorting(self._inbound, self._ledger, self._deliver)
-        self._wire = Wire(sock, Frames(self._sorting, arrivals), self._tray, self._inbound, self.close)
+        self._wire = Wire(sock, Frames(self._sorting, arrivals), self._tray, self._inbound, self._lose)
         self._tray.join(self._inbound.acks, self._wire.flush)
         self._inbound.join(self._wire.stir)
         self._outgoing = Outgoing(self._ledger, self._tray, self._wire)
@@ -134,6 +144,13 @@ class Link:
             self._wire.read_out()
         self.close(reason)
 
+    def ping(self, answered: Callable[[], object]) -> None:
+        """Have the other side answer over this link; `answered` is called when it has. Not at all, if the link ends before."""
+        self._last_ping += 1
+        self._pings[self._last_ping] = answered
+        self._tray.preface(framed(PING, encode(self._last_ping)))
+        self._wire.stir()
+
     def close(self, reason: str, *, is_certain: bool = False) -> None:
         """End the link: its stand-ins end, whoever waits for an answer is told so, and the socket is let go.
 
@@ -144,11 +161,21 @@ class Link:
             reason: why.
             is_certain: whether the other side has said what became of all that it has taken: what it has not spoken of, it never had.
         """
+        self._close(reason, is_certain=is_certain)
+
+    def _lose(self, reason: str, is_ours: bool) -> None:
+        """The socket is of no use any more."""
+        self._close(reason, is_ours_to_blame=is_ours)
+
+    def _close(self, reason: str, *, is_certain: bool = False, is_ours_to_blame: bool | None = None) -> None:
+        """End the link. `is_ours_to_blame` is None if somebody has closed it on purpose."""
         if self._is_closed:
             return
         self._is_closed = True
         self._sorting.is_closed = True
-        unsent = self._tray.seal(framed(BYE, encode((reason, not self._inbound.owes))))
+        self._pings.clear()
+        bye = (reason[:LONGEST_REASON], not self._inbound.owes, is_ours_to_blame is True)
+        unsent = self._tray.seal(framed(BYE, encode(bye)))
         self._inbound.lose()
         self._wire.close()
         unsent += self._wire.unsent()
@@ -156,6 +183,8 @@ class Link:
         self._ledger.lose(reason, unsent, is_certain=is_certain)
         for stand_in in self._stand_ins:
             stand_in.end(cause)
+        if is_ours_to_blame is not None:
+            self._on_fault(reason, is_ours_to_blame)
         self._on_down(reason)
 
     def _addressed(self) -> list[tuple[str, list[str]]]:
@@ -176,8 +205,15 @@ class Link:
         elif kind == END:
             self._end_role(*decode_end(body))
         elif kind == BYE:
-            why, is_certain = decode_bye(body)
-            self.close(why, is_certain=is_certain)
+            why, is_certain, is_fault = decode_bye(body)
+            self._close(why, is_certain=is_certain, is_ours_to_blame=False if is_fault else None)
+        elif kind == PING:
+            self._tray.preface(framed(PONG, bytes(body)))
+            self._wire.stir()
+        elif kind == PONG:
+            answered = self._pings.pop(decode_ping(body), None)
+            if answered is not None:
+                answered()
         else:
             raise BadMessage(f"a frame of a kind that is not known came over the link: {kind}")
 

@@ -24,6 +24,8 @@ __all__ = (
     "LONGEST",
     "LOST",
     "MESSAGES",
+    "PING",
+    "PONG",
     "STOP",
     "WITHDRAWN",
 )
@@ -36,6 +38,8 @@ ACKS: Final = 4
 CHUNK: Final = 5
 BYE: Final = 6
 END: Final = 7
+PING: Final = 8
+PONG: Final = 9
 
 # Before each frame; and before the bytes of a chunk.
 HEAD: Final = Struct("<IB")

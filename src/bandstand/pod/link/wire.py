@@ -33,10 +33,11 @@ class Wire(Strand):
         frames: where the bytes go that come.
         tray: gives what is to be written next.
         inbound: told when what has come was taken: what it makes ready is written in the same turn.
-        lost: called once, later than what found it out, when the socket is of no use any more; says why.
+        lost: called once, later than what found it out, when the socket is of no use any more; says why, and whether that is
+            the fault of this side.
     """
 
-    __slots__ = ("_fd", "_loop", "_lost", "_waiters")
+    __slots__ = ("_fd", "_has_failed", "_loop", "_lost", "_waiters")
 
     def __init__(
         self,
@@ -44,11 +45,13 @@ class Wire(Strand):
         frames: Frames,
         tray: Tray,
         inbound: Inbound,
-        lost: Callable[[str], None],
+        lost: Callable[[str, bool], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         super().__init__(sock, frames, tray, inbound, self._loop.call_soon)
         self._lost = lost
+        # Whether this side gave it up, so that the other side may still read why.
+        self._has_failed = False
         self._waiters: list[asyncio.Future[None]] = []
         sock.setblocking(False)  # noqa: FBT003  # the library's own signature
         self._fd = sock.fileno()
@@ -89,19 +92,22 @@ class Wire(Strand):
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
-    def fail(self, error: Exception) -> None:
-        """What has come could not be taken."""
+    def fail(self, error: Exception, what: str) -> None:
+        """Something was raised while reading or writing."""
+        self._has_failed = True
         if isinstance(error, BadMessage):
-            self.lose(str(error))
+            self.lose(str(error), is_ours=True)
             return
-        # An error of ours. What had come with it may be lost, so the link is not what it must be any more.
-        logger.error("what came over a link could not be taken", exc_info=error)
-        self.lose("what came over it could not be taken; the log says why")
+        # What was being read or written may be lost, so the link cannot be used any more.
+        logger.error("a link is lost: %s", what, exc_info=error)
+        self.lose(f"{what} ({type(error).__name__}); the log says why", is_ours=True)
 
-    def lose(self, reason: str) -> None:
+    def lose(self, reason: str, is_ours: bool) -> None:
         """Say that the socket is of no use: not at once, as whoever found it out may be in the middle of something."""
+        if self.is_over:
+            return
         self._stop()
-        self._loop.call_soon(self._lost, reason)
+        self._loop.call_soon(self._lost, reason, is_ours)
 
     def _stop(self) -> None:
         if self.is_over:
@@ -113,9 +119,10 @@ class Wire(Strand):
 
     def close(self) -> None:
         """Write what the socket takes at once, and let go of it. Never waits."""
-        if self.is_over:
+        if self.is_over and not self._has_failed:
             self._loop.call_soon(self._sock.close)
             return
+        self.is_over = False
         with suppress(OSError):
             self._loop.remove_writer(self._fd)
             self.is_waiting = False

@@ -16,13 +16,16 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import final
 
+from bandstand.core.logs import SafeLogger
 from bandstand.errors import BadMessage, InvalidArgument
 from bandstand.pod.forks import reserve
-from bandstand.pod.process.letters import LETTER_FDS, NOTICE, WORD, Frame, Inbox, Letter, frame_head
+from bandstand.pod.process.letters import LETTER_FDS, LONGEST, NOTICE, WORD, Frame, Inbox, Letter, frame_head
 from bandstand.pod.process.outgoing import Outgoing, close_all
 from bandstand.pod.process.pickling import pack, unpack
 
 __all__ = ("Control",)
+
+logger = SafeLogger("bandstand.pod")
 
 # Bytes for one read.
 READ = 1 << 18
@@ -69,7 +72,7 @@ class Control:
         self._on_notice = on_notice
         self._on_end = on_end
         self._inbox = Inbox()
-        self._outgoing = Outgoing(self._event_loop, sock)
+        self._outgoing = Outgoing(self._event_loop, sock, self._end)
         self._backlog: deque[Frame] = deque()
         self._receiver: asyncio.Future[None] | None = None
         # Why it is over; None while it is not.
@@ -101,7 +104,7 @@ class Control:
 
         Raises:
             TypeError: the word cannot be pickled. Nothing was sent.
-            InvalidArgument: these are more descriptors than one letter can bring.
+            InvalidArgument: these are more descriptors than one letter can bring, or the word is longer than one may be.
             OSError: one of them is none.
         """
         return self._send(word, WORD, fds)
@@ -112,6 +115,10 @@ class Control:
 
     def _send(self, word: object, kind: int, fds: Sequence[int]) -> bool:
         body = pack(word, f"to {self.name}")
+        if len(body) > LONGEST:
+            raise InvalidArgument(
+                f"a {type(word).__qualname__} of {len(body)} bytes to {self.name}: no word may be longer than {LONGEST}"
+            )
         if len(fds) > LETTER_FDS:
             raise InvalidArgument(
                 f"{len(fds)} descriptors to {self.name}: one letter brings at most {LETTER_FDS}"
@@ -176,21 +183,26 @@ class Control:
         if self._reason is not None:
             return False
         try:
-            data, fds, _flags, _address = socket.recv_fds(self._sock, READ, LETTER_FDS)
+            return self._read_once()
         except (BlockingIOError, InterruptedError):
-            return False
+            pass
         except OSError as error:
             self._end(f"the other end is gone ({error.strerror})")
-            return False
+        except BadMessage as error:
+            self._end(str(error))
+        except Exception as error:
+            # What has come is lost: nothing after it could be trusted.
+            logger.exception("what came from %s could not be taken", self.name)
+            self._end(f"what came over it could not be taken ({type(error).__name__}); the log says why")
+        return False
+
+    def _read_once(self) -> bool:
+        data, fds, _flags, _address = socket.recv_fds(self._sock, READ, LETTER_FDS)
         for fd in fds:
             # recv_fds knows a flag for it, and forgets it.
             os.set_inheritable(fd, False)  # noqa: FBT003  # os's own signature
-        try:
-            for frame in self._inbox.feed(data, fds):
-                self._take(frame)
-        except BadMessage as error:
-            self._end(str(error))
-            return False
+        for frame in self._inbox.feed(data, fds):
+            self._take(frame)
         if not data:
             self._end("the other end is gone")
             return False

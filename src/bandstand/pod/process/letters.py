@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, final
 
 from bandstand.errors import BadMessage
 
-__all__ = ("LETTER_FDS", "NOTICE", "WORD", "Frame", "Inbox", "Letter", "frame_head")
+__all__ = ("LETTER_FDS", "LONGEST", "NOTICE", "WORD", "Frame", "Inbox", "Letter", "frame_head")
 
 HEAD = Struct(">IBB")
 

@@ -6,8 +6,9 @@ import asyncio
 import os
 import socket
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from errno import ECONNRESET, EPIPE
 from typing import final
 
 __all__ = ("Outgoing", "close_all")
@@ -20,15 +21,26 @@ PIECES = 64
 class Outgoing:
     """Writes pieces to a socket as it takes them: what is added in one turn of the event loop goes out in one go.
 
+    Args:
+        event_loop: the one that runs.
+        sock: where to.
+        on_error: called with the reason when the socket is of no use any more, and reading from it would not tell.
+
     Attributes:
         is_broken: whether nobody will read any more. What the other end has said before can still be read.
     """
 
-    __slots__ = ("_event_loop", "_flushed", "_is_busy", "_pieces", "_sock", "is_broken")
+    __slots__ = ("_event_loop", "_flushed", "_is_busy", "_on_error", "_pieces", "_sock", "is_broken")
 
-    def __init__(self, event_loop: asyncio.AbstractEventLoop, sock: socket.socket) -> None:
+    def __init__(
+        self,
+        event_loop: asyncio.AbstractEventLoop,
+        sock: socket.socket,
+        on_error: Callable[[str], object] = lambda _reason: None,
+    ) -> None:
         self._event_loop = event_loop
         self._sock = sock
+        self._on_error = on_error
         # And the descriptors that go with each.
         self._pieces: deque[tuple[bytes | memoryview, tuple[int, ...]]] = deque()
         self._flushed: asyncio.Future[None] | None = None
@@ -78,9 +90,14 @@ class Outgoing:
                 self._write_some()
         except (BlockingIOError, InterruptedError):
             self._event_loop.add_writer(self._sock.fileno(), self._write)
-        except OSError:
-            # The other end is gone.
+        except OSError as error:
             self.end()
+            if error.errno not in {EPIPE, ECONNRESET}:
+                # The other end may be there; of one that is gone the end of what can be read tells.
+                self._on_error(f"writing to it failed ({error.strerror})")
+        except Exception as error:  # noqa: BLE001  # no memory, say: what is half written cannot be gone on with
+            self.end()
+            self._on_error(f"writing to it failed ({type(error).__name__})")
         else:
             self._event_loop.remove_writer(self._sock.fileno())
             self._is_busy = False

@@ -26,6 +26,7 @@ from bandstand.pod.link.faults import from_fault
 from bandstand.pod.process.control import Control
 from bandstand.pod.process.errand import Errand, Farewell, Ready
 from bandstand.pod.process.exits import Exit
+from bandstand.pod.process.letters import LONGEST
 from bandstand.pod.process.pickling import pack
 from bandstand.pod.process.script import Script, check_guarded
 from bandstand.pod.process.watch import watch
@@ -52,7 +53,8 @@ async def spawn_child(target: str, *, name: str, payload: object = None, stdout:
         stdout: the descriptor that is its standard output; None for our own. Its standard error is ours, its input is empty.
 
     Raises:
-        InvalidArgument: the target is no target; or the program's script starts this process when it is just being imported.
+        InvalidArgument: the target is no target; the payload is too long; or the program's script starts this process when it is
+            just being imported.
         TypeError: the payload cannot be pickled.
         StartFailed: the process did not come up; the cause is why, if it could tell. Nothing is left of it. Likewise
             if the wait for it is cancelled.
@@ -61,9 +63,15 @@ async def spawn_child(target: str, *, name: str, payload: object = None, stdout:
     check_guarded(who)
     if not TARGET.fullmatch(target):
         raise InvalidArgument(f'{who}: target is {safe_repr(target)}: pass "module:function"')
+    packed = pack(payload, f"to {who}")
+    if len(packed) > LONGEST // 2:
+        # Before it is started: it could not be told what for.
+        raise InvalidArgument(
+            f"{who}: the payload takes {len(packed)} bytes, and may take {LONGEST // 2}: send the rest later, or by a file"
+        )
     errand = Errand(
         target=target,
-        payload=pack(payload, f"to {who}"),
+        payload=packed,
         script=Script.here(),
         argv=tuple(sys.argv),
         cores=home_cores(),

@@ -10,6 +10,7 @@ from functools import partial
 from pkgutil import resolve_name
 from typing import final
 
+from bandstand.core.logs import SafeLogger
 from bandstand.core.lowlevel import call_afar, is_open
 from bandstand.errors import BadMessage
 from bandstand.pod.affinity import pin
@@ -30,6 +31,7 @@ from bandstand.pod.process.words import (
     Entered,
     Failing,
     Known,
+    LinkLost,
     Lost,
     Retire,
     Stop,
@@ -40,16 +42,18 @@ from bandstand.pod.vocabulary import PodPhase
 
 __all__ = ("PLAY", "play")
 
+logger = SafeLogger("bandstand.pod")
+
 PLAY = "bandstand.pod.process.player:play"
 """The target of a process that plays a pod."""
 
 
 async def play(control: Control, begin: Begin) -> None:
-    """Play a pod until it ends, and say how. The exit code is 1 if it has failed. SIGTERM stops it in good order."""
+    """Play a pod until it ends, and say how. The exit code is 1 if it has failed. SIGTERM stops it, and the kubelet is told so."""
     carries = () if begin.troupe is None else resolve_name(begin.troupe).carries
     player = _Player(control, replace(begin, spec=replace(begin.spec, carries=carries)))
     ending = await player.play()
-    control.send(Ended.of(ending, player.books))
+    control.send(Ended.of(ending, player.books, is_terminated=player.is_terminated))
     if ending.is_failure:
         sys.exit(1)
 
@@ -58,7 +62,7 @@ async def play(control: Control, begin: Begin) -> None:
 class _Player:
     """An ensemble, and the channel to those who conduct it."""
 
-    __slots__ = ("_control", "_ensemble", "_stop_ms", "_stopping")
+    __slots__ = ("_control", "_ensemble", "_is_asked", "_stop_ms", "_stopping", "is_terminated")
 
     def __init__(self, control: Control, begin: Begin) -> None:
         self._control = control
@@ -70,9 +74,13 @@ class _Player:
             on_dead=self._tell_dead,
             on_known=self._tell_known,
             on_failing=self._tell_failing,
+            on_lost=self._tell_lost_link,
         )
         self._stopping: asyncio.Task[None] | None = None
         self._stop_ms = 0.0
+        # Whether the kubelet has asked it to stop; and whether a SIGTERM did, without that.
+        self._is_asked = False
+        self.is_terminated = False
         if (pod := self._ensemble.pod) is not None:
             self._stop_ms = pod.stop_ms
             if pod.core is not None:
@@ -95,6 +103,7 @@ class _Player:
                 if playing.done():
                     # Somebody inside has cancelled it.
                     raise
+                self.is_terminated = not self._is_asked
                 self._stop(self._stop_ms)
                 return await playing
         finally:
@@ -109,18 +118,32 @@ class _Player:
                 call_afar(self._ensemble.porch, partial(self._heed, letter))
         except BadMessage as error:
             self._give_up(str(error))
+        except Exception as error:
+            # Nobody hears what the kubelet says any more.
+            logger.exception("what the kubelet says cannot be received any more")
+            self._give_up(f"what its kubelet says could not be received ({type(error).__name__})")
 
     def _heed(self, letter: Letter) -> None:
+        try:
+            self._obey(letter)
+        except Exception as error:
+            # It may have been a link, without which this pod could never be reached.
+            close_all(letter.fds)
+            word = type(letter.word).__name__
+            logger.exception("what the kubelet has said could not be done: %s", word)
+            self._give_up(f"what its kubelet has said could not be done: {word} ({type(error).__name__})")
+
+    def _obey(self, letter: Letter) -> None:
         if not is_open(self._ensemble.porch):
             # It has ended meanwhile.
             close_all(letter.fds)
             return
         match letter.word, letter.fds:
-            case Attach(peer, is_running), (fd,):
+            case Attach(peer, is_running, number), (fd,):
                 end = socket.socket(fileno=fd)
                 # What an actor forks off must not keep the link alive when this process is gone.
                 reserve(end)
-                self._ensemble.attach(peer, end, is_running=is_running)
+                self._ensemble.attach(peer, end, is_running=is_running, number=number)
             case Announce(peer), ():
                 self._ensemble.announce(peer)
             case Withdraw(pod, reason), ():
@@ -129,6 +152,8 @@ class _Player:
             case Retire(pod, reason), ():
                 self._ensemble.registry.retire(pod, reason)
             case Stop(within_ms), ():
+                self._is_asked = True
+                self.is_terminated = False
                 self._stop(within_ms)
             case TellBooks(number), ():
                 self._tell_books(number)
@@ -155,6 +180,9 @@ class _Player:
 
     def _tell_failing(self, ending: Ending) -> None:
         self._control.send(Failing.of(ending))
+
+    def _tell_lost_link(self, number: int, reason: str, is_ours: bool) -> None:
+        self._control.send(LinkLost(number, reason, is_ours))
 
     def _tell_dead(self, letter: Undelivered) -> None:
         self._control.send(Lost(replace(letter, data=None)))

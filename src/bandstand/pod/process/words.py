@@ -21,6 +21,7 @@ __all__ = (
     "Entered",
     "Failing",
     "Known",
+    "LinkLost",
     "Lost",
     "Retire",
     "Stop",
@@ -52,6 +53,8 @@ class Attach:
     peer: str | None
     is_running: bool
     """Whether that pod runs; else it will be announced."""
+    number: int = 0
+    """What the kubelet calls the link."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,16 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkLost:
+    """A link has failed."""
+
+    number: int
+    reason: str
+    is_ours: bool
+    """Whether that is the fault of this process, as far as it knows."""
+
+
+@dataclass(frozen=True, slots=True)
 class Lost:
     """A message to another process was lost. Without what it said: that may be something that cannot travel."""
 
@@ -158,12 +171,14 @@ class Ended:
     fault: Fault | None
     total: PodBooks
     """Its books, for good."""
+    is_terminated: bool = False
+    """Whether it has stopped because of a SIGTERM, and its kubelet has not asked it to."""
 
     @classmethod
-    def of(cls, ending: Ending, total: PodBooks) -> Ended:
+    def of(cls, ending: Ending, total: PodBooks, *, is_terminated: bool = False) -> Ended:
         """Say it."""
         fault = None if ending.cause is None else to_fault(ending.cause)
-        return cls(ending.phase, ending.reason, ending.actor, fault, total)
+        return cls(ending.phase, ending.reason, ending.actor, fault, total, is_terminated)
 
     def ending(self) -> Ending:
         """Hear it."""

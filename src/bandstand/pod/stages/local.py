@@ -68,6 +68,7 @@ class LocalStage:
             on_dead=told.dead,
             on_known=self._tell_known,
             on_failing=self._tell_failing,
+            on_lost=self._tell_lost,
             extra=extra,
             registry=registry,
         )
@@ -145,9 +146,9 @@ class LocalStage:
         """A pod is gone for good."""
         self.ensemble.registry.retire(pod, reason)
 
-    def attach(self, peer: str | None, end: socket.socket, *, is_running: bool) -> None:
+    def attach(self, peer: str | None, end: socket.socket, *, is_running: bool, number: int = 0) -> None:
         """Here is the end of a link."""
-        self._there(partial(self.ensemble.attach, peer, end, is_running=is_running), end.close)
+        self._there(partial(self.ensemble.attach, peer, end, is_running=is_running, number=number), end.close)
 
     def announce(self, peer: str) -> None:
         """The pod at the other end of a link runs now."""
@@ -160,6 +161,9 @@ class LocalStage:
     def kill(self, ending: Ending) -> None:
         """End it at once. From any thread."""
         self.ensemble.end(ending)
+
+    def fail_alive(self, reason: str) -> None:
+        """It is in this process: the other end of the link has lost it."""
 
     def abandon(self, ending: Ending) -> None:
         """It runs on the kubelet's own thread: somebody who is here can end it."""
@@ -199,6 +203,9 @@ class LocalStage:
 
     def _tell_failing(self, ending: Ending) -> None:
         self.told.failing(self, ending)
+
+    def _tell_lost(self, number: int, reason: str, is_ours: bool) -> None:
+        self.told.lost(self, number, reason, is_ours)
 
     def _tell_phase(self, phase: PodPhase, reason: str) -> None:
         # How it ends is what `play` returns.

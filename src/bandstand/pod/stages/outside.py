@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, final
 
 from bandstand.pod.stages.local import LocalStage
@@ -32,8 +33,25 @@ class OutsideStage(LocalStage):
         self.on_known: Callable[[str], object] = _ignore
         """Called with each pod that it can reach by a link, on whichever thread it runs."""
 
+        self.on_lost: Callable[[int, str, bool], object] = _ignore
+        """Called with each link of its own that has failed, on whichever thread it runs."""
+
     def _tell_known(self, peer: str) -> None:
         self.on_known(peer)
+
+    def _tell_lost(self, number: int, reason: str, is_ours: bool) -> None:
+        self.on_lost(number, reason, is_ours)
+
+    def ping(self, pod: str) -> Future[None]:
+        """Have a pod of another process answer over its link. The answer never comes if there is no link. From any thread."""
+        answer: Future[None] = Future()
+
+        def answered() -> None:
+            if answer.set_running_or_notify_cancel():
+                answer.set_result(None)
+
+        self._there(lambda: self.ensemble.neighbours.ping(pod, answered))
+        return answer
 
     def close(self, reason: str) -> None:
         """Nobody will come back behind any of its handles. From any thread."""

@@ -26,6 +26,7 @@ from bandstand.pod.process.words import (
     Entered,
     Failing,
     Known,
+    LinkLost,
     Lost,
     Retire,
     Stop,
@@ -50,6 +51,8 @@ logger = SafeLogger("bandstand.pod")
 
 # How long a process may take to exit after its pod has ended, in seconds.
 EXIT_S = 2.0
+# How long after the end of a link, or of the control channel, the end of the process may come: then that is the reason.
+ENDING_S = 1.0
 
 
 def cores_of(pid: int) -> set[int]:
@@ -88,6 +91,10 @@ class ProcessStage:
         self._numbers = count(1)
         # What we have ended it for; it counts more than what a dead process can say.
         self._ending: Ending | None = None
+        # What ends it if it goes on living without a link.
+        self._failing: asyncio.Task[None] | None = None
+        # Whether it was asked to stop.
+        self._is_asked = False
 
     @property
     def pod(self) -> str:
@@ -122,14 +129,18 @@ class ProcessStage:
                 # It was given up in the very moment in which it came up.
                 return self._ending
             self._make_known()
-            ended = await self._listen(child)
-            if ended is not None:
-                # It exits by itself, unless something of the program's keeps it.
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(EXIT_S):
-                        await child.wait()
-                child.kill()
-            exit_ = await child.wait()
+            try:
+                ended = await self._listen(child)
+                if ended is not None:
+                    # It exits by itself, unless something of the program's keeps it.
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(EXIT_S):
+                            await child.wait()
+                    child.kill()
+                exit_ = await child.wait()
+            finally:
+                if self._failing is not None:
+                    self._failing.cancel()
             for answer in self._looks.values():
                 answer.set_result(ENDED)
             return self._ended(ended, exit_)
@@ -153,35 +164,44 @@ class ProcessStage:
         while True:
             try:
                 letter = await child.control.receive()
-            except EOFError:
+            except EOFError as error:
+                self.fail_alive(f"its control channel ended while its process was alive ({error})")
                 return None
             except BadMessage as error:
                 self.kill(
                     Ending(PodPhase.FAILED, f"it has said what cannot be read: {safe_str(error)}", "", error)
                 )
                 continue
-            match letter.word:
-                case Entered(phase, reason):
-                    self._told.phase(self, phase, reason)
-                case Known(peer):
-                    self._told.known(self, peer)
-                case Failing() as failing:
-                    self._told.failing(self, failing.ending())
-                case Lost(dead):
-                    self._told.dead(dead)
-                case Books() as books:
-                    self._hear(books)
-                case Ended() as ended:
-                    return ended
-                case word:
-                    self.kill(
-                        Ending(PodPhase.FAILED, f"it has said {word!r}: nobody here knows what that means")
-                    )
+            if isinstance(letter.word, Ended):
+                return letter.word
+            self._take(letter.word)
+
+    def _take(self, said: object) -> None:
+        """It has said something that is not its last word."""
+        match said:
+            case Entered(phase, reason):
+                self._told.phase(self, phase, reason)
+            case Known(peer):
+                self._told.known(self, peer)
+            case Failing() as failing:
+                self._told.failing(self, failing.ending())
+            case LinkLost(number, reason, is_ours):
+                self._told.lost(self, number, reason, is_ours)
+            case Lost(dead):
+                self._told.dead(dead)
+            case Books() as books:
+                self._hear(books)
+            case word:
+                self.kill(Ending(PodPhase.FAILED, f"it has said {word!r}: nobody here knows what that means"))
 
     def _ended(self, ended: Ended | None, exit_: Exit) -> Ending:
         if ended is not None:
             self.final = ended.total
-            return ended.ending()
+            ending = ended.ending()
+            is_wanted = self._is_asked or self._told.is_stopping()
+            if ended.is_terminated and not ending.is_failure and not is_wanted:
+                return Ending(PodPhase.FAILED, "its process was sent SIGTERM, and has stopped")
+            return ending
         if self._ending is not None:
             return self._ending
         return Ending(PodPhase.FAILED, f"its process is gone: {exit_.sentence}", "", exit_.cause)
@@ -199,11 +219,11 @@ class ProcessStage:
         """A pod is gone for good."""
         self._say(Retire(pod, reason))
 
-    def attach(self, peer: str | None, end: socket.socket, *, is_running: bool) -> None:
+    def attach(self, peer: str | None, end: socket.socket, *, is_running: bool, number: int = 0) -> None:
         """Here is the end of a link."""
         with end:
             if self._child is not None:
-                self._child.control.send(Attach(peer, is_running), (end.fileno(),))
+                self._child.control.send(Attach(peer, is_running, number), (end.fileno(),))
 
     def announce(self, peer: str) -> None:
         """The pod at the other end of a link runs now."""
@@ -211,6 +231,7 @@ class ProcessStage:
 
     def stop(self, within_ms: float) -> None:
         """Have it handle what it has, and end."""
+        self._is_asked = True
         if self._child is None:
             self.kill(Ending(PodPhase.COMPLETED, "stopped before it ran"))
         else:
@@ -223,6 +244,20 @@ class ProcessStage:
             self._child.kill()
         elif self._spawning is not None:
             self._spawning.cancel()
+
+    def fail_alive(self, reason: str) -> None:
+        """It has lost a link, or its control channel, and cannot go on. If its process is just ending, that says more."""
+        if self._failing is None and self._child is not None and self._child.exit is None:
+            self._failing = asyncio.create_task(
+                self._fail_alive(self._child, reason), name=f"bandstand ends {self._name}"
+            )
+
+    async def _fail_alive(self, child: Child, reason: str) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ENDING_S):
+                await child.wait()
+        if child.exit is None:
+            self.kill(Ending(PodPhase.FAILED, reason))
 
     def abandon(self, ending: Ending) -> None:
         """Nobody survives a kill: it will be gone as soon as the system has the time."""

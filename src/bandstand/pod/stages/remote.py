@@ -74,6 +74,9 @@ class RemoteStage(LocalStage):
     def _tell_failing(self, ending: Ending) -> None:
         self._at_home(lambda: super(RemoteStage, self)._tell_failing(ending))
 
+    def _tell_lost(self, number: int, reason: str, is_ours: bool) -> None:
+        self._at_home(lambda: super(RemoteStage, self)._tell_lost(number, reason, is_ours))
+
     def _tell_phase(self, phase: PodPhase, reason: str) -> None:
         self._at_home(lambda: super(RemoteStage, self)._tell_phase(phase, reason))
 

@@ -62,6 +62,10 @@ class Told:
     """It has failed, and its other actors are ending."""
     dead: Callable[[Undelivered], object]
     """A message to another process was lost."""
+    lost: Callable[[Stage, int, str, bool], object] = lambda _stage, _number, _reason, _is_ours: None
+    """A link of that number has failed, for a reason, and whether that is the fault of this side."""
+    is_stopping: Callable[[], bool] = lambda: False
+    """Whether the troupe has begun to stop."""
 
 
 class Stage(Protocol):
@@ -115,8 +119,11 @@ class Stage(Protocol):
         """A pod is gone for good."""
         ...
 
-    def attach(self, peer: str | None, end: socket.socket, *, is_running: bool) -> None:
-        """Here is the end of a link to a pod, or to the outside. The socket is the stage's from now on."""
+    def attach(self, peer: str | None, end: socket.socket, *, is_running: bool, number: int) -> None:
+        """Here is the end of a link to a pod, or to the outside. The socket is the stage's from now on.
+
+        `number` is what the kubelet calls the link.
+        """
         ...
 
     def announce(self, peer: str) -> None:
@@ -129,6 +136,10 @@ class Stage(Protocol):
 
     def kill(self, ending: Ending) -> None:
         """End at once, like this."""
+        ...
+
+    def fail_alive(self, reason: str) -> None:
+        """It has lost a link, or its control channel, for a reason, and is to end with that unless it is ending anyway."""
         ...
 
     def abandon(self, ending: Ending) -> None:

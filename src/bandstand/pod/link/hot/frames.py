@@ -6,7 +6,9 @@
     ACKS      how many one-way messages have ended since, flat: the method's number, handled, dead, dropped
     CHUNK     some bytes of a large buffer: its number, its whole size, and whether it is frozen, and the bytes
     END       a role of the other side that is to end, and how
-    BYE       why this end closes the link, and whether it owes no acknowledgement; last
+    BYE       why this end closes the link, whether it owes no acknowledgement, and whether it has failed; last
+    PING      a number, which the other side sends back as it is
+    PONG      that number
 
 All but the bytes of chunks is MessagePack. The arriving bytes of a chunk are read into their place, not into a frame.
 """

@@ -303,6 +303,7 @@ class Inbound:
             flat.append(number)
             flat.append(kind)
             flat.append(value)
+            self._tray.weigh(ANSWER_LANE, value)
             self._stir()
 
     def _put_packet(self, number: int, lane: int, kind: int, packet: Packet) -> None:
@@ -314,7 +315,6 @@ class Inbound:
             self._stir()
         else:
             self.put(number, kind, packet)
-            self._tray.weigh(ANSWER_LANE, packet)
 
     def _arrive(self, number: int, lane: int, kind: int, packet: Packet) -> None:
         """The parts of an answer are written: now itself."""

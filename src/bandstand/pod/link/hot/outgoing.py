@@ -47,6 +47,7 @@ class Outgoing:
             flat = self._tray.flat(outlet.lane)
             flat.append(outlet.code)
             flat.append(data)
+            self._tray.weigh(outlet.lane, data)
         else:
             self._ledger.enter(outlet, data, sender)
             self.line_up(outlet, 0, data)
@@ -96,8 +97,7 @@ class Outgoing:
         else:
             flat.append(outlet.code)
         flat.append(data)
-        if type(data) is Packet:
-            self._tray.weigh(outlet.lane, data)
+        self._tray.weigh(outlet.lane, data)
 
     def follow(self, channel: Channel) -> None:
         """The parts of a message are written: now itself, and those that waited behind it, up to the next that is large."""

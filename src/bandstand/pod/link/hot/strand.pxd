@@ -6,6 +6,10 @@ from bandstand.pod.link.hot.tray cimport Tray, Writing
 cdef Py_ssize_t MOST_A_TURN
 cdef object SOL_SOCKET
 cdef object SO_ERROR
+cdef tuple GONE
+cdef bint OURS
+cdef bint THEIRS
+cdef str UNTAKEN
 
 cdef class Strand:
     cdef readonly object _sock
@@ -40,5 +44,5 @@ cdef class Strand:
     @cython.locals(count=Py_ssize_t, was_stirred=bint)
     cpdef bint read(self) except -1
     cpdef object wait(self)
-    cpdef object fail(self, object error)
-    cpdef object lose(self, object reason)
+    cpdef object fail(self, object error, object what)
+    cpdef object lose(self, object reason, bint is_ours)

@@ -7,6 +7,7 @@ bytes, so a flood of them delays nobody for long.
 from __future__ import annotations
 
 import socket
+from errno import ECONNRESET, EPIPE
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -22,6 +23,12 @@ Count: TypeAlias = int
 MOST_A_TURN = 1_048_576
 SOL_SOCKET = socket.SOL_SOCKET
 SO_ERROR = socket.SO_ERROR
+# What a socket says whose other side is gone.
+GONE = (EPIPE, ECONNRESET)
+# Whose fault it is.
+OURS = True
+THEIRS = False
+UNTAKEN = "what came over it could not be taken"
 
 
 class Strand:
@@ -107,8 +114,11 @@ class Strand:
         if self.is_over or self.is_waiting or self._is_flushing or self.is_mute:
             return
         self._is_flushing = True
+        is_done = True
         try:
             is_done = self.write(MOST_A_TURN)
+        except Exception as error:  # noqa: BLE001  # what was taken from the tray is lost, and so the link is
+            self.fail(error, "what was to be written to it could not be")
         finally:
             self._is_flushing = False
         if not is_done:
@@ -139,10 +149,13 @@ class Strand:
             sent = self._send(left[0]) if len(left) == 1 else self._send_several(left)
         except (BlockingIOError, InterruptedError):
             return 0
-        except OSError:
-            # The other side is gone. What it has said before lies there to be read, its last answers and why it went; the end
-            # of that is the end.
+        except OSError as error:
             self.is_mute = True
+            if error.errno not in GONE:
+                # The other side may be there: the descriptor is not ours any more, or the system has no room.
+                self.lose(f"writing to it failed: {error.strerror}", OURS)
+            # Else the other side is gone. What it has said before lies there to be read, its last answers and why it went; the
+            # end of that is the end.
             return 0
         self._has_written = True
         self._written += sent
@@ -194,10 +207,13 @@ class Strand:
         except (BlockingIOError, InterruptedError):
             return False
         except OSError as error:
-            self.lose(f"reading from it failed: {error.strerror}")
+            self.lose(f"reading from it failed: {error.strerror}", error.errno not in GONE)
+            return False
+        except Exception as error:  # noqa: BLE001  # no memory for the buffer, say
+            self.fail(error, UNTAKEN)
             return False
         if count == 0:
-            self.lose("the other side has closed it")
+            self.lose("the other side has closed it", THEIRS)
             return False
         # What is made ready meanwhile is written below, and needs no turn of its own.
         was_stirred = self.is_stirred
@@ -206,7 +222,7 @@ class Strand:
             self._frames.took(count)
             self._inbound.settle()
         except Exception as error:  # noqa: BLE001  # whoever derives from this tells a bad frame from an error of ours
-            self.fail(error)
+            self.fail(error, UNTAKEN)
         finally:
             self.is_stirred = was_stirred
         self.flush()
@@ -218,10 +234,10 @@ class Strand:
         """The other side does not read: go on when it does."""
         raise NotImplementedError
 
-    def fail(self, error: Exception) -> None:
-        """What has come could not be taken."""
+    def fail(self, error: Exception, what: str) -> None:
+        """Something was raised while reading or writing; `what` says what could not be done."""
         raise NotImplementedError
 
-    def lose(self, reason: str) -> None:
-        """The socket is of no use any more."""
+    def lose(self, reason: str, is_ours: bool) -> None:
+        """The socket is of no use any more; `is_ours` says whether that is the fault of this side."""
         raise NotImplementedError

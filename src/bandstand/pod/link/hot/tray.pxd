@@ -1,4 +1,5 @@
 cimport cython
+from bandstand.pod.link.hot.plain cimport plain_weight
 
 cdef int ACKS
 cdef int ANSWERS
@@ -38,7 +39,7 @@ cdef class Tray:
     @cython.locals(piece=Piece)
     cpdef list flat(self, int lane)
     @cython.locals(piece=Piece)
-    cpdef object weigh(self, int lane, object packet)
+    cpdef object weigh(self, int lane, object data)
     @cython.locals(frames=list, acks=list, pieces=list, buffers=list, frame=bytes, piece=Piece, size=Py_ssize_t, lane=int)
     cpdef Writing take(self)
     @cython.locals(piece=Piece)

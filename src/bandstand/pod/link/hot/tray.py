@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from bandstand.pod.link.codec import Packet, encode
+from bandstand.pod.link.hot.plain import plain_weight
 from bandstand.pod.link.numbers import ACKS, ANSWER_LANE, ANSWERS, CHUNK, CHUNK_HEAD, HEAD, MESSAGES
 from bandstand.pod.link.streams import Departures
 
@@ -33,7 +34,7 @@ def framed(kind: Count, body: bytes) -> bytes:
 
 
 class Piece:
-    """What will be one frame."""
+    """What will be one frame. `weight` is how many bytes its messages take, more or less."""
 
     __slots__ = ("flat", "weight")
 
@@ -110,10 +111,10 @@ class Tray:
             piece = self._open[lane]
         return piece.flat
 
-    def weigh(self, lane: LaneNumber, packet: Packet) -> None:
-        """Count the bytes of a packet that was appended to a lane."""
+    def weigh(self, lane: LaneNumber, data: object) -> None:
+        """Count the bytes of data that were appended to a lane: a frame is closed before it has too many."""
         piece = self._open[lane]
-        piece.weight += packet.weight
+        piece.weight += data.weight if type(data) is Packet else plain_weight(data)
 
     def depart(self, lane: LaneNumber, packet: Packet, last: Callable[[], None]) -> None:
         """Send the parts of a packet; `last` is called when it is the packet's own turn."""
