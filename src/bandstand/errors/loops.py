@@ -2,6 +2,8 @@
 
 from typing import ClassVar
 
+from bandstand.errors.formatting import safe_repr
+
 __all__ = (
     "ActorFailed",
     "ActorKilled",
@@ -24,6 +26,14 @@ __all__ = (
     "TimerInvalid",
     "WrongThread",
 )
+
+
+# How many characters of the way to an actor are shown: its beginning and its end.
+_LONGEST_PATH = 1_000
+
+
+def _shortened(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit // 2]}…{text[-limit // 2 :]}"
 
 
 class BandstandError(Exception):
@@ -167,6 +177,37 @@ class LinkBroken(BandstandError):
 
 
 class StartFailed(BandstandError):
-    """A child did not start. What its supervisor had started before it was ended again; `__cause__` is what went wrong."""
+    """A child did not start. What its supervisor had started before it was ended again; `__cause__` is what went wrong.
+
+    If the child is a supervisor, or starts actors of its own, then `__cause__` may be a `StartFailed` as well. The text names the way
+    down to the actor that failed, and its error, once.
+    """
 
     code = -107
+
+    path: tuple[str, ...] = ()
+    """What did not start, from the outermost to the innermost: the names of children, or of classes."""
+
+    @property
+    def root_cause(self) -> BaseException | None:
+        """The first cause that is no `StartFailed` of a child; None if there is none."""
+        cause: BaseException | None = self
+        while isinstance(cause, StartFailed) and (cause.path or cause is self):
+            cause = cause.__cause__
+        return cause
+
+    @classmethod
+    def of(cls, what: str, name: str, cause: BaseException | None, how: str = "") -> "StartFailed":
+        """Build the error for `what`, whose name in paths is `name`. `how` goes before the root cause."""
+        inner = cause if isinstance(cause, StartFailed) else None
+        path = (name, *(() if inner is None else inner.path))
+        root = inner.root_cause if inner is not None and inner.path else cause
+        text = f"{what} did not start"
+        if len(path) > 1:
+            text += f", because {_shortened('/'.join(path), _LONGEST_PATH)!r} did not"
+        if root is not None:
+            text += f": {how}{safe_repr(root)}"
+        error = cls(text)
+        error.path = path
+        error.__cause__ = cause
+        return error

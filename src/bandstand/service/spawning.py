@@ -146,9 +146,8 @@ def start_in_steps(loop: Loop, instance: Performer, options: Options) -> Handle:
             if parent is not None:
                 # It is told here, and not once more by a signal.
                 parent._bs_family().silence(actor)
-            raise StartFailed(
-                f"{kind.__qualname__} {options.name or '(unnamed)'} did not start: its on_start() raised {safe_repr(error)}"
-            ) from error
+            what = f"{kind.__qualname__} {options.name or '(unnamed)'}"
+            raise StartFailed.of(what, options.name or kind.__qualname__, error, "its on_start() raised ")
     elif parent is not None:
         parent._bs_adopt(actor, options.name or kind.__name__)
     if not handles:

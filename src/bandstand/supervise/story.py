@@ -11,7 +11,7 @@ from typing import TypeAlias
 from bandstand.core import ExitReason
 from bandstand.core.logs import SafeLogger
 from bandstand.errors import ActorFailed, GaveUp, StartFailed
-from bandstand.errors.formatting import safe_repr
+from bandstand.errors.formatting import describe_exception, safe_repr
 from bandstand.supervise.intensity import Intensity
 
 __all__ = (
@@ -20,6 +20,7 @@ __all__ = (
     "is_heard",
     "log_end",
     "log_give_up",
+    "log_ignored",
     "log_kill",
     "log_restart",
     "log_stray",
@@ -87,6 +88,17 @@ def log_end(supervisor: str, failure: Failure, what: str) -> None:
     )
 
 
+def log_ignored(supervisor: str, child: str, why: BaseException | None) -> None:
+    """Say that a child does not run, because its init has said so."""
+    logger.info(
+        "supervisor %r goes on without child %r: %s",
+        supervisor,
+        child,
+        "it is not needed" if why is None else describe_exception(why),
+        extra={"supervisor": supervisor, "child": child},
+    )
+
+
 def log_kill(supervisor: str, child: str, patience_ms: float) -> None:
     """Say that a child did not stop in its time."""
     logger.warning(
@@ -130,10 +142,7 @@ def gave_up(supervisor: str, failures: Iterable[Failure], count: int, intensity:
 
 def start_failed(supervisor: str, child: str, cause: BaseException | None) -> StartFailed:
     """The error of a child that did not start."""
-    why = f": {safe_repr(cause)}" if cause is not None else ""
-    error = StartFailed(f"child {child!r} of supervisor {supervisor!r} did not start{why}")
-    error.__cause__ = cause
-    return error
+    return StartFailed.of(f"child {child!r} of supervisor {supervisor!r}", child, cause)
 
 
 def log_stray(supervisor: str, data: object) -> None:
