@@ -80,6 +80,7 @@ def test_an_actor_that_was_ended_by_its_siblings_epilogue_ends_once(loop: Loop, 
     assert [actor for actor, _ in diary.stopped] == [below.children[0], first, third, second, root]
 
 
+@pytest.mark.slow
 def test_a_failure_runs_along_a_chain_of_links(loop: Loop, diary: Diary) -> None:
     actors = [loop.spawn(idle) for _ in range(2 * DEPTH)]
     for left, right in pairwise(actors):
@@ -89,6 +90,7 @@ def test_a_failure_runs_along_a_chain_of_links(loop: Loop, diary: Diary) -> None
     assert [actor for actor, _ in diary.stopped] == actors
 
 
+@pytest.mark.slow
 def test_a_failure_runs_along_links_between_families(loop: Loop, diary: Diary) -> None:
     """Each actor has a child, and is linked with the next one."""
     actors: list[ActorId] = []

@@ -353,6 +353,16 @@ class Boss:
     # Requests.
 
     def stop_on_request(self, child: Child) -> None:
+        if self.gate_of is child:
+            # Those that were to start with it stay down.
+            self.gate, self.gate_of = 0, None
+            place = self.children.index(child)
+            group = self.children if self.plan.strategy is Strategy.ONE_FOR_ALL else self.children[place:]
+            for other in group:
+                if other is not child and other.phase == "waiting":
+                    other.phase = "down"
+                    other.is_again = False
+                    self.bury(other)
         child.is_held = True
         child.is_again = False
         child.due = 0
@@ -362,8 +372,6 @@ class Boss:
         self.bury(child)
         if child.plan.mode is ChildMode.TEMPORARY or self.plan.kind == "many":
             self.forget(child)
-        if self.gate_of is child:
-            self.open_gate()
 
     def start_on_request(self, child: Child) -> bool:
         was_held, child.is_held = child.is_held, False

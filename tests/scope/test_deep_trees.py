@@ -39,6 +39,7 @@ class Nest:
             self.ended += 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shares_token", [False, True])
 def test_a_nest_of_scopes_ends_with_the_outermost(shares_token: bool) -> None:
     async def main() -> None:
@@ -55,6 +56,7 @@ def test_a_nest_of_scopes_ends_with_the_outermost(shares_token: bool) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_an_error_in_the_innermost_scope_ends_all_of_them() -> None:
     async def main() -> None:
         nest = Nest(shares_token=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -438,3 +439,32 @@ def test_twenty_thousand_come_and_go_without_a_walk_over_the_others(make_loop: L
     assert Tally.steps <= 5 * count
     assert loop.statistics().alive == 0
     check_books(loop)
+
+
+class Argument:
+    """Something a child is started with, which a test can see go."""
+
+
+@pytest.mark.guarantee("G278")
+@pytest.mark.parametrize("is_slow", [False, True])
+@pytest.mark.parametrize("mode", list(ChildMode))
+def test_the_arguments_are_kept_only_for_a_child_that_may_start_again(
+    loop: Loop, mode: ChildMode, is_slow: bool
+) -> None:
+    def plain(ctx: Context[Any], argument: Argument) -> None:
+        pass
+
+    async def slow(ctx: Context[Any], argument: Argument) -> None:
+        pass
+
+    supervisor = many(loop, ChildSpec("job", idle, init=slow if is_slow else plain, mode=mode))
+    argument = Argument()
+    seen = ref(argument)
+    supervisor.start_child(argument)
+    del argument
+    loop.run(until_idle=True)
+    assert (seen() is None) == (mode is ChildMode.TEMPORARY)
+    assert supervisor.count_children().active == 1
+    supervisor.stop_child("job-1")
+    settle(loop)
+    assert seen() is None

@@ -1434,15 +1434,60 @@ def test_a_group_waits_for_the_backoff_of_the_child_that_failed(
 
 @pytest.mark.guarantee("G47", "G49", "G57")
 @pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
-def test_stop_child_of_the_one_a_group_waits_for_does_not_keep_the_others_down(
+def test_stop_child_of_the_one_a_group_waits_for_leaves_the_group_down(
     loop: Loop, clock: VirtualClock, strategy: Strategy
 ) -> None:
+    """As in OTP: its siblings were stopped for a restart that does not come. Each can be started on request."""
     sup = start(loop, child("a", backoff=Backoff(initial_ms=100)), child("b"), strategy=strategy)
     order(loop, sup, "a", crash)
     assert sup.stop_child("a")
     clock.advance(1000)
     settle(loop)
+    assert phases(sup) == {"a": "down", "b": "down"}
+    sup.restart_child("b")
     assert phases(sup) == {"a": "down", "b": "up"}
+    sup.restart_child("a")
+    order(loop, sup, "a", crash)
+    clock.advance(1000)
+    settle(loop)
+    assert phases(sup) == {"a": "up", "b": "up"}
+
+
+@pytest.mark.guarantee("G47", "G57")
+@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
+def test_stop_child_of_one_whose_restarts_fail_leaves_the_group_down(
+    make_loop: LoopMaker, strategy: Strategy
+) -> None:
+    """Without a backoff: each try fails at once, and the request comes between two of them."""
+    loop = make_loop(max_msgs_per_actor=1, max_actors_per_tick=2)
+    failing = child("a", init=Fails(10**6))
+    sup = start(loop, failing, child("b"), child("c"), strategy=strategy, intensity=10**6)
+    loop.send(id_of(sup, "a"), crash)
+    for _ in range(5):
+        loop.poll_once()
+    assert running(sup) == []
+    assert sup.stop_child("a")
+    settle(loop)
+    assert phases(sup) == {"a": "down", "b": "down", "c": "down"}
+    sup.restart_child("b")
+    sup.restart_child("c")
+    assert running(sup) == ["b", "c"]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G47", "G57")
+def test_stop_child_of_one_whose_restarts_fail_leaves_those_before_it_alone(make_loop: LoopMaker) -> None:
+    loop = make_loop(max_msgs_per_actor=1, max_actors_per_tick=2)
+    failing = child("a", init=Fails(10**6))
+    sup = start(loop, child("first"), failing, child("b"), strategy=REST_FOR_ONE, intensity=10**6)
+    loop.send(id_of(sup, "a"), crash)
+    for _ in range(3):
+        loop.poll_once()
+    assert sup.stop_child("a")
+    settle(loop)
+    assert phases(sup) == {"first": "up", "a": "down", "b": "down"}
+    order(loop, sup, "first", crash)
+    assert phases(sup) == {"first": "up", "a": "down", "b": "up"}, "b starts again with its group"
 
 
 @pytest.mark.guarantee("G47", "G49", "G57")

@@ -55,7 +55,8 @@
     ├── CutOff                -144   a listener was too slow for its topic, and was cut off
     ├── StashFull             -145   a stash holds as many messages as it may
     ├── NotInThisState        -146   a state machine was asked for what its present state does not handle; it lives on
-    └── BadTransition         -147   a state machine cannot go there from here
+    ├── BadTransition         -147   a state machine cannot go there from here
+    └── IgnoreChild           -148   raised by an init: the supervisor goes on without this child
 
 Numbers down to -99 are for what any actor loop can meet; bandstand's own begin at -100. An error says in a sentence what happened, where,
 and what to do. Errors survive pickling: they hold numbers and names, never live objects.
@@ -68,6 +69,7 @@ from bandstand.errors.actors import BadTransition as BadTransition
 from bandstand.errors.actors import ChildFailed as ChildFailed
 from bandstand.errors.actors import ChildState as ChildState
 from bandstand.errors.actors import GaveUp as GaveUp
+from bandstand.errors.actors import IgnoreChild as IgnoreChild
 from bandstand.errors.actors import MaxChildren as MaxChildren
 from bandstand.errors.actors import MessageDropped as MessageDropped
 from bandstand.errors.actors import NoSuchChild as NoSuchChild
@@ -139,6 +141,7 @@ __all__ = (
     "ChildState",
     "CutOff",
     "GaveUp",
+    "IgnoreChild",
     "InternalError",
     "InvalidArgument",
     "IoNotWatched",

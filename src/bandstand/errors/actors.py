@@ -11,6 +11,7 @@ __all__ = (
     "ChildFailed",
     "ChildState",
     "GaveUp",
+    "IgnoreChild",
     "MaxChildren",
     "MessageDropped",
     "NoSuchChild",
@@ -34,6 +35,16 @@ class GaveUp(BandstandError):
         """The last causes, the oldest first."""
         causes: tuple[BaseException, ...] = getattr(self.__cause__, "exceptions", ())
         return causes
+
+
+class IgnoreChild(BandstandError):
+    """Raise it in an init, or in `__init__` or `on_start` of a typed actor, to have the supervisor go on without this child.
+
+    The child does not run, and that is no failure: its siblings start, and nothing is restarted. A permanent or transient child stays in
+    the supervisor's list, down, and `restart_child` tries again; a temporary child, and one of a dynamic supervisor, is forgotten.
+    """
+
+    code = -148
 
 
 class NoSuchChild(BandstandError, LookupError):

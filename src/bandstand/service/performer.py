@@ -109,6 +109,7 @@ class Performer:
         """Called once, before the first message; may be `async def`. Here `self.me` exists, which in `__init__` it does not.
 
         Messages wait until it has ended. If it fails the actor ends, for that reason; `on_stop` is not called then.
+        Under a supervisor it may raise `IgnoreChild`, here or in `__init__`: the supervisor goes on without this child.
         """
 
     def on_stop(self, reason: ExitReason, cause: BaseException | None, /) -> Any:

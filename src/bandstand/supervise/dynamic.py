@@ -50,6 +50,7 @@ class DynamicSupervisor(Overseer):
         """Start one child more; `arguments` go to its init, after the context.
 
         Its name is the spec's with a number: "session-1", "session-2" and so on; it stays the same over restarts.
+        If its init raises `IgnoreChild`, no child is added, and the id that is returned is that of an actor that has ended.
 
         Raises:
             MaxChildren: there are as many as the spec allows. One that has ended for good does not count, from the moment of
@@ -73,8 +74,9 @@ class DynamicSupervisor(Overseer):
                 f"allows: stop some, or raise DynamicSpec.max_children"
             )
         name = f"{self._spec.child.name}-{next(self._serials)}"
-        seat = self._seats[name] = Seat(name, self._spec.child, copy_context(), arguments)
+        seat = Seat(name, self._spec.child, copy_context(), arguments)
         seat.is_added = True
+        self._add(seat)
         return self._start_on_request(seat)
 
     def stop_child(self, name: str | ActorId) -> bool:

@@ -19,6 +19,7 @@ stop children (a call on the loop's own thread can answer at once); a task for e
 from __future__ import annotations
 
 from contextvars import Context as ContextVars
+from heapq import heappop
 from typing import TYPE_CHECKING, Any
 
 from bandstand.core import ActorId, ActorStatus, ChildExit, ChildStart, Context, ExitReason
@@ -32,7 +33,7 @@ from bandstand.core.lowlevel import (
     set_family,
     spawn_child,
 )
-from bandstand.errors import NoSuchActor
+from bandstand.errors import IgnoreChild, NoSuchActor
 from bandstand.supervise import story
 from bandstand.supervise.hot.seat import Seat
 from bandstand.supervise.household import Household
@@ -55,7 +56,6 @@ class Engine(Judge):
     __slots__ = (
         "_has_wondered",
         "_is_in_init",
-        "_is_stopping_all",
         "_is_told",
         "_parent",
     )
@@ -72,8 +72,6 @@ class Engine(Judge):
         self._is_told = False
         self._has_wondered = False
         self._is_in_init = False
-        # Everybody was told to stop already.
-        self._is_stopping_all = False
 
     # -- being an actor ------------------------------------------------------------------------------------------------------
 
@@ -101,7 +99,8 @@ class Engine(Judge):
         set_family(self._loop, self._me, Household(self))
         for seat in self._first_seats():
             seat.phase = WAITING
-            self._seats[seat.name] = seat
+            self._add(seat)
+            self._queue_start(seat)
         self._is_busy = self._is_in_init = True
         try:
             self._reconcile()
@@ -141,6 +140,8 @@ class Engine(Judge):
             self._untold[child] = seat.name
             self._tell(child, reason, cause)
             self._left(seat)
+        elif phase is STARTING and isinstance(cause, IgnoreChild) and reason is ExitReason.NORMAL:
+            self._ignore(seat, cause)
         elif (
             phase is STARTING
             and self._stage is OPENING
@@ -180,6 +181,8 @@ class Engine(Judge):
             seat.is_gated = False
             seat.timer = None
             if restart.error is None:
+                if not self._is_loose:
+                    self._queue_start(seat)
                 self._start_again(seat)
             else:
                 self._judge(seat, (seat.name, ExitReason.FAIL, restart.error))
@@ -220,25 +223,37 @@ class Engine(Judge):
 
     def _stop_next(self) -> bool:
         """Stop whoever must end, from the last to the first; False while somebody is still at it."""
-        if self.stops_together and self._is_stopping_all:
-            return not self._by_actor
-        self._is_stopping_all = self._stage is CLOSING
-        is_done = True
-        for seat in reversed(list(self._seats.values())):
+        if self.stops_together:
+            return self._stop_together()
+        heap = self._to_stop
+        while heap:
+            seat = heap[0][1]
             if seat.must_end and seat.phase is not STOPPING:
                 self._stop(seat)
                 if self._stage is CLOSED:
                     # A hook has ended us in the middle of it, and everybody with us.
                     return False
             if seat.phase is STOPPING:
-                is_done = False
-                if not self.stops_together:
-                    break
-        return is_done
+                return False
+            if heap and heap[0][1] is seat:
+                heappop(heap)
+        return True
+
+    def _stop_together(self) -> bool:
+        """Stop everybody at once; False while somebody is still at it."""
+        while self._to_stop:
+            seat = heappop(self._to_stop)[1]
+            if seat.must_end and seat.phase is not STOPPING:
+                self._stop(seat)
+                if self._stage is CLOSED:
+                    return False
+        return not self._by_actor
 
     def _start_next(self) -> None:
         """Start whoever waits, from the first to the last, until one takes its time."""
-        for seat in list(self._seats.values()):
+        heap = self._to_start
+        while heap:
+            seat = heap[0][1]
             if seat.can_start:
                 self._start_again(seat)
                 if self._stage is CLOSING:
@@ -250,6 +265,8 @@ class Engine(Judge):
                     return
             if seat.phase is STARTING or (seat.is_gated and self._strategy is not Strategy.ONE_FOR_ONE):
                 return
+            if heap and heap[0][1] is seat:
+                heappop(heap)
         if self._stage is OPENING:
             self._stage = OPEN
             self._is_loose = self._strategy is Strategy.ONE_FOR_ONE

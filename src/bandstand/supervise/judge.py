@@ -107,18 +107,43 @@ class Judge(Seats):
             if other is seat or other.is_held:
                 continue
             if other.is_alive:
-                other.must_end = True
+                self._want_end(other)
                 other.comes_back = other.spec.mode is not ChildMode.TEMPORARY
             else:
                 self._cancel_timer(other)
                 other.is_gated = False
                 other.token = 0
                 other.phase = WAITING
+                self._queue_start(other)
             if other.has_run and not other.is_again and other.spec.mode is not ChildMode.TEMPORARY:
                 other.is_again = True
                 other.restarts += 1
                 siblings.append(other.name)
         return siblings
+
+    def _keeps_failing(self, seat: Seat) -> bool:
+        """Whether a child has failed, and is waiting to be tried again, or its last try has just failed."""
+        if self._strategy is ONE_FOR_ONE or self._stage is OPENING:
+            return False
+        if seat.is_gated or (self._gate is not None and self._gate.seat is seat):
+            return True
+        actor = seat.actor
+        if actor is None or seat.phase is not STARTING or not seat.is_again:
+            return False
+        return self._loop.status(actor) is ActorStatus.FAILED
+
+    def _leave_down(self, seat: Seat) -> None:
+        """A child that keeps failing is being stopped on request: those that were to start with it stay down."""
+        self._close_gate()
+        seats = list(self._seats.values())
+        for place in who_restarts(self._strategy, seats.index(seat), len(seats)):
+            other = seats[place]
+            if other is seat:
+                continue
+            if other.must_end:
+                other.comes_back = other.is_again = False
+            elif other.phase is WAITING:
+                self._send_away(other)
 
     def _give_up(self, failure: story.Failure) -> None:
         error = story.gave_up(self._name, self._failures, len(self._history), self._intensity)
@@ -137,6 +162,7 @@ class Judge(Seats):
         self._is_loose = False
         self._outcome = outcome
         self._close_gate()
+        self._to_start.clear()
         for seat in list(self._seats.values()):
             self._send_away(seat)
 

@@ -12,7 +12,7 @@ from bandstand.errors import BandstandError, ChildState, NoSuchChild
 from bandstand.supervise import story
 from bandstand.supervise.engine import Engine
 from bandstand.supervise.hot.seat import Seat
-from bandstand.supervise.place import DOWN, STOPPING, UP, ChildInfo
+from bandstand.supervise.place import DOWN, STARTING, STOPPING, UP, ChildInfo
 from bandstand.supervise.stage import CLOSED, CLOSING
 
 if TYPE_CHECKING:
@@ -169,6 +169,7 @@ class Overseer(Engine):
         """Stop a child and keep it down until `restart_child`; a temporary one is forgotten.
 
         Its coroutine, if one is in flight, is cancelled and has the child's shutdown time to end; then it is killed.
+        If it has failed and waits for its next try, the siblings that were to start with it stay down as well.
 
         Returns:
             Whether it has ended; else it is on its way.
@@ -182,9 +183,8 @@ class Overseer(Engine):
         seat = self._seat(name)
         if self._stage is not CLOSING:
             seat.is_held = True
-            if self._gate is not None and self._gate.seat is seat:
-                # The group waits for its backoff: it need not any more.
-                self._close_gate()
+            if self._keeps_failing(seat):
+                self._leave_down(seat)
             if seat.phase is STOPPING:
                 # On its way already; but it does not come back.
                 seat.comes_back = seat.is_again = False
@@ -197,7 +197,7 @@ class Overseer(Engine):
         return self._loop.status(actor) >= ActorStatus.STOPPED
 
     def restart_child(self, name: str) -> ActorId:
-        """Start a child that is down, because it was stopped or has ended and is not started again by itself.
+        """Start a child that is down, because it was stopped, was ignored, or has ended and is not started again by itself.
 
         Raises:
             NoSuchChild: there is no child of that name.
@@ -232,9 +232,10 @@ class Overseer(Engine):
         seat.is_requested = True
         self._is_busy = True
         try:
-            self._start(seat)
-            actor = seat.actor
+            actor = self._start(seat)
             assert actor is not None
+            if seat.phase is STARTING and not self._is_loose:
+                self._queue_start(seat)
             if self._loop.status(actor) is ActorStatus.FAILED:
                 cause = self._why_it_failed(seat)
                 del self._by_actor[actor]
@@ -273,9 +274,7 @@ class Overseer(Engine):
 
     def _refuse_in_sequence(self, what: str) -> None:
         """Refuse to start one child in the middle of an order that is being kept."""
-        if self._is_loose:
-            return
-        if any(seat.phase is not UP and seat.phase is not DOWN for seat in self._seats.values()):
+        if not self._is_loose and self._is_in_sequence():
             raise ChildState(
                 f"supervisor {self._name!r} is just stopping and starting its children in their order and cannot {what}: "
                 f"try again when it has"

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context as ContextVars
+from heapq import heappop, heappush
+from itertools import count
 from math import ceil
 from typing import TYPE_CHECKING, TypeAlias, cast
 
@@ -22,10 +24,11 @@ from bandstand.core.lowlevel import (
     send_system_after,
 )
 from bandstand.errors import ActorKilled, BandstandError, TimerInvalid
+from bandstand.supervise import story
 from bandstand.supervise.hot.rebirth import Rebirth
 from bandstand.supervise.hot.seat import Seat
 from bandstand.supervise.intensity import Intensity
-from bandstand.supervise.place import DOWN, STOPPING, WAITING
+from bandstand.supervise.place import DOWN, STOPPING, UP, WAITING
 from bandstand.supervise.spec import AnySupervisorSpec
 from bandstand.supervise.stage import CLOSED, CLOSING, Deadline, End
 from bandstand.supervise.vocabulary import ChildMode
@@ -52,7 +55,10 @@ class Seats(Rebirth):
         "_depth",
         "_make",
         "_outcome",
+        "_places",
         "_seats",
+        "_to_start",
+        "_to_stop",
         "_untold",
     )
 
@@ -67,6 +73,11 @@ class Seats(Rebirth):
         self._context = context
         self._make = make
         self._seats: dict[str, Seat] = {}
+        self._places = count()
+        # Heaps of those that wait for their turn while there is an order to keep: the first place on top, and the last place. So the
+        # next one is found without a walk over all. A seat that has nothing to wait for any more is taken out when it is met.
+        self._to_start: list[tuple[int, Seat]] = []
+        self._to_stop: list[tuple[int, Seat]] = []
         # Those who ended by themselves and were accounted for before their exit was heard, with their names.
         self._untold: dict[ActorId, str] = {}
         # How many supervisors there are from the root down to this one.
@@ -108,6 +119,28 @@ class Seats(Rebirth):
 
     # -- one seat --------------------------------------------------------------------------------------------------------------------
 
+    def _add(self, seat: Seat) -> None:
+        """Take in a child, behind all others."""
+        seat.place = next(self._places)
+        self._seats[seat.name] = seat
+
+    def _queue_start(self, seat: Seat) -> None:
+        heappush(self._to_start, (seat.place, seat))
+
+    def _want_end(self, seat: Seat) -> None:
+        """Have a child stopped, when its turn comes; nothing if it does not run."""
+        seat.must_end = seat.is_alive
+        if seat.is_alive and not self._is_loose:
+            heappush(self._to_stop, (-seat.place, seat))
+
+    def _is_in_sequence(self) -> bool:
+        """Whether children are being stopped or started in their order."""
+        heaps = (self._to_start, self._to_stop)
+        for heap in heaps:
+            while heap and heap[0][1].phase in {UP, DOWN} and not heap[0][1].must_end:
+                heappop(heap)
+        return any(heaps)
+
     def _cap_of(self, seat: Seat) -> int:
         return checked_cap(self._loop, seat.spec.mailbox_cap)
 
@@ -130,7 +163,7 @@ class Seats(Rebirth):
             self._cancel_timer(seat)
         seat.is_gated = seat.comes_back = seat.is_again = False
         seat.token = 0
-        seat.must_end = seat.is_alive
+        self._want_end(seat)
         self._bury(seat)
         if not seat.is_alive and (seat.spec.mode is ChildMode.TEMPORARY or not self.keeps_ended):
             self._forget(seat)
@@ -191,9 +224,18 @@ class Seats(Rebirth):
         if seat.comes_back:
             seat.comes_back = False
             seat.phase = WAITING
+            self._queue_start(seat)
             return
         self._bury(seat)
         if seat.spec.mode is ChildMode.TEMPORARY or not self.keeps_ended:
+            self._forget(seat)
+
+    def _ignore(self, seat: Seat, why: BaseException) -> None:
+        self._vacate(seat)
+        seat.is_again = seat.is_requested = seat.is_added = False
+        story.log_ignored(self._name, seat.name, why)
+        self._bury(seat)
+        if seat.is_temporary or not self.keeps_ended:
             self._forget(seat)
 
     def _forget(self, seat: Seat) -> None:

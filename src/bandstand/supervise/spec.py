@@ -59,8 +59,8 @@ class ChildSpec(Generic[State]):
     init: Init[State] | None = None
     """What gives each incarnation its own, fresh state; None for no state. It may set timers and watch descriptors.
 
-    The supervisor waits with the next child until it has ended. One that raises is a failed start. Under a dynamic
-    supervisor it gets the child's arguments after the context, under a partition supervisor the number of its partition.
+    The supervisor waits with the next child until it has ended. One that raises is a failed start; one that raises
+    `IgnoreChild` says that the child is not needed, and the supervisor goes on without it. Under a dynamic supervisor it gets the child's arguments after the context, under a partition supervisor the number of its partition.
     """
     mode: ChildMode = ChildMode.PERMANENT
     """When it is started again."""

@@ -43,7 +43,8 @@ class Supervisor(Overseer):
         """Add a child at the end, and start it.
 
         A child whose init is a coroutine function is on its way when this returns. If that init fails, the child is
-        taken out again, and that is logged.
+        taken out again, and that is logged. If it raises `IgnoreChild`, the child is added and stays down, and the id that is returned
+        is that of an actor that has ended; a temporary child is not added then.
 
         Raises:
             StartFailed: its init failed; it was not added.
@@ -71,8 +72,9 @@ class Supervisor(Overseer):
                 f"would exhaust the stack"
             )
         self._refuse_in_sequence("start a child")
-        seat = self._seats[spec.name] = Seat(spec.name, spec, copy_context())
+        seat = Seat(spec.name, spec, copy_context())
         seat.is_added = True
+        self._add(seat)
         return self._start_on_request(seat)
 
     def delete_child(self, name: str) -> None:

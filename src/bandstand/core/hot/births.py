@@ -3,7 +3,8 @@
 A child has an *init*, a function of its context that gives it its state. It is called inside the call that starts the
 child, so most children have started, or have failed to, when that call returns. An init may also be a coroutine function.
 Then the actor stays INIT while it is in flight, messages wait, and its supervisor gets a `ChildStart` when it has ended.
-An init that raises is a panic like any other: the actor ends by the one exit path, and its supervisor hears of it once.
+An init that raises is a panic like any other: the actor ends by the one exit path, and its supervisor hears of it once. With an
+`IgnoreChild` it says that the child is not needed: that end is normal, with the error as its cause.
 
 What a child left unread can be kept: its cell is then not emptied at its end but handed to the supervisor's family (the
 *estate*), and the next incarnation inherits it.
@@ -22,7 +23,7 @@ from bandstand.core.hot.receipt import Receipt
 from bandstand.core.numbers import DATA, FAR, INIT, NORMAL, PANIC, RUNNING, STOPPING, SYSTEM
 from bandstand.core.signals import ChildStart
 from bandstand.core.vocabulary import SystemTag
-from bandstand.errors import BandstandError, InvalidArgument, MaxActors, NoMemory
+from bandstand.errors import BandstandError, IgnoreChild, InvalidArgument, MaxActors, NoMemory
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class Births(Kernel):
         except BaseException as error:  # noqa: BLE001  # a panic is whatever an init raises
             self._init_error = error
             if cell.status < STOPPING:
-                cell.reason = PANIC
+                cell.reason = NORMAL if isinstance(error, IgnoreChild) else PANIC
                 cell.cause = error
             self._exit(cell, cell.reason, cell.cause)
             return

@@ -3,6 +3,7 @@ from bandstand.core.hot.calls cimport Calls
 from bandstand.core.hot.cell cimport Cell
 
 cdef int INIT
+cdef int NORMAL
 cdef int STOPPED
 cdef int STOPPING
 cdef object OK_VERDICT

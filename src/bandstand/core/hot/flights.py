@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from bandstand.core.aside import SetAside
 from bandstand.core.hot.calls import Calls
 from bandstand.core.hot.kernel import FINAL
-from bandstand.core.numbers import INIT, STOPPED, STOPPING
+from bandstand.core.numbers import INIT, NORMAL, STOPPED, STOPPING
 from bandstand.core.vocabulary import Verdict
+from bandstand.errors import IgnoreChild
 
 if TYPE_CHECKING:
     from bandstand.core.hot.cell import Cell, Driver
@@ -128,6 +129,11 @@ class Flights(Calls):
                 self._judge(cell, verdict, FINAL)
         elif isinstance(error, (KeyboardInterrupt, SystemExit)):
             pass
+        elif cell.status == INIT and isinstance(error, IgnoreChild):
+            # Its init has said that it is not needed.
+            self._mark_stopping(cell)
+            cell.reason = NORMAL
+            cell.cause = error
         elif isinstance(error, SetAside) or cell.status < STOPPING:
             # A living cell has a turn once something was in flight.
             self._raised(cell, cell.turn, message, error)  # type: ignore[arg-type]  # see above

@@ -8,6 +8,7 @@ from bandstand.supervise.hot.planning cimport Plan, plan_restart
 from bandstand.supervise.hot.seat cimport Seat
 
 cdef int RUNNING
+cdef int STOPPED
 cdef int SYSTEM
 cdef double NEVER
 cdef object RESTART

@@ -18,8 +18,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bandstand.core import ChildExit
-from bandstand.core.numbers import RUNNING, SYSTEM
-from bandstand.errors import BandstandError, ChildState
+from bandstand.core.numbers import RUNNING, STOPPED, SYSTEM
+from bandstand.errors import BandstandError, ChildState, IgnoreChild
 from bandstand.supervise.decision import RESTART
 from bandstand.supervise.hot.history import History
 from bandstand.supervise.hot.planning import plan_restart
@@ -125,6 +125,12 @@ class Rebirth:
     def _end_with_us(self, actor: ActorId) -> None:
         """End a child of a supervisor that has ended."""
 
+    def _queue_start(self, seat: Seat) -> None:
+        """Have a child that waits started when its turn comes."""
+
+    def _ignore(self, seat: Seat, why: BaseException) -> None:
+        """A child does not run, because its init has said so."""
+
     # -- hearing of an end ----------------------------------------------------------------------------------------------------
 
     def __call__(self, ctx: Any, data: object) -> None:
@@ -193,6 +199,8 @@ class Rebirth:
         seat.phase = WAITING
         seat.restarts += 1
         seat.is_again = True
+        if not self._is_loose:
+            self._queue_start(seat)
         siblings = () if self._strategy is ONE_FOR_ONE else self._mark_siblings(seat)
         if is_heard(WARNING):
             log_restart(self._name, failure, seat.restarts, plan.delay_ms, siblings)
@@ -203,8 +211,8 @@ class Rebirth:
 
     # -- starting ----------------------------------------------------------------------------------------------------------------
 
-    def _start(self, seat: Seat) -> None:
-        """Start one child; its phase says how it went. If there is no room for it, `_no_start` decides."""
+    def _start(self, seat: Seat) -> ActorId | None:
+        """Start one child: its id, if there is one; its phase says how it went. If there is no room for it, `_no_start` decides."""
         seat.phase = STARTING
         seat.started_at = NEVER
         estate = seat.estate
@@ -224,7 +232,7 @@ class Rebirth:
             seat.estate = estate
             seat.phase = WAITING
             self._no_start(seat, error)
-            return
+            return None
         self._launching = None
         if self._stage is CLOSED:
             # We were ended from inside its init, and it was not among those who ended with us.
@@ -234,17 +242,26 @@ class Rebirth:
                 seat,
                 ChildState(f"supervisor {self._name!r} was ended while child {seat.name!r} was starting"),
             )
-            return
+            return None
         # The name points to the new one before anybody is told of it.
         seat.actor = actor
         self._by_actor[actor] = seat
+        if seat.is_temporary:
+            # It is never started again: nobody needs its init, nor the arguments that go with it.
+            seat.init = None
         if seat.followers is not None:
             seat.announce()
         if actor.fate == RUNNING:
             self._started(seat, actor)
         else:
-            self._init_error = self._loop._init_error
+            raised = self._loop._init_error
             self._loop._init_error = None
+            if isinstance(raised, IgnoreChild) and actor.fate == STOPPED:
+                del self._by_actor[actor]
+                self._ignore(seat, raised)
+            else:
+                self._init_error = raised
+        return actor
 
     def _started(self, seat: Seat, actor: ActorId) -> None:
         """A child is up."""

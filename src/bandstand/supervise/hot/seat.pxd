@@ -10,8 +10,10 @@ cdef class Seat:
     cdef readonly object name
     cdef readonly object spec
     cdef readonly bint is_supervisor
+    cdef readonly bint is_temporary
+    cdef public Py_ssize_t place
     cdef readonly object run
-    cdef readonly object init
+    cdef public object init
     cdef readonly tuple fates
     cdef readonly object backoff
     cdef readonly bint keeps

@@ -9,7 +9,7 @@ from bandstand.core import ExitReason
 from bandstand.core.lowlevel import Member
 from bandstand.supervise.decision import fate_of
 from bandstand.supervise.place import DOWN, UP, WAITING, ChildInfo
-from bandstand.supervise.vocabulary import Mailbox
+from bandstand.supervise.vocabulary import ChildMode, Mailbox
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -44,10 +44,12 @@ class Seat:
         "is_held",
         "is_requested",
         "is_supervisor",
+        "is_temporary",
         "keeps",
         "must_end",
         "name",
         "phase",
+        "place",
         "restarts",
         "run",
         "spec",
@@ -75,12 +77,15 @@ class Seat:
             self.init = init
         # What becomes of it, by the reason of its end.
         self.fates = tuple(fate_of(spec.mode, reason) for reason in ExitReason)
+        self.is_temporary = spec.mode is ChildMode.TEMPORARY
         self.backoff = spec.backoff
         self.keeps = spec.mailbox is Mailbox.KEPT
         # The slots of its mailbox; asked of the loop at its first start.
         self.cap: Count = 0
         # Where the context variables of its coroutines start from.
         self.context = context
+        # Where it stands among its siblings: those with a lower number start before it.
+        self.place: Count = 0
         self.actor: ActorId | None = None
         self.phase: Phase = DOWN
         # The supervisor itself, if the child is one.
