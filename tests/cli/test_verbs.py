@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -78,13 +79,22 @@ class TestSaying:
 
     def test_an_event_is_taken_in_or_refused(self, run: Run) -> None:
         assert run("emit", "Glass.Broken", "by=me") == (0, "", "")
-        assert run("emit", "Nobody.Knows", "a=1", "--json") == (0, '{"emitted":"Nobody.Knows"}\n', "")
         code, _, err = run("emit", "Glass.Broken", "by:=5")
         assert code == Exit.SCHEMA
         assert "Sys.SchemaError" in err
         code, _, err = run("emit", "Glass.Fall")
         assert code == Exit.ROUTING
         assert "`bandstand call Glass.Fall` sends it" in err
+
+    @pytest.mark.guarantee("G307")
+    def test_an_event_that_nobody_declares_is_not_emitted_by_mistake(self, run: Run) -> None:
+        code, out, err = run("emit", "Glass.Brokn", "by=me")
+        assert (code, out) == (Exit.ROUTING, "")
+        assert "there is no Glass.Brokn here; did you mean Glass.Broken" in err
+        assert "--undeclared" in err
+        # Clients may listen to it all the same.
+        found = run("emit", "Nobody.Knows", "a=1", "--json", "--undeclared")
+        assert found == (0, '{"emitted":"Nobody.Knows"}\n', "")
 
 
 class TestTail:
@@ -323,10 +333,64 @@ class TestBench:
         assert "[████████████············]  50%  1,000/s" in seen.getvalue()
 
 
+FORGED = "A.B\n01FORGED  12:00:00.000  unrouted  command Bank.Pay\x85\u2028\x1b[2J"
+
+
+@pytest.mark.guarantee("G308")
+class TestStrangers:
+    """A type and an id are whatever a client makes them: they cannot pretend to be more than one row."""
+
+    @pytest.fixture(autouse=True)
+    def stranger(self, store: Store, tmp_path: Path) -> None:
+        frame = {"kind": "command", "type": FORGED, "data": {}, "metadata": {"id": FORGED, "timestamp": 0}}
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+            line.connect(str(tmp_path / "bus.sock"))
+            line.sendall(json.dumps(frame).encode() + b"\n")
+            assert b"Sys.RoutingError" in line.recv(10_000)
+
+    def check(self, shown: str) -> list[str]:
+        lines = shown.removesuffix("\n").split("\n")
+        assert all(line.isprintable() for line in lines)
+        assert not any(line.startswith("01FORGED") for line in lines)
+        return lines
+
+    def test_in_the_list_of_dead_letters(self, run: Run) -> None:
+        code, out, _ = run("dead", "list")
+        assert code == 0
+        head, row, count = self.check(out)
+        assert head.startswith("id ")
+        assert "A.B\\n01FORGED" in row
+        assert count == "1 of 1 dead letters"
+
+    def test_in_a_letter(self, run: Run) -> None:
+        name = json.loads(run("dead", "list", "--json")[1])["data"]["letters"][0]["id"]
+        code, out, _ = run("dead", "show", name)
+        assert code == 0
+        self.check(out)
+        code, out, err = run("dead", "replay", name)
+        assert code == Exit.FAILED
+        self.check(out)
+        self.check(err)
+
+    def test_in_a_trace(self, run: Run) -> None:
+        code, out, _ = run("trace", FORGED)
+        assert code == 0
+        first, *rest = self.check(out)
+        assert first.startswith("command A.B\\n01FORGED")
+        assert all(line.startswith(("└── ", "├── ")) for line in rest)
+
+    def test_in_sentences(self, run: Run) -> None:
+        code, _, err = run("call", FORGED)
+        assert code == Exit.ROUTING
+        assert len(self.check(err)) == 1
+        code, _, err = run("trace", FORGED + "?")
+        assert len(self.check(err)) == 1
+
+
 class TestTheTerminal:
     @pytest.mark.parametrize(
         ("text", "shown"),
-        [("a\x1b[31mb", "a\\x1b[31mb"), ("é ü\n", "é ü\n"), ("\x9b5n", "\\x9b5n"), ("\u202e", "\\u202e")],
+        [("a\x1b[31mb", "a\\x1b[31mb"), ("é ü\n", "é ü\\n"), ("\x9b5n", "\\x9b5n"), ("\u202e", "\\u202e")],
     )
     def test_is_given_no_orders(self, text: str, shown: str) -> None:
         assert printable(text) == shown

@@ -154,7 +154,8 @@ class Syscall(Watchman):
     def _nothing_of(self, msg: Describe) -> str:
         index = self._backstage.router.index
         wanted = " ".join(name for name in (msg.capability, msg.type) if name)
-        near = index.similar(msg.type) if index is not None and msg.type else ()
+        said = [name for blueprint in self._backstage.blueprints for _, name in blueprint.outbound]
+        near = index.similar(msg.type, said) if index is not None and msg.type else ()
         if near:
             return f"there is no {wanted} here; did you mean {' or '.join(near)}?"
         there = ", ".join(blueprint.id for blueprint in self._backstage.blueprints)

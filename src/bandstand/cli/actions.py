@@ -142,7 +142,9 @@ def emit(options: argparse.Namespace) -> int:
     """Emit an event."""
     from bandstand.cli import calling
 
-    return calling.emit(_wish(options, None), _target(options), _out(), _err())
+    return calling.emit(
+        _wish(options, None), _target(options), _out(), _err(), allows_undeclared=options.undeclared
+    )
 
 
 # Any: whatever kind of wish the command has.

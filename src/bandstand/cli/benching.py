@@ -20,6 +20,7 @@ from bandstand.bus.client.connection import Connection, connect
 from bandstand.cli.arguments import data_of
 from bandstand.cli.describing import read_description
 from bandstand.cli.exits import Errors, Exit
+from bandstand.cli.terminal import printable
 from bandstand.core.lowlevel import new_event_loop
 from bandstand.errors import AskTimeout, InvalidArgument, RequestFailed
 
@@ -93,10 +94,10 @@ def bench(wish: Bench, target: Target, out: TextIO, err: TextIO) -> Exit:
 
 def _text(found: Measured) -> str:
     lines = [
-        f"{found.answered:,} answers to {found.type} in {found.seconds:.2f} s: {found.rate:,.0f} a second",
+        f"{found.answered:,} answers to {printable(found.type)} in {found.seconds:.2f} s: {found.rate:,.0f} a second",
         f"p50 {found.p50_ms:.3f} ms, p99 {found.p99_ms:.3f} ms, max {found.max_ms:.3f} ms",
     ]
-    lines += [f"wrong: {count:,} × {what}" for what, count in found.wrong.items()]
+    lines += [f"wrong: {count:,} × {printable(what)}" for what, count in found.wrong.items()]
     return "\n".join(lines) + "\n"
 
 

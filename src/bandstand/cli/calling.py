@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TextIO, final
 
+from bandstand.bus.faults import ROUTING_ERROR
 from bandstand.cli.arguments import data_of
 from bandstand.cli.describing import read_description
 from bandstand.cli.exits import Errors, Exit, conclude
+from bandstand.cli.terminal import printable
 from bandstand.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -57,23 +59,31 @@ def call(wish: Call, target: Target, out: TextIO, err: TextIO) -> Exit:
     return errors.exit
 
 
-def emit(wish: Call, target: Target, out: TextIO, err: TextIO) -> Exit:
+def emit(wish: Call, target: Target, out: TextIO, err: TextIO, *, allows_undeclared: bool = False) -> Exit:
     """Tell a node that something has happened, and wait until it has taken it in.
 
-    A type that nobody has declared may be said as well: clients may listen to it. Then nobody knows its fields.
+    Clients may listen to a type that no capability declares. Such an event has no schema, and a misspelt type looks the same, so it
+    is sent only with `allows_undeclared`.
     """
     with Errors(err) as errors, target.connected() as bus:
         asked_ms = max(target.timeout_ms, LEAST_MS)
         described = bus.exchange("query", "Syscall.Describe", {"type": wish.type}, asked_ms)
         schema: Tree = {}
-        if described.kind == "reply":
+        if described.kind == "error":
+            if described.type != ROUTING_ERROR or not allows_undeclared:
+                code = conclude(described, out, err, is_json=wish.is_json)
+                if described.type == ROUTING_ERROR:
+                    err.write(
+                        "bandstand: --undeclared emits an event of a type that no capability declares\n"
+                    )
+                return code
+        else:
             known = read_description(described)
             said = [each for found in known.capabilities for each in (*found.emits, *found.subscribes)]
             if not said:
                 kind = known.capabilities[0].handles[0].kind
-                err.write(
-                    f"bandstand: {wish.type} is a {kind}, and no event; `bandstand call {wish.type}` sends it\n"
-                )
+                name = printable(wish.type)
+                err.write(f"bandstand: {name} is a {kind}, and no event; `bandstand call {name}` sends it\n")
                 return Exit.ROUTING
             schema = said[0].schema
         bus.emit(wish.type, data_of(wish.arguments, schema))
@@ -104,7 +114,8 @@ def _choose(wish: Call, described: Description, err: TextIO) -> MessageDescripti
             if said
             else "not handled"
         )
-        err.write(f"bandstand: {wish.type} is {what}; `bandstand describe {wish.type}` says more\n")
+        name = printable(wish.type)
+        err.write(f"bandstand: {name} is {what}; `bandstand describe {name}` says more\n")
         return None
     if len(found) > 1:
         raise InvalidArgument(f"{wish.type} is a command and a query: say --kind command or --kind query")

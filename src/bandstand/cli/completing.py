@@ -86,7 +86,8 @@ def candidates(words: Sequence[str], parser: argparse.ArgumentParser) -> list[st
             found = sorted(set(_candidates(before, typed, parser)))
     except (Exception, SystemExit):  # noqa: BLE001  # somebody has only pressed a key
         return []
-    return [each for each in found if each.startswith(typed)]
+    # What a shell could take for something else than one word of a type or a field is not offered.
+    return [each for each in found if each.startswith(typed) and each.isprintable()]
 
 
 def _candidates(before: list[str], typed: str, parser: argparse.ArgumentParser) -> Iterator[str]:

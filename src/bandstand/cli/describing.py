@@ -10,6 +10,7 @@ import msgspec
 from bandstand.bus.contracts.describe import Description
 from bandstand.cli.exits import Errors, Exit, conclude
 from bandstand.cli.showing import show_all, show_types
+from bandstand.cli.terminal import printable_lines
 from bandstand.errors import BadMessage
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def inquire(inquiry: Inquiry, target: Target, out: TextIO, err: TextIO) -> Exit:
             return conclude(answer, out, err)
         described = read_description(answer)
         shown = show_types(described, name, inquiry.command) if is_type else show_all(described)
-        out.write(shown + "\n")
+        out.write(printable_lines(shown) + "\n")
         return Exit.REPLY
     return errors.exit
 

@@ -73,8 +73,8 @@ def _list(wish: Letters, bus: BlockingConnection, out: TextIO, err: TextIO) -> E
         head = ("id", "at", "reason", "message", "attempts", "said")
         shown = table([tuple(map(printable, row)) for row in rows], head)
         out.writelines(f"{cut(line, width)}\n" for line in shown.splitlines())
-    fallen = f"; {found['fallen']} more have fallen out" if found["fallen"] else ""
-    out.write(f"{len(letters)} of {found['held']} dead letters{fallen}\n")
+    fallen = f"; {int(found['fallen'])} more have fallen out" if found["fallen"] else ""
+    out.write(f"{len(letters)} of {int(found['held'])} dead letters{fallen}\n")
     return Exit.REPLY
 
 
@@ -84,10 +84,12 @@ def _show(wish: Letters, bus: BlockingConnection, out: TextIO, err: TextIO) -> E
         return conclude(answer, out, err, is_json=wish.is_json)
     found = plain(answer)
     letter: dict[str, Any] = found["letter"]
-    rows = [(name, one_line(value)) for name, value in letter.items() if value is not None]
-    out.write(printable(table(rows)) + "\n")
+    rows = [
+        (printable(name), printable(one_line(value))) for name, value in letter.items() if value is not None
+    ]
+    out.write(table(rows) + "\n")
     out.writelines(
-        printable(f"\nfollows from\n  {_named(ancestor)}") + "\n" for ancestor in found.get("lineage") or ()
+        f"\nfollows from\n  {printable(_named(ancestor))}\n" for ancestor in found.get("lineage") or ()
     )
     out.write(f"\nmessage\n{_indented(found['message'])}\n")
     if found.get("answer"):
@@ -118,7 +120,7 @@ def _purge(wish: Letters, bus: BlockingConnection, out: TextIO, err: TextIO) -> 
     answer = bus.exchange("command", "Dead.Purge", wish.data())
     if answer.kind == "error" or wish.is_json:
         return conclude(answer, out, err, is_json=wish.is_json)
-    out.write(f"{plain(answer)['purged']} dead letters thrown away\n")
+    out.write(f"{int(plain(answer)['purged'])} dead letters thrown away\n")
     return Exit.REPLY
 
 
@@ -132,4 +134,4 @@ def _named(frame: Mapping[str, Any]) -> str:
 
 def _indented(value: object) -> str:
     text = msgspec.json.format(msgspec.json.encode(value)).decode()
-    return printable("\n".join(f"  {line}" for line in text.splitlines()))
+    return "\n".join(f"  {printable(line)}" for line in text.split("\n"))

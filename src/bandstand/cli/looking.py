@@ -35,14 +35,14 @@ def show_health(target: Target, out: TextIO, err: TextIO, *, is_json: bool = Fal
             code = conclude(answer, out, err, is_json=is_json)
             return code if code or plain(answer)["status"] == "healthy" else Exit.FAILED
         report = plain(answer)
-        paint, status = Paint(out), str(report["status"])
+        paint, status = Paint(out), printable(str(report["status"]))
         out.write(f"{paint(status, COLOURS.get(status, 'yellow'))}, up {duration(report['uptimeMs'])}\n")
-        rows = [_row(name, each) for name, each in report["capabilities"].items()]
+        rows = [tuple(map(printable, _row(name, each))) for name, each in report["capabilities"].items()]
         lines = table(
             rows, ("capability", "state", "handled", "crashes", "restarts", "waiting", "")
         ).splitlines()
         for line, row in zip(lines, [("", ""), *rows], strict=True):
-            shown = cut(printable(line), width_of(out))
+            shown = cut(line, width_of(out))
             out.write(shown.replace(row[1], paint(row[1], COLOURS.get(row[1], "yellow")), 1) + "\n")
         return Exit.REPLY if status == "healthy" else Exit.FAILED
     return errors.exit
@@ -66,8 +66,8 @@ def show_stats(target: Target, out: TextIO, err: TextIO, *, is_json: bool = Fals
         answer = bus.exchange("query", "Syscall.Stats")
         if answer.kind == "error" or is_json:
             return conclude(answer, out, err, is_json=is_json)
-        rows = list(_flat("", plain(answer)))
-        out.write(printable(table(rows)) + "\n")
+        rows = [(printable(name), printable(value)) for name, value in _flat("", plain(answer))]
+        out.write(table(rows) + "\n")
         return Exit.REPLY
     return errors.exit
 

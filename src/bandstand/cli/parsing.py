@@ -126,10 +126,13 @@ def _add_saying(add: _Adder) -> None:
         actions.emit,
         "tell a node that something has happened",
         "It waits until the node has taken the event in, and says so if it is refused.",
-        'emit Orders.Cancelled item=teapot count=1\nemit Door.Opened \'{"by": "ada"}\'',
+        'emit Orders.Cancelled item=teapot count=1\nemit Door.Opened \'{"by": "ada"}\' --undeclared',
         f"{DATA}\n\n{EXITS}",
     )
     add_call_options(emit, "Orders.Cancelled")
+    emit.add_argument(
+        "--undeclared", action="store_true", help="emit it even if no capability declares the type"
+    )
     describe = add(
         "describe",
         actions.describe,

@@ -101,6 +101,6 @@ def show_line(item: Passed, paint: Paint, width: int) -> str:
     when = clock_time(frame.metadata.timestamp)
     kind, to = printable(frame.kind), printable(item.to)
     name, data = printable(frame.metadata.id), printable(bytes(frame.data).decode())
-    head = f"{when} {kind:<7} {printable(frame.type)} → {to or 'nobody'}".replace("\n", " ")
-    rest = cut(f"{name}  {data}".replace("\n", " "), max(width - len(head) - 2, 10) if width else 0)
+    head = f"{when} {kind:<7} {printable(frame.type)} → {to or 'nobody'}"
+    rest = cut(f"{name}  {data}", max(width - len(head) - 2, 10) if width else 0)
     return f"{paint(head, KIND_COLOURS[frame.kind])}  {rest}"

@@ -22,6 +22,7 @@ __all__ = (
     "one_line",
     "printable",
     "printable_json",
+    "printable_lines",
     "table",
     "width_of",
 )
@@ -50,15 +51,20 @@ class Paint:
 
 
 def printable(text: str) -> str:
-    """The same text, with whatever is no letter, sign or line end written out."""
-    return "".join(
-        char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode()
-        for char in text
-    )
+    """The same text on one line, with whatever is no letter or sign written out: a line end could forge a row of a table."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def printable_lines(text: str) -> str:
+    """The same for a text of several lines: only those line ends stay."""
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def printable_json(text: str) -> str:
-    """The same JSON, with whatever is no letter, sign or line end as JSON writes it out: whoever reads it reads the same."""
+    """The same JSON, with whatever is no letter, sign or line end as JSON writes it out, so that it reads the same.
+
+    Line ends stay: they stand between values, and never inside a string.
+    """
     return "".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)
 
 

@@ -70,10 +70,7 @@ class Index:
         folded = [handle for handle, name in names.items() if name.casefold() == type.casefold()]
         return tuple(dict.fromkeys([*found, *folded, *close]))[:NEAR_MISSES]
 
-    def similar(self, type: str) -> tuple[str, ...]:  # noqa: A002  # its name on the wire
-        """Up to three types of whatever kind that somebody may have meant."""
-        return tuple(
-            difflib.get_close_matches(
-                type, sorted({name for _, name in self.handlers} | set(self.subscriptions)), n=NEAR_MISSES
-            )
-        )
+    def similar(self, type: str, said: Iterable[str] = ()) -> tuple[str, ...]:  # noqa: A002  # its name on the wire
+        """Up to three types that somebody may have meant: those that are handled or listened to, and those that are `said`."""
+        known = {name for _, name in self.handlers} | set(self.subscriptions) | set(said)
+        return tuple(difflib.get_close_matches(type, sorted(known), n=NEAR_MISSES))
