@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+from datetime import datetime, time
 from typing import Annotated, Any
 
 import msgspec
@@ -80,6 +81,18 @@ class TestSchema:
         text = json.dumps(schema)
         for reference in {part.partition('"')[0] for part in text.split('"$ref": "')[1:]}:
             assert reference.removeprefix("#/$defs/") in schema["$defs"]
+
+    @pytest.mark.parametrize(("kind", "name"), [(datetime, "date-time"), (time, "time")])
+    def test_a_time_without_a_zone_has_a_format_of_its_own(self, kind: Any, name: str) -> None:
+        zoned = of(Annotated[kind, Meta(tz=True)]).schema
+        local = of(Annotated[kind, Meta(tz=False)]).schema
+        # By the rules of JSON Schema `date-time` and `time` have a zone: together with a pattern without one, nothing would be right.
+        assert (zoned["format"], local["format"]) == (name, f"{name}-local")
+        assert of(kind).schema == {"anyOf": [zoned, local]}
+        moment = "12:00:00" if kind is time else "2026-01-31T12:00:00"
+        check(local, moment)
+        check(zoned, f"{moment}Z")
+        assert of(Annotated[kind, Meta(tz=False)]).example == moment
 
     def test_of_a_record_it_has_names_descriptions_and_defaults(self) -> None:
         assert of(Point).schema == {

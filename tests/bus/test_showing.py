@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 import pytest
@@ -180,3 +180,86 @@ def test_it_is_said_when_the_node_tries_again_by_itself() -> None:
     lines = show_types(describe([blueprint_of(again)]), "Bare.Sum", "bandstand call").splitlines()
     assert lines[lines.index("tried again") + 1].startswith("  up to 4 times in all, after Sys.Overloaded, ")
     assert "tried again" not in shown("Bare.Sum")
+
+
+class Circle(msgspec.Struct, tag="circle"):
+    """A circle."""
+
+    radius: float
+
+
+class Square(msgspec.Struct, tag="square"):
+    """A square."""
+
+    side: float
+    at: tuple[int, int] = (0, 0)
+
+
+class Pair(NamedTuple):
+    """Two of them."""
+
+    first: int
+    second: str = ""
+
+
+class Draw(Query[Circle | Square], type="Shop.Draw"):
+    """Draw something."""
+
+    shape: Circle | Square
+    row: tuple[int, str, bool]
+    inner: tuple[int | str, tuple[float, ...]]
+    pair: Pair
+    mixed: list[int | str]
+    either: list[int] | str
+    none: tuple[()]
+    by: dict[str, int | str]
+    both: tuple[Circle, Square] | None = None
+
+
+class Show(Query[list[Circle]], type="Shop.Show"):
+    """Show all circles."""
+
+
+shop = Contract(id="Shop", description="Draws.", inbound=Draw | Show, spawn=object)
+
+
+def test_tuples_and_unions_are_shown_as_they_are() -> None:
+    lines = show_types(describe([blueprint_of(shop)]), "Shop.Draw", "bandstand call").splitlines()
+    shapes = [
+        "    Circle:",
+        "      type    circle",
+        "      radius  number",
+        "    Square:",
+        "      type  square",
+        "      side  number",
+        "      at    [integer, integer], [0, 0] by default",
+    ]
+    assert lines[lines.index("data") + 1 : lines.index("reply") - 1] == [
+        "  shape   Circle or Square",
+        *shapes,
+        "  row     [integer, string, boolean]",
+        "  inner   [integer or string, list of number]",
+        "  pair    [integer, string?]                   Two of them.",
+        "  mixed   list of (integer or string)",
+        "  either  list of integer or string",
+        "  none    []",
+        "  by      object of (integer or string)",
+        "  both    [Circle, Square], optional",
+        *shapes,
+    ]
+    assert lines[lines.index("reply") + 1 : lines.index("try") - 1] == ["  Circle or Square", *shapes]
+
+
+def test_what_a_list_holds_is_shown() -> None:
+    lines = show_types(describe([blueprint_of(shop)]), "Shop.Show", "bandstand call").splitlines()
+    assert lines[lines.index("reply") + 1 : lines.index("try") - 1] == [
+        "  list of Circle",
+        "    type    circle",
+        "    radius  number",
+    ]
+
+
+def test_exceptions_that_are_refusals_are_shown() -> None:
+    known = replace(shop, refuses=(KeyError, ValueError))
+    lines = show_types(describe([blueprint_of(known)]), "Shop.Show", "bandstand call").splitlines()
+    assert lines[lines.index("refused") + 1] == "  with Sys.Refused, after KeyError or ValueError"

@@ -124,6 +124,14 @@ class SchemaReader:
                 return cast("Tree", branch["items"])
         return {}
 
+    def parts(self, branch: Tree) -> list[Tree]:
+        """The schemas of what a list or an object without named fields holds."""
+        found: list[Tree] = list(branch.get("prefixItems", ()))
+        found += [
+            branch[key] for key in ("items", "additionalProperties") if isinstance(branch.get(key), dict)
+        ]
+        return found
+
     # --- in words -----------------------------------------------------------------------------------------------------
 
     def phrase(self, schema: Tree) -> str:
@@ -143,15 +151,32 @@ class SchemaReader:
                 words = _string(branch)
             case "integer" | "number" as kind:
                 words = f"{kind}{_bounds(branch)}"
+            case "array" if "prefixItems" in branch or branch.get("maxItems") == 0:
+                words = f"[{', '.join(self._row(branch))}]"
             case "array":
-                words = f"list of {self.phrase(self.item(branch, 0))}{_size(branch, 'Items', 'items')}"
+                words = f"list of {self._grouped(self.item(branch, 0))}{_size(branch, 'Items', 'items')}"
             case "object" if "properties" not in branch:
-                words = f"object of {self.phrase(self.others(branch) or {})}"
+                words = f"object of {self._grouped(self.others(branch) or {})}"
             case str(kind):
                 words = str(branch.get("title", kind))
             case _:
                 words = "any JSON"
         return words
+
+    def _grouped(self, schema: Tree) -> str:
+        """The same where more words follow or precede: alternatives in brackets."""
+        words = self.phrase(schema)
+        return f"({words})" if len(list(self.branches(schema))) > 1 and " or " in words else words
+
+    def _row(self, branch: Tree) -> Iterator[str]:
+        """What stands at each place of a list whose places differ; those that may be missing have a question mark."""
+        row: list[Tree] = branch.get("prefixItems", [])
+        least: int = branch.get("minItems", 0)
+        for place, each in enumerate(row):
+            yield self.phrase(each) if place < least else f"{self._grouped(each)}?"
+        rest: object = branch.get("items")
+        if isinstance(rest, dict) and branch.get("maxItems") != len(row):
+            yield f"{self._grouped(cast('Tree', rest))}…"
 
 
 def written(value: Json) -> str:

@@ -21,6 +21,8 @@ __all__ = ("show_all", "show_types")
 
 # What fits beside the name of a field and what it may be; a longer description gets a line of its own.
 WIDTH: Final = 110
+# How deep lists of lists are looked into for objects.
+DEEPEST: Final = 5
 
 
 def show_all(described: Description) -> str:
@@ -101,8 +103,11 @@ def _notice(capability: str, verb: str, said: SaidDescription) -> str:
 def _section(title: str, schema: Tree, nothing: str) -> str:
     reader = SchemaReader(schema)
     lines: Sequence[str]
-    if reader.fields(schema):
-        lines = _field_lines(reader, schema, [])
+    held = _held(reader, schema)
+    if held:
+        lines = _held_lines(reader, held, [])
+        if len(held) > 1 or held[0] != reader.resolved(schema):
+            lines = [reader.phrase(schema), *(f"  {line}" for line in lines)]
     else:
         is_empty = "properties" in reader.resolved(schema) or reader.kinds(schema) == NULL
         lines = [nothing if is_empty else reader.phrase(schema)]
@@ -128,10 +133,20 @@ def _field_lines(reader: SchemaReader, schema: Tree, around: list[Tree]) -> list
             lines.append(f"{line}  {text}".rstrip())
         else:
             lines += [line.rstrip(), f"{'':<{names}}  {text}"]
-        held = _held(reader, field)
         # What holds itself was shown already.
-        if held is not None and reader.fields(held) not in around:
-            lines += [f"  {line}" for line in _field_lines(reader, held, around)]
+        held = [each for each in _held(reader, field) if reader.fields(each) not in around]
+        lines += [f"  {line}" for line in _held_lines(reader, held, around)]
+    return lines
+
+
+def _held_lines(reader: SchemaReader, held: Sequence[Tree], around: list[Tree]) -> list[str]:
+    """The fields of each of several objects: under its name, if there are several."""
+    if len(held) == 1:
+        return _field_lines(reader, held[0], around)
+    lines: list[str] = []
+    for each in held:
+        lines.append(f"{each.get('title', 'object')}:")
+        lines += [f"  {line}" for line in _field_lines(reader, each, around)]
     return lines
 
 
@@ -141,13 +156,18 @@ def _about(reader: SchemaReader, field: Tree) -> str:
     return str(reader.resolved(field).get("description", ""))
 
 
-def _held(reader: SchemaReader, field: Tree) -> Tree | None:
-    """What a field holds that has fields itself: an object, or a list of objects."""
+def _held(reader: SchemaReader, field: Tree, depth: int = 0) -> list[Tree]:
+    """All that a field holds that has fields itself: it may be an object, one of several, or a list or an object of such."""
+    found: list[Tree] = []
     for branch in reader.branches(field):
-        inner = reader.item(branch, 0) if branch.get("type") == "array" else branch
-        if reader.fields(inner):
-            return inner
-    return None
+        if reader.fields(branch):
+            inner = [branch]
+        elif depth < DEEPEST:
+            inner = [each for part in reader.parts(branch) for each in _held(reader, part, depth + 1)]
+        else:
+            inner = []
+        found += [each for each in inner if each not in found]
+    return found
 
 
 def _optional(reader: SchemaReader, field: Tree) -> str:

@@ -25,7 +25,9 @@ MOST = 100
 FORMATS = {
     "date": "2026-01-31",
     "date-time": "2026-01-31T12:00:00Z",
+    "date-time-local": "2026-01-31T12:00:00",
     "time": "12:00:00Z",
+    "time-local": "12:00:00",
     "duration": "PT1M30S",
     "uuid": "01890a5d-ac96-774b-bcce-b302099a8057",
     "uuid4": "9f1b7c52-6d0e-4a53-8d3c-2f6a1b7e9c04",

@@ -35,13 +35,15 @@ _DATE = (
 )
 _TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?"
 _ZONE = "(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
-_ZONES = {None: f"{_ZONE}?", True: _ZONE, False: ""}
+_ZONES: Final[dict[bool, str]] = {True: _ZONE, False: ""}
 
 DATE: Final = _whole(_DATE)
 """A day: `2026-01-31`."""
-TIME: Final = {has_zone: _whole(f"{_TIME}{zone}") for has_zone, zone in _ZONES.items()}
-"""A time of day: `12:00:00Z`; with a zone, without one, and either way (None)."""
-DATE_TIME: Final = {has_zone: _whole(f"{_DATE}[Tt ]{_TIME}{zone}") for has_zone, zone in _ZONES.items()}
+TIME: Final[dict[bool, str]] = {has_zone: _whole(f"{_TIME}{zone}") for has_zone, zone in _ZONES.items()}
+"""A time of day: with a zone (True), `12:00:00Z`, and without one (False)."""
+DATE_TIME: Final[dict[bool, str]] = {
+    has_zone: _whole(f"{_DATE}[Tt ]{_TIME}{zone}") for has_zone, zone in _ZONES.items()
+}
 """A moment: `2026-01-31T12:00:00Z`; likewise."""
 DURATION: Final = _whole(
     r"[+-]?P(?=[0-9T])(?:[0-9]{1,8}D)?"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from msgspec import inspect as shapes
 
 from bandstand.bus.contracts import patterns
 
-__all__ = ("Schema", "bounds_of", "key_schema", "said", "scalar_schema")
+__all__ = ("Schema", "bounds_of", "key_schema", "moment_schema", "said", "scalar_schema")
 
 # Any: a JSON Schema is a tree of plain values.
 Schema: TypeAlias = dict[str, Any]
@@ -37,6 +37,18 @@ def _text(format_name: str, pattern: str) -> Schema:
     return {"type": "string", "format": format_name, "pattern": pattern}
 
 
+def moment_schema(format_name: Literal["date-time", "time"], has_zone: bool | None) -> Schema:
+    """The schema of a time of which it is said whether it has a zone; None if it may have one.
+
+    By the rules of JSON Schema, `date-time` and `time` have one. A time without a zone has the formats that OpenAPI's registry gives it.
+    """
+    forms = patterns.TIME if format_name == "time" else patterns.DATE_TIME
+    zoned, local = _text(format_name, forms[True]), _text(f"{format_name}-local", forms[False])
+    if has_zone is None:
+        return {"anyOf": [zoned, local]}
+    return zoned if has_zone else local
+
+
 def _word(shape: shapes.StrType) -> Schema:
     rules = {"minLength": shape.min_length, "maxLength": shape.max_length, "pattern": shape.pattern}
     return {"type": "string"} | said(rules)
@@ -59,8 +71,8 @@ SCALARS: Mapping[type[shapes.Type], Callable[[Any], Schema]] = {
     shapes.BytesType: _bytes,
     shapes.ByteArrayType: _bytes,
     shapes.MemoryViewType: _bytes,
-    shapes.DateTimeType: lambda shape: _text("date-time", patterns.DATE_TIME[shape.tz]),
-    shapes.TimeType: lambda shape: _text("time", patterns.TIME[shape.tz]),
+    shapes.DateTimeType: lambda shape: moment_schema("date-time", shape.tz),
+    shapes.TimeType: lambda shape: moment_schema("time", shape.tz),
     shapes.DateType: lambda _: _text("date", patterns.DATE),
     shapes.TimeDeltaType: lambda _: _text("duration", patterns.DURATION),
     shapes.UUIDType: lambda _: _text("uuid", patterns.UUID),

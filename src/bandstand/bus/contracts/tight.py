@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from bandstand.bus.contracts import patterns
+from bandstand.bus.contracts.scalars import moment_schema
 
 __all__ = ("tight_generator",)
 
@@ -34,10 +35,12 @@ def tight_generator(loose: Any) -> Any:
         return {"type": "string", "pattern": patterns.decimal_pattern(digits, places)}
 
     def datetime_schema(self: Any, schema: Any) -> Any:
-        return _with_pattern(loose.datetime_schema(self, schema), patterns.DATE_TIME[_zone(schema)])
+        found: Any = loose.datetime_schema(self, schema)
+        return moment_schema("date-time", _zone(schema)) if found.get("type") == "string" else found
 
     def time_schema(self: Any, schema: Any) -> Any:
-        return _with_pattern(loose.time_schema(self, schema), patterns.TIME[_zone(schema)])
+        found: Any = loose.time_schema(self, schema)
+        return moment_schema("time", _zone(schema)) if found.get("type") == "string" else found
 
     def dict_schema(self: Any, schema: Any) -> Any:
         found: dict[str, Any] = loose.dict_schema(self, schema)
@@ -59,7 +62,3 @@ def tight_generator(loose: Any) -> Any:
 
 def _zone(schema: Any) -> bool | None:
     return ZONES.get(schema.get("tz_constraint"))
-
-
-def _with_pattern(schema: Any, pattern: str) -> Any:
-    return schema | {"pattern": pattern} if schema.get("type") == "string" else schema
