@@ -99,7 +99,7 @@ async def node(
             not books.is_balanced
             or books.in_flight != 1
             or books.failures
-            or books.dead_letters
+            or books.undelivered
             or books.lagged
         ):
             raise WrongResultError(f"the node's books say {books}")

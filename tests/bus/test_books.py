@@ -42,11 +42,11 @@ class TestASnapshot:
 
     def test_is_in_camel_case_on_the_wire(self) -> None:
         books = Books()
-        books.dead_letters, books.timers_scheduled = 2, 1
+        books.undelivered, books.timers_scheduled = 2, 1
         books.fail("Sys.Overloaded")
         written = msgspec.json.encode(books.statistics(in_flight=4, timers_pending=1))
         plain = msgspec.json.decode(written, type=dict[str, object])
-        assert plain["deadLetters"] == 2
+        assert plain["undelivered"] == 2
         assert plain["timersScheduled"] == 1
         assert plain["inFlight"] == 4
         assert plain["failed"] == {"Sys.Overloaded": 1}

@@ -56,7 +56,7 @@ class TestFullMailbox:
             client.event("Cast.Told", {"text": ""})
         await stage.settle()
         stats = await stage.stats()
-        assert (stats.deliveries, stats.dead_letters) == (9, 2)
+        assert (stats.deliveries, stats.undelivered) == (9, 2)
 
     @staged(Small)
     async def test_while_there_is_nobody_no_more_may_wait(self, stage: Stage) -> None:

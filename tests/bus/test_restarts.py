@@ -302,10 +302,10 @@ class TestOutOfService:
 
         async def act(stage: Stage) -> None:
             await self.exhaust(stage)
-            before = (await stage.stats()).dead_letters
+            before = (await stage.stats()).undelivered
             stage.connect().event("Cast.Told", {"text": "x"})
             await stage.settle()
-            assert (await stage.stats()).dead_letters == before + 1
+            assert (await stage.stats()).undelivered == before + 1
 
         play(act, Hearing)
 

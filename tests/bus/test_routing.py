@@ -66,7 +66,7 @@ class TestDestinations:
         client.event("Nobody.Cares", {"x": 1})
         await stage.settle()
         assert client.frames == []
-        assert (await stage.stats()).dead_letters == 0
+        assert (await stage.stats()).undelivered == 0
 
     @staged(Player)
     async def test_the_answer_goes_to_whoever_asked_even_by_the_same_id(self, stage: Stage) -> None:

@@ -60,7 +60,7 @@ class Stats(Struct, frozen=True, kw_only=True, rename="camel"):
     """Events that were said."""
     deliveries: int = 0
     """Copies of events that were handed to subscribers."""
-    dead_letters: int = 0
+    undelivered: int = 0
     """Copies of events that were not, because the subscriber had no room or was out of service."""
     lagged: int = 0
     """Copies of events that a client did not get, because it did not keep up."""

@@ -104,7 +104,7 @@ class Fanout:
                 continue
             delivery = Delivery(frame, route, payload)
             if not self.deliver(delivery):
-                router.books.dead_letters += 1
+                router.books.undelivered += 1
                 state = route.seat.state
                 why = (
                     "is out of service"

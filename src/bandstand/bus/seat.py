@@ -302,7 +302,7 @@ class Seat(Speaker):
         if isinstance(item, Pending):
             router.answer(item, router.faults.make(OVERLOADED, said, request=item.frame, capability=self.id))
         else:
-            router.books.dead_letters += 1
+            router.books.undelivered += 1
             router.bury(item, "undelivered", None, said)
 
     def stop(self) -> None:

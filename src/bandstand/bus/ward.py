@@ -110,7 +110,7 @@ class Ward:
                 seat.last_fault = safe_repr(failures[-1])
         self._retire(seat)
         # Those that waited, here and in the mailbox that was kept for nobody.
-        router.books.dead_letters += len(seat.events)
+        router.books.undelivered += len(seat.events)
         for delivery in seat.events:
             router.bury(
                 delivery, "undelivered", None, f"{seat.id} is out of service, and has missed the event"

@@ -4,7 +4,6 @@ cdef class Tally:
     cdef public long long answered
     cdef public long long conflicting
     cdef public long long crashes
-    cdef public long long dead_letters
     cdef public long long deliveries
     cdef public long long events
     cdef public long long expired
@@ -20,4 +19,5 @@ cdef class Tally:
     cdef public long long timers_fired
     cdef public long long timers_scheduled
     cdef public long long unclaimed
+    cdef public long long undelivered
     cdef public long long withdrawn

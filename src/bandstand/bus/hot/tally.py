@@ -16,7 +16,6 @@ class Tally:
         "answered",
         "conflicting",
         "crashes",
-        "dead_letters",
         "deliveries",
         "events",
         "expired",
@@ -32,6 +31,7 @@ class Tally:
         "timers_fired",
         "timers_scheduled",
         "unclaimed",
+        "undelivered",
         "withdrawn",
     )
 
@@ -41,7 +41,6 @@ class Tally:
         self.answered: Count = 0
         self.conflicting: Count = 0
         self.crashes: Count = 0
-        self.dead_letters: Count = 0
         self.deliveries: Count = 0
         self.events: Count = 0
         self.expired: Count = 0
@@ -57,4 +56,5 @@ class Tally:
         self.timers_fired: Count = 0
         self.timers_scheduled: Count = 0
         self.unclaimed: Count = 0
+        self.undelivered: Count = 0
         self.withdrawn: Count = 0
