@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from bandstand.bus import Command, Event, Frame, Metadata, Query
+from bandstand.bus import Command, Contract, Event, Frame, Memory, Message, Metadata, Query
+from bandstand.bus.contracts.declare import blueprint_of
 from bandstand.bus.repeats import is_same
 from bandstand.bus.syscall import StatsQuery
 from bandstand.errors import BadContract
-from tests.bus.cast import Echo, Echoed, Player, told
+from tests.bus.cast import Echo, Echoed, Player, told, watch
 from tests.bus.stage import ScriptedLine, Stage, play, staged
 
 pytestmark = [pytest.mark.spec("C23")]
 
 
-class Twice(Query[Echoed], type="Cast.Twice", remember=False):
+class Twice(Query[Echoed], type="Cast.Twice"):
     """Look at it anew, each time."""
+
+    text: str = ""
+
+
+class Kept(Query[Echoed], type="Cast.Kept", remember=True):
+    """Look at it once."""
 
     text: str = ""
 
@@ -32,6 +40,10 @@ class Anew(Player):
         self.count = 0
 
     def twice(self, msg: Twice) -> Echoed:
+        self.count += 1
+        return Echoed(str(self.count))
+
+    def kept(self, msg: Kept) -> Echoed:
         self.count += 1
         return Echoed(str(self.count))
 
@@ -137,8 +149,9 @@ class TestTheSameAgain:
         assert first.reply("q")["text"] == "?"
         assert (await stage.stats()).withdrawn == 1
 
+    @pytest.mark.guarantee("G309")
     @staged(Player)
-    async def test_a_scheduled_message_is_one_too(self, stage: Stage) -> None:
+    async def test_a_scheduled_message_is_sent_as_often_as_it_was_scheduled(self, stage: Stage) -> None:
         begun = told(stage)
         client = stage.connect()
         inner = {
@@ -147,11 +160,45 @@ class TestTheSameAgain:
             "data": {"what": "emit"},
             "metadata": {"id": "x", "timestamp": 0},
         }
-        for delay in (10, 20):
-            client.command("Timer.Schedule", {"delay": delay, "message": inner})
+        schedules = [
+            client.command("Timer.Schedule", {"delay": delay, "message": inner}) for delay in (10, 10, 20)
+        ]
+        sent = watch(stage, "Cast.Do")
         await stage.wait(50)
-        assert len(client.answers("x")) == 2
-        assert begun.count("do emit") == 1
+        assert len(client.answers("x")) == 3
+        assert begun.count("do emit") == 3
+        assert [each.metadata.causation for each in sent if each.kind == "command"] == schedules
+        # A schedule that is repeated is made once, as every command is.
+        for _ in range(2):
+            client.command("Timer.Schedule", {"delay": 10, "message": inner}, name="s")
+        await stage.wait(50)
+        assert begun.count("do emit") == 4
+        stats = await stage.stats()
+        assert (stats.repeated + stats.joined, stats.conflicting, stats.is_balanced) == (1, 0, True)
+
+    @pytest.mark.guarantee("G309")
+    @staged(Player)
+    async def test_a_scheduled_message_takes_its_id_from_nobody(self, stage: Stage) -> None:
+        begun = told(stage)
+        client = stage.connect()
+        inner = {
+            "kind": "command",
+            "type": "Cast.Wait",
+            "data": {"what": "later", "ms": 10},
+            "metadata": {"id": "x", "timestamp": 0},
+        }
+        client.command("Timer.Schedule", {"delay": 10, "message": inner})
+        await stage.wait(15)
+        # It is at hand, and neither joined nor disturbed by a request of that id; nor is that request by the next one.
+        ask(client, "emit")
+        client.command("Timer.Schedule", {"delay": 20, "message": inner})
+        await stage.wait(100)
+        ask(client, "emit")
+        await stage.settle()
+        assert (begun.count("wait later"), begun.count("do emit")) == (2, 1)
+        assert [each.kind for each in client.answers("x")] == ["reply"] * 4
+        stats = await stage.stats()
+        assert (stats.repeated, stats.conflicting, stats.is_balanced) == (1, 0, True)
 
     def test_both_are_answered_when_the_node_stops(self) -> None:
         clients: list[ScriptedLine] = []
@@ -174,7 +221,7 @@ class TestOtherContent:
             first, second = stage.connect(), stage.connect()
             ask(first, "", ms)
             await stage.settle()
-            second.query("Cast.Echo", name="x")
+            second.command("Cast.Wait", {"what": "refuse"}, name="x")
             second.command("Cast.Do", {"what": "refuse"}, name="x")
             await stage.settle()
             faults = second.answers("x")
@@ -286,19 +333,83 @@ class TestNotRemembered:
         play(act, Small)
 
     @staged(Anew)
-    async def test_a_type_that_says_so(self, stage: Stage) -> None:
+    async def test_a_query_unless_its_class_says_so(self, stage: Stage) -> None:
         client = stage.connect()
         for text in ("a", "a", "b"):
             client.query("Cast.Twice", {"text": text}, name="x")
-        client.query("Cast.Echo", {"text": "c"}, name="x")
+        client.query("Cast.Kept", {"text": "c"}, name="x")
         await stage.settle()
         replies = [each.type for each in client.answers("x")]
-        assert replies == ["Cast.Twice"] * 3 + ["Cast.Echo"]
+        assert replies == ["Cast.Twice"] * 3 + ["Cast.Kept"]
         client.query("Cast.Twice", name="x")
-        client.query("Cast.Echo", {"text": "other"}, name="x")
+        client.query("Cast.Kept", {"text": "other"}, name="x")
         await stage.settle()
         assert sorted(each.type for each in client.answers("x")[4:]) == ["Cast.Twice", "Sys.Conflict"]
         assert (await stage.stats()).in_flight == 0
+
+    @pytest.mark.guarantee("G309")
+    @staged(Anew, Memory)
+    async def test_a_query_shows_what_is_there_now(self, stage: Stage) -> None:
+        client = stage.connect()
+        for value in (1, 2):
+            client.command("Memory.Set", {"key": "k", "value": value})
+            client.query("Memory.Get", {"key": "k"}, name="1")
+            client.query("Cast.Kept", name="kept")
+            await stage.settle()
+        values = [msgspec.json.decode(each.data)["value"] for each in client.answers("1")]
+        assert values == [1, 2]
+        kept = [msgspec.json.decode(each.data)["text"] for each in client.answers("kept")]
+        assert kept == ["1", "1"]
+
+    @pytest.mark.guarantee("G309")
+    def test_a_contract_says_so_for_types_without_a_class_of_their_own(self) -> None:
+        class Raw(msgspec.Struct):
+            kind: Literal["query", "command"]
+            type: Literal["Raw.Count", "Raw.Look"]
+
+        def contract(**options: Any) -> Contract:
+            return Contract(id="Raw", description="x", inbound=Raw, spawn=lambda: counter, **options)
+
+        seen: list[str] = []
+
+        def counter(message: Any) -> Message:
+            seen.append(f"{message.kind} {message.type}")
+            return Message(kind="reply", type=message.type, data=None)
+
+        async def act(stage: Stage) -> None:
+            client = stage.connect()
+            for _ in range(2):
+                for kind, name in (
+                    ("query", "Raw.Count"),
+                    ("query", "Raw.Look"),
+                    ("command", "Raw.Count"),
+                    ("command", "Raw.Look"),
+                ):
+                    getattr(client, kind)(name, name=f"{kind} {name}")
+                await stage.settle()
+
+        play(act, contract())
+        assert seen == [
+            "query Raw.Count",
+            "query Raw.Look",
+            "command Raw.Count",
+            "command Raw.Look",
+            "query Raw.Count",
+            "query Raw.Look",
+        ]
+        seen.clear()
+        play(act, contract(remember={"Raw.Look": True, "Raw.Count": False}))
+        assert seen == [
+            "query Raw.Count",
+            "query Raw.Look",
+            "command Raw.Count",
+            "command Raw.Look",
+            "query Raw.Count",
+            "command Raw.Count",
+        ]
+        for wrong in ({"Raw.Other": True}, {"Raw.Look": 1}, ["Raw.Look"]):
+            with pytest.raises(BadContract, match="remember"):
+                blueprint_of(contract(remember=wrong))
 
     @staged(Player)
     async def test_what_is_about_the_connection_or_about_now(self, stage: Stage) -> None:
@@ -362,18 +473,18 @@ class TestBounds:
         stats = await stage.node.bus.ask(StatsQuery())
         assert stats.remembered.count == 3
 
-    @staged(Player, remember_bytes=1000)
+    @staged(Anew, remember_bytes=1000)
     async def test_only_so_many_bytes_are(self, stage: Stage) -> None:
         client = stage.connect()
         for number in range(10):
-            client.query("Cast.Echo", {"text": "x" * 100}, name=f"q{number}")
+            client.query("Cast.Kept", {"text": "x" * 100}, name=f"q{number}")
             await stage.settle()
             assert (await stage.node.bus.ask(StatsQuery())).remembered.bytes <= 1000
-        client.query("Cast.Echo", {"text": "x" * 1000}, name="large")
+        client.query("Cast.Kept", {"text": "x" * 1000}, name="large")
         await stage.settle()
         remembered = (await stage.node.bus.ask(StatsQuery())).remembered
         assert 0 < remembered.bytes <= 1000
-        client.query("Cast.Echo", {"text": "y"}, name="large")
+        client.query("Cast.Kept", {"text": "y"}, name="large")
         await stage.settle()
         assert [each.kind for each in client.answers("large")] == ["reply", "reply"]
 

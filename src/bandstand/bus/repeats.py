@@ -4,6 +4,9 @@ An id names one request, on whatever connection it comes: who did not get the an
 same content is the same request: it gets the same answer, and is handled once. While the first is open, the repeat joins it; its deadline is the
 first one's. Other content under a used id is somebody's mistake, and is told so; the first is not disturbed.
 
+That holds for what clients send: commands, and queries whose class says `remember=True`. A scheduled message is sent once for each time that it was
+scheduled, whatever its id.
+
 What is remembered is an answer that somebody has given: a reply, a refusal, a crash. After a fault that says that nothing was done, or that nobody
 knows, the same request is handled anew (see `faults.PASSING`). So it is when the answer has been forgotten, and after a time-out: even if the
 first one's handler is still at it.
@@ -39,13 +42,17 @@ class Repeats:
         """A request has its turn that came with an id that another had."""
         router, frame = self._router, pending.frame
         route = router.find(frame.kind, frame.type)
-        if route is not None and not route.remembers:
+        if not pending.purse.remembers or (route is not None and not route.remembers):
             self._take_anew(pending)
             return
         roll = router.roll
         roll.expire(router.now_ms())
         first = roll.find(frame.metadata.id)
-        if first is None or (first.route is not None and not first.route.remembers):
+        if (
+            first is None
+            or not first.purse.remembers
+            or (first.route is not None and not first.route.remembers)
+        ):
             roll.take_over(pending)
             self._take_anew(pending)
             return

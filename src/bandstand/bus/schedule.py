@@ -48,7 +48,7 @@ class Schedule:
         self._due: dict[str, Due] = {}
         # It is paid for from when it is scheduled until its answer has gone out. What clients schedule takes nothing from
         # capabilities, and what one client schedules leaves something for the others.
-        self._clients = Purse(router.config.max_timers, True)  # noqa: FBT003  # by position: it is compiled
+        self._clients = Purse(router.config.max_timers)
         self._inside = Purse(router.config.max_timers)
         self._shares: dict[Origin, int] = {}
         self._bytes = 0
@@ -109,7 +109,11 @@ class Schedule:
             self.cancel(timer_id)
 
     def fire(self, due: Due) -> None:
-        """The time of a message has come: it is taken in like any other."""
+        """The time of a message has come: it is taken in like any other.
+
+        It is never a repeat, though another may have its id: who schedules a message three times wants it three times. That one schedule
+        is made once, the memory of `Timer.Schedule` itself sees to.
+        """
         router = self._router
         if self._due.pop(due.id, None) is None:
             # It was cancelled when it was on its way already.

@@ -91,6 +91,8 @@ class Contract:
     """Exceptions that are refusals: a request whose handler raises one is answered with `Sys.Refused`, and the incarnation goes on."""
     retry: Mapping[str, Retry] = field(default_factory=dict[str, Retry])
     """Which of its commands and queries are tried again when they fail, by type, in place of what their classes say."""
+    remember: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    """Whether repeats of its commands and queries get the first one's answer, by type, in place of what their classes say."""
     mailbox_cap: int | None = None
     """How many messages may wait for it; None for the node's default."""
     timeout_ms: int | None = None

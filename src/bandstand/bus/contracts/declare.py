@@ -23,6 +23,7 @@ from bandstand.bus.contracts.legality import (
     check_inbound,
     check_options,
     check_outbound,
+    check_remember,
     check_retries,
     check_subscribes,
 )
@@ -94,10 +95,7 @@ def _of_contract(contract: Contract, *, is_builtin: bool) -> Blueprint:
             wanted = given.payload if given is not None else None if branch.reply is UNSAID else branch.reply
             reply = payloads["reply", branch.type] = Payload(wanted, f"the reply to {branch.type}")
         entries[branch.kind, branch.type] = _entry(branch, reply)
-    for type_name in check_retries(contract.retry, entries, where):
-        for key, entry in entries.items():
-            if key[1] == type_name and entry.kind != "event":
-                entries[key] = replace(entry, retry=contract.retry[type_name])
+    _override(entries, contract, where)
     for kind, type_name in said:
         if kind == "reply":
             raise BadContract(f"{where}: outbound has a reply to {type_name}, which inbound does not have")
@@ -105,6 +103,19 @@ def _of_contract(contract: Contract, *, is_builtin: bool) -> Blueprint:
         payload: Payload[Any] = Payload(Any, f"event {type_name}")
         entries.setdefault(("event", type_name), Entry(kind="event", type=type_name, payload=payload))
     return _blueprint(contract, contract.id, contract.description, entries, payloads, contract.spawn)
+
+
+def _override(entries: Entries, contract: Contract, where: str) -> None:
+    """Put what a contract says of retries and repeats in place of what the classes say."""
+    retried = check_retries(contract.retry, entries, where)
+    remembered = check_remember(contract.remember, entries, where)
+    for key, entry in entries.items():
+        if entry.kind == "event":
+            continue
+        if entry.type in retried:
+            entries[key] = replace(entries[key], retry=contract.retry[entry.type])
+        if entry.type in remembered:
+            entries[key] = replace(entries[key], is_remembered=contract.remember[entry.type])
 
 
 def _of_class(kind: type[Capability], make: Callable[[], Any], *, is_builtin: bool) -> Blueprint:

@@ -33,7 +33,7 @@ PARTS: Final = {
     "type": "What it is about, as Memory.Set. A reply has the type of its request.",
     "data": "What its type asks for; may be left out if that is nothing.",
     "metadata": "Who the message is, and what it follows from.",
-    "id": "Your own, and unique: the answer has it as its causation. The same message sent again with the same id is handled once.",
+    "id": "Your own, and unique: the answer has it as its causation. The same command sent again with the same id is handled once.",
     "timestamp": "Milliseconds since 1970.",
     "causation": "The id of the message that this one follows from.",
     "correlation": "What groups the messages of one piece of work; all that follows from this one carries it on.",

@@ -28,7 +28,7 @@ from bandstand.bus.contracts.annotations import (
     required_of,
     shown,
 )
-from bandstand.bus.contracts.messages import TYPE_NAME, Message, Request, Spoken
+from bandstand.bus.contracts.messages import TYPE_NAME, Message, Query, Request, Spoken
 from bandstand.bus.contracts.retry import Retry
 from bandstand.bus.contracts.shape import PARTS, Shape, plain, tag_of
 from bandstand.bus.frame import KINDS, Kind
@@ -203,7 +203,11 @@ def _branches_of_envelope(member: Any, fields: Mapping[str, Any], where: str) ->
     _check_model(member, where)
     text = description_of(typing.get_origin(member) or member)
     return [
-        Branch(cast("Kind", kind), each, payload, shape, UNSAID, text) for kind in kinds for each in types
+        Branch(
+            cast("Kind", kind), each, payload, shape, UNSAID, text, is_remembered=kind != Query.message_kind
+        )
+        for kind in kinds
+        for each in types
     ]
 
 

@@ -20,6 +20,7 @@ __all__ = (
     "check_inbound",
     "check_options",
     "check_outbound",
+    "check_remember",
     "check_retries",
     "check_subscribes",
 )
@@ -119,6 +120,26 @@ def check_retries(retry: Any, handled: Collection[tuple[str, str]], where: str) 
         if not isinstance(value, Retry):
             raise BadContract(f"{where}: retry has {safe_repr(value)} for {name}: pass a Retry")
     return tuple(cast("Mapping[str, Retry]", retry))
+
+
+def check_remember(remember: Any, handled: Collection[tuple[str, str]], where: str) -> tuple[str, ...]:
+    """The types of which a contract says whether repeats get the first one's answer.
+
+    Raises:
+        BadContract: one of them is not handled, or has neither True nor False.
+    """
+    if not isinstance(remember, Mapping):
+        raise BadContract(
+            f"{where}: remember is {safe_repr(remember)}: pass a dict, as {{'Memory.Get': True}}"
+        )
+    for name, value in cast("Mapping[object, object]", remember).items():
+        if ("command", name) not in handled and ("query", name) not in handled:
+            raise BadContract(
+                f"{where}: remember has {safe_repr(name)}, which is no command or query of its inbound"
+            )
+        if not isinstance(value, bool):
+            raise BadContract(f"{where}: remember has {safe_repr(value)} for {name}: pass True or False")
+    return tuple(cast("Mapping[str, bool]", remember))
 
 
 def check_subscribes(types: Any, where: str) -> tuple[str, ...]:

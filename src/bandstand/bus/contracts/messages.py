@@ -94,7 +94,8 @@ class Spoken(Struct, metaclass=SpokenMeta, gc=False):
     message_retry: ClassVar[Retry | None] = None
     """When it is tried again, as `class Place(Command[Order], type="Orders.Place", retry=Retry())` says; None for never."""
     is_message_remembered: ClassVar[bool] = True
-    """Whether a repeat (the same id, the same content) gets the first one's answer; with `remember=False` each is handled anew."""
+    """Whether a repeat (the same id, the same content) gets the first one's answer: a command's does unless the class says
+    `remember=False`, a query's only if it says `remember=True`."""
 
 
 # The metaclass is said again, here and below, so that type checkers let a class that derives from one of these be frozen.
@@ -113,9 +114,14 @@ class Command(Request[Reply_co], Generic[Reply_co], metaclass=SpokenMeta):
 
 
 class Query(Request[Reply_co], Generic[Reply_co], metaclass=SpokenMeta):
-    """A question: something is to be told, and nothing to be changed. Exactly one capability answers it."""
+    """A question: something is to be told, and nothing to be changed. Exactly one capability answers it.
+
+    A repeat is answered anew: handling it twice does no harm, and an answer from memory may be out of date. `remember=True` in a class says
+    otherwise, for a question that is expensive to answer.
+    """
 
     message_kind = "query"
+    is_message_remembered = False
 
 
 class Event(Spoken, metaclass=SpokenMeta):
