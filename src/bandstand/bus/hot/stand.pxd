@@ -1,5 +1,6 @@
 cimport cython
 from bandstand.core.hot.ids cimport ActorId
+from bandstand.core.hot.wheel cimport Timer
 from bandstand.bus.hot.fields cimport correlation_of, id_of, metadata_of
 from bandstand.bus.hot.idmaker cimport IdMaker
 from bandstand.bus.hot.pending cimport Delivery, Pending
@@ -21,7 +22,7 @@ cdef class Stand:
     cdef public object held
     cdef set _plain
 
-    @cython.locals(pending=Pending, delivery=Delivery, route=Route)
+    @cython.locals(pending=Pending, delivery=Delivery, route=Route, timer=Timer)
     cpdef object behave(self, object ctx, object item)
     cdef bint _is_coroutine(self, object kind) except -1
     @cython.locals(pending=Pending, route=Route)

@@ -67,7 +67,9 @@ class Stand:
         """Deal with one message: the behavior of the actor."""
         if type(item) is Pending:
             pending = item
-            if pending.stage == DONE:
+            timer = pending.timer
+            # A timer whose place is below 0 has fired: the router is about to answer that the deadline has passed.
+            if pending.stage == DONE or (timer is not None and timer.place < 0):
                 # Its deadline has passed, or whoever asked has gone: it need not be done any more.
                 self.switch.books.expired += 1
                 if self.held:

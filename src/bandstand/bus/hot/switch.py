@@ -165,7 +165,9 @@ class Switch:
                 self.take(pending)
             elif pending.stage == ROUTED:
                 pending.timer = None
-                self.expire(pending)
+                # The deadline comes by a faster lane than answers do. An answer that lies in the mailbox was made in time.
+                if not pending.is_answered:
+                    self.expire(pending)
             elif pending.stage == REPEAT:
                 pending.is_queued = False
                 self.take_repeat(pending)
