@@ -152,7 +152,8 @@ class Loop(Parenting):
     def _report_exit(
         self, actor: ActorId, name: str | None, reason: int, cause: BaseException | None, dead: int
     ) -> None:
-        if isinstance(cause, StartFailed) or (cause is not None and cause is self._broken):
+        # By its type: isinstance() asks the exception for its __class__, which may raise.
+        if issubclass(type(cause), StartFailed) or (cause is not None and cause is self._broken):
             # It is raised, to whoever asked for the start, or to whoever runs the loop.
             return
         logger.error(

@@ -123,7 +123,8 @@ class Pumped(Pumping):
 
     def _break(self, error: BaseException) -> None:
         """End the loop: the runtime itself has failed."""
-        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+        # By its type: isinstance() asks the exception for its __class__, which may raise.
+        if issubclass(type(error), (KeyboardInterrupt, SystemExit)):
             self._leave(error)
             return
         self._broken = InternalError(f"the loop cannot go on: {safe_repr(error)} came out of a tick")

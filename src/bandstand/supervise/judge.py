@@ -93,7 +93,7 @@ class Judge(Seats):
     def _tell(self, child: ActorId, reason: ExitReason, cause: BaseException | None) -> None:
         """Say that a child has failed that was being stopped anyway, unless we have killed it."""
         name = self._untold.pop(child, None)
-        if name is not None and reason is not ExitReason.NORMAL and not isinstance(cause, ActorKilled):
+        if name is not None and reason is not ExitReason.NORMAL and not issubclass(type(cause), ActorKilled):
             story.log_end(self._name, (name, reason, cause), "was just stopping")
 
     def _mark_siblings(self, seat: Seat) -> Sequence[str]:

@@ -103,6 +103,7 @@ class Desk(Flights):
         try:
             tick_inside(self, self._home_context)
         except BaseException as error:  # noqa: BLE001  # whatever it is, the loop cannot go on
+            self._forget_current()
             self._break(error)
         finally:
             self._ticking = False

@@ -190,7 +190,7 @@ class Drivers:
 
     def resume(self, cell: Cell, verdict: object, failure: BaseException | None) -> None:
         """A coroutine that had suspended has ended: with a verdict, or with an error."""
-        self._kernel._resume(cell, verdict, failure, isinstance(failure, self._tasks.cancelled))
+        self._kernel._resume(cell, verdict, failure, issubclass(type(failure), self._tasks.cancelled))
 
     # -- the pool ------------------------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ cdef class Flights(Calls):
     cpdef object _be_called(self)
     cpdef object _begin_step(self, Cell cell)
     cpdef object _end_step(self)
+    cpdef object _forget_current(self)
     cpdef bint _has_ended(self, Cell cell)
     cpdef bint _is_stepping(self)
     cpdef object _resume(self, Cell cell, object verdict, object error, bint was_cancelled)

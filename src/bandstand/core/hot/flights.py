@@ -101,6 +101,13 @@ class Flights(Calls):
         if self._watching:
             self._message = None
 
+    def _forget_current(self) -> None:
+        """Something of the runtime's own came out of a tick, wherever that was: no behavior runs any more."""
+        self._current = None
+        self._outer.clear()
+        self._stepper = None
+        self._message = None
+
     def _has_ended(self, cell: Cell) -> bool:
         """Whether an actor has ended, though its coroutine may not have."""
         return cell.status >= STOPPED
@@ -116,7 +123,10 @@ class Flights(Calls):
         self._in_flight -= 1
         # That may have been the last thing that somebody waits for.
         self._look()
-        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+        # By its type: isinstance() asks the exception for its __class__, which may raise.
+        kind = type(error)
+        if issubclass(kind, (KeyboardInterrupt, SystemExit)):
+            assert error is not None
             self._leave(error)
         if cell.status >= STOPPED:
             # It was killed, or the loop could not wait any longer and has ended the actor without it.
@@ -127,14 +137,14 @@ class Flights(Calls):
                 self._born(cell, verdict)
             elif verdict is not None and verdict is not OK_VERDICT:
                 self._judge(cell, verdict, FINAL)
-        elif isinstance(error, (KeyboardInterrupt, SystemExit)):
+        elif issubclass(kind, (KeyboardInterrupt, SystemExit)):
             pass
-        elif cell.status == INIT and isinstance(error, IgnoreChild):
+        elif cell.status == INIT and issubclass(kind, IgnoreChild):
             # Its init has said that it is not needed.
             self._mark_stopping(cell)
             cell.reason = NORMAL
             cell.cause = error
-        elif isinstance(error, SetAside) or cell.status < STOPPING:
+        elif issubclass(kind, SetAside) or cell.status < STOPPING:
             # A living cell has a turn once something was in flight.
             self._raised(cell, cell.turn, message, error)  # type: ignore[arg-type]  # see above
         elif not was_cancelled:

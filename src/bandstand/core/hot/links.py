@@ -135,7 +135,9 @@ class Links(Monitors):
                 f"actor {self._called(cell)} was linked with {gone!r}, which ended with reason {REASONS[reason].name}"
             )
             # The first cause, not a chain as long as the row of dominoes.
-            error.__cause__ = cause.__cause__ if isinstance(cause, LinkBroken) else cause
+            if cause is not None and issubclass(type(cause), LinkBroken):
+                cause = cause.__cause__
+            error.__cause__ = cause
             self._doomed.append((cell, reason, error))
 
     def _fall(self) -> None:

@@ -65,6 +65,7 @@ class Pumping(Performing):
             if host is not None and not self._closed:
                 self._sleep_or_go_on(host)
         except BaseException as error:  # noqa: BLE001  # whatever it is, the loop cannot go on
+            self._forget_current()
             self._break(error)
         finally:
             self._ticking = False
