@@ -31,11 +31,11 @@ class LoopConfig:
     sys_reserved: int = 4
     """Slots of every mailbox that are the system's alone."""
     max_msgs_per_actor: int = 64
-    """How many messages one actor may handle before the next one has its turn."""
+    """How many messages one actor may handle before the next one has its turn; fewer, if the time of the tick is up."""
     max_actors_per_tick: int = 1024
     """How many visits a tick makes before timers and I/O are looked at again."""
     max_tick_ms: float = 5.0
-    """How long a tick may run before timers and I/O are looked at again, give or take 64 messages."""
+    """How long a tick may run before timers and I/O are looked at again, give or take 8 messages; one, if they are slow."""
     stop_timeout_ms: float = 5000.0
     """How long stopping waits for async behaviors that are in flight, before it ends their actors without them."""
     stall_ms: float | None = None

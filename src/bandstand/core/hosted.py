@@ -53,7 +53,7 @@ class Hosted(Pumped):
         host = self._owned()
         with Interrupts(self.request_stop, is_on=handle_signals):
             self._take_thread()
-            self._attach(host)
+            self._mount(host)
             self._until_idle = until_idle
             self._looking = self._looking or until_idle
             try:
@@ -63,7 +63,7 @@ class Hosted(Pumped):
                 BaseException
             ):  # Ctrl-C in the host itself: no behavior runs, the actors end as in any stop
                 self._closed = True
-                self._halted = True
+                self._halt()
                 raise
             finally:
                 self._detach()
@@ -78,7 +78,7 @@ class Hosted(Pumped):
         From now on running, sending and spawning are `LoopClosed`. The message at hand is finished, no other is begun,
         and whoever drives the loop ends every actor; if nobody does, `destroy()` will.
         """
-        self._halted = True
+        self._halt()
         self._closed = True
         host = self._host
         if host is not None:
@@ -114,7 +114,7 @@ class Hosted(Pumped):
         else:
             Host.refuse_running()
             host = self._owned()
-            self._attach(host)
+            self._mount(host)
             self._is_by_hand = True
             try:
                 host.run_pass()
@@ -133,7 +133,7 @@ class Hosted(Pumped):
         self._refuse_driven("async with")
         self._take_thread()
         host = self._guest_host = Host.borrow(self._pump)
-        self._attach(host)
+        self._mount(host)
         host.call_soon()
         return self
 
@@ -146,7 +146,8 @@ class Hosted(Pumped):
             GaveUp, StartFailed, InternalError: what the loop has ended with, in place of the body's cancellation.
         """
         host = self._guest_host
-        self._closed = self._halted = True
+        self._closed = True
+        self._halt()
         self._detach()
         try:
             if host is not None and not self._down:
@@ -188,12 +189,20 @@ class Hosted(Pumped):
         if self._is_inside() or self._is_running():
             raise LoopBusy("destroy() cannot be called from a behavior or a hook, nor while run() is running")
         self._closed = True
-        self._halted = True
+        self._halt()
         self._detach()
         self._shut_down()
         if self._own_host is not None:
             self._own_host.close(self._time_left(self._own_host))
         self._is_destroyed = True
+
+    def _mount(self, host: Host) -> None:
+        """Attach a host, or leave it if that fails: a host that stays would keep the loop busy for ever."""
+        try:
+            self._attach(host)
+        except BaseException:  # such as a thread that cannot be started
+            self._detach()
+            raise
 
     def _refuse_closed(self, what: str) -> None:
         if self._leaving is not None or self._broken is not None:

@@ -47,6 +47,7 @@ __all__ = (
     "declare_started",
     "end_actor",
     "fail_loop",
+    "halt",
     "is_open",
     "is_supervisor",
     "new_event_loop",
@@ -208,11 +209,16 @@ def close_mailbox(loop: Loop, actor: ActorId) -> None:
 
 
 def call_afar(loop: Loop, function: Callable[[], object]) -> None:
-    """Have a function called on the loop's own thread, at its next tick. From any thread.
+    """Have a function called on the loop's own thread, before the next message; from that thread itself, at the next tick. From any thread.
 
     What it raises is logged. If the loop has ended, it is called here and now: what it looks at has ended too.
     """
     loop._call_afar(function)  # noqa: SLF001
+
+
+def halt(loop: Loop) -> None:
+    """Have a loop begin no further message: the one at hand is its last. Whoever drives the loop ends it. From any thread."""
+    loop._halt()  # noqa: SLF001
 
 
 def send_tagged_after(loop: Loop, target: ActorId, ms: float, lane: Lane, data: object, tag: object) -> Timer:

@@ -37,6 +37,11 @@ GONE: Final[int] = -1
 DUE: Final[int] = -2
 OVERDUE: Final[int] = -3
 
+# How quick an actor is, as far as the clock was read for it.
+UNTIMED: Final[int] = 0
+QUICK: Final[int] = 1
+SLOW: Final[int] = 2
+
 # How many ticks may be run by those who wait for an answer, before the host has its turn.
 MOST_INLINE: Final[int] = 256
 

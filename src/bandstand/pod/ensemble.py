@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from bandstand.core import LoopConfig
 from bandstand.core.lifelines import books_afar, is_quiet
 from bandstand.core.logs import SafeLogger
-from bandstand.core.lowlevel import call_afar, is_open
+from bandstand.core.lowlevel import call_afar, halt, is_open
 from bandstand.errors import BandstandError, InvalidArgument
 from bandstand.errors.formatting import describe_exception, safe_repr
 from bandstand.pod.books import PodBooks
@@ -238,6 +238,9 @@ class Ensemble:
             call_afar(self.porch, partial(self._end, ending))
         if self._over is None:
             self._early = self._early or ending
+        else:
+            # The porch is looked at only between two ticks of the actors' loop, and then the event loop has a turn or two to go.
+            halt(self.loop)
 
     async def stop(self, within_ms: float) -> None:
         """Have it handle what it has and accept nothing more; what is left when the time is up is lost."""

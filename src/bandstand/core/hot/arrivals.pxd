@@ -5,6 +5,9 @@ from bandstand.core.hot.receipt cimport Receipt
 from bandstand.core.hot.ring cimport Ring
 from bandstand.core.hot.timers cimport Timers
 
+cdef extern from "pythread.h":
+    unsigned long PyThread_get_thread_ident() noexcept
+
 cdef int DATA
 cdef int STOPPED
 cdef int STOPPING
@@ -19,11 +22,14 @@ cdef object DROP_NEWEST
 cdef class Arrivals(Timers):
     cdef list _inbox
     cdef bint _armed_inbox
+    cdef bint _attention
+    cdef readonly bint _halted
     cdef public bint _down
     cdef public bint _shut
     cdef object _lock
     cdef list _given_up
 
+    cpdef object _halt(self)
     cpdef object _wake_from_afar(self)
     @cython.final
     @cython.locals(cell=Cell, is_in=bint)
@@ -32,6 +38,8 @@ cdef class Arrivals(Timers):
     @cython.final
     @cython.locals(inbox=list)
     cdef object _take_call(self, object function)
+    @cython.final
+    cdef object _call_attention(self)
     @cython.final
     cdef object _announce(self)
     @cython.final

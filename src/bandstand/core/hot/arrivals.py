@@ -3,7 +3,8 @@
 The verdict falls in the calling thread. A slot of the target's lane is promised there and then, so what was accepted
 has its room; the message itself waits in the inbox until the next tick puts it into the mailbox. A burst wakes the loop
 once: the first message arms the inbox, and the tick disarms it *before* it empties it, so a message that came too late
-to be seen finds the inbox disarmed and wakes the loop again.
+to be seen finds the inbox disarmed and wakes the loop again. What is urgent, a call or a message above DATA, does not wait
+for the next tick: it ends the visit at hand, and the inbox is emptied before the next one.
 
 A message is a few neighbouring entries of the inbox, not an object of its own, as in a mailbox's ring: its mark (lane, and
 how it came), its cell and its data, and, if it has any, its tag and sender. Most have neither, and are of the DATA lane: those are a cell and
@@ -13,6 +14,9 @@ needed. Interpreted, another thread may come in between any two bytecodes, so a 
 take it, and may fill the last slot a moment before a promise is seen. A lane may then exceed its cap by one message for
 each thread that is sending at that instant.
 """
+
+# PyThread_get_thread_ident comes from one of two places, of which the checker sees one.
+# pyright: reportPossiblyUnboundVariable=false
 
 from __future__ import annotations
 
@@ -34,6 +38,10 @@ try:
 except ModuleNotFoundError:  # interpreted, where Cython is not installed
     from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
 
+if not cython.compiled:
+    # Compiled, this is C's function, declared in the .pxd.
+    from threading import get_ident as PyThread_get_thread_ident
+
 Count: TypeAlias = int
 LaneNumber: TypeAlias = int
 
@@ -51,13 +59,17 @@ DROP_NEWEST = Overflow.DROP_NEWEST
 class Arrivals(Timers):
     """The inbox of a loop."""
 
-    __slots__ = ("_armed_inbox", "_down", "_given_up", "_inbox", "_lock", "_shut")
+    __slots__ = ("_armed_inbox", "_attention", "_down", "_given_up", "_halted", "_inbox", "_lock", "_shut")
 
     def __init__(self, loop_tag: Count, max_actors: Count, reserve: Count, now: Callable[[], int]) -> None:
         super().__init__(loop_tag, max_actors, reserve, now)
         self._inbox: list[Any] = []
         # Whether the loop knows, or has been told, that the inbox is not empty.
         self._armed_inbox = False
+        # Whether no further message is to be begun: the loop was asked to stop. `_halt` sets it.
+        self._halted = False
+        # Whether the visit at hand is to end, for something urgent has come: a call, a message above DATA, a request to stop.
+        self._attention = False
         # Those whose messages were given up, to be told.
         self._given_up: list[tuple[Receipt, ActorId | None, str | None]] = []
         # Set once every actor has ended: what comes in now can only be a dead letter.
@@ -66,6 +78,11 @@ class Arrivals(Timers):
         self._shut = False
         # Reentrant: a signal handler or a finalizer may send while its own thread is sending.
         self._lock = RLock()
+
+    def _halt(self) -> None:
+        """Have no further message begun. From any thread."""
+        self._halted = True
+        self._attention = True
 
     def _wake_from_afar(self) -> None:
         """Wake the host from whatever thread this is. The loop above overrides it."""
@@ -109,6 +126,8 @@ class Arrivals(Timers):
             self._tell_given_up()
         if not is_in:
             raise self._full_afar(cell, number)
+        if number != DATA:
+            self._call_attention()
         self._announce()
 
     def _tell_given_up(self) -> None:
@@ -128,6 +147,7 @@ class Arrivals(Timers):
                 self._take_call(function)
         else:
             self._take_call(function)  # type: ignore[unreachable]  # to the checkers
+        self._call_attention()
         self._announce()
 
     def _take_call(self, function: Callable[[], object]) -> None:
@@ -136,6 +156,11 @@ class Arrivals(Timers):
         inbox.append(CALL)
         inbox.append(None)
         inbox.append(function)
+
+    def _call_attention(self) -> None:
+        """Something urgent is in the inbox: end the visit at hand for it. What the loop's own thread has put there waits for the next tick."""
+        if PyThread_get_thread_ident() != self._owner:
+            self._attention = True
 
     def _announce(self) -> None:
         """Have the loop look at its inbox."""
@@ -280,6 +305,10 @@ class Arrivals(Timers):
     def _drain(self) -> None:
         """Put what has come in into the mailboxes: what is there now, so that a flood cannot hold the tick."""
         self._armed_inbox = False
+        self._attention = False
+        if self._halted:
+            # In this order: it may be another thread that halts.
+            self._attention = True
         fresh: list[Any] = []
         if not cython.compiled:
             with self._lock:

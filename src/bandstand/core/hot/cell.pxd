@@ -6,6 +6,7 @@ from bandstand.core.hot.mailbox cimport Mailbox
 from bandstand.core.hot.wheel cimport Timer
 
 cdef int INIT
+cdef int UNTIMED
 
 @cython.final
 cdef class Cell(Mailbox):
@@ -13,6 +14,7 @@ cdef class Cell(Mailbox):
     cdef bint queued
     cdef int status
     cdef int budget
+    cdef int speed
     cdef int reason
     cdef Turn turn
     cdef object behavior

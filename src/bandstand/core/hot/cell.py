@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from bandstand.core.hot.mailbox import Mailbox
-from bandstand.core.numbers import INIT
+from bandstand.core.numbers import INIT, UNTIMED
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -82,6 +82,7 @@ class Cell(Mailbox):
         "overflow",
         "queued",
         "reason",
+        "speed",
         "state",
         "status",
         "supervisor",
@@ -103,6 +104,8 @@ class Cell(Mailbox):
         self.birth: ReasonNumber = 0
         # How many messages it handles a visit; 0 for the loop's own number.
         self.budget: ReasonNumber = 0
+        # How quick it was when the clock was last read after a message of it; UNTIMED while it is new.
+        self.speed: ReasonNumber = UNTIMED
         self.name: str | None = None
         self.turn: Turn | None = None
         # What a coroutine's context variables start from, for an async behavior.

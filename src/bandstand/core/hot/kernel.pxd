@@ -20,7 +20,9 @@ cdef int SYSTEM
 cdef Py_ssize_t MAX_PACE
 cdef object IO
 cdef object ZERO
-cdef int64_t SLOW
+cdef int QUICK
+cdef int SLOW
+cdef int64_t SLOW_AFTER
 cdef object OK_VERDICT
 cdef object STOP_VERDICT
 cdef object FAIL_VERDICT
@@ -55,8 +57,13 @@ cdef class Kernel(Sending):
     cdef Py_ssize_t _max_actors
     cdef int64_t _max_tick
     cdef int64_t _ticks
+    cdef int64_t _tick_end
+    cdef int64_t _looked
+    cdef Py_ssize_t _since
+    cdef Py_ssize_t _pace
+    cdef bint _is_time_up
+    cdef bint _is_overfull
     cdef public bint _ticking
-    cdef public bint _halted
     cdef public object _leaving
     cdef readonly Py_ssize_t _in_flight
     cdef public Py_ssize_t _watched_fds
@@ -88,10 +95,13 @@ cdef class Kernel(Sending):
     @cython.locals(start=int64_t, end=int64_t, before=int64_t, overfull=bint)
     cpdef int64_t _tick(self) except? -1
     @cython.final
-    @cython.locals(visits=Py_ssize_t, end=int64_t, queue=RunQueue, look=int64_t, pace=Py_ssize_t, since=Py_ssize_t, now=int64_t)
+    @cython.locals(visits=Py_ssize_t, queue=RunQueue, cell=Cell, seen=Py_ssize_t)
     cdef object _run(self, int64_t start, bint overfull)
     @cython.final
-    @cython.locals(turn=Turn, ring=Ring, budget=Py_ssize_t, handled=Py_ssize_t)
+    @cython.locals(now=int64_t)
+    cdef bint _look_at_clock(self, Cell cell) except -1
+    @cython.final
+    @cython.locals(turn=Turn, ring=Ring, budget=Py_ssize_t, handled=Py_ssize_t, limit=Py_ssize_t, looked=Py_ssize_t, is_due=bint)
     cdef Py_ssize_t _visit(self, Cell cell) except -1
     @cython.final
     @cython.locals(turn=Turn)

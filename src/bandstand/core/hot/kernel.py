@@ -2,12 +2,18 @@
 
 A tick is one call by the host, so the event loop below is entered once for many messages. Its order is fixed: what
 other threads have sent comes in, descriptors are polled, due timers become messages, then ready actors run. Two budgets
-hold it: an actor handles at most `max_msgs` messages a visit, and at most `max_actors` visits are made. A third bound is time: a tick ends when it has run for `max_tick`, and
-as soon as the next deadline is due, so that a flood delays neither I/O nor timers for long.
+hold it: an actor handles at most `max_msgs` messages a visit, and at most `max_actors` visits are made. A third bound is
+time: a tick ends when it has run for `max_tick`, and as soon as the next deadline is due, so that a flood delays neither
+I/O nor timers for long. A visit ends with its tick: the actor keeps what it has not handled for its next visit.
 
-Reading the clock costs about half a message, so it is not read for every one. `pace` says after how many messages to
-look again: it starts at one, doubles while messages are quick, up to `max_pace`, and falls back to one when a look
-shows that they are slow. A tick that empties the queue before its first look never reads it again.
+Reading the clock costs about half a message, so it is not read after every one. `_pace` says how many messages may be
+handled between two looks, in one visit or in several. It starts at one, doubles while messages are quick, up to MAX_PACE,
+and falls back to one when a look shows that they are slow. It would not do alone: one slow actor among many quick ones
+would have the pace of the others. So each cell has a `speed`. The clock is read after each message of one that was slow when
+it was last read, and after the first of one that is new. A tick that empties the queue before its first look never reads it again.
+
+Other threads interrupt a visit as well. `_attention` is set by whatever must not wait for the next tick: a message on
+a lane above DATA, a call such as kill or stop, and the request to stop the loop. It is looked at before each message.
 
 A behavior may also be a coroutine function. Calling it gives a coroutine, which is handed upstairs to be performed
 (`_perform`): most finish at once and are judged like any other verdict. One that suspends is *in flight*: its cell keeps
@@ -34,7 +40,9 @@ from bandstand.core.numbers import (
     MILLISECOND,
     NORMAL,
     PANIC,
+    QUICK,
     RUNNING,
+    SLOW,
     STOPPING,
     SYSTEM,
 )
@@ -53,8 +61,8 @@ if TYPE_CHECKING:
 Count: TypeAlias = int
 Nanoseconds: TypeAlias = int
 
-MAX_PACE: Count = 64
-SLOW: Nanoseconds = 100_000
+MAX_PACE: Count = 8
+SLOW_AFTER: Nanoseconds = 500_000
 
 IO = SystemTag.IO
 ZERO = 0
@@ -95,15 +103,20 @@ class Kernel(Sending):
 
     __slots__ = (
         "_abroad",
-        "_halted",
         "_in_flight",
+        "_is_overfull",
+        "_is_time_up",
         "_leaving",
+        "_looked",
         "_max_actors",
         "_max_msgs",
         "_max_tick",
         "_message",
         "_messages",
+        "_pace",
         "_shuffle",
+        "_since",
+        "_tick_end",
         "_ticking",
         "_ticks",
         "_watched_fds",
@@ -125,10 +138,17 @@ class Kernel(Sending):
         self._max_actors: Count = max_actors_per_tick
         self._max_tick: Nanoseconds = max_tick
         self._ticks: Count = 0
+        # When the tick has run for long enough, and whether a look at the clock has found that, or a due deadline.
+        self._tick_end: Nanoseconds = 0
+        self._is_time_up = False
+        # Whether more timers are due than one tick may fire.
+        self._is_overfull = False
+        # When the clock was last read, how many messages were handled since, and after how many it is read again.
+        self._looked: Nanoseconds = 0
+        self._since: Count = 0
+        self._pace: Count = 1
         # While a tick runs, or anything else that must not be nested.
         self._ticking = False
-        # Set while a tick must not start one more message: the loop was asked to stop.
-        self._halted = False
         # The KeyboardInterrupt or SystemExit with which run() must end.
         self._leaving: BaseException | None = None
         # Actors whose coroutine is suspended.
@@ -166,7 +186,7 @@ class Kernel(Sending):
         if self._leaving is None:
             self._leaving = error
         self._closed = True
-        self._halted = True
+        self._halt()
         # It may have come between two ticks, and then nobody would notice.
         self._stir()
 
@@ -190,31 +210,53 @@ class Kernel(Sending):
     def _run(self, start: Nanoseconds, overfull: bool) -> None:
         """Let ready actors run, within both budgets and the time."""
         visits = self._max_actors
-        end = start + self._max_tick
-        if overfull:
-            # More timers are due than one tick may fire. Actors get a share of their own, or they would starve.
-            end += self._max_tick
+        # If more timers are due than one tick may fire, actors get a share of their own, or they would starve.
+        self._tick_end = start + (2 * self._max_tick if overfull else self._max_tick)
+        self._is_overfull = overfull
+        self._is_time_up = False
+        self._looked = start
+        self._since = 0
         queue = self._queue
-        look = start
-        pace = 1
-        since = 0
-        while visits > 0 and queue.count > 0 and not self._halted:
+        while visits > 0 and queue.count > 0:
+            if self._attention:
+                if self._halted:
+                    return
+                # Something urgent has come from another thread.
+                self._drain()
             visits -= 1
-            since += self._visit(
-                queue.pop() if self._shuffle is None else queue.pick(self._shuffle(queue.count))
-            )
-            if since >= pace and queue.count > 0:
-                now = self._elapsed()
-                if now >= end:
-                    return
-                if not overfull and now >= self._wheel.soonest * MILLISECOND:
-                    return
-                pace = min(2 * pace, MAX_PACE) if now - look < SLOW else 1
-                look = now
-                since = 0
+            cell = queue.pop() if self._shuffle is None else queue.pick(self._shuffle(queue.count))
+            seen = self._visit(cell)
+            self._since += seen
+            if self._is_time_up:
+                return
+            if (
+                (self._since >= self._pace or cell.speed == SLOW)
+                and queue.count > 0
+                and self._look_at_clock(cell)
+            ):
+                return
+
+    def _look_at_clock(self, cell: Cell) -> bool:
+        """Read the clock after a message of a cell, and set the pace; whether the tick's time is up."""
+        now = self._elapsed()
+        if now - self._looked < SLOW_AFTER:
+            cell.speed = QUICK
+            self._pace = min(2 * self._pace, MAX_PACE)
+        else:
+            cell.speed = SLOW
+            self._pace = 1
+        self._looked = now
+        self._since = 0
+        self._is_time_up = now >= self._tick_end or (
+            not self._is_overfull and now >= self._wheel.soonest * MILLISECOND
+        )
+        return self._is_time_up
 
     def _visit(self, cell: Cell) -> Count:
-        """Let one actor handle what waits for it, up to its budget; how many messages it saw."""
+        """Let one actor handle what waits for it, until its budget or the tick's time is used up, or something urgent comes.
+
+        How many messages it saw, or if the clock was read, how many since.
+        """
         driver = cell.driver
         if driver is not None:
             # Its coroutine had paused, and may go on, though the actor was killed meanwhile: what it does last is waited for, too.
@@ -229,43 +271,56 @@ class Kernel(Sending):
         behavior = cell.behavior
         budget = self._max_msgs if cell.budget == 0 else cell.budget
         handled = 0
+        # How many it may have handled when the clock is read again, and how many it had when it was read last.
+        limit = min(budget, self._pace - self._since if cell.speed == QUICK else 1)
+        looked = 0
         data: object = None
         self._current = cell
-        try:
-            while handled < budget and not self._halted:
-                if cell.urgent == 0:
-                    # By far the most common case, and so without the mailbox's help.
-                    ring = cell.data
-                    if ring is None or ring.count == 0:
+        while True:
+            is_due = False
+            try:
+                while not self._attention:
+                    if handled >= limit:
+                        is_due = handled < budget
                         break
-                    turn.lane_number = DATA
-                    data = pop(ring, turn)
-                else:
-                    data = cell.take_urgent(turn)
-                handled += 1
-                self._handled += 1
-                if cell.overdue is not None:
-                    # The slot that this message has left belongs to a timer that is due, before anybody else's message.
-                    self._land_overdue(cell)
-                if turn.lane_number == SYSTEM and turn.tag is IO:
-                    data = self._took_io(cell, turn, data)
-                    if data is None:
-                        continue
-                if self._watching:
-                    self._message = data
-                    self._messages += 1
-                verdict = call(behavior, turn, data)
-                if verdict is not None and verdict is not OK_VERDICT:
-                    self._judge(cell, verdict, MAY_PERFORM)
-                if turn.sender is not ZERO and cell.driver is None:
-                    # Handled to its end: whoever sent it need not be kept, nor told of a later end.
-                    turn.sender = 0
-                if cell.status != RUNNING or cell.driver is not None or cell.watch is not None:
-                    break
-        except (KeyboardInterrupt, SystemExit) as error:
-            self._leave(error)
-        except BaseException as error:  # noqa: BLE001  # a panic is whatever a behavior raises
-            self._raised(cell, turn, data, error)
+                    if cell.urgent == 0:
+                        # By far the most common case, and so without the mailbox's help.
+                        ring = cell.data
+                        if ring is None or ring.count == 0:
+                            break
+                        turn.lane_number = DATA
+                        data = pop(ring, turn)
+                    else:
+                        data = cell.take_urgent(turn)
+                    handled += 1
+                    self._handled += 1
+                    if cell.overdue is not None:
+                        # The slot that this message has left belongs to a timer that is due, before anybody else's message.
+                        self._land_overdue(cell)
+                    if turn.lane_number == SYSTEM and turn.tag is IO:
+                        data = self._took_io(cell, turn, data)
+                        if data is None:
+                            continue
+                    if self._watching:
+                        self._message = data
+                        self._messages += 1
+                    verdict = call(behavior, turn, data)
+                    if verdict is not None and verdict is not OK_VERDICT:
+                        self._judge(cell, verdict, MAY_PERFORM)
+                    if turn.sender is not ZERO and cell.driver is None:
+                        # Handled to its end: whoever sent it need not be kept, nor told of a later end.
+                        turn.sender = 0
+                    if cell.status != RUNNING or cell.driver is not None or cell.watch is not None:
+                        break
+            except (KeyboardInterrupt, SystemExit) as error:
+                self._leave(error)
+            except BaseException as error:  # noqa: BLE001  # a panic is whatever a behavior raises
+                self._raised(cell, turn, data, error)
+            # Not inside the try: a clock that raises is no failure of the actor.
+            if not is_due or cell.waiting() == 0 or self._look_at_clock(cell):
+                break
+            looked = handled
+            limit = min(budget, handled + self._pace)
         self._current = None
         if self._watching:
             self._message = None
@@ -276,7 +331,7 @@ class Kernel(Sending):
             if cell.status >= STOPPING:
                 # It wished to end and then suspended.
                 cell.driver.cancel()
-        return handled
+        return handled - looked
 
     def _make_turn(self, cell: Cell) -> Turn:
         """Make the context with which a cell's behavior is called; from now on it holds the state."""
@@ -327,8 +382,9 @@ class Kernel(Sending):
 
     def _raised(self, cell: Cell, turn: Turn, data: object, error: BaseException) -> None:
         """A behavior has raised: it panics, or wants its message kept for later."""
-        if isinstance(error, SetAside):
-            self._set_aside(cell, turn, data, error.shelf)
+        # By its type: isinstance() asks the exception for its __class__, which may raise.
+        if issubclass(type(error), SetAside):
+            self._set_aside(cell, turn, data, error.shelf)  # type: ignore[attr-defined]  # it is one
         else:
             self._panic(cell, error)
 

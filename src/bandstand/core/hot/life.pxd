@@ -17,6 +17,7 @@ cdef int RUNNING
 cdef int STOPPED
 cdef int STOPPING
 cdef int SYSTEM
+cdef int UNTIMED
 
 cdef extern from "Python.h":
     ctypedef struct _Making "PyTypeObject":

@@ -24,7 +24,17 @@ from bandstand.core.hot.cell import Cell
 from bandstand.core.hot.post import Hook
 from bandstand.core.hot.reach import Reach
 from bandstand.core.hot.receipt import Receipt
-from bandstand.core.numbers import FAIL_REASON, FAILED, INIT, NORMAL, RUNNING, STOPPED, STOPPING, SYSTEM
+from bandstand.core.numbers import (
+    FAIL_REASON,
+    FAILED,
+    INIT,
+    NORMAL,
+    RUNNING,
+    STOPPED,
+    STOPPING,
+    SYSTEM,
+    UNTIMED,
+)
 from bandstand.core.signals import ChildExit
 from bandstand.core.vocabulary import ExitReason, SystemTag
 from bandstand.errors import ActorFailed, ActorKilled, MailboxOverrun
@@ -228,6 +238,7 @@ class Life(Reach):
         cell.status = INIT
         cell.reason = NORMAL
         cell.budget = 0
+        cell.speed = UNTIMED
         cell.cause = None
         cell.overflow = overflow
         cell.timers = None

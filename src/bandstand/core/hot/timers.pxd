@@ -27,6 +27,7 @@ cdef int OVERDUE
 cdef int SYSTEM
 cdef object ZERO
 cdef object DATA_LANE
+cdef Py_ssize_t LOOK_AFTER
 
 cdef class Timers(Links):
     cdef object _now

@@ -47,6 +47,8 @@ Ticks: TypeAlias = int
 
 # A hundred years. The wheel reaches 139, counted from the loop's creation.
 LONGEST: Ticks = 100 * 366 * 24 * 3600 * 1000
+# The clock is read when so many messages of due timers have been enqueued.
+LOOK_AFTER: Count = 256
 DATA_LANE = Lane.DATA
 ZERO = 0
 LAST_USER_TAG = (1 << 32) - 1
@@ -292,10 +294,13 @@ class Timers(Links):
             timer = wheel.take()
             if timer is None:
                 return False
+            # A callback may take any time; to enqueue a message takes next to none.
+            count += LOOK_AFTER if timer.cell is None else 1
             self._deliver(timer)
-            count += 1
-            if count & 255 == 0 and self._elapsed() >= until:
-                return wheel.soonest <= wheel.time
+            if count >= LOOK_AFTER:
+                count = 0
+                if self._elapsed() >= until:
+                    return wheel.soonest <= wheel.time
 
     def _deliver(self, timer: Timer) -> None:
         """Hand a due timer's message to its target, or have it wait for room."""

@@ -1,0 +1,103 @@
+"""What is urgent and comes from another thread does not wait behind a pod's mailbox: CONTROL, kill, stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bandstand.errors import PodFailed
+from bandstand.pod.declare import pod
+from bandstand.pod.ending import Ending
+from bandstand.pod.ensemble import Ensemble
+from bandstand.pod.spec import TroupeSpec
+from bandstand.pod.troupe import Troupe
+from bandstand.pod.vocabulary import PodPhase, ThreadModel
+from bandstand.service import Actor, control, data
+from bandstand.service.lowlevel import kill_behind, stop_behind
+from tests.pod.troupes import COOPERATIVE, DEDICATED, PATIENCE_MS, Gate, in_thread, wait_phase, wait_until
+
+pytestmark = [
+    pytest.mark.real_time(reason="threads live in real time"),
+    pytest.mark.guarantee("G269"),
+]
+
+MANY = 59
+seen: list[str] = []
+
+
+class Clerk(Actor):
+    """Writes down what it handles; stands before a gate when it is told to."""
+
+    @data
+    def stand(self, gate: Gate) -> None:
+        seen.append("stand")
+        gate.stand()
+
+    @data
+    def work(self) -> None:
+        seen.append("work")
+
+    @control
+    def hurry(self) -> None:
+        seen.append("hurry")
+
+
+class Office(Troupe):
+    clerk = pod().expose(Clerk)
+
+
+def office(thread: ThreadModel) -> Office:
+    return Office(layout={"clerk": replace(Office.layout()["clerk"], thread=thread)})
+
+
+def occupy(clerk: Any) -> Gate:
+    """Have a clerk stand before a gate in the middle of a visit, with much in the mailbox; the gate."""
+    seen.clear()
+    first, second = Gate(), Gate()
+    clerk.stand(first)
+    assert first.reached.wait(PATIENCE_MS / 1000)
+    clerk.stand(second)
+    for _ in range(MANY):
+        clerk.work()
+    first.open()
+    assert second.reached.wait(PATIENCE_MS / 1000)
+    return second
+
+
+@pytest.mark.parametrize("thread", [DEDICATED, COOPERATIVE])
+def test_a_control_message_comes_before_the_next_data(thread: ThreadModel) -> None:
+    with office(thread) as troupe:
+        gate = occupy(troupe.clerk)
+        troupe.clerk.hurry()
+        gate.open()
+        wait_until(lambda: len(seen) == MANY + 3)
+        assert seen[:4] == ["stand", "stand", "hurry", "work"]
+
+
+@pytest.mark.parametrize("thread", [DEDICATED, COOPERATIVE])
+@pytest.mark.parametrize("end", [kill_behind, stop_behind])
+def test_an_actor_that_is_ended_handles_the_message_at_hand_and_no_other(
+    thread: ThreadModel, end: Callable[[Any], None]
+) -> None:
+    with suppress(PodFailed), office(thread) as troupe:
+        gate = occupy(troupe.clerk)
+        end(troupe.clerk)
+        gate.open()
+        wait_phase(troupe, "clerk", PodPhase.COMPLETED, PodPhase.FAILED)
+    assert seen == ["stand", "stand"]
+
+
+def test_a_pod_that_is_killed_handles_the_message_at_hand_and_no_other() -> None:
+    ensemble = Ensemble(TroupeSpec(name="Office", pods=(Office.layout()["clerk"],)), "clerk", 1)
+    played = in_thread(lambda: asyncio.run(ensemble.run()))
+    wait_until(lambda: ensemble.phase is PodPhase.RUNNING)
+    gate = occupy(ensemble.handle("clerk"))
+    ensemble.end(Ending(PodPhase.FAILED, "killed"))
+    gate.open()
+    assert played().reason == "killed"
+    assert seen == ["stand", "stand"]
