@@ -139,7 +139,7 @@ class Births(Kernel):
         except BaseException as error:  # noqa: BLE001  # a panic is whatever an init raises
             self._init_error = error
             if cell.status < STOPPING:
-                cell.reason = NORMAL if isinstance(error, IgnoreChild) else PANIC
+                cell.reason = NORMAL if issubclass(type(error), IgnoreChild) else PANIC
                 cell.cause = error
             self._exit(cell, cell.reason, cell.cause)
             return
