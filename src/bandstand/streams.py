@@ -8,20 +8,27 @@ closes a descriptor below 3. So a closed one is opened on the null device first.
 from __future__ import annotations
 
 import fcntl
+import io
 import os
+import select
 import socket
 import sys
+import threading
+import time
+from collections import deque
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
-from typing import Final, TextIO, final
+from typing import Final, TextIO, cast, final
 
 __all__ = (
     "CannotWrite",
     "Output",
+    "QueuedFile",
     "above_standard",
     "discard",
     "open_standard_descriptors",
     "open_standard_streams",
+    "queued",
 )
 
 _STANDARD: Final = (0, 1, 2)
@@ -136,3 +143,153 @@ def discard(stream: TextIO) -> None:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, number)
         os.close(null)
+
+
+# How much of the output waits for its reader, in bytes; what comes then is dropped, and counted.
+QUEUED_BYTES: Final = 1 << 20
+# How long the end of the output may take when nobody reads it, in seconds.
+CLOSE_S: Final = 1.0
+# POSIX promises that a pipe which is ready takes so much without blocking.
+_AT_ONCE: Final = select.PIPE_BUF
+# How often the thread looks whether it is to end, in milliseconds.
+_LOOK_MS: Final = 100
+
+
+@final
+class QueuedFile(io.RawIOBase):
+    """A descriptor that never blocks its writer: a thread writes what it is given, and what does not fit into the queue is dropped.
+
+    A pipe whose reader has stopped reading takes 64 KiB and then blocks whoever writes to it. When there is room again, a line says how
+    much was dropped there. From any thread.
+
+    Args:
+        number: the descriptor. It is not closed.
+        bound: how many bytes wait at most.
+    """
+
+    def __init__(self, number: int, bound: int = QUEUED_BYTES) -> None:
+        self._number = number
+        self._bound = bound
+        self._changed = threading.Condition()
+        self._chunks: deque[bytes] = deque()
+        self._size = 0
+        self._unsaid = 0
+        self._is_ending = False
+        self._ending_since = 0.0
+        self.dropped = 0
+        """How many lines were dropped."""
+        self._thread = threading.Thread(target=self._run, name="bandstand output", daemon=True)
+        self._thread.start()
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def fileno(self) -> int:
+        """The number of the descriptor."""
+        return self._number
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal."""
+        return os.isatty(self._number)
+
+    def write(self, data: bytes | bytearray | memoryview, /) -> int:  # type: ignore[override]  # narrower: what text streams pass
+        """Have it written, or dropped if too much waits; at once in either case."""
+        chunk = bytes(data)
+        with self._changed:
+            if self._is_ending:
+                return len(chunk)
+            if self._size + len(chunk) > self._bound:
+                self.dropped += max(1, chunk.count(b"\n"))
+                self._unsaid += max(1, chunk.count(b"\n"))
+            else:
+                self._say_dropped()
+                self._put(chunk)
+            self._changed.notify()
+        return len(chunk)
+
+    def close(self) -> None:
+        """Wait for a moment until all is written, and end."""
+        with self._changed:
+            if not self._is_ending:
+                self._is_ending = True
+                self._ending_since = time.monotonic()
+                self._say_dropped()
+                self._changed.notify()
+        self._thread.join(CLOSE_S + 0.5)
+        super().close()
+
+    def _put(self, chunk: bytes) -> None:
+        self._chunks.append(chunk)
+        self._size += len(chunk)
+
+    def _say_dropped(self) -> None:
+        if self._unsaid:
+            self._put(
+                b"bandstand: %d lines of output were dropped here: nothing read them in time\n" % self._unsaid
+            )
+            self._unsaid = 0
+
+    def _run(self) -> None:
+        poll = select.poll()
+        poll.register(self._number, select.POLLOUT)
+        while (chunk := self._next()) is not None:
+            view = memoryview(chunk)
+            while view:
+                try:
+                    if not poll.poll(_LOOK_MS):
+                        if self._is_over():
+                            return
+                        continue
+                    view = view[os.write(self._number, view[:_AT_ONCE]) :]
+                except BlockingIOError:
+                    # Another process has made the same file non-blocking, and filled it meanwhile.
+                    continue
+                except OSError:
+                    # The reader has closed it, or the disk is full: nothing more can be done for this piece.
+                    break
+            with self._changed:
+                self._size -= len(chunk)
+
+    def _next(self) -> bytes | None:
+        with self._changed:
+            while not self._chunks:
+                self._say_dropped()
+                if self._chunks:
+                    break
+                if self._is_ending:
+                    return None
+                self._changed.wait()
+            return self._chunks.popleft()
+
+    def _is_over(self) -> bool:
+        """Whether it was closed a while ago, and what is left cannot be written."""
+        with self._changed:
+            if not self._is_ending:
+                return False
+            return time.monotonic() - self._ending_since > CLOSE_S
+
+
+@contextmanager
+def queued(stream: TextIO) -> Generator[TextIO]:
+    """A stream with the same descriptor that never blocks; the same stream, if it has none."""
+    try:
+        number = stream.fileno()
+        stream.flush()
+    except (OSError, ValueError, AttributeError):
+        yield stream
+        return
+    file = QueuedFile(number)
+    # Python itself gives a text stream such a file if it is to be unbuffered; the stubs do not know that.
+    text = io.TextIOWrapper(
+        cast("io.BufferedWriter", file),
+        encoding=getattr(stream, "encoding", None) or "utf-8",
+        errors="backslashreplace",
+        line_buffering=True,
+    )
+    try:
+        yield text
+    finally:
+        # Flushes what has no end of line yet, and closes the file.
+        with suppress(OSError, ValueError):
+            text.close()

@@ -7,14 +7,17 @@ if it has stopped in good order, by a signal or by itself, and 1 if it did not s
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
+import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import redirect_stdout, suppress
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
-from typing import TextIO
+from typing import TextIO, cast
 
+from bandstand.bus.adapters.stdio import PipeAdapter
 from bandstand.bus.config import NodeConfig
 from bandstand.bus.contracts.capability import Capability, Provision
 from bandstand.bus.contracts.contract import Contract
@@ -27,6 +30,7 @@ from bandstand.bus.wire import write_frame
 from bandstand.core.lowlevel import new_event_loop
 from bandstand.errors import BandstandError, BootFailed
 from bandstand.errors.formatting import safe_str
+from bandstand.streams import queued
 
 __all__ = ("Service", "serve")
 
@@ -56,11 +60,41 @@ def serve(service: Service, out: TextIO | None, err: TextIO) -> int:
     Args:
         service: what, and how.
         out: where to write what programs read; None if none does.
-        err: where to write what people read. What capabilities print goes there, too.
+        err: where to write what people read. What capabilities print goes there, too, and lines of the log that go to standard error.
+
+    Neither stream blocks the node: up to 1 MiB waits until it is read, what comes then is dropped, and a line says how many lines that
+    were.
     """
-    # Standard output is for programs: what a capability prints is for people.
-    with redirect_stdout(err):
-        return _guarded(service, out, err)
+    with ExitStack() as stack:
+        # Neither may block the node when nothing reads them: a full pipe would stop it for all its clients.
+        people = stack.enter_context(queued(err))
+        # An adapter that answers on the same descriptor must come after what is said first; its reader reads, or wants no answers.
+        is_shared = any(isinstance(adapter, PipeAdapter) for adapter in service.adapters)
+        programs = out if out is None or is_shared else stack.enter_context(queued(out))
+        stack.enter_context(_log_to(people, {err, sys.stderr, sys.stdout}))
+        # Standard output is for programs: what a capability prints is for people.
+        stack.enter_context(redirect_stdout(people))
+        if people is not err:
+            stack.enter_context(redirect_stderr(people))
+        return _guarded(service, programs, people)
+
+
+@contextmanager
+def _log_to(stream: TextIO, instead_of: set[TextIO]) -> Generator[None]:
+    """Have log handlers that write to one of these streams write to another one for a while."""
+    moved: list[tuple[logging.StreamHandler[TextIO], TextIO]] = []
+    for name in ("", "bandstand"):
+        for handler in logging.getLogger(name).handlers:
+            if isinstance(handler, logging.StreamHandler):
+                writer = cast("logging.StreamHandler[TextIO]", handler)
+                if writer.stream in instead_of:
+                    moved.append((writer, writer.stream))
+                    writer.setStream(stream)
+    try:
+        yield
+    finally:
+        for writer, before in moved:
+            writer.setStream(before)
 
 
 def _guarded(service: Service, out: TextIO | None, err: TextIO) -> int:
