@@ -146,9 +146,9 @@ def discard(stream: TextIO) -> None:
 
 
 # How much of the output waits for its reader, in bytes; what comes then is dropped, and counted.
-QUEUED_BYTES: Final = 1 << 20
+_QUEUED_BYTES: Final = 1 << 20
 # How long the end of the output may take when nobody reads it, in seconds.
-CLOSE_S: Final = 1.0
+_CLOSE_S: Final = 1.0
 # POSIX promises that a pipe which is ready takes so much without blocking.
 _AT_ONCE: Final = select.PIPE_BUF
 # How often the thread looks whether it is to end, in milliseconds.
@@ -167,7 +167,7 @@ class QueuedFile(io.RawIOBase):
         bound: how many bytes wait at most.
     """
 
-    def __init__(self, number: int, bound: int = QUEUED_BYTES) -> None:
+    def __init__(self, number: int, bound: int = _QUEUED_BYTES) -> None:
         self._number = number
         self._bound = bound
         self._changed = threading.Condition()
@@ -216,7 +216,7 @@ class QueuedFile(io.RawIOBase):
                 self._ending_since = time.monotonic()
                 self._say_dropped()
                 self._changed.notify()
-        self._thread.join(CLOSE_S + 0.5)
+        self._thread.join(_CLOSE_S + 0.5)
         super().close()
 
     def _put(self, chunk: bytes) -> None:
@@ -267,7 +267,7 @@ class QueuedFile(io.RawIOBase):
         with self._changed:
             if not self._is_ending:
                 return False
-            return time.monotonic() - self._ending_since > CLOSE_S
+            return time.monotonic() - self._ending_since > _CLOSE_S
 
 
 @contextmanager

@@ -112,7 +112,7 @@ def test_exceptions_are_described_safely() -> None:
 @pytest.mark.parametrize(
     ("pattern", "home", "instead"),
     [
-        (r"\bgetLogger\(", "core/logs.py", "SafeLogger"),
+        (r"\blogger = logging.getLogger\(", "core/logs.py", "SafeLogger"),
         (
             r"\bformat_exception\(|\bprint_exc|\bformat_exc\(|TracebackException\(",
             "errors/formatting.py",

@@ -204,7 +204,7 @@ class StartFailed(BandstandError):
         root = inner.root_cause if inner is not None and inner.path else cause
         text = f"{what} did not start"
         if len(path) > 1:
-            text += f", because {_shortened('/'.join(path), _LONGEST_PATH)!r} did not"
+            text += f", because {safe_repr(_shortened('/'.join(path), _LONGEST_PATH))} did not"
         if root is not None:
             text += f": {how}{safe_repr(root)}"
         error = cls(text)

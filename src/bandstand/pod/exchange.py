@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from itertools import count
 from typing import TYPE_CHECKING, final
 
+from bandstand.errors.formatting import safe_repr
 from bandstand.pod.registry import Board, registry_of
 from bandstand.pod.vocabulary import ThreadModel
 
@@ -116,7 +117,7 @@ class Exchange:
         other = pair[1] if pair[0] is stage else pair[0]
         is_to_blame = is_ours if other.is_apart else True
         culprit, witness = (stage, other) if is_to_blame and stage.is_apart else (other, stage)
-        return culprit, "the program outside" if witness.pod is None else f"pod {witness.pod!r}"
+        return culprit, "the program outside" if witness.pod is None else f"pod {safe_repr(witness.pod)}"
 
     def leave(self, stage: Stage, reason: str) -> None:
         """It has ended, for a reason."""

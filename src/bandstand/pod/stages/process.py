@@ -165,7 +165,7 @@ class ProcessStage:
             try:
                 letter = await child.control.receive()
             except EOFError as error:
-                self.fail_alive(f"its control channel ended while its process was alive ({error})")
+                self.fail_alive(f"its control channel ended while its process was alive ({safe_str(error)})")
                 return None
             except BadMessage as error:
                 self.kill(
