@@ -61,7 +61,7 @@ class Woken(msgspec.Struct):
     name: str
 
 
-class Sleep(Query[Woken], type="Sleeper.Sleep"):
+class Sleep(Query[Woken], type="Sleeper.Sleep", remember=True):
     """Sleep, and answer when woken."""
 
     name: str
