@@ -140,7 +140,12 @@ class Engine(Judge):
             self._untold[child] = seat.name
             self._tell(child, reason, cause)
             self._left(seat)
-        elif phase is STARTING and issubclass(type(cause), IgnoreChild) and reason is ExitReason.NORMAL:
+        elif (
+            phase is STARTING
+            and cause is not None
+            and issubclass(type(cause), IgnoreChild)
+            and reason is ExitReason.NORMAL
+        ):
             self._ignore(seat, cause)
         elif (
             phase is STARTING
