@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 from bandstand.core.mourner import Mourner
 from bandstand.core.riders import riders
 from bandstand.core.rounds import Rounds
+from bandstand.errors.loops import ALL_SLOTS
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -30,7 +31,9 @@ __all__ = (
     "close_within",
     "current_actor",
     "current_loops",
+    "free_all_slots",
     "free_slots",
+    "hold_all_slots",
     "hold_slot",
     "is_answered_for",
     "is_at_rest",
@@ -129,6 +132,17 @@ def hold_slot(loop: Loop, actor: ActorId, lane: int) -> None:
     So whoever sends to it meets a full lane when that many are under way. Nothing if it has ended.
     """
     loop._hold_slot(actor, lane)  # noqa: SLF001
+
+
+def hold_all_slots(loop: Loop, actor: ActorId, lane: int) -> None:
+    """Let a lane of an actor be full, whatever leaves it, until `free_all_slots`. From any thread. Nothing if it has ended."""
+    # To free a negative number is to hold: nobody who waits for room finds any, so nothing else happens.
+    loop._free_slots(actor, lane, -ALL_SLOTS)  # noqa: SLF001
+
+
+def free_all_slots(loop: Loop, actor: ActorId, lane: int) -> None:
+    """Take that back. Those who wait for room get it, if there is any."""
+    loop._free_slots(actor, lane, ALL_SLOTS)  # noqa: SLF001
 
 
 def free_slots(loop: Loop, actor: ActorId, lane: int, count: int) -> None:

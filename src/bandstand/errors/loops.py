@@ -79,6 +79,10 @@ class ActorNotLocal(BandstandError, LookupError):
     code = -6
 
 
+# More slots than any mailbox has: so many of a lane are held while its messages have too many bytes.
+ALL_SLOTS = 1 << 30
+
+
 class MailboxFull(BandstandError):
     """The target's lane has no room. The message was not enqueued; the sender decides what becomes of it."""
 
@@ -101,6 +105,15 @@ class MailboxFull(BandstandError):
     ) -> "MailboxFull":
         """Build the error for one mailbox."""
         who = f"{actor!r} {name!r}" if name else f"{actor!r}"
+        if depth >= ALL_SLOTS:
+            # They are held because its messages have too many bytes.
+            depth -= ALL_SLOTS
+            error = cls(
+                f"the mailbox of {who} is full: as many bytes as may be are under way to its {lane} lane in another process. Slow "
+                f"the sender down, use try_send, or declare the role with larger mailbox_bytes or another overflow policy."
+            )
+            error.actor, error.name, error.lane, error.depth, error.cap = number, name, lane, depth, cap
+            return error
         error = cls(
             f"the mailbox of {who} is full: {depth} messages wait in its {lane} lane (cap {cap}, the system's reserve "
             f"included). Slow the sender down, use try_send, or spawn the actor with a larger mailbox_cap or another "

@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Never, ParamSpec, Self, TypeVar, final, overload
 
 from bandstand.core import LoopConfig, Overflow
-from bandstand.pod.spec import PodSpec, RoleSpec
+from bandstand.pod.spec import MAILBOX_BYTES, PodSpec, RoleSpec
 from bandstand.pod.vocabulary import RestartPolicy, ThreadModel, WhenDown
 from bandstand.service.lowlevel import UNSET_MS
 from bandstand.supervise import Backoff, Intensity
@@ -176,6 +176,7 @@ class PodOptions(RoleOptions):
         self,
         *,
         mailbox_cap: int | None = None,
+        mailbox_bytes: int | None = MAILBOX_BYTES,
         overflow: Overflow = Overflow.REJECT,
         ask_ms: float | None = UNSET_MS,
     ) -> RoleOptions:
@@ -183,10 +184,19 @@ class PodOptions(RoleOptions):
 
         Args:
             mailbox_cap: slots of its mailbox; None for the default of its pod's loop.
+            mailbox_bytes: how many bytes may be under way to one of its lanes from another process; None for no bound.
             overflow: what a full lane does with one message more.
             ask_ms: how long asks of it wait, in milliseconds; None for ever. The class's own if nothing is said.
         """
-        return RoleOptions(self, {"mailbox_cap": mailbox_cap, "overflow": overflow, "ask_ms": ask_ms})
+        return RoleOptions(
+            self,
+            {
+                "mailbox_cap": mailbox_cap,
+                "mailbox_bytes": mailbox_bytes,
+                "overflow": overflow,
+                "ask_ms": ask_ms,
+            },
+        )
 
     def spec(self, name: str, roles: tuple[RoleSpec, ...]) -> PodSpec:
         """The same as data, checked."""

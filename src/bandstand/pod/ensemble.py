@@ -103,6 +103,7 @@ class Ensemble:
         self._is_holder = registry is None
         self.registry = registry or registry_of(spec, LoopLater(self.porch))
         """How its handles find others."""
+        packer = Packer(spec.carries, self._why_unresolved, spec.byte_bounds)
         self.neighbours = Neighbours(
             spec,
             pod,
@@ -111,13 +112,14 @@ class Ensemble:
             find=self._own,
             resolver=self.resolve,
             check=self._why_unresolved,
+            packer=packer,
             on_dead=on_dead,
             on_known=on_known,
             on_lost=on_lost,
         )
         """Those it has links with."""
         self._visible = spec.visible_to(pod)
-        self._pack = Packer(spec.carries, self._why_unresolved).pack
+        self._pack = packer.pack
         self._extra = dict(extra or {})
         self._on_phase = on_phase
         self._on_failing = on_failing

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import socket
 
     from bandstand.core import ActorId
-    from bandstand.pod.link import Undelivered
+    from bandstand.pod.link import Packer, Undelivered
     from bandstand.pod.passport import HandleCheck, Resolver
     from bandstand.pod.registry import PodRegistry
     from bandstand.pod.spec import TroupeSpec
@@ -43,6 +43,7 @@ class Neighbours:
         find: gives the handle of a role of this pod's own.
         resolver: gives handles that come as arguments.
         check: says why a pod could not resolve a handle that is sent to it.
+        packer: packs what is sent to other processes.
         on_dead: called with messages that were lost.
         on_known: called with the name of a pod whose actors can be reached from now on.
         on_lost: called with the number of a link that has failed, the reason, and whether that is the fault of this side.
@@ -58,6 +59,7 @@ class Neighbours:
         find: Callable[[str], Handle | None],
         resolver: Resolver,
         check: HandleCheck,
+        packer: Packer,
         on_dead: Callable[[Undelivered], object],
         on_known: Callable[[str], object] = lambda _peer: None,
         on_lost: Callable[[int, str, bool], object] = lambda _number, _reason, _is_ours: None,
@@ -69,6 +71,7 @@ class Neighbours:
         self._find = find
         self._resolver = resolver
         self._check = check
+        self._packer = packer
         self._on_dead = on_dead
         self._on_known = on_known
         self._on_lost = on_lost
@@ -131,6 +134,7 @@ class Neighbours:
             resolver=self._resolver,
             check=self._check,
             pod=peer,
+            packer=self._packer,
         )
         if is_early:
             # The other end was gone before we had begun.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, final
 from bandstand.errors import InvalidArgument, PodDown, PodGone
 from bandstand.errors.formatting import safe_repr
 from bandstand.pod.held import Held
+from bandstand.pod.link.codec import Packet
 from bandstand.pod.passport import Passport, passport_of
 from bandstand.pod.vocabulary import WhenDown
 from bandstand.service.lowlevel import RETRY, checked_handle, is_plain_thread, place_of, replaced
@@ -79,7 +80,13 @@ class RolePlace:
             held = Held(self.role, handle, method, data, asked, copy_context())
         else:
             # In the call, as always between processes: what cannot be sent is an error here, and what is changed later is not seen.
-            held = Held(self.role, handle, method, self._pack(handle, method, data), asked, None)
+            packed = self._pack(handle, method, data)
+            if isinstance(packed, Packet) and packed.is_over:
+                raise PodDown(
+                    f"pod {self.pod!r} is down, and as many bytes wait for {self.role!r} as may (mailbox_bytes): slow down, or try "
+                    f"again when it is back"
+                )
+            held = Held(self.role, handle, method, packed, asked, None)
         timeout_ms = min(self._timeout_ms, held.left_ms)
         if self._policy is WhenDown.WAIT and may_wait and is_plain_thread():
             registry.connect(self.pod, self.role, timeout_ms)

@@ -22,12 +22,14 @@ from bandstand.service.lowlevel import UNSET_MS, check_ask_ms, checked_kind
 from bandstand.supervise import Backoff, Intensity
 from bandstand.supervise.lowlevel import check_member, check_ms
 
-__all__ = ("PodSpec", "RoleSpec", "TroupeSpec")
+__all__ = ("MAILBOX_BYTES", "PodSpec", "RoleSpec", "TroupeSpec")
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 # How often is too often, and the limits of a loop, if nothing is said.
 OFTEN = Intensity(3, 5000.0)
 USUAL = LoopConfig()
+MAILBOX_BYTES = 64 << 20
+"""How many bytes may be under way to a lane of a role from another process, if nothing is said."""
 
 
 def check_name(what: str, name: object) -> None:
@@ -55,6 +57,9 @@ class RoleSpec:
     """Whether other pods, and the program outside, may have it in their directories."""
     mailbox_cap: int | None = None
     """Slots of its mailbox; None for the default of its pod's loop."""
+    mailbox_bytes: int | None = MAILBOX_BYTES
+    """How many bytes may be under way to one of its lanes from another process, so that one message more meets a full mailbox;
+    None for as many as fit into its slots. Within a process nothing is copied, and nothing counted."""
     overflow: Overflow = Overflow.REJECT
     """What a full lane does with one message more."""
     ask_ms: float | None = UNSET_MS
@@ -69,6 +74,12 @@ class RoleSpec:
         if self.mailbox_cap is not None and (type(self.mailbox_cap) is not int or self.mailbox_cap < 0):
             raise InvalidArgument(
                 f"{where}: mailbox_cap is {safe_repr(self.mailbox_cap)}: pass a number of slots, or None"
+            )
+        if self.mailbox_bytes is not None and (
+            type(self.mailbox_bytes) is not int or self.mailbox_bytes <= 0
+        ):
+            raise InvalidArgument(
+                f"{where}: mailbox_bytes is {safe_repr(self.mailbox_bytes)}: pass a number of bytes, or None"
             )
 
 
@@ -147,6 +158,7 @@ class TroupeSpec:
     _by_name: Mapping[str, PodSpec] = field(init=False, repr=False, compare=False)
     _exposed: dict[str, tuple[PodSpec, RoleSpec]] = field(init=False, repr=False, compare=False)
     _rooms: Mapping[str, int] = field(init=False, repr=False, compare=False)
+    _byte_bounds: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_name("TroupeSpec", self.name)
@@ -179,6 +191,8 @@ class TroupeSpec:
             for role in pod.roles
         }
         object.__setattr__(self, "_rooms", rooms)
+        bounds = {name: role.mailbox_bytes for name, (_, role) in exposed.items() if role.mailbox_bytes}
+        object.__setattr__(self, "_byte_bounds", bounds)
 
     @property
     def by_name(self) -> Mapping[str, PodSpec]:
@@ -189,6 +203,11 @@ class TroupeSpec:
     def rooms(self) -> Mapping[str, int]:
         """How many messages a lane of a role's mailbox holds, by the name of the role."""
         return self._rooms
+
+    @property
+    def byte_bounds(self) -> Mapping[str, int]:
+        """How many bytes may be under way from another process to a lane of an exposed role, by the name of the role."""
+        return self._byte_bounds
 
     def pod_of(self, role: str) -> PodSpec:
         """The pod that a role is in.

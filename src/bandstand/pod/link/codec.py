@@ -14,13 +14,16 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Sequence
 from pickle import PickleBuffer
-from typing import Any, Final, NamedTuple, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast, final
 
 from msgspec.msgpack import Decoder, Encoder, Ext
 
 from bandstand.errors import BadMessage
 from bandstand.errors.formatting import safe_repr
 from bandstand.pod.passport import Resolver, resolving
+
+if TYPE_CHECKING:
+    from bandstand.pod.link.budget import ByteBudget
 
 __all__ = ("LARGE", "Carried", "Packet", "Part", "Unpacker", "culprit", "encode", "pack_value")
 
@@ -47,9 +50,12 @@ class Part(NamedTuple):
 
 @final
 class Packet:
-    """Arguments, or an answer, that are pickled. `weight` is how many bytes that took; parts do not count."""
+    """Arguments, or an answer, that are pickled. `weight` is how many bytes that took; parts do not count.
 
-    __slots__ = ("body", "parts", "streams", "weight")
+    `is_over` says whether there was no room left for it in the budget that it was charged to.
+    """
+
+    __slots__ = ("_budget", "_charged", "body", "is_over", "parts", "streams", "weight")
 
     def __init__(self, body: bytes, parts: tuple[Part, ...]) -> None:
         self.body = body
@@ -57,6 +63,19 @@ class Packet:
         self.weight = len(body)
         # The numbers by which the other side knows the parts, once they are under way.
         self.streams: tuple[int, ...] = ()
+        self._budget: ByteBudget | None = None
+        self._charged = 0
+        self.is_over = False
+
+    def charge(self, budget: ByteBudget) -> None:
+        """Count its bytes, those of its parts included, for as long as it exists."""
+        self._charged = self.weight + sum(part.data.nbytes for part in self.parts)
+        self._budget = budget
+        self.is_over = budget.charge(self._charged)
+
+    def __del__(self) -> None:
+        if self._budget is not None:
+            self._budget.refund(self._charged)
 
 
 @final

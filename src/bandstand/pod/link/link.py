@@ -66,6 +66,7 @@ class Link:
         resolver: finds handles that came as arguments; None if there are none to be found.
         check: says why a pod could not resolve a handle that is sent; without it, none can be sent.
         pod: the pod at the other end, as `check` knows it; None for the program outside.
+        packer: packs what is sent from the porch; None for one of its own, without bounds.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Link:
         resolver: Resolver | None = None,
         check: HandleCheck | None = None,
         pod: str | None = None,
+        packer: Packer | None = None,
     ) -> None:
         self._porch = porch
         self._here = here
@@ -109,7 +111,8 @@ class Link:
         self._tray.join(self._inbound.acks, self._wire.flush)
         self._inbound.join(self._wire.stir)
         self._outgoing = Outgoing(self._ledger, self._tray, self._wire)
-        set_packing(porch, Packer(carries, check).pack)
+        self._packer = packer or Packer(carries, check)
+        set_packing(porch, self._packer.pack)
         self._tray.preface(framed(HELLO, encode((VERSION, here, self._addressed()))))
         self._wire.flush()
 
@@ -238,4 +241,6 @@ class Link:
             StandIn(self._porch, role, spec, self._there, self._ledger, self._outgoing)
             for role, spec in self._theirs.items()
         ]
+        for stand_in in self._stand_ins:
+            self._packer.join(stand_in.role, self._porch, stand_in.actor)
         self._on_up({stand_in.role: stand_in.actor for stand_in in self._stand_ins})

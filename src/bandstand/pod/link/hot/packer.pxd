@@ -9,6 +9,8 @@ cdef object UNSET
 cdef class Packer:
     cdef tuple _carries
     cdef object _check
+    cdef object _bounds
+    cdef dict _budgets
 
     @cython.locals(carried=tuple)
     cpdef object pack(self, Handle handle, Method method, object data)

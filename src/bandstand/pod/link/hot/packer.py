@@ -5,17 +5,24 @@ from __future__ import annotations
 from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, Any
 
+from bandstand.core import Lane
 from bandstand.errors.formatting import safe_repr, safe_str
+from bandstand.pod.link.budget import ByteBudget
 from bandstand.pod.link.codec import Carried, culprit, pack_value
 from bandstand.pod.link.hot.plain import is_plain
 from bandstand.pod.passport import sending
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bandstand.core import ActorId
     from bandstand.pod.passport import HandleCheck
+    from bandstand.service import Loop
     from bandstand.service.hot.handle import Handle
     from bandstand.service.hot.method import Method
 
 UNSET = object()
+USER_LANES = (int(Lane.CONTROL), int(Lane.MANAGEMENT), int(Lane.DATA))
 
 
 class Packer:
@@ -24,12 +31,20 @@ class Packer:
     Args:
         carries: the context variables that travel along, where they are set and are not their defaults.
         check: says why the receiver could not resolve a handle among the arguments; without it, no handle can be sent.
+        bounds: how many bytes may be under way to a lane of a role, by its name; no bound for those that are not there.
     """
 
-    __slots__ = ("_carries", "_check")
+    __slots__ = ("_bounds", "_budgets", "_carries", "_check")
 
-    def __init__(self, carries: tuple[ContextVar[Any], ...], check: HandleCheck | None = None) -> None:
+    def __init__(
+        self,
+        carries: tuple[ContextVar[Any], ...],
+        check: HandleCheck | None = None,
+        bounds: Mapping[str, int] | None = None,
+    ) -> None:
         self._check = check
+        self._bounds: Mapping[str, int] = bounds or {}
+        self._budgets: dict[tuple[str, int], ByteBudget] = {}
         self._carries = tuple(
             [(place, carries[place], default_of(carries[place])) for place in range(len(carries))]
         )
@@ -44,16 +59,37 @@ class Packer:
         carried = self.carried() if self._carries else ()
         if not carried and is_plain(data):
             return data
+        place = None if handle is None else handle._bs_place
         # The pod it is sent to.
-        pod = None if handle is None else getattr(handle._bs_place, "pod", None)
+        pod = getattr(place, "pod", None)
         with sending(self._check, pod):
             try:
-                return pack_value(data, carried)
+                packet = pack_value(data, carried)
             except Exception as error:
                 raise TypeError(
                     f"{method.owner}.{method.name}() of {safe_repr(handle)} cannot be sent to another process: {culprit(data, carried)} cannot be "
                     f"pickled ({safe_str(error)})"
                 ) from error
+        if self._bounds:
+            budget = self._budget_of(getattr(place, "role", ""), method.lane)
+            if budget is not None:
+                packet.charge(budget)
+        return packet
+
+    def join(self, role: str, porch: Loop, actor: ActorId) -> None:
+        """Messages to a role go to this stand-in from now on."""
+        for lane in USER_LANES:
+            budget = self._budget_of(role, lane)
+            if budget is not None:
+                budget.join(porch, actor)
+
+    def _budget_of(self, role: str, lane: int) -> ByteBudget | None:
+        """The bytes of a lane of a role, over all its incarnations; None if there is no bound."""
+        budget = self._budgets.get((role, lane))
+        if budget is None and role in self._bounds:
+            # Another thread may do the same: the first one counts.
+            budget = self._budgets.setdefault((role, lane), ByteBudget(self._bounds[role], lane))
+        return budget
 
     def carried(self) -> Carried:
         """What travels along from here."""
