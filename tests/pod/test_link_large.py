@@ -221,6 +221,11 @@ def test_a_buffer_that_never_came_whole_goes_without_a_word(monkeypatch: pytest.
 # --- handles as arguments -----------------------------------------------------------------------------------------------
 
 
+def resolvable(_passport: Passport, _pod: str | None) -> str | None:
+    """Every handle can be resolved."""
+    return None
+
+
 class Known(Spot):
     """The place of a stand-in that can be sent to another process."""
 
@@ -275,7 +280,7 @@ def test_a_handle_that_the_receiver_cannot_resolve_is_counted_and_seen(
                 raise InvalidArgument(f"{Passport(*passport)} means nothing here")
 
             far.open(b, "far", "near", {}, resolver=resolve)
-            near.open(a, "near", "far", {"scribe": Role()}, check=lambda _passport, _pod: None)
+            near.open(a, "near", "far", {"scribe": Role()}, check=resolvable)
             actor = (await soon(near.up))["scribe"]
             scribe: Any = handle_at(Scribe, near.porch, Known(actor), actor=actor)
             scribe.note([scribe])

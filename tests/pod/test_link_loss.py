@@ -9,7 +9,7 @@ import asyncio
 import os
 import socket
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -632,6 +632,11 @@ def test_an_answer_that_has_come_counts_although_somebody_says_that_the_process_
 # --- whose fault it was ---------------------------------------------------------------------------------------------------
 
 
+def noting(faults: list[tuple[str, bool]]) -> Callable[[str, bool], None]:
+    """Writes faults down."""
+    return lambda reason, is_ours: faults.append((reason, is_ours))
+
+
 @pytest.mark.guarantee("G287")
 def test_a_link_that_somebody_closes_is_nobodys_fault() -> None:
     async def main() -> None:
@@ -639,8 +644,8 @@ def test_a_link_that_somebody_closes_is_nobodys_fault() -> None:
         far_faults: list[tuple[str, bool]] = []
         ours, theirs = socket.socketpair()
         async with make_end() as near, make_end() as far:
-            near.open(ours, "near", "far", {}, on_fault=lambda *fault: near_faults.append(fault))
-            far.open(theirs, "far", "near", {}, on_fault=lambda *fault: far_faults.append(fault))
+            near.open(ours, "near", "far", {}, on_fault=noting(near_faults))
+            far.open(theirs, "far", "near", {}, on_fault=noting(far_faults))
             await soon(near.up)
             far.link.close("stopped")
             await until(lambda: near.downs == ["stopped"])
@@ -664,10 +669,8 @@ def test_whatever_is_raised_in_a_link_is_the_fault_of_that_side(
         far_faults: list[tuple[str, bool]] = []
         ours, theirs = socket.socketpair()
         async with make_end() as near, make_end(lambda house: {"scribe": house.spawn(Scribe)}) as far:
-            near.open(
-                ours, "near", "far", {"scribe": Role()}, on_fault=lambda *fault: near_faults.append(fault)
-            )
-            far.open(theirs, "far", "near", {}, on_fault=lambda *fault: far_faults.append(fault))
+            near.open(ours, "near", "far", {"scribe": Role()}, on_fault=noting(near_faults))
+            far.open(theirs, "far", "near", {}, on_fault=noting(far_faults))
             scribe = await near.handle()
             if what == "reading":
                 monkeypatch.setattr("bandstand.pod.link.streams.Arrival.__init__", refuse)
@@ -692,7 +695,7 @@ def test_an_end_without_a_word_is_the_fault_of_the_other_side() -> None:
         faults: list[tuple[str, bool]] = []
         ours, theirs = socket.socketpair()
         async with make_end() as near:
-            near.open(ours, "near", "far", {}, on_fault=lambda *fault: faults.append(fault))
+            near.open(ours, "near", "far", {}, on_fault=noting(faults))
             theirs.close()
             await until(lambda: near.downs)
         assert faults in (
@@ -709,7 +712,7 @@ def test_a_descriptor_that_is_not_its_own_any_more_is_noticed_when_it_is_written
         faults: list[tuple[str, bool]] = []
         async with linked() as (near, far):
             scribe = await near.handle()
-            near.link._on_fault = lambda *fault: faults.append(fault)  # pyright: ignore[reportPrivateUsage]
+            near.link._on_fault = noting(faults)  # pyright: ignore[reportPrivateUsage]
             fd = near.link._wire._fd  # pyright: ignore[reportPrivateUsage]
             reader, writer = os.pipe()
             kept = os.dup(fd)

@@ -68,7 +68,7 @@ def health_of(
             troupe=name, is_kubelet_alive=False, is_kubelet_prompt=False, kubelet_ms=0.0, nested=nested
         )
     asked = kubelet.look()
-    pings = kubelet.ping()
+    pings: Mapping[str, Future[None]] = kubelet.ping()
     is_prompt = asked is None or _is_done(asked, ms / 1000)
     took = (monotonic() - began) * 1000
     looks = _answers(kubelet, asked, ms - took)

@@ -1,5 +1,8 @@
 """Packs arguments in the call that sends them, on whatever thread that is."""
 
+# The hot modules are one mechanism in several files: they share kernels' insides by .pxd.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from contextvars import Context, ContextVar
