@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from bandstand.core.lowlevel import call_afar
 from bandstand.errors import LoopBusy
+from bandstand.service.crossing import begin_crossing
 from bandstand.service.hot.port import is_afar, post_afar
 from bandstand.service.receipts import FarLanding, FarReceipt
 
@@ -59,6 +60,7 @@ class FarReply:
         host = asyncio.get_running_loop()
         mine = host.create_future()
         receipt.future.add_done_callback(partial(_wake, host, mine))
+        crossing = begin_crossing(receipt, None, receipt.method)
         timer: asyncio.TimerHandle | None = None
         if self._ms >= 0:
             left = self._ms / 1000 - (monotonic() - receipt.asked_at)
@@ -72,6 +74,8 @@ class FarReply:
             raise
         finally:
             self._waiting -= 1
+            if crossing is not None:
+                crossing.end()
             if timer is not None:
                 timer.cancel()
         return _result(receipt.future)

@@ -105,6 +105,18 @@ class FarReceipt(Asked):
         """Whether the asker has taken the ask back."""
         return self.future.cancelled()
 
+    def done(self) -> bool:
+        """Whether it has ended, one way or the other."""
+        return self.future.done()
+
+    def cancel(self) -> bool:
+        """Take the ask back; False if it has ended."""
+        return self.future.cancel()
+
+    def account(self) -> tuple[ActorId, str | None, str, float]:
+        """For people: of whom it was asked, what, and when, in seconds of the system's clock."""
+        return (self.actor, self.handle._bs_name, self._what(), self.asked_at)
+
     def lost(
         self,
         actor: ActorId | None,  # noqa: ARG002  # the handle knows

@@ -35,6 +35,7 @@ from bandstand.errors import (
     TargetEnded,
     WrongThread,
 )
+from bandstand.service.crossing import begin_crossing
 from bandstand.service.hot.asks import Asked, Asks
 from bandstand.service.numbers import ANSWERED, CANCELLED, EXPIRED, FAILED, LOST, PENDING
 
@@ -241,8 +242,12 @@ class Reply(Asked):
     def wait(self) -> Generator[Any, Any, None]:
         """Wait by a future of the running event loop."""
         asker = self.present_asker()
-        if asker is not None:
+        if asker is None:
+            # The program, or an actor of another loop of this thread.
+            crossing: Any = begin_crossing(self, None, self.method)
+        else:
             self.refuse_cycle(asker)
+            crossing = begin_crossing(self, asker.actor, self.method)
         future = self.kernel._pause()
         if future is None:
             future = get_running_loop().create_future()
@@ -262,6 +267,8 @@ class Reply(Asked):
         finally:
             if asker is not None:
                 self.forget(asker)
+            elif crossing is not None:
+                crossing.end()
 
     def set_deadline(self) -> None:
         """Have the wheel see to it that the wait ends, once somebody waits."""

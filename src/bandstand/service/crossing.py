@@ -1,0 +1,166 @@
+"""Who waits for whom across loops: an ask cycle over several loops of one process is found when it closes.
+
+Each loop knows who waits on it for whom (`Asks.waits`). A wait that goes from an actor of one loop to an actor of another is kept here, for
+the whole process. Whoever begins to wait adds the wait first and looks then: of two threads that close a cycle at the same moment at
+least one sees the other.
+
+Only what an actor awaits itself, in its turn, is attributed to it. A task that an actor has made waits for itself, and has its deadline.
+"""
+
+# The kernels' insides are the house's own.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Any, final
+
+from bandstand.core.lowlevel import call_afar
+from bandstand.core.riders import riders
+from bandstand.errors import AskCycle
+from bandstand.errors.formatting import safe_repr
+
+if TYPE_CHECKING:
+    from bandstand.core import ActorId
+    from bandstand.service.hot.method import Method
+
+__all__ = ("Crossing", "begin_crossing")
+
+# If more loops than this ride one event loop, nobody looks for the one whose actor waits: that would cost more than the ask itself.
+MOST_RIDERS = 64
+
+_lock = Lock()
+_waits: dict[ActorId, list[Any]] = {}
+
+
+@final
+class Crossing:
+    """A wait of an actor for one of another loop, while it lasts."""
+
+    __slots__ = ("_asked", "_asker")
+
+    def __init__(self, asker: ActorId, asked: Any) -> None:
+        self._asker = asker
+        self._asked = asked
+        with _lock:
+            _waits[asker] = [*_waits.get(asker, ()), asked]
+
+    def end(self) -> None:
+        """It waits no more."""
+        with _lock:
+            left = [each for each in _waits.get(self._asker, ()) if each is not self._asked]
+            if left:
+                _waits[self._asker] = left
+            else:
+                _waits.pop(self._asker, None)
+
+
+def begin_crossing(asked: Any, asker: ActorId | None, method: Method | None) -> Crossing | None:
+    """Note that somebody begins to wait for an answer, if it is an actor of another loop than the one that was asked.
+
+    Args:
+        asked: what is waited for: has `actor`, `account()`, `done()` and `cancel()`.
+        asker: the actor that waits, if it is one of the same loop; None if that is not known.
+        method: what was asked.
+
+    Raises:
+        AskCycle: the one that was asked waits, directly or through others, for the one that asks.
+    """
+    if asker is not None:
+        if not _waits:
+            return None
+        _refuse_cycle(asker, asked, method)
+        return None
+    found = _asker_here()
+    if found is None:
+        return None
+    crossing = Crossing(found, asked)
+    try:
+        _refuse_cycle(found, asked, method)
+    except AskCycle:
+        crossing.end()
+        raise
+    return crossing
+
+
+def _asker_here() -> ActorId | None:
+    """The actor whose turn it is on this thread."""
+    loops: list[Any] = riders()
+    if len(loops) > MOST_RIDERS:
+        return None
+    for loop in loops:
+        actor: ActorId | None = loop._at_hand()[1]
+        if actor is not None:
+            return actor
+    return None
+
+
+def _refuse_cycle(asker: ActorId, asked: Any, method: Method | None) -> None:
+    links = _path(asked.actor, asker)
+    if links is None:
+        return
+    for each, what in ((asked, method), *((link, getattr(link, "method", None)) for link in links)):
+        if what is not None and what.is_reentrant:
+            # It is handled out of turn, on its own thread: then there is no cycle any more.
+            home = each.actor.home
+            call_afar(home, partial(home._asks.serve, each, what))
+            return
+    steps = [f"{_name_of(asker)} asks {_told(asked)}"]
+    for link in links:
+        target, what_of = _account(link)
+        steps.append(f"which waits for {target} to answer {what_of}")
+    asked.cancel()
+    raise AskCycle(
+        f"{', '.join(steps)}: they would wait for each other until their deadlines. Ask in the background, or send a message and let the "
+        f"answer come as one."
+    )
+
+
+def _path(start: ActorId, goal: ActorId) -> list[Any] | None:
+    """The asks by which one actor waits for another, in order; None if it does not."""
+    if start == goal:
+        return []
+    paths: list[tuple[ActorId, list[Any]]] = [(start, [])]
+    seen = {start}
+    while paths:
+        actor, path = paths.pop()
+        for asked in _waits_of(actor):
+            following = asked.actor
+            if asked.done() or following is None:
+                continue
+            if following == goal:
+                return [*path, asked]
+            if following not in seen:
+                seen.add(following)
+                paths.append((following, [*path, asked]))
+    return None
+
+
+def _waits_of(actor: ActorId) -> list[Any]:
+    found = list(_waits.get(actor, ()))
+    asks: Any = getattr(actor.home, "_asks", None)
+    if asks is None:
+        return found
+    try:
+        return found + [asked for asker, _name, asked in asks.edges() if asker == actor]
+    except RuntimeError:
+        # Its own thread has changed them meanwhile: it goes on, and looks itself when it begins to wait.
+        return found
+
+
+def _account(asked: Any) -> tuple[str, str]:
+    """Of whom something was asked, and what, for people."""
+    actor, name, what, _at = asked.account()
+    return (safe_repr(actor) if name is None else f"{name!r} {safe_repr(actor)}"), what
+
+
+def _told(asked: Any) -> str:
+    target, what = _account(asked)
+    return f"{target} for {what}"
+
+
+def _name_of(actor: ActorId) -> str:
+    home: Any = actor.home
+    found = home._at_hand()
+    return f"{found[2]!r} {safe_repr(actor)}" if found[1] == actor and found[2] else safe_repr(actor)
