@@ -71,10 +71,13 @@ def is_zombie_or_alive(pid: int) -> bool:
 
 
 class UnbuildableError(Exception):
-    """Its constructor wants what pickle does not know of."""
+    """Its pickle does not lead back to it."""
 
     def __init__(self, one: int, two: int) -> None:
         super().__init__(f"{one} and {two}")
+
+    def __reduce__(self) -> Any:
+        return (type(self), ())
 
 
 class Unreadable:

@@ -31,6 +31,9 @@ class Sour(Exception):  # noqa: N818  # it is sour
     def __init__(self, first: str, second: str) -> None:
         super().__init__(f"{first} {second}")
 
+    def __reduce__(self) -> Any:
+        return (type(self), ())
+
 
 class Stuck(Exception):  # noqa: N818  # it is stuck
     """An exception that cannot be pickled."""

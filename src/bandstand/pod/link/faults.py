@@ -6,6 +6,7 @@ What cannot be pickled, or not be rebuilt, comes as a `RemoteError` that says wh
 from __future__ import annotations
 
 import pickle
+from types import FunctionType
 from typing import Final, NamedTuple, final
 
 from bandstand.core.logs import SafeLogger
@@ -44,11 +45,46 @@ class Fault(NamedTuple):
     """Its traceback."""
 
 
+class _Kept:
+    """An exception, to be pickled by its class, its arguments and its attributes, and not by how its constructor is called.
+
+    `BaseException` pickles itself as its class, called with `args`. That fails for a class whose constructor takes something else.
+    """
+
+    __slots__ = ("_error",)
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuilt, (type(self._error), self._error.args, vars(self._error)))
+
+
+def _rebuilt(kind: type[BaseException], args: tuple[object, ...], state: dict[str, object]) -> BaseException:
+    """The exception again: by its constructor, as pickle does, or past it."""
+    try:
+        error = kind(*args)
+    except Exception:  # noqa: BLE001  # whatever a constructor makes of arguments that are not its own
+        error = kind.__new__(kind, *args)
+        error.args = args
+    vars(error).update(state)
+    return error
+
+
+def _is_usual(kind: type[BaseException]) -> bool:
+    """Whether a class has a constructor of its own, and pickles itself as every exception does."""
+    return (
+        isinstance(kind.__init__, FunctionType)
+        and kind.__reduce__ is BaseException.__reduce__
+        and kind.__reduce_ex__ is object.__reduce_ex__
+    )
+
+
 def to_fault(error: BaseException) -> Fault:
     """An exception, made to travel. Never raises."""
     kind = f"{safe_str(type(error).__module__)}.{type_name(error, qualified=True)}"
     try:
-        body = pickle.dumps(error, 5)
+        body = pickle.dumps(_Kept(error) if _is_usual(type(error)) else error, 5)
     except Exception:  # noqa: BLE001  # whatever somebody's reduce raises
         body = b""
     return Fault(body, kind, safe_str(error), safe_traceback(error, LONGEST_TEXT).rstrip())
