@@ -14,7 +14,7 @@ from bandstand.pod.place import when_down
 from bandstand.pod.troupe import Troupe
 from bandstand.pod.vocabulary import ThreadModel, WhenDown
 from bandstand.service import Actor, ask, data
-from tests.pod.troupes import ALWAYS, COOPERATIVE, DEDICATED, PATIENCE, PATIENCE_MS, PROCESS, Gate, wait_until
+from tests.pod.troupes import ALWAYS, COOPERATIVE, DEDICATED, PATIENCE, PATIENCE_MS, Gate, wait_until
 
 pytestmark = [
     pytest.mark.guarantee("G127"),
@@ -40,10 +40,6 @@ class Worker(Actor):
         gate.reached.set()
         while not gate.opened.is_set():  # noqa: ASYNC110  # the test opens it from another thread
             await asyncio.sleep(LOOK_S)
-
-    @data
-    async def work_for(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
 
     @data
     def add(self, n: int) -> None:
@@ -142,18 +138,3 @@ def test_what_is_queued_is_for_the_next_incarnation(thread: ThreadModel) -> None
         assert visit.result(PATIENCE) >= 2
         assert troupe.worker.value.blocking() == 3
     assert troupe.books().is_balanced
-
-
-@pytest.mark.slow
-@pytest.mark.spec("S19")
-def test_a_role_in_another_process_is_waited_for_alike() -> None:
-    with shop(PROCESS) as troupe:
-        impatient = when_down(troupe.worker, WhenDown.FAIL)
-        queueing = when_down(troupe.worker, WhenDown.QUEUE, timeout_ms=PATIENCE_MS)
-        troupe.worker.work_for(0.5)
-        troupe.worker.stop(drain=True)
-        wait_until(lambda: does_not_take(impatient))
-        with pytest.raises(PodDown, match="role 'worker' of pod 'worker'"):
-            impatient.add(1)
-        queueing.add(2)
-        assert queueing.value.blocking() == 2
