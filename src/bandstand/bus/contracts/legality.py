@@ -58,9 +58,10 @@ def check_options(
             f"{where}: refuses is {safe_repr(refuses)}: pass a tuple of exception classes, as (ValueError,)"
         )
     for each in cast("tuple[object, ...]", refuses):
+        shown = safe_repr(each)
         if not (isinstance(each, type) and issubclass(each, Exception)):
             raise BadContract(
-                f"{where}: refuses has {safe_repr(each)}: pass classes that derive from Exception, as ValueError"
+                f"{where}: refuses has {shown}: pass classes that derive from Exception, as ValueError"
             )
 
 
