@@ -732,7 +732,8 @@ class TestItsOwnSchedule:
         worker.post_message(message(3))
         assert len(calls) == 1
 
-    def test_after_so_many_it_asks_to_be_called_again(self) -> None:
+    def test_after_so_many_it_asks_to_be_called_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(buffered, "BUDGET_S", 3600.0)
         calls: list[Callable[[], None]] = []
         worker = BufferedWorker(lambda message: message.data, soon=calls.append)
         heard = Heard(worker)
@@ -744,6 +745,24 @@ class TestItsOwnSchedule:
         calls.pop()()
         assert len(heard.said) == buffered.BUDGET + 1
         assert worker.is_idle
+
+    @pytest.mark.guarantee("G270")
+    def test_after_so_long_it_asks_to_be_called_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        now = [0.0]
+        monkeypatch.setattr(buffered, "monotonic", lambda: now[0])
+
+        def slow(message: Message) -> object:
+            now[0] += 0.1
+            return message.data
+
+        calls: list[Callable[[], None]] = []
+        worker = BufferedWorker(slow, soon=calls.append)
+        heard = Heard(worker)
+        for number in range(3):
+            worker.post_message(message(number))
+        for handled in (1, 2, 3):
+            calls.pop()()
+            assert len(heard.said) == handled
 
     def test_what_ends_the_program_leaves_it_able_to_go_on(self) -> None:
         calls: list[Callable[[], None]] = []

@@ -14,6 +14,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import aclosing
+from time import monotonic
 from typing import TypeAlias, cast, final
 
 from bandstand.bus.contracts.messages import Message
@@ -30,6 +31,8 @@ Work: TypeAlias = Awaitable[object] | AsyncGenerator[object, None]
 
 # How many messages are handled before others have their turn on the event loop.
 BUDGET = 64
+# For how long they are handled at most, in seconds.
+BUDGET_S = 0.005
 # What comes because the worker itself has asked for something.
 ANSWERS = frozenset({"reply", "error"})
 
@@ -128,6 +131,7 @@ class BufferedWorker(Listeners):
     def _run(self) -> None:
         """Handle what waits, until a handler has to be awaited, or others shall have their turn."""
         try:
+            end = monotonic() + BUDGET_S
             for _ in range(BUDGET):
                 if not self._mailbox:
                     break
@@ -137,6 +141,8 @@ class BufferedWorker(Listeners):
                     self._unbegun = work
                     self._driver = asyncio.get_running_loop().create_task(self._drive(message, work))
                     break
+                if monotonic() >= end:
+                    break
         finally:
             if self._driver is None:
                 self._rest()
@@ -144,6 +150,7 @@ class BufferedWorker(Listeners):
     async def _drive(self, message: Message, work: Work) -> None:
         """Await what a handler has begun, and handle on from there as long as anything waits."""
         turns = 0
+        end = monotonic() + BUDGET_S
         self._unbegun = None
         try:
             await self._finish(message, work)
@@ -153,8 +160,10 @@ class BufferedWorker(Listeners):
                 if following is not None:
                     await self._finish(message, following)
                 turns += 1
-                if turns % BUDGET == 0:
+                if turns >= BUDGET or monotonic() >= end:
                     await asyncio.sleep(0)
+                    turns = 0
+                    end = monotonic() + BUDGET_S
         except asyncio.CancelledError:
             # Terminated; or whoever owns the event loop ends all that runs on it, which comes to the same.
             self._is_terminated = True
