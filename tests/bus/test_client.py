@@ -34,6 +34,7 @@ from bandstand.bus import (
     watching,
 )
 from bandstand.bus.memory import Get, Set
+from bandstand.bus.syscall import StatsQuery
 from bandstand.errors import (
     AskTimeout,
     BadMessage,
@@ -1061,3 +1062,101 @@ class TestGreeting:
                     await bus.call("A.B")
 
         self.greet(play, {"A.B": ("error", "Sys.Unauthorized")}, act)
+
+
+class Narrow(Capability):
+    """Takes its time, and has little room."""
+
+    mailbox_cap = 8
+
+    async def rest(self, msg: Rest) -> None:
+        await asyncio.sleep(msg.ms / 1000)
+
+
+@asynccontextmanager
+async def narrow(path: Path, clock: VirtualClock) -> AsyncGenerator[Node]:
+    settings = NodeConfig(health_ms=0, hold_ms=0)
+    async with Node([Narrow], adapters=[UnixAdapter(path)], config=settings, clock=clock) as made:
+        yield made
+
+
+@pytest.mark.guarantee("G300")
+class TestOverloaded:
+    def test_a_call_is_sent_again_until_there_is_room(
+        self, path: Path, clock: VirtualClock, play: Play
+    ) -> None:
+        async def main() -> None:
+            async with narrow(path, clock) as made, connect(f"unix:{path}", config()) as bus:
+                await asyncio.gather(*(bus.call(Rest(50)) for _ in range(60)))
+                stats = (await made.bus.ask(StatsQuery())).requests
+                assert stats.failed["Sys.Overloaded"] > 0
+                assert stats.is_balanced
+
+        play(main())
+
+    def test_not_beyond_its_deadline(self, path: Path, clock: VirtualClock, play: Play) -> None:
+        async def main() -> None:
+            async with narrow(path, clock), connect(f"unix:{path}", config()) as bus:
+                holding = [asyncio.ensure_future(bus.call(Rest(60_000))) for _ in range(9)]
+                await asyncio.sleep(1)
+                before = clock.now_ns()
+                with pytest.raises(RequestFailed) as caught:
+                    await bus.call(Rest(1), timeout_ms=5000)
+                assert caught.value.type == "Sys.Overloaded"
+                assert 3_000 <= (clock.now_ns() - before) / 1e6 <= 5_000
+                for each in holding:
+                    each.cancel()
+
+        play(main())
+
+    def test_not_if_it_was_given_up(self, path: Path, clock: VirtualClock, play: Play) -> None:
+        async def main() -> None:
+            asked = 0
+
+            def answer(request: dict[str, Any], script: Script) -> None:
+                nonlocal asked
+                asked += 1
+                script.reply(request, {"message": "no room"}, "error", "Sys.Overloaded")
+
+            async with Script(path, answer), connect(f"unix:{path}", config()) as bus:
+                call = asyncio.ensure_future(bus.call(Rest(1)))
+                await asyncio.sleep(0.005)
+                call.cancel()
+                await asyncio.sleep(10)
+                assert asked == 1
+
+        play(main())
+
+    def test_not_if_the_configuration_says_so(self, path: Path, clock: VirtualClock, play: Play) -> None:
+        async def main() -> None:
+            settings = config(retry_overloaded=False)
+            async with narrow(path, clock), connect(f"unix:{path}", settings) as bus:
+                done = await asyncio.gather(*(bus.call(Rest(50)) for _ in range(60)), return_exceptions=True)
+                assert {getattr(each, "type", "") for each in done} == {"", "Sys.Overloaded"}
+
+        play(main())
+
+    def test_a_lost_connection_sends_it_again_once(self, path: Path, clock: VirtualClock, play: Play) -> None:
+        async def main() -> None:
+            def answer(request: dict[str, Any], script: Script) -> None:
+                if script.connections > 1:
+                    script.reply(request, None)
+                elif len(script.requests) == 4:
+                    # While it waits, for some tens of milliseconds.
+                    script.reply(request, {"message": "no room"}, "error", "Sys.Overloaded")
+                    assert script._writer is not None
+                    script._writer.close()
+                else:
+                    script.reply(request, {"message": "no room"}, "error", "Sys.Overloaded")
+
+            async with Script(path, answer) as script, connect(f"unix:{path}", config()) as bus:
+                await bus.call(Rest(1))
+                await asyncio.sleep(5)
+                assert len(script.requests) == 5
+                assert len({request["metadata"]["id"] for request in script.requests}) == 1
+
+        play(main())
+
+    def test_only_true_and_false_can_be_said(self) -> None:
+        with pytest.raises(InvalidArgument, match="retry_overloaded"):
+            ClientConfig(retry_overloaded="yes")  # type: ignore[arg-type]  # callers without types

@@ -31,7 +31,7 @@ class Slow(Capability):
 @pytest.mark.spec("C30")
 @pytest.mark.guarantee("G81")
 class TestFullMailbox:
-    @staged(Small)
+    @staged(Small, hold_ms=0)
     async def test_one_more_than_there_is_room_for_is_overloaded_at_once(self, stage: Stage) -> None:
         client = stage.connect()
         held = client.command("Cast.Wait", {"ms": 100})
@@ -58,7 +58,7 @@ class TestFullMailbox:
         stats = await stage.stats()
         assert (stats.deliveries, stats.undelivered) == (9, 2)
 
-    @staged(Small)
+    @staged(Small, hold_ms=0)
     async def test_while_there_is_nobody_no_more_may_wait(self, stage: Stage) -> None:
         client = stage.connect()
         client.command("Cast.Do", {"what": "raise"})

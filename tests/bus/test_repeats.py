@@ -330,7 +330,7 @@ class TestNotRemembered:
             await stage.settle()
             assert [each.type for each in client.answers("x")] == ["Sys.Overloaded", "Cast.Do"]
 
-        play(act, Small)
+        play(act, Small, hold_ms=0)
 
     @staged(Anew)
     async def test_a_query_unless_its_class_says_so(self, stage: Stage) -> None:

@@ -36,7 +36,10 @@ class NodeConfig:
     max_subscriptions: int = 1000
     """How many types, or beginnings of such, one connection may listen to: each event of a new type is held against all of them."""
     mailbox_cap: int = 1024
-    """How many messages may wait for a capability, if its contract does not say."""
+    """How many messages may wait for a capability, if its contract does not say. Requests of clients get three quarters of that."""
+    hold_ms: int = 5000
+    """How long a client that asks faster than a capability works is made to wait for room there. Then its requests are handed in without waiting,
+    and answered with `Sys.Overloaded` if the mailbox is full. 0 for no waiting at all."""
     max_unsent_bytes: int = 256 << 20
     """How many bytes of answers and events may wait to be sent to all clients together. Past half of it, a client that has anything unsent is not
     read from until it has taken it; past all of it, the client with the most is disconnected."""
@@ -74,6 +77,7 @@ class NodeConfig:
         self._check("max_timers", 0, MOST)
         self._check("max_subscriptions", 1, 100_000)
         self._check("mailbox_cap", 8, MOST)
+        self._check("hold_ms", 0, LONGEST_TIMEOUT_MS)
         self._check("health_ms", 0, LONGEST_TIMEOUT_MS)
         self._check("remember_ms", 1, LONGEST_TIMEOUT_MS)
         self._check("remember_count", 0, MOST)

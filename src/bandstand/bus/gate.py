@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta, Raw
 
+from bandstand.bus.admission import Admission
 from bandstand.bus.contracts.messages import Event
 from bandstand.bus.faults import SCHEMA_ERROR, SHUTTING_DOWN
 from bandstand.bus.frame import Frame, Metadata
@@ -93,12 +94,24 @@ CREDIT = Credit.CREDIT
 class Gate(Entrance):
     """A node's `Ingress`."""
 
-    __slots__ = ("_fanout", "_is_due", "_is_open", "_reserve", "_router", "_waiting", "_watch", "unsent")
+    __slots__ = (
+        "_fanout",
+        "_is_due",
+        "_is_open",
+        "_reserve",
+        "_router",
+        "_waiting",
+        "_watch",
+        "admission",
+        "unsent",
+    )
 
     def __init__(self, router: Router, fanout: Fanout) -> None:
         super().__init__(router, router.clients)
         self._router = router
         self._fanout = fanout
+        self.admission = Admission(router)
+        """Who waits for room at a capability."""
         self.unsent = Unsent(router.config.max_unsent_bytes)
         """What waits to be sent to all clients together."""
         self._reserve = Purse(RESERVE, True)  # noqa: FBT003  # by position: it is compiled
@@ -159,6 +172,7 @@ class Gate(Entrance):
         """A client is gone."""
         client = self.clients.pop(line, None)
         self._waiting.pop(line, None)
+        self.admission.forget(line)
         if client is not None:
             client.is_open = False
             self._forget_queries(client)
@@ -186,7 +200,9 @@ class Gate(Entrance):
     # -- credit ----------------------------------------------------------------------------------------------------------------
 
     def admit_in_need(self, line: Line, frame: Frame) -> bool:
-        """There is no credit, but for those who want to know what is the matter, and to do something about it."""
+        """There is no room at its capability; or no credit, but for those who want to know what is the matter, and to do something about it."""
+        if self.purse.used < self.purse.limit:
+            return self.admission.admit(line, self.clients[line], frame)
         if frame.type.startswith("Syscall.") and self._router.admit(self.clients[line], frame, self._reserve):
             return True
         return self.hold_back(line)

@@ -16,6 +16,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from bandstand.bus.admission import Room, Waited
 from bandstand.bus.backstage import Backstage
 from bandstand.bus.books import Books
 from bandstand.bus.company import Company
@@ -127,6 +128,8 @@ class Node:
             ChildStart: lambda _start: None,
             Said: self._gate.route_event,
             Credit: self._gate.look_again,
+            Room: self._gate.admission.look,
+            Waited: self._gate.admission.take_time,
             Due: self._schedule.fire,
             Pulse: self._pulse.beat,
             Again: self._router.retries.fire,

@@ -42,6 +42,8 @@ __all__ = ("Seat", "SeatState")
 logger = SafeLogger("bandstand.bus")
 
 
+# More than ever are under way.
+UNBOUNDED = 1 << 62
 # How many requests in a row have to time out before a capability is unresponsive that is not known to be at one of them.
 ENOUGH = 3
 
@@ -77,6 +79,7 @@ class Seat(Speaker):
         "next_trial_ms",
         "restarts",
         "routes",
+        "share",
         "state",
         "supervisor",
         "task",
@@ -89,6 +92,9 @@ class Seat(Speaker):
         self._ward = ward
         config = router.config
         self._cap = blueprint.mailbox_cap or config.mailbox_cap
+        self.share = max(1, self._cap * 3 // 4)
+        """How many requests of clients may be under way to it; the rest of its mailbox is for events and what capabilities ask."""
+        self.room = self.share if config.hold_ms else UNBOUNDED
         self._timeout_ms = limit = blueprint.timeout_ms or config.timeout_ms
         # Requests that have timed out since it was last seen to come to an end with a message; since when it is silent, by the loop's clock;
         # and how many messages it had begun with then.

@@ -9,6 +9,7 @@ Every call ends: by its answer, at its deadline, by its caller's going away, or 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias, final
@@ -16,8 +17,10 @@ from typing import TYPE_CHECKING, TypeAlias, final
 import msgspec
 
 from bandstand.bus.client.frames import line_of
+from bandstand.bus.faults import OVERLOADED
 from bandstand.bus.frame import Frame
 from bandstand.errors import AskTimeout, NodeGone
+from bandstand.supervise import Backoff
 
 if TYPE_CHECKING:
     from bandstand.bus.client.line import ClientLine
@@ -28,6 +31,8 @@ __all__ = ("Ask", "Calls")
 GRACE_S = 2.0
 # What share of its time a call may wait before it is sent, until the node has to be told that there is less.
 WAITED = 0.99
+# How long to wait before a call is sent again for which the node had no room.
+BACKOFF = Backoff(initial_ms=10, max_ms=1000, jitter_ms=10)
 
 Sentence: TypeAlias = str
 
@@ -48,6 +53,8 @@ class Ask:
         "is_forgotten",
         "is_sent",
         "line",
+        "pause",
+        "stored_ms",
         "timer",
         "tries",
         "witness",
@@ -66,6 +73,9 @@ class Ask:
         self.is_forgotten = False
         self.tries = 0
         self.timer: asyncio.TimerHandle | None = None
+        # While it waits to be sent again because the node was overloaded; and how long the last wait was, for the next one.
+        self.pause: asyncio.TimerHandle | None = None
+        self.stored_ms = 0.0
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -90,6 +100,12 @@ class Ask:
             # Whoever asked may be gone: then it is nobody's.
             self.future.exception()
 
+    def end_pause(self) -> None:
+        """Do not wait any longer to be sent again."""
+        if self.pause is not None:
+            self.pause.cancel()
+            self.pause = None
+
     def trim(self, now: float) -> None:
         """The same request, with what is left of its time, if it has waited for long."""
         timeout = self.frame.metadata.timeout
@@ -110,10 +126,14 @@ class Calls:
     Args:
         window: how many may be sent and not answered.
         absence: says why there is no connection, for sentences.
+        retries_overloaded: whether a call that was answered with `Sys.Overloaded` is sent again, within its time.
     """
 
-    def __init__(self, window: int, absence: Callable[[], Sentence]) -> None:
+    def __init__(
+        self, window: int, absence: Callable[[], Sentence], *, retries_overloaded: bool = True
+    ) -> None:
         self._window = window
+        self._retries_overloaded = retries_overloaded
         self._absence = absence
         self._event_loop = asyncio.get_running_loop()
         # By each id that an answer may name, in the order in which they were made.
@@ -156,11 +176,33 @@ class Calls:
         ask = self._longest() if causation is None else self._open.get(causation)
         if ask is None:
             return False
+        if frame.type == OVERLOADED and frame.kind == "error" and self._goes_again(ask):
+            self.pump()
+            return True
         self._close(ask)
         if not ask.future.done():
             ask.future.set_result(frame)
         self.pump()
         return True
+
+    def _goes_again(self, ask: Ask) -> bool:
+        """Have a call sent again for which the node had no room: nothing was done. False if its time would be over."""
+        if not self._retries_overloaded or ask.witness is not None or ask.is_forgotten or ask.future.done():
+            return False
+        wait = BACKOFF.after(ask.stored_ms, chance=random.random())  # noqa: S311  # nobody gains by guessing it
+        now = self._event_loop.time()
+        if now + wait.ms / 1000 >= ask.deadline:
+            return False
+        ask.stored_ms = wait.stored_ms
+        ask.is_sent = False
+        self._sent -= 1
+        ask.pause = self._event_loop.call_later(wait.ms / 1000, self._again, ask)
+        return True
+
+    def _again(self, ask: Ask) -> None:
+        ask.pause = None
+        self._waiting.append(ask)
+        self.pump()
 
     def _longest(self) -> Ask | None:
         """The call that an error without causation is about: all that a node cannot make out the id of is a line that is too long."""
@@ -177,6 +219,7 @@ class Calls:
     def _close(self, ask: Ask) -> None:
         if ask.timer is not None:
             ask.timer.cancel()
+        ask.end_pause()
         if self._open.pop(ask.frame.metadata.id, None) is None:
             return
         if ask.witness is not None:
@@ -221,6 +264,7 @@ class Calls:
         self._line = None
         now = self._event_loop.time()
         for ask in dict.fromkeys(self._open.values()):
+            ask.end_pause()
             if not ask.is_sent:
                 continue
             if ask.is_forgotten or ask.witness is not None:

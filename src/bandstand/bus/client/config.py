@@ -34,6 +34,9 @@ class ClientConfig:
     """How long to look for a node that has hung up, until everything that waits for it fails; with 0 it is not looked for."""
     backoff: Backoff = field(default_factory=lambda: Backoff(initial_ms=50, max_ms=2000, jitter_ms=25))
     """The times between attempts to connect."""
+    retry_overloaded: bool = True
+    """Whether a call that is answered with `Sys.Overloaded` is sent again, after 10 ms and then at growing intervals, until it is answered otherwise or its
+    time is over. It is safe: such a request was never handled."""
     token: str | None = field(default=None, repr=False)
     """What a node at a TCP port may ask for before it lets anybody in; `$BANDSTAND_TOKEN` if it is None."""
 
@@ -46,6 +49,10 @@ class ClientConfig:
         self._check("give_up_ms", 0)
         if not isinstance(self.backoff, Backoff):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
             raise InvalidArgument(f"ClientConfig: backoff is {safe_repr(self.backoff)}: pass a Backoff")
+        if type(self.retry_overloaded) is not bool:
+            raise InvalidArgument(
+                f"ClientConfig: retry_overloaded is {safe_repr(self.retry_overloaded)}: pass True or False"
+            )
         if self.token is not None and (type(self.token) is not str or not self.token):
             # Not what it is: that is a secret.
             raise InvalidArgument("ClientConfig: token is no string, or empty: pass what the node was given")

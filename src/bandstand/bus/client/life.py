@@ -55,7 +55,7 @@ class Life:
         self._config = config
         self._frames = frames
         self._event_loop = asyncio.get_running_loop()
-        self.calls = Calls(config.window, lambda: self._problem)
+        self.calls = Calls(config.window, lambda: self._problem, retries_overloaded=config.retry_overloaded)
         self._roster: Roster | None = None
         self._line: ClientLine | None = None
         self._task: asyncio.Task[None] | None = None

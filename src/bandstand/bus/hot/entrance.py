@@ -28,7 +28,7 @@ class Entrance:
         self.is_free: Flag = False
 
     def admit(self, line: Line, frame: Frame) -> Flag:
-        """Take in what a client says; False if there is no credit now."""
+        """Take in what a client says; False if there is no credit, or no room at its capability, now."""
         kind = kind_of(frame)
         if not self.is_free or (kind != "command" and kind != "query"):  # noqa: PLR1714  # compiled, two comparisons
             return self.admit_otherwise(line, frame)
@@ -41,5 +41,5 @@ class Entrance:
         raise NotImplementedError  # a hook: who derives from this fills it in
 
     def admit_in_need(self, line: Line, frame: Frame) -> Flag:
-        """There is no credit."""
+        """There is no credit, or no room at its capability."""
         raise NotImplementedError  # a hook: who derives from this fills it in

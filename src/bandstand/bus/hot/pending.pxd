@@ -14,6 +14,7 @@ cdef class Pending:
     cdef public bint is_begun
     cdef public bint is_queued
     cdef public Route route
+    cdef public Route counted
     cdef public object payload
     cdef public object timer
     cdef public int retries

@@ -31,6 +31,7 @@ class Pending:
 
     __slots__ = (
         "answer",
+        "counted",
         "frame",
         "is_answered",
         "is_begun",
@@ -73,6 +74,8 @@ class Pending:
         # Whether a handler has begun with it.
         self.is_begun: Flag = False
         self.route: Route | None = None
+        # Where it counts among the requests of clients that are under way; None if it does not.
+        self.counted: Route | None = None
         # Any: its type is known to the capability that declared it.
         self.payload: Any = None
         self.timer: TimerId | None = None

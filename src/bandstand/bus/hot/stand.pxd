@@ -17,6 +17,8 @@ cdef class Stand:
     cdef public object at_hand
     cdef public object sync_item
     cdef public long long handled
+    cdef public long long load
+    cdef public long long room
     cdef readonly object events
     cdef public tuple handlers
     cdef public object held

@@ -40,6 +40,8 @@ class Stand:
         "handled",
         "handlers",
         "held",
+        "load",
+        "room",
         "switch",
         "sync_item",
     )
@@ -53,6 +55,9 @@ class Stand:
         # The same, while a plain handler runs.
         self.sync_item: Pending | Delivery | None = None
         self.handled: Count = 0
+        # How many requests of clients are under way to it; and how many there may be until one more takes the slow way in (see `admission`).
+        self.load: Count = 0
+        self.room: Count = 0
         # Events that were sent to it and that no handler has begun with. They are begun with in the order in which they were sent.
         self.events: deque[Delivery] = deque()
         # What to call for each route, by its place; None if messages are not handled by calling something and replying with what it

@@ -30,6 +30,7 @@ cdef class Switch:
     cdef readonly Roll roll
     cdef public object on_credit
     cdef public object on_event
+    cdef public object on_room
     cdef dict _commands
     cdef dict _queries
     cdef object _write_down
@@ -42,7 +43,10 @@ cdef class Switch:
     cpdef object post(self, object item)
     @cython.locals(purse=Purse)
     cpdef bint submit(self, Pending pending) except -1
+    @cython.locals(route=Route, seat=Stand)
     cpdef bint admit(self, object origin, object frame, Purse purse) except -1
+    @cython.locals(pending=Pending, seat=Stand)
+    cpdef bint admit_anyway(self, object origin, object frame, Purse purse, Route route) except -1
     cpdef bint post_event(self, object frame) except -1
     cpdef object answer(self, Pending pending, object frame)
     @cython.locals(pending=Pending)
@@ -55,7 +59,7 @@ cdef class Switch:
     cpdef bint settle(self, Pending pending, object frame) except -1
     @cython.locals(timer=Timer)
     cpdef double due_ms(self, Pending pending) except? -1
-    @cython.locals(timer=Timer)
+    @cython.locals(timer=Timer, route=Route, seat=Stand)
     cpdef object close(self, Pending pending)
     cpdef object release(self, Pending pending)
     cpdef object take_otherwise(self, object item)

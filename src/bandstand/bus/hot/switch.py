@@ -53,6 +53,7 @@ class Switch:
         "loop",
         "on_credit",
         "on_event",
+        "on_room",
         "outputs",
         "roll",
         "taps",
@@ -80,6 +81,8 @@ class Switch:
         self.roll = roll
         # Called when there may be credit again; None while nobody waits for it.
         self.on_credit: Callable[[], None] | None = None
+        # Called with a capability at which a client's request is over; None while nobody waits for room anywhere.
+        self.on_room: Callable[[Seat], None] | None = None
         # What routes an event. Any: from whom it came, if from a client.
         self.on_event: Callable[[Frame, Any], None] | None = None
         self._write_down = write_down
@@ -133,8 +136,25 @@ class Switch:
         return True
 
     def admit(self, origin: Origin, frame: Frame, purse: Purse) -> Flag:
-        """Take in a client's request. False if there is no credit; nothing has happened then."""
-        return purse.used < purse.limit and self.submit(Pending(origin, frame, purse, True))  # noqa: FBT003  # it is hot
+        """Take in a client's request. False if there is no credit, or no room at its capability; nothing has happened then."""
+        route = self.find(kind_of(frame), type_of(frame))
+        if route is not None:
+            seat = route.seat
+            if seat.load >= seat.room:
+                return False
+        return self.admit_anyway(origin, frame, purse, route)
+
+    def admit_anyway(self, origin: Origin, frame: Frame, purse: Purse, route: Route | None) -> Flag:
+        """The same, whether or not there is room at its capability."""
+        if purse.used >= purse.limit:
+            return False
+        pending = Pending(origin, frame, purse, True)  # noqa: FBT003  # by position: it is hot
+        self.submit(pending)
+        if route is not None:
+            pending.counted = route
+            seat = route.seat
+            seat.load += 1
+        return True
 
     def post_event(self, frame: Frame) -> bool:
         """Take in an event of a capability. False if too many wait to be routed."""
@@ -192,7 +212,9 @@ class Switch:
     def take(self, pending: Pending) -> None:
         """Validate, route and dispatch a request."""
         frame = pending.frame
-        route = self.find(kind_of(frame), type_of(frame))
+        route = pending.counted
+        if route is None:
+            route = self.find(kind_of(frame), type_of(frame))
         self._write_down(frame)
         if self.taps.entries:
             self.taps.pass_on(frame, "nobody" if route is None else route.seat.id)
@@ -269,6 +291,13 @@ class Switch:
         pending.stage = DONE
         if not pending.is_queued:
             pending.purse.used -= 1
+        route = pending.counted
+        if route is not None:
+            pending.counted = None
+            seat = route.seat
+            seat.load -= 1
+            if self.on_room is not None:
+                self.on_room(seat)
         timer = pending.timer
         if timer is not None:
             pending.timer = None
