@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, final
 
 from bandstand.core.events import Lagged, RuntimeEvent, Unhandled
 from bandstand.core.gossip import Gossip
+from bandstand.core.logs import CrashLimiter
 
 if TYPE_CHECKING:
     from bandstand.core.clock import Clock
@@ -29,8 +30,10 @@ class Bulletin:
         "_missed",
         "_owes",
         "_unhandled",
+        "_unlogged",
         "_untold",
         "_what",
+        "crashes",
         "lagged",
         "unhandled",
         "untold",
@@ -41,7 +44,9 @@ class Bulletin:
         self.lagged = 0
         self.untold = 0
         """Events that were counted and not told to those who listen."""
-        # Whether one of those three has a line to come; and what to say of the latest.
+        self.crashes = CrashLimiter(clock)
+        """Which crashes have a line of their own."""
+        # Whether one of those has a line to come; and what to say of the latest.
         self._owes = False
         self._what = ""
         self._missed = ""
@@ -58,6 +63,18 @@ class Bulletin:
         self._untold = Gossip(
             logger, clock, "%d events (%d in all) were counted, but not told: those who listen cause too many"
         )
+
+        self._unlogged = Gossip(
+            logger,
+            clock,
+            "%d crashes (%d in all) have no line of their own: they are like others that were logged",
+        )
+
+    def admit_crash(self, place: str, error: BaseException | None) -> int:
+        """How a crash is to be logged, as `CrashLimiter.admit` says."""
+        count = self.crashes.admit(place, error)
+        self._owes = self._owes or count == 0
+        return count
 
     def note(self, event: RuntimeEvent) -> None:
         """Something was told: have it mentioned, if it is of a kind that has its line here."""
@@ -85,6 +102,7 @@ class Bulletin:
                 self._unhandled.speak(self.unhandled, self._what, is_last=is_last),
                 self._lagged.speak(self.lagged, self._missed, is_last=is_last),
                 self._untold.speak(self.untold, is_last=is_last),
+                self._unlogged.speak(self.crashes.unlogged, is_last=is_last),
             )
             self._owes = not all(are_said)
         return is_all and not self._owes

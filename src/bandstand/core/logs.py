@@ -5,12 +5,22 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Mapping
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
-from bandstand.errors.formatting import safe_repr, safe_str, safe_traceback, traceback_of
+from bandstand.errors.formatting import describe_exception, safe_repr, safe_str, safe_traceback, traceback_of
 
-__all__ = ("SafeLogger",)
+__all__ = ("CrashLimiter", "SafeLogger", "repeated")
 
+if TYPE_CHECKING:
+    from bandstand.core.clock import Clock
+
+# How long a traceback counts as known, in nanoseconds: within this time the same one is not logged again.
+_KNOWN_NS: Final = 60_000_000_000
+# How many lines in one second there are for crashes that are alike; what comes then is counted only.
+_LINES: Final = 10
+_SECOND_NS: Final = 1_000_000_000
+# How many kinds of crashes are told apart; the oldest is forgotten first.
+_KINDS: Final = 256
 # What can be shown as it is, whatever the message does with it.
 _PLAIN: Final = (str, int, float, bool, type(None))
 
@@ -63,9 +73,10 @@ class SafeLogger:
         *args: object,
         exc_info: BaseException | None = None,
         extra: Mapping[str, object] | None = None,
+        is_known: bool = False,
     ) -> None:
-        """Log a line, with the traceback of an exception if there is one."""
-        self._log(logging.WARNING, message, args, exc_info, extra)
+        """Log a line, with the traceback of an exception if there is one; in brief, if that is known already."""
+        self._log(logging.WARNING, message, args, exc_info, extra, is_known=is_known)
 
     def error(
         self,
@@ -73,9 +84,10 @@ class SafeLogger:
         *args: object,
         exc_info: BaseException | None = None,
         extra: Mapping[str, object] | None = None,
+        is_known: bool = False,
     ) -> None:
-        """Log a line, with the traceback of an exception if there is one."""
-        self._log(logging.ERROR, message, args, exc_info, extra)
+        """Log a line, with the traceback of an exception if there is one; in brief, if that is known already."""
+        self._log(logging.ERROR, message, args, exc_info, extra, is_known=is_known)
 
     def critical(
         self,
@@ -109,6 +121,8 @@ class SafeLogger:
         args: tuple[object, ...],
         error: BaseException | None,
         extra: Mapping[str, object] | None,
+        *,
+        is_known: bool = False,
     ) -> None:
         logger = self._logger
         try:
@@ -122,9 +136,74 @@ class SafeLogger:
                 logger.name, level, path, line, message, shown, caught, function, extra=extra
             )
             if error is not None:
-                record.exc_text = safe_traceback(error).rstrip("\n")
+                record.exc_text = (
+                    describe_exception(error) if is_known else safe_traceback(error).rstrip("\n")
+                )
             logger.handle(record)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException:  # noqa: BLE001, S110  # there is no place left to say it
             pass
+
+
+class _Kind:
+    """Crashes that are alike."""
+
+    __slots__ = ("count", "lines", "second", "since")
+
+    def __init__(self, now: int) -> None:
+        self.since = self.second = now
+        self.count = self.lines = 0
+
+
+@final
+class CrashLimiter:
+    """How much of each crash goes to the log: an actor that keeps failing must not flood it.
+
+    Crashes are alike that happen in the same place, with an exception of the same class, raised in the same line. The first is logged
+    with its traceback, and again after a minute. The others have a line each without one, up to ten a second; the rest are counted.
+    """
+
+    __slots__ = ("_clock", "_kinds", "unlogged")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._kinds: dict[object, _Kind] = {}
+        self.unlogged = 0
+        """How many crashes have no line."""
+
+    def admit(self, place: str, error: BaseException | None) -> int:
+        """1 if this crash is to be logged with its traceback; else which of its kind it is, or 0 if it is only counted."""
+        now = self._clock.now_ns()
+        # Numbers: classes of the program can be no keys, and would be kept alive.
+        key = (place, id(type(error)), *_line_of(error))
+        kind = self._kinds.get(key)
+        if kind is None or now - kind.since >= _KNOWN_NS:
+            self._kinds.pop(key, None)
+            if len(self._kinds) >= _KINDS:
+                del self._kinds[next(iter(self._kinds))]
+            kind = self._kinds[key] = _Kind(now)
+        kind.count += 1
+        if now - kind.second >= _SECOND_NS:
+            kind.second = now
+            kind.lines = 0
+        kind.lines += 1
+        if kind.lines > _LINES:
+            self.unlogged += 1
+            return 0
+        return kind.count
+
+
+def repeated(count: int) -> str:
+    """What the line of a crash says if it is not the first of its kind."""
+    return "" if count == 1 else f" (number {count} of its kind; the first was logged with its traceback)"
+
+
+def _line_of(error: BaseException | None) -> tuple[int, int]:
+    """Where it was raised: the code, and the line."""
+    trace = None if error is None else traceback_of(error)
+    if trace is None:
+        return 0, 0
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return id(trace.tb_frame.f_code), trace.tb_lineno

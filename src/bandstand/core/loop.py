@@ -16,7 +16,7 @@ from bandstand.core.clock import Clock, MonotonicClock
 from bandstand.core.config import LoopConfig
 from bandstand.core.events import Stalled
 from bandstand.core.hot.ids import ActorId
-from bandstand.core.logs import SafeLogger
+from bandstand.core.logs import SafeLogger, repeated
 from bandstand.core.newsroom import Newsroom
 from bandstand.core.numbers import MAX_LOOP_TAG
 from bandstand.core.observer import hooks_of, joined
@@ -156,14 +156,18 @@ class Loop(Parenting):
         if issubclass(type(cause), StartFailed) or (cause is not None and cause is self._broken):
             # It is raised, to whoever asked for the start, or to whoever runs the loop.
             return
-        logger.error(
-            "actor %r %s ended with reason %s and no supervisor hears of it; %d of its messages became dead letters",
-            actor,
-            name or "(unnamed)",
-            ExitReason(reason).name,
-            dead,
-            exc_info=cause,
-        )
+        count = self._newsroom.admit_crash(f"actor {name}", cause)
+        if count:
+            logger.error(
+                "actor %r %s ended with reason %s and no supervisor hears of it; %d of its messages became dead letters%s",
+                actor,
+                name or "(unnamed)",
+                ExitReason(reason).name,
+                dead,
+                repeated(count),
+                exc_info=cause,
+                is_known=count > 1,
+            )
 
     def _wrong_thread(self) -> str:
         return (

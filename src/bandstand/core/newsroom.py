@@ -183,6 +183,13 @@ class Newsroom:
             "on_supervisor_escalate": self._hear_escalation,
         }
 
+    def admit_crash(self, place: str, error: BaseException | None) -> int:
+        """How a crash is to be logged: 1 with its traceback, more in a line, as that many of its kind, and 0 not at all."""
+        count = self._bulletin.admit_crash(place, error)
+        if count == 0:
+            self._loop._mentioned = -1  # noqa: SLF001
+        return count
+
     def speak(self, dead: int, dropped: int, *, is_last: bool = False) -> bool:
         """Say in the log what is due: each kind once a second at most, and all of it at the end; whether nothing is left to say."""
         told = self._told

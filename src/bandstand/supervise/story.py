@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from bandstand.core import ExitReason
-from bandstand.core.logs import SafeLogger
+from bandstand.core import ExitReason, Loop
+from bandstand.core.logs import SafeLogger, repeated
 from bandstand.errors import ActorFailed, GaveUp, StartFailed
 from bandstand.errors.formatting import describe_exception, safe_repr
 from bandstand.supervise.intensity import Intensity
@@ -55,13 +55,16 @@ def error_of(failure: Failure) -> BaseException:
 
 
 def log_restart(
-    supervisor: str, failure: Failure, attempt: int, delay_ms: float, siblings: Iterable[str]
+    loop: Loop, supervisor: str, failure: Failure, attempt: int, delay_ms: float, siblings: Iterable[str]
 ) -> None:
-    """Say that a child is being started again."""
+    """Say that a child is being started again; of many that are alike, only how many."""
     child, reason, cause = failure
+    count = loop.events.admit_crash(f"child {supervisor}/{child}", cause)
+    if count == 0:
+        return
     others = ", ".join(siblings)
     logger.warning(
-        "supervisor %r restarts child %r: reason %s%s, attempt %d, delay %g ms%s",
+        "supervisor %r restarts child %r: reason %s%s, attempt %d, delay %g ms%s%s",
         supervisor,
         child,
         reason.name,
@@ -69,7 +72,9 @@ def log_restart(
         attempt,
         delay_ms,
         f", together with {others}" if others else "",
+        repeated(count),
         exc_info=cause,
+        is_known=count > 1,
         extra=_fields(supervisor, failure, attempt=attempt, delay_ms=delay_ms),
     )
 

@@ -203,7 +203,7 @@ class Rebirth:
             self._queue_start(seat)
         siblings = () if self._strategy is ONE_FOR_ONE else self._mark_siblings(seat)
         if is_heard(WARNING):
-            log_restart(self._name, failure, seat.restarts, plan.delay_ms, siblings)
+            log_restart(self._loop, self._name, failure, seat.restarts, plan.delay_ms, siblings)
         if plan.delay_ms > 0:
             self._wait(seat, plan.delay_ms)
         elif self._is_loose:
