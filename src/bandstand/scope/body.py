@@ -44,7 +44,8 @@ class Body:
 
     def __init__(self, host: AbstractEventLoop, task: Task[Any], name: str) -> None:
         self.host = host
-        self.task = task
+        # None when the block is over.
+        self.task: Task[Any] | None = task
         # How often somebody had asked the task to end before the block began.
         self._before = task.cancelling()
         # In whose turn the block began, if it is an actor's.
@@ -85,7 +86,7 @@ class Body:
 
         A loop may have actors take their turn inside of a task that awaits an answer, or starts one.
         """
-        if self.current_task() is not self.task or is_in_signal_handler():
+        if self.task is None or self.current_task() is not self.task or is_in_signal_handler():
             return False
         return actors_at_hand() <= self._actors
 
@@ -117,11 +118,13 @@ class Body:
 
     def _cancel(self) -> None:
         if not self._has_left and not self._is_interrupted:
+            assert self.task is not None
             self._is_interrupted = self.task.cancel(self._message)
 
     def leave(self, error: BaseException | None) -> CancelledError | None:
         """The block has ended, with an error or without: take back what was ours; a cancellation that was not is returned."""
         self._has_left = True
+        assert self.task is not None
         is_others = not self._is_interrupted or self.task.uncancel() > self._before
         return error if isinstance(error, CancelledError) and is_others else None
 
@@ -152,6 +155,10 @@ class Body:
 
     def remind(self) -> None:
         """An error goes on in place of a cancellation that was not ours: have the next await be cancelled, where that can be."""
-        if CAN_TAKE_BACK and self.task.cancelling() > self._before:
+        if CAN_TAKE_BACK and self.task is not None and self.task.cancelling() > self._before:
             self.task.uncancel()
             self.task.cancel()
+
+    def forget_task(self) -> None:
+        """The block is over. A task that ends with an error holds the frames it went through, and they may hold the scope."""
+        self.task = None

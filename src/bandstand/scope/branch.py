@@ -47,9 +47,9 @@ class Listener(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Ending:
-    """How a branch was cancelled, and everybody below it."""
+    """How a branch was cancelled, and everybody below it. They share it; nobody changes it but `forget`."""
 
     reason: str
     """In words."""
@@ -57,6 +57,11 @@ class Ending:
     """The exception it is about, if there is one."""
     number: int
     """The number of the branch where it began."""
+
+    def forget(self, errors: list[BaseException]) -> None:
+        """Keep no exception of these: its traceback holds frames, which may hold the token."""
+        if any(self.cause is error for error in errors):
+            self.cause = None
 
     @classmethod
     def of(cls, reason: str | BaseException | None, number: int) -> Ending:
@@ -108,6 +113,12 @@ class Branch:
             disturbed = () if self._listeners else self._settle()
         self._tend(disturbed)
         return True
+
+    def forget(self, errors: list[BaseException]) -> None:
+        """Keep the reason in words, but none of these exceptions. For whoever raises them."""
+        ending = self._look()
+        if ending is not None:
+            ending.forget(errors)
 
     def left_ms(self) -> float | None:
         """How long it is until the next deadline, here or above; None if there is none. For threads, which look by themselves."""

@@ -23,6 +23,10 @@ __all__ = ("Children",)
 logger = SafeLogger("bandstand.scope")
 
 
+def _no_one(_error: BaseException) -> None:
+    """What hears of errors when no child is left that could have one."""
+
+
 @final
 class Children:
     """The books. On the scope's own thread, but for the latches."""
@@ -32,6 +36,7 @@ class Children:
         "_all",
         "_change",
         "_has_left_behind",
+        "_is_closed",
         "_is_ending",
         "_name",
         "_on_error",
@@ -49,6 +54,7 @@ class Children:
         # How many of them end by themselves.
         self._workers = 0
         self._is_ending = False
+        self._is_closed = False
         self._has_left_behind = False
         self._change: Future[None] | None = None
         self.idle: Latch[bool] = Latch(f"the end of all tasks and channel actors of {name}")
@@ -107,6 +113,8 @@ class Children:
                 self.idle.open(True)  # noqa: FBT003  # what a wait for it gives
         if self._is_ending and not self._all:
             self.join()
+        if self._is_closed:
+            self.close()
         self._stir()
 
     # -- ending --------------------------------------------------------------------------------------------------------
@@ -148,6 +156,13 @@ class Children:
             if not is_killed:
                 self._has_left_behind = True
                 self._remove(child)
+
+    def close(self) -> None:
+        """The scope is over: whoever is not gone yet is the last whose error it hears."""
+        self._is_closed = True
+        if not self._all:
+            # It is a method of the scope, which holds these books.
+            self._on_error = _no_one
 
     def join(self) -> None:
         """Say that they have left; or that nobody waits for those who have not."""

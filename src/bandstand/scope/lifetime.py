@@ -247,12 +247,16 @@ class Lifetime:
 
     def _close(self) -> None:
         self._phase = Phase.OVER
-        for retract in self._retracts:
+        # Whatever holds a method of ours goes: a scope that is over leaves no cycle of references.
+        retracts, self._retracts = self._retracts, []
+        for retract in retracts:
             retract()
         if self._alarm is not None and not self._children:
             self._alarm.cancel()
+            self._alarm = None
         self.token.cancel("the scope is over")
         self._children.join()
+        self._children.close()
 
     def _judge(self, body: Body, error: BaseException | None, stop: CancelledError | None) -> bool:
         """Raise what the block ends with; or answer whether the body's own error has done its work, and is forgotten."""
@@ -266,4 +270,7 @@ class Lifetime:
                 body.remind()
             raise last
         finally:
+            # Whoever catches them has them. If we kept one, with its traceback, it would keep us.
+            self.token.forget(errors)
+            body.forget_task()
             del errors, last, error, stop

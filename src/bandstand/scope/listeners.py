@@ -75,11 +75,15 @@ class Bell:
     def quit(self, _wait: Wait[str]) -> None:
         """Forget the wait."""
         self._token.dismiss(self)
+        # The wait holds us as its latch: no cycle of the two.
+        self._wait = None
 
     def interrupt(self) -> None:
         """It has happened."""
-        wait = self._wait
-        assert wait is not None
+        wait, self._wait = self._wait, None
+        if wait is None:
+            # It was forgotten this very moment.
+            return
         with LOCK:
             is_waiting = wait.settle()
         if is_waiting:

@@ -95,7 +95,10 @@ class CancelToken(Branch):
 
     @property
     def cause(self) -> BaseException | None:
-        """The exception it was cancelled with; a `TimeoutError` if it was a deadline; None if there is none."""
+        """The exception it was cancelled with; a `TimeoutError` if it was a deadline; None if there is none.
+
+        The token of a scope has the error that has cancelled the scope until the scope is over: its block raises it then.
+        """
         ending = self._look()
         return None if ending is None else ending.cause
 

@@ -420,6 +420,9 @@ class Life(Reach):
         cell.state = None
         cell.turn = None
         cell.context = None
+        if not cell.keeps:
+            # With its traceback it may hold this cell. (A cell that is kept still has messages whose senders are told.)
+            cell.cause = None
         if self._on_stop is not None:
             self._tell(self._on_stop, (actor, REASONS[reason]))
         cell.supervisor = None

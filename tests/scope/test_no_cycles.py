@@ -1,0 +1,214 @@
+"""What is over leaves no cycle of references: it goes at once, and the garbage collector has nothing to do."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from bandstand.core import Context, Loop
+from bandstand.errors import Cancelled, ChannelTimeout
+from bandstand.scope import CancelToken, Channel, Scope
+from tests.scope.scoping import Boom, play_timed
+
+pytestmark = pytest.mark.guarantee("G281")
+
+Act = Callable[[Loop], Coroutine[Any, Any, object]]
+ACTS: dict[str, Act] = {}
+
+
+def act(function: Act) -> Act:
+    ACTS[function.__name__.replace("_", " ")] = function
+    return function
+
+
+async def forever() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+async def fail() -> None:
+    raise Boom("child")
+
+
+def idle(ctx: Context[Any], data: object) -> None:
+    """Handle a message by doing nothing."""
+
+
+@act
+async def a_block(_loop: Loop) -> None:
+    async with Scope():
+        pass
+
+
+@act
+async def a_block_with_a_task(_loop: Loop) -> None:
+    async with Scope() as scope:
+        _ = scope.launch(asyncio.sleep(0))
+
+
+@act
+async def a_block_with_an_actor(loop: Loop) -> None:
+    async with Scope() as scope:
+        loop.send(scope.spawn(idle), "x")
+
+
+@act
+async def a_block_with_a_channel_actor(_loop: Loop) -> None:
+    channel = Channel[int](3)
+    async with Scope() as scope:
+        scope.consume(channel, lambda _element: None)
+        await channel.send(1)
+        channel.close()
+
+
+@act
+async def a_body_that_fails(_loop: Loop) -> None:
+    with suppress(ExceptionGroup):
+        async with Scope() as scope:
+            assert scope.loop is not None
+            raise Boom("body")
+
+
+@act
+async def a_task_that_fails(_loop: Loop) -> None:
+    with suppress(ExceptionGroup):
+        async with Scope() as scope:
+            _ = scope.launch(fail())
+            await forever()
+
+
+@act
+async def an_actor_that_fails(loop: Loop) -> None:
+    def panic(ctx: Context[Any], data: object) -> None:
+        raise Boom("actor")
+
+    with suppress(ExceptionGroup):
+        async with Scope() as scope:
+            loop.send(scope.spawn(panic), "x")
+            await forever()
+
+
+@act
+async def a_scope_that_is_cancelled(_loop: Loop) -> None:
+    async with Scope() as scope:
+        _ = scope.launch(forever())
+        _ = scope.cancel("enough")
+
+
+@act
+async def a_scope_that_is_cancelled_from_above(_loop: Loop) -> None:
+    token = CancelToken()
+    with suppress(Cancelled):
+        async with Scope(token=token) as scope:
+            _ = scope.launch(forever())
+            token.cancel("enough")
+            await forever()
+
+
+@act
+async def a_scope_that_is_late(_loop: Loop) -> None:
+    with suppress(Cancelled):
+        async with Scope(token=CancelToken(timeout_ms=10)) as scope:
+            _ = scope.launch(forever())
+            await forever()
+
+
+@act
+async def a_task_that_is_cancelled_in_its_block(_loop: Loop) -> None:
+    async def block() -> None:
+        async with Scope() as scope:
+            _ = scope.launch(forever())
+            await forever()
+
+    task = asyncio.create_task(block())
+    await asyncio.sleep(0)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+@act
+async def scopes_in_scopes_that_fail(_loop: Loop) -> None:
+    with suppress(ExceptionGroup):
+        async with Scope() as outer, Scope(token=outer.token) as inner:
+            _ = inner.launch(fail())
+            await forever()
+
+
+@act
+async def a_guard(_loop: Loop) -> None:
+    async with CancelToken().guard():
+        pass
+
+
+@act
+async def a_guard_that_is_cancelled(_loop: Loop) -> None:
+    token = CancelToken()
+    with suppress(Cancelled):
+        async with token.guard():
+            token.cancel("enough")
+            await forever()
+
+
+@act
+async def a_guard_that_is_late(_loop: Loop) -> None:
+    with suppress(Cancelled):
+        async with CancelToken().guard(timeout_ms=10):
+            await forever()
+
+
+@act
+async def tokens(_loop: Loop) -> None:
+    token = CancelToken()
+    token.child().on_cancel(lambda _token: None)
+    token.cancel("enough")
+
+
+@act
+async def a_wait_for_a_token(_loop: Loop) -> None:
+    await CancelToken(timeout_ms=10).wait()
+
+
+@act
+async def a_wait_for_a_token_that_is_given_up(_loop: Loop) -> None:
+    with suppress(ChannelTimeout):
+        await CancelToken().wait(timeout_ms=10)
+
+
+@act
+async def operations_of_a_channel(_loop: Loop) -> None:
+    channel = Channel[int](1)
+    await channel.send(1)
+    assert await channel.receive() == 1
+    with suppress(ChannelTimeout):
+        await channel.receive(timeout_ms=10)
+    with suppress(Cancelled):
+        await channel.receive(token=CancelToken(timeout_ms=10))
+    channel.close()
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_nothing_is_left_for_the_garbage_collector(name: str) -> None:
+    async def main(loop: Loop) -> None:
+        # What is made once, at the first time, is none of ours.
+        for _ in range(2):
+            await ACTS[name](loop)
+        await asyncio.sleep(1)
+        was_enabled = gc.isenabled()
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(5):
+                await ACTS[name](loop)
+            await asyncio.sleep(1)
+            found = gc.collect()
+        finally:
+            if was_enabled:
+                gc.enable()
+        assert found == 0
+
+    play_timed(main)
