@@ -38,15 +38,17 @@ FLAGS = ["-O3", "-g0"]
 DIRECTIVES = {
     "language_level": 3,
     "annotation_typing": False,
+    # Or every class could be copied, its insides with it, and its generated __setstate__ would crash for a wrong state.
+    "auto_pickle": False,
     # A method descriptor checks its self; Cython's own functions do not, and `Loop.send(1, 2, 3)` would crash.
     "binding": False,
-    "boundscheck": False,
+    "boundscheck": True,
     "cdivision": True,
     # For inspect.signature, which cannot look into a method descriptor.
     "embedsignature": True,
     "embedsignature.format": "clinic",
     "initializedcheck": False,
-    "nonecheck": False,
+    "nonecheck": True,
     "wraparound": False,
 }
 
@@ -87,6 +89,31 @@ def digest(package: str, name: str, cython_version: str) -> str:
     spec.loader.exec_module(module)
     lower = [str(ROOT / folder) for folder in below(package)]
     return str(module.digest(str(ROOT / source(package)), name, cython_version, lower))
+
+
+def qualify_defaults() -> None:
+    """Have Cython write defaults such as `Lane.DATA` into signatures by their full names.
+
+    For a method descriptor, inspect.signature looks names up among the modules that are loaded and nowhere else.
+    """
+    transforms: Any = importlib.import_module("Cython.Compiler.AutoDocTransforms")
+    plain = transforms.EmbedSignature._fmt_expr  # noqa: SLF001  # there is no other way
+    homes: dict[str, dict[str, str]] = {}
+
+    def format_expression(self: Any, node: Any) -> str:
+        text = str(plain(self, node))
+        first, dot, rest = text.partition(".")
+        path = str(node.pos[0].file_path)
+        if path not in homes:
+            homes[path] = {
+                entry.asname or entry.name: f"{part.module}.{entry.name}"
+                for part in ast.walk(ast.parse(Path(path).read_text("utf-8")))
+                if isinstance(part, ast.ImportFrom)
+                for entry in part.names
+            }
+        return f"{homes[path].get(first, first)}{dot}{rest}"
+
+    transforms.EmbedSignature._fmt_expr = format_expression  # noqa: SLF001  # same
 
 
 def translators() -> int:
@@ -141,6 +168,7 @@ class BuildHot(build_ext):
         from Cython.Compiler import Options
 
         Options.warning_errors = True
+        qualify_defaults()
         translated = cython_build.cythonize(
             [Extension(ext.name, list(ext.sources)) for ext in self.extensions],
             build_dir=str(GENERATED),

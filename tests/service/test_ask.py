@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from bandstand.core import ExitReason, Overflow
-from bandstand.errors import ActorKilled, MailboxFull, MessageDropped, NoSuchActor, TargetEnded
+from bandstand.errors import (
+    ActorKilled,
+    InvalidArgument,
+    MailboxFull,
+    MessageDropped,
+    NoSuchActor,
+    TargetEnded,
+)
 from bandstand.service import Actor, Loop, Reply, ask, id_of, is_alive
 from bandstand.testing import VirtualClock
 from tests.core.stage import Boom, HostFactory
@@ -318,5 +325,21 @@ def test_the_books_balance_at_every_moment(play: Play) -> None:
                 assert books.pending >= 0
                 await turns(1)
         assert ended(loop.ask_statistics()) == {"answered": 2, "failed": 3, "cancelled": 1}
+
+    play(story)
+
+
+@pytest.mark.guarantee("G275")
+def test_a_reply_cannot_stand_in_for_the_sender_of_another_message(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        oracle, gate = loop.spawn(Oracle), Event()
+        reply = oracle.held(gate, value=4)
+        other = id_of(loop.spawn(Oracle))
+        sender: Any = reply
+        with pytest.raises(InvalidArgument, match="sender is"):
+            loop.send(other, "x", sender=sender)
+        loop.stop_actor(other)
+        gate.set()
+        assert await reply == 4
 
     play(story)

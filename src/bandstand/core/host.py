@@ -222,6 +222,10 @@ class Host:
         finally:
             self.loop.close()
 
+    def is_open(self) -> bool:
+        """Whether it is an event loop of ours that nobody has closed, and that does not run."""
+        return self.owned and not self.loop.is_closed() and not self.loop.is_running()
+
     def cancel_body(self) -> None:
         """Cancel the task on whose behalf we ride, so that it hears of a failure before its time."""
         if self._task is not None and not self._task.done():

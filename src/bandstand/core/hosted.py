@@ -13,6 +13,7 @@ whatever other threads have sent too late becomes dead letters. Nothing of the l
 
 from __future__ import annotations
 
+import warnings
 from types import TracebackType
 from typing import Any, Self
 
@@ -177,6 +178,9 @@ class Hosted(Pumped):
     def destroy(self) -> None:
         """End every actor and release what the loop holds. No callback runs after it; a second time changes nothing.
 
+        A loop that has run and is dropped without it is a ResourceWarning. Its descriptors are closed then, but its actors do
+        not end: neither their epilogues nor anything else of them runs.
+
         Raises:
             LoopBusy: called from a behavior or a hook, or while `run()` is running.
             WrongThread: called off the owner's thread, unless that thread has ended.
@@ -203,6 +207,19 @@ class Hosted(Pumped):
         except BaseException:  # such as a thread that cannot be started
             self._detach()
             raise
+
+    def __del__(self) -> None:
+        host: Host | None = getattr(self, "_own_host", None)
+        if host is None or not host.is_open():
+            return
+        warnings.warn(
+            f"{self!r} was dropped and not destroyed: call destroy(), or use it in a `with` block",
+            ResourceWarning,
+            source=self,
+            stacklevel=2,
+        )
+        # As asyncio does: its descriptors are closed, and no code of actors runs any more.
+        host.loop.close()
 
     def _refuse_closed(self, what: str) -> None:
         if self._leaving is not None or self._broken is not None:

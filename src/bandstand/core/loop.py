@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from bandstand.core.clock import Clock, MonotonicClock
 from bandstand.core.config import LoopConfig
@@ -23,7 +23,7 @@ from bandstand.core.observer import hooks_of, joined
 from bandstand.core.parenting import Parenting
 from bandstand.core.statistics import Statistics
 from bandstand.core.vocabulary import ExitReason
-from bandstand.errors import InvalidArgument, StartFailed
+from bandstand.errors import InvalidArgument, LoopBusy, StartFailed
 from bandstand.errors.formatting import safe_repr
 
 __all__ = ("Loop",)
@@ -47,6 +47,8 @@ class Loop(Parenting):
     """
 
     def __init__(self, config: LoopConfig | None = None, *, clock: Clock | None = None) -> None:
+        if hasattr(self, "_observed"):
+            raise LoopBusy("the loop was made already: __init__() cannot be called again, make another Loop")
         config = LoopConfig() if config is None else config
         if not isinstance(config, LoopConfig):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
             raise InvalidArgument(f"config is {safe_repr(config)}: pass a LoopConfig")
@@ -59,8 +61,8 @@ class Loop(Parenting):
             )
         # Tags are given out in turn. An id object knows its loop itself; only bare numbers could ever be taken for
         # those of a loop made 65,535 loops later.
-        super().__init__(next(_loops) % MAX_LOOP_TAG + 1, config, clock)
         self._observed: dict[str, Callable[..., Any] | None] = {}
+        super().__init__(next(_loops) % MAX_LOOP_TAG + 1, config, clock)
         self._newsroom = Newsroom(self, logger, clock)
         self._farewells: dict[object, Callable[[], object]] = {}  # who wants to know that the loop ends
 
@@ -174,6 +176,9 @@ class Loop(Parenting):
             f"this call belongs on the loop's own thread {self._owner_thread.name!r}, not on "
             f"{threading.current_thread().name!r}; from other threads only send_async(), request_stop() and the handles of typed actors can be used"
         )
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"{self!r} cannot be pickled or copied")
 
     def __repr__(self) -> str:
         state = "destroyed" if self._is_destroyed else "closed" if self._closed else "open"

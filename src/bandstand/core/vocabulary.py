@@ -66,7 +66,7 @@ class ExitReason(IntEnum):
     PANIC = 2
 
 
-class Overflow(Enum):
+class Overflow(str, Enum):  # noqa: UP042  # a StrEnum would have another str()
     """What a full lane does with one message more. Chosen for each actor at spawn; never holds for `SYSTEM`.
 
     `REJECT` is the default: the send raises `MailboxFull` and the sender decides. The others accept the send and give
@@ -75,6 +75,7 @@ class Overflow(Enum):
     due timer waits for room under every policy.
     """
 
+    # A str, as Lane is an int: inspect.signature shows no other constants as defaults of compiled methods.
     REJECT = "reject"
     DROP_NEWEST = "drop_newest"
     DROP_OLDEST = "drop_oldest"

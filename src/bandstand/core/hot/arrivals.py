@@ -103,11 +103,12 @@ class Arrivals(Timers):
 
         Raises:
             MailboxFull, NoSuchActor, ActorNotLocal, LoopClosed: at once, in the calling thread.
-            InvalidArgument: `tag` or `lane` is the system's, or `target` is no id.
+            InvalidArgument: `tag` or `lane` is the system's, `target` is no id, or `sender` is neither an id nor an int.
         """
         if lane is DATA_LANE and tag is ZERO and sender is ZERO and self._take_plain(target, data):
             self._announce()
             return
+        self._check_sender(sender)
         self._post_afar(target, self._checked(tag, lane), data, tag, sender)
 
     def _post_afar(

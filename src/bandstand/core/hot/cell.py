@@ -12,6 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from bandstand.core.hot.mailbox import Mailbox
 from bandstand.core.numbers import INIT, UNTIMED
 
+try:
+    import cython
+except ModuleNotFoundError:  # interpreted, where Cython is not installed
+    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+
 if TYPE_CHECKING:
     from contextvars import Context
 
@@ -56,6 +61,10 @@ class Family(Protocol):
         ...
 
 
+# A ready cell holds the next one, and a supervised one its supervisor: without the trashcan, to drop a loop with many of them
+# would be a recursion as deep. What is linked both ways needs none: the collector takes it apart piece by piece.
+@cython.trashcan(True)
+@cython.cclass
 class Cell(Mailbox):
     """One actor from the inside. Only the kernel touches it."""
 

@@ -207,6 +207,7 @@ class Kernel(Sending):
             self._run(start, overfull)
         return self._handled - before
 
+    @cython.nonecheck(False)
     def _run(self, start: Nanoseconds, overfull: bool) -> None:
         """Let ready actors run, within both budgets and the time."""
         visits = self._max_actors
@@ -252,6 +253,7 @@ class Kernel(Sending):
         )
         return self._is_time_up
 
+    @cython.nonecheck(False)
     def _visit(self, cell: Cell) -> Count:
         """Let one actor handle what waits for it, until its budget or the tick's time is used up, or something urgent comes.
 
@@ -333,6 +335,7 @@ class Kernel(Sending):
                 cell.driver.cancel()
         return handled - looked
 
+    @cython.nonecheck(False)
     def _make_turn(self, cell: Cell) -> Turn:
         """Make the context with which a cell's behavior is called; from now on it holds the state."""
         turn = Turn.__new__(Turn)
@@ -358,6 +361,7 @@ class Kernel(Sending):
             cell.watch = watch
         return event
 
+    @cython.nonecheck(False)
     def _settle(self, cell: Cell) -> None:
         """After a behavior has ended: end the actor, or queue it again, or let it rest."""
         if cell.status >= STOPPING:

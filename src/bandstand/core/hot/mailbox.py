@@ -243,6 +243,7 @@ class Mailbox:
         """Whether a user lane would take one message more."""
         return self.depth(lane) + self.coming(lane) < self.limit
 
+    @cython.nonecheck(False)
     def waiting(self) -> Count:
         """How many messages wait, all lanes together."""
         ring = self.data

@@ -6,7 +6,7 @@ when it is taken back, and with its watcher.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from bandstand.core.hot.life import REASONS, Life
 from bandstand.core.signals import Down
@@ -32,6 +32,9 @@ class Monitor:
         # Both are None once the monitor has spoken or was taken back.
         self.watcher: Cell | None = None
         self.target: Cell | None = None
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a monitor belongs to its loop, and cannot be pickled or copied")
 
 
 class Monitors(Life):

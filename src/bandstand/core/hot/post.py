@@ -21,6 +21,11 @@ from bandstand.core.vocabulary import Lane, Overflow
 from bandstand.errors import BandstandError, MailboxFull, NoSuchActor
 from bandstand.errors.formatting import safe_repr
 
+try:
+    import cython
+except ModuleNotFoundError:  # interpreted, where Cython is not installed
+    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+
 if TYPE_CHECKING:
     from bandstand.core.aside import Shelf
     from bandstand.core.hot.cell import Cell
@@ -94,12 +99,14 @@ class Post:
             self._ready(cell)
         return ACCEPTED
 
+    @cython.nonecheck(False)
     def _ready(self, cell: Cell) -> None:
         """Put a cell that is not queued into the run queue, and see that somebody comes to run it."""
         cell.queued = True
         self._queue.push(cell)
         self._stir()
 
+    @cython.nonecheck(False)
     def _stir(self) -> None:
         """Have the host call for a tick, unless one runs or is on its way."""
         if not self._awake:

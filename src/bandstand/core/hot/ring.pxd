@@ -133,6 +133,7 @@ cdef inline void forget_tags(list entries) noexcept:
     for at in range(1, len(entries), 3):
         bandstand_put(entries, at, None)
 
+@cython.nonecheck(False)
 cdef inline Py_ssize_t push(Ring ring, object data, object tag, object sender) except -1:
     cdef Py_ssize_t at
     while ring.count == ring.room:
@@ -151,6 +152,8 @@ cdef inline Py_ssize_t push(Ring ring, object data, object tag, object sender) e
     bandstand_put(ring.entries, at + 1, tag)
     return ring.count
 
+# Whoever calls it has a turn.
+@cython.nonecheck(False)
 cdef inline object pop(Ring ring, Turn turn):
     cdef Py_ssize_t at
     cdef object data, tag, sender

@@ -67,7 +67,11 @@ class Ring:
         return push(self, data, tag, sender)
 
     def pop(self, turn: Turn) -> object:
-        """Take the oldest message: its data is returned, its tag and sender go into `turn`. Never call it empty."""
+        """Take the oldest message: its data is returned, its tag and sender go into `turn`."""
+        if self.count == 0:
+            raise IndexError("there is no message in the ring")
+        if turn is None:  # pyright: ignore[reportUnnecessaryComparison]  # callers without types
+            raise TypeError("turn is None: pass a Turn")
         return pop(self, turn)
 
     def next_is(self, tag: object) -> bool:
@@ -80,6 +84,7 @@ class Ring:
         """The data of the oldest message, which stays. Never call it empty."""
         return self.data if self.room == 1 else self.entries[3 * self.head]
 
+    @cython.boundscheck(False)
     def take_alike(self, items: list[object], most: Count, tag: object, strange: type) -> Count:
         """Take the data of the oldest messages into a list, until it has so many; how many those were.
 
@@ -192,6 +197,8 @@ class Ring:
             self.entries = entries
             self.room = FIRST_ROOM
             return
+        if self.room == 0:
+            raise RuntimeError("the ring was made without its constructor: make it by Ring()")
         if self.room >= REST_ROOM and len(SPARE) > 0:
             spare = take_spare()
             if len(spare) > len(self.entries):

@@ -8,6 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+try:
+    import cython
+except ModuleNotFoundError:  # interpreted, where Cython is not installed
+    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+
 if TYPE_CHECKING:
     from bandstand.core.hot.cell import Cell
 
@@ -24,6 +29,7 @@ class RunQueue:
         self.last: Cell | None = None
         self.count: Count = 0
 
+    @cython.nonecheck(False)
     def push(self, cell: Cell) -> None:
         """Append a cell, unless it is in the queue: a visit that is due serves for everything there is to do."""
         last = self.last
@@ -36,6 +42,7 @@ class RunQueue:
         self.last = cell
         self.count += 1
 
+    @cython.nonecheck(False)
     def pop(self) -> Cell:
         """Take the cell that has waited longest. Never call it empty."""
         cell = self.first

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bandstand.core.hot.arrivals import Arrivals
 from bandstand.core.hot.ids import ActorId
@@ -23,6 +23,9 @@ if not cython.compiled:
     from threading import get_ident as PyThread_get_thread_ident
 
     from bandstand.core.hot.ring import push
+
+if TYPE_CHECKING:
+    from bandstand.core.hot.receipt import Receipt
 
 Count: TypeAlias = int
 FateNumber: TypeAlias = int
@@ -60,17 +63,31 @@ class Sending(Arrivals):
         Raises:
             MailboxFull: the target's lane has no room; the error says how many wait and how many may.
             NoSuchActor, ActorNotLocal: the target has ended, never was, or lives on another loop.
-            InvalidArgument: `tag` or `lane` is the system's, or `target` is no id.
+            InvalidArgument: `tag` or `lane` is the system's, `target` is no id, or `sender` is neither an id nor an int.
             LoopClosed: the loop was asked to stop.
             WrongThread: called off the loop's thread; `send_async` is made for that.
         """
         if not self._post_fast(target, data, tag, lane, sender):
+            self._check_sender(sender)
             cell = self._reach(target)
             number = self._checked(tag, lane)
             if cell is None:
                 raise self._unreachable(target)
             if self._enqueue(cell, number, data, tag, sender) != ACCEPTED:
                 raise self._full(cell, number)
+
+    def _send_for(self, target: ActorId, data: object, lane: Lane, receipt: Receipt) -> None:
+        """Send as `send` does, with a receipt in the sender's place."""
+        cell = self._reach(target)
+        number = self._checked(0, lane)
+        if cell is None:
+            raise self._unreachable(target)
+        if self._enqueue(cell, number, data, 0, receipt) != ACCEPTED:
+            raise self._full(cell, number)
+
+    def _send_async_for(self, target: ActorId, data: object, lane: Lane, receipt: Receipt) -> None:
+        """Send as `send_async` does, with a receipt in the sender's place."""
+        self._post_afar(target, self._checked(0, lane), data, 0, receipt)
 
     def try_send(
         self,
@@ -87,6 +104,7 @@ class Sending(Arrivals):
         """
         if self._post_fast(target, data, tag, lane, sender):
             return True
+        self._check_sender(sender)
         cell = self._reach(target)
         number = self._checked(tag, lane)
         if cell is None:
@@ -102,8 +120,11 @@ class Sending(Arrivals):
         """
         if type(target) is not ActorId or lane is not DATA_LANE or tag is not ZERO:
             return False
+        if sender is not ZERO and type(sender) is not ActorId:
+            return False
         return self._slip_in(target, data, tag, sender)
 
+    @cython.nonecheck(False)
     def _slip_in(self, actor: ActorId, data: object, tag: object, sender: object) -> bool:
         """The same for a message to an actor that is known, whose tag may be any object of the rooms above."""
         if self._closed or PyThread_get_thread_ident() != self._owner:

@@ -57,7 +57,7 @@ class Spawning(Desk):
         name: str | None = None,
         mailbox_cap: int | None = None,
         supervisor: ActorId | None = None,
-        overflow: Overflow = REJECT,
+        overflow: Overflow = Overflow.REJECT,
     ) -> ActorId:
         """Make an actor. It runs `behavior(ctx, data)` once for each message, one at a time.
 

@@ -11,6 +11,11 @@ from typing import TYPE_CHECKING, TypeAlias
 from bandstand.core.hot.ids import ActorId
 from bandstand.core.numbers import INDEX_SHIFT, LOOP_SHIFT, MAX_GENERATION, MAX_INDEX
 
+try:
+    import cython
+except ModuleNotFoundError:  # interpreted, where Cython is not installed
+    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+
 if TYPE_CHECKING:
     from bandstand.core.hot.cell import Cell
 
@@ -34,6 +39,7 @@ class Table:
         self.used: Count = 1
         self.free: list[Count] = []
 
+    @cython.boundscheck(False)
     def admit(self, cell: Cell) -> ActorId | None:
         """Seat a cell and give it its id; None if the table is full, retired indexes counted."""
         if self.alive >= self.capacity:

@@ -1,6 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 from bandstand.core.hot.cell cimport Cell
+from bandstand.core.hot.ids cimport ActorId
 from bandstand.core.hot.links cimport Links
 from bandstand.core.hot.receipt cimport Receipt
 from bandstand.core.hot.wheel cimport Queue, Timer, Wheel
@@ -48,6 +49,8 @@ cdef class Timers(Links):
     cdef Timer _set_timer(self, object target, object ms, object data, object tag, object lane, object sender)
     @cython.final
     cdef int _checked(self, object tag, object lane) except -1
+    @cython.final
+    cdef object _check_sender(self, object sender)
     @cython.final
     cdef int64_t _checked_delay(self, object ms) except -1
     @cython.final

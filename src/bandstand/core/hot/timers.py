@@ -17,9 +17,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import ceil, isfinite
 from time import monotonic_ns
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from bandstand.core.hot.cell import Cell
+from bandstand.core.hot.ids import ActorId
 from bandstand.core.hot.links import Links
 from bandstand.core.hot.receipt import Receipt
 from bandstand.core.hot.wheel import Queue, Timer, Wheel
@@ -36,9 +37,6 @@ except ModuleNotFoundError:  # interpreted, where Cython is not installed
 if not cython.compiled:
     # Compiled, this is a C function of the .pxd that reads the very same clock.
     monotonic_now = monotonic_ns
-
-if TYPE_CHECKING:
-    from bandstand.core.hot.ids import ActorId
 
 Count: TypeAlias = int
 LaneNumber: TypeAlias = int
@@ -86,6 +84,7 @@ class Timers(Links):
     def _rearm(self) -> None:
         """Ask the host to wake the loop for `_wheel.soonest`. The loop above overrides it."""
 
+    @cython.nonecheck(False)
     def _elapsed(self) -> Nanoseconds:
         """Nanoseconds since the loop was made."""
         if self._is_real:
@@ -112,7 +111,8 @@ class Timers(Links):
             The timer, to be given to `cancel_timer`.
 
         Raises:
-            InvalidArgument: `ms` is negative, not a number, or more than a hundred years; `tag` or `lane` is the system's.
+            InvalidArgument: `ms` is negative, not a number, or more than a hundred years; `tag` or `lane` is the system's;
+                `sender` is neither an id nor an int.
             NoSuchActor, ActorNotLocal: the target is not there.
             NoMemory: there is no memory for the timer.
             LoopClosed: the loop was asked to stop.
@@ -137,6 +137,7 @@ class Timers(Links):
     def _set_timer(
         self, target: object, ms: object, data: object, tag: object, lane: object, sender: object
     ) -> Timer:
+        self._check_sender(sender)
         lane_number = self._checked(tag, lane)
         whole = self._checked_delay(ms)
         cell = self._reach(target)
@@ -160,6 +161,13 @@ class Timers(Links):
         if lane is Lane.SYSTEM:
             raise InvalidArgument("lane is Lane.SYSTEM: that lane is the runtime's own")
         return lane.value
+
+    def _check_sender(self, sender: object) -> None:
+        """Check a user's sender. Nothing else may stand there: a reply would be ended with the message."""
+        if sender is not ZERO and not isinstance(sender, (ActorId, int)):
+            raise InvalidArgument(
+                f"sender is {safe_repr(sender)}: pass the id of an actor, or an int; 0 for nobody"
+            )
 
     def _checked_delay(self, ms: object) -> Ticks:
         """A user's delay in whole milliseconds, rounded up."""

@@ -6,7 +6,7 @@ a time, so nothing is ever overwritten that somebody still reads, and no message
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from bandstand.core.vocabulary import Lane
 
@@ -47,6 +47,9 @@ class Turn:
     def lane(self) -> Lane:
         """The lane by which the message came."""
         return LANES[self.lane_number]
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"{self!r} belongs to one actor, and cannot be pickled or copied")
 
     def __repr__(self) -> str:
         return f"<Turn of {self.self_id!r}>"

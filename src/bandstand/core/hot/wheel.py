@@ -19,7 +19,7 @@ The wheel knows milliseconds and nothing else: what time it is, and what a timer
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from bandstand.core.numbers import DUE, GONE, LEVELS, NEVER
 
@@ -106,6 +106,9 @@ class Timer:
         """Whether it has neither fired nor been cancelled."""
         return self.place != GONE
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"{self!r} is one pending deadline of its loop, and cannot be pickled or copied")
+
     def __repr__(self) -> str:
         return f"<TimerId {'pending' if self.place != GONE else 'done'} at {hex(id(self))}>"
 
@@ -119,6 +122,7 @@ class Queue:
         self.first: Timer | None = None
         self.last: Timer | None = None
 
+    @cython.nonecheck(False)
     def append(self, timer: Timer) -> None:
         """Put `timer` at the end."""
         last = self.last
@@ -130,6 +134,7 @@ class Queue:
             last.after = timer
         self.last = timer
 
+    @cython.nonecheck(False)
     def remove(self, timer: Timer) -> None:
         """Take `timer` out, wherever it stands."""
         before = timer.before
@@ -155,6 +160,7 @@ class Level:
         self.occupied: Word = 0
         self.slots: list[Timer | None] = [None] * 64
 
+    @cython.nonecheck(False)
     def insert(self, timer: Timer, slot: Place) -> None:
         """Put `timer` behind all others of its slot. A slot is a ring; its entry is the oldest."""
         first = self.slots[slot]
@@ -171,6 +177,7 @@ class Level:
         last.after = timer
         first.before = timer
 
+    @cython.nonecheck(False)
     def remove(self, timer: Timer, slot: Place) -> None:
         """Unlink `timer` from its slot."""
         after = timer.after

@@ -93,6 +93,7 @@ cdef class Port:
     @cython.locals(method=Method, reply=Reply)
     cpdef object call(self, Handle handle, object data)
 
+@cython.nonecheck(False)
 cdef inline object call_port(object port, PyObject **arguments, size_t count, PyObject *names):
     # The usual call comes first, and by itself: what the others need would be made ready for it, too.
     if (

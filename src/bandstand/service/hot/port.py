@@ -228,11 +228,15 @@ def make_room(kernel: Desk, actor: ActorId, method: Method, message: object, sen
         raise kernel._full(cell, method.lane)
 
 
+@cython.nonecheck(False)
 def slip(kernel: Desk, actor: ActorId, method: Method, data: object) -> bool:
     """Send a one-way message of a plain handler that nothing travels along with, into a DATA lane with room. False if any of that may not be so.
 
     The kernel is the handle's; should another thread renew it just now, the actor is another kernel's, and nothing is sent.
     """
+    if kernel is None or actor is None:  # type: ignore[redundant-expr]  # pyright: ignore[reportUnnecessaryComparison]  # callers without types
+        # A handle that was made without its constructor: what follows says so.
+        return False  # type: ignore[unreachable]
     porter = kernel._porter
     if method.lane != DATA or not kernel._ticking or kernel._abroad or kernel._direct or kernel._shut:
         return False
@@ -380,6 +384,8 @@ class Port:
     def __init__(
         self, method: Method, binder: Callable[..., Any], face: Callable[[Handle, Port], object]
     ) -> None:
+        if not isinstance(method, Method):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
+            raise TypeError(f"method is {safe_repr(method)}: pass a Method")
         self.method = method
         # A function of the method's own signature that returns the data of the message.
         self.binder = binder

@@ -58,5 +58,8 @@ class History:
     def __hash__(self) -> int:
         return hash(self.times)
 
+    def __reduce__(self) -> tuple[type[History], tuple[tuple[float, ...]]]:
+        return History, (self.times,)
+
     def __repr__(self) -> str:
         return f"History({self.times!r})"

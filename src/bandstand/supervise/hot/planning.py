@@ -45,6 +45,9 @@ class Plan:
     def __hash__(self) -> int:
         return hash(self._key())
 
+    def __reduce__(self) -> tuple[type[Plan], tuple[bool, Milliseconds, Milliseconds, History]]:
+        return Plan, self._key()
+
     def __repr__(self) -> str:
         return f"Plan{self._key()!r}"
 

@@ -1,0 +1,374 @@
+"""Call everything that compiled classes offer in every wrong way there is, in a process that may end by it.
+
+Run as a module with the full names of classes: `python -m tests.architecture.misuse bandstand.core.hot.wheel.Timer`. Each call
+is printed before it is made, so the last line of the output of a process that crashed names the call that did it.
+"""
+
+# Everything here is called with everything.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import faulthandler
+import gc
+import inspect
+import io
+import pickle
+import sys
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any, cast
+
+from bandstand import mode
+from tests.architecture import house
+
+# Where the public classes live that derive from compiled ones.
+ROOMS = (
+    "bandstand.core",
+    "bandstand.scope",
+    "bandstand.supervise",
+    "bandstand.service",
+    "bandstand.registry",
+    "bandstand.topic",
+    "bandstand.pool",
+    "bandstand.bus",
+    "bandstand.pod",
+    "bandstand.testing",
+)
+# What lies on every class and is Python's own.
+NOT_OURS = frozenset(dir(object)) - {
+    "__eq__",
+    "__ge__",
+    "__gt__",
+    "__hash__",
+    "__init__",
+    "__le__",
+    "__lt__",
+    "__ne__",
+    "__reduce__",
+    "__reduce_ex__",
+    "__repr__",
+    "__str__",
+}
+# Methods that block by contract when they are called well, and why: these are called wrongly only.
+BLOCKING = {
+    "run": "runs the event loop until somebody stops it",
+    "run_until_idle": "runs the event loop until nothing is left to do",
+}
+LONGEST_SECONDS = 100
+# Of the strangers, the first are plain values.
+FEW = 9
+# In place of the name of a class: all public functions of the hot modules.
+FUNCTIONS = "functions"
+
+
+def classes() -> list[type]:
+    """Return every class of the hot modules, and every public class of bandstand that derives from one."""
+    found: dict[type, None] = {}
+    for name in house.HOT:
+        import_module(name)
+    for name in sorted(mode.hot_modules()):
+        module = import_module(name)
+        for value in vars(module).values():
+            if is_class(value) and value.__module__ == name:
+                found[value] = None
+    for name in ROOMS:
+        room = import_module(name)
+        for entry in getattr(room, "__all__", ()):
+            value = getattr(room, entry)
+            if is_class(value) and any(base in found for base in value.__mro__[1:]):
+                found[value] = None
+    return list(found)
+
+
+def is_class(value: object) -> bool:
+    return isinstance(value, type) and not getattr(value, "_is_protocol", False)
+
+
+def functions() -> list[tuple[str, Callable[..., Any]]]:
+    """Return every public function of the hot modules with its full name."""
+    return [
+        (f"{name}.{entry}", value)
+        for name in sorted(mode.hot_modules())
+        for entry, value in vars(import_module(name)).items()
+        if not entry.startswith("_")
+        and isinstance(value, (types.FunctionType, types.BuiltinFunctionType))
+        and value.__module__ == name
+    ]
+
+
+def full_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def public_names(cls: type) -> list[str]:
+    """Return the names of a class that a program may use: plain ones, and those of Python's protocols."""
+    return [
+        name
+        for name in dir(cls)
+        if (not name.startswith("_") or (name.startswith("__") and name.endswith("__")))
+        and name not in NOT_OURS
+    ]
+
+
+def bare(cls: Any) -> Any:
+    """Return an instance whose __init__ has not run."""
+    return cls.__new__(cls)
+
+
+def skipping(cls: type) -> Any:
+    """Return an instance of a subclass that does not call super().__init__()."""
+    return type("Skipping", (cls,), {"__init__": lambda *_: None})()
+
+
+def built(cls: type, *arguments: object) -> Any:
+    return cls(*arguments)
+
+
+def makers(cls: type) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Give the ways to come by an instance, good or bad, that do give one."""
+    ways: list[tuple[str, Any]] = [
+        ("bare", lambda: bare(cls)),
+        ("skipping", lambda: skipping(cls)),
+        ("built()", lambda: built(cls)),
+    ]
+    try:
+        count = len(inspect.signature(cls).parameters)
+    except (TypeError, ValueError):
+        count = 8
+    for value in (None, 1):
+        for size in range(1, min(count, 9) + 1):
+            given = (value,) * size
+            ways.append((f"built{given!r}", lambda given=given: built(cls, *given)))
+    for words, make in ways:
+        say(f"{full_name(cls)}: {words}")
+        try:
+            make()
+        except BaseException:  # noqa: BLE001  # any error is as good: what counts is that it is one
+            continue
+        yield words, make
+
+
+_out: io.TextIOBase = cast("io.TextIOBase", sys.stdout)
+
+
+def say(text: str) -> None:
+    _out.write(text + "\n")
+    _out.flush()
+
+
+def attempt(words: str, call: Any) -> None:
+    """Make one call; whatever it raises is fine, and whatever it gives is used a little as well."""
+    say(words)
+    try:
+        result = call()
+        use(result)
+    except BaseException:  # noqa: BLE001  # any error is as good: what counts is that it is one
+        return
+
+
+def use(result: Any) -> None:
+    """Take a few steps with what a call has given."""
+    if isinstance(result, types.CoroutineType):
+        try:
+            cast("Any", result).send(None)
+        finally:
+            cast("Any", result).close()
+        return
+    if hasattr(type(result), "__next__"):
+        for _ in range(3):
+            next(result)
+        return
+    repr(result)
+
+
+def strangers(everything: list[type]) -> list[tuple[str, Any]]:
+    """Return what may be given in the place of a self or of an argument, an uninitialised instance of each class among it."""
+    found: list[tuple[str, Any]] = [
+        ("None", None),
+        ("1", 1),
+        ("-1", -1),
+        ("2**70", 1 << 70),
+        ("'x'", "x"),
+        ("[]", []),
+        ("()", ()),
+        ("object()", object()),
+        ("print", print),
+    ]
+    for other in everything:
+        try:
+            found.append((f"bare {other.__qualname__}", bare(other)))
+        except TypeError:
+            continue
+    return found
+
+
+def argument_lists(
+    function: Any, values: list[tuple[str, Any]]
+) -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]:
+    """Give arguments for a function that is called with its self already: wrong in number, wrong in kind."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+        sizes = [1, 2, 3]
+    else:
+        places = [
+            each for each in parameters if each.kind in {each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD}
+        ]
+        needed = [each for each in places if each.default is each.empty]
+        sizes = sorted({len(needed), len(places)} - {0})
+        if any(each.kind is each.VAR_POSITIONAL for each in parameters):
+            sizes = sorted({*sizes, 1, 3})
+    yield "", (), {}
+    yield "7 times None", (None,) * 7, {}
+    yield "no_such=1", (), {"no_such": 1}
+    words_only = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+    for size in sizes:
+        for words, value in values:
+            yield f"{size} times {words}", (value,) * size, {}
+            if size > 1:
+                yield f"{words} and {size - 1} times None", (value,) + (None,) * (size - 1), {}
+                yield f"None and {size - 1} times {words}", (None,) + (value,) * (size - 1), {}
+            for name in words_only:
+                yield f"{size} times {words}, {name}={words}", (value,) * size, {name: value}
+
+
+def misuse(cls: type, everything: list[type]) -> None:
+    values = strangers(everything)
+    misuse_unbound(cls, values)
+    for words, make in makers(cls):
+        where = f"{words} of {full_name(cls)}"
+        plain_operations(where, make)
+        for entry in public_names(cls):
+            misuse_attribute(where, make, entry, values)
+            if not (entry in BLOCKING and words.startswith("built")):
+                misuse_method(where, make, entry, values)
+        # Twice, and then used.
+        for given, arguments, keywords in argument_lists(make().__init__, values[:FEW]):
+            attempt(
+                f"{where}: __init__ again ({given})", lambda m=make, a=arguments, k=keywords: again(m, a, k)
+            )
+
+
+def misuse_unbound(cls: type, values: list[tuple[str, Any]]) -> None:
+    """Use everything of a class on what is no instance of it."""
+    name = full_name(cls)
+    for entry in public_names(cls):
+        held = inspect.getattr_static(cls, entry)
+        unbound = getattr(cls, entry, None)
+        for words, stranger in values:
+            if isinstance(stranger, cls):
+                continue
+            if hasattr(held, "__get__") and not isinstance(held, (staticmethod, classmethod)):
+                attempt(f"{name}.{entry} of {words}", lambda held=held, s=stranger: held.__get__(s, type(s)))
+            if callable(unbound):
+                attempt(f"{name}.{entry}({words})", lambda u=unbound, s=stranger: u(s))
+                attempt(f"{name}.{entry}({words}, None)", lambda u=unbound, s=stranger: u(s, None))
+                attempt(f"{name}.{entry}({words}, 1, 2, 3)", lambda u=unbound, s=stranger: u(s, 1, 2, 3))
+
+
+def misuse_attribute(where: str, make: Callable[[], Any], entry: str, values: list[tuple[str, Any]]) -> None:
+    """Get, set and delete one attribute."""
+    attempt(f"{where}: get {entry}", lambda: getattr(make(), entry))
+    for what, value in values[:FEW]:
+        attempt(f"{where}: set {entry} to {what}", lambda value=value: setattr(make(), entry, value))
+    attempt(f"{where}: delete {entry}", lambda: delattr(make(), entry))
+
+
+def misuse_method(where: str, make: Callable[[], Any], entry: str, values: list[tuple[str, Any]]) -> None:
+    """Call one method with wrong arguments, each time on another instance."""
+    try:
+        function = getattr(make(), entry)
+    except BaseException:  # noqa: BLE001  # an error is fine
+        return
+    if not callable(function):
+        return
+    for given, arguments, keywords in argument_lists(function, values):
+        attempt(f"{where}: {entry}({given})", lambda a=arguments, k=keywords: getattr(make(), entry)(*a, **k))
+
+
+def misuse_functions(everything: list[type]) -> None:
+    values = strangers(everything)
+    for name, function in functions():
+        for given, arguments, keywords in argument_lists(function, values):
+            attempt(f"{name}({given})", lambda f=function, a=arguments, k=keywords: f(*a, **k))
+
+
+def again(make: Callable[[], Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+    instance = make()
+    for _ in range(2):
+        instance.__init__(*arguments, **keywords)
+    repr(instance)
+
+
+def plain_operations(where: str, make: Callable[[], Any]) -> None:
+    operations: dict[str, Any] = {
+        "repr": repr,
+        "str": str,
+        "hash": hash,
+        "bool": bool,
+        "int": int,
+        "len": len,
+        "iter": iter,
+        "dir": dir,
+        "equal": lambda it: it == make(),
+        "equal to itself": lambda it: it == it,  # noqa: PLR0124
+        "less": lambda it: it < make(),
+        "greater or equal to 1": lambda it: it >= 1,
+        "equal to None": lambda it: it == None,  # noqa: E711
+        "in": lambda it: 1 in it,
+        "item": lambda it: it[0],
+        "call": lambda it: it(),
+        "await": lambda it: next(it.__await__()),
+        "copy": lambda it: use_all(copy.copy(it)),
+        "deepcopy": lambda it: use_all(copy.deepcopy(it)),
+        "collect": gc.get_referents,
+    }
+    for protocol in (0, 2, 5):
+        operations[f"pickle {protocol}"] = lambda it, p=protocol: use_all(pickle.loads(pickle.dumps(it, p)))
+    for words, operation in operations.items():
+        attempt(f"{where}: {words}", lambda operation=operation: operation(make()))
+
+
+def use_all(copied: Any) -> None:
+    """Use a copy: all of its properties, and every method without arguments."""
+    repr(copied)
+    for entry in public_names(type(copied)):
+        if entry in BLOCKING:
+            continue
+        try:
+            value = getattr(copied, entry)
+            if callable(value) and not isinstance(value, type):
+                use(value())
+        except Exception:  # noqa: BLE001  # an error is fine
+            continue
+
+
+def main(names: list[str]) -> None:
+    faulthandler.enable()
+    faulthandler.dump_traceback_later(LONGEST_SECONDS, exit=True)
+    warnings.simplefilter("ignore")
+    sys.unraisablehook = lambda _: None
+    everything = classes()
+
+    async def inside() -> None:
+        for name in names:
+            if name == FUNCTIONS:
+                misuse_functions(everything)
+                continue
+            misuse(next(cls for cls in everything if full_name(cls) == name), everything)
+        gc.collect()
+
+    # Inside an event loop: much of it looks for one first, and stops at once if there is none.
+    asyncio.run(inside())
+    gc.collect()
+    say("all done")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
