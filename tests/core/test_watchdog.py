@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import ActorId, Context, Loop
+from bandstand.core.logs import SafeLogger
 from bandstand.core.watchdog import Watchdog
 from tests.core.stage import HostFactory, LoopMaker, idle
 
@@ -239,7 +240,7 @@ class View:
 def watch(view: View) -> None:
     """Have a watchdog look a hundred times."""
     watchdog = Watchdog(
-        view, 1, logging.getLogger("bandstand.core"), lambda _actor, _name, data: type(data).__name__
+        view, 1, SafeLogger("bandstand.core"), lambda _actor, _name, data: type(data).__name__
     )
     assert view.is_enough.wait(PATIENCE)
     watchdog.stop()

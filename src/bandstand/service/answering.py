@@ -111,7 +111,7 @@ def _settle(method: Method, result: Any, count: int, told: Any) -> None:
     answers: Any = result
     if not isinstance(result, list | tuple) or len(answers) != count:
         raise BadVerdict(
-            f"{method.owner}.{method.name}() was given a list of {count} and returned {safe_repr(result)}: it returns a list of as many answers, in "
+            f"{method.owner}.{method.name}() was given a list of {count} and returned {safe_repr(answers)}: it returns a list of as many answers, in "
             f"the same order"
         )
     told.settle(answers)

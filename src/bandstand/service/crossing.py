@@ -163,4 +163,4 @@ def _told(asked: Any) -> str:
 def _name_of(actor: ActorId) -> str:
     home: Any = actor.home
     found = home._at_hand()
-    return f"{found[2]!r} {safe_repr(actor)}" if found[1] == actor and found[2] else safe_repr(actor)
+    return f"{safe_repr(found[2])} {safe_repr(actor)}" if found[1] == actor and found[2] else safe_repr(actor)

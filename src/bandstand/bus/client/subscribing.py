@@ -280,7 +280,7 @@ def reader_of(wanted: Sequence[object]) -> tuple[Callable[[Frame], Any], Iterabl
     for each in wanted:
         if not isinstance(each, type) or not issubclass(each, Event) or not each.message_type:
             raise InvalidArgument(
-                f"{safe_repr(each)} cannot be subscribed to: pass classes of events, or patterns as 'Memory.*'"
+                f"{safe_repr(each)} cannot be subscribed to: pass classes of events, or patterns as 'Memory.*'"  # pyright: ignore[reportUnknownArgumentType]  # any object
             )
         classes[each.message_type] = each
     if not classes:

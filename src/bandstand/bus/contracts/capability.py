@@ -85,5 +85,5 @@ def provide(kind: Callable[P, Capability], /, *args: P.args, **kwargs: P.kwargs)
         BadContract: it is no class of capabilities.
     """
     if not (isinstance(kind, type) and issubclass(kind, Capability)):
-        raise BadContract(f"{safe_repr(kind)} is no class that derives from Capability")
+        raise BadContract(f"{safe_repr(kind)} is no class that derives from Capability")  # pyright: ignore[reportUnknownArgumentType]  # any object
     return Provision(kind, partial(kind, *args, **kwargs))
