@@ -1122,8 +1122,10 @@ class TestOverloaded:
                 call = asyncio.ensure_future(bus.call(Rest(1)))
                 await asyncio.sleep(0.005)
                 call.cancel()
+                before = asked
                 await asyncio.sleep(10)
-                assert asked == 1
+                # The first waits are random: it may have been sent again before, but not since.
+                assert asked == before
 
         play(main())
 
