@@ -89,7 +89,8 @@ class TestBudget:
         # What the operating system does not take of it is less than `Limits.write_high`: with a budget that is not half used, it would
         # be read from.
         other.send(frame("ask", "Memory.Get", key="small"))
-        while sum(not line.is_writable for line in hall.do(lambda: list(hall.node._gate.clients))) < 2:
+        gate = hall.node._gate  # pyright: ignore[reportPrivateUsage]  # which connections are read from is not public
+        while sum(not line.is_writable for line in hall.do(lambda: list(gate.clients))) < 2:
             pass
         other.text()
         other.exchange(ping("one"), "one")

@@ -22,7 +22,7 @@ class Sly(Exception):  # noqa: N818 -- it is
     """An exception that raises when it is asked for its class."""
 
     @property  # type: ignore[misc]  # it is read-only
-    def __class__(self) -> type:
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleVariableOverride, reportIncompatibleMethodOverride]  # on purpose
         raise ValueError("sly")
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -434,14 +435,15 @@ def test_a_tag_that_is_let_go_of_may_send_to_the_mailbox_it_was_in(loop: Loop, c
 def test_a_sender_is_an_id_or_an_int(loop: Loop, sender: Any) -> None:
     actor = loop.spawn(idle)
     loop.send(actor, "first")
-    for call in (
-        loop.send,
-        loop.try_send,
-        loop.send_async,
-        lambda *given, **named: loop.send_after(given[0], 1, *given[1:], **named),
-    ):
+    calls: list[Callable[[Lane], object]] = [
+        lambda lane: loop.send(actor, "x", sender=sender, lane=lane),
+        lambda lane: loop.try_send(actor, "x", sender=sender, lane=lane),
+        lambda lane: loop.send_async(actor, "x", sender=sender, lane=lane),
+        lambda lane: loop.send_after(actor, 1, "x", sender=sender, lane=lane),
+    ]
+    for call in calls:
         for lane in (Lane.DATA, Lane.CONTROL):
             with pytest.raises(InvalidArgument, match=r"sender is .*: pass the id of an actor"):
-                cast("Any", call)(actor, "x", sender=sender, lane=lane)
+                call(lane)
     check_books(loop)
     assert loop.poll_once() == 1

@@ -1,5 +1,8 @@
 """Receipts: whoever waits for a message hears what became of it, once."""
 
+# Putting a receipt in the sender's place is not public.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import asyncio
