@@ -112,7 +112,7 @@ class TestWhatIsOne:
         reasons = [(each["id"], each["reason"]) for each in (await listed(stage, client))["letters"]]
         assert reasons == [("b", "unhealthy"), ("a", "crashed")]
 
-    @staged(Small)
+    @staged(Small, hold_ms=0)
     async def test_one_for_which_there_is_no_room(self, stage: Stage) -> None:
         client = stage.connect()
         client.command("Cast.Wait", {"ms": 100})

@@ -524,9 +524,9 @@ class TestWorkers:
 
         house = House(worker(deaf=True, cap=cap))
         if is_near:
-            house.play(act)
+            house.play(act, hold_ms=0)
         else:
-            play(act, replace(house.source, elsewhere=None))
+            play(act, replace(house.source, elsewhere=None), hold_ms=0)
 
 
 @pytest.mark.guarantee("G154")

@@ -188,7 +188,7 @@ class TestWorkers:
             assert stage.node._router.seats["Slow"].is_busy
             gate.set()
 
-        play(act, worker)
+        play(act, worker, hold_ms=0)
 
     def test_one_that_replies_to_something_else_is_at_fault(self) -> None:
         class Confused(Listeners):

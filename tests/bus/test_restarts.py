@@ -10,7 +10,7 @@ import pytest
 from bandstand.bus import BufferedWorker, Capability, Contract, Message, RestartLimits
 from bandstand.bus.contracts.declare import blueprint_of
 from bandstand.bus.syscall import Reset
-from bandstand.errors import BadContract, Refused, RequestFailed
+from bandstand.errors import BadContract, BootFailed, IgnoreChild, Refused, RequestFailed
 from tests.bus.cast import Do, Player, Told, told
 from tests.bus.stage import Stage, hushed, play, staged
 from tests.core.stage import Boom
@@ -229,6 +229,26 @@ class TestOutOfService:
 
         with hushed():
             play(act, Weak)
+
+    @pytest.mark.guarantee("G279")
+    @pytest.mark.parametrize("is_async", [False, True], ids=["at once", "later"])
+    def test_a_capability_cannot_be_ignored(self, is_async: bool) -> None:
+        class Shy(Player):
+            """Asks to be left out, though the node waits for it."""
+
+            def on_start(self) -> Any:
+                if not is_async:
+                    raise IgnoreChild("not needed")
+                return self.later()
+
+            async def later(self) -> None:
+                raise IgnoreChild("not needed")
+
+        async def act(stage: Stage) -> None:
+            raise AssertionError("the node must not start")
+
+        with hushed(), pytest.raises(BootFailed, match=r"capability Cast .*IgnoreChild"):
+            play(act, Shy)
 
     @staged(Player)
     async def test_four_failures_over_more_than_a_minute_are_fine(self, stage: Stage) -> None:

@@ -170,7 +170,7 @@ class TestTryingAgain:
             assert client.reply("x") == {"times": 9}
             assert (await stage.stats()).retries == 2
 
-        show(act)
+        show(act, hold_ms=0)
 
     def test_one_out_of_service_may_come_back(self) -> None:
         class Brittle(Hard):

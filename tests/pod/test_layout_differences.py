@@ -186,7 +186,8 @@ def test_in_one_process_objects_are_shared_and_all_context_travels(where: dict[s
         assert troupe.caller.unpicklable.blocking() == "sent"
         assert troupe.caller.context.blocking() == ("c", "o")
         assert troupe.caller.refused.blocking()[2] == "NoneType"
-        assert troupe.caller.flood.blocking() == ("never full" if where is TOGETHER else "full")
+        if where is not THREADS:  # there it depends on how fast the other thread is
+            assert troupe.caller.flood.blocking() == ("never full" if where is TOGETHER else "full")
 
 
 def test_to_another_process_copies_go_and_what_is_named() -> None:

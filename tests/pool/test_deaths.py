@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from bandstand.core import ExitReason
-from bandstand.errors import GaveUp, TargetEnded
+from bandstand.errors import GaveUp, IgnoreChild, StartFailed, TargetEnded
 from bandstand.pool import ByKey, OnDeath, Pool, pooled
-from bandstand.service import Loop, ask
+from bandstand.service import Actor, Loop, ask, data
 from bandstand.supervise import Backoff
 from tests.core.stage import Boom, Diary, settle
 from tests.pool.cast import Calm, Hand, balanced, buried
@@ -262,3 +262,20 @@ def test_what_a_worker_says_that_was_killed_is_too_late(loop: Loop, is_calm: boo
         assert (status.accepted, status.handled, status.failed, status.dead) == (1, 0, 0, 1)
 
     ride(loop, body)
+
+
+class Unneeded(Actor):
+    """A worker that wants to be ignored."""
+
+    def __init__(self) -> None:
+        raise IgnoreChild("not needed")
+
+    @data
+    def work(self) -> None:
+        """Never called."""
+
+
+@pytest.mark.guarantee("G279")
+def test_a_pool_cannot_ignore_a_worker(loop: Loop) -> None:
+    with pytest.raises(StartFailed, match="a worker of the pool 'pool of Unneeded' raised IgnoreChild"):
+        pooled(loop).spawn(Unneeded)

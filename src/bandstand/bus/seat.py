@@ -29,6 +29,7 @@ from bandstand.core.lowlevel import end_actor, set_epilogue
 from bandstand.errors import ActorFailed
 from bandstand.errors.formatting import safe_repr
 from bandstand.supervise import ChildSpec, Mailbox, Supervisor, SupervisorSpec, spawn_supervisor
+from bandstand.supervise.lowlevel import required
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine
@@ -139,7 +140,7 @@ class Seat(Speaker):
                 ChildSpec(
                     self.id,
                     self.behave,
-                    init=self._begin,
+                    init=required(self._begin, f"capability {self.id}"),
                     mailbox=Mailbox.KEPT,
                     mailbox_cap=self._cap + self._router.loop.config.sys_reserved,
                     backoff=policy.backoff,

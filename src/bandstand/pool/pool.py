@@ -35,7 +35,7 @@ from bandstand.service.lowlevel import (
     report_of,
 )
 from bandstand.supervise import Backoff, ChildSpec, DynamicSpec, Mailbox, Shutdown, spawn_supervisor
-from bandstand.supervise.lowlevel import check_member
+from bandstand.supervise.lowlevel import check_member, required
 
 if TYPE_CHECKING:
     from bandstand.core import Context
@@ -255,7 +255,7 @@ class Pool(Generic[H]):
     # -- workers -------------------------------------------------------------------------------------------------------------------
 
     def _init_of(self, spec: ChildSpec[Any]) -> Callable[..., object]:
-        make = cast("Callable[[Any], object]", spec.init)
+        make = required(cast("Callable[[Any], object]", spec.init), f"a worker of the pool {self._name!r}")
 
         def init(ctx: Context[Any], slot: WorkerSlot) -> object:
             state = make(ctx)

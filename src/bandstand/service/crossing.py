@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from bandstand.core import ActorId
     from bandstand.service.hot.method import Method
 
-__all__ = ("Crossing", "begin_crossing")
+__all__ = ("CROSSINGS", "Crossing", "begin_crossing", "refuse_crossing")
 
 # If more loops than this ride one event loop, nobody looks for the one whose actor waits: that would cost more than the ask itself.
 MOST_RIDERS = 64
 
 _lock = Lock()
-_waits: dict[ActorId, list[Any]] = {}
+CROSSINGS: dict[ActorId, list[Any]] = {}
+"""The waits across loops, by the actor that waits. Most programs have none: test this before a call of `refuse_crossing`."""
 
 
 @final
@@ -44,40 +45,34 @@ class Crossing:
         self._asker = asker
         self._asked = asked
         with _lock:
-            _waits[asker] = [*_waits.get(asker, ()), asked]
+            CROSSINGS[asker] = [*CROSSINGS.get(asker, ()), asked]
 
     def end(self) -> None:
         """It waits no more."""
         with _lock:
-            left = [each for each in _waits.get(self._asker, ()) if each is not self._asked]
+            left = [each for each in CROSSINGS.get(self._asker, ()) if each is not self._asked]
             if left:
-                _waits[self._asker] = left
+                CROSSINGS[self._asker] = left
             else:
-                _waits.pop(self._asker, None)
+                CROSSINGS.pop(self._asker, None)
 
 
-def begin_crossing(asked: Any, asker: ActorId | None, method: Method | None) -> Crossing | None:
-    """Note that somebody begins to wait for an answer, if it is an actor of another loop than the one that was asked.
+def begin_crossing(asked: Any, method: Method | None) -> Crossing | None:
+    """Note that an actor of this thread waits for an answer from another loop. Return None if no actor waits.
 
     Args:
         asked: what is waited for: has `actor`, `account()`, `done()` and `cancel()`.
-        asker: the actor that waits, if it is one of the same loop; None if that is not known.
         method: what was asked.
 
     Raises:
-        AskCycle: the one that was asked waits, directly or through others, for the one that asks.
+        AskCycle: the actor that was asked waits, directly or through others, for the actor that asks.
     """
-    if asker is not None:
-        if not _waits:
-            return None
-        _refuse_cycle(asker, asked, method)
-        return None
     found = _asker_here()
     if found is None:
         return None
     crossing = Crossing(found, asked)
     try:
-        _refuse_cycle(found, asked, method)
+        refuse_crossing(found, asked, method)
     except AskCycle:
         crossing.end()
         raise
@@ -96,7 +91,12 @@ def _asker_here() -> ActorId | None:
     return None
 
 
-def _refuse_cycle(asker: ActorId, asked: Any, method: Method | None) -> None:
+def refuse_crossing(asker: ActorId, asked: Any, method: Method | None) -> None:
+    """Refuse an ask that closes a cycle over several loops. Its asker and target may be on one loop.
+
+    Raises:
+        AskCycle: the actor that was asked waits, directly or through others, for the actor that asks.
+    """
     links = _path(asked.actor, asker)
     if links is None:
         return
@@ -138,7 +138,7 @@ def _path(start: ActorId, goal: ActorId) -> list[Any] | None:
 
 
 def _waits_of(actor: ActorId) -> list[Any]:
-    found = list(_waits.get(actor, ()))
+    found = list(CROSSINGS.get(actor, ()))
     asks: Any = getattr(actor.home, "_asks", None)
     if asks is None:
         return found

@@ -60,7 +60,7 @@ class FarReply:
         host = asyncio.get_running_loop()
         mine = host.create_future()
         receipt.future.add_done_callback(partial(_wake, host, mine))
-        crossing = begin_crossing(receipt, None, receipt.method)
+        crossing = begin_crossing(receipt, receipt.method)
         timer: asyncio.TimerHandle | None = None
         if self._ms >= 0:
             left = self._ms / 1000 - (monotonic() - receipt.asked_at)

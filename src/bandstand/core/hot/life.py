@@ -272,6 +272,7 @@ class Life(Reach):
         if self._is_ended(cell, reason, cause):
             self._exit(cell, cell.reason, cell.cause)
 
+    @cython.nonecheck(False)
     def _is_ended(self, cell: Cell, reason: ReasonNumber, cause: BaseException | None) -> bool:
         """Do what `_end` does before the exit; True if the caller has to exit the actor now."""
         if cell.status >= STOPPING:
@@ -309,6 +310,7 @@ class Life(Reach):
         """Whether an actor is in the middle of its turn: it can end only when that is over."""
         return cell is self._current or (len(self._outer) > 0 and cell in self._outer)
 
+    @cython.nonecheck(False)
     def _mark_stopping(self, cell: Cell) -> None:
         """From here on the actor accepts nothing: it ends when its behavior has returned."""
         cell.status = STOPPING
@@ -323,6 +325,7 @@ class Life(Reach):
             self._end_family(cell)
         self._complete_exit(cell)
 
+    @cython.nonecheck(False)
     def _begin_exit(self, cell: Cell, reason: ReasonNumber, cause: BaseException | None) -> None:
         """The first step of an exit: the id is stale."""
         actor = cell.actor
@@ -387,6 +390,7 @@ class Life(Reach):
         cell.cause = cause
         return True
 
+    @cython.nonecheck(False)
     def _complete_exit(self, cell: Cell) -> None:
         """All other steps of an exit."""
         actor = cell.actor

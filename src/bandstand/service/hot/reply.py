@@ -35,7 +35,7 @@ from bandstand.errors import (
     TargetEnded,
     WrongThread,
 )
-from bandstand.service.crossing import begin_crossing
+from bandstand.service.crossing import CROSSINGS, begin_crossing, refuse_crossing
 from bandstand.service.hot.asks import Asked, Asks
 from bandstand.service.numbers import ANSWERED, CANCELLED, EXPIRED, FAILED, LOST, PENDING
 
@@ -241,13 +241,15 @@ class Reply(Asked):
 
     def wait(self) -> Generator[Any, Any, None]:
         """Wait by a future of the running event loop."""
+        crossing: Any = None
         asker = self.present_asker()
         if asker is None:
             # The program, or an actor of another loop of this thread.
-            crossing: Any = begin_crossing(self, None, self.method)
+            crossing = begin_crossing(self, self.method)
         else:
             self.refuse_cycle(asker)
-            crossing = begin_crossing(self, asker.actor, self.method)
+            if CROSSINGS:
+                refuse_crossing(asker.actor, self, self.method)  # type: ignore[arg-type]  # a living cell has an id
         future = self.kernel._pause()
         if future is None:
             future = get_running_loop().create_future()
