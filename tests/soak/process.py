@@ -139,6 +139,6 @@ class NodeProcess:
 def balance_of(requests: dict[str, Any]) -> int:
     """How many requests the books of a node do not account for."""
     failed: dict[str, int] = requests["failed"]
-    ended: int = requests["answered"] + sum(failed.values()) + requests["withdrawn"] + requests["inFlight"]
+    ended: int = requests["answered"] + sum(failed.values()) + requests["abandoned"] + requests["withdrawn"]
     admitted: int = requests["admitted"]
-    return admitted - ended
+    return admitted - ended - int(requests["inFlight"])

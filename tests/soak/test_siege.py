@@ -27,7 +27,8 @@ pytestmark = [
 
 @pytest.mark.guarantee("G74", "G80", "G200")
 def test_whoever_lives_is_answered_and_the_books_balance(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(siege, "LIVES", (0.1, 0.5))
+    # Short lives, so that some clients are killed also where requests are quick.
+    monkeypatch.setattr(siege, "LIVES", (0.02, 0.2))
     report = besiege(2, 12_000)
     assert report.failures == []
     assert report.requests >= 12_000
@@ -50,7 +51,8 @@ count = 0
 def settle(self, frame, settles):
     global count
     count += 1
-    if count % 50:
+    # Not the questions of the siege itself.
+    if count % 50 or frame.type in ("Syscall.Ping", "Syscall.Stats", "Ledger.Sum"):
         return delivered(self, frame, settles)
     if fault == "lose":
         self.line.intake.settle(0)
