@@ -1,4 +1,4 @@
-"""The standard streams of a program: they are open, and what they cannot take is told apart from other errors.
+"""The standard streams of a program: they are open, and a failed write differs from other errors.
 
 A program can be started with one of them closed (`program <&-`, a service manager, a daemon). The next descriptor that it
 opens then takes the free number. A socket with the number 1 receives what is printed, and libuv aborts the process when it
@@ -147,7 +147,7 @@ def discard(stream: TextIO) -> None:
 
 # How much of the output waits for its reader, in bytes; what comes then is dropped, and counted.
 _QUEUED_BYTES: Final = 1 << 20
-# How long the end of the output may take when nobody reads it, in seconds.
+# How long to wait at the end for output that is not read, in seconds.
 _CLOSE_S: Final = 1.0
 # POSIX promises that a pipe which is ready takes so much without blocking.
 _AT_ONCE: Final = select.PIPE_BUF
@@ -159,7 +159,7 @@ _LOOK_MS: Final = 100
 class QueuedFile(io.RawIOBase):
     """A descriptor that never blocks its writer: a thread writes what it is given, and what does not fit into the queue is dropped.
 
-    A pipe whose reader has stopped reading takes 64 KiB and then blocks whoever writes to it. When there is room again, a line says how
+    A pipe whose reader has stopped reading takes 64 KiB and then blocks the writer. When there is room again, a line says how
     much was dropped there. From any thread.
 
     Args:

@@ -1,14 +1,14 @@
 """Room at capabilities: how many requests of clients are under way at each, and which clients wait for room there.
 
 Clients may have three quarters of a capability's mailbox (`Seat.share`); the rest is for events and for what capabilities ask. A client whose next
-request finds no room is not read from: it waits, in the order in which clients came, and room is shared out evenly among those who wait. So clients
+request finds no room is not read from: it waits, in the order of arrival, and the waiting clients share the room evenly. So clients
 that send faster than a capability works are slowed and not refused.
 
 What stands behind such a request on the same connection waits with it. That is bounded: a client that has waited for `NodeConfig.hold_ms` shows that
 the capability is jammed. From then on requests are handed in without waiting, and answered with `Sys.Overloaded` if the mailbox is full, until there is
 room again.
 
-All of this is the slow way in: as long as nobody waits, a request costs one comparison (`Switch.admit`).
+This is the slow path: while no client waits, a request costs one comparison (`Switch.admit`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Room:
 
     def __init__(self, seat: Seat) -> None:
         self.seat = seat
-        # Who waits, since when, in their order; and who was given room, for how many requests.
+        # The waiting clients in order, each with the time since when it waits; and the clients that were given room, for how many requests.
         self.waiting: dict[Line, float] = {}
         self.grants: dict[Line, int] = {}
         self.is_jammed = False
@@ -55,7 +55,7 @@ class Room:
 
 @final
 class Waited:
-    """Some time has passed for those who wait for room."""
+    """A timer message: look at the clients that wait for room."""
 
     __slots__ = ("room",)
 
@@ -100,7 +100,7 @@ class Admission:
             return router.admit_anyway(client, frame, router.clients, route)
         room.grants.pop(line, None)
         room.waiting.setdefault(line, router.now_ms())
-        # Those who come now wait behind those who wait already.
+        # A new client waits behind those that wait already.
         room.seat.room = 0
         self._arm(room)
         if room.free > 0:
@@ -116,7 +116,7 @@ class Admission:
                 self._settle(room)
 
     def look(self, room: Room) -> None:
-        """Share out what room there is among those who wait."""
+        """Share the free room among the waiting clients."""
         room.is_due = False
         free = room.free
         if free > 0 and room.waiting:
@@ -131,7 +131,7 @@ class Admission:
         self._settle(room)
 
     def take_time(self, waited: Waited) -> None:
-        """Take back what was not used, and see whether somebody has waited for too long."""
+        """Take back unused room, and check whether a client has waited too long."""
         room = waited.room
         room.timer = None
         room.grants.clear()
@@ -178,7 +178,7 @@ class Admission:
         room.timer = loop.send_after(self._router.actor, wait_ms, Waited(room), lane=Lane.CONTROL)
 
     def _settle(self, room: Room) -> None:
-        """Where nobody waits any more, requests take the fast way again."""
+        """Return to the fast path at capabilities where no client waits."""
         if room.waiting or room.grants or room.is_jammed or self._rooms.get(room.seat) is not room:
             return
         room.seat.room = room.seat.share

@@ -19,7 +19,7 @@ _KNOWN_NS: Final = 60_000_000_000
 # How many lines in one second there are for crashes that are alike; what comes then is counted only.
 _LINES: Final = 10
 _SECOND_NS: Final = 1_000_000_000
-# How many kinds of crashes are told apart; the oldest is forgotten first.
+# How many kinds of crashes are distinguished; the oldest is forgotten first.
 _KINDS: Final = 256
 # What can be shown as it is, whatever the message does with it.
 _PLAIN: Final = (str, int, float, bool, type(None))
@@ -129,7 +129,7 @@ class SafeLogger:
             if not logger.isEnabledFor(level):
                 return
             shown = tuple([each if type(each) in _PLAIN else _Shown(each) for each in args])
-            # The place of whoever called one of the methods above.
+            # The caller of one of the methods above.
             path, line, function, _ = logger.findCaller(stacklevel=3)
             caught = None if error is None else (type(error), error, traceback_of(error))
             record = logger.makeRecord(

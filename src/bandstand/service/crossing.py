@@ -1,7 +1,7 @@
-"""Who waits for whom across loops: an ask cycle over several loops of one process is found when it closes.
+"""Waits between actors of different loops: finds an ask cycle over several loops of one process when it closes.
 
-Each loop knows who waits on it for whom (`Asks.waits`). A wait that goes from an actor of one loop to an actor of another is kept here, for
-the whole process. Whoever begins to wait adds the wait first and looks then: of two threads that close a cycle at the same moment at
+Each loop keeps the waits between its own actors (`Asks.waits`). This module keeps the waits from an actor of one loop for an actor of another,
+for the whole process. A waiter adds its wait first and looks for a cycle then, so of two threads that close a cycle at the same moment at
 least one sees the other.
 
 Only what an actor awaits itself, in its turn, is attributed to it. A task that an actor has made waits for itself, and has its deadline.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ("CROSSINGS", "Crossing", "begin_crossing", "refuse_crossing")
 
-# If more loops than this ride one event loop, nobody looks for the one whose actor waits: that would cost more than the ask itself.
+# With more loops than this on one event loop, finding the one whose actor waits would cost more than the ask itself.
 MOST_RIDERS = 64
 
 _lock = Lock()
