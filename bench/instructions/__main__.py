@@ -81,6 +81,24 @@ def count(workloads: list[Workload]) -> dict[str, Count]:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
+def recount_worse(counts: dict[str, Count]) -> dict[str, Count]:
+    """Count again what takes more than it may, and keep the lower count.
+
+    On a busy machine a workload is interrupted, and time that passes in the middle of an operation makes the loop do more. That can
+    only add instructions, so a real regression shows in both counts.
+    """
+    figures = {name: count.figure for name, count in counts.items()}
+    worse = verdict.compare(figures, record.load(), site.here()).having("worse")
+    if not worse:
+        return counts
+    print("counted again, as a busy machine adds instructions:", file=sys.stderr)
+    again = count([by_name(each.name) for each in worse])
+    return {
+        name: min(first, again.get(name, first), key=lambda each: each.figure)
+        for name, first in counts.items()
+    }
+
+
 def compare(options: Namespace, counts: dict[str, Count]) -> int:
     """Record the figures, or print what is to be said of them; the exit code."""
     figures = {name: count.figure for name, count in counts.items()}
@@ -103,6 +121,8 @@ def main(arguments: list[str] | None = None) -> int:
         if options.ready:
             return 0
         counts = count(workloads)
+        if options.show is None:
+            counts = recount_worse(counts)
     except NotReadyError as error:
         print(f"nothing can be counted here: {error}", file=sys.stderr)
         return 2

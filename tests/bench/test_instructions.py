@@ -247,6 +247,26 @@ def test_the_program_ends_with_1_for_a_regression_alone(
     assert found["workloads"]["create"]["verdict"] == "better"
 
 
+@pytest.mark.parametrize(("second", "code"), [(4000, 0), (4500, 1)])
+def test_what_takes_too_much_is_counted_again_and_the_lower_count_holds(
+    second: int, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    counted: list[list[str]] = []
+
+    def count_all(workloads: list[Workload], _tell: object) -> dict[str, Count]:
+        figures = {"limit": 1000, "ask": second if counted else 6000, "create": 5000}
+        counted.append([each.name for each in workloads])
+        return {each.name: as_count(each.name, figures[each.name]) for each in workloads}
+
+    monkeypatch.setattr(counter, "prepare", lambda: None)
+    monkeypatch.setattr(counter, "count_all", count_all)
+    monkeypatch.setattr("bench.instructions.site.here", lambda: HERE)
+    monkeypatch.setattr(record, "load", lambda: RECORDS)
+    assert main(["--workload", "ask", "--workload", "create"]) == code
+    assert counted[1:] == [["ask"]]
+    assert f"{second:,}" in capsys.readouterr().out
+
+
 def test_without_valgrind_it_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
