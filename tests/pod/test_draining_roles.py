@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,8 @@ from bandstand.pod.place import when_down
 from bandstand.pod.troupe import Troupe
 from bandstand.pod.vocabulary import ThreadModel, WhenDown
 from bandstand.service import Actor, ask, data
-from tests.pod.troupes import ALWAYS, COOPERATIVE, DEDICATED, PATIENCE, PATIENCE_MS, Gate, wait_until
+from bandstand.service.lowlevel import checked_handle, place_of
+from tests.pod.troupes import ALWAYS, COOPERATIVE, DEDICATED, PATIENCE, PATIENCE_MS, PROCESS, Gate, wait_until
 
 pytestmark = [
     pytest.mark.guarantee("G127"),
@@ -26,6 +28,7 @@ ENDING = (
     "role 'worker' of pod 'worker' is down, and this handle does not wait for it: it is ending: it handles what it has, and accepts "
     "nothing any more"
 )
+TOO_LATE = "role 'worker' of pod 'worker' took no message within 20 ms: it is ending"
 LOOK_S = 0.002
 
 
@@ -39,6 +42,12 @@ class Worker(Actor):
     async def work(self, gate: Gate) -> None:
         gate.reached.set()
         while not gate.opened.is_set():  # noqa: ASYNC110  # the test opens it from another thread
+            await asyncio.sleep(LOOK_S)
+
+    @data
+    async def work_until(self, path: str) -> None:
+        """Work until a file exists: a test makes it, from another process."""
+        while not Path(path).exists():  # noqa: ASYNC110, ASYNC240  # there is no event between processes
             await asyncio.sleep(LOOK_S)
 
     @data
@@ -77,9 +86,11 @@ def shop(thread: ThreadModel) -> Shop:
     return Shop(layout=layout)
 
 
-def does_not_take(worker: Worker) -> bool:
-    """Whether a role has begun to end."""
-    return not worker.add.try_send(0)
+def is_ending(worker: Worker) -> bool:
+    """Whether a role takes no messages any more. It sends none to find out: many could fill the mailbox first, and be refused for that."""
+    place = place_of(checked_handle(worker))
+    assert place is not None
+    return place.find() is None
 
 
 @pytest.mark.parametrize("thread", [DEDICATED, COOPERATIVE])
@@ -90,7 +101,7 @@ def test_a_handle_that_does_not_wait_is_told_that_the_role_is_ending(thread: Thr
         worker.work(gate)
         assert gate.reached.wait(PATIENCE)
         troupe.worker.stop(drain=True)
-        wait_until(lambda: does_not_take(worker))
+        wait_until(lambda: is_ending(worker))
         with pytest.raises(PodDown) as caught:
             worker.add(1)
         assert str(caught.value) == ENDING
@@ -108,11 +119,9 @@ def test_a_handle_that_waits_waits_for_its_time(thread: ThreadModel) -> None:
         worker.work(gate)
         assert gate.reached.wait(PATIENCE)
         troupe.worker.stop(drain=True)
-        wait_until(lambda: does_not_take(worker))
+        wait_until(lambda: is_ending(worker))
         patient = when_down(troupe.worker, WhenDown.WAIT, timeout_ms=20)
-        with pytest.raises(
-            PodTimeout, match="role 'worker' of pod 'worker' took no message within 20 ms: it is ending"
-        ):
+        with pytest.raises(PodTimeout, match=TOO_LATE):
             patient.add(1)
         gate.open()
         # And for the next incarnation, if it is there in time.
@@ -128,7 +137,7 @@ def test_what_is_queued_is_for_the_next_incarnation(thread: ThreadModel) -> None
         worker.work(gate)
         assert gate.reached.wait(PATIENCE)
         troupe.worker.stop(drain=True)
-        wait_until(lambda: does_not_take(when_down(troupe.worker, WhenDown.FAIL)))
+        wait_until(lambda: is_ending(troupe.worker))
         worker.add(1)
         answer = worker.value.future()
         # On the thread of an event loop nobody may be blocked: there it is as with QUEUE.
@@ -138,3 +147,47 @@ def test_what_is_queued_is_for_the_next_incarnation(thread: ThreadModel) -> None
         assert visit.result(PATIENCE) >= 2
         assert troupe.worker.value.blocking() == 3
     assert troupe.books().is_balanced
+
+
+@pytest.mark.parametrize("thread", [DEDICATED, COOPERATIVE])
+def test_an_error_names_the_state_also_when_messages_wait(thread: ThreadModel) -> None:
+    gate = Gate()
+    with shop(thread) as troupe:
+        worker = when_down(troupe.worker, WhenDown.QUEUE, timeout_ms=PATIENCE_MS)
+        worker.work(gate)
+        assert gate.reached.wait(PATIENCE)
+        troupe.worker.stop(drain=True)
+        wait_until(lambda: is_ending(worker))
+        worker.add(1)
+        with pytest.raises(PodDown) as caught:
+            when_down(troupe.worker, WhenDown.FAIL).add(1)
+        assert str(caught.value) == ENDING
+        with pytest.raises(PodTimeout, match=TOO_LATE):
+            when_down(troupe.worker, WhenDown.WAIT, timeout_ms=20).add(1)
+        with pytest.raises(PodTimeout, match=TOO_LATE):
+            when_down(troupe.worker, WhenDown.QUEUE, timeout_ms=20).value.blocking()
+        gate.open()
+        assert worker.value.blocking() == 1
+
+
+@pytest.mark.slow
+@pytest.mark.spec("S19")
+def test_a_role_in_another_process_is_waited_for_alike(tmp_path: Path) -> None:
+    gate = tmp_path / "open"
+    with shop(PROCESS) as troupe:
+        impatient = when_down(troupe.worker, WhenDown.FAIL)
+        queueing = when_down(troupe.worker, WhenDown.QUEUE, timeout_ms=PATIENCE_MS)
+        troupe.worker.work_until(str(gate))
+        troupe.worker.stop(drain=True)
+        wait_until(lambda: is_ending(impatient))
+        with pytest.raises(PodDown) as caught:
+            impatient.add(1)
+        assert str(caught.value) == ENDING
+        with pytest.raises(PodTimeout, match=TOO_LATE):
+            when_down(troupe.worker, WhenDown.WAIT, timeout_ms=20).add(1)
+        queueing.add(2)
+        answer = queueing.value.future()
+        gate.touch()
+        assert answer.result(PATIENCE) == 2
+        when_down(troupe.worker, WhenDown.WAIT, timeout_ms=PATIENCE_MS).add(3)
+        assert queueing.value.blocking() == 5

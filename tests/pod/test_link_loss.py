@@ -469,7 +469,7 @@ def test_a_role_that_was_never_there_is_said_to_be_missing() -> None:
             scribe.note(1)
             with pytest.raises(TargetEnded) as caught:
                 await soon(scribe.read())
-            assert "there is no role 'scribe'" in str(caught.value.__cause__)
+            assert "there is no role 'scribe' of pod" in str(caught.value.__cause__)
             assert near.link.books.dead == 2
 
     play(main)

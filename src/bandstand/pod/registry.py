@@ -34,7 +34,7 @@ from bandstand.errors import BandstandError, InvalidArgument, PodDown, PodGone, 
 from bandstand.pod.books import PodBooks
 from bandstand.pod.later import here
 from bandstand.pod.passport import TroupeIdentity
-from bandstand.pod.slot import NO_ROOM_MS, Slot
+from bandstand.pod.slot import NO_ROOM_MS, Slot, takes
 from bandstand.service.lowlevel import HELD, RETRY, forget_actor
 
 if TYPE_CHECKING:
@@ -353,13 +353,14 @@ class PodRegistry:
 
     @staticmethod
     def _too_late(pod: str, slot: Slot, role: str, timeout_ms: float) -> BandstandError:
-        if role in slot.addresses and not slot.lines.get(role):
+        actor = slot.addresses.get(role)
+        if actor is not None:
+            hint = "" if takes(actor) else ". It comes back when its pod is started again"
             return PodTimeout(
-                f"role {role!r} of pod {pod!r} took no message within {timeout_ms:g} ms: {slot.state(role)}. It comes back when its pod is "
-                f"started again"
+                f"role {role!r} of pod {pod!r} took no message within {timeout_ms:g} ms: {slot.state(role)}{hint}"
             )
         return PodTimeout(
-            f"pod {pod!r} was not back within {timeout_ms:g} ms: see troupe.status() for its phase and troupe.health() for its kubelet"
+            f"role {role!r} took no message: pod {pod!r} was not back within {timeout_ms:g} ms: see troupe.status() for its phase and troupe.health() for its kubelet"
         )
 
 

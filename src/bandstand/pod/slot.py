@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bandstand.core import ActorId
     from bandstand.pod.held import Held
 
-__all__ = ("NO_ROOM_MS", "Slot")
+__all__ = ("NO_ROOM_MS", "Slot", "takes")
 
 # How long to wait before those are tried again for whom a mailbox had no room, in milliseconds.
 NO_ROOM_MS = 5.0
@@ -41,25 +41,27 @@ class Slot:
             return None
         actor = self.addresses.get(role)
         # It may have ended without our having heard of it yet.
-        return actor if actor is not None and _takes(actor) else None
+        return actor if actor is not None and takes(actor) else None
 
     def state(self, role: str) -> str:
         """What keeps whoever plays a role from taking a message, for people: "it is being started"."""
         if self.gone is not None:
             return f"its pod has ended for good: {self.gone}"
         actor = self.addresses.get(role)
-        if actor is None or self.lines.get(role):
+        if actor is None:
             return "its pod is being started"
         if not actor.is_alive:
             return "it has ended by itself, and its pod runs on"
-        return "it is ending: it handles what it has, and accepts nothing any more"
+        if is_draining(actor):
+            return "it is ending: it handles what it has, and accepts nothing any more"
+        return "it has been started, and takes first the messages that wait for it"
 
     def flush(self, failed: list[tuple[Held, BaseException]]) -> bool:
         """Deliver what waits, in order; False if there was no room for all of it. What cannot be sent at all is added to `failed`."""
         is_done = True
         for role, line in self.lines.items():
             actor = self.addresses.get(role)
-            while line and actor is not None and _takes(actor):
+            while line and actor is not None and takes(actor):
                 held = line[0]
                 if not has_room(actor, held.method):
                     # Asked first: a message that is refused would be in the books.
@@ -80,6 +82,6 @@ class Slot:
         return is_done
 
 
-def _takes(actor: ActorId) -> bool:
+def takes(actor: ActorId) -> bool:
     """Whether an actor takes messages from anybody."""
     return actor.is_alive and not is_draining(actor)

@@ -105,7 +105,7 @@ class Link:
         unpacker = Unpacker(arrivals.take, resolver)
         self._tray = Tray()
         self._ledger = Ledger(there, unpacker, on_dead)
-        self._inbound = Inbound(find, self._tray, unpacker, carries, check, pod)
+        self._inbound = Inbound(find, self._tray, unpacker, carries, check, pod, here)
         self._sorting = Sorting(self._inbound, self._ledger, self._deliver)
         self._wire = Wire(sock, Frames(self._sorting, arrivals), self._tray, self._inbound, self._lose)
         self._tray.join(self._inbound.acks, self._wire.flush)

@@ -23,6 +23,7 @@ cdef class Inbound:
     cdef object _find
     cdef object _check
     cdef object _there
+    cdef object _here
     cdef Tray _tray
     cdef object _stir
     cdef object _unpack

@@ -48,6 +48,7 @@ class Inbound:
         carries: the context variables that travel along.
         check: says why the other side could not resolve a handle in an answer; without it, none can be sent.
         there: the pod at the other side; None for the program outside.
+        here: the pod at this side, for errors.
     """
 
     __slots__ = (
@@ -58,6 +59,7 @@ class Inbound:
         "_check",
         "_due",
         "_find",
+        "_here",
         "_inlets",
         "_is_over",
         "_leaving",
@@ -77,8 +79,10 @@ class Inbound:
         carries: tuple[ContextVar[Any], ...],
         check: HandleCheck | None = None,
         there: str | None = None,
+        here: str = "",
     ) -> None:
         self._find = find
+        self._here = here
         self._check = check
         self._there = there
         self._tray = tray
@@ -243,14 +247,13 @@ class Inbound:
             method = inlet.resolve()
             if method is not None and land_at(door.actor, method, data, asked) != AWAY:
                 return
+        role = f"role {door.role!r} of pod {self._here!r}"
         if not door.methods:
-            error = NoSuchActor(f"there is no role {door.role!r}")
+            error = NoSuchActor(f"there is no {role}")
         elif is_draining(door.actor):
-            error = PodDown(
-                f"role {door.role!r} is ending: it handles what it has, and accepts nothing any more"
-            )
+            error = PodDown(f"{role} is ending: it handles what it has, and accepts nothing any more")
         else:
-            error = PodDown(f"role {door.role!r} has ended, and accepts nothing any more")
+            error = PodDown(f"{role} has ended, and accepts nothing any more")
         asked.lost(None, None, ExitReason.NORMAL, error)
 
     # -- what goes back ------------------------------------------------------------------------------------------------
