@@ -279,3 +279,71 @@ class Unneeded(Actor):
 def test_a_pool_cannot_ignore_a_worker(loop: Loop) -> None:
     with pytest.raises(StartFailed, match="a worker of the pool 'pool of Unneeded' raised IgnoreChild"):
         pooled(loop).spawn(Unneeded)
+
+
+class Unable(Actor):
+    """A worker of which some starts fail, after an await."""
+
+    def __init__(self, starts: list[int], failing: range) -> None:
+        self.starts = starts
+        self.failing = failing
+
+    async def on_start(self) -> None:
+        number = len(self.starts)
+        self.starts.append(number)
+        await asyncio.sleep(0.001)
+        if number in self.failing:
+            raise Boom("no database")
+
+    @ask
+    def work(self) -> str:
+        return "done"
+
+
+@pytest.mark.guarantee("G227")
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_pool_whose_workers_never_start_ends(loop: Loop, size: int) -> None:
+    starts: list[int] = []
+
+    async def body() -> None:
+        pool = pooled(loop, size, intensity=4).spawn(Unable, starts, range(1000))
+        replies = [pool.handle.work() for _ in range(4)]
+        assert await pool.ended(10_000)
+        assert await pool.handle.ended() is ExitReason.FAIL
+        for reply in replies:
+            with pytest.raises(TargetEnded) as caught:
+                await reply
+            assert isinstance(caught.value.__cause__, GaveUp)
+        status = pool.status()
+        assert (status.dead, status.waiting, status.outstanding) == (4, 0, 0)
+        balanced(pool)
+
+    ride(loop, body)
+
+
+@pytest.mark.guarantee("G227")
+def test_a_worker_whose_first_start_fails_is_started_again(loop: Loop) -> None:
+    starts: list[int] = []
+
+    async def body() -> None:
+        pool = pooled(loop, 1).spawn(Unable, starts, range(1))
+        assert await pool.handle.work() == "done"
+        assert starts == [0, 1]
+        balanced(pool)
+
+    ride(loop, body)
+
+
+@pytest.mark.guarantee("G227", "G228")
+def test_a_worker_that_a_resize_adds_is_started_again(loop: Loop) -> None:
+    starts: list[int] = []
+
+    async def body() -> None:
+        pool = pooled(loop, 1).spawn(Unable, starts, range(1, 2))
+        assert await pool.handle.work() == "done"
+        await pool.resize(2)
+        await asyncio.sleep(0.1)
+        assert starts == [0, 1, 2]
+        assert all(worker.actor is not None for worker in pool.status().workers)
+
+    ride(loop, body)

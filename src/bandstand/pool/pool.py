@@ -35,7 +35,7 @@ from bandstand.service.lowlevel import (
     report_of,
 )
 from bandstand.supervise import Backoff, ChildSpec, DynamicSpec, Mailbox, Shutdown, spawn_supervisor
-from bandstand.supervise.lowlevel import check_member, required
+from bandstand.supervise.lowlevel import check_member, required, restart_if_start_fails
 
 if TYPE_CHECKING:
     from bandstand.core import Context
@@ -271,6 +271,8 @@ class Pool(Generic[H]):
         while len(slots) < size:
             slot = WorkerSlot(self._settings.ahead)
             actor = self._supervisor.start_child(slot)
+            # The slot stays: without a restart it would never have a worker.
+            restart_if_start_fails(self._supervisor, actor)
             slot.name = self._supervisor.name_of(actor)
             slots.append(slot)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bandstand.core import Loop
     from bandstand.supervise.seats import Maker
 
-__all__ = ("DynamicSupervisor",)
+__all__ = ("DynamicSupervisor", "restart_if_start_fails")
 
 
 @final
@@ -83,6 +83,11 @@ class DynamicSupervisor(Overseer):
         """Stop a child, named by its name or by the id it has at present, and forget it. As every supervisor's `stop_child`."""
         return super().stop_child(self.name_of(name) if isinstance(name, ActorId) else name)
 
+    def _expect(self, actor: ActorId) -> None:
+        seat = self._by_actor.get(actor)
+        if seat is not None:
+            seat.is_requested = seat.is_added = False
+
     def _is_full(self, limit: int) -> bool:
         """Whether there is no place left. One that has ended for good has none, though we may not have heard of it yet."""
         count = len(self._seats)
@@ -105,3 +110,12 @@ class DynamicSupervisor(Overseer):
         if seat is None:
             raise NoSuchChild(f"{safe_repr(actor)} is no child of supervisor {self._name!r}, or has ended")
         return seat.name
+
+
+def restart_if_start_fails(supervisor: DynamicSupervisor, actor: ActorId) -> None:
+    """Restart a child that was just added also if its asynchronous start fails.
+
+    Otherwise the supervisor forgets such a child, as it does one whose `start_child` raises. Both are for callers that look after the child
+    themselves. A caller that depends on the child calls this: the failure then counts as any other end of the child does.
+    """
+    supervisor._expect(actor)  # noqa: SLF001  # not for users of supervisors

@@ -11,6 +11,7 @@ from bandstand.core.lowlevel import send_system
 from bandstand.errors import IgnoreChild, StartFailed
 from bandstand.supervise.checks import check_member, check_ms
 from bandstand.supervise.decision import Fate, fate_of
+from bandstand.supervise.dynamic import restart_if_start_fails
 from bandstand.supervise.following import Following, is_gone
 from bandstand.supervise.hot.planning import plan_restart
 from bandstand.supervise.household import Household
@@ -29,6 +30,7 @@ __all__ = (
     "jump_of",
     "plan_restart",
     "required",
+    "restart_if_start_fails",
 )
 
 
