@@ -17,6 +17,7 @@ from bandstand.errors import BandstandError
 from bandstand.pod.declare import pod
 from bandstand.pod.directory import Directory, directory
 from bandstand.pod.link import Link
+from bandstand.pod.neighbours import OUTSIDE
 from bandstand.pod.process import Control
 from bandstand.pod.troupe import Troupe
 from bandstand.pod.vocabulary import PodPhase
@@ -59,6 +60,20 @@ class Victim(Actor):
                 os.close(link._wire._fd)
 
     @data
+    def ignore_link(self, peer: str) -> None:
+        """Do not read what comes over a link. The link stays open."""
+        for link in gc.get_objects():
+            if isinstance(link, Link) and link._there == peer:
+                link._wire._loop.remove_reader(link._wire._fd)
+
+    @data
+    def read_link(self, peer: str) -> None:
+        """Read again what comes over a link."""
+        for link in gc.get_objects():
+            if isinstance(link, Link) and link._there == peer:
+                link._wire._loop.add_reader(link._wire._fd, link._wire.readable)
+
+    @data
     def cut_control(self) -> None:
         """Close the descriptor of the control channel."""
         for control in gc.get_objects():
@@ -88,6 +103,10 @@ class Friend(Actor):
     @ask
     def pid(self) -> int:
         return os.getpid()
+
+    @data
+    def have_link_read(self, peer: str) -> None:
+        self.others.victim.read_link(peer)
 
     @ask
     def flood(self, count: int, *, wide: bool) -> int:
@@ -167,6 +186,32 @@ def test_a_process_that_dies_is_not_blamed_for_its_links(pair: Pair) -> None:
     before = pair.victim.pid.blocking()
     os.kill(before, signal.SIGKILL)
     check_recovered(pair, before, "killed by SIGKILL")
+
+
+def test_health_names_a_pod_whose_link_does_not_answer(pair: Pair) -> None:
+    before = pair.victim.pid.blocking()
+    assert pair.health().cut_off == ()
+    pair.victim.ignore_link(OUTSIDE)
+    # Its process still answers its kubelet, and its other link works.
+    wait_until(lambda: pair.health(timeout_ms=500).cut_off == ("victim",))
+    assert pair.friend.pid_of_victim.blocking() == before
+    said = "pod 'victim' has not answered over its link"
+    wait_until(lambda: any(said in problem for problem in pair.health(timeout_ms=500).problems))
+    pair.friend.have_link_read(OUTSIDE)
+    wait_until(lambda: bool(pair.health()))
+    assert pair.victim.pid.blocking() == before
+
+
+def test_health_calls_a_process_that_does_not_run_stuck_and_not_cut_off(pair: Pair) -> None:
+    before = pair.victim.pid.blocking()
+    os.kill(before, signal.SIGSTOP)
+    try:
+        wait_until(lambda: pair.health(timeout_ms=500).stuck == ("victim",))
+        assert pair.health(timeout_ms=500).cut_off == ()
+    finally:
+        os.kill(before, signal.SIGCONT)
+    wait_until(lambda: bool(pair.health()))
+    assert pair.victim.pid.blocking() == before
 
 
 @pytest.mark.guarantee("G288")

@@ -118,4 +118,4 @@ def restart_if_start_fails(supervisor: DynamicSupervisor, actor: ActorId) -> Non
     Otherwise the supervisor forgets such a child, as it does one whose `start_child` raises. Both are for callers that look after the child
     themselves. A caller that depends on the child calls this: the failure then counts as any other end of the child does.
     """
-    supervisor._expect(actor)  # noqa: SLF001  # not for users of supervisors
+    supervisor._expect(actor)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # not for users of supervisors
