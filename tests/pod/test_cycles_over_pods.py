@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,7 @@ from bandstand.pod.spec import PodSpec
 from bandstand.pod.troupe import Troupe
 from bandstand.pod.vocabulary import ThreadModel
 from bandstand.service import Actor, ask
-from tests.pod.troupes import COOPERATIVE, DEDICATED, PATIENCE
+from tests.pod.troupes import COOPERATIVE, DEDICATED, MAIN, PATIENCE, PROCESS
 
 pytestmark = [
     pytest.mark.guarantee("G296"),
@@ -36,6 +37,13 @@ class Alpha(Actor):
     @ask(raises=AskCycle)
     async def begin(self, depth: int) -> str:
         return await self.peers.beta.second.within(PATIENT_MS)(depth)
+
+    @ask(raises=AskCycle)
+    async def begin_late(self) -> str:
+        reply = self.peers.beta.second.within(PATIENT_MS)(2)
+        # By then the other one usually waits for this one; if not, it closes the cycle itself.
+        await asyncio.sleep(0.05)
+        return await reply
 
     @ask
     def name(self) -> str:
@@ -94,6 +102,17 @@ LAYOUTS = {
     "mixed": grouped(two=(DEDICATED, "alpha gamma"), one=(COOPERATIVE, "beta")),
 }
 
+PROCESSES = {
+    "all processes": grouped(a=(PROCESS, "alpha"), b=(PROCESS, "beta"), c=(PROCESS, "gamma")),
+    "process and threads": grouped(a=(PROCESS, "alpha"), b=(DEDICATED, "beta"), c=(DEDICATED, "gamma")),
+    "thread and processes": grouped(a=(DEDICATED, "alpha"), b=(PROCESS, "beta"), c=(PROCESS, "gamma")),
+    "process in between": grouped(a=(DEDICATED, "alpha"), b=(PROCESS, "beta"), c=(DEDICATED, "gamma")),
+    "process and cooperative": grouped(
+        a=(COOPERATIVE, "alpha"), b=(PROCESS, "beta"), c=(COOPERATIVE, "gamma")
+    ),
+    "two in a process": grouped(two=(PROCESS, "alpha gamma"), one=(DEDICATED, "beta")),
+}
+
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 @pytest.mark.parametrize(("depth", "last"), [(2, "beta"), (3, "gamma")])
@@ -115,3 +134,78 @@ def test_the_ask_that_closes_a_cycle_is_refused(layout: dict[str, PodSpec], dept
 def test_an_ask_that_may_be_handled_out_of_turn_is_none(layout: dict[str, PodSpec]) -> None:
     with Circle(layout=layout) as troupe:
         assert troupe.alpha.begin.within(PATIENT_MS).blocking(0) == "peeked"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", PROCESSES.values(), ids=PROCESSES)
+def test_a_cycle_through_a_process_is_found(layout: dict[str, PodSpec]) -> None:
+    with Circle(layout=layout) as troupe:
+        for depth in (2, 3, 2, 3):
+            with pytest.raises(
+                AskCycle, match="they would wait for each other until their deadlines"
+            ) as caught:
+                troupe.alpha.begin.within(PATIENT_MS).blocking(depth)
+            told = str(caught.value)
+            assert "Alpha.name()" in told
+            assert "Beta.second()" in told
+            assert ("Gamma.third()" in told) is (depth == 3)
+            # All go on answering.
+            assert troupe.alpha.name.blocking() == "alpha"
+            assert troupe.gamma.name.blocking() == "gamma"
+            assert troupe.beta.second.within(PATIENT_MS).blocking(2) == "alpha"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", PROCESSES.values(), ids=PROCESSES)
+def test_an_ask_through_a_process_may_be_handled_out_of_turn(layout: dict[str, PodSpec]) -> None:
+    with Circle(layout=layout) as troupe:
+        assert troupe.alpha.begin.within(PATIENT_MS).blocking(0) == "peeked"
+        assert troupe.alpha.begin.within(PATIENT_MS).blocking(0) == "peeked"
+        assert troupe.alpha.name.blocking() == "alpha"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", PROCESSES.values(), ids=PROCESSES)
+def test_a_chain_through_processes_is_no_cycle(layout: dict[str, PodSpec]) -> None:
+    with Circle(layout=layout) as troupe:
+        # Many wait at once for those that wait themselves.
+        chains = [troupe.beta.second.within(PATIENT_MS).future(1) for _ in range(50)]
+        names = [troupe.alpha.name.within(PATIENT_MS).future() for _ in range(50)]
+        assert [each.result(PATIENCE) for each in chains] == ["alpha"] * 50
+        assert [each.result(PATIENCE) for each in names] == ["alpha"] * 50
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", PROCESSES.values(), ids=PROCESSES)
+def test_a_wait_that_begins_after_its_ask_closes_a_cycle(layout: dict[str, PodSpec]) -> None:
+    with Circle(layout=layout) as troupe:
+        with pytest.raises(AskCycle):
+            troupe.alpha.begin_late.within(PATIENT_MS).blocking()
+        assert troupe.alpha.name.blocking() == "alpha"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", PROCESSES.values(), ids=PROCESSES)
+def test_many_cycles_at_once_all_end(layout: dict[str, PodSpec]) -> None:
+    with Circle(layout=layout) as troupe:
+        begun = [troupe.alpha.begin.within(PATIENT_MS).future(2 + turn % 2) for turn in range(30)]
+        for each in begun:
+            with pytest.raises(AskCycle):
+                each.result(PATIENCE)
+        assert troupe.alpha.name.blocking() == "alpha"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("depth", [2, 3])
+def test_a_cycle_through_the_main_pod_and_a_process_is_found(depth: int) -> None:
+    layout = grouped(a=(MAIN, "alpha"), b=(PROCESS, "beta"), c=(PROCESS, "gamma"))
+
+    async def main() -> None:
+        async with Circle(layout=layout) as troupe:
+            with pytest.raises(AskCycle, match=r"Alpha\.name\(\)"):
+                await troupe.alpha.begin.within(PATIENT_MS)(depth)
+            assert await troupe.alpha.begin.within(PATIENT_MS)(0) == "peeked"
+            assert await troupe.alpha.name() == "alpha"
+            assert await troupe.gamma.name() == "gamma"
+
+    asyncio.run(main())

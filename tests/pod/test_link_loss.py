@@ -24,6 +24,7 @@ from bandstand.pod.link.hot.tray import Tray, framed
 from bandstand.pod.link.numbers import (
     ACKS,
     ANSWERS,
+    BUSY,
     BYE,
     CHUNK,
     CHUNK_HEAD,
@@ -31,6 +32,8 @@ from bandstand.pod.link.numbers import (
     HELLO,
     LONGEST,
     MESSAGES,
+    PROBE,
+    SERVE,
 )
 from bandstand.service.lowlevel import methods_of, tick_inline
 from tests.pod.linking import SOON, End, Role, Scribe, instance, linked, make_end, play, soon, until
@@ -399,6 +402,9 @@ PART_OF_CHUNK = framed(CHUNK, CHUNK_HEAD.pack(0, 100, 1) + b"0123456789")
     [
         (HEAD.pack(LONGEST + 1, MESSAGES), "no frame is longer"),
         (framed(99, b""), "kind that is not known"),
+        (framed(BUSY, encode("text")), "cannot be read"),
+        (framed(PROBE, encode([1])), "cannot be read"),
+        (framed(SERVE, encode([1, 2])), "cannot be read"),
         (framed(MESSAGES, b"\xc1"), "cannot be read"),
         (framed(MESSAGES, encode({})), "cannot be read"),
         (framed(MESSAGES, encode([77, None])), "method that is not known"),

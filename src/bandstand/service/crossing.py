@@ -4,6 +4,9 @@ Each loop keeps the waits between its own actors (`Asks.waits`). This module kee
 for the whole process. A waiter adds its wait first and looks for a cycle then, so of two threads that close a cycle at the same moment at
 least one sees the other.
 
+A wait for an actor of another process is a wait for its stand-in, on a loop of its own, and so it is kept here too. Where a way of waits leads
+out of the process, it is followed over the link (`bandstand.pod.link.probes`).
+
 Only what an actor awaits itself, in its turn, is attributed to it. A task that an actor has made waits for itself, and has its deadline.
 """
 
@@ -25,14 +28,31 @@ if TYPE_CHECKING:
     from bandstand.core import ActorId
     from bandstand.service.hot.method import Method
 
-__all__ = ("CROSSINGS", "Crossing", "begin_crossing", "refuse_crossing")
+__all__ = (
+    "ARRIVALS",
+    "CROSSINGS",
+    "Crossing",
+    "account_of",
+    "begin_crossing",
+    "chase_afar",
+    "cycle_of",
+    "name_of",
+    "paths_afar",
+    "refuse_crossing",
+    "step_of",
+    "told_of",
+)
 
 # With more loops than this on one event loop, finding the one whose actor waits would cost more than the ask itself.
 MOST_RIDERS = 64
 
 _lock = Lock()
+# What those that wait are called, as far as they have names.
+_names: dict[ActorId, str] = {}
 CROSSINGS: dict[ActorId, list[Any]] = {}
 """The waits across loops, by the actor that waits. Most programs have none: test this before a call of `refuse_crossing`."""
+ARRIVALS: list[int] = [0]
+"""How many asks and probes have come over links to other processes: one entry, only ever raised."""
 
 
 @final
@@ -41,10 +61,12 @@ class Crossing:
 
     __slots__ = ("_asked", "_asker")
 
-    def __init__(self, asker: ActorId, asked: Any) -> None:
+    def __init__(self, asker: ActorId, asked: Any, name: str | None = None) -> None:
         self._asker = asker
         self._asked = asked
         with _lock:
+            if name:
+                _names[asker] = name
             CROSSINGS[asker] = [*CROSSINGS.get(asker, ()), asked]
 
     def end(self) -> None:
@@ -55,6 +77,7 @@ class Crossing:
                 CROSSINGS[self._asker] = left
             else:
                 CROSSINGS.pop(self._asker, None)
+                _names.pop(self._asker, None)
 
 
 def begin_crossing(asked: Any, method: Method | None) -> Crossing | None:
@@ -70,24 +93,37 @@ def begin_crossing(asked: Any, method: Method | None) -> Crossing | None:
     found = _asker_here()
     if found is None:
         return None
-    crossing = Crossing(found, asked)
+    asker, name = found
+    crossing = Crossing(asker, asked, name)
     try:
-        refuse_crossing(found, asked, method)
+        refuse_crossing(asker, asked, method)
     except AskCycle:
         crossing.end()
         raise
+    relay: Any = asked.relay
+    if relay is None:
+        chase_afar(asked.actor)
+    elif getattr(relay, "arrivals", ARRIVALS[0]) != ARRIVALS[0]:
+        # It went to another process some time ago. What came from there since has not seen that this actor waits.
+        relay.chase()
     return crossing
 
 
-def _asker_here() -> ActorId | None:
-    """The actor whose turn it is on this thread."""
+def chase_afar(asked: ActorId) -> None:
+    """An actor has begun to wait for another one of this process. If that one waits for another process, the cycle may close there."""
+    for _asker, _path, relay in paths_afar(asked):
+        relay.chase()
+
+
+def _asker_here() -> tuple[ActorId, str | None] | None:
+    """The actor whose turn it is on this thread, and its name."""
     loops: list[Any] = riders()
     if len(loops) > MOST_RIDERS:
         return None
     for loop in loops:
-        actor: ActorId | None = loop._at_hand()[1]
-        if actor is not None:
-            return actor
+        found = loop._at_hand()
+        if found[1] is not None:
+            return found[1], found[2]
     return None
 
 
@@ -106,15 +142,24 @@ def refuse_crossing(asker: ActorId, asked: Any, method: Method | None) -> None:
             home = each.actor.home
             call_afar(home, partial(home._asks.serve, each, what))
             return
-    steps = [f"{_name_of(asker)} asks {_told(asked)}"]
-    for link in links:
-        target, what_of = _account(link)
-        steps.append(f"which waits for {target} to answer {what_of}")
+    steps = [f"{name_of(asker)} asks {told_of(asked)}"]
+    steps += [step_of(link) for link in links]
     asked.cancel()
-    raise AskCycle(
+    raise cycle_of(steps)
+
+
+def cycle_of(steps: list[str]) -> AskCycle:
+    """The error for a cycle."""
+    return AskCycle(
         f"{', '.join(steps)}: they would wait for each other until their deadlines. Ask in the background, or send a message and let the "
         f"answer come as one."
     )
+
+
+def step_of(asked: Any) -> str:
+    """One step of a cycle: what somebody waits for."""
+    target, what = account_of(asked)
+    return f"which waits for {target} to answer {what}"
 
 
 def _path(start: ActorId, goal: ActorId) -> list[Any] | None:
@@ -137,30 +182,52 @@ def _path(start: ActorId, goal: ActorId) -> list[Any] | None:
     return None
 
 
+def paths_afar(start: ActorId) -> list[tuple[ActorId, list[Any], Any]]:
+    """The ways by which an actor waits for other processes.
+
+    Each is the asks of this process, in order, of which the last went over a link; before them the actor that waits for that one, after
+    them its relay, which has a `chase()`.
+    """
+    found: list[tuple[ActorId, list[Any], Any]] = []
+    paths: list[tuple[ActorId, list[Any]]] = [(start, [])]
+    seen = {start}
+    while paths:
+        actor, path = paths.pop()
+        for asked in _waits_of(actor):
+            following = asked.actor
+            if asked.done() or following is None:
+                continue
+            # Its own thread may take the relay away at any time.
+            relay = asked.relay
+            if hasattr(relay, "chase"):
+                found.append((actor, [*path, asked], relay))
+            elif following not in seen:
+                seen.add(following)
+                paths.append((following, [*path, asked]))
+    return found
+
+
 def _waits_of(actor: ActorId) -> list[Any]:
     found = list(CROSSINGS.get(actor, ()))
     asks: Any = getattr(actor.home, "_asks", None)
-    if asks is None:
-        return found
-    try:
-        return found + [asked for asker, _name, asked in asks.edges() if asker == actor]
-    except RuntimeError:
-        # Its own thread has changed them meanwhile: it goes on, and looks itself when it begins to wait.
-        return found
+    return found if asks is None else found + asks.waits_of(actor)
 
 
-def _account(asked: Any) -> tuple[str, str]:
+def account_of(asked: Any) -> tuple[str, str]:
     """Of whom something was asked, and what, for people."""
     actor, name, what, _at = asked.account()
     return (safe_repr(actor) if name is None else f"{name!r} {safe_repr(actor)}"), what
 
 
-def _told(asked: Any) -> str:
-    target, what = _account(asked)
+def told_of(asked: Any) -> str:
+    """The same as one piece of a sentence."""
+    target, what = account_of(asked)
     return f"{target} for {what}"
 
 
-def _name_of(actor: ActorId) -> str:
+def name_of(actor: ActorId) -> str:
+    """An actor that waits, for people."""
     home: Any = actor.home
     found = home._at_hand()
-    return f"{safe_repr(found[2])} {safe_repr(actor)}" if found[1] == actor and found[2] else safe_repr(actor)
+    name = found[2] if found[1] == actor else _names.get(actor)
+    return f"{safe_repr(name)} {safe_repr(actor)}" if name else safe_repr(actor)

@@ -23,6 +23,7 @@ from bandstand.pod.link.hot.standin import Role, StandIn
 from bandstand.pod.link.hot.tray import Tray, framed
 from bandstand.pod.link.letter import Undelivered
 from bandstand.pod.link.numbers import BYE, DRAIN, END, HELLO, KILL, PING, PONG
+from bandstand.pod.link.probes import Probes
 from bandstand.pod.link.streams import Arrivals
 from bandstand.pod.link.wire import Wire
 from bandstand.service.lowlevel import Handle, kill_behind, methods_of, set_packing, stop_behind
@@ -109,8 +110,10 @@ class Link:
         self._sorting = Sorting(self._inbound, self._ledger, self._deliver)
         self._wire = Wire(sock, Frames(self._sorting, arrivals), self._tray, self._inbound, self._lose)
         self._tray.join(self._inbound.acks, self._wire.flush)
-        self._inbound.join(self._wire.stir)
         self._outgoing = Outgoing(self._ledger, self._tray, self._wire)
+        self._probes = Probes(porch, self._inbound, self._ledger, self._outgoing, self._say)
+        self._outgoing.probes = self._probes
+        self._inbound.join(self._wire.stir, self._probes.meet)
         self._packer = packer or Packer(carries, check)
         set_packing(porch, self._packer.pack)
         self._tray.preface(framed(HELLO, encode((VERSION, here, self._addressed()))))
@@ -217,8 +220,14 @@ class Link:
             answered = self._pings.pop(decode_ping(body), None)
             if answered is not None:
                 answered()
-        else:
+        elif not self._probes.deliver(kind, body):
             raise BadMessage(f"a frame of a kind that is not known came over the link: {kind}")
+
+    def _say(self, kind: int, body: bytes) -> None:
+        """Send a frame, before all messages that wait."""
+        if not self._is_closed:
+            self._tray.preface(framed(kind, body))
+            self._wire.stir()
 
     def _end_role(self, role: str, how: int) -> None:
         """The other side has ended who stands in for a role of ours: that was meant for the role."""

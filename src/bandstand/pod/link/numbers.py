@@ -10,6 +10,7 @@ __all__ = (
     "ANSWERED",
     "ANSWERS",
     "ANSWER_LANE",
+    "BUSY",
     "BYE",
     "CANCEL",
     "CHUNK",
@@ -26,6 +27,8 @@ __all__ = (
     "MESSAGES",
     "PING",
     "PONG",
+    "PROBE",
+    "SERVE",
     "STOP",
     "WITHDRAWN",
 )
@@ -40,6 +43,10 @@ BYE: Final = 6
 END: Final = 7
 PING: Final = 8
 PONG: Final = 9
+# The three that find cycles of asks: an ask has met an actor that waits; whom does that one wait for; handle an ask out of turn.
+BUSY: Final = 10
+PROBE: Final = 11
+SERVE: Final = 12
 
 # Before each frame; and before the bytes of a chunk.
 HEAD: Final = Struct("<IB")

@@ -31,5 +31,7 @@ cdef class Asks:
     @cython.locals(cell=Cell)
     cpdef list edges(self)
 
+    cpdef list waits_of(self, ActorId actor)
+
     @cython.locals(cell=Cell, following=Cell, reply=Asked, path=list, paths=list)
     cdef list cycle(self, Cell asker, Cell target)

@@ -109,6 +109,11 @@ class Asks:
         """Who waits in his turn, by id and name, and for which reply."""
         return [(cell.actor, cell.name, reply) for cell, replies in self.waits.items() for reply in replies]
 
+    def waits_of(self, actor: ActorId) -> list[Asked]:
+        """The replies that an actor waits for in its turn. From any thread."""
+        cell = actor.cell
+        return [] if cell is None else list(self.waits.get(cell, ()))
+
     def cycle(self, asker: Cell, target: Cell | None) -> list[Asked] | None:
         """The replies by which `target` waits for `asker`, in order; None if it does not."""
         if target is asker:

@@ -35,7 +35,7 @@ from bandstand.errors import (
     TargetEnded,
     WrongThread,
 )
-from bandstand.service.crossing import CROSSINGS, begin_crossing, refuse_crossing
+from bandstand.service.crossing import CROSSINGS, begin_crossing, chase_afar, refuse_crossing
 from bandstand.service.hot.asks import Asked, Asks
 from bandstand.service.numbers import ANSWERED, CANCELLED, EXPIRED, FAILED, LOST, PENDING
 
@@ -259,6 +259,8 @@ class Reply(Asked):
         self.waiters.append(future)
         if asker is not None:
             self.asks.waits.setdefault(asker, []).append(self)
+            if CROSSINGS:
+                chase_afar(self.actor)
         try:
             yield from future
         except BaseException:  # a cancellation, or the end of the event loop: it goes on, we only tidy up

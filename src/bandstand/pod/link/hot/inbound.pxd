@@ -16,6 +16,8 @@ cdef int CANCEL
 cdef int DATA_LANE
 cdef int FAILED
 cdef int WITHDRAWN
+cdef list ARRIVALS
+cdef dict CROSSINGS
 cdef object NOTHING
 
 @cython.final
@@ -26,6 +28,7 @@ cdef class Inbound:
     cdef object _here
     cdef Tray _tray
     cdef object _stir
+    cdef object _met
     cdef object _unpack
     cdef tuple _carries
     cdef list _inlets

@@ -21,6 +21,7 @@ from bandstand.pod.link.hot.plain import is_plain
 from bandstand.pod.link.hot.receipts import Question, Tally
 from bandstand.pod.link.numbers import ANSWER_LANE, ANSWERED, CANCEL, FAILED, WITHDRAWN
 from bandstand.pod.passport import sending
+from bandstand.service.crossing import ARRIVALS, CROSSINGS
 from bandstand.service.hot.port import is_draining, land_at
 from bandstand.service.lowlevel import AWAY, home_context, parcel_in
 
@@ -63,6 +64,7 @@ class Inbound:
         "_inlets",
         "_is_over",
         "_leaving",
+        "_met",
         "_questions",
         "_stir",
         "_there",
@@ -88,6 +90,8 @@ class Inbound:
         self._tray = tray
         # Has what is in the tray written.
         self._stir: Callable[[], object] = list
+        # Called with an ask that came while some actor of this process waits for another loop.
+        self._met: Callable[[int, ActorId], object] | None = None
         self._unpack = unpacker.unpack
         self._carries = carries
         self._inlets: list[Inlet] = []
@@ -103,9 +107,19 @@ class Inbound:
         # Answers whose parts are being written: until these are, nobody over there knows of them.
         self._leaving: Count = 0
 
-    def join(self, stir: Callable[[], object]) -> None:
-        """Join it with the rest of its link: `stir` has what is in the tray written."""
+    def join(self, stir: Callable[[], object], met: Callable[[int, ActorId], object] | None = None) -> None:
+        """Join it with the rest of its link.
+
+        Args:
+            stir: has what is in the tray written.
+            met: is given the number and the target of each ask that comes while an actor of this process waits for another loop.
+        """
         self._stir = stir
+        self._met = met
+
+    def question(self, number: int) -> Question | None:
+        """The ask of that number, if it has come and has not ended."""
+        return self._questions.get(number)
 
     @property
     def owes(self) -> bool:
@@ -185,8 +199,11 @@ class Inbound:
         self.received += 1
         self._asks += 1
         method = inlet.method
-        question = Question(inlet.door.actor, number, DATA_LANE if method is None else method.lane, self)
+        question = Question(
+            inlet.door.actor, number, DATA_LANE if method is None else method.lane, self, method
+        )
         self._questions[number] = question
+        ARRIVALS[0] += 1
         data: object = value
         kind = type(data)
         if kind is list:
@@ -198,6 +215,8 @@ class Inbound:
         if method is None or land_at(inlet.door.actor, method, data, question) == AWAY:
             self._refuse(inlet, data, question)
         self._brought = inlet.door.actor
+        if CROSSINGS and self._met is not None:
+            self._met(number, inlet.door.actor)
 
     def _cancel(self, number: object) -> None:
         """An ask is taken back.
@@ -246,6 +265,8 @@ class Inbound:
             # Somebody else is there, or somebody at all, as another method may have found out before.
             method = inlet.resolve()
             if method is not None and land_at(door.actor, method, data, asked) != AWAY:
+                if isinstance(asked, Question):
+                    asked.moved(door.actor)
                 return
         role = f"role {door.role!r} of pod {self._here!r}"
         if not door.methods:

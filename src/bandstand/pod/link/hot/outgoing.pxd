@@ -8,12 +8,22 @@ from bandstand.service.hot.asks cimport Asked
 
 cdef object CANCEL
 cdef int END
+cdef list ARRIVALS
+
+cdef class Outgoing
+
+@cython.final
+cdef class Relay:
+    cdef readonly Outgoing outgoing
+    cdef readonly int64_t number
+    cdef readonly int64_t arrivals
 
 @cython.final
 cdef class Outgoing:
     cdef Ledger _ledger
     cdef Tray _tray
     cdef Strand _wire
+    cdef public object probes
 
     @cython.locals(flat=list)
     cpdef object send(self, Outlet outlet, object sender, object data)

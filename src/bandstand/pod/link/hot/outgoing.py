@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from bandstand.pod.link.codec import Packet, encode
 from bandstand.pod.link.hot.tray import framed
 from bandstand.pod.link.numbers import CANCEL, END
+from bandstand.service.crossing import ARRIVALS
 from bandstand.service.hot.asks import Asked
 
 if TYPE_CHECKING:
@@ -22,6 +23,26 @@ if TYPE_CHECKING:
 Number: TypeAlias = int
 
 
+class Relay:
+    """Takes an ask back that was passed on, and says over which link, under which number, that was."""
+
+    __slots__ = ("arrivals", "number", "outgoing")
+
+    def __init__(self, outgoing: Outgoing, number: Number) -> None:
+        self.outgoing = outgoing
+        self.number: Number = number
+        # How many asks and probes had come over links when it was passed on.
+        self.arrivals: Number = ARRIVALS[0]
+
+    def __call__(self) -> None:
+        """The asker takes it back."""
+        self.outgoing.cancel(self.number)
+
+    def chase(self) -> None:
+        """Find out whether the ask is part of a cycle. From any thread."""
+        self.outgoing.probes.chase(self)
+
+
 class Outgoing:
     """What the stand-ins of a link pass on.
 
@@ -31,12 +52,14 @@ class Outgoing:
         wire: what it is written to.
     """
 
-    __slots__ = ("_ledger", "_tray", "_wire")
+    __slots__ = ("_ledger", "_tray", "_wire", "probes")
 
     def __init__(self, ledger: Ledger, tray: Tray, wire: Wire) -> None:
         self._ledger = ledger
         self._tray = tray
         self._wire = wire
+        # What finds cycles of asks over this link.
+        self.probes: Any = None
 
     def send(self, outlet: Outlet, sender: object, data: object) -> None:
         """Pass a one-way message on."""
@@ -56,7 +79,7 @@ class Outgoing:
     def ask(self, outlet: Outlet, asked: Asked, data: object) -> None:
         """Pass an ask on."""
         number = self._ledger.enter_ask(outlet, data, asked)
-        asked.relay = partial(self.cancel, number)
+        asked.relay = Relay(self, number)
         self.line_up(outlet, number, data)
         if len(self._ledger.questions) == 1:
             # The only one that somebody waits for: at once. The others of a burst go together, at the end of the turn.

@@ -18,6 +18,7 @@ cdef class Question(Asked):
     cdef object _inbound
     cdef object _number
     cdef int _lane
+    cdef readonly object method
     cdef bint _is_over
 
     cpdef object withdraw(self)

@@ -18,6 +18,7 @@ from bandstand.service.lowlevel import interrupt_handler
 
 if TYPE_CHECKING:
     from bandstand.pod.link.hot.inbound import Inbound
+    from bandstand.service.hot.method import Method
 
 Count: TypeAlias = int
 LaneNumber: TypeAlias = int
@@ -66,10 +67,13 @@ class Tally(Asked):
 class Question(Asked):
     """The receipt of an ask from the other side."""
 
-    __slots__ = ("_inbound", "_is_over", "_lane", "_number")
+    __slots__ = ("_inbound", "_is_over", "_lane", "_number", "method")
 
-    def __init__(self, actor: ActorId, number: Number, lane: LaneNumber, inbound: Inbound) -> None:
+    def __init__(
+        self, actor: ActorId, number: Number, lane: LaneNumber, inbound: Inbound, method: Method | None
+    ) -> None:
         super().__init__(actor)
+        self.method = method
         self._number: Number = number
         self._lane: LaneNumber = lane
         self._inbound = inbound
