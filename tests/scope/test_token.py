@@ -476,3 +476,12 @@ def test_a_cancelled_task_leaves_nothing_with_the_token_it_waited_with() -> None
         assert not token.cancelled
 
     perform(main)
+
+
+@pytest.mark.guarantee("G273")
+def test_a_token_cannot_be_initialised_again_with_itself_as_its_ancestor() -> None:
+    token = CancelToken()
+    for parent in (token, token.child(), None):
+        with pytest.raises(InvalidArgument, match="was initialised before"):
+            token.__init__(parent)
+    assert not token.cancelled

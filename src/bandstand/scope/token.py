@@ -54,6 +54,9 @@ class CancelToken(Branch):
     def __init__(
         self, parent: CancelToken | None = None, *, timeout_ms: float | None = None, loop: Loop | None = None
     ) -> None:
+        if hasattr(self, "_loop"):
+            # A second parent could be a child of this token, and looking up the tree would never end.
+            raise InvalidArgument(f"{self!r} was initialised before: create another token")
         if parent is not None and not isinstance(parent, CancelToken):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
             raise InvalidArgument(f"parent is {safe_repr(parent)}: pass a CancelToken, or None")
         if loop is not None and not isinstance(loop, Loop):  # pyright: ignore[reportUnnecessaryIsInstance]  # same
