@@ -169,6 +169,7 @@ class Probes:
         question: Any = self._inbound.question(number)
         self._served = {each for each in self._served if self._inbound.question(each) is not None}
         if question is None or number in self._served:
+            # Several probes may have found the same cycle. A new one through this ask looks the same, and ends by its deadline.
             return
         asks: Any = getattr(question.actor.home, "_asks", None)
         method: Any = question.method
