@@ -371,7 +371,8 @@ def test_the_stubborn_do_not_hold_a_stop_on_the_lanes_own_event_loop(
     loop.send(loop.spawn(aobey), stop)
     start = monotonic()
     loop.run()
-    assert 0.02 <= monotonic() - start < PATIENCE
+    # uvloop counts in whole milliseconds, and so may be early by one.
+    assert 0.019 <= monotonic() - start < PATIENCE
     assert loop.status(actor) is ActorStatus.STOPPED
     assert len(said(caplog, logging.ERROR)) == 1
 
