@@ -28,10 +28,10 @@ ROOT = Path(__file__).resolve().parent
 PACKAGES = {
     "bandstand.core.hot": (),
     "bandstand.scope.hot": ("bandstand.core.hot",),
-    "bandstand.supervise.hot": ("bandstand.core.hot",),
-    "bandstand.service.hot": ("bandstand.core.hot",),
-    "bandstand.bus.hot": ("bandstand.core.hot", "bandstand.service.hot"),
-    "bandstand.pod.link.hot": ("bandstand.core.hot", "bandstand.service.hot"),
+    "bandstand.supervision.hot": ("bandstand.core.hot",),
+    "bandstand.actor.hot": ("bandstand.core.hot",),
+    "bandstand.bus.hot": ("bandstand.core.hot", "bandstand.actor.hot"),
+    "bandstand.pod.link.hot": ("bandstand.core.hot", "bandstand.actor.hot"),
 }
 GENERATED = Path("build", "cython")
 FLAGS = ["-O3", "-g0"]

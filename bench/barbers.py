@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bandstand.service import Actor, Loop, data
+from bandstand.actor import Actor, Loop, data
 from bench import dice
 from bench.case import WrongResultError
 

@@ -13,8 +13,8 @@ from threading import Event
 from time import perf_counter_ns
 from typing import TypeVar
 
+from bandstand.actor import Actor, ask, data
 from bandstand.pod import Directory, ThreadModel, Troupe, directory, pod
-from bandstand.service import Actor, ask, data
 from bench import stopwatch
 from bench.case import WrongResultError
 

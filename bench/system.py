@@ -92,12 +92,9 @@ APART_REFUSALS: dict[Kind, Callable[[], str | None]] = {
 def _mode_refusal(wanted: str, table: Table) -> str | None:
     # All of them announce their hot modules.
     if table == "bus":
-        import bandstand.bus.hot  # pyright: ignore[reportUnusedImport]
+        pass  # pyright: ignore[reportUnusedImport]
     if table == "pods":
-        import bandstand.pod  # pyright: ignore[reportUnusedImport]
-    import bandstand.core  # pyright: ignore[reportUnusedImport]
-    import bandstand.scope  # pyright: ignore[reportUnusedImport]
-    import bandstand.service  # noqa: F401  # pyright: ignore[reportUnusedImport]
+        pass  # pyright: ignore[reportUnusedImport]
     from bandstand import mode
 
     if (found := mode.mode()) != wanted:

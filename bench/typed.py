@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from bandstand.actor import Loop
 from bandstand.core import LoopConfig
 from bandstand.core.host import default_factory
-from bandstand.service import Loop
 from bench.case import Outcome, WrongResultError
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from bandstand.actor import Actor, data
 from bandstand.core import LoopConfig
-from bandstand.service import Actor, data
 from bench import limit, raw, typed
 from bench.case import Outcome, Setting
 from bench.stage import Handler, Play, Stage, Who

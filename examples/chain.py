@@ -12,8 +12,8 @@ import asyncio
 from asyncio import Event
 
 from bandstand import Actor, Loop, ask
+from bandstand.actor import peek, ping, status_of
 from bandstand.errors import AskCycle, AskTimeout
-from bandstand.service import peek, ping, status_of
 
 
 class Waiter(Actor):

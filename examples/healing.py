@@ -20,7 +20,7 @@ from time import perf_counter
 
 from bandstand.core import ActorId, ActorStatus, Context, Loop, Observer, Tree
 from bandstand.errors import GaveUp
-from bandstand.supervise import (
+from bandstand.supervision import (
     Backoff,
     ChildSpec,
     Mailbox,

@@ -16,7 +16,7 @@ from time import perf_counter
 
 from bandstand import Actor, Loop, ask, child, control, data, supervised
 from bandstand.core import ExitReason
-from bandstand.supervise import Mailbox, SupervisorSpec, spawn_supervisor
+from bandstand.supervision import Mailbox, SupervisorSpec, spawn_supervisor
 
 START = perf_counter()
 MARGIN = 21
@@ -158,7 +158,7 @@ async def evening(loop: Loop) -> None:
 
 
 async def main() -> None:
-    logger = logging.getLogger("bandstand.supervise")
+    logger = logging.getLogger("bandstand.supervision")
     logger.addHandler(Log())
     logger.propagate = False
     async with Loop() as loop:

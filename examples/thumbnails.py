@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bandstand import Actor, Loop, ask
+from bandstand.actor import batch, data
 from bandstand.core.events import DeadLetter, RuntimeEvent
 from bandstand.errors import MailboxFull
 from bandstand.pool import OnDeath, PoolStatus, Routing, pooled
-from bandstand.service import batch, data
 
 PICTURES = 40
 BROKEN = 13

@@ -12,10 +12,10 @@ import asyncio
 import logging
 
 from bandstand import Loop, ask, data
+from bandstand.actor import Machine, State
 from bandstand.core import Clock
 from bandstand.core.events import RuntimeEvent
 from bandstand.errors import NotInThisState
-from bandstand.service import Machine, State
 
 
 class Turnstile(Machine):

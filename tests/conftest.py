@@ -20,11 +20,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # Entered for their effect: the hot modules announce themselves to bandstand.mode.
-import bandstand.bus.hot  # pyright: ignore[reportUnusedImport]
-import bandstand.core  # pyright: ignore[reportUnusedImport]
-import bandstand.pod.link.hot  # pyright: ignore[reportUnusedImport]
-import bandstand.scope  # pyright: ignore[reportUnusedImport]
-import bandstand.service  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from bandstand import mode
 
 pytest_plugins = ("pytester",)

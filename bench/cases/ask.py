@@ -18,7 +18,7 @@ from collections import deque
 from functools import partial
 from itertools import repeat
 
-from bandstand.service import Actor, Loop, ask, data
+from bandstand.actor import Actor, Loop, ask, data
 from bench import asking, limit, otp, queues, raw, stopwatch, threads, typed
 from bench.case import Case, Kind, Measure, Outcome, Setting, Size, WrongResultError
 from bench.target import ahead_of, at_most

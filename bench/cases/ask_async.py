@@ -14,7 +14,7 @@ from functools import partial
 from itertools import repeat
 from typing import Any
 
-from bandstand.service import Actor, Loop, ask
+from bandstand.actor import Actor, Loop, ask
 from bench import limit, queues, stopwatch, typed
 from bench.case import Case, Kind, Measure, Outcome, Setting, Size
 from bench.cases.ask import outcome

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import repeat
 from time import perf_counter_ns
 
-from bandstand.service import Loop
+from bandstand.actor import Loop
 from bench import latency, otp, queues, stopwatch, threads, typed
 from bench.case import Case, Outcome, Setting, Size
 from bench.cases.ask import Adder

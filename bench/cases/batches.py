@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from itertools import repeat
 
-from bandstand.service import Actor, batch, data
+from bandstand.actor import Actor, batch, data
 from bench import otp, queues, raw, stopwatch, typed
 from bench.case import Case, Outcome, Setting, Size
 from bench.target import ahead_of

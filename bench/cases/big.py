@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain, cycle, repeat
 from random import Random
 
-from bandstand.service import Actor, data
+from bandstand.actor import Actor, data
 from bench import limit, otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size
 from bench.stage import Handler, Play, Stage

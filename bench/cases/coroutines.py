@@ -18,8 +18,8 @@ from itertools import repeat
 from types import coroutine
 from typing import Any
 
+from bandstand.actor import Actor, data
 from bandstand.core import Context
-from bandstand.service import Actor, data
 from bench import limit, queues, raw, typed
 from bench.case import Case, Kind, Measure, Outcome, Setting, Size
 

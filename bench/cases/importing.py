@@ -93,7 +93,7 @@ CASES = (
         title="import what an actor needs",
         what="a cold `from bandstand import Actor, Loop, ask, data`, less the start of the interpreter",
         measures={
-            "raw": partial(importing, "from bandstand import Actor, Loop, ask, data", "bandstand.service"),
+            "raw": partial(importing, "from bandstand import Actor, Loop, ask, data", "bandstand.actor"),
             **PEERS,
         },
     ),

@@ -23,8 +23,8 @@ from itertools import count, repeat
 from time import perf_counter_ns
 from typing import Any
 
+from bandstand.actor import Actor, control, data
 from bandstand.core import Context, Lane
-from bandstand.service import Actor, control, data
 from bench import latency, limit, otp, queues, raw, stopwatch, typed
 from bench.case import Case, Outcome, Setting, Size
 from bench.target import ahead_of

@@ -17,7 +17,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from functools import cache
 
-from bandstand.service import Actor, data
+from bandstand.actor import Actor, data
 from bench import otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.stage import Handler, Play, Stage, Who

@@ -15,8 +15,8 @@ from collections import deque
 from contextlib import suppress
 from functools import partial
 
+from bandstand.actor import Actor, data
 from bandstand.core import ActorId, Context, LoopConfig
-from bandstand.service import Actor, data
 from bench import limit, otp, queues, raw, typed
 from bench.case import Case, Outcome, Setting, Size
 from bench.target import at_most

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from bandstand.service import Actor, data
+from bandstand.actor import Actor, data
 from bench import limit, otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size
 from bench.stage import Play, Stage

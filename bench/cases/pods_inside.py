@@ -30,7 +30,7 @@ def inside(setting: Setting) -> Outcome:
 
 
 def queued(setting: Setting) -> Outcome:
-    from bandstand.service import Loop
+    from bandstand.actor import Loop
     from bench import pods
 
     async def body(loop: Loop) -> Outcome:

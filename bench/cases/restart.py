@@ -19,7 +19,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
 from bandstand.core import Context
-from bandstand.supervise import ChildSpec, Supervisor, SupervisorSpec, spawn_supervisor
+from bandstand.supervision import ChildSpec, Supervisor, SupervisorSpec, spawn_supervisor
 from bench import limit, otp, queues, raw, stopwatch
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.target import at_most
@@ -30,7 +30,7 @@ BATCH = 100
 @contextmanager
 def quiet() -> Generator[None]:
     """Have nobody listen to what supervisors say."""
-    logger = logging.getLogger("bandstand.supervise")
+    logger = logging.getLogger("bandstand.supervision")
     before, logger.disabled = logger.disabled, True
     try:
         yield

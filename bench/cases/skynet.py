@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from bandstand.actor import Actor, data
 from bandstand.core import LoopConfig
-from bandstand.service import Actor, data
 from bench import limit, otp, raw, stages, typed
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.stage import Handler, Play, Stage, Who

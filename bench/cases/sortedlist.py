@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TypeAlias
 
-from bandstand.service import Actor, data
+from bandstand.actor import Actor, data
 from bench import otp, stages, typed, workers
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.dice import draws

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from time import perf_counter_ns
 
 from bandstand.core import ActorId, Context, Loop
-from bandstand.supervise import ChildSpec, DynamicSpec, DynamicSupervisor, spawn_supervisor
+from bandstand.supervision import ChildSpec, DynamicSpec, DynamicSupervisor, spawn_supervisor
 from bench import limit, otp, queues, raw, stopwatch
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.cases.restart import FailedError, quiet

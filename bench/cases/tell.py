@@ -17,7 +17,7 @@ from collections import deque
 from functools import partial
 from itertools import repeat
 
-from bandstand.service import Actor, Loop, ask, data
+from bandstand.actor import Actor, Loop, ask, data
 from bench import limit, otp, queues, stopwatch, threads, typed
 from bench.case import Case, Outcome, Setting, Size
 

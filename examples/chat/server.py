@@ -15,7 +15,7 @@ from itertools import count
 
 from bandstand import Loop, child, supervised
 from bandstand.errors import BandstandError, ChildState, MaxChildren
-from bandstand.supervise import (
+from bandstand.supervision import (
     ChildMode,
     ChildSpec,
     DynamicSpec,

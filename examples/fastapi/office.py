@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from bandstand import Actor, Loop, ask, child, data, supervised
-from bandstand.supervise import Mailbox, SupervisorSpec, spawn_supervisor
+from bandstand.supervision import Mailbox, SupervisorSpec, spawn_supervisor
 from bandstand.topic import Topic
 
 HOLD_MS = 10_000

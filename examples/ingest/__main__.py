@@ -19,7 +19,7 @@ from math import inf
 from pathlib import Path
 
 from bandstand import Loop, child
-from bandstand.supervise import ChildMode, ChildSpec, SupervisorSpec
+from bandstand.supervision import ChildMode, ChildSpec, SupervisorSpec
 from examples.ingest.disk import Disk, FullDisk, TakenError, held
 from examples.ingest.feeder import Feeder, value_of
 from examples.ingest.index import Spans

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bandstand import Loop, child, supervised
-from bandstand.supervise import (
+from bandstand.supervision import (
     Backoff,
     ChildMode,
     ChildSpec,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bandstand.pod import RestartPolicy, ThreadModel, Troupe, WhenDown, directory, pod
-from bandstand.supervise import Intensity
+from bandstand.supervision import Intensity
 from examples.studio.actors import (
     Display,
     DisplayPeers,

@@ -16,8 +16,8 @@ A map of the house. An upper floor may import any lower one; everyone enters a r
     pool       several supervised workers behind one handle
     registry   finding actors: names, and groups that are told something together
     topic      typed events for whoever has subscribed, each at their own speed
-    service    actors as classes: typed handles, asks, what an actor does beside its messages
-    supervise  who restarts whom: specs, the arithmetic of restarts, supervisors
+    actor        actors as classes: typed handles, asks, what an actor does beside its messages
+    supervision who restarts whom: specs, the arithmetic of restarts, supervisors
     scope      lifetimes: channels, cancel tokens, scopes, actors that consume a channel
     core       the loop: ids, mailboxes, lanes, run queue, timing wheel, scheduler, clock, observer
     errors     one exception tree, drawn at its door
@@ -28,21 +28,21 @@ A map of the house. An upper floor may import any lower one; everyone enters a r
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from bandstand.actor import Actor as Actor
+    from bandstand.actor import Loop as Loop
+    from bandstand.actor import ask as ask
+    from bandstand.actor import child as child
+    from bandstand.actor import control as control
+    from bandstand.actor import data as data
+    from bandstand.actor import management as management
+    from bandstand.actor import supervised as supervised
     from bandstand.scope import CancelToken as CancelToken
     from bandstand.scope import Channel as Channel
     from bandstand.scope import Scope as Scope
     from bandstand.scope import consume as consume
     from bandstand.scope import select as select
-    from bandstand.service import Actor as Actor
-    from bandstand.service import Loop as Loop
-    from bandstand.service import ask as ask
-    from bandstand.service import child as child
-    from bandstand.service import control as control
-    from bandstand.service import data as data
-    from bandstand.service import management as management
-    from bandstand.service import supervised as supervised
-    from bandstand.supervise import SupervisorSpec as SupervisorSpec
-    from bandstand.supervise import spawn_supervisor as spawn_supervisor
+    from bandstand.supervision import SupervisorSpec as SupervisorSpec
+    from bandstand.supervision import spawn_supervisor as spawn_supervisor
 
 __all__ = (
     "Actor",
@@ -65,15 +65,15 @@ __all__ = (
 
 __version__ = "0.1.0"
 
-# Where those live that are not at home in bandstand.service.
+# Where those live that are not at home in bandstand.actor.
 _HOMES = {
     "CancelToken": "scope",
     "Channel": "scope",
     "Scope": "scope",
-    "SupervisorSpec": "supervise",
+    "SupervisorSpec": "supervision",
     "consume": "scope",
     "select": "scope",
-    "spawn_supervisor": "supervise",
+    "spawn_supervisor": "supervision",
 }
 
 
@@ -83,7 +83,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'bandstand' has no attribute {name!r}")
     from importlib import import_module
 
-    value: object = getattr(import_module(f"bandstand.{_HOMES.get(name, 'service')}"), name)
+    value: object = getattr(import_module(f"bandstand.{_HOMES.get(name, 'actor')}"), name)
     globals()[name] = value
     return value
 

@@ -14,10 +14,11 @@ from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final, TextIO, TypeAlias
 
+import bandstand.actor  # pyright: ignore[reportUnusedImport]
+
 # Entered for their effect: the hot modules announce themselves to bandstand.mode.
 import bandstand.core  # pyright: ignore[reportUnusedImport]
 import bandstand.scope  # pyright: ignore[reportUnusedImport]
-import bandstand.service  # pyright: ignore[reportUnusedImport]
 from bandstand import mode
 from bandstand.bus import (
     Adapter,

@@ -30,8 +30,8 @@ from tests.architecture import house
 ROOMS = (
     "bandstand.core",
     "bandstand.scope",
-    "bandstand.supervise",
-    "bandstand.service",
+    "bandstand.supervision",
+    "bandstand.actor",
     "bandstand.registry",
     "bandstand.topic",
     "bandstand.pool",

@@ -32,10 +32,10 @@ class Tree:
             shutil.copy(house.PACKAGE / name, package / name)
         (package / "__init__.py").write_text('__version__ = "0.1.0"\n')
         self.core = self._package(package, "core", ("one", "two"))
-        self.service = self._package(package, "service", ("three",))
+        self.actor = self._package(package, "actor", ("three",))
         self.bus = self._package(package, "bus", ("four",))
         self.scope = self._package(package, "scope", ("five",))
-        self.supervise = self._package(package, "supervise", ("six",))
+        self.supervision = self._package(package, "supervision", ("six",))
         self.link = self._package(package, "pod/link", ("seven",))
         (package / "pod" / "__init__.py").write_text("import bandstand.pod.link\n")
         for name in ("one", "two"):
@@ -45,18 +45,18 @@ class Tree:
             file.write("\n\nclass Number:\n    def __init__(self, value):\n        self.value = value\n")
         with (self.core / "one.pxd").open("a") as file:
             file.write("\ncdef class Number:\n    cdef public long value\n")
-        (self.service / "three.py").write_text("def thrice(number):\n    return number.value * 3\n")
-        (self.service / "three.pxd").write_text(
+        (self.actor / "three.py").write_text("def thrice(number):\n    return number.value * 3\n")
+        (self.actor / "three.pxd").write_text(
             "from bandstand.core.hot.one cimport Number\n\ncpdef long thrice(Number number)\n"
         )
         (self.bus / "four.py").write_text(
-            "from bandstand.service.hot.three import thrice\n\n\ndef six_times(number):\n    return 2 * thrice(number)\n"
+            "from bandstand.actor.hot.three import thrice\n\n\ndef six_times(number):\n    return 2 * thrice(number)\n"
         )
         (self.bus / "four.pxd").write_text(
-            "from bandstand.core.hot.one cimport Number\nfrom bandstand.service.hot.three cimport thrice\n\n"
+            "from bandstand.core.hot.one cimport Number\nfrom bandstand.actor.hot.three cimport thrice\n\n"
             "cpdef long six_times(Number number)\n"
         )
-        for hot, name in ((self.scope, "five"), (self.supervise, "six"), (self.link, "seven")):
+        for hot, name in ((self.scope, "five"), (self.supervision, "six"), (self.link, "seven")):
             (hot / f"{name}.py").write_text("def fivefold(n):\n    return n * 5\n")
             (hot / f"{name}.pxd").write_text("cpdef long fivefold(long n)\n")
 
@@ -71,7 +71,7 @@ class Tree:
         return hot
 
     def break_declarations(self, name: str = "two") -> None:
-        folder = self.service if name == "three" else self.core
+        folder = self.actor if name == "three" else self.core
         with (folder / f"{name}.pxd").open("a") as file:
             file.write("\ncpdef nonsense sense(long n)\n")
 
@@ -103,7 +103,7 @@ class Tree:
 
     def mode(self) -> list[object]:
         script = (
-            "import bandstand.bus, bandstand.pod, bandstand.scope, bandstand.service, bandstand.supervise; "
+            "import bandstand.bus, bandstand.pod, bandstand.scope, bandstand.actor, bandstand.supervision; "
             "from bandstand import mode; "
             "print(json.dumps([mode.mode(), sorted(mode.stale_modules())]))"
         )
@@ -129,7 +129,7 @@ def contents(tree: Tree) -> set[str]:
     return {f"{path.parts[1]}/{path.name.partition('.')[0]}{path.suffix}" for path in paths}
 
 
-MODULES = ("core/one", "core/two", "scope/five", "supervise/six", "service/three", "bus/four", "pod/seven")
+MODULES = ("core/one", "core/two", "scope/five", "supervision/six", "actor/three", "bus/four", "pod/seven")
 ROOMS = {module.partition("/")[0] for module in MODULES}
 SOURCES = {f"{room}/__init__.py" for room in ROOMS} | {
     f"{module}{suffix}" for module in MODULES for suffix in (".py", ".pxd")
@@ -190,12 +190,12 @@ def test_auto_reports_a_failure_plainly_and_goes_on(tree: Tree, broken: str) -> 
 
 
 ONE, TWO = "bandstand.core.hot.one", "bandstand.core.hot.two"
-THREE, FOUR, FIVE = "bandstand.service.hot.three", "bandstand.bus.hot.four", "bandstand.scope.hot.five"
-SIX, SEVEN = "bandstand.supervise.hot.six", "bandstand.pod.link.hot.seven"
+THREE, FOUR, FIVE = "bandstand.actor.hot.three", "bandstand.bus.hot.four", "bandstand.scope.hot.five"
+SIX, SEVEN = "bandstand.supervision.hot.six", "bandstand.pod.link.hot.seven"
 
 
 @pytest.mark.parametrize(
-    ("broken", "stale"), [("two", [FOUR, ONE, TWO, SEVEN, FIVE, THREE, SIX]), ("three", [FOUR, SEVEN, THREE])]
+    ("broken", "stale"), [("two", [THREE, FOUR, ONE, TWO, SEVEN, FIVE, SIX]), ("three", [THREE, FOUR, SEVEN])]
 )
 def test_a_failed_auto_build_leaves_no_yesterday_behind(tree: Tree, broken: str, stale: list[str]) -> None:
     """Not in the other packages either: one half compiled and the other not would be a mixture."""
@@ -226,7 +226,7 @@ def test_a_changed_declaration_is_compiled_anew_in_the_package_above_too(tree: T
     assert tree.in_place(BANDSTAND_BUILD="need").returncode == 0
     assert tree.ask(script) == "12\n"
     tree.widen()
-    assert tree.mode() == ["compiled", [FOUR, ONE, TWO, SEVEN, FIVE, THREE, SIX]]
+    assert tree.mode() == ["compiled", [THREE, FOUR, ONE, TWO, SEVEN, FIVE, SIX]]
     assert tree.in_place(BANDSTAND_BUILD="need").returncode == 0
     assert tree.mode() == ["compiled", []]
     assert tree.ask(script) == "12\n"

@@ -56,7 +56,7 @@ def test_a_room_exports_a_tuple_of_exactly_what_is_visible(room: str) -> None:
 
 
 # The one name that two rooms have: the services' loop is the core's, and spawns classes too.
-SHARED = {"Loop": ("core", "service")}
+SHARED = {"Loop": ("core", "actor")}
 
 
 def test_every_public_name_has_exactly_one_home() -> None:
@@ -76,6 +76,7 @@ def test_the_house_itself_only_passes_on_what_a_room_exports() -> None:
     house_door = import_module("bandstand")
     passed_on = set(exports("bandstand")) - {"__version__"}
     homes = {name: room for room in ROOMS for name in exports(f"bandstand.{room}")}
+    homes |= {name: rooms[-1] for name, rooms in SHARED.items()}
     for name in passed_on:
         assert getattr(house_door, name) is getattr(import_module(f"bandstand.{homes[name]}"), name)
     assert passed_on == passed_on_to_checkers(house.PACKAGE / "__init__.py")
@@ -115,7 +116,7 @@ def test_whoever_speaks_to_a_node_does_not_load_one() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=50
     )
     assert "bandstand.bus.client.blocking" in done.stdout.split()
-    assert not {"bandstand.bus.node", "bandstand.bus.router", "bandstand.service"} & set(done.stdout.split())
+    assert not {"bandstand.bus.node", "bandstand.bus.router", "bandstand.actor"} & set(done.stdout.split())
 
 
 def test_the_map_names_every_room() -> None:

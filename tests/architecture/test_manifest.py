@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+import bandstand.actor  # pyright: ignore[reportUnusedImport]
+
 # Entered for their effect: the hot modules announce themselves to bandstand.mode.
 import bandstand.bus.hot  # pyright: ignore[reportUnusedImport]
 import bandstand.core  # pyright: ignore[reportUnusedImport]
 import bandstand.pod  # pyright: ignore[reportUnusedImport]
 import bandstand.scope  # pyright: ignore[reportUnusedImport]
-import bandstand.service  # pyright: ignore[reportUnusedImport]
-import bandstand.supervise  # noqa: F401  # pyright: ignore[reportUnusedImport]
+import bandstand.supervision  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from bandstand import mode
 from tests.architecture import house
 

@@ -16,7 +16,7 @@ from tests.architecture import house
 
 def ask(expression: str, **environment: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", f"import bandstand.service\nfrom bandstand import mode\nprint({expression})"],
+        [sys.executable, "-c", f"import bandstand.actor\nfrom bandstand import mode\nprint({expression})"],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,

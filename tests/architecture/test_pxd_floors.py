@@ -40,14 +40,14 @@ def test_no_declaration_reaches_up() -> None:
 
 
 def test_a_declaration_that_reaches_up_would_be_seen(tmp_path: Path) -> None:
-    hot, upper = tmp_path / "core" / "hot", tmp_path / "service" / "hot"
+    hot, upper = tmp_path / "core" / "hot", tmp_path / "actor" / "hot"
     hot.mkdir(parents=True)
     upper.mkdir(parents=True)
     (hot / "a.pxd").write_text(
         "cimport cython\nfrom libc.stdint cimport int64_t\nfrom bandstand.core.hot.b cimport B\n"
     )
     (upper / "d.pxd").write_text(
-        "from bandstand.core.hot.b cimport B\nfrom bandstand.service.hot.e cimport E\n"
+        "from bandstand.core.hot.b cimport B\nfrom bandstand.actor.hot.e cimport E\n"
     )
     assert offences(tmp_path) == []
     (hot / "b.pxd").write_text(
@@ -55,8 +55,8 @@ def test_a_declaration_that_reaches_up_would_be_seen(tmp_path: Path) -> None:
     )
     (tmp_path / "core" / "c.pxd").write_text("from bandstand.app cimport App\n")
     assert len(offences(tmp_path)) == 4
-    (hot / "f.pxd").write_text("from bandstand.service.hot.e cimport E\n")
+    (hot / "f.pxd").write_text("from bandstand.actor.hot.e cimport E\n")
     (upper / "e.pxd").write_text(
-        "from bandstand.core.host cimport Host\nfrom bandstand.service.part cimport Part\n"
+        "from bandstand.core.host cimport Host\nfrom bandstand.actor.part cimport Part\n"
     )
     assert len(offences(tmp_path)) == 7

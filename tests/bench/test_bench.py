@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from bandstand import mode
-from bandstand.service import Loop, data
-from bandstand.service import ask as ask_mark
+from bandstand.actor import Loop, data
+from bandstand.actor import ask as ask_mark
 from bench import caller, child, lines, otp, runner, stages, typed, web
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.cases import CASES, ask, ask_async, by_name, tell

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from bandstand import mode
+from bandstand.actor import ask, data
 from bandstand.pod import PodBooks, Troupe, directory, pod
-from bandstand.service import ask, data
 from bench import clusters, latency, pods, processes, runner
 from bench.case import Case, Outcome, Setting, Size, WrongResultError
 from bench.cases import CASES, by_name, pods_inside, pods_thread, pods_work

@@ -7,8 +7,8 @@ from types import ModuleType
 
 import pytest
 
+from bandstand.actor import data
 from bandstand.core import Loop
-from bandstand.service import data
 from bench import raw, workers
 from bench.case import Outcome, Setting, WrongResultError
 from bench.cases import buffer, chameneos, dictionary, fibonacci, sortedlist

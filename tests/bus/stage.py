@@ -275,7 +275,7 @@ def staged(
 @contextmanager
 def hushed(*names: str) -> Generator[None]:
     """No log, for tests in which much goes wrong on purpose."""
-    loggers = [logging.getLogger(f"bandstand.{name}") for name in names or ("bus", "supervise", "core")]
+    loggers = [logging.getLogger(f"bandstand.{name}") for name in names or ("bus", "supervision", "core")]
     before = [logger.disabled for logger in loggers]
     for logger in loggers:
         logger.disabled = True

@@ -45,7 +45,7 @@ from bandstand.errors import (
     OutboundFault,
     RequestFailed,
 )
-from bandstand.supervise import Backoff
+from bandstand.supervision import Backoff
 from bandstand.testing import VirtualClock
 
 pytestmark = [pytest.mark.spec("C17", "C23")]

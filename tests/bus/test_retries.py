@@ -13,7 +13,7 @@ from bandstand.bus import Capability, Command, Contract, Event, Message, Restart
 from bandstand.bus.contracts.declare import blueprint_of
 from bandstand.bus.syscall import Describe, StatsQuery
 from bandstand.errors import BadContract, InvalidArgument, Refused
-from bandstand.supervise import Backoff
+from bandstand.supervision import Backoff
 from tests.bus.stage import ScriptedLine, Stage, play
 from tests.core.stage import Boom
 

@@ -11,9 +11,9 @@ from asyncio import Event
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from bandstand.actor import Actor, Loop, Reply, ask, data
 from bandstand.core import ExitReason
-from bandstand.service import Actor, Loop, Reply, ask, data
-from tests.service.asking import Oracle
+from tests.actor.asking import Oracle
 
 Work = Callable[[], Coroutine[Any, Any, Any]]
 

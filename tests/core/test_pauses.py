@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from bandstand.actor import Actor, Loop, Reply, ask, data, is_alive
 from bandstand.errors import TargetEnded
-from bandstand.service import Actor, Loop, Reply, ask, data, is_alive
 from bandstand.testing import VirtualClock
+from tests.actor.asking import Oracle, Play, in_time, outcome, turns
+from tests.actor.players import spin
 from tests.core.pausing import CROWDED, LONG, Canceller, Leaver, Player, all_done, crowd, wait_for
 from tests.core.stage import HostFactory, check_books
 from tests.loops import loops_of
-from tests.service.asking import Oracle, Play, in_time, outcome, turns
-from tests.service.players import spin
 
 
 @pytest.fixture

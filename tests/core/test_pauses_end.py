@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from bandstand.actor import Actor, Loop, Reply, data
 from bandstand.core import ExitReason
 from bandstand.errors import BandstandError, TargetEnded
-from bandstand.service import Actor, Loop, Reply, data
 from bandstand.testing import VirtualClock
+from tests.actor.asking import Oracle, Play, in_time, turns
 from tests.core.pausing import CROWDED, LONG, Leaver, Player, Work, crowd, wait_for
 from tests.loops import loops_of
-from tests.service.asking import Oracle, Play, in_time, turns
 
 
 class Ender(Actor):

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 from hypothesis import strategies as st
 
 from bandstand.core import ExitReason
-from bandstand.supervise import AutoShutdown, ChildMode, Shutdown, Strategy
+from bandstand.supervision import AutoShutdown, ChildMode, Shutdown, Strategy
 
 NORMAL, FAIL, PANIC = ExitReason.NORMAL, ExitReason.FAIL, ExitReason.PANIC
 

@@ -19,6 +19,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from bandstand.actor import Actor, Loop, Reply, ask, child, is_alive, supervised
 from bandstand.errors import (
     AskCycle,
     AskTimeout,
@@ -27,8 +28,7 @@ from bandstand.errors import (
     NoSuchActor,
     TargetEnded,
 )
-from bandstand.service import Actor, Loop, Reply, ask, child, is_alive, supervised
-from bandstand.supervise import Mailbox, SupervisorSpec, spawn_supervisor
+from bandstand.supervision import Mailbox, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock, leaks_of
 from tests.core.stage import Boom, check_books
 
@@ -44,7 +44,7 @@ FATAL = {"fail", "fail_later"}
 @pytest.fixture(autouse=True, scope="module")
 def discreet() -> Iterator[None]:
     """Supervisors tell of every restart; nobody wants to read all of that."""
-    logger = logging.getLogger("bandstand.supervise")
+    logger = logging.getLogger("bandstand.supervision")
     logger.disabled = True
     yield
     logger.disabled = False

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bandstand.actor import Actor, Loop, ask, batch, batch_ask, control, data
 from bandstand.core import Lane
-from bandstand.service import Actor, Loop, ask, batch, batch_ask, control, data
 from bandstand.testing import VirtualClock
 from tests.core.stage import check_books
 

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from bandstand.actor import Actor, Loop, ask, data, is_alive
 from bandstand.core import LoopConfig
-from bandstand.service import Actor, Loop, ask, data, is_alive
 from bandstand.testing import VirtualClock
+from tests.actor.answers import outcome
 from tests.core.stage import check_books, settle
-from tests.service.answers import outcome
 
 # Some are names that a binder, or whoever calls it, could have itself.
 NAMES = ("a", "b", "c", "handle", "data", "args", "_default_a", "method", "n")

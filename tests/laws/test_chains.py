@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bandstand.actor import Actor, Loop, ask, is_alive
 from bandstand.errors import AskCycle
-from bandstand.service import Actor, Loop, ask, is_alive
 from bandstand.testing import VirtualClock
-from tests.service.asking import in_time, outcome
+from tests.actor.asking import in_time, outcome
 
 Hop: TypeAlias = tuple[int, bool, bool]
 """To whom, whether by a method that may be handled out of turn, and whether that takes a turn of the host first."""

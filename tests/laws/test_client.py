@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from bandstand.bus import ClientConfig, Gap, connect
 from bandstand.bus.client.stream import Stream
 from bandstand.errors import BandstandError
-from bandstand.supervise import Backoff
+from bandstand.supervision import Backoff
 from bandstand.testing import VirtualClock
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from bandstand.actor import Actor, Loop, child, data
 from bandstand.core import (
     ActorId,
     DeadLetter,
@@ -22,8 +23,7 @@ from bandstand.core import (
     RuntimeEvent,
     Unhandled,
 )
-from bandstand.service import Actor, Loop, child, data
-from bandstand.supervise import Supervisor, SupervisorSpec, spawn_supervisor
+from bandstand.supervision import Supervisor, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.core.stage import idle
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from bandstand.actor import Loop, Machine, State, data
+from bandstand.actor.course import DEEPEST, Course, Table, Verdict
 from bandstand.errors import BadTransition
-from bandstand.service import Loop, Machine, State, data
-from bandstand.service.course import DEEPEST, Course, Table, Verdict
 from bandstand.testing import VirtualClock
 from tests.core.stage import check_books, settle
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
+from bandstand.actor import Actor, Loop, ask, child, data, supervised
 from bandstand.core import ActorStatus, Context, Down, ExitReason, Lane, LoopConfig, Overflow
 from bandstand.errors import AskTimeout, BandstandError, GaveUp, TargetEnded
-from bandstand.service import Actor, Loop, ask, child, data, supervised
-from bandstand.supervise import SupervisorSpec, spawn_supervisor
+from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,12 +25,12 @@ ROOT = Path(__file__).resolve().parents[2]
 # The failure, and the tests that show its absence.
 ELSEWHERE = {
     "a throwing constructor leaves a zombie": [
-        "tests/service/test_life.py::test_what_a_constructor_raises_comes_out_of_spawn_and_there_is_no_actor",
-        "tests/service/test_life.py::test_a_failed_constructor_leaves_no_object_behind",
-        "tests/service/test_supervised.py::test_arguments_that_a_constructor_does_not_take_are_a_failed_start",
+        "tests/actor/test_life.py::test_what_a_constructor_raises_comes_out_of_spawn_and_there_is_no_actor",
+        "tests/actor/test_life.py::test_a_failed_constructor_leaves_no_object_behind",
+        "tests/actor/test_supervised.py::test_arguments_that_a_constructor_does_not_take_are_a_failed_start",
     ],
     "a throwing on_start leaves a zombie": [
-        "tests/service/test_life.py::test_a_plain_on_start_that_fails_is_start_failed_with_its_cause",
+        "tests/actor/test_life.py::test_a_plain_on_start_that_fails_is_start_failed_with_its_cause",
     ],
     "a look-up by name gives somebody who has ended": [
         "tests/registry/test_ends.py::test_whoever_monitors_it_can_have_the_name_inside_its_down",
@@ -41,13 +41,13 @@ ELSEWHERE = {
         "tests/examples/test_chat.py::test_who_does_not_read_misses_lines_is_told_and_hurts_nobody",
     ],
     "a late reply reaches somebody": [
-        "tests/service/test_deadlines.py::test_a_late_answer_is_dropped_and_counted"
+        "tests/actor/test_deadlines.py::test_a_late_answer_is_dropped_and_counted"
     ],
     "a cancelled timer fires": ["tests/core/test_timers.py::test_a_cancelled_timer_is_never_delivered"],
     "asks leak": [
-        "tests/service/test_flat.py::test_timed_out_asks_leave_nothing",
-        "tests/service/test_flat.py::test_cancelled_asks_leave_nothing",
-        "tests/service/test_flat.py::test_asks_of_actors_that_end_leave_nothing",
+        "tests/actor/test_flat.py::test_timed_out_asks_leave_nothing",
+        "tests/actor/test_flat.py::test_cancelled_asks_leave_nothing",
+        "tests/actor/test_flat.py::test_asks_of_actors_that_end_leave_nothing",
     ],
     "a second Ctrl-C hangs": [
         "tests/core/test_signals.py::test_a_second_sigint_interrupts_a_behavior_that_does_not_return",
@@ -62,20 +62,20 @@ ELSEWHERE = {
         "tests/pod/test_drain_losses.py::test_a_process_that_is_killed_while_its_troupe_drains_holds_nobody",
     ],
     "context leaks from one message to the next": [
-        "tests/service/test_context.py::test_a_plain_handler_sees_the_senders_variables_and_the_next_message_does_not",
-        "tests/service/test_context.py::test_what_a_handler_sets_is_not_seen_by_the_sender_nor_by_the_next_message",
+        "tests/actor/test_context.py::test_a_plain_handler_sees_the_senders_variables_and_the_next_message_does_not",
+        "tests/actor/test_context.py::test_what_a_handler_sets_is_not_seen_by_the_sender_nor_by_the_next_message",
     ],
-    "an actor that asks itself hangs": ["tests/service/test_cycles.py::test_an_actor_that_asks_itself"],
+    "an actor that asks itself hangs": ["tests/actor/test_cycles.py::test_an_actor_that_asks_itself"],
     "two that ask each other hang": [
-        "tests/service/test_cycles.py::test_two_that_ask_each_other",
-        "tests/service/test_cycles.py::test_a_longer_ring_is_printed_with_all_its_names",
+        "tests/actor/test_cycles.py::test_two_that_ask_each_other",
+        "tests/actor/test_cycles.py::test_a_longer_ring_is_printed_with_all_its_names",
     ],
     "messages vanish above a thousand actors": [
-        "tests/service/test_spawn.py::test_a_thousand_actors_lose_nothing"
+        "tests/actor/test_spawn.py::test_a_thousand_actors_lose_nothing"
     ],
     "a crash loop is silent": [
-        "tests/service/test_supervised.py::test_a_crash_loop_is_visible_in_the_logs_and_ends_in_gave_up",
-        "tests/service/test_events.py::test_restarts_and_an_escalation_are_told_counted_and_each_in_the_log",
+        "tests/actor/test_supervised.py::test_a_crash_loop_is_visible_in_the_logs_and_ends_in_gave_up",
+        "tests/actor/test_events.py::test_restarts_and_an_escalation_are_told_counted_and_each_in_the_log",
     ],
     "a shutdown has no deadline": [
         "tests/laws/test_shutdown.py::test_it_is_over_in_time_and_nobody_is_left",
@@ -251,7 +251,7 @@ def test_a_failure_in_a_restart_leaves_a_zombie_or_is_silent(
         loop.fail_actor(actor, "pushed")
 
     loop.send(loop.spawn(push), None)
-    with caplog.at_level(logging.WARNING, logger="bandstand.supervise"), pytest.raises(GaveUp) as caught:
+    with caplog.at_level(logging.WARNING, logger="bandstand.supervision"), pytest.raises(GaveUp) as caught:
         loop.run()
     assert Brittle.born == 4, "the first, and three attempts to start it again"
     assert loop.statistics().alive == 0

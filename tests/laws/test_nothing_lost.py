@@ -23,7 +23,7 @@ from bandstand.bus import Capability, Command, Frame, Node, NodeConfig, RestartL
 from bandstand.bus.faults import PASSING
 from bandstand.bus.syscall import NodeStats, StatsQuery
 from bandstand.errors import Refused
-from bandstand.supervise import Backoff
+from bandstand.supervision import Backoff
 from bandstand.testing import VirtualClock, leaks_of
 from tests.bus.stage import ScriptedAdapter, ScriptedLine, Stage, hushed
 from tests.core.stage import Boom

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bandstand.pod.ending import Ending
 from bandstand.pod.gate import MODES, Record, Verdict, decide
 from bandstand.pod.vocabulary import PodPhase, RestartPolicy
-from bandstand.supervise import Backoff, ChildMode, Intensity
+from bandstand.supervision import Backoff, ChildMode, Intensity
 
 endings = st.sampled_from(
     [Ending(PodPhase.COMPLETED, "it has ended"), Ending(PodPhase.FAILED, "it has failed", "actor")]

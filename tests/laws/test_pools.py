@@ -18,10 +18,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from bandstand.actor import Actor, Loop, Reply, ask, data
 from bandstand.core.events import DeadLetter, RuntimeEvent
 from bandstand.errors import MailboxFull, TargetEnded
 from bandstand.pool import ByKey, OnDeath, Pool, Routing, pooled
-from bandstand.service import Actor, Loop, Reply, ask, data
 from bandstand.testing import VirtualClock, leaks_of
 from tests.core.stage import Boom, Diary, check_books
 
@@ -35,7 +35,7 @@ TRIES = 3
 @pytest.fixture(autouse=True, scope="module")
 def discreet() -> Iterator[None]:
     """Supervisors tell of every restart; nobody wants to read all of that."""
-    logger = logging.getLogger("bandstand.supervise")
+    logger = logging.getLogger("bandstand.supervision")
     logger.disabled = True
     yield
     logger.disabled = False

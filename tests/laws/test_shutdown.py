@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bandstand.actor import Loop, child
 from bandstand.core import LoopConfig
-from bandstand.service import Loop, child
 from bandstand.shutdown import GracefulShutdown, PhaseEnd, ShutdownPhase, ShutdownReport
 from bandstand.shutdown.shutdown_run import STUBBORN_MS, ShutdownLimits
-from bandstand.supervise import SupervisorSpec, spawn_supervisor
+from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.shutdown.troupe import Book, PingPong, Slow, Stubborn, Worker
 
@@ -37,7 +37,7 @@ hooks = st.lists(
 
 @pytest.fixture(autouse=True, scope="module")
 def quiet() -> Iterator[None]:
-    names = ("bandstand.core", "bandstand.shutdown", "bandstand.supervise", "asyncio")
+    names = ("bandstand.core", "bandstand.shutdown", "bandstand.supervision", "asyncio")
     for name in names:
         logging.getLogger(name).disabled = True
     yield

@@ -10,9 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from bandstand.actor import Actor, Loop, Stash, control, data, management
 from bandstand.core import Observer
 from bandstand.errors import StashFull
-from bandstand.service import Actor, Loop, Stash, control, data, management
 from bandstand.testing import VirtualClock
 from tests.core.stage import check_books, settle
 

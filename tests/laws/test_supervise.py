@@ -34,7 +34,7 @@ from bandstand.core import (
     Verdict,
 )
 from bandstand.errors import ChildState, GaveUp, MaxActors, MaxChildren, NoSuchChild, StartFailed
-from bandstand.supervise import (
+from bandstand.supervision import (
     AnySupervisorSpec,
     Backoff,
     ChildSpec,
@@ -62,7 +62,7 @@ ways = st.sampled_from(["stop", "fail", "kill"])
 @pytest.fixture(autouse=True, scope="module")
 def discreet() -> Iterator[None]:
     """Supervisors tell of every restart; nobody wants to read all of that."""
-    logger = logging.getLogger("bandstand.supervise")
+    logger = logging.getLogger("bandstand.supervision")
     logger.disabled = True
     yield
     logger.disabled = False

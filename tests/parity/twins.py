@@ -20,18 +20,18 @@ from typing import Any, final
 import pytest
 
 import bandstand
+import bandstand.actor  # pyright: ignore[reportUnusedImport]
 
 # So that they are in sys.modules.
 import bandstand.bus.hot  # pyright: ignore[reportUnusedImport]
 import bandstand.core.lowlevel  # pyright: ignore[reportUnusedImport]
 import bandstand.pod.link  # pyright: ignore[reportUnusedImport]
 import bandstand.scope  # pyright: ignore[reportUnusedImport]
-import bandstand.service  # pyright: ignore[reportUnusedImport]
-import bandstand.supervise  # pyright: ignore[reportUnusedImport]
+import bandstand.supervision  # pyright: ignore[reportUnusedImport]
 from bandstand import mode
 
 # By their short names, as attributes of the house.
-ROOMS = ("core", "scope", "supervise", "service", "bus", "pod")
+ROOMS = ("core", "scope", "supervision", "actor", "bus", "pod")
 # The full names of the hot modules by their short ones.
 HOT = {name.rpartition(".")[2]: name for name in sorted(mode.hot_modules())}
 # Where each lies, but for the suffix.

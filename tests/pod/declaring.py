@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any, Protocol
 
+from bandstand.actor import Actor, Implements, Interface, ask, data
 from bandstand.pod.cast import Cast
 from bandstand.pod.declare import pod
 from bandstand.pod.directory import Directory, directory
 from bandstand.pod.vocabulary import RestartPolicy, ThreadModel
-from bandstand.service import Actor, Implements, Interface, ask, data
 
 request_id = ContextVar("request_id", default="")
 

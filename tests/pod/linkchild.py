@@ -11,8 +11,8 @@ import socket
 import sys
 from typing import Any
 
+from bandstand.actor import Actor, Loop, ask, control, data
 from bandstand.core.lowlevel import new_event_loop
-from bandstand.service import Actor, Loop, ask, control, data
 from tests.pod.linking import make_end
 
 

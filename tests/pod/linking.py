@@ -11,10 +11,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
+from bandstand.actor import Actor, Loop, ask, control, data, management
+from bandstand.actor.lowlevel import Asked, Handle, Method, handle_at
 from bandstand.core import ActorId, LoopConfig, Overflow
 from bandstand.pod.link import Link, Undelivered
-from bandstand.service import Actor, Loop, ask, control, data, management
-from bandstand.service.lowlevel import Asked, Handle, Method, handle_at
 
 R = TypeVar("R")
 
@@ -228,7 +228,7 @@ async def linked(
 
 def instance(handle: Any) -> Any:
     """The object behind a local handle."""
-    from bandstand.service.lowlevel import instance_of
+    from bandstand.actor.lowlevel import instance_of
 
     actor = handle.__actor_id__()
     return instance_of(actor.home, actor)

@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+from bandstand.actor import Actor, ask, data
 from bandstand.pod.ending import Ending
 from bandstand.pod.ensemble import Ensemble
 from bandstand.pod.process import Child, Exit, spawn_child
@@ -23,7 +24,6 @@ from bandstand.pod.process.words import Attach, Begin, Ended
 from bandstand.pod.spec import PodSpec, RoleSpec, TroupeSpec
 from bandstand.pod.travel import luggage_for
 from bandstand.pod.vocabulary import ThreadModel
-from bandstand.service import Actor, ask, data
 from tests.pod.errands import PATIENCE, memory
 
 T = TypeVar("T")

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from contextvars import ContextVar
 
+from bandstand.actor import Actor, ask, control, data
 from bandstand.pod.declare import pod
 from bandstand.pod.directory import Directory, directory
 from bandstand.pod.troupe import Troupe
 from bandstand.pod.vocabulary import ThreadModel
-from bandstand.service import Actor, ask, control, data
 
 request_id: ContextVar[str] = ContextVar("request_id", default="none")
 

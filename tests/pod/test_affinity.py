@@ -12,9 +12,9 @@ from typing import TypeVar
 
 import pytest
 
+from bandstand.actor import Actor, ask
 from bandstand.pod import ThreadModel, Troupe, affinity, pod
 from bandstand.pod.affinity import home_cores, pin, settle, unpin
-from bandstand.service import Actor, ask
 
 T = TypeVar("T")
 

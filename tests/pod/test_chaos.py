@@ -17,6 +17,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from bandstand.actor import Actor, ask, control, data
 from bandstand.errors import MailboxFull, PodDown
 from bandstand.pod import (
     Directory,
@@ -29,8 +30,7 @@ from bandstand.pod import (
     pod,
     when_down,
 )
-from bandstand.service import Actor, ask, control, data
-from bandstand.supervise import Backoff
+from bandstand.supervision import Backoff
 from tests.pod.linking import linked, play, until
 from tests.soak.alarms import listening
 from tests.soak.pods import Storm

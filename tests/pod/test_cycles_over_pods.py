@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from bandstand.actor import Actor, ask
 from bandstand.errors import AskCycle
 from bandstand.pod.declare import pod
 from bandstand.pod.directory import Directory, directory
 from bandstand.pod.spec import PodSpec
 from bandstand.pod.troupe import Troupe
 from bandstand.pod.vocabulary import ThreadModel
-from bandstand.service import Actor, ask
 from tests.pod.troupes import COOPERATIVE, DEDICATED, MAIN, PATIENCE, PROCESS
 
 pytestmark = [

@@ -11,6 +11,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import pytest
 
+from bandstand.actor import Actor, Implements, Interface, data
+from bandstand.actor.lowlevel import UNSET_MS
 from bandstand.core import LoopConfig, Overflow
 from bandstand.errors import BadDeclaration, InvalidArgument
 from bandstand.pod.cast import Cast
@@ -20,9 +22,7 @@ from bandstand.pod.nested import nested
 from bandstand.pod.spec import PodSpec
 from bandstand.pod.troupe import Troupe
 from bandstand.pod.vocabulary import RestartPolicy, ThreadModel, WhenDown
-from bandstand.service import Actor, Implements, Interface, data
-from bandstand.service.lowlevel import UNSET_MS
-from bandstand.supervise import Backoff, Intensity
+from bandstand.supervision import Backoff, Intensity
 from tests.pod.declaring import (
     Config,
     Display,

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import pytest
 
+from bandstand.actor import Loop
 from bandstand.errors import BadDeclaration, InvalidArgument
 from bandstand.pod.directory import Directory, Wanted, directory, filled, wanted_by
-from bandstand.service import Loop
 from tests.pod.declaring import Config, EnginePeers, Vsync, loose_directory
 
 pytestmark = pytest.mark.spec("S13")

@@ -8,10 +8,10 @@ import time
 
 import pytest
 
+from bandstand.actor import Actor, ask, data
 from bandstand.pod.declare import pod
 from bandstand.pod.troupe import Troupe
 from bandstand.pod.vocabulary import PodPhase
-from bandstand.service import Actor, ask, data
 from tests.pod.troupes import PATIENCE, PATIENCE_MS, PROCESS, in_thread
 
 

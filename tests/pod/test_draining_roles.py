@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from bandstand.actor import Actor, ask, data
+from bandstand.actor.lowlevel import checked_handle, place_of
 from bandstand.errors import PodDown, PodTimeout
 from bandstand.pod.declare import pod
 from bandstand.pod.directory import Directory, directory
 from bandstand.pod.place import when_down
 from bandstand.pod.troupe import Troupe
 from bandstand.pod.vocabulary import ThreadModel, WhenDown
-from bandstand.service import Actor, ask, data
-from bandstand.service.lowlevel import checked_handle, place_of
 from tests.pod.troupes import ALWAYS, COOPERATIVE, DEDICATED, PATIENCE, PATIENCE_MS, PROCESS, Gate, wait_until
 
 pytestmark = [

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from bandstand.actor import Actor, ask, control, data, management
 from bandstand.core import LoopConfig
 from bandstand.errors import BandstandError, InvalidArgument, PodGone
 from bandstand.pod.directory import Directory, directory
@@ -17,8 +18,7 @@ from bandstand.pod.place import when_down
 from bandstand.pod.registry import registry_of
 from bandstand.pod.spec import PodSpec, RoleSpec, TroupeSpec
 from bandstand.pod.vocabulary import PodPhase, WhenDown
-from bandstand.service import Actor, ask, control, data, management
-from bandstand.supervise import ChildSpec, SupervisorSpec, spawn_supervisor
+from bandstand.supervision import ChildSpec, SupervisorSpec, spawn_supervisor
 from tests.core.stage import Boom, HostFactory, panicker
 
 PATIENCE = 30  # seconds to wait for what must come

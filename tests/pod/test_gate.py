@@ -8,7 +8,7 @@ from bandstand.pod.comeback import Comeback
 from bandstand.pod.ending import Ending
 from bandstand.pod.gate import Plan, Record, Verdict, decide
 from bandstand.pod.vocabulary import PodPhase, RestartPolicy
-from bandstand.supervise import Backoff, History, Intensity
+from bandstand.supervision import Backoff, History, Intensity
 
 COMPLETED = Ending(PodPhase.COMPLETED, "all its actors have ended")
 FAILED = Ending(PodPhase.FAILED, "it failed with Boom()", "engine", ValueError("boom"))

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from bandstand.actor import Actor, Loop, ask, data
+from bandstand.actor.lowlevel import place_of
 from bandstand.errors import InvalidArgument
 from bandstand.pod.declare import pod
 from bandstand.pod.directory import Directory, directory
@@ -20,8 +22,6 @@ from bandstand.pod.place import when_down
 from bandstand.pod.spec import PodSpec, RoleSpec, TroupeSpec
 from bandstand.pod.troupe import Troupe
 from bandstand.pod.vocabulary import WhenDown
-from bandstand.service import Actor, Loop, ask, data
-from bandstand.service.lowlevel import place_of
 from tests.pod.troupes import COOPERATIVE, DEDICATED, PROCESS, Counter, Peers
 
 pytestmark = pytest.mark.guarantee("G286")

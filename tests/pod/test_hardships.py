@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from bandstand.actor import Actor, ask, data
 from bandstand.core import Lane
 from bandstand.errors import AskTimeout, InvalidArgument, PodFailed, PodGone, TargetEnded
 from bandstand.pod.arrivals import Arrivals
@@ -36,8 +37,7 @@ from bandstand.pod.stages import ProcessStage, Stage, process
 from bandstand.pod.troupe import Troupe
 from bandstand.pod.vocabulary import PodPhase, ThreadModel, WhenDown
 from bandstand.pod.wakeup import hearing_signals, wait_hearing
-from bandstand.service import Actor, ask, data
-from bandstand.supervise import Intensity
+from bandstand.supervision import Intensity
 from tests.core.stage import HostFactory
 from tests.pod.test_exchange import Fake, close, make_spec
 from tests.pod.troupes import (

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from bandstand.actor import Actor, ask, data
 from bandstand.errors import PodFailed, TargetEnded
 from bandstand.pod.declare import pod
 from bandstand.pod.troupe import Troupe
 from bandstand.pod.vocabulary import PodPhase, RestartPolicy, ThreadModel
-from bandstand.service import Actor, ask, data
-from bandstand.supervise import Intensity
+from bandstand.supervision import Intensity
 from tests.hostile import HOW, hostile
 from tests.pod.troupes import (
     ALWAYS,

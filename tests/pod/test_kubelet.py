@@ -10,13 +10,13 @@ import time
 
 import pytest
 
+from bandstand.actor import Actor, ask, data
 from bandstand.errors import PodDown, PodFailed, PodGone, PodTimeout
 from bandstand.pod.declare import pod
 from bandstand.pod.place import when_down
 from bandstand.pod.troupe import Troupe
 from bandstand.pod.vocabulary import PodPhase, RestartPolicy, ThreadModel, WhenDown
-from bandstand.service import Actor, ask, data
-from bandstand.supervise import Backoff, Intensity
+from bandstand.supervision import Backoff, Intensity
 from tests.core.stage import Boom
 from tests.pod.troupes import (
     ALWAYS,

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from bandstand.actor import Actor, ask, control, data
 from bandstand.errors import MailboxFull
 from bandstand.pod.declare import pod
 from bandstand.pod.directory import Directory, directory
 from bandstand.pod.spec import PodSpec
 from bandstand.pod.troupe import Troupe
 from bandstand.pod.vocabulary import ThreadModel
-from bandstand.service import Actor, ask, control, data
 from tests.pod.troupes import COOPERATIVE, DEDICATED, PROCESS
 
 pytestmark = [

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from bandstand.actor import Actor
 from bandstand.errors import InvalidArgument
 from bandstand.pod.declare import pod
 from bandstand.pod.directory import Directory, directory
@@ -24,7 +25,6 @@ from bandstand.pod.nested import nested
 from bandstand.pod.spec import PodSpec, RoleSpec
 from bandstand.pod.travel import address_of, check_travel, luggage_for
 from bandstand.pod.vocabulary import ThreadModel
-from bandstand.service import Actor
 from tests.pod.declaring import (
     Display,
     Engine,

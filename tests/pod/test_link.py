@@ -8,6 +8,8 @@ from typing import Any, cast
 
 import pytest
 
+from bandstand.actor import ping, status_of
+from bandstand.actor.lowlevel import Asked, methods_of, post_at
 from bandstand.core import ActorId, ExitReason, Overflow
 from bandstand.errors import (
     AskTimeout,
@@ -20,8 +22,6 @@ from bandstand.errors import (
 )
 from bandstand.pod.link.codec import Packet
 from bandstand.pod.link.hot.packer import Packer
-from bandstand.service import ping, status_of
-from bandstand.service.lowlevel import Asked, methods_of, post_at
 from tests.pod.linking import (
     Role,
     Scribe,

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from bandstand.actor.lowlevel import Handle, handle_at
 from bandstand.errors import BadMessage, InvalidArgument
 from bandstand.pod.link.codec import LARGE
 from bandstand.pod.link.streams import CHUNK_SIZE, Arrivals
 from bandstand.pod.passport import Passport, passport_of
 from bandstand.pod.vocabulary import WhenDown
-from bandstand.service.lowlevel import Handle, handle_at
 from tests.pod.linking import Role, Scribe, Spot, instance, linked, make_end, play, soon, until
 
 pytestmark = pytest.mark.spec("S19")

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from msgspec.msgpack import Ext, decode
 
+from bandstand.actor.lowlevel import methods_of, tick_inline
 from bandstand.core import Overflow
 from bandstand.errors import NoSuchActor, TargetEnded
 from bandstand.pod.link.codec import encode
@@ -35,7 +36,6 @@ from bandstand.pod.link.numbers import (
     PROBE,
     SERVE,
 )
-from bandstand.service.lowlevel import methods_of, tick_inline
 from tests.pod.linking import SOON, End, Role, Scribe, instance, linked, make_end, play, soon, until
 
 pytestmark = pytest.mark.spec("S19")

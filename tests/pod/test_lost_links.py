@@ -13,6 +13,7 @@ from contextlib import suppress
 
 import pytest
 
+from bandstand.actor import Actor, ask, data
 from bandstand.errors import BandstandError
 from bandstand.pod.declare import pod
 from bandstand.pod.directory import Directory, directory
@@ -21,7 +22,6 @@ from bandstand.pod.neighbours import OUTSIDE
 from bandstand.pod.process import Control
 from bandstand.pod.troupe import Troupe
 from bandstand.pod.vocabulary import PodPhase
-from bandstand.service import Actor, ask, data
 from tests.pod.errands import memory
 from tests.pod.troupes import ALWAYS, DEDICATED, ON_FAILURE, PROCESS, wait_phase, wait_until
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from bandstand.actor import Actor, ask, control, data
 from bandstand.core import Overflow
 from bandstand.errors import InvalidArgument, MailboxFull, PodDown
 from bandstand.pod.declare import pod
@@ -19,7 +20,6 @@ from bandstand.pod.place import when_down
 from bandstand.pod.spec import MAILBOX_BYTES, RoleSpec
 from bandstand.pod.troupe import Troupe
 from bandstand.pod.vocabulary import WhenDown
-from bandstand.service import Actor, ask, control, data
 from tests.pod.troupes import PROCESS, Counter, wait_until
 
 pytestmark = pytest.mark.guarantee("G290")

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from bandstand.actor import Actor, ask, data
 from bandstand.errors import PodFailed, PodTimeout
 from bandstand.pod import ThreadModel, Troupe, pod
-from bandstand.service import Actor, ask, data
 
 PATIENCE = 60  # seconds to wait for what must come
 

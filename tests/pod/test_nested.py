@@ -7,14 +7,14 @@ import threading
 
 import pytest
 
+from bandstand.actor import Actor, ask, data
 from bandstand.errors import InvalidArgument, PodFailed, PodGone
 from bandstand.pod.declare import pod
 from bandstand.pod.directory import Directory, directory
 from bandstand.pod.nested import nested
 from bandstand.pod.troupe import Troupe
 from bandstand.pod.vocabulary import PodPhase
-from bandstand.service import Actor, ask, data
-from bandstand.supervise import Intensity
+from bandstand.supervision import Intensity
 from tests.core.stage import Boom, HostFactory
 from tests.pod.troupes import (
     ALWAYS,

@@ -18,16 +18,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from bandstand.actor import Actor, Loop, ask, data, id_of
+from bandstand.actor.lowlevel import RETRY, Handle, Method, checked_handle, handle_at, methods_of
 from bandstand.core import ActorId
 from bandstand.errors import AskTimeout, InvalidArgument, NoSuchActor, PodDown, PodGone, PodTimeout
 from bandstand.pod.place import RolePlace, when_down
 from bandstand.pod.registry import PodRegistry
 from bandstand.pod.slot import NO_ROOM_MS
 from bandstand.pod.vocabulary import WhenDown
-from bandstand.service import Actor, Loop, ask, data, id_of
-from bandstand.service.lowlevel import RETRY, Handle, Method, checked_handle, handle_at, methods_of
+from tests.actor.players import elsewhere
 from tests.core.stage import settle
-from tests.service.players import elsewhere
 
 PATIENCE = 30  # seconds to wait for what must come
 SOON = 20  # milliseconds that are to run out

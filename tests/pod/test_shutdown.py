@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from bandstand.actor import Actor, data
 from bandstand.errors import InvalidArgument, PodGone, PodTimeout
 from bandstand.pod.books import PodBooks
 from bandstand.pod.declare import pod
@@ -27,7 +28,6 @@ from bandstand.pod.shutdown import CALM, Deadline, shut_down
 from bandstand.pod.stages import Look
 from bandstand.pod.troupe import Troupe
 from bandstand.pod.vocabulary import PodPhase, ThreadModel
-from bandstand.service import Actor, data
 from tests.pod.troupes import (
     COOPERATIVE,
     DEDICATED,

@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import pytest
 
+from bandstand.actor import Actor
 from bandstand.core import ExitReason
 from bandstand.errors import PodFailed, PodGone
 from bandstand.pod.declare import pod
 from bandstand.pod.place import when_down
 from bandstand.pod.troupe import Troupe
 from bandstand.pod.vocabulary import PodPhase, RestartPolicy, WhenDown
-from bandstand.service import Actor
 from tests.pod.troupes import (
     NEVER,
     ON_FAILURE,

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from bandstand.actor.lowlevel import Handle
 from bandstand.pod.ending import Ending
 from bandstand.pod.link import Undelivered
 from bandstand.pod.spec import PodSpec, RoleSpec, TroupeSpec
@@ -26,7 +27,6 @@ from bandstand.pod.stages import (
     Told,
 )
 from bandstand.pod.vocabulary import PodPhase, ThreadModel
-from bandstand.service.lowlevel import Handle
 from tests.core.stage import Boom
 from tests.pod.troupes import DEDICATED, MAIN, PATIENCE, PROCESS, Counter, Gate, in_thread
 

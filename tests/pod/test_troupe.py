@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from bandstand.actor import Actor, data
 from bandstand.errors import (
     InvalidArgument,
     LoopBusy,
@@ -32,8 +33,7 @@ from bandstand.pod.phases import PodEvent
 from bandstand.pod.place import when_down
 from bandstand.pod.troupe import Troupe
 from bandstand.pod.vocabulary import PodPhase, ThreadModel, WhenDown
-from bandstand.service import Actor, data
-from bandstand.supervise import Intensity
+from bandstand.supervision import Intensity
 from tests.core.stage import Boom, HostFactory
 from tests.pod.troupes import (
     ALWAYS,

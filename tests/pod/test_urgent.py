@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from bandstand.actor import Actor, control, data
+from bandstand.actor.lowlevel import kill_behind, stop_behind
 from bandstand.errors import PodFailed
 from bandstand.pod.declare import pod
 from bandstand.pod.ending import Ending
@@ -17,8 +19,6 @@ from bandstand.pod.ensemble import Ensemble
 from bandstand.pod.spec import TroupeSpec
 from bandstand.pod.troupe import Troupe
 from bandstand.pod.vocabulary import PodPhase, ThreadModel
-from bandstand.service import Actor, control, data
-from bandstand.service.lowlevel import kill_behind, stop_behind
 from tests.pod.troupes import COOPERATIVE, DEDICATED, PATIENCE_MS, Gate, in_thread, wait_phase, wait_until
 
 pytestmark = [

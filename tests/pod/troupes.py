@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from bandstand.actor import Actor, ask, control, data
 from bandstand.errors import PodGone
 from bandstand.pod.declare import pod
 from bandstand.pod.directory import Directory, directory
@@ -17,7 +18,6 @@ from bandstand.pod.phases import PodEvent
 from bandstand.pod.spec import PodSpec
 from bandstand.pod.troupe import Troupe
 from bandstand.pod.vocabulary import PodPhase, RestartPolicy, ThreadModel
-from bandstand.service import Actor, ask, control, data
 from tests.core.stage import Boom
 
 PATIENCE = 30.0  # seconds to wait for what must come

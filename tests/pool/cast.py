@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Protocol
 
+from bandstand.actor import Actor, Implements, Interface, Loop, ask, batch, control, data
 from bandstand.core.events import DeadLetter
 from bandstand.pool import Pool
-from bandstand.service import Actor, Implements, Interface, Loop, ask, batch, control, data
 from tests.core.stage import Boom
 
 __all__ = ("Calm", "Desk", "Hand", "balanced", "buried")

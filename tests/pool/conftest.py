@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bandstand.service import Loop
+from bandstand.actor import Loop
 from bandstand.testing import VirtualClock
 from tests.loops import clock, diary, loops_of
 

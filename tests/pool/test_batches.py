@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from bandstand.actor import Actor, Loop, batch
 from bandstand.pool import pooled
-from bandstand.service import Actor, Loop, batch
+from tests.actor.players import ride
 from tests.core.stage import Boom, settle
 from tests.pool.cast import Hand, buried
-from tests.service.players import ride
 
 
 @pytest.mark.guarantee("G231")

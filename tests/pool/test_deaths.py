@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from bandstand.actor import Actor, Loop, ask, data
 from bandstand.core import ExitReason
 from bandstand.errors import GaveUp, IgnoreChild, StartFailed, TargetEnded
 from bandstand.pool import ByKey, OnDeath, Pool, pooled
-from bandstand.service import Actor, Loop, ask, data
-from bandstand.supervise import Backoff
+from bandstand.supervision import Backoff
+from tests.actor.players import ride
 from tests.core.stage import Boom, Diary, settle
 from tests.pool.cast import Calm, Hand, balanced, buried
-from tests.service.players import ride
 
 
 def kill_first(loop: Loop, pool: Pool[Any]) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from bandstand.actor import Actor, Loop, ask, data
 from bandstand.errors import TargetEnded
 from bandstand.pool import pooled
-from bandstand.service import Actor, Loop, ask, data
+from tests.actor.players import ride, turns
 from tests.hostile import HOW, hostile
-from tests.service.players import ride, turns
 
 
 class Raiser(Actor):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bandstand.actor import Actor, Loop, ask, data, id_of, is_alive, peek, ping, status_of
 from bandstand.core import ActorId, ChildExit, ExitReason
 from bandstand.core.events import Unhandled
 from bandstand.errors import (
@@ -22,10 +23,9 @@ from bandstand.errors import (
     WrongThread,
 )
 from bandstand.pool import OnDeath, Pool, Routing, pooled
-from bandstand.service import Actor, Loop, ask, data, id_of, is_alive, peek, ping, status_of
+from tests.actor.players import elsewhere, ride, spin
 from tests.core.stage import check_books, settle
 from tests.pool.cast import Calm, Desk, Hand, balanced, buried
-from tests.service.players import elsewhere, ride, spin
 
 pytestmark = pytest.mark.guarantee("G220")
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from bandstand.actor import Loop
 from bandstand.errors import InvalidArgument, StartFailed
 from bandstand.pool import ByKey, Resizing, Routing, pooled
-from bandstand.service import Loop
-from bandstand.supervise.lowlevel import jump_of
+from bandstand.supervision.lowlevel import jump_of
+from tests.actor.players import ride
 from tests.core.stage import Boom, check_books, settle
 from tests.pool.cast import Hand, balanced
-from tests.service.players import ride
 
 pytestmark = pytest.mark.guarantee("G228")
 

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bandstand.actor import Loop
 from bandstand.errors import InvalidArgument
 from bandstand.pool import ByKey, Pool, Routing, pooled
-from bandstand.service import Loop
-from bandstand.supervise import place_of
-from bandstand.supervise.lowlevel import jump_of
+from bandstand.supervision import place_of
+from bandstand.supervision.lowlevel import jump_of
 from bandstand.topic import Topic
+from tests.actor.players import ride
 from tests.core.stage import settle
 from tests.pool.cast import Hand, balanced, buried
-from tests.service.players import ride
 
 KEYS = st.one_of(st.text(max_size=8), st.binary(max_size=8), st.integers())
 

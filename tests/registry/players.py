@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from bandstand.actor import Actor, Implements, Interface, Loop, Signal, ask, data, id_of
 from bandstand.core import ExitReason, Lane
 from bandstand.registry import Change
-from bandstand.service import Actor, Implements, Interface, Loop, Signal, ask, data, id_of
 from tests.core.stage import Boom
 
 Book = list[Any]

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from bandstand.actor import Loop, id_of
 from bandstand.core import ActorStatus
 from bandstand.errors import NameTaken, NoSuchName
 from bandstand.registry import Registry
-from bandstand.service import Loop, id_of
+from tests.actor.players import ride, turns
 from tests.core.stage import settle
 from tests.registry.players import Database, Slow, Usher, Witness, crash
-from tests.service.players import ride, turns
 
 pytestmark = pytest.mark.guarantee("G203")
 

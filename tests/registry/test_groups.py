@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
+from bandstand.actor import Loop, child, id_of, supervised
 from bandstand.core import Lagged, RuntimeEvent
 from bandstand.errors import ActorNotLocal, InvalidArgument, NoSuchActor, WrongThread
 from bandstand.registry import Registry, Told
-from bandstand.service import Loop, child, id_of, supervised
 from bandstand.testing import VirtualClock
+from tests.actor.players import elsewhere
+from tests.actor.workers import one_for_one
 from tests.core.stage import settle
 from tests.registry.players import Clerk, Counter, Counting, Database, Replica, Witness
-from tests.service.players import elsewhere
-from tests.service.workers import one_for_one
 
 pytestmark = pytest.mark.guarantee("G206")
 

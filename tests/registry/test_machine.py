@@ -9,11 +9,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from bandstand.actor import Loop, child, id_of, is_alive, supervised
 from bandstand.core import LoopConfig
 from bandstand.errors import NameTaken, NoSuchActor
 from bandstand.registry import Registry
-from bandstand.service import Loop, child, id_of, is_alive, supervised
-from bandstand.supervise import ChildMode, SupervisorSpec, spawn_supervisor
+from bandstand.supervision import ChildMode, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.core.stage import settle
 from tests.registry.players import Database

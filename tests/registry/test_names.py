@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bandstand.actor import Loop
 from bandstand.core import Loop as CoreLoop
 from bandstand.errors import (
     ActorNotLocal,
@@ -18,10 +19,9 @@ from bandstand.errors import (
     WrongThread,
 )
 from bandstand.registry import Registry
-from bandstand.service import Loop
+from tests.actor.players import elsewhere
 from tests.core.stage import settle
 from tests.registry.players import Clerk, Counter, Database, Replica
-from tests.service.players import elsewhere
 
 pytestmark = pytest.mark.guarantee("G202")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from bandstand.actor import Loop, child, id_of, supervised
 from bandstand.errors import NameTaken, NameTimeout, NoSuchName
 from bandstand.registry import Registry
-from bandstand.service import Loop, child, id_of, supervised
-from bandstand.supervise import (
+from bandstand.supervision import (
     Backoff,
     ChildMode,
     ChildSpec,
@@ -17,10 +17,10 @@ from bandstand.supervise import (
     spawn_supervisor,
 )
 from bandstand.testing import VirtualClock
+from tests.actor.players import ride
+from tests.actor.workers import one_for_one
 from tests.core.stage import settle
 from tests.registry.players import Database
-from tests.service.players import ride
-from tests.service.workers import one_for_one
 
 pytestmark = pytest.mark.guarantee("G204")
 

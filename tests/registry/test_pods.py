@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from bandstand.actor import Actor, ask, loop_of
 from bandstand.pod import ThreadModel, Troupe, pod
 from bandstand.registry import Registry
-from bandstand.service import Actor, ask, loop_of
 
 if TYPE_CHECKING:
-    from bandstand.service import Loop
+    from bandstand.actor import Loop
 
 pytestmark = [
     pytest.mark.guarantee("G202"),

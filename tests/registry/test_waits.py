@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
+from bandstand.actor import Actor, Loop, ask
 from bandstand.errors import InvalidArgument, LoopClosed, NameTimeout
 from bandstand.registry import Registry
-from bandstand.service import Actor, Loop, ask
 from bandstand.testing import VirtualClock
+from tests.actor.players import ride, turns
 from tests.registry.players import Clerk, Database
-from tests.service.players import ride, turns
 
 pytestmark = pytest.mark.guarantee("G205")
 

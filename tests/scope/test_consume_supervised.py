@@ -11,7 +11,7 @@ import pytest
 from bandstand.core import ExitReason, Loop, Verdict
 from bandstand.errors import GaveUp, InvalidArgument
 from bandstand.scope import UNBOUNDED, CancelToken, Channel, Consumer
-from bandstand.supervise import (
+from bandstand.supervision import (
     Backoff,
     ChildMode,
     ChildSpec,

@@ -94,7 +94,7 @@ def test_a_prod_for_nothing_leaves_it_in_line(loop: Loop) -> None:
         feeds.append(fed.feed)
         return fed
 
-    from bandstand.supervise import ChildSpec, SupervisorSpec, spawn_supervisor
+    from bandstand.supervision import ChildSpec, SupervisorSpec, spawn_supervisor
 
     spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("x", run=work.run, init=init)]))
     settle(loop)

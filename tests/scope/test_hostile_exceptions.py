@@ -9,7 +9,7 @@ import pytest
 from bandstand.core import Context, Loop
 from bandstand.errors import Cancelled
 from bandstand.scope import UNBOUNDED, CancelToken, Channel, Consumer, Scope
-from bandstand.supervise import ChildSpec, SupervisorSpec, spawn_supervisor
+from bandstand.supervision import ChildSpec, SupervisorSpec, spawn_supervisor
 from tests.core.stage import settle
 from tests.hostile import HOW, hostile
 from tests.scope.consuming import ride

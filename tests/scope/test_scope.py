@@ -30,7 +30,7 @@ from bandstand.scope.channel import UNBOUNDED, Channel
 from bandstand.scope.consume import consume
 from bandstand.scope.scope import Scope
 from bandstand.scope.token import CancelToken
-from bandstand.supervise import ChildSpec, SupervisorSpec, spawn_supervisor
+from bandstand.supervision import ChildSpec, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.scope.scoping import Boom, boom, errors_of, hang, idle, is_closed, is_over, play, play_timed, turns
 

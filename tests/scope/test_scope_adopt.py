@@ -14,13 +14,13 @@ from typing import Any, Generic, Protocol, TypeVar
 import pytest
 
 import bandstand.core
+from bandstand.actor import Actor, Implements, Interface, Loop, ask, data, id_of, supervised
+from bandstand.actor import child as typed_child
 from bandstand.core import Context
 from bandstand.core.lifelines import answer_for, is_answered_for
 from bandstand.errors import ActorNotLocal, GaveUp, InvalidArgument, NoSuchActor
 from bandstand.scope.scope import Scope
-from bandstand.service import Actor, Implements, Interface, Loop, ask, data, id_of, supervised
-from bandstand.service import child as typed_child
-from bandstand.supervise import (
+from bandstand.supervision import (
     ChildMode,
     ChildSpec,
     DynamicSpec,
@@ -29,7 +29,7 @@ from bandstand.supervise import (
     SupervisorSpec,
     spawn_supervisor,
 )
-from bandstand.supervise.overseer import Overseer
+from bandstand.supervision.overseer import Overseer
 from bandstand.testing import VirtualClock
 from tests.scope.scoping import Boom, errors_of, hang, idle, turns
 

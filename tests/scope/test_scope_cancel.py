@@ -19,6 +19,8 @@ from typing import Any
 
 import pytest
 
+from bandstand.actor import Actor, ask
+from bandstand.actor import Loop as Loop_
 from bandstand.core import Context, Loop, LoopConfig
 from bandstand.errors import Cancelled, ChannelTimeout, InvalidArgument
 from bandstand.scope.channel import UNBOUNDED, Channel
@@ -26,8 +28,6 @@ from bandstand.scope.consume import consume
 from bandstand.scope.outcome import EndedBy
 from bandstand.scope.scope import Scope
 from bandstand.scope.token import CancelToken
-from bandstand.service import Actor, ask
-from bandstand.service import Loop as Loop_
 from bandstand.testing import VirtualClock
 from tests.scope.scoping import (
     Boom,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.service import Loop
+from bandstand.actor import Loop
 from bandstand.shutdown import GracefulShutdown, ShutdownReport
 from bandstand.testing import VirtualClock
 from tests.core.stage import HostFactory

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from bandstand.service import Actor, data
+from bandstand.actor import Actor, data
 from bandstand.shutdown import GracefulShutdown, PhaseEnd, ShutdownPhase, ShutdownReport
 from bandstand.testing import VirtualClock
 from tests.shutdown.conftest import LoopMaker

@@ -7,13 +7,13 @@ import logging
 
 import pytest
 
+from bandstand.actor import Actor, Loop, child, data, id_of, supervised
 from bandstand.core import ActorId, Context
 from bandstand.core.lowlevel import is_open
 from bandstand.errors import ActorNotLocal, InvalidArgument, LoopBusy, LoopClosed, NoSuchActor, WrongThread
 from bandstand.pool import OnDeath, pooled
-from bandstand.service import Actor, Loop, child, data, id_of, supervised
 from bandstand.shutdown import Busy, GracefulShutdown, PhaseEnd, ShutdownPhase
-from bandstand.supervise import Backoff, SupervisorSpec, spawn_supervisor
+from bandstand.supervision import Backoff, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.core.stage import idle
 from tests.shutdown.conftest import Drive, LoopMaker

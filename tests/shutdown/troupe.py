@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from bandstand.actor import Actor, ask, data
 from bandstand.core import ExitReason
-from bandstand.service import Actor, ask, data
 from bandstand.testing import VirtualClock
 
 

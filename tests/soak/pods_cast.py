@@ -15,11 +15,11 @@ import sys
 from dataclasses import replace
 from typing import Any, Literal, NoReturn, TypeAlias
 
+from bandstand.actor import Actor, ask, control, data
 from bandstand.core import Lane
 from bandstand.errors import BandstandError
 from bandstand.pod import Directory, PodSpec, RestartPolicy, ThreadModel, Troupe, directory, pod
-from bandstand.service import Actor, ask, control, data
-from bandstand.supervise import Intensity
+from bandstand.supervision import Intensity
 from tests.soak.alarms import ON_PURPOSE, Mishap
 from tests.soak.pods_ledger import FIRST_ROLE, MOST, ROLES, Count, Ledger
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from bandstand.actor.lowlevel import HELD, Asked, Handle, Method, deliver
 from bandstand.core import ActorId
 from bandstand.errors import PodDown
 from bandstand.pod import slot
 from bandstand.pod.books import PodBooks
 from bandstand.pod.ensemble import Ensemble
 from bandstand.pod.place import RolePlace
-from bandstand.service.lowlevel import HELD, Asked, Handle, Method, deliver
 from tests.soak import pods_crowd
 from tests.soak.alarms import listening
 from tests.soak.pods import Storm

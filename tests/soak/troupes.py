@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from bandstand.core import ActorId, ActorStatus, Context, Overflow
 from bandstand.errors import ChildState, LoopClosed, NoSuchActor, NoSuchChild, StartFailed
-from bandstand.supervise import (
+from bandstand.supervision import (
     ChildMode,
     ChildSpec,
     Overseer,

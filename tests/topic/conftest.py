@@ -1,5 +1,5 @@
 """The fixtures of `tests/loops.py`, with loops that have typed actors."""
 
-from tests.service.conftest import clock, diary, loop, make_loop
+from tests.actor.conftest import clock, diary, loop, make_loop
 
 __all__ = ("clock", "diary", "loop", "make_loop")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from bandstand.actor import Actor, Loop, ask, control, data
 from bandstand.core import Lagged, RuntimeEvent
 from bandstand.scope import Channel
-from bandstand.service import Actor, Loop, ask, control, data
 from bandstand.topic import Topic
 from tests.core.stage import Boom
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from bandstand.service import Actor, Loop, child, data, supervised
+from bandstand.actor import Actor, Loop, child, data, supervised
+from tests.actor.workers import one_for_one
 from tests.core.stage import settle
 from tests.hostile import HOW, hostile
-from tests.service.workers import one_for_one
 from tests.topic.players import Event, publish, topic_of
 
 

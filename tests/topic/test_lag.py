@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bandstand.actor import Loop, id_of
 from bandstand.core import Lagged, LoopConfig
-from bandstand.service import Loop, id_of
 from bandstand.testing import VirtualClock
 from bandstand.topic import Policy
 from tests.core.stage import fill, settle

@@ -9,9 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from bandstand.actor import Actor, Loop, child, data, supervised
 from bandstand.core import Lagged, LoopConfig
-from bandstand.service import Actor, Loop, child, data, supervised
-from bandstand.supervise import SupervisorSpec, spawn_supervisor
+from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from bandstand.topic import Policy, Topic, TopicSubscription
 from tests.core.stage import Boom, settle

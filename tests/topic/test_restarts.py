@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from bandstand.service import Loop, child, supervised
-from bandstand.supervise import Backoff, ChildMode, Mailbox
+from bandstand.actor import Loop, child, supervised
+from bandstand.supervision import Backoff, ChildMode, Mailbox
 from bandstand.testing import VirtualClock
 from bandstand.topic import Policy
+from tests.actor.workers import one_for_one
 from tests.core.stage import settle
-from tests.service.workers import one_for_one
 from tests.topic.players import Event, Listener, publish, topic_of
 
 pytestmark = pytest.mark.guarantee("G211")

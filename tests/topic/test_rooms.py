@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from bandstand.actor import Loop, id_of
 from bandstand.core import DeadLetter, Lagged, Overflow
 from bandstand.errors import MailboxFull
 from bandstand.scope import UNBOUNDED, Channel
-from bandstand.service import Loop, id_of
 from bandstand.topic import Policy
+from tests.actor.players import spin
 from tests.core.stage import settle
-from tests.service.players import spin
 from tests.topic.players import Event, Gated, Listener, heard_by, missed_in, publish, topic_of
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from bandstand.actor import Loop, id_of
 from bandstand.core import DeadLetter, Dropped, Escalated, Lagged, Lane, Overflow, RuntimeEvent
-from bandstand.service import Loop, id_of
 from bandstand.testing import VirtualClock
 from bandstand.topic import Policy, runtime_events
+from tests.actor.players import ride
 from tests.core.stage import settle
-from tests.service.players import ride
 from tests.topic.players import Event, Listener, heard_by, missed_in, publish, topic_of
 
 pytestmark = pytest.mark.guarantee("G214")

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
+from bandstand.actor import Loop
 from bandstand.core import Lagged
 from bandstand.errors import CutOff, LoopBusy, TopicClosed
-from bandstand.service import Loop
 from bandstand.topic import Policy, Stream
-from tests.service.players import ride, turns
+from tests.actor.players import ride, turns
 from tests.topic.players import Event, heard_by, missed_in, publish, topic_of
 
 pytestmark = pytest.mark.guarantee("G213")

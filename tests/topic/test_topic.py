@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Protocol
 
 import pytest
 
+from bandstand.actor import Actor, Loop, data
 from bandstand.core import Lagged
 from bandstand.errors import (
     ActorNotLocal,
@@ -22,10 +23,9 @@ from bandstand.errors import (
 )
 from bandstand.registry import Change
 from bandstand.scope import Channel
-from bandstand.service import Actor, Loop, data
 from bandstand.topic import Policy, Topic
+from tests.actor.players import elsewhere, ride, turns
 from tests.core.stage import settle
-from tests.service.players import elsewhere, ride, turns
 from tests.topic.players import Event, Gated, Listener, heard_by, publish, topic_of
 
 LoopMaker = Callable[..., Loop]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, assert_type
 
+from bandstand.actor import Actor, Implements, Interface, Loop, ask, data
 from bandstand.core import Lagged, RuntimeEvent
 from bandstand.registry import Change, Group, Registry, Told
-from bandstand.service import Actor, Implements, Interface, Loop, ask, data
 from bandstand.topic import Policy, Stream, Topic, TopicSubscription, runtime_events
 
 

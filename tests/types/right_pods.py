@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Protocol, assert_type
 
 from bandstand import service
+from bandstand.actor import Actor, Implements, Interface, ask, data
 from bandstand.core import LoopConfig, Overflow
 from bandstand.errors import PodFailed
 from bandstand.pod import (
@@ -34,8 +35,7 @@ from bandstand.pod import (
 )
 from bandstand.pod.declare import ExposedRole, HiddenRole, Unexposed
 from bandstand.pod.nested import NestedTroupe
-from bandstand.service import Actor, Implements, Interface, ask, data
-from bandstand.supervise import Backoff, Intensity
+from bandstand.supervision import Backoff, Intensity
 
 request_id = ContextVar("request_id", default="")
 depth = ContextVar("depth", default=0)

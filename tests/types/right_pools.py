@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, assert_type
 
+from bandstand.actor import Actor, Implements, Interface, Loop, Reply, Tell, ask, batch, batch_ask, data
 from bandstand.core import Lane
 from bandstand.pool import ByKey, OnDeath, Pool, PoolStatus, Resizing, Routing, WorkerStatus, pooled
-from bandstand.service import Actor, Implements, Interface, Loop, Reply, Tell, ask, batch, batch_ask, data
 
 
 class NotThere(Exception):  # noqa: N818 -- it is an answer

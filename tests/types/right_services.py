@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, assert_type
 
 from bandstand import core
-from bandstand.core import ActorId, ChildExit, Context, ExitReason, Lane, LoopConfig, Overflow, Verdict
-from bandstand.service import (
+from bandstand.actor import (
     Actor,
     ActorReport,
     Alarm,
@@ -45,7 +44,8 @@ from bandstand.service import (
     status_of,
     supervised,
 )
-from bandstand.supervise import Backoff, ChildMode, ChildSpec, Supervisor, SupervisorSpec, spawn_supervisor
+from bandstand.core import ActorId, ChildExit, Context, ExitReason, Lane, LoopConfig, Overflow, Verdict
+from bandstand.supervision import Backoff, ChildMode, ChildSpec, Supervisor, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import assert_type
 
+from bandstand.actor import Actor, Loop, data
 from bandstand.core import (
     DeadLetter,
     Dropped,
@@ -16,9 +17,8 @@ from bandstand.core import (
     Stalled,
     Unhandled,
 )
-from bandstand.service import Actor, Loop, data
 from bandstand.shutdown import Busy, GracefulShutdown, PhaseEnd, PhaseReport, ShutdownPhase, ShutdownReport
-from bandstand.supervise import Supervisor
+from bandstand.supervision import Supervisor
 
 
 class Tally(Actor):

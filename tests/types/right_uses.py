@@ -28,7 +28,7 @@ from bandstand.core import (
     Verdict,
 )
 from bandstand.errors import BandstandError
-from bandstand.supervise import (
+from bandstand.supervision import (
     AnySupervisorSpec,
     AutoShutdown,
     Backoff,

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from bandstand.core import ActorId, Lagged
 from bandstand.registry import Change, Registry
-from bandstand.service import Actor, Implements, Interface, Loop, ask, data
+from bandstand.actor import Actor, Implements, Interface, Loop, ask, data
 from bandstand.topic import Policy, Topic, runtime_events
 
 

@@ -21,7 +21,7 @@ from bandstand.pod import (
     pod,
     when_down,
 )
-from bandstand.service import Actor, Implements, Interface, ask, data
+from bandstand.actor import Actor, Implements, Interface, ask, data
 
 
 class Vsync(Actor):

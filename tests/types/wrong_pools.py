@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bandstand.pool import ByKey, Routing, pooled
-from bandstand.service import Actor, Loop, ask, batch, batch_ask, data
+from bandstand.actor import Actor, Loop, ask, batch, batch_ask, data
 
 
 class Renderer(Actor):

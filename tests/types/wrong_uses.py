@@ -10,9 +10,9 @@ import msgspec
 from bandstand import bus, service
 from bandstand.core import ActorId, Context, Lane, Loop, LoopConfig, Observer, Restarted, RuntimeEvent, Verdict
 from bandstand.scope import CancelToken, Channel, select
-from bandstand.service import Actor, Implements, Interface, MessageActor, Request, ask, child, control, data, on, supervised
+from bandstand.actor import Actor, Implements, Interface, MessageActor, Request, ask, child, control, data, on, supervised
 from bandstand.shutdown import GracefulShutdown, ShutdownPhase
-from bandstand.supervise import (
+from bandstand.supervision import (
     Backoff,
     ChildMode,
     ChildSpec,

@@ -16,6 +16,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from bandstand.actor import Loop
 from bandstand.bus.admission import Room, Waited
 from bandstand.bus.backstage import Backstage
 from bandstand.bus.books import Books
@@ -47,7 +48,6 @@ from bandstand.core.logs import SafeLogger
 from bandstand.core.lowlevel import clock_of
 from bandstand.errors import BootFailed, InvalidArgument
 from bandstand.errors.formatting import safe_repr
-from bandstand.service import Loop
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager

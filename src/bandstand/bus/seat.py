@@ -28,8 +28,8 @@ from bandstand.core.logs import SafeLogger
 from bandstand.core.lowlevel import end_actor, set_epilogue
 from bandstand.errors import ActorFailed
 from bandstand.errors.formatting import safe_repr
-from bandstand.supervise import ChildSpec, Mailbox, Supervisor, SupervisorSpec, spawn_supervisor
-from bandstand.supervise.lowlevel import required
+from bandstand.supervision import ChildSpec, Mailbox, Supervisor, SupervisorSpec, spawn_supervisor
+from bandstand.supervision.lowlevel import required
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine

@@ -11,7 +11,7 @@ from bandstand.pod.gate import Plan, Record, decide
 if TYPE_CHECKING:
     from bandstand.pod.ending import Ending
     from bandstand.pod.vocabulary import RestartPolicy
-    from bandstand.supervise import Backoff, Intensity
+    from bandstand.supervision import Backoff, Intensity
 
 __all__ = ("Comeback", "Returning")
 

@@ -20,15 +20,15 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Never, ParamSpec, Self, TypeVar, final, overload
 
+from bandstand.actor.lowlevel import UNSET_MS
 from bandstand.core import LoopConfig, Overflow
 from bandstand.pod.spec import MAILBOX_BYTES, PodSpec, RoleSpec
 from bandstand.pod.vocabulary import RestartPolicy, ThreadModel, WhenDown
-from bandstand.service.lowlevel import UNSET_MS
-from bandstand.supervise import Backoff, Intensity
+from bandstand.supervision import Backoff, Intensity
 
 if TYPE_CHECKING:
+    from bandstand.actor import Actor, Implements
     from bandstand.pod.cast import Cast
-    from bandstand.service import Actor, Implements
 
 __all__ = ("ExposedRole", "HiddenRole", "PodOptions", "RoleDeclaration", "RoleOptions", "Unexposed", "pod")
 

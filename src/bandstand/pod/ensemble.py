@@ -20,6 +20,8 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from bandstand.actor import Loop
+from bandstand.actor.lowlevel import allow_direct_calls, handle_at
 from bandstand.core import LoopConfig
 from bandstand.core.lifelines import books_afar, is_quiet
 from bandstand.core.logs import SafeLogger
@@ -37,16 +39,14 @@ from bandstand.pod.place import RolePlace
 from bandstand.pod.players import Players
 from bandstand.pod.registry import PodRegistry, registry_of
 from bandstand.pod.vocabulary import PodPhase, ThreadModel, WhenDown
-from bandstand.service import Loop
-from bandstand.service.lowlevel import allow_direct_calls, handle_at
 
 if TYPE_CHECKING:
     import socket
 
+    from bandstand.actor.lowlevel import Handle
     from bandstand.core import ActorId
     from bandstand.pod.link import Undelivered
     from bandstand.pod.spec import PodSpec, TroupeSpec
-    from bandstand.service.lowlevel import Handle
 
 __all__ = ("Ensemble",)
 

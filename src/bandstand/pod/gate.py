@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 
 from bandstand.core import ExitReason
 from bandstand.pod.vocabulary import RestartPolicy
-from bandstand.supervise import ChildMode, History
-from bandstand.supervise.lowlevel import Fate, fate_of, plan_restart
+from bandstand.supervision import ChildMode, History
+from bandstand.supervision.lowlevel import Fate, fate_of, plan_restart
 
 if TYPE_CHECKING:
     from bandstand.pod.ending import Ending
-    from bandstand.supervise import Backoff, Intensity
+    from bandstand.supervision import Backoff, Intensity
 
 __all__ = ("MODES", "Plan", "Record", "Verdict", "decide")
 

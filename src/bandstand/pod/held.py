@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bandstand.service.lowlevel import Asked, Handle, Method
+    from bandstand.actor.lowlevel import Asked, Handle, Method
 
 __all__ = ("Held",)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, final
 from bandstand.core.lowlevel import call_afar, call_after, is_open
 
 if TYPE_CHECKING:
-    from bandstand.service import Loop
+    from bandstand.actor import Loop
 
 __all__ = ("Later", "LoopLater", "here")
 

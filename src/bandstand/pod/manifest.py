@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from inspect import ismethod
 from typing import Any, ClassVar, Protocol, TypeAlias
 
+from bandstand.actor.lowlevel import checked_kind
 from bandstand.errors import BadDeclaration, InvalidArgument
 from bandstand.errors.formatting import safe_repr, safe_str
 from bandstand.pod.declare import PodOptions, RoleDeclaration, RoleOptions, pod
 from bandstand.pod.nested import NestedSpec, NestedTroupe
 from bandstand.pod.spec import PodSpec, TroupeSpec
 from bandstand.pod.wiring import plays, problems_of
-from bandstand.service.lowlevel import checked_kind
 
 __all__ = ("Manifest", "read_troupe")
 

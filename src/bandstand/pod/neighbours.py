@@ -15,13 +15,13 @@ from bandstand.pod.link import Link, LinkBooks
 if TYPE_CHECKING:
     import socket
 
+    from bandstand.actor import Loop
+    from bandstand.actor.lowlevel import Handle
     from bandstand.core import ActorId
     from bandstand.pod.link import Packer, Undelivered
     from bandstand.pod.passport import HandleCheck, Resolver
     from bandstand.pod.registry import PodRegistry
     from bandstand.pod.spec import TroupeSpec
-    from bandstand.service import Loop
-    from bandstand.service.lowlevel import Handle
 
 __all__ = ("Neighbours",)
 

@@ -6,19 +6,19 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TypeVar, cast, final
 
+from bandstand.actor.lowlevel import RETRY, checked_handle, is_plain_thread, place_of, replaced
 from bandstand.errors import InvalidArgument, PodDown, PodGone
 from bandstand.errors.formatting import safe_repr
 from bandstand.pod.held import Held
 from bandstand.pod.link.codec import Packet
 from bandstand.pod.passport import Passport, passport_of
 from bandstand.pod.vocabulary import WhenDown
-from bandstand.service.lowlevel import RETRY, checked_handle, is_plain_thread, place_of, replaced
-from bandstand.supervise.lowlevel import check_member, check_ms
+from bandstand.supervision.lowlevel import check_member, check_ms
 
 if TYPE_CHECKING:
+    from bandstand.actor.lowlevel import Asked, Handle, Method
     from bandstand.core import ActorId
     from bandstand.pod.registry import PodRegistry
-    from bandstand.service.lowlevel import Asked, Handle, Method
 
 __all__ = ("RolePlace", "when_down")
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, final
 
+from bandstand.actor import id_of
+from bandstand.actor.lowlevel import instance_of, parks, settle_at
 from bandstand.core import ActorStatus, ChildExit, ChildStart, Context, ExitReason
 from bandstand.core.lifelines import is_quiet, set_park, shut
 from bandstand.core.lowlevel import close_mailbox, is_open
@@ -14,15 +16,13 @@ from bandstand.pod.directory import filled
 from bandstand.pod.ending import Ending
 from bandstand.pod.place import RolePlace
 from bandstand.pod.vocabulary import PodPhase
-from bandstand.service import id_of
-from bandstand.service.lowlevel import instance_of, parks, settle_at
 
 if TYPE_CHECKING:
+    from bandstand.actor import Loop
+    from bandstand.actor.lowlevel import Handle
     from bandstand.core import ActorId
     from bandstand.pod.registry import PodRegistry
     from bandstand.pod.spec import PodSpec, RoleSpec
-    from bandstand.service import Loop
-    from bandstand.service.lowlevel import Handle
 
 __all__ = ("Players",)
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from bandstand.actor.lowlevel import is_plain_thread
 from bandstand.core.logs import SafeLogger
 from bandstand.errors import InvalidArgument, LoopBusy, PodFailed, PodTimeout
 from bandstand.errors.formatting import safe_str
@@ -34,7 +35,6 @@ from bandstand.pod.stack import stack_of
 from bandstand.pod.stages import OutsideStage
 from bandstand.pod.travel import address_of
 from bandstand.pod.vocabulary import PodPhase
-from bandstand.service.lowlevel import is_plain_thread
 
 if TYPE_CHECKING:
     from bandstand.pod.health import Health

@@ -29,19 +29,19 @@ from time import monotonic
 from typing import TYPE_CHECKING, final
 from weakref import ref
 
+from bandstand.actor.lowlevel import HELD, RETRY, forget_actor
 from bandstand.core.logs import SafeLogger
 from bandstand.errors import BandstandError, InvalidArgument, PodDown, PodGone, PodTimeout
 from bandstand.pod.books import PodBooks
 from bandstand.pod.later import here
 from bandstand.pod.passport import TroupeIdentity
 from bandstand.pod.slot import NO_ROOM_MS, Slot, takes
-from bandstand.service.lowlevel import HELD, RETRY, forget_actor
 
 if TYPE_CHECKING:
+    from bandstand.actor.lowlevel import Handle
     from bandstand.core import ActorId
     from bandstand.pod.held import Held
     from bandstand.pod.spec import TroupeSpec
-    from bandstand.service.lowlevel import Handle
 
 __all__ = ("Board", "PodRegistry", "registry_of")
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, final
 
-from bandstand.service.lowlevel import ACCEPTED, deliver, has_room, is_draining
+from bandstand.actor.lowlevel import ACCEPTED, deliver, has_room, is_draining
 
 if TYPE_CHECKING:
     from bandstand.core import ActorId

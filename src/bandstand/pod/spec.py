@@ -13,14 +13,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+from bandstand.actor.lowlevel import UNSET_MS, check_ask_ms, checked_kind
 from bandstand.core import LoopConfig, Overflow
 from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_repr
 from bandstand.pod.passport import TroupeIdentity
 from bandstand.pod.vocabulary import RestartPolicy, ThreadModel, WhenDown
-from bandstand.service.lowlevel import UNSET_MS, check_ask_ms, checked_kind
-from bandstand.supervise import Backoff, Intensity
-from bandstand.supervise.lowlevel import check_member, check_ms
+from bandstand.supervision import Backoff, Intensity
+from bandstand.supervision.lowlevel import check_member, check_ms
 
 __all__ = ("MAILBOX_BYTES", "PodSpec", "RoleSpec", "TroupeSpec")
 

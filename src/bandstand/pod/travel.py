@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pkgutil import resolve_name
 
+from bandstand.actor.lowlevel import checked_kind
 from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_str
 from bandstand.pod.directory import Wanted
 from bandstand.pod.spec import PodSpec, RoleSpec, TroupeSpec
 from bandstand.pod.vocabulary import ThreadModel
-from bandstand.service.lowlevel import checked_kind
 
 __all__ = ("address_of", "check_travel", "luggage_for", "unfit_of")
 

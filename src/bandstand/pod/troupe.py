@@ -16,6 +16,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from bandstand.actor.lowlevel import is_plain_thread
 from bandstand.core.lowlevel import Interrupts
 from bandstand.errors import InvalidArgument, PodFailed, PodTimeout
 from bandstand.pod.production import Production
@@ -23,8 +24,7 @@ from bandstand.pod.settled import settled
 from bandstand.pod.shutdown import KILL_S
 from bandstand.pod.vocabulary import ThreadModel
 from bandstand.pod.wakeup import wait_hearing
-from bandstand.service.lowlevel import is_plain_thread
-from bandstand.supervise.lowlevel import check_ms
+from bandstand.supervision.lowlevel import check_ms
 
 if TYPE_CHECKING:
     from bandstand.pod.books import PodBooks

@@ -13,14 +13,14 @@ from inspect import signature
 from types import SimpleNamespace, UnionType
 from typing import Any, get_origin, get_type_hints
 
+from bandstand.actor import Implements, Interface
+from bandstand.actor.generics import argument_of
+from bandstand.actor.lowlevel import checked_kind, ports_of
 from bandstand.errors.formatting import safe_str
 from bandstand.pod.directory import Directory, Wanted, wanted_by
 from bandstand.pod.nested import NestedSpec
 from bandstand.pod.spec import PodSpec, RoleSpec, TroupeSpec
 from bandstand.pod.vocabulary import ThreadModel
-from bandstand.service import Implements, Interface
-from bandstand.service.generics import argument_of
-from bandstand.service.lowlevel import checked_kind, ports_of
 
 __all__ = ("plays", "problems_of")
 

@@ -21,15 +21,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, final
 
-from bandstand.core import ChildExit, ExitReason, Lane
-from bandstand.core.events import DeadLetter, Unhandled
-from bandstand.core.lifelines import free_slots, hold_slot, prod
-from bandstand.errors import InvalidArgument
-from bandstand.errors.formatting import safe_repr
-from bandstand.pool.routing import ByKey, KeyRouter, OnDeath, Routing, WorkerPicker
-from bandstand.pool.status import JobOutcome, PoolCounters, WorkerStatus
-from bandstand.scope import Channel
-from bandstand.service.lowlevel import (
+from bandstand.actor.lowlevel import (
     AWAY,
     Asked,
     Method,
@@ -40,13 +32,21 @@ from bandstand.service.lowlevel import (
     land_at,
     methods_of,
 )
-from bandstand.supervise.lowlevel import jump_of
+from bandstand.core import ChildExit, ExitReason, Lane
+from bandstand.core.events import DeadLetter, Unhandled
+from bandstand.core.lifelines import free_slots, hold_slot, prod
+from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
+from bandstand.pool.routing import ByKey, KeyRouter, OnDeath, Routing, WorkerPicker
+from bandstand.pool.status import JobOutcome, PoolCounters, WorkerStatus
+from bandstand.scope import Channel
+from bandstand.supervision.lowlevel import jump_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from bandstand.actor import ActorReport, Loop
     from bandstand.core import ActorId, Context
-    from bandstand.service import ActorReport, Loop
 
 __all__ = ("Dispatcher", "Job", "WorkerSlot")
 

@@ -7,6 +7,17 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, final, overload
 
+from bandstand.actor import child, id_of
+from bandstand.actor.lowlevel import (
+    UNSET_MS,
+    check_ask_ms,
+    checked_kind,
+    checked_loop,
+    class_of,
+    gauge_of,
+    handle_of,
+    report_of,
+)
 from bandstand.core import ActorId, ExitReason
 from bandstand.core.lifelines import mourn
 from bandstand.core.lowlevel import call_afar, check_open, check_thread, close_mailbox, end_actor
@@ -23,23 +34,12 @@ from bandstand.pool.dispatcher import Dispatcher, WorkerSlot
 from bandstand.pool.routing import ByKey, OnDeath, Routing
 from bandstand.pool.status import JobOutcome, PoolStatus
 from bandstand.scope import Channel
-from bandstand.service import child, id_of
-from bandstand.service.lowlevel import (
-    UNSET_MS,
-    check_ask_ms,
-    checked_kind,
-    checked_loop,
-    class_of,
-    gauge_of,
-    handle_of,
-    report_of,
-)
-from bandstand.supervise import Backoff, ChildSpec, DynamicSpec, Mailbox, Shutdown, spawn_supervisor
-from bandstand.supervise.lowlevel import check_member, required, restart_if_start_fails
+from bandstand.supervision import Backoff, ChildSpec, DynamicSpec, Mailbox, Shutdown, spawn_supervisor
+from bandstand.supervision.lowlevel import check_member, required, restart_if_start_fails
 
 if TYPE_CHECKING:
+    from bandstand.actor import Actor, ActorReport, Implements, Loop
     from bandstand.core import Context
-    from bandstand.service import Actor, ActorReport, Implements, Loop
 
 __all__ = ("Pool", "PoolOptions", "Resizing", "pooled")
 

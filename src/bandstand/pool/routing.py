@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_repr
-from bandstand.supervise.lowlevel import jump_of
+from bandstand.supervision.lowlevel import jump_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, cast, final
 
+from bandstand.actor.lowlevel import Presence, checked_handle, class_of, key_of, name_of_mark, ports_of
 from bandstand.core.lowlevel import check_open, check_thread, is_open
 from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_repr
-from bandstand.service.lowlevel import Presence, checked_handle, class_of, key_of, name_of_mark, ports_of
 from bandstand.topic import Policy, Receives, Topic, TopicSubscription
 from bandstand.topic.lag import Lag
 
 if TYPE_CHECKING:
-    from bandstand.service import Loop
-    from bandstand.service.lowlevel import TellMark
+    from bandstand.actor import Loop
+    from bandstand.actor.lowlevel import TellMark
 
 __all__ = ("Change", "Group", "Told", "check_class")
 

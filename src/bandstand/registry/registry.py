@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar, final, overload
 
+from bandstand.actor.lowlevel import Presence, check_ask_ms, checked_kind, checked_loop
 from bandstand.core.lifelines import at_end
 from bandstand.core.lowlevel import check_open, check_thread, clock_of
 from bandstand.errors import (
@@ -26,10 +27,9 @@ from bandstand.errors import (
 from bandstand.errors.formatting import safe_repr
 from bandstand.registry.group import Group, check_class
 from bandstand.scope import CONFLATED, Channel
-from bandstand.service.lowlevel import Presence, check_ask_ms, checked_kind, checked_loop
 
 if TYPE_CHECKING:
-    from bandstand.service import Actor, Implements, Interface, Loop
+    from bandstand.actor import Actor, Implements, Interface, Loop
 
 __all__ = ("Registry",)
 

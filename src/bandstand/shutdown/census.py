@@ -12,7 +12,7 @@ from bandstand.core.lowlevel import close_mailbox, end_actor, is_open
 from bandstand.errors import ActorKilled, ActorNotLocal, BandstandError, InvalidArgument, NoSuchActor
 from bandstand.errors.formatting import safe_repr
 from bandstand.shutdown.report import Busy
-from bandstand.supervise.lowlevel import end_supervisor, is_supervised
+from bandstand.supervision.lowlevel import end_supervisor, is_supervised
 
 if TYPE_CHECKING:
     from bandstand.core import Loop

@@ -20,8 +20,8 @@ import pytest
 if TYPE_CHECKING:
     import asyncio
 
+    from bandstand.actor import Loop
     from bandstand.core import LoopConfig
-    from bandstand.service import Loop
     from bandstand.testing.clock import VirtualClock
     from bandstand.testing.leaks import Leaks
     from bandstand.testing.probe import Probe
@@ -123,9 +123,9 @@ def bandstand_loops(
     They ride the clock's own event loop unless the config has another `loop_factory`. They are destroyed at the end;
     tasks of theirs that have not ended by then fail the test.
     """
+    from bandstand.actor import Loop
     from bandstand.core import LoopConfig
     from bandstand.errors import WrongThread
-    from bandstand.service import Loop
     from bandstand.testing.leaks import leaks_of, pending_tasks
 
     loops: list[Loop] = []

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, final
 
+from bandstand.actor import is_alive
+from bandstand.actor.lowlevel import parts_of
 from bandstand.core import Lagged
 from bandstand.core.logs import SafeLogger
 from bandstand.core.lowlevel import call_after
-from bandstand.service import is_alive
-from bandstand.service.lowlevel import parts_of
 
 if TYPE_CHECKING:
+    from bandstand.actor import Tell
     from bandstand.core import Loop
-    from bandstand.service import Tell
 
 __all__ = ("Lag",)
 

@@ -13,8 +13,8 @@ from bandstand.core import Lagged, RuntimeEvent
 from bandstand.topic.topic import Topic
 
 if TYPE_CHECKING:
+    from bandstand.actor import Loop
     from bandstand.core import Listening
-    from bandstand.service import Loop
 
 __all__ = ("NAME", "runtime_events")
 

@@ -21,7 +21,7 @@ from bandstand.topic.backlog import Backlog, PutResult
 from bandstand.topic.lag import Lag
 
 if TYPE_CHECKING:
-    from bandstand.service import Loop
+    from bandstand.actor import Loop
     from bandstand.topic.backlog import Policy
 
 __all__ = ("Stream",)

@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
+from bandstand.actor.lowlevel import AWAY, Asked, Presence, land_at, packed_for, parts_of
 from bandstand.core import ActorId, DeadLetter, Lagged, Lane
 from bandstand.core.lowlevel import check_thread
 from bandstand.errors.formatting import safe_repr
-from bandstand.service.lowlevel import AWAY, Asked, Presence, land_at, packed_for, parts_of
 from bandstand.topic.backlog import Backlog, PutResult
 from bandstand.topic.lag import Lag
 
 if TYPE_CHECKING:
-    from bandstand.service import Loop, Tell
+    from bandstand.actor import Loop, Tell
     from bandstand.topic.backlog import Policy
 
 __all__ = ("TopicSubscription",)

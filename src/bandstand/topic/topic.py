@@ -18,6 +18,8 @@ from threading import Lock
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Union, final, get_args, get_origin
 
+from bandstand.actor import Tell
+from bandstand.actor.lowlevel import check_ask_ms, checked_loop, parts_of
 from bandstand.core import Lagged
 from bandstand.core.lowlevel import call_afar, check_open, check_thread, is_open
 from bandstand.errors import (
@@ -31,8 +33,6 @@ from bandstand.errors import (
 )
 from bandstand.errors.formatting import safe_repr
 from bandstand.scope import Channel
-from bandstand.service import Tell
-from bandstand.service.lowlevel import check_ask_ms, checked_loop, parts_of
 from bandstand.topic.backlog import Policy
 from bandstand.topic.stream import Stream
 from bandstand.topic.subscription import TopicSubscription
@@ -40,7 +40,7 @@ from bandstand.topic.subscription import TopicSubscription
 if TYPE_CHECKING:
     from contextvars import Context
 
-    from bandstand.service import Loop
+    from bandstand.actor import Loop
 
 __all__ = ("Receives", "Topic")
 

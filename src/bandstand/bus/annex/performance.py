@@ -7,6 +7,7 @@ import traceback
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from bandstand.actor import Loop
 from bandstand.bus.annex.router import AnnexRouter
 from bandstand.bus.annex.seat import AnnexSeat
 from bandstand.bus.annex.will import Will
@@ -19,7 +20,6 @@ from bandstand.bus.wire import read_frame, write_frame
 from bandstand.core import ChildExit, ChildStart, Clock, Lane, LoopConfig
 from bandstand.errors import OutboundFault
 from bandstand.errors.formatting import describe_exception, safe_str, safe_traceback
-from bandstand.service import Loop
 
 if TYPE_CHECKING:
     from bandstand.bus.contracts.blueprint import Blueprint

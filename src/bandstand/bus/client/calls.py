@@ -20,7 +20,7 @@ from bandstand.bus.client.frames import line_of
 from bandstand.bus.faults import OVERLOADED
 from bandstand.bus.frame import Frame
 from bandstand.errors import AskTimeout, NodeGone
-from bandstand.supervise import Backoff
+from bandstand.supervision import Backoff
 
 if TYPE_CHECKING:
     from bandstand.bus.client.line import ClientLine

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from bandstand.bus.frame import LONGEST_TIMEOUT_MS
 from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_repr
-from bandstand.supervise import Backoff
+from bandstand.supervision import Backoff
 
 __all__ = ("ClientConfig",)
 

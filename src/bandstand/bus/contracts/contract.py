@@ -13,7 +13,7 @@ from bandstand.bus.contracts.retry import Retry
 from bandstand.bus.ports import Elsewhere
 from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_repr
-from bandstand.supervise import Backoff
+from bandstand.supervision import Backoff
 
 __all__ = ("Contract", "RestartLimits")
 

@@ -9,7 +9,7 @@ from typing import Final, cast
 from bandstand.bus.faults import ACTOR_CRASH, ACTOR_FAULT, OVERLOADED, UNHEALTHY
 from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_repr
-from bandstand.supervise import Backoff
+from bandstand.supervision import Backoff
 
 __all__ = ("Retry",)
 

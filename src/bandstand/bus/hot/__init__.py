@@ -10,7 +10,7 @@ import bandstand
 from bandstand.mode import announce
 
 # By their folders: a client needs none of what is in these rooms.
-_BELOW = [os.path.join(bandstand.__path__[0], room, "hot") for room in ("core", "service")]
+_BELOW = [os.path.join(bandstand.__path__[0], room, "hot") for room in ("core", "actor")]
 
 MODULES = (
     "codec",

@@ -71,7 +71,7 @@ class Spawning(Desk):
             name: for people: logs, errors, the observer. Need not be unique.
             mailbox_cap: slots of its mailbox, the system's reserve included; None or 0 for the loop's default.
             supervisor: an actor that gets a `ChildExit` when it ends. Reserves the slot for that now. (Those of
-                `bandstand.supervise` start their children themselves.)
+                `bandstand.supervision` start their children themselves.)
             overflow: what a full lane does with one message more.
 
         Raises:
@@ -90,7 +90,7 @@ class Spawning(Desk):
         if isinstance(behavior, type):
             raise InvalidArgument(
                 f"behavior is {safe_repr(behavior)}: pass a function of (ctx, data); a class of actors is spawned by a loop of "
-                f"bandstand.service"
+                f"bandstand.actor"
             )
         if not callable(behavior):
             raise InvalidArgument(f"behavior is {safe_repr(behavior)}: pass a function of (ctx, data)")

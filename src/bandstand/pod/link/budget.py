@@ -18,8 +18,8 @@ from bandstand.core.lifelines import free_all_slots, hold_all_slots
 from bandstand.core.lowlevel import call_afar
 
 if TYPE_CHECKING:
+    from bandstand.actor import Loop
     from bandstand.core import ActorId
-    from bandstand.service import Loop
 
 __all__ = ("ByteBudget",)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec.msgpack import Decoder
 
+from bandstand.actor.lowlevel import Handle, kill_behind, methods_of, set_packing, stop_behind
 from bandstand.core import ActorId
 from bandstand.errors import ActorKilled, BadMessage
 from bandstand.pod.link.books import LinkBooks
@@ -26,11 +27,10 @@ from bandstand.pod.link.numbers import BYE, DRAIN, END, HELLO, KILL, PING, PONG
 from bandstand.pod.link.probes import Probes
 from bandstand.pod.link.streams import Arrivals
 from bandstand.pod.link.wire import Wire
-from bandstand.service.lowlevel import Handle, kill_behind, methods_of, set_packing, stop_behind
 
 if TYPE_CHECKING:
+    from bandstand.actor import Loop
     from bandstand.pod.passport import HandleCheck, Resolver
-    from bandstand.service import Loop
 
 __all__ = ("Link",)
 

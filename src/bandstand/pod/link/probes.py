@@ -5,7 +5,7 @@ sends a probe (PROBE) after the ask. Wherever a probe comes to, it goes on over 
 the waits is for the very ask that the probe began with, there is a cycle: that ask ends with `AskCycle`, or is handled out of turn (SERVE)
 if its method is reentrant.
 
-A wait may also begin after its ask has arrived, or inside a process: `bandstand.service.crossing` begins a probe then.
+A wait may also begin after its ask has arrived, or inside a process: `bandstand.actor.crossing` begins a probe then.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 from msgspec.msgpack import Decoder
 
+from bandstand.actor.crossing import ARRIVALS, cycle_of, name_of, paths_afar, step_of, told_of
 from bandstand.core.lowlevel import call_afar
 from bandstand.pod.link.codec import encode
 from bandstand.pod.link.numbers import BUSY, PROBE, SERVE
-from bandstand.service.crossing import ARRIVALS, cycle_of, name_of, paths_afar, step_of, told_of
 
 if TYPE_CHECKING:
+    from bandstand.actor import Loop
     from bandstand.core.hot.ids import ActorId
     from bandstand.pod.link.hot.inbound import Inbound
     from bandstand.pod.link.hot.ledger import Ledger
     from bandstand.pod.link.hot.outgoing import Outgoing, Relay
-    from bandstand.service import Loop
 
 __all__ = ("Probes",)
 

@@ -4,8 +4,8 @@ Compiled like those of `bandstand.core.hot`, on whose declarations they stand; t
 large buffers, the event loop) is left to the modules around them.
 """
 
+import bandstand.actor.hot
 import bandstand.core.hot
-import bandstand.service.hot
 from bandstand.mode import announce
 
 MODULES = (
@@ -24,6 +24,4 @@ MODULES = (
     "tray",
 )
 
-announce(
-    __name__, __path__[0], MODULES, below=[*bandstand.core.hot.__path__, *bandstand.service.hot.__path__]
-)
+announce(__name__, __path__[0], MODULES, below=[*bandstand.core.hot.__path__, *bandstand.actor.hot.__path__])

@@ -1,7 +1,7 @@
 cimport cython
 from bandstand.core.hot.ids cimport ActorId
-from bandstand.service.hot.asks cimport Asked
-from bandstand.service.hot.method cimport Method
+from bandstand.actor.hot.asks cimport Asked
+from bandstand.actor.hot.method cimport Method
 
 @cython.final
 cdef class Door:

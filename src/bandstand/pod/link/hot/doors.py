@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from bandstand.actor.lowlevel import methods_of
 from bandstand.core.hot.ids import ActorId
 from bandstand.errors import BadMessage
-from bandstand.service.lowlevel import methods_of
 
 if TYPE_CHECKING:
+    from bandstand.actor.hot.handle import Handle
+    from bandstand.actor.hot.method import Method
     from bandstand.pod.link.hot.receipts import Tally
-    from bandstand.service.hot.handle import Handle
-    from bandstand.service.hot.method import Method
 
 Place: TypeAlias = int
 

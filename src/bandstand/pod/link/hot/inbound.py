@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.msgpack import Ext
 
+from bandstand.actor.crossing import ARRIVALS, CROSSINGS
+from bandstand.actor.hot.port import is_draining, land_at
+from bandstand.actor.lowlevel import AWAY, home_context, parcel_in
 from bandstand.core import ExitReason, Lane
 from bandstand.errors import BadMessage, NoSuchActor, PodDown
 from bandstand.errors.formatting import safe_str
@@ -21,16 +24,13 @@ from bandstand.pod.link.hot.plain import is_plain
 from bandstand.pod.link.hot.receipts import Question, Tally
 from bandstand.pod.link.numbers import ANSWER_LANE, ANSWERED, CANCEL, FAILED, WITHDRAWN
 from bandstand.pod.passport import sending
-from bandstand.service.crossing import ARRIVALS, CROSSINGS
-from bandstand.service.hot.port import is_draining, land_at
-from bandstand.service.lowlevel import AWAY, home_context, parcel_in
 
 if TYPE_CHECKING:
+    from bandstand.actor.hot.asks import Asked
+    from bandstand.actor.hot.handle import Handle
     from bandstand.core.hot.ids import ActorId
     from bandstand.pod.link.hot.tray import Flat, Tray
     from bandstand.pod.passport import HandleCheck
-    from bandstand.service.hot.asks import Asked
-    from bandstand.service.hot.handle import Handle
 
 Count: TypeAlias = int
 LaneNumber: TypeAlias = int

@@ -1,8 +1,8 @@
 cimport cython
 from libc.stdint cimport int64_t
 from bandstand.pod.link.hot.outlet cimport Channel, Outlet
-from bandstand.service.hot.asks cimport Asked
-from bandstand.service.hot.method cimport Method
+from bandstand.actor.hot.asks cimport Asked
+from bandstand.actor.hot.method cimport Method
 
 cdef int ANSWERED
 cdef object CANCEL

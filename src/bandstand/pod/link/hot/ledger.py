@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.msgpack import Ext
 
+from bandstand.actor.hot.asks import Asked
+from bandstand.actor.hot.method import Method
 from bandstand.core import ExitReason, Lane
 from bandstand.errors import ActorKilled, BadMessage
 from bandstand.errors.formatting import safe_str
@@ -15,8 +17,6 @@ from bandstand.pod.link.faults import from_fault
 from bandstand.pod.link.hot.outlet import Channel, Outlet
 from bandstand.pod.link.letter import Undelivered
 from bandstand.pod.link.numbers import ANSWERED, CANCEL, DROPPED, FAILED, LOST, WITHDRAWN
-from bandstand.service.hot.asks import Asked
-from bandstand.service.hot.method import Method
 
 if TYPE_CHECKING:
     from bandstand.pod.link.hot.standin import StandIn

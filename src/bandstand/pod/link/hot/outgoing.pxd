@@ -4,7 +4,7 @@ from bandstand.pod.link.hot.ledger cimport Ledger, Question
 from bandstand.pod.link.hot.outlet cimport Channel, Outlet
 from bandstand.pod.link.hot.strand cimport Strand
 from bandstand.pod.link.hot.tray cimport Tray, framed
-from bandstand.service.hot.asks cimport Asked
+from bandstand.actor.hot.asks cimport Asked
 
 cdef object CANCEL
 cdef int END

@@ -7,11 +7,11 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from bandstand.actor.crossing import ARRIVALS
+from bandstand.actor.hot.asks import Asked
 from bandstand.pod.link.codec import Packet, encode
 from bandstand.pod.link.hot.tray import framed
 from bandstand.pod.link.numbers import CANCEL, END
-from bandstand.service.crossing import ARRIVALS
-from bandstand.service.hot.asks import Asked
 
 if TYPE_CHECKING:
     from bandstand.pod.link.hot.ledger import Ledger, Question

@@ -6,8 +6,8 @@ from collections import deque
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
+    from bandstand.actor.hot.method import Method
     from bandstand.pod.link.hot.standin import StandIn
-    from bandstand.service.hot.method import Method
 
 Code: TypeAlias = int
 LaneNumber: TypeAlias = int

@@ -1,7 +1,7 @@
 cimport cython
 from bandstand.pod.link.hot.plain cimport is_plain
-from bandstand.service.hot.handle cimport Handle
-from bandstand.service.hot.method cimport Method
+from bandstand.actor.hot.handle cimport Handle
+from bandstand.actor.hot.method cimport Method
 
 cdef object UNSET
 

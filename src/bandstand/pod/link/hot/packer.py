@@ -18,11 +18,11 @@ from bandstand.pod.passport import sending
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from bandstand.actor import Loop
+    from bandstand.actor.hot.handle import Handle
+    from bandstand.actor.hot.method import Method
     from bandstand.core import ActorId
     from bandstand.pod.passport import HandleCheck
-    from bandstand.service import Loop
-    from bandstand.service.hot.handle import Handle
-    from bandstand.service.hot.method import Method
 
 UNSET = object()
 USER_LANES = (int(Lane.CONTROL), int(Lane.MANAGEMENT), int(Lane.DATA))

@@ -1,6 +1,6 @@
 cimport cython
 from bandstand.core.hot.ids cimport ActorId
-from bandstand.service.hot.asks cimport Asked
+from bandstand.actor.hot.asks cimport Asked
 
 @cython.final
 cdef class Tally(Asked):

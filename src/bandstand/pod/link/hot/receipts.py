@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from bandstand.actor.hot.asks import Asked
+from bandstand.actor.lowlevel import interrupt_handler
 from bandstand.core.hot.ids import ActorId
 from bandstand.pod.link.faults import to_fault
 from bandstand.pod.link.hot.doors import NOBODY
 from bandstand.pod.link.numbers import DROPPED, FAILED, LOST
-from bandstand.service.hot.asks import Asked
-from bandstand.service.lowlevel import interrupt_handler
 
 if TYPE_CHECKING:
+    from bandstand.actor.hot.method import Method
     from bandstand.pod.link.hot.inbound import Inbound
-    from bandstand.service.hot.method import Method
 
 Count: TypeAlias = int
 LaneNumber: TypeAlias = int

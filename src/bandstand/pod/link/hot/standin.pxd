@@ -4,7 +4,7 @@ from bandstand.core.hot.ids cimport ActorId
 from bandstand.core.hot.turn cimport Turn
 from bandstand.pod.link.hot.outgoing cimport Outgoing
 from bandstand.pod.link.hot.outlet cimport Channel, Outlet
-from bandstand.service.hot.asks cimport Asked
+from bandstand.actor.hot.asks cimport Asked
 
 @cython.final
 cdef class StandIn:

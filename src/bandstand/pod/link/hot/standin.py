@@ -15,21 +15,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from bandstand.actor.hot.asks import Asked
+from bandstand.actor.lowlevel import methods_of
 from bandstand.core import ExitReason, Overflow
 from bandstand.core.lifelines import answer_for, mourn
 from bandstand.core.lowlevel import end_actor
 from bandstand.errors import UnknownMessage
 from bandstand.pod.link.hot.outlet import Channel, Outlet
 from bandstand.pod.link.numbers import DRAIN, KILL, STOP
-from bandstand.service.hot.asks import Asked
-from bandstand.service.lowlevel import methods_of
 
 if TYPE_CHECKING:
+    from bandstand.actor import Loop
     from bandstand.core import Context
     from bandstand.core.hot.ids import ActorId
     from bandstand.pod.link.hot.ledger import Ledger
     from bandstand.pod.link.hot.outgoing import Outgoing
-    from bandstand.service import Loop
 
 
 Count: TypeAlias = int

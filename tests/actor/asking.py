@@ -1,0 +1,180 @@
+"""What the tests of asks play with: an actor that answers in every way there is, and a stage with books to be audited."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import CancelledError, Event
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from bandstand.actor import Actor, AskStatistics, Loop, Reply, ask, data
+from bandstand.core import LoopConfig
+from bandstand.testing import VirtualClock, leaks_of
+from tests.core.stage import Boom, HostFactory, check_books, guarded
+
+R = TypeVar("R")
+
+Story = Callable[[Loop], Coroutine[Any, Any, None]]
+Play = Callable[..., Loop]
+
+CAP = 7  # three user messages a lane
+
+
+class Oracle(Actor):
+    """Answers at once, or later, or never, or wrongly; writes down what its handlers do."""
+
+    def __init__(self, log: list[str] | None = None) -> None:
+        self.log: list[str] = [] if log is None else log
+
+    @data
+    def note(self, what: str) -> None:
+        self.log.append(what)
+
+    @data
+    async def block(self, gate: Event) -> None:
+        """Keep the actor busy until the gate opens."""
+        await gate.wait()
+
+    @ask
+    def plain(self, value: int = 0) -> int:
+        self.log.append(f"plain {value}")
+        return value
+
+    @ask
+    async def quick(self, value: int = 0) -> int:
+        """Is a coroutine, but never suspends."""
+        self.log.append(f"quick {value}")
+        return value
+
+    @ask
+    async def held(self, gate: Event, value: int = 0) -> int:
+        """Answer when the gate opens."""
+        self.log.append(f"begins {value}")
+        try:
+            await gate.wait()
+        except CancelledError:
+            self.log.append(f"cancelled {value}")
+            raise
+        self.log.append(f"goes on {value}")
+        return value
+
+    @ask
+    async def slow(self, ms: float, value: int = 0) -> int:
+        """Answer in so many milliseconds."""
+        await asyncio.sleep(ms / 1000)
+        return value
+
+    @ask(raises=LookupError)
+    def declared(self, error: Exception) -> int:
+        raise error
+
+    @ask(raises=LookupError)
+    async def declared_later(self, error: Exception) -> int:
+        await asyncio.sleep(0)
+        raise error
+
+    @ask
+    def broken(self) -> int:
+        raise Boom("sync")
+
+    @ask
+    async def broken_later(self) -> int:
+        await asyncio.sleep(0)
+        raise Boom("async")
+
+    @ask
+    def last(self, value: int = 0) -> int:
+        """Answer, and end."""
+        self.stop()
+        return value
+
+    @ask
+    async def stubborn(self, first: Event, second: Event, value: int = 0) -> int:
+        """Take a cancellation for the opening of the first gate."""
+        try:
+            await first.wait()
+        except CancelledError:
+            self.log.append("refuses")
+        await second.wait()
+        self.log.append("goes on")
+        return value
+
+
+async def turns(count: int = 10) -> None:
+    """Give the event loop a few turns."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def outcome(reply: Awaitable[R]) -> R | BaseException:
+    """What an awaitable ends with: its answer, or the error itself."""
+    try:
+        return await reply
+    except (Exception, CancelledError) as error:  # noqa: BLE001  # to be looked at
+        return error
+
+
+def watch(reply: Awaitable[R]) -> asyncio.Task[R | BaseException]:
+    """Have a task of its own await something."""
+    return asyncio.ensure_future(outcome(reply))
+
+
+async def got(reply: Awaitable[R]) -> R:
+    """A coroutine of a reply, for those who take nothing else."""
+    return await reply
+
+
+def audit(loop: Loop) -> AskStatistics:
+    """Assert that nothing of a loop that has ended is left, and that no ask is without an end."""
+    check_books(loop)
+    assert leaks_of(loop) == []
+    books = loop.ask_statistics()
+    assert books.pending == 0, books
+    assert min(books.asked, books.answered, books.failed, books.cancelled, books.expired, books.late) >= 0
+    return books
+
+
+def player(clock: VirtualClock, new_host: HostFactory) -> Play:
+    """What plays a story on an event loop, inside `async with`, and audits the books when it is over."""
+
+    def play(story: Story, *, carry_context: bool = True, **fields: Any) -> Loop:
+        escaped: list[dict[str, Any]] = []
+        loops: list[Loop] = []
+
+        async def main() -> None:
+            async with Loop(LoopConfig(**fields), clock=clock, carry_context=carry_context) as loop:
+                loops.append(loop)
+                await story(loop)
+
+        with asyncio.Runner(loop_factory=guarded(new_host, escaped)) as runner:
+            runner.run(main())
+        assert escaped == [], "an exception escaped into the event loop"
+        audit(loops[0])
+        return loops[0]
+
+    return play
+
+
+def in_time(clock: VirtualClock) -> Play:
+    """Stories in virtual time: asyncio's and the wheel's are one."""
+    return player(clock, clock.new_event_loop)
+
+
+def in_place(new_host: HostFactory) -> Play:
+    """Stories on the event loop of the lane, where no time passes for the wheel."""
+    return player(VirtualClock(autojump=False), new_host)
+
+
+def ended(books: AskStatistics) -> dict[str, int]:
+    """What became of asks, without what did not occur."""
+    names = ("answered", "failed", "cancelled", "expired", "late", "pending")
+    return {name: getattr(books, name) for name in names if getattr(books, name)}
+
+
+def is_pending(*replies: Reply[Any]) -> bool:
+    return not any(reply.done() for reply in replies)
+
+
+def is_at_rest(loop: Loop) -> bool:
+    """Whether nothing is left in the wheel that the loop would have to wake for."""
+    return loop._wake_in() == -1  # pyright: ignore[reportPrivateUsage]  # deadlines of asks are in no statistics

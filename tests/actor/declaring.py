@@ -1,0 +1,59 @@
+"""What the tests of declarations play with: an actor with a message for every lane, and classes made by the way.
+
+Classes that checkers would refuse as well are made with the untyped twins of the marks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bandstand.actor import Actor, ask, control, data, management
+from bandstand.core import Lane
+
+# The marks without their types.
+LOOSE: dict[str, Any] = {"data": data, "control": control, "management": management, "ask": ask}
+loose_data: Any = data
+loose_ask: Any = ask
+
+
+def nothing(self: object) -> None:
+    """Be a method."""
+
+
+def class_with(name: str, value: object, *bases: type, **options: Any) -> Any:
+    """A class of actors with one attribute, made as a `class` statement makes it."""
+    return type("Made", bases or (Actor,), {name: value}, **options)
+
+
+class Book(Actor):
+    """Writes down what it is told, by every lane."""
+
+    def __init__(self, lines: list[object] | None = None) -> None:
+        self.lines: list[object] = [] if lines is None else lines
+
+    @data
+    def low(self, line: object = "low") -> None:
+        self.lines.append(line)
+
+    @management
+    def middle(self, line: object = "middle") -> None:
+        self.lines.append(line)
+
+    @control
+    def high(self, line: object = "high") -> None:
+        self.lines.append(line)
+
+    @ask
+    def low_ask(self) -> int:
+        self.lines.append("low ask")
+        return len(self.lines)
+
+    @ask(lane=Lane.MANAGEMENT)
+    def middle_ask(self) -> int:
+        self.lines.append("middle ask")
+        return len(self.lines)
+
+    @ask(lane=Lane.CONTROL)
+    async def high_ask(self) -> int:
+        self.lines.append("high ask")
+        return len(self.lines)

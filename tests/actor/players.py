@@ -1,0 +1,167 @@
+"""Who plays in the tests of lives: actors that write down what happens to them, and ways to drive their loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from bandstand.actor import Actor, Loop, ask, control, data, id_of
+from bandstand.core import ExitReason
+from tests.core.stage import Boom
+
+R = TypeVar("R")
+Book = list[Any]
+
+PATIENCE = 30  # seconds to wait for what must come
+
+
+def ride(loop: Loop, body: Callable[[], Coroutine[Any, Any, R]]) -> R:
+    """Run a coroutine inside the `async with` block of a loop, on an event loop of the kind the loop would make."""
+
+    async def main() -> R:
+        async with loop:
+            return await body()
+
+    with asyncio.Runner(loop_factory=loop.config.loop_factory) as runner:
+        return runner.run(main())
+
+
+def elsewhere(function: Callable[[], R]) -> R:
+    """Call a function on another thread, and wait for it; what it raises comes out here."""
+    results: list[R] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            results.append(function())
+        except BaseException as error:  # noqa: BLE001 -- it is raised again, over here
+            errors.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(PATIENCE)
+    assert not thread.is_alive(), "the other thread has not come back"
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def spin(loop: Loop, passes: int = 30) -> None:
+    """Let ticks and turns of the host go by: for coroutines, which `settle` does not wait for."""
+    for _ in range(passes):
+        loop.poll_once()
+
+
+class Noter(Actor):
+    """Has no hooks and no coroutines: it is made in one step."""
+
+    def __init__(self, book: Book) -> None:
+        self.book = book
+
+    @data
+    def note(self, what: object) -> None:
+        self.book.append(what)
+
+    @control
+    def urgent(self, what: object) -> None:
+        self.book.append(what)
+
+    @data
+    def crash(self) -> None:
+        raise Boom("crash")
+
+    @data
+    def leave(self) -> None:
+        self.stop()
+
+    @ask
+    def count(self) -> int:
+        return len(self.book)
+
+
+ENDS: dict[str, tuple[Callable[[Loop, Noter], None], str]] = {
+    "stop": (lambda loop, handle: handle.stop(), "NORMAL"),
+    "drain": (lambda loop, handle: handle.stop(drain=True), "NORMAL"),
+    "leave": (lambda loop, handle: handle.leave(), "NORMAL"),
+    "panic": (lambda loop, handle: handle.crash(), "PANIC"),
+    "fail": (lambda loop, handle: loop.fail_actor(id_of(handle)), "FAIL"),
+}
+"""Every kind of end but a kill, and its reason."""
+
+
+class Lively(Noter):
+    """The same, and writes down its start and its end."""
+
+    def on_start(self) -> None:
+        self.book.append("start")
+
+    def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
+        self.book.append(("stop", reason.name, None if cause is None else type(cause).__name__))
+
+
+class Slow(Noter):
+    """The same, with a start, an end and a handler that take some turns of the host."""
+
+    async def on_start(self) -> None:
+        self.book.append("starting")
+        await turns()
+        self.book.append("started")
+
+    async def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
+        self.book.append(("stopping", reason.name, None if cause is None else type(cause).__name__))
+        await turns()
+        self.book.append("stopped")
+
+    @data
+    async def slowly(self, what: object) -> None:
+        self.book.append(("begin", what))
+        await turns()
+        self.book.append(("end", what))
+
+    @data
+    async def crash_slowly(self) -> None:
+        await turns()
+        raise Boom("slowly")
+
+
+async def turns(count: int = 3) -> None:
+    """Let some turns of the host go by."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+class Puppet(Actor):
+    """Does what its messages say."""
+
+    def __init__(self, book: Book) -> None:
+        self.book = book
+        self.kept: Any = None
+
+    @data
+    def do(self, deed: Callable[[Puppet], object]) -> None:
+        self.kept = deed(self)
+
+    @data
+    async def do_slowly(self, deed: Callable[[Puppet], Coroutine[Any, Any, object]]) -> None:
+        await deed(self)
+
+    @data
+    def note(self, what: object) -> None:
+        self.book.append(what)
+
+    @control
+    def urgent(self, what: object) -> None:
+        self.book.append(what)
+
+    @ask
+    def entries(self) -> Book:
+        return list(self.book)
+
+    def write(self, *what: object, **named: object) -> None:
+        """No message: a method of its own, for timers and work."""
+        self.book.append((what, named) if named else what)
+
+    def fail(self, *_: object) -> None:
+        raise Boom("fail")

@@ -1,0 +1,79 @@
+"""An actor with a method of each shape there is."""
+
+from __future__ import annotations
+
+from bandstand.actor import Actor, ask, data
+
+
+class Shapes(Actor):
+    """One method of each shape. They answer with all they got."""
+
+    kind = "shapes"
+
+    def __init__(self) -> None:
+        self.got: list[object] = []
+
+    @ask
+    def nothing(self) -> object:
+        return ()
+
+    @ask
+    def one(self, a: object) -> object:
+        return a
+
+    @ask
+    def two(self, a: object, b: object = "b") -> object:
+        return a, b
+
+    @ask
+    def defaults(self, a: object = None, b: list[int] = []) -> object:  # noqa: B006  # the very object is to come through
+        return a, b
+
+    @ask
+    def positional(self, a: object, /, b: object = 2) -> object:
+        return a, b
+
+    @ask
+    def named(self, *, a: object, b: object = 2) -> object:
+        return a, b
+
+    @ask
+    def mixed(self, a: object, b: object = 2, *, c: object = 3) -> object:
+        return a, b, c
+
+    @ask
+    def rest(self, a: object, *rest: object) -> object:
+        return a, rest
+
+    @ask
+    def others(self, /, a: object = 1, **others: object) -> object:
+        return a, others
+
+    @ask
+    def all(self, a: object, /, b: object = 2, *rest: object, c: object = 3, **others: object) -> object:
+        return a, b, rest, c, others
+
+    @ask
+    def homonyms(
+        self, /, handle: object, port: object = 0, *, method: object = 0, **others: object
+    ) -> object:
+        return handle, port, method, others
+
+    @ask
+    def aloof(self, /, **others: object) -> object:
+        return others
+
+    @ask  # type: ignore[arg-type]  # mypy would have `self` by position only, which is what this is about
+    def close(self, **others: object) -> object:
+        return others
+
+    @data
+    def put(self, a: object, b: object = 2, *, c: object = 3) -> None:
+        self.got.append((a, b, c))
+
+    @ask
+    def all_put(self) -> list[object]:
+        return self.got
+
+    def inner(self) -> str:
+        return "plain"

@@ -1,0 +1,345 @@
+"""How asks end: with an answer, with an error that was declared, with the end of their actor, or given up by a full mailbox."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import Event
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bandstand.actor import Actor, Loop, Reply, ask, id_of, is_alive
+from bandstand.core import ExitReason, Overflow
+from bandstand.errors import (
+    ActorKilled,
+    InvalidArgument,
+    MailboxFull,
+    MessageDropped,
+    NoSuchActor,
+    TargetEnded,
+)
+from bandstand.testing import VirtualClock
+from tests.actor.asking import (
+    CAP,
+    Oracle,
+    Play,
+    ended,
+    in_place,
+    in_time,
+    is_pending,
+    outcome,
+    turns,
+    watch,
+)
+from tests.core.stage import Boom, HostFactory
+
+pytestmark = pytest.mark.guarantee("G60")
+
+
+@pytest.fixture(params=["virtual time", "event loop of the lane"])
+def play(request: pytest.FixtureRequest, clock: VirtualClock, loop_factory: HostFactory) -> Play:
+    return in_time(clock) if request.param == "virtual time" else in_place(loop_factory)
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_answer_is_what_the_handler_returns(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        oracle, gate = loop.spawn(Oracle), Event()
+        assert await oracle.plain(1) == 1
+        assert await oracle.plain(value=2) == 2
+        assert await oracle.plain() == 0
+        assert await oracle.quick(3) == 3
+        held = watch(oracle.held(gate, value=4))
+        await turns()
+        assert not held.done()
+        gate.set()
+        assert await held == 4
+        assert ended(loop.ask_statistics()) == {"answered": 5}
+
+    play(story)
+
+
+def test_asks_of_one_asker_are_handled_in_their_order_with_tells_between_them(play: Play) -> None:
+    log: list[str] = []
+
+    async def story(loop: Loop) -> None:
+        oracle = loop.spawn(Oracle, log)
+        replies = [oracle.plain(1)]
+        oracle.note("two")
+        replies.append(oracle.quick(3))
+        oracle.note("four")
+        replies.append(oracle.plain(5))
+        # The last one first: an ask is sent when it is made, not when it is awaited.
+        assert [await reply for reply in reversed(replies)] == [5, 3, 1]
+
+    play(story)
+    assert log == ["plain 1", "two", "quick 3", "four", "plain 5"]
+
+
+@pytest.mark.guarantee("G64")
+@pytest.mark.parametrize("method", ["declared", "declared_later"])
+def test_a_declared_exception_is_an_answer_and_the_actor_lives_on(play: Play, method: str) -> None:
+    async def story(loop: Loop) -> None:
+        oracle = loop.spawn(Oracle)
+        # KeyError is declared by LookupError, its base.
+        error = KeyError("x")
+        with pytest.raises(KeyError) as caught:
+            await getattr(oracle, method)(error)
+        assert caught.value is error
+        assert await oracle.plain(1) == 1
+        assert ended(loop.ask_statistics()) == {"answered": 1, "failed": 1}
+
+    play(story)
+
+
+# --- the end of the actor ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G64")
+@pytest.mark.parametrize("method", ["broken", "broken_later"])
+def test_a_panic_tells_the_one_at_hand_and_those_that_wait_why(play: Play, method: str) -> None:
+    async def story(loop: Loop) -> None:
+        oracle = loop.options(name="delphi").spawn(Oracle)
+        replies: list[Reply[int]] = [getattr(oracle, method)(), oracle.plain(1), oracle.quick(2)]
+        ends: list[Any] = [await outcome(reply) for reply in replies]
+        for end, asked in zip(ends, (method, "plain", "quick"), strict=True):
+            assert type(end) is TargetEnded
+            assert type(end.__cause__) is Boom
+            assert end.reason == "PANIC"
+            assert "'delphi'" in end.target
+            assert end.method == f"Oracle.{asked}()"
+            assert "'delphi'" in str(end)
+            assert f"Oracle.{asked}()" in str(end)
+            assert "Boom" in str(end)
+        assert ends[0].__cause__ is ends[1].__cause__
+        assert not is_alive(oracle)
+        assert ended(loop.ask_statistics()) == {"failed": 3}
+
+    play(story)
+
+
+@pytest.mark.parametrize("at_hand", [True, False], ids=["in flight", "idle"])
+@pytest.mark.parametrize(
+    ("way", "reason", "cause"),
+    [("stop", "NORMAL", None), ("kill", "FAIL", ActorKilled), ("fail", "FAIL", Boom)],
+)
+def test_an_end_ends_the_ask_at_hand_and_those_that_wait(
+    play: Play, way: str, reason: str, cause: type[BaseException] | None, at_hand: bool
+) -> None:
+    async def story(loop: Loop) -> None:
+        oracle = loop.spawn(Oracle)
+        replies: list[Reply[int]] = []
+        if at_hand:
+            replies.append(oracle.held(Event()))
+            await turns()
+        replies += [oracle.plain(1), oracle.quick(2)]
+        if way == "fail":
+            loop.fail_actor(id_of(oracle), Boom("from outside"))
+        else:
+            getattr(oracle, way)()
+        with pytest.raises(NoSuchActor):
+            oracle.plain(3)  # type: ignore[unused-awaitable]  # it is the call that raises
+        for reply in replies:
+            end = await outcome(reply)
+            assert type(end) is TargetEnded
+            assert end.reason == reason
+            assert type(end.__cause__) is (cause or type(None))
+        assert loop.ask_statistics().failed == len(replies)
+
+    play(story)
+
+
+def test_asks_are_told_at_the_moment_of_a_kill_whatever_the_handler_does(play: Play) -> None:
+    log: list[str] = []
+
+    async def story(loop: Loop) -> None:
+        oracle, second = loop.spawn(Oracle, log), Event()
+        at_hand, queued = oracle.stubborn(Event(), second), oracle.plain()
+        await turns()
+        oracle.kill()
+        assert at_hand.done()
+        assert queued.done()
+        second.set()
+        await turns()
+        # The coroutine has refused its cancellation, and answers nobody.
+        assert log == ["refuses", "goes on"]
+        assert ended(loop.ask_statistics()) == {"failed": 2, "late": 1}
+        for reply in (at_hand, queued):
+            assert type(await outcome(reply)) is TargetEnded
+
+    play(story)
+
+
+def test_a_stopped_handler_that_answers_after_all_has_answered(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        oracle, second = loop.spawn(Oracle), Event()
+        at_hand, queued = watch(oracle.stubborn(Event(), second, 7)), oracle.plain()
+        await turns()
+        oracle.stop()
+        await turns()
+        assert not at_hand.done()
+        second.set()
+        assert await at_hand == 7
+        assert type(await outcome(queued)) is TargetEnded
+
+    play(story)
+
+
+def test_an_actor_that_stops_itself_in_an_ask_answers_it_and_no_other(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        oracle = loop.spawn(Oracle)
+        last, queued = oracle.last(1), oracle.plain(2)
+        assert await last == 1
+        assert type(await outcome(queued)) is TargetEnded
+        assert await oracle.ended() is ExitReason.NORMAL
+
+    play(story)
+
+
+@pytest.mark.guarantee("G65")
+def test_a_drain_answers_what_waits_and_takes_nothing_new(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        oracle, gate = loop.spawn(Oracle), Event()
+        replies = [oracle.held(gate, 1), oracle.plain(2), oracle.quick(3)]
+        await turns()
+        oracle.stop(drain=True)
+        with pytest.raises(NoSuchActor):
+            oracle.plain(4)  # type: ignore[unused-awaitable]  # it is the call that raises
+        assert is_pending(*replies)
+        gate.set()
+        assert [await reply for reply in replies] == [1, 2, 3]
+        assert await oracle.ended() is ExitReason.NORMAL
+
+    play(story)
+
+
+def test_a_drain_that_ends_in_a_panic_tells_the_rest(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        oracle, gate = loop.spawn(Oracle), Event()
+        oracle.block(gate)
+        replies = [oracle.plain(1), oracle.broken(), oracle.plain(2)]
+        await turns()
+        oracle.stop(drain=True)
+        gate.set()
+        ends = [await outcome(reply) for reply in replies]
+        assert ends[0] == 1
+        assert [type(end) for end in ends[1:]] == [TargetEnded, TargetEnded]
+
+    play(story)
+
+
+def test_the_end_of_the_loop_ends_every_ask(play: Play) -> None:
+    tasks: list[asyncio.Task[Any]] = []
+    replies: list[Reply[int]] = []
+
+    async def story(loop: Loop) -> None:
+        oracle, idle = loop.spawn(Oracle), loop.spawn(Oracle)
+        replies.extend([oracle.held(Event()), oracle.plain(), oracle.quick()])
+        tasks.extend(watch(reply) for reply in replies)
+        await turns()
+        # Asked, and the loop ends before anybody looks.
+        replies.append(idle.plain())
+
+    loop = play(story)
+    assert all(type(task.result()) is TargetEnded for task in tasks)
+    assert len(tasks) == 3
+    assert all(reply.done() for reply in replies)
+    assert ended(loop.ask_statistics()) == {"failed": 4}
+
+
+def test_a_handler_that_raises_a_cancellation_of_its_own_has_failed(play: Play) -> None:
+    class Confused(Actor):
+        @ask
+        async def confused(self) -> int:
+            never: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+            never.cancel()
+            return await never
+
+    async def story(loop: Loop) -> None:
+        end = await outcome(loop.spawn(Confused).confused())
+        assert type(end) is TargetEnded
+        assert end.reason == "PANIC"
+        assert type(end.__cause__) is asyncio.CancelledError
+
+    play(story)
+
+
+# --- full mailboxes ---------------------------------------------------------------------------------------------------
+
+
+def test_a_full_mailbox_refuses_an_ask_and_counts_none(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        oracle = loop.options(mailbox_cap=CAP).spawn(Oracle)
+        replies = [oracle.plain(number) for number in range(3)]
+        with pytest.raises(MailboxFull):
+            oracle.plain(3)  # type: ignore[unused-awaitable]  # it is the call that raises
+        assert [await reply for reply in replies] == [0, 1, 2]
+        books = loop.ask_statistics()
+        assert (books.asked, books.answered) == (3, 3)
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("overflow", "lost"), [(Overflow.DROP_NEWEST, 3), (Overflow.DROP_OLDEST, 0), (Overflow.CONFLATE, 2)]
+)
+def test_an_ask_that_an_overflow_policy_gives_up_ends_at_once(
+    play: Play, overflow: Overflow, lost: int
+) -> None:
+    async def story(loop: Loop) -> None:
+        oracle = loop.options(name="delphi", mailbox_cap=CAP, overflow=overflow).spawn(Oracle)
+        replies = [oracle.plain(number) for number in range(4)]
+        assert [reply.done() for reply in replies] == [number == lost for number in range(4)]
+        with pytest.raises(MessageDropped, match=r"Oracle\.plain\(\), asked of 'delphi'"):
+            await replies[lost]
+        rest = [number for number in range(4) if number != lost]
+        assert [await replies[number] for number in rest] == rest
+        assert ended(loop.ask_statistics()) == {"answered": 3, "failed": 1}
+
+    play(story)
+
+
+# --- the books --------------------------------------------------------------------------------------------------------
+
+
+def test_the_books_balance_at_every_moment(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        oracle, doomed, gate = loop.spawn(Oracle), loop.spawn(Oracle), Event()
+        moves: list[Callable[[], object]] = [
+            lambda: oracle.plain(1),
+            lambda: oracle.declared(KeyError()),
+            lambda: oracle.held(gate),
+            lambda: oracle.plain(2).cancel(),
+            lambda: (doomed.broken(), doomed.plain(3)),
+            gate.set,
+        ]
+        for move in moves:
+            move()
+            for _ in range(5):
+                books = loop.ask_statistics()
+                ends = books.answered + books.failed + books.cancelled + books.expired
+                assert books.asked == ends + books.pending
+                assert books.pending >= 0
+                await turns(1)
+        assert ended(loop.ask_statistics()) == {"answered": 2, "failed": 3, "cancelled": 1}
+
+    play(story)
+
+
+@pytest.mark.guarantee("G275")
+def test_a_reply_cannot_stand_in_for_the_sender_of_another_message(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        oracle, gate = loop.spawn(Oracle), Event()
+        reply = oracle.held(gate, value=4)
+        other = id_of(loop.spawn(Oracle))
+        sender: Any = reply
+        with pytest.raises(InvalidArgument, match="sender is"):
+            loop.send(other, "x", sender=sender)
+        loop.stop_actor(other)
+        gate.set()
+        assert await reply == 4
+
+    play(story)

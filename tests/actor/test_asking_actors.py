@@ -1,0 +1,239 @@
+"""Actors that ask: in their handlers, in the background, and of others that are started again meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import Event
+from typing import Any
+
+import pytest
+
+from bandstand.actor import Actor, Loop, Reply, ask, child, data, supervised
+from bandstand.core import ExitReason
+from bandstand.errors import AskTimeout, NoSuchActor, TargetEnded
+from bandstand.supervision import ChildMode, Mailbox, Supervisor, SupervisorSpec, spawn_supervisor
+from bandstand.testing import VirtualClock
+from tests.actor.asking import Oracle, Play, ended, got, in_place, in_time, is_pending, outcome, turns
+from tests.core.stage import Boom, HostFactory
+
+pytestmark = pytest.mark.guarantee("G60")
+
+
+@pytest.fixture(params=["virtual time", "event loop of the lane"])
+def play(request: pytest.FixtureRequest, clock: VirtualClock, loop_factory: HostFactory) -> Play:
+    return in_time(clock) if request.param == "virtual time" else in_place(loop_factory)
+
+
+@pytest.fixture
+def play_in_time(clock: VirtualClock) -> Play:
+    return in_time(clock)
+
+
+# --- actors that ask --------------------------------------------------------------------------------------------------
+
+
+class Asker(Actor):
+    """Asks another one, in all the ways a handler can."""
+
+    def __init__(self, oracle: Oracle, log: list[Any] | None = None) -> None:
+        self.oracle = oracle
+        self.log: list[Any] = [] if log is None else log
+
+    @ask
+    async def relay(self, value: int) -> int:
+        return await self.oracle.plain(value)
+
+    @ask
+    async def relay_held(self, gate: Event, value: int) -> int:
+        return await self.oracle.held(gate, value)
+
+    @ask
+    async def both(self, gate: Event) -> tuple[int, int]:
+        return await asyncio.gather(self.oracle.held(gate, 1), self.oracle.plain(2))
+
+    @ask
+    async def relay_broken(self) -> str:
+        try:
+            return str(await self.oracle.broken())
+        except TargetEnded as error:
+            return error.reason
+
+    @data
+    def fetch(self, reply: Reply[Any]) -> None:
+        self.background(reply, then=self.log.append, failed=self.log.append)
+
+    @data
+    def fetch_own(self, value: int) -> None:
+        self.background(self.oracle.plain(value), then=self.log.append)
+
+    @data
+    def fetch_broken(self) -> None:
+        self.background(self.oracle.broken())
+
+    @ask
+    def ping(self) -> str:
+        return "pong"
+
+
+def test_a_handler_asks_another_actor(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        oracle, gate = loop.spawn(Oracle), Event()
+        asker = loop.spawn(Asker, oracle)
+        assert await asker.relay(1) == 1
+        held = asker.relay_held(gate, 2)
+        waiting = asker.ping()
+        await turns()
+        # One message at a time: who waits for an answer handles nothing else.
+        assert is_pending(held, waiting)
+        gate.set()
+        assert (await held, await waiting) == (2, "pong")
+        assert list(await asker.both(gate)) == [1, 2]
+        assert await asker.relay_broken() == "PANIC"
+
+    play(story)
+
+
+def test_a_chain_of_asks_through_many_actors(play: Play) -> None:
+    class Link(Actor):
+        def __init__(self, following: Link | None) -> None:
+            self.following = following
+
+        @ask
+        async def length(self) -> int:
+            return 1 if self.following is None else 1 + await self.following.length()
+
+    async def story(loop: Loop) -> None:
+        link: Link | None = None
+        for _ in range(200):
+            link = loop.spawn(Link, link)
+        assert link is not None
+        assert await link.length() == 200
+        assert await asyncio.gather(*(link.length() for _ in range(5))) == [200] * 5
+
+    play(story)
+
+
+def test_a_sync_handler_gives_a_reply_to_the_background(play: Play) -> None:
+    log: list[Any] = []
+
+    async def story(loop: Loop) -> None:
+        oracle, gate = loop.spawn(Oracle), Event()
+        asker = loop.spawn(Asker, oracle, log)
+        asker.fetch(oracle.held(gate, 1))
+        asker.fetch_own(2)
+        # It handles messages meanwhile.
+        assert await asker.ping() == "pong"
+        assert log == []
+        gate.set()
+        await turns(20)
+        assert log == [1, 2]
+        error = KeyError("x")
+        asker.fetch(oracle.declared(error))
+        await turns(20)
+        assert log == [1, 2, error]
+
+    play(story)
+
+
+@pytest.mark.guarantee("G69")
+def test_a_background_ask_that_fails_with_nobody_to_hear_fails_the_asker(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        asker = loop.spawn(Asker, loop.spawn(Oracle))
+        asker.fetch_broken()
+        assert await asker.ended() is ExitReason.PANIC
+
+    play(story)
+
+
+@pytest.mark.guarantee("G66")
+def test_a_background_ask_is_taken_back_when_the_asker_ends(play: Play) -> None:
+    log: list[str] = []
+
+    async def story(loop: Loop) -> None:
+        oracle = loop.spawn(Oracle, log)
+        asker = loop.spawn(Asker, oracle)
+        asker.fetch(oracle.held(Event(), 1))
+        await turns()
+        asker.stop()
+        await turns()
+        assert log == ["begins 1", "cancelled 1"]
+        assert ended(loop.ask_statistics()) == {"cancelled": 1}
+
+    play(story)
+
+
+# --- mailboxes that are kept ------------------------------------------------------------------------------------------
+
+
+def under_supervisor(loop: Loop, mailbox: Mailbox, log: list[str]) -> tuple[Supervisor, Oracle]:
+    mode = ChildMode.TRANSIENT
+    spec = SupervisorSpec(children=[child("oracle", mailbox=mailbox, mode=mode).of(Oracle, log)])
+    root = spawn_supervisor(loop, spec)
+    return root, supervised(root, Oracle, "oracle")
+
+
+@pytest.mark.parametrize("mailbox", Mailbox)
+def test_what_waits_when_an_actor_fails_is_the_next_ones_to_answer_if_it_is_kept(
+    play: Play, mailbox: Mailbox
+) -> None:
+    async def story(loop: Loop) -> None:
+        _root, oracle = under_supervisor(loop, mailbox, [])
+        replies = [oracle.broken(), oracle.plain(1), oracle.quick(2)]
+        ends = [await outcome(reply) for reply in replies]
+        # The one at hand is not among what is kept.
+        assert isinstance(ends[0], TargetEnded)
+        assert type(ends[0].__cause__) is Boom
+        if mailbox is Mailbox.KEPT:
+            assert ends[1:] == [1, 2]
+        else:
+            assert [type(end) for end in ends[1:]] == [TargetEnded, TargetEnded]
+        assert await oracle.plain(3) == 3
+
+    play(story)
+
+
+def test_what_is_kept_for_one_who_does_not_come_ends(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        root, oracle = under_supervisor(loop, Mailbox.KEPT, [])
+        oracle.block(Event())
+        waiting = oracle.plain(1)
+        await turns()
+        root.stop_child("oracle")
+        assert type(await outcome(waiting)) is TargetEnded
+        with pytest.raises(NoSuchActor):
+            oracle.plain(2)  # type: ignore[unused-awaitable]  # it is the call that raises
+
+    play(story)
+
+
+@pytest.mark.guarantee("G62")
+def test_a_cancellation_reaches_the_handler_of_the_next_incarnation(play: Play) -> None:
+    log: list[str] = []
+
+    async def story(loop: Loop) -> None:
+        _root, oracle = under_supervisor(loop, Mailbox.KEPT, log)
+        oracle.broken()  # type: ignore[unused-awaitable]  # only its effect counts
+        task = asyncio.ensure_future(got(oracle.held(Event(), 1)))
+        await turns(20)
+        assert log == ["begins 1"]
+        task.cancel()
+        await turns()
+        assert log == ["begins 1", "cancelled 1"]
+        assert await oracle.plain(2) == 2
+
+    play(story)
+
+
+def test_a_deadline_holds_over_a_restart(play_in_time: Play) -> None:
+    async def story(loop: Loop) -> None:
+        _root, oracle = under_supervisor(loop, Mailbox.KEPT, [])
+        oracle.broken()  # type: ignore[unused-awaitable]  # only its effect counts
+        reply = oracle.held.within(100)(Event(), 1)
+        await turns()
+        oracle.note("waits")
+        error = await outcome(reply)
+        assert isinstance(error, AskTimeout)
+        assert 100 <= error.waited_ms <= 102
+        assert error.depth == 1
+
+    play_in_time(story)

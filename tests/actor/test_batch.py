@@ -1,0 +1,492 @@
+"""Methods that take what has arrived as a list."""
+
+# Classes that cannot be made are used by nobody.
+# pyright: reportUnusedClass=false
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+import pytest
+
+from bandstand.actor import (
+    Actor,
+    Implements,
+    Interface,
+    Loop,
+    ask,
+    batch,
+    batch_ask,
+    child,
+    data,
+    supervised,
+)
+from bandstand.core import ExitReason, Lane
+from bandstand.errors import BadDeclaration, BadVerdict, MailboxFull, TargetEnded
+from bandstand.supervision import Mailbox, SupervisorSpec, spawn_supervisor
+from bandstand.testing import VirtualClock, leaks_of
+from tests.actor.players import elsewhere, ride, spin, turns
+from tests.core.stage import Boom, check_books, settle
+
+CITY: ContextVar[str] = ContextVar("city", default="none")
+
+
+class Missing(Exception):  # noqa: N818 -- it is an answer
+    """There is none of that key."""
+
+
+class Writer(Actor):
+    """Notes what it gets, list by list."""
+
+    def __init__(self, book: list[Any], gate: asyncio.Event | None = None) -> None:
+        self.book = book
+        self.gate = gate
+
+    @batch(limit=3)
+    def store(self, rows: list[int]) -> None:
+        self.book.append(rows)
+
+    @batch(limit=2, lane=Lane.CONTROL)
+    def urgent(self, rows: list[int]) -> None:
+        self.book.append(("urgent", rows))
+
+    @batch(limit=10)
+    async def slowly(self, rows: list[int]) -> None:
+        assert self.gate is not None
+        self.book.append(("begun", rows))
+        await self.gate.wait()
+        self.book.append(rows)
+
+    @batch()
+    def crash(self, rows: list[int]) -> None:
+        self.book.append(rows)
+        raise Boom(rows)
+
+    @data
+    def other(self, what: object) -> None:
+        self.book.append(what)
+
+    @batch()
+    def where(self, rows: list[int]) -> None:
+        self.book.append((CITY.get(), rows))
+
+    @data
+    def later(self, row: int) -> None:
+        self.after(5, self.store, row)
+        self.store(-row)
+
+
+class Store(Actor):
+    def __init__(self, book: list[Any]) -> None:
+        self.book = book
+
+    @batch_ask(limit=4, raises=Missing)
+    def find(self, keys: list[int]) -> list[str | Missing]:
+        self.book.append(keys)
+        if 99 in keys:
+            raise Missing("all")
+        return [Missing(key) if key < 0 else str(key) for key in keys]
+
+    @batch_ask(limit=4, raises=Missing)
+    async def find_later(self, keys: list[int]) -> Sequence[str | Missing]:
+        self.book.append(keys)
+        try:
+            await asyncio.Event().wait() if 7 in keys else await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            self.book.append("cancelled")
+            raise
+        if 99 in keys:
+            raise Missing("all")
+        return tuple(str(key) for key in keys)
+
+    @batch_ask()
+    def short(self, keys: list[int]) -> list[str]:
+        return ["one answer"] if len(keys) > 1 else []
+
+    @batch_ask()
+    def bad(self, keys: list[int]) -> list[int]:
+        raise Boom(keys)
+
+
+@pytest.mark.guarantee("G231")
+def test_a_list_has_what_has_arrived_up_to_its_limit_in_order(loop: Loop) -> None:
+    book: list[Any] = []
+    writer = loop.spawn(Writer, book)
+    for row in range(7):
+        writer.store(row)
+    settle(loop)
+    writer.store(7)
+    settle(loop)
+    assert book == [[0, 1, 2], [3, 4, 5], [6], [7]]
+    assert loop.statistics().handled == 8
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G231")
+def test_no_message_of_a_lane_overtakes_another(loop: Loop) -> None:
+    book: list[Any] = []
+    writer = loop.spawn(Writer, book)
+    writer.store(1)
+    writer.other("between")
+    writer.store(2)
+    writer.store(3)
+    writer.urgent(4)
+    writer.urgent(5)
+    writer.urgent(6)
+    settle(loop)
+    assert book == [("urgent", [4, 5]), ("urgent", [6]), [1], "between", [2, 3]]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G231")
+def test_each_of_a_list_makes_room_and_those_who_wait_for_it_may_come_along(loop: Loop) -> None:
+    book: list[Any] = []
+
+    async def body() -> None:
+        writer = loop.options(mailbox_cap=6).spawn(Writer, book)
+        writer.store(0)
+        writer.store(1)
+        with pytest.raises(MailboxFull):
+            writer.store(2)
+        assert not writer.store.try_send(2)
+        waiting = [writer.store.when_room(row) for row in (2, 3)]
+        for landing in waiting:
+            await landing
+        await turns()
+        assert [row for rows in book for row in rows] == [0, 1, 2, 3]
+        assert all(len(rows) <= 3 for rows in book)
+
+    ride(loop, body)
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G231")
+def test_other_threads_send_one_as_always(loop: Loop) -> None:
+    book: list[Any] = []
+    writer = loop.spawn(Writer, book)
+    for row in range(3):
+        elsewhere(lambda row=row: writer.store(row))  # type: ignore[misc]  # bound now
+    spin(loop)
+    assert [row for rows in book for row in rows] == [0, 1, 2]
+
+
+@pytest.mark.guarantee("G231")
+def test_an_async_one_gets_what_came_while_it_was_busy(loop: Loop) -> None:
+    book: list[Any] = []
+
+    async def body() -> None:
+        gate = asyncio.Event()
+        writer = loop.spawn(Writer, book, gate)
+        writer.slowly(0)
+        await turns()
+        for row in range(1, 5):
+            writer.slowly(row)
+        gate.set()
+        await turns(6)
+        assert book == [("begun", [0]), [0], ("begun", [1, 2, 3, 4]), [1, 2, 3, 4]]
+
+    ride(loop, body)
+
+
+@pytest.mark.guarantee("G231")
+def test_inside_it_is_called_with_one_and_an_alarm_brings_one(loop: Loop, clock: VirtualClock) -> None:
+    book: list[Any] = []
+    writer = loop.spawn(Writer, book)
+    writer.later(4)
+    settle(loop)
+    assert book == [[-4]]
+    clock.advance(5)
+    settle(loop)
+    assert book == [[-4], [4]]
+
+
+@pytest.mark.guarantee("G234")
+def test_only_what_has_the_same_context_is_handled_together(loop: Loop) -> None:
+    book: list[Any] = []
+
+    async def body() -> None:
+        writer = loop.spawn(Writer, book)
+        writer.where(0)
+        CITY.set("Oslo")
+        writer.where(1)
+        writer.where(2)
+        CITY.set("Rome")
+        writer.where(3)
+        await turns(6)
+        assert book == [("none", [0]), ("Oslo", [1, 2]), ("Rome", [3])]
+
+    ride(loop, body)
+
+
+@pytest.mark.guarantee("G233")
+def test_a_death_takes_the_list_at_hand_and_leaves_the_rest(loop: Loop) -> None:
+    book: list[Any] = []
+    spec = child("writer", mailbox=Mailbox.KEPT).of(Writer, book)
+    root = spawn_supervisor(loop, SupervisorSpec(children=[spec]))
+    writer = supervised(root, Writer, "writer")
+    writer.crash(1)
+    writer.crash(2)
+    writer.store(3)
+    writer.store(4)
+    settle(loop)
+    assert book == [[1, 2], [3, 4]]
+    books = loop.statistics()
+    assert (books.dead, books.waiting) == (0, 0)
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G232")
+@pytest.mark.parametrize("name", ["find", "find_later"])
+def test_each_asker_gets_his_own_answer(loop: Loop, name: str) -> None:
+    book: list[Any] = []
+
+    async def body() -> None:
+        store = loop.spawn(Store, book)
+        find = getattr(store, name)
+        assert await asyncio.gather(*[find(key) for key in range(6)]) == [str(key) for key in range(6)]
+        assert book == [[0, 1, 2, 3], [4, 5]]
+        statistics = loop.ask_statistics()
+        assert (statistics.asked, statistics.answered) == (6, 6)
+
+    ride(loop, body)
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G232")
+def test_an_answer_of_a_declared_exception_is_raised_where_it_was_asked(loop: Loop) -> None:
+    async def body() -> None:
+        store = loop.spawn(Store, [])
+        first, second = store.find(1), store.find(-2)
+        assert await first == "1"
+        with pytest.raises(Missing, match="-2"):
+            await second
+
+    ride(loop, body)
+
+
+@pytest.mark.guarantee("G232")
+@pytest.mark.parametrize("name", ["find", "find_later"])
+def test_one_that_is_raised_is_the_answer_to_all(loop: Loop, name: str) -> None:
+    async def body() -> None:
+        store = loop.spawn(Store, [])
+        replies = [getattr(store, name)(key) for key in (1, 99)]
+        for reply in replies:
+            with pytest.raises(Missing, match="all"):
+                await reply
+        assert await store.find(3) == "3"
+
+    ride(loop, body)
+
+
+@pytest.mark.guarantee("G232")
+@pytest.mark.parametrize("name", ["find", "find_later"])
+def test_an_ask_that_was_taken_back_is_not_in_the_list(loop: Loop, name: str) -> None:
+    book: list[Any] = []
+
+    async def body() -> None:
+        store = loop.spawn(Store, book)
+        replies = [getattr(store, name)(key) for key in range(4)]
+        replies[0].cancel()
+        replies[2].cancel()
+        assert [await replies[key] for key in (1, 3)] == ["1", "3"]
+        assert book == [[1, 3]]
+        gone = [getattr(store, name)(key) for key in range(3)]
+        for reply in gone:
+            reply.cancel()
+        await turns()
+        assert book == [[1, 3]]
+
+    ride(loop, body)
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G232")
+def test_the_handler_is_cancelled_when_nobody_is_left(loop: Loop) -> None:
+    book: list[Any] = []
+
+    async def body() -> None:
+        store = loop.spawn(Store, book)
+        replies = [store.find_later(key) for key in (7, 8)]
+        await turns()
+        replies[0].cancel()
+        await turns()
+        assert book == [[7, 8]]
+        replies[1].cancel()
+        await turns()
+        assert book == [[7, 8], "cancelled"]
+        assert await store.find_later(1) == "1"
+
+    ride(loop, body)
+
+
+@pytest.mark.guarantee("G232", "G233")
+@pytest.mark.parametrize(("name", "cause"), [("short", BadVerdict), ("bad", Boom)])
+def test_a_failure_is_told_to_all_of_the_list(loop: Loop, name: str, cause: type[Exception]) -> None:
+    async def body() -> None:
+        store = loop.spawn(Store, [])
+        replies = [getattr(store, name)(key) for key in range(3)]
+        for reply in replies:
+            with pytest.raises(TargetEnded) as caught:
+                await reply
+            assert isinstance(caught.value.__cause__, cause)
+
+    ride(loop, body)
+    check_books(loop)
+    assert leaks_of(loop) == []
+
+
+class Polite(Store):
+    """Has something to do at its end."""
+
+    async def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
+        self.book.append("bye")
+
+
+@pytest.mark.guarantee("G233")
+@pytest.mark.parametrize("name", ["bad", "find_later"])
+def test_all_of_a_list_are_told_before_the_last_turn_of_their_actor(loop: Loop, name: str) -> None:
+    book: list[Any] = []
+
+    async def body() -> None:
+        store = loop.spawn(Polite, book)
+        replies = [getattr(store, name)(key) for key in (7, 8)]
+        await turns()
+        store.stop()
+        for reply in replies:
+            with pytest.raises(TargetEnded):
+                await reply
+        await turns()
+        assert book[-1] == "bye"
+
+    ride(loop, body)
+
+
+@pytest.mark.guarantee("G233")
+def test_a_stop_in_the_middle_of_a_list_is_told_to_all_of_it(loop: Loop) -> None:
+    async def body() -> None:
+        store = loop.spawn(Store, [])
+        replies = [store.find_later(key) for key in (7, 8)]
+        await turns()
+        store.stop()
+        for reply in replies:
+            with pytest.raises(TargetEnded):
+                await reply
+
+    ride(loop, body)
+
+
+class Rows(Interface, Protocol):
+    @batch(limit=5)
+    def put(self, rows: list[int]) -> None: ...
+    @ask
+    def seen(self) -> list[list[int]]: ...
+
+
+class Table(Implements[Rows]):
+    def __init__(self) -> None:
+        self.lists: list[list[int]] = []
+
+    def put(self, rows: list[int]) -> None:
+        self.lists.append(rows)
+
+    def seen(self) -> list[list[int]]:
+        return self.lists
+
+
+@pytest.mark.guarantee("G231")
+def test_an_interface_can_declare_one(loop: Loop) -> None:
+    async def body() -> None:
+        table = loop.spawn(Table)
+        for row in range(7):
+            table.put(row)
+        assert await table.seen() == [[0, 1, 2, 3, 4], [5, 6]]
+
+    ride(loop, body)
+
+
+def takes_one(self: Any, row: int) -> None: ...
+def takes_two(self: Any, rows: list[int], more: int) -> None: ...
+def takes_none(self: Any) -> None: ...
+def takes_named(self: Any, *, rows: list[int]) -> None: ...
+def takes_some(self: Any, rows: list[int] = []) -> None: ...  # noqa: B006 -- it is never called
+def answers_none(self: Any, rows: list[int]) -> None: ...
+def answers_one(self: Any, rows: list[int]) -> int: ...  # type: ignore[empty-body]  # never called
+def yields(self: Any, rows: list[int]) -> Iterable[int]:
+    yield from rows
+
+
+@pytest.mark.once
+@pytest.mark.guarantee("G234")
+@pytest.mark.parametrize(
+    ("mark", "function", "words"),
+    [
+        (batch(), takes_one, "takes_one, whose row is of int: it gets a list"),
+        (batch(), takes_two, "takes one parameter besides self"),
+        (batch(), takes_none, "takes one parameter besides self"),
+        (batch(), takes_named, "takes one parameter besides self"),
+        (batch(), takes_some, "takes one parameter besides self"),
+        (batch(), 5, "@batch is on 5, which is no function"),
+        (batch(), yields, "@batch is on yields, a generator"),
+        (batch_ask(), answers_none, "returns a list of as many answers.*@batch"),
+        (batch_ask(), answers_one, "to return int"),
+        (batch_ask(), takes_one, "takes_one, whose row is of int"),
+    ],
+)
+def test_a_wrong_shape_is_found_when_it_is_declared(
+    mark: Callable[[Any], Any], function: Any, words: str
+) -> None:
+    with pytest.raises(BadDeclaration, match=words):
+        mark(function)
+
+
+@pytest.mark.once
+@pytest.mark.guarantee("G234")
+def test_a_return_annotation_that_was_evaluated_is_read_like_one_that_was_not() -> None:
+    def store(self: Any, rows: Any) -> Any: ...
+
+    # As in a module without `from __future__ import annotations`.
+    store.__annotations__ = {"rows": list[int], "return": None}
+    with pytest.raises(BadDeclaration, match="to return NoneType"):
+        batch_ask()(store)
+    store.__annotations__ = {"rows": list[int], "return": list[str]}
+    assert batch_ask()(store) is not None
+
+
+@pytest.mark.once
+@pytest.mark.guarantee("G234")
+def test_settings_without_sense_are_refused() -> None:
+    for limit in (0, -1, True, "3", 1 << 21):
+        with pytest.raises(BadDeclaration, match="limit is"):
+            batch(limit=limit)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # what it is about
+    with pytest.raises(BadDeclaration, match="@batch: lane"):
+        batch(lane=Lane.SYSTEM)
+    with pytest.raises(BadDeclaration, match="@batch_ask: raises"):
+        batch_ask(raises=5)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]  # same
+
+
+@pytest.mark.once
+@pytest.mark.guarantee("G234")
+def test_a_class_that_derives_keeps_the_kind_of_a_method() -> None:
+    with pytest.raises(BadDeclaration, match=r"Changed.store is .*overrides .*batching"):
+
+        class Changed(Writer):
+            @data
+            def store(self, rows: list[int]) -> None: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # what it is about
+
+    with pytest.raises(BadDeclaration, match="put @batch on it"):
+
+        class Unmarked(Writer):
+            def store(self, rows: list[int]) -> None: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # same
+
+    with pytest.raises(BadDeclaration, match="the interface says"):
+
+        class Other(Implements[Rows]):
+            @batch(limit=6)
+            def put(self, rows: list[int]) -> None: ...
+            def seen(self) -> list[list[int]]:
+                return []
+
+    assert repr(vars(Writer)["store"]) == "<batching one-way method Writer.store by DATA>"

@@ -1,0 +1,375 @@
+"""Cancellation of whoever awaits an answer: it reaches the handler, wherever that is, and the actor lives on."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import CancelledError, Event
+from typing import Any
+
+import pytest
+
+from bandstand.actor import Actor, Loop, Reply, ask, data
+from bandstand.core import ExitReason, Overflow
+from bandstand.errors import TargetEnded
+from bandstand.testing import VirtualClock
+from tests.actor.asking import Oracle, Play, ended, got, in_place, in_time, outcome, turns, watch
+from tests.core.stage import Boom, HostFactory
+
+pytestmark = pytest.mark.guarantee("G62")
+
+
+@pytest.fixture(params=["virtual time", "event loop of the lane"])
+def play(request: pytest.FixtureRequest, clock: VirtualClock, loop_factory: HostFactory) -> Play:
+    return in_time(clock) if request.param == "virtual time" else in_place(loop_factory)
+
+
+def task_of(reply: Reply[Any]) -> asyncio.Task[Any]:
+    return asyncio.ensure_future(got(reply))
+
+
+# --- before the handler begins ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["plain", "quick"])
+def test_a_handler_that_has_not_begun_never_does(play: Play, method: str) -> None:
+    log: list[str] = []
+
+    async def story(loop: Loop) -> None:
+        oracle, gate = loop.spawn(Oracle, log), Event()
+        oracle.block(gate)
+        waiting = task_of(getattr(oracle, method)(1))
+        stays = oracle.plain(2)
+        await turns()
+        waiting.cancel()
+        await turns()
+        gate.set()
+        assert await stays == 2
+        assert waiting.cancelled()
+        assert ended(loop.ask_statistics()) == {"answered": 1, "cancelled": 1}
+
+    play(story)
+    assert log == ["plain 2"]
+
+
+@pytest.mark.parametrize("method", ["plain", "quick"])
+def test_a_reply_that_is_taken_back_at_once_is_never_handled(play: Play, method: str) -> None:
+    log: list[str] = []
+
+    async def story(loop: Loop) -> None:
+        oracle = loop.spawn(Oracle, log)
+        reply = getattr(oracle, method)(1)
+        assert reply.cancel()
+        assert reply.done()
+        for _ in range(2):
+            with pytest.raises(CancelledError):
+                await reply
+        assert await oracle.plain(2) == 2
+
+    play(story)
+    assert log == ["plain 2"]
+
+
+def test_a_handler_whose_message_was_taken_but_that_has_not_begun_never_does(play: Play) -> None:
+    log: list[str] = []
+
+    async def story(loop: Loop) -> None:
+        oracle = loop.spawn(Oracle, log)
+        reply = oracle.held(Event())
+        # Polled by hand, a coroutine begins only at the next turn of the event loop.
+        loop.poll_once()
+        reply.cancel()
+        await turns()
+        assert log == []
+        assert await oracle.plain(1) == 1
+        assert ended(loop.ask_statistics()) == {"answered": 1, "cancelled": 1}
+
+    play(story)
+
+
+def test_asks_behind_a_slow_start_can_be_taken_back(play: Play) -> None:
+    log: list[str] = []
+    gate = Event()
+
+    class Slow(Oracle):
+        async def on_start(self) -> None:
+            await gate.wait()
+
+    async def story(loop: Loop) -> None:
+        slow = loop.spawn(Slow, log)
+        gone, stays = task_of(slow.plain(1)), slow.plain(2)
+        await turns()
+        gone.cancel()
+        await turns()
+        gate.set()
+        assert await stays == 2
+
+    play(story)
+    assert log == ["plain 2"]
+
+
+# --- where the handler waits ------------------------------------------------------------------------------------------
+
+
+def test_a_handler_that_waits_is_cancelled_there_and_the_actor_lives_on(play: Play) -> None:
+    log: list[str] = []
+
+    async def story(loop: Loop) -> None:
+        oracle = loop.spawn(Oracle, log)
+        asker = task_of(oracle.held(Event(), 1))
+        waiting = oracle.plain(2)
+        await turns()
+        asker.cancel()
+        with pytest.raises(CancelledError):
+            await asker
+        assert await waiting == 2
+        assert loop.statistics().ended_panic == 0
+        assert ended(loop.ask_statistics()) == {"answered": 1, "cancelled": 1}
+
+    play(story)
+    assert log == ["begins 1", "cancelled 1", "plain 2"]
+
+
+def test_only_the_handler_of_that_ask_is_cancelled(play: Play) -> None:
+    log: list[str] = []
+
+    async def story(loop: Loop) -> None:
+        oracle, other, gate = loop.spawn(Oracle, log), loop.spawn(Oracle, log), Event()
+        first, behind, beside = (
+            oracle.held(gate, 1),
+            task_of(oracle.held(gate, 2)),
+            task_of(other.held(gate, 3)),
+        )
+        await turns()
+        # The one behind waits in the mailbox: the one that is being handled is not its own.
+        behind.cancel()
+        beside.cancel()
+        await turns()
+        gate.set()
+        assert await first == 1
+        await turns()
+
+    play(story)
+    assert log == ["begins 1", "begins 3", "cancelled 3", "goes on 1"]
+
+
+def test_what_a_handler_does_while_it_is_cancelled_is_waited_for(play: Play) -> None:
+    log: list[str] = []
+
+    class Tidy(Oracle):
+        @ask
+        async def work(self, first: Event, second: Event) -> None:
+            try:
+                await first.wait()
+            finally:
+                self.log.append("tidies up")
+                await second.wait()
+                self.log.append("is tidy")
+
+    async def story(loop: Loop) -> None:
+        tidy, second = loop.spawn(Tidy, log), Event()
+        asker, following = task_of(tidy.work(Event(), second)), watch(tidy.plain(1))
+        await turns()
+        asker.cancel()
+        await turns()
+        # The asker does not wait for it, the next message does.
+        assert asker.cancelled()
+        assert not following.done()
+        second.set()
+        assert await following == 1
+
+    play(story)
+    assert log == ["tidies up", "is tidy", "plain 1"]
+
+
+def test_a_handler_that_swallows_its_cancellation_goes_on_and_answers_nobody(play: Play) -> None:
+    log: list[str] = []
+
+    async def story(loop: Loop) -> None:
+        oracle, second = loop.spawn(Oracle, log), Event()
+        asker = task_of(oracle.stubborn(Event(), second, 1))
+        await turns()
+        asker.cancel()
+        await turns()
+        assert asker.cancelled()
+        second.set()
+        await turns()
+        assert ended(loop.ask_statistics()) == {"cancelled": 1, "late": 1}
+        assert await oracle.plain(2) == 2
+
+    play(story)
+    assert log == ["refuses", "goes on", "plain 2"]
+
+
+class Rude(Oracle):
+    """Turns its cancellation into something else."""
+
+    @ask(raises=KeyError)
+    async def turn_into(self, error: Exception) -> int:
+        try:
+            await Event().wait()
+        except CancelledError:
+            raise error from None
+        return 0
+
+
+def test_a_declared_error_in_place_of_the_cancellation_is_a_late_answer(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        rude = loop.spawn(Rude)
+        asker = task_of(rude.turn_into(KeyError()))
+        await turns()
+        asker.cancel()
+        await turns()
+        assert ended(loop.ask_statistics()) == {"cancelled": 1, "late": 1}
+        assert await rude.plain(1) == 1
+
+    play(story)
+
+
+@pytest.mark.guarantee("G64")
+def test_any_other_error_in_its_place_is_a_failure_of_the_actor(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        rude = loop.spawn(Rude)
+        asker, waiting = task_of(rude.turn_into(Boom())), rude.plain(1)
+        await turns()
+        asker.cancel()
+        assert await rude.ended() is ExitReason.PANIC
+        end = await outcome(waiting)
+        assert isinstance(end, TargetEnded)
+        assert type(end.__cause__) is Boom
+
+    play(story)
+
+
+# --- through several actors -------------------------------------------------------------------------------------------
+
+
+class Relay(Actor):
+    """Asks the next relay, or an oracle if it is the last."""
+
+    def __init__(self, name: str, log: list[str], oracle: Oracle, following: Relay | None = None) -> None:
+        self.name = name
+        self.log = log
+        self.oracle = oracle
+        self.following = following
+
+    @ask
+    async def relay(self) -> int:
+        try:
+            if self.following is not None:
+                return await self.following.relay()
+            return await self.oracle.held(Event(), 1)
+        except CancelledError:
+            self.log.append(self.name)
+            raise
+
+    @ask
+    async def relay_both(self) -> tuple[int, int]:
+        return await asyncio.gather(self.oracle.held(Event(), 1), self.oracle.plain(2))
+
+    @data
+    async def relay_for_nobody(self) -> None:
+        await self.oracle.held(Event(), 1)
+
+
+def test_a_cancellation_goes_down_the_whole_chain_and_all_live_on(play: Play) -> None:
+    log: list[str] = []
+
+    async def story(loop: Loop) -> None:
+        oracle = loop.spawn(Oracle, log)
+        first = loop.spawn(Relay, "first", log, oracle, loop.spawn(Relay, "second", log, oracle))
+        asker = task_of(first.relay())
+        await turns()
+        asker.cancel()
+        await turns()
+        assert sorted(log) == ["begins 1", "cancelled 1", "first", "second"]
+        books = loop.statistics()
+        assert (books.alive, books.in_flight) == (3, 0)
+        assert ended(loop.ask_statistics()) == {"cancelled": 3}
+
+    play(story)
+
+
+def test_a_cancellation_goes_through_gather(play: Play) -> None:
+    log: list[str] = []
+
+    async def story(loop: Loop) -> None:
+        oracle = loop.spawn(Oracle, log)
+        asker = task_of(loop.spawn(Relay, "x", log, oracle).relay_both())
+        await turns()
+        asker.cancel()
+        await turns()
+        # The second one waited behind the first, and is not begun any more.
+        assert log == ["begins 1", "cancelled 1"]
+        assert ended(loop.ask_statistics()) == {"cancelled": 3}
+        assert await oracle.plain(3) == 3
+
+    play(story)
+
+
+@pytest.mark.parametrize("way", ["stop", "kill"])
+def test_an_actor_that_ends_while_it_waits_takes_its_ask_back(play: Play, way: str) -> None:
+    log: list[str] = []
+
+    async def story(loop: Loop) -> None:
+        oracle = loop.spawn(Oracle, log)
+        relay = loop.spawn(Relay, "x", log, oracle)
+        relay.relay_for_nobody()
+        await turns()
+        getattr(relay, way)()
+        await turns()
+        assert log == ["begins 1", "cancelled 1"]
+        assert await oracle.plain(2) == 2
+
+    play(story)
+
+
+def test_an_ask_that_is_taken_back_stays_so_when_its_message_is_given_up(loop: Loop) -> None:
+    """A full mailbox that gives up what waits longest meets an ask that nobody wants any more."""
+    oracle = loop.options(mailbox_cap=loop.config.sys_reserved + 1, overflow=Overflow.DROP_OLDEST).spawn(
+        Oracle
+    )
+    first = oracle.plain(1)
+    assert first.cancel()
+    second = oracle.plain(2)
+    with pytest.raises(asyncio.CancelledError):
+        first.result()
+    loop.run(until_idle=True)
+    assert second.result() == 2
+    assert loop.ask_statistics().cancelled == 1
+    assert loop.ask_statistics().pending == 0
+
+
+# --- what an actor asks while it ends -----------------------------------------------------------------------------------
+
+
+class Tenant(Actor):
+    """Gives back what it has when its work is over, however it ends."""
+
+    def __init__(self, landlord: Oracle, log: list[str]) -> None:
+        self._landlord = landlord
+        self._log = log
+
+    @data
+    async def stay(self) -> None:
+        try:
+            await Event().wait()
+        finally:
+            self._log.append(f"gave back {await self._landlord.plain(1)}")
+
+
+@pytest.mark.guarantee("G31")
+@pytest.mark.parametrize("ending", ["kill", "stop"])
+def test_what_is_asked_in_the_cleanup_of_one_that_is_ended_is_answered(play: Play, ending: str) -> None:
+    log: list[str] = []
+
+    async def story(loop: Loop) -> None:
+        landlord = loop.spawn(Oracle, [])
+        tenant = loop.spawn(Tenant, landlord, log)
+        tenant.stay()
+        await turns()
+        getattr(tenant, ending)()
+        await turns(9)
+        assert log == ["gave back 1"]
+        assert loop.statistics().in_flight == 0
+
+    play(story)

@@ -1,0 +1,193 @@
+"""Cancellation of asks and the books of asyncio: timeouts, cancellations that are taken back, and races."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import CancelledError, Event
+from typing import Any
+
+import pytest
+
+from bandstand.actor import Actor, Loop, Reply, ask
+from bandstand.errors import TargetEnded
+from bandstand.testing import VirtualClock
+from tests.actor.asking import Oracle, Play, ended, got, in_place, in_time, outcome, turns
+from tests.core.stage import HostFactory
+
+pytestmark = pytest.mark.guarantee("G62")
+
+
+@pytest.fixture(params=["virtual time", "event loop of the lane"])
+def play(request: pytest.FixtureRequest, clock: VirtualClock, loop_factory: HostFactory) -> Play:
+    return in_time(clock) if request.param == "virtual time" else in_place(loop_factory)
+
+
+@pytest.fixture
+def play_in_time(clock: VirtualClock) -> Play:
+    return in_time(clock)
+
+
+def task_of(reply: Reply[Any]) -> asyncio.Task[Any]:
+    return asyncio.ensure_future(got(reply))
+
+
+# --- the books of asyncio ---------------------------------------------------------------------------------------------
+
+
+class Timekeeper(Actor):
+    """Uses asyncio's own timeouts in its handlers."""
+
+    @ask
+    async def pending_cancellations(self) -> int:
+        await asyncio.sleep(0)
+        task = asyncio.current_task()
+        assert task is not None
+        return task.cancelling()
+
+    @ask
+    async def own_timeout(self, ms: float) -> str:
+        try:
+            async with asyncio.timeout(ms / 1000):
+                await Event().wait()
+        except TimeoutError:
+            return "timed out"
+        return "never"
+
+    @ask
+    async def refuse(self) -> None:
+        try:
+            await Event().wait()
+        except CancelledError:
+            # It has cleaned up, and means to have an ordinary timeout afterwards.
+            await self.own_timeout(1)
+
+
+def test_no_cancellation_is_left_for_the_next_message(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        keeper = loop.spawn(Timekeeper)
+        for _ in range(20):
+            asker = task_of(keeper.own_timeout(10**9))
+            await turns(3)
+            asker.cancel()
+            assert await keeper.pending_cancellations() == 0
+
+    play(story)
+
+
+def test_a_handlers_own_timeout_is_not_taken_for_a_cancellation(play_in_time: Play) -> None:
+    async def story(loop: Loop) -> None:
+        keeper = loop.spawn(Timekeeper)
+        assert await keeper.own_timeout(20) == "timed out"
+        asker = task_of(keeper.refuse())
+        await turns()
+        asker.cancel()
+        await turns()
+        assert await keeper.own_timeout(20) == "timed out"
+        assert await keeper.pending_cancellations() == 0
+        # `refuse` has returned None, late.
+        assert loop.ask_statistics().late == 1
+
+    play_in_time(story)
+
+
+def test_the_askers_cancellation_beats_a_timeout_of_the_handler(play_in_time: Play) -> None:
+    async def story(loop: Loop) -> None:
+        keeper = loop.spawn(Timekeeper)
+        asker = task_of(keeper.own_timeout(20))
+        await turns()
+        asker.cancel()
+        assert isinstance(await outcome(asker), CancelledError)
+        await asyncio.sleep(1)
+        assert ended(loop.ask_statistics()) == {"cancelled": 1}
+
+    play_in_time(story)
+
+
+def test_a_timeout_around_an_ask_cancels_the_handler_and_is_over(play_in_time: Play) -> None:
+    log: list[str] = []
+
+    async def story(loop: Loop) -> None:
+        oracle = loop.spawn(Oracle, log)
+        mine = asyncio.current_task()
+        assert mine is not None
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await oracle.held(Event(), 1)
+        assert mine.cancelling() == 0
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(oracle.held(Event(), 2), 0.05)
+        assert mine.cancelling() == 0
+        assert await oracle.slow(1, 3) == 3
+        assert ended(loop.ask_statistics()) == {"answered": 1, "cancelled": 2}
+
+    play_in_time(story)
+    assert log == ["begins 1", "cancelled 1", "begins 2", "cancelled 2"]
+
+
+def test_an_asker_that_takes_its_cancellation_back_goes_on(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        oracle = loop.spawn(Oracle)
+
+        async def insist() -> int:
+            try:
+                return await oracle.held(Event(), 1)
+            except CancelledError:
+                mine = asyncio.current_task()
+                assert mine is not None
+                assert mine.uncancel() == 0
+                return await oracle.plain(2)
+
+        asker = asyncio.ensure_future(insist())
+        await turns()
+        asker.cancel()
+        assert await asker == 2
+
+    play(story)
+
+
+# --- races ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", ["answer", "cancel"])
+def test_an_answer_and_a_cancellation_in_one_turn_end_the_ask_once(play: Play, first: str) -> None:
+    async def story(loop: Loop) -> None:
+        oracle, gate = loop.spawn(Oracle), Event()
+        for pauses in range(6):
+            gate.clear()
+            asker = task_of(oracle.held(gate, 1))
+            await turns()
+            if first == "answer":
+                gate.set()
+                await turns(pauses)
+                asker.cancel()
+            else:
+                asker.cancel()
+                await turns(pauses)
+                gate.set()
+            assert type(await outcome(asker)) in {int, CancelledError}
+            await turns()
+            assert await oracle.quick(pauses) == pauses
+        books = loop.ask_statistics()
+        assert books.asked == 12
+        assert books.answered + books.cancelled == 12
+
+    play(story)
+
+
+@pytest.mark.parametrize("way", ["stop", "kill"])
+@pytest.mark.parametrize("pauses", range(4))
+def test_a_cancellation_and_the_end_of_the_actor_in_one_turn(play: Play, way: str, pauses: int) -> None:
+    async def story(loop: Loop) -> None:
+        for is_cancel_first in (True, False):
+            oracle = loop.spawn(Oracle)
+            asker, waiting = task_of(oracle.held(Event(), 1)), oracle.plain(2)
+            await turns()
+            deeds = [asker.cancel, getattr(oracle, way)]
+            for deed in deeds if is_cancel_first else deeds[::-1]:
+                deed()
+                await turns(pauses)
+            assert type(await outcome(asker)) in {TargetEnded, CancelledError}
+            assert type(await outcome(waiting)) in {TargetEnded, int}
+            assert not oracle.note.try_send("x")
+
+    play(story)

@@ -1,0 +1,489 @@
+"""Children that an actor starts by itself: they end with it, and their ends are signals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from bandstand.actor import Actor, Loop, Signal, ask, child, data, id_of, is_alive, supervised
+from bandstand.core import ActorStatus, ChildExit, Down, Exit, ExitReason, Overflow
+from bandstand.errors import ChildFailed, LoopBusy, MailboxFull, NoSuchActor, StartFailed, TargetEnded
+from bandstand.supervision import SupervisorSpec, spawn_supervisor
+from tests.actor.players import Book, Lively, Noter, Slow, ride, spin, turns
+from tests.core.stage import Boom, Diary, check_books, settle
+
+pytestmark = pytest.mark.guarantee("G66")
+
+
+class Named(Actor):
+    """A child that writes down its end."""
+
+    def __init__(self, book: Book, name: str) -> None:
+        self.book = book
+        self.name = name
+
+    def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
+        self.book.append(f"-{self.name} {reason.name}")
+
+    @data
+    def crash(self) -> None:
+        raise Boom(self.name)
+
+    @data
+    def leave(self) -> None:
+        self.stop()
+
+    @ask
+    def who(self) -> str:
+        return self.name
+
+
+class Parent(Actor):
+    """Has children by the names it is given."""
+
+    def __init__(self, book: Book, *names: str) -> None:
+        self.book = book
+        self.names = names
+        self.children: dict[str, Named] = {}
+
+    def on_start(self) -> None:
+        for name in self.names:
+            self.children[name] = self.options(name=name).spawn(Named, self.book, name)
+
+    def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
+        self.book.append(f"-parent {reason.name}")
+
+    @data
+    def add(self, name: str) -> None:
+        self.children[name] = self.options(name=name).spawn(Named, self.book, name)
+
+    @data
+    def crash(self) -> None:
+        raise Boom("parent")
+
+    @ask
+    def child(self, name: str) -> Named:
+        return self.children[name]
+
+    @ask
+    async def ask_child(self, name: str) -> str:
+        return await self.children[name].who()
+
+
+class Watching(Parent):
+    """The same, and takes signals by itself."""
+
+    def on_signal(self, signal: Signal) -> None:
+        self.book.append(signal)
+
+
+def child_of(loop: Loop, parent: Parent, name: str) -> Named:
+    """A child, asked for without an event loop."""
+    answers: list[Named] = []
+
+    class Once(Actor):
+        @data
+        async def go(self) -> None:
+            answers.append(await parent.child(name))
+            self.stop()
+
+    loop.spawn(Once).go()
+    spin(loop)
+    return answers[0]
+
+
+# --- ends ---------------------------------------------------------------------------------------------------------------
+
+ENDS: dict[str, Callable[[Parent], None]] = {
+    "stop": lambda parent: parent.stop(),
+    "drain": lambda parent: parent.stop(drain=True),
+    "crash": lambda parent: parent.crash(),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_children_end_with_their_parent_the_last_one_first(loop: Loop, end: str) -> None:
+    book: Book = []
+    parent = loop.spawn(Parent, book, "a", "b", "c")
+    ENDS[end](parent)
+    settle(loop)
+    why = "PANIC" if end == "crash" else "NORMAL"
+    assert book == [f"-parent {why}", "-c NORMAL", "-b NORMAL", "-a NORMAL"]
+    assert loop.statistics().alive == 0
+    check_books(loop)
+
+
+def test_children_of_a_killed_parent_end_too(loop: Loop) -> None:
+    book: Book = []
+    parent = loop.spawn(Parent, book, "a", "b")
+    parent.kill()
+    settle(loop)
+    assert book == ["-b NORMAL", "-a NORMAL"]
+    assert loop.statistics().alive == 0
+
+
+def test_grandchildren_end_before_their_parents_siblings(loop: Loop) -> None:
+    book: Book = []
+
+    class Grand(Parent):
+        def on_start(self) -> None:
+            self.spawn(Named, self.book, "first")
+            self.spawn(Parent, self.book, "x", "y")
+            self.spawn(Named, self.book, "last")
+
+    loop.spawn(Grand, book).stop()
+    settle(loop)
+    assert book == [
+        "-parent NORMAL",
+        "-last NORMAL",
+        "-parent NORMAL",
+        "-y NORMAL",
+        "-x NORMAL",
+        "-first NORMAL",
+    ]
+    assert loop.statistics().alive == 0
+
+
+def test_children_with_a_slow_end_are_ended_too(loop: Loop) -> None:
+    book: Book = []
+
+    class Grown(Noter):
+        def on_start(self) -> None:
+            self.spawn(Slow, self.book)
+
+    parent = loop.spawn(Grown, book)
+    spin(loop)
+    parent.stop()
+    spin(loop)
+    assert book == ["starting", "started", ("stopping", "NORMAL", None), "stopped"]
+    assert loop.statistics().alive == 0
+
+
+def test_children_end_with_the_loop(loop: Loop) -> None:
+    book: Book = []
+
+    async def body() -> None:
+        await loop.spawn(Parent, book, "a", "b").child("a")
+
+    ride(loop, body)
+    assert sorted(book) == ["-a NORMAL", "-b NORMAL", "-parent NORMAL"]
+
+
+def test_children_of_a_supervised_parent_come_and_go_with_each_incarnation(loop: Loop) -> None:
+    book: Book = []
+    spec = child("parent").of(Parent, book, "a")
+    root = spawn_supervisor(loop, SupervisorSpec(children=[spec]))
+    settle(loop)
+    parent = supervised(root, Parent, "parent")
+    for _ in range(3):
+        book.clear()
+        parent.crash()
+        settle(loop)
+        assert book == ["-parent PANIC", "-a NORMAL"]
+        assert loop.statistics().alive == 3
+
+
+def test_a_parent_can_talk_to_its_children(loop: Loop) -> None:
+    async def body() -> str:
+        return await loop.spawn(Parent, [], "a", "b").ask_child("b")
+
+    assert ride(loop, body) == "b"
+
+
+# --- signals ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_child_that_ends_abnormally_takes_its_parent_along(
+    loop: Loop, diary: Diary, caplog: pytest.LogCaptureFixture
+) -> None:
+    book: Book = []
+    parent = loop.options(name="p").spawn(Parent, book, "a", "b")
+    child_of(loop, parent, "a").crash()
+    settle(loop)
+    assert book == ["-a PANIC", "-parent PANIC", "-b NORMAL"]
+    reasons = dict(diary.stopped)
+    assert reasons[id_of(parent)] is ExitReason.PANIC
+    assert "ChildFailed" in caplog.text
+
+
+def test_why_a_parent_went_along_is_in_the_chain_of_causes(loop: Loop) -> None:
+    async def body() -> None:
+        parent = loop.spawn(Parent, [], "a")
+        (await parent.child("a")).crash()
+        reply = parent.child("a")
+        with pytest.raises(TargetEnded) as caught:
+            await reply
+        failed = caught.value.__cause__
+        assert isinstance(failed, ChildFailed)
+        assert "reason PANIC" in str(failed)
+        assert isinstance(failed.__cause__, Boom)
+
+    ride(loop, body)
+
+
+def test_a_child_that_is_killed_takes_its_parent_along(loop: Loop) -> None:
+    book: Book = []
+    parent = loop.spawn(Parent, book, "a")
+    child_of(loop, parent, "a").kill()
+    settle(loop)
+    assert not is_alive(parent)
+
+
+def test_a_child_that_ends_normally_takes_nobody_along(loop: Loop) -> None:
+    book: Book = []
+    parent = loop.spawn(Parent, book, "a", "b")
+    child_of(loop, parent, "a").leave()
+    settle(loop)
+    assert book == ["-a NORMAL"]
+    assert is_alive(parent)
+    parent.stop()
+    settle(loop)
+    assert book[1:] == ["-parent NORMAL", "-b NORMAL"]  # and a is not ended twice
+
+
+def test_a_parent_can_decide_by_itself(loop: Loop) -> None:
+    book: Book = []
+    parent = loop.spawn(Watching, book, "a", "b")
+    failing = child_of(loop, parent, "a")
+    failing.crash()
+    settle(loop)
+    assert is_alive(parent)
+    (signal,) = [entry for entry in book if not isinstance(entry, str)]
+    assert isinstance(signal, ChildExit)
+    assert (signal.child, signal.reason) == (id_of(failing), ExitReason.PANIC)
+    assert isinstance(signal.cause, Boom)
+
+
+def test_a_parent_can_start_a_new_child_in_its_on_signal(loop: Loop) -> None:
+    class Healing(Parent):
+        def on_signal(self, signal: Signal) -> None:
+            assert isinstance(signal, ChildExit)
+            self.children["a"] = self.options(name="a").spawn(Named, self.book, "a")
+
+    book: Book = []
+    parent = loop.spawn(Healing, book, "a")
+    for _ in range(5):
+        child_of(loop, parent, "a").crash()
+        settle(loop)
+    assert book == ["-a PANIC"] * 5
+    assert is_alive(child_of(loop, parent, "a"))
+    parent.stop()
+    settle(loop)
+    assert loop.statistics().alive == 0
+
+
+def test_an_async_on_signal_is_performed(loop: Loop) -> None:
+    class Slowly(Parent):
+        async def on_signal(self, signal: Signal) -> None:
+            await turns()
+            self.book.append("heard")
+
+    book: Book = []
+    parent = loop.spawn(Slowly, book, "a")
+    child_of(loop, parent, "a").crash()
+    spin(loop)
+    assert book == ["-a PANIC", "heard"]
+    assert is_alive(parent)
+
+
+def test_signals_come_before_all_messages_of_users(loop: Loop) -> None:
+    class Both(Watching):
+        @data
+        def note(self, what: object) -> None:
+            self.book.append(what)
+
+    book: Book = []
+    parent = loop.spawn(Both, book, "a")
+    one = child_of(loop, parent, "a")
+    parent.note("user")
+    one.kill()
+    settle(loop)
+    assert isinstance(book[0], ChildExit)
+    assert book[1] == "user"
+
+
+# --- starts -------------------------------------------------------------------------------------------------------------
+
+
+class Unready(Noter):
+    def on_start(self) -> None:
+        raise Boom("start")
+
+
+class UnreadySlowly(Noter):
+    async def on_start(self) -> None:
+        await turns()
+        raise Boom("start")
+
+
+class Hiring(Actor):
+    def __init__(self, book: Book) -> None:
+        self.book = book
+
+    @data
+    def hire(self, kind: type[Noter]) -> None:
+        try:
+            self.spawn(kind, self.book)
+        except StartFailed as error:
+            self.book.append(error)
+
+
+def test_a_child_whose_plain_start_fails_is_start_failed_and_no_signal(loop: Loop) -> None:
+    book: Book = []
+    parent = loop.spawn(Hiring, book)
+    parent.hire(Unready)
+    settle(loop)
+    (error,) = book
+    assert isinstance(error, StartFailed)
+    assert isinstance(error.__cause__, Boom)
+    # Whoever asked for it was told, and has taken it: it is not told a second time.
+    assert is_alive(parent)
+    assert loop.statistics().alive == 1
+
+
+def test_a_child_whose_async_start_fails_is_a_signal(loop: Loop) -> None:
+    book: Book = []
+    parent = loop.spawn(Hiring, book)
+    parent.hire(UnreadySlowly)
+    spin(loop)
+    assert not is_alive(parent)
+    assert loop.statistics().alive == 0
+
+
+def test_a_child_that_could_not_be_constructed_leaves_nothing(loop: Loop) -> None:
+    class Unmade(Noter):
+        def __init__(self, book: Book) -> None:
+            book.append("made")
+            raise StartFailed("not really")
+
+    book: Book = []
+    parent = loop.spawn(Hiring, book)
+    parent.hire(Unmade)
+    settle(loop)
+    assert loop.statistics().spawned == 1
+    assert is_alive(parent)
+
+
+def test_children_need_a_running_parent(loop: Loop) -> None:
+    class Early(Noter):
+        def __init__(self, book: Book) -> None:
+            super().__init__(book)
+            with pytest.raises(LoopBusy):
+                self.spawn(Noter, book)
+            with pytest.raises(LoopBusy):
+                self.options(name="x")
+
+    loop.spawn(Early, [])
+    assert loop.statistics().spawned == 1
+
+
+def test_a_child_cannot_be_started_by_a_parent_that_is_ending(loop: Loop) -> None:
+    class Late(Noter):
+        def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
+            with pytest.raises(NoSuchActor):
+                self.spawn(Noter, self.book)
+            self.book.append("refused")
+
+    book: Book = []
+    loop.spawn(Late, book).stop()
+    settle(loop)
+    assert book == ["refused"]
+    assert loop.statistics().alive == 0
+
+
+def test_options_of_a_child_hold(loop: Loop) -> None:
+    class Strict(Actor):
+        def __init__(self, book: Book) -> None:
+            self.book = book
+
+        def on_start(self) -> None:
+            cap = loop.config.sys_reserved + 2
+            small = self.options(name="small", mailbox_cap=cap, ask_ms=7).spawn(Noter, self.book)
+            small.note(1)
+            small.note(2)
+            with pytest.raises(MailboxFull, match="small"):
+                small.note(3)
+            loose = self.options(mailbox_cap=cap, overflow=Overflow.DROP_OLDEST).spawn(Lively, self.book)
+            for number in range(10, 20):
+                loose.note(number)
+
+    book: Book = []
+    loop.spawn(Strict, book)
+    settle(loop)
+    assert [entry for entry in book if isinstance(entry, int)] == [1, 2, 18, 19]
+
+
+def test_the_tree_shows_children_below_their_parent(loop: Loop) -> None:
+    loop.options(name="p").spawn(Parent, [], "a", "b")
+    node = loop.tree().find("p")
+    assert node is not None
+    assert [below.name for below in node.children] == ["a", "b"]
+
+
+# --- monitors and links ---------------------------------------------------------------------------------------------------
+
+
+def test_a_down_of_a_monitored_actor_is_a_signal(loop: Loop) -> None:
+    book: Book = []
+    watcher = loop.spawn(Watching, book)
+    other = loop.spawn(Noter, [])
+    loop.monitor(id_of(watcher), id_of(other))
+    other.crash()
+    settle(loop)
+    (signal,) = book
+    assert isinstance(signal, Down)
+    assert signal.reason is ExitReason.PANIC
+    assert is_alive(watcher)
+
+
+def test_a_down_disturbs_no_actor_that_does_not_look_at_signals(loop: Loop) -> None:
+    book: Book = []
+    watcher, other = loop.spawn(Noter, book), loop.spawn(Noter, [])
+    loop.monitor(id_of(watcher), id_of(other))
+    other.crash()
+    settle(loop)
+    watcher.note("alive")
+    settle(loop)
+    assert book == ["alive"]
+
+
+def test_a_link_shares_the_end_and_calls_on_stop(loop: Loop) -> None:
+    book: Book = []
+    one, two = loop.spawn(Lively, book), loop.spawn(Noter, [])
+    loop.link(id_of(one), id_of(two))
+    two.crash()
+    settle(loop)
+    assert loop.status(id_of(one)) is ActorStatus.FAILED
+    assert [entry[0] for entry in book[1:]] == ["stop"]
+
+
+def test_an_exit_is_a_signal_for_one_that_traps_exits(loop: Loop) -> None:
+    book: Book = []
+    one, two = loop.spawn(Watching, book), loop.spawn(Noter, [])
+    loop.trap_exits(id_of(one))
+    loop.link(id_of(one), id_of(two))
+    two.crash()
+    settle(loop)
+    (signal,) = book
+    assert isinstance(signal, Exit)
+    assert is_alive(one)
+
+
+# --- many ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_parent_forgets_children_that_have_ended(loop: Loop) -> None:
+    async def body() -> None:
+        parent = loop.spawn(Parent, [])
+        for number in range(300):
+            parent.add(str(number))
+            one = await parent.child(str(number))
+            one.leave()
+            await one.ended()
+        assert loop.statistics().alive == 1
+        assert await parent.child("7") is not None  # a turn of its own: it has heard of all ends by now
+        assert [node.children for node in loop.tree()] == [()]
+
+    ride(loop, body)
+    check_books(loop)

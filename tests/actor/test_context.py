@@ -1,0 +1,313 @@
+"""Context variables that travel with a message."""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import copy_context
+
+import pytest
+
+from bandstand.actor import Loop, child, is_alive, supervised
+from bandstand.core import LoopConfig
+from bandstand.errors import TargetEnded
+from bandstand.supervision import SupervisorSpec, spawn_supervisor
+from bandstand.testing import VirtualClock
+from tests.actor.players import Book, Puppet, elsewhere, ride, spin, turns
+from tests.actor.seers import Seer, as_user, parcels_of_a_send, request, user
+from tests.core.stage import Boom, Diary, HostFactory, settle
+
+pytestmark = pytest.mark.guarantee("G70")
+
+# --- context variables -----------------------------------------------------------------------------------------------------
+
+
+def test_a_plain_handler_sees_the_senders_variables_and_the_next_message_does_not(loop: Loop) -> None:
+    book: Book = []
+    handle = loop.spawn(Seer, book)
+    handle.look()
+    as_user("ann", handle.look)
+    as_user("bob", handle.look)
+    handle.look()
+    settle(loop)
+    assert book == ["nobody", "ann", "bob", "nobody"]
+    assert user.get() == "nobody"
+
+
+def test_an_async_handler_sees_them_over_every_await(loop: Loop) -> None:
+    book: Book = []
+    handle = loop.spawn(Seer, book)
+    as_user("ann", handle.look_slowly)
+    handle.look_slowly()
+    as_user("bob", handle.look_slowly)
+    loop.run(until_idle=True)
+    assert book == [["ann"] * 4, ["nobody"] * 4, ["bob"] * 4]
+
+
+def test_asks_carry_them_too(loop: Loop) -> None:
+    async def body() -> None:
+        handle = loop.spawn(Seer, [])
+        token = user.set("ann")
+        assert await handle.see() == "ann"
+        assert await handle.see_slowly() == ("ann", "ann")
+        user.reset(token)
+        assert await handle.see() == "nobody"
+        assert await handle.see_slowly() == ("nobody", "nobody")
+
+    ride(loop, body)
+
+
+def test_two_tasks_that_ask_one_actor_are_kept_apart(loop: Loop) -> None:
+    async def body() -> None:
+        handle = loop.spawn(Seer, [])
+
+        async def one(name: str) -> None:
+            user.set(name)
+            for _ in range(10):
+                assert await handle.see_slowly() == (name, name)
+                assert await handle.see() == name
+
+        await asyncio.gather(*[one(f"user {number}") for number in range(5)])
+        assert user.get() == "nobody"
+
+    ride(loop, body)
+
+
+def test_nested_sends_carry_on(loop: Loop) -> None:
+    book: Book = []
+    last = loop.spawn(Seer, book)
+    first = loop.spawn(Seer, [], last)
+    as_user("ann", first.pass_on)
+    as_user("bob", first.pass_on_slowly)
+    first.pass_on()
+    loop.run(until_idle=True)
+    assert sorted(book) == ["ann", "bob", "nobody"]
+
+
+def test_a_chain_of_asks_carries_on(loop: Loop) -> None:
+    async def body() -> str:
+        one = loop.spawn(Seer, [])
+        two = loop.spawn(Seer, [], one)
+        user.set("ann")
+        return await two.see_behind()
+
+    assert ride(loop, body) == "ann"
+
+
+def test_what_a_handler_sets_is_not_seen_by_the_sender_nor_by_the_next_message(loop: Loop) -> None:
+    book: Book = []
+
+    def send() -> None:
+        handle.change("changed")
+        handle.change_slowly("changed slowly")
+        handle.look()
+
+    handle = loop.spawn(Seer, book)
+    as_user("ann", send)
+    handle.look()
+    loop.run(until_idle=True)
+    assert book == ["changed", "changed slowly", "ann", "nobody"]
+
+
+def test_tasks_and_timeouts_inside_a_handler_work_in_the_carried_context(loop: Loop) -> None:
+    async def body() -> None:
+        handle = loop.spawn(Seer, [])
+        user.set("ann")
+        assert await handle.in_a_task() == "ann"
+        assert await handle.with_timeout() == "ann"
+        assert await handle.cancelled() == "ann"
+
+    ride(loop, body)
+
+
+def test_a_cancellation_reaches_a_handler_in_a_carried_context(loop: Loop) -> None:
+    book: Book = []
+
+    async def body() -> None:
+        user.set("ann")
+        handle = loop.spawn(Puppet, [])
+
+        async def stuck(me: Puppet) -> None:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                book.append(user.get())
+                raise
+
+        handle.do_slowly(stuck)
+        await turns()
+        handle.stop()
+        await handle.ended()
+
+    ride(loop, body)
+    assert book == ["ann"]
+
+
+def test_exceptions_come_out_of_a_carried_context(loop: Loop) -> None:
+    async def body() -> None:
+        handle = loop.spawn(Seer, [])
+        user.set("ann")
+        with pytest.raises(Boom, match="ann"):
+            await handle.refuse()
+        assert is_alive(handle)
+        handle.crash()
+        with pytest.raises(TargetEnded) as caught:
+            await handle.see()
+        assert str(caught.value.__cause__) == "ann"
+
+    ride(loop, body)
+
+
+def test_other_threads_carry_theirs(loop: Loop) -> None:
+    book: Book = []
+    handle = loop.spawn(Seer, book)
+
+    def work(name: str) -> None:
+        user.set(name)
+        handle.look()
+        handle.look_slowly()
+
+    elsewhere(lambda: work("ann"))
+    elsewhere(handle.look)
+    loop.run(until_idle=True)
+    assert book == ["ann", ["ann"] * 4, "nobody"]
+
+
+def test_blocking_asks_of_other_threads_carry_theirs(loop: Loop) -> None:
+    async def body() -> None:
+        handle = loop.spawn(Seer, [])
+
+        def work() -> str:
+            user.set("ann")
+            return handle.see.blocking()
+
+        assert await asyncio.to_thread(work) == "ann"
+        assert await handle.see() == "nobody"
+
+    ride(loop, body)
+
+
+def test_when_room_carries_them_too(loop: Loop) -> None:
+    book: Book = []
+
+    async def body() -> None:
+        handle = loop.options(mailbox_cap=loop.config.sys_reserved + 1).spawn(Seer, book)
+        token = user.set("ann")
+        handle.look()
+        landing = handle.look.when_room()
+        user.reset(token)
+        await landing
+        await handle.see()
+
+    ride(loop, body)
+    assert book == ["ann", "ann"]
+
+
+def test_several_variables_and_unset_ones(loop: Loop) -> None:
+    book: Book = []
+
+    def start(me: Puppet) -> None:
+        book.append((user.get(), request.get()))
+
+    handle = loop.spawn(Puppet, book)
+    as_user("ann", lambda: handle.do(start))
+
+    def both() -> None:
+        request.set(7)
+        handle.do(start)
+
+    as_user("bob", both)
+    handle.do(start)
+    settle(loop)
+    assert book == [("ann", 0), ("bob", 7), ("nobody", 0)]
+
+
+@pytest.mark.slow
+def test_a_loop_made_in_a_context_takes_that_for_its_own(clock: VirtualClock) -> None:
+    user.set("home")
+    try:
+        with Loop(clock=clock) as loop:
+            book: Book = []
+            handle = loop.spawn(Seer, book)
+            handle.look()
+            assert parcels_of_a_send(loop) == 0
+            as_user("ann", handle.look)
+            settle(loop)
+            assert book == ["home", "ann"]
+    finally:
+        user.set("nobody")
+
+
+def test_supervised_children_see_the_senders_variables(loop: Loop) -> None:
+    book: Book = []
+    root = spawn_supervisor(loop, SupervisorSpec(children=[child("seer").of(Seer, book)]))
+    settle(loop)
+    handle = supervised(root, Seer, "seer")
+    as_user("ann", handle.look)
+    as_user("ann", handle.look_slowly)
+    loop.run(until_idle=True)
+    assert book == ["ann", ["ann"] * 4]
+
+
+# --- nothing where nothing differs --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_nothing_is_packed_where_nothing_differs(loop: Loop) -> None:
+    assert parcels_of_a_send(loop) == 0
+    assert as_user("ann", lambda: parcels_of_a_send(loop)) == 1
+    # The same contents are the same, in whatever context they are.
+    assert copy_context().run(lambda: parcels_of_a_send(loop)) == 0
+
+    def and_back() -> int:
+        token = user.set("ann")
+        user.reset(token)
+        return parcels_of_a_send(loop)
+
+    assert copy_context().run(and_back) == 0
+
+
+@pytest.mark.slow
+def test_with_carry_context_off_nothing_travels(clock: VirtualClock, loop_factory: HostFactory) -> None:
+    loop = Loop(LoopConfig(loop_factory=loop_factory), clock=clock, carry_context=False)
+    with loop:
+        book: Book = []
+        handle = loop.spawn(Seer, book)
+        assert as_user("ann", lambda: parcels_of_a_send(loop)) == 0
+        as_user("ann", handle.look)
+        as_user("ann", handle.look_slowly)
+        loop.run(until_idle=True)
+        assert book == ["nobody", ["nobody"] * 4]
+
+
+def test_a_dead_letter_shows_its_data_and_not_what_travelled_along(loop: Loop, diary: Diary) -> None:
+    handle = loop.spawn(Seer, [])
+    as_user("ann", lambda: handle.change("x"))
+    handle.stop()
+    assert [letter[2] for letter in diary.dead] == ["x"]
+
+
+# --- beside messages ----------------------------------------------------------------------------------------------------------
+
+
+def test_work_in_the_background_has_the_context_of_whoever_began_it(loop: Loop) -> None:
+    book: Book = []
+
+    async def look() -> str:
+        await turns()
+        return user.get()
+
+    def begin(me: Puppet) -> None:
+        me.background(look(), then=lambda seen: book.append((seen, user.get())))
+
+    handle = loop.spawn(Puppet, book)
+    as_user("ann", lambda: handle.do(begin))
+    loop.run(until_idle=True)
+    assert book == [("ann", "ann")]
+
+
+def test_spinning_by_hand_carries_as_well(loop: Loop) -> None:
+    book: Book = []
+    handle = loop.spawn(Seer, book)
+    as_user("ann", handle.look_slowly)
+    spin(loop)
+    assert book == [["ann"] * 4]

@@ -1,0 +1,436 @@
+"""Cycles of asks: found at once, told in words; and nothing else is taken for one."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import Event
+from typing import Any
+
+import pytest
+
+from bandstand.actor import Actor, Loop, Reply, ask, child, data, supervised
+from bandstand.core import ExitReason
+from bandstand.errors import AskCycle, AskTimeout, TargetEnded
+from bandstand.supervision import Mailbox, SupervisorSpec, spawn_supervisor
+from bandstand.testing import VirtualClock
+from tests.actor.asking import CAP, Play, ended, got, in_place, in_time, outcome, turns, watch
+from tests.core.stage import HostFactory
+
+pytestmark = pytest.mark.guarantee("G63")
+
+
+@pytest.fixture(params=["virtual time", "event loop of the lane"])
+def play(request: pytest.FixtureRequest, clock: VirtualClock, loop_factory: HostFactory) -> Play:
+    return in_time(clock) if request.param == "virtual time" else in_place(loop_factory)
+
+
+class Node(Actor, ask_ms=None):
+    """Asks where it is told to. There is no deadline: a cycle that is not found hangs."""
+
+    def __init__(self, log: list[Any] | None = None) -> None:
+        self.log: list[Any] = [] if log is None else log
+        self.kept: Reply[Any] | None = None
+
+    @ask
+    def ping(self) -> str:
+        return "pong"
+
+    @ask(raises=AskCycle)
+    async def through(self, *path: Node) -> str:
+        """Ask the first one to ask the others, and the last one for its `ping`."""
+        if not path:
+            return "end"
+        first, *rest = path
+        return await (first.through(*rest) if rest else first.ping())
+
+    @ask(raises=AskCycle)
+    async def through_gather(self, *path: Node) -> str:
+        first, *rest = path
+        both = await asyncio.gather(first.through(*rest), first.ping())
+        return both[0]
+
+    @ask(raises=AskCycle)
+    async def through_wait_for(self, *path: Node) -> str:
+        first, *rest = path
+        return await asyncio.wait_for(first.through(*rest), 3600)
+
+    @ask(raises=AskCycle)
+    async def through_coroutines(self, *path: Node) -> str:
+        first, *rest = path
+        return await got(got(first.through(*rest)))
+
+    @ask
+    async def through_own_task(self, *path: Node) -> str:
+        """A task that asks on its own is nobody's turn."""
+        first, *rest = path
+
+        async def on_its_own() -> str:
+            return await first.through.within(50)(*rest)
+
+        try:
+            return await asyncio.create_task(on_its_own())
+        except AskTimeout:
+            return "deadline"
+
+    @ask
+    async def hold(self, gate: Event) -> str:
+        await gate.wait()
+        return "held"
+
+    @data
+    def in_background(self, *path: Node) -> None:
+        first, *rest = path
+        self.background(first.through(*rest), then=self.log.append, failed=self.log.append)
+
+    @data
+    async def ask_only(self, other: Node) -> None:
+        """Ask, and do not wait."""
+        self.kept = other.through(self.me)
+
+    @ask
+    async def read_kept(self) -> Any:
+        assert self.kept is not None
+        return await self.kept
+
+    @ask(raises=AskCycle)
+    async def read_end(self, other: Node) -> ExitReason:
+        return await other.ended()
+
+    @data
+    def note(self, what: str) -> None:
+        self.log.append(what)
+
+    @ask(raises=AskCycle)
+    async def push(self, other: Node) -> str:
+        """Wait for room."""
+        await other.note.when_room("pushed")
+        return "in"
+
+    @ask(raises=AskCycle)
+    async def hold_then(self, gate: Event, other: Node) -> str:
+        await gate.wait()
+        return await other.ping()
+
+
+def named(loop: Loop, *names: str) -> list[Node]:
+    return [loop.options(name=name).spawn(Node) for name in names]
+
+
+# --- found ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_actor_that_asks_itself(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        [alone] = named(loop, "alone")
+        with pytest.raises(AskCycle, match=r"'alone' .* asks 'alone' .* for Node\.ping\(\)"):
+            await alone.through(alone)
+        # The ask was taken back: it is not handled later.
+        assert await alone.ping() == "pong"
+        assert ended(loop.ask_statistics()) == {"answered": 1, "failed": 1, "cancelled": 1}
+
+    play(story)
+
+
+def test_two_that_ask_each_other(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        first, second = named(loop, "first", "second")
+        with pytest.raises(AskCycle) as caught:
+            await first.through(second, first)
+        text = str(caught.value)
+        assert text.index("'second'") < text.index("asks 'first'") < text.index("waits for 'second'")
+        assert "Node.ping()" in text
+        assert "Node.through()" in text
+        assert await first.ping() == await second.ping() == "pong"
+
+    play(story)
+
+
+@pytest.mark.parametrize("size", [3, 4, 10])
+def test_a_longer_ring_is_printed_with_all_its_names(play: Play, size: int) -> None:
+    async def story(loop: Loop) -> None:
+        nodes = named(loop, *(f"node {number}" for number in range(size)))
+        with pytest.raises(AskCycle) as caught:
+            await nodes[0].through(*nodes[1:], nodes[0])
+        text = str(caught.value)
+        # The one that closes the ring, then along the waits from the one it asks.
+        places = [text.index(f"waits for 'node {number}'") for number in range(1, size)]
+        assert places == sorted(places)
+        assert text.startswith(f"'node {size - 1}'")
+        for node in nodes:
+            assert await node.ping() == "pong"
+
+    play(story)
+
+
+THROUGH = pytest.mark.parametrize("method", ["through_gather", "through_wait_for", "through_coroutines"])
+
+
+@THROUGH
+def test_through_what_asyncio_puts_between(play: Play, method: str) -> None:
+    async def story(loop: Loop) -> None:
+        first, second = named(loop, "first", "second")
+        with pytest.raises(AskCycle) as caught:
+            await getattr(first, method)(second, first)
+        # Whoever of the two waits last closes the ring: a task of asyncio's begins a turn later.
+        assert "'first'" in str(caught.value)
+        assert "'second'" in str(caught.value)
+        await turns()
+        assert await first.ping() == await second.ping() == "pong"
+
+    play(story)
+
+
+@THROUGH
+def test_one_that_asks_itself_through_them(play: Play, method: str) -> None:
+    async def story(loop: Loop) -> None:
+        [alone] = named(loop, "alone")
+        with pytest.raises(AskCycle, match=r"'alone' .* asks 'alone'"):
+            await getattr(alone, method)(alone)
+        await turns()
+        assert await alone.ping() == "pong"
+
+    play(story)
+
+
+def test_a_wait_for_room_is_a_wait(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        first = loop.options(name="first").spawn(Node)
+        second, gate = loop.options(name="second", mailbox_cap=CAP).spawn(Node), Event()
+        holding = watch(second.hold_then(gate, first))
+        await turns()
+        while second.note.try_send("filler"):
+            pass
+        pushing = watch(first.push(second))
+        await turns()
+        assert not pushing.done()
+        gate.set()
+        error = await holding
+        assert isinstance(error, AskCycle)
+        assert "'first'" in str(error)
+        assert "Node.note()" in str(error)
+        assert await pushing == "in"
+
+    play(story)
+
+
+def test_a_wait_for_room_that_closes_the_ring_sends_nothing(play: Play) -> None:
+    log: list[Any] = []
+
+    class Opener(Actor, ask_ms=None):
+        @ask(raises=AskCycle)
+        async def open(self, gate: Event, node: Node) -> str:
+            await gate.wait()
+            return await node.push(self.me)  # type: ignore[arg-type]  # it has a `note` as well
+
+        @data
+        def note(self, what: str) -> None:
+            log.append(what)
+
+    async def story(loop: Loop) -> None:
+        opener, gate = loop.options(mailbox_cap=CAP).spawn(Opener), Event()
+        opening = watch(opener.open(gate, loop.spawn(Node)))
+        await turns()
+        while opener.note.try_send("filler"):
+            pass
+        gate.set()
+        assert isinstance(await opening, AskCycle)
+        await turns()
+        assert log == ["filler"] * 3
+
+    play(story)
+
+
+def test_a_wait_for_an_end_is_a_wait(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        first, second = named(loop, "first", "second")
+        waiting = watch(first.read_end(second))
+        await turns()
+        with pytest.raises(AskCycle, match=r"'second' .* asks 'first'"):
+            await second.through(first)
+        second.stop()
+        assert await waiting is ExitReason.NORMAL
+        [alone] = named(loop, "alone")
+        with pytest.raises(AskCycle):
+            await alone.read_end(alone)
+
+    play(story)
+
+
+def test_a_ring_through_a_next_incarnation(play: Play) -> None:
+    class Fragile(Node, ask_ms=None):
+        @ask
+        def fail(self) -> None:
+            raise ValueError
+
+    async def story(loop: Loop) -> None:
+        spec = SupervisorSpec(children=[child("fragile", mailbox=Mailbox.KEPT).of(Fragile)])
+        fragile = supervised(spawn_supervisor(loop, spec), Fragile, "fragile")
+        [first], gate = named(loop, "first"), Event()
+        holding, failing = fragile.hold(gate), fragile.fail()
+        # It waits in the mailbox while its target fails, and is handled by the one that comes after.
+        waiting = watch(first.through(fragile, first))
+        await turns()
+        gate.set()
+        assert await holding == "held"
+        assert isinstance(await outcome(failing), TargetEnded)
+        await turns(20)
+        assert waiting.done()
+        assert isinstance(await waiting, AskCycle)
+
+    play(story)
+
+
+# --- not found, since there is none -----------------------------------------------------------------------------------
+
+
+def test_a_ring_by_the_background_is_none(play: Play) -> None:
+    log: list[Any] = []
+
+    async def story(loop: Loop) -> None:
+        first, second = loop.spawn(Node, log), loop.spawn(Node)
+        first.in_background(second, first)
+        await turns(20)
+        assert log == ["pong"]
+        first.in_background(first, second)
+        await turns(20)
+        assert log == ["pong", "pong"]
+
+    play(story)
+
+
+def test_a_reply_that_is_asked_but_not_awaited_is_no_wait(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        first, second = loop.spawn(Node), loop.spawn(Node)
+        first.ask_only(second)
+        # The second one asks back at once, while the first has its reply and does not wait for it.
+        await turns(20)
+        assert await first.read_kept() == "pong"
+
+    play(story)
+
+
+def test_a_reply_that_is_awaited_in_a_later_turn_is_a_wait_of_that_turn(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        first, second, third, gate = loop.spawn(Node), loop.spawn(Node), loop.spawn(Node), Event()
+        holding = second.hold(gate)
+        await turns()
+        first.ask_only(second)
+        reading = watch(first.read_kept())
+        await turns()
+        # Now the first waits for the second, which has yet to handle that ask and will ask the first in it.
+        gate.set()
+        assert await holding == "held"
+        error = await reading
+        assert isinstance(error, TargetEnded | AskCycle)
+        assert await third.ping() == "pong"
+
+    play(story)
+
+
+def test_two_that_ask_a_third_are_no_ring(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        first, second, third, gate = *named(loop, "first", "second", "third"), Event()
+        holding = third.hold(gate)
+        waiting = [
+            watch(first.through(third)),
+            watch(second.through(third)),
+            watch(first.through(second, third)),
+        ]
+        await turns()
+        gate.set()
+        assert await holding == "held"
+        assert await asyncio.gather(*waiting) == ["pong"] * 3
+
+    play(story)
+
+
+def test_a_diamond_is_no_ring(play: Play) -> None:
+    class Top(Actor, ask_ms=None):
+        @ask
+        async def both(self, left: Node, right: Node, bottom: Node) -> tuple[str, str, str]:
+            return await asyncio.gather(left.through(bottom), right.through(bottom), bottom.ping())
+
+    async def story(loop: Loop) -> None:
+        left, right, bottom = named(loop, "left", "right", "bottom")
+        assert list(await loop.spawn(Top).both(left, right, bottom)) == ["pong"] * 3
+
+    play(story)
+
+
+def test_what_was_a_wait_once_is_none_any_more(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        first, second = named(loop, "first", "second")
+        for _ in range(3):
+            assert await first.through(second) == "pong"
+            assert await second.through(first) == "pong"
+            gone = watch(first.through(second, second, second))
+            await turns()
+            gone.cancel()
+            with pytest.raises(AskCycle):
+                await first.through(second, first)
+        cut = watch(first.through(second))
+        cut.cancel()
+        await turns()
+        assert await second.through(first) == "pong"
+
+    play(story)
+
+
+def test_outsiders_wait_for_nobody_in_particular(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        first, second = named(loop, "first", "second")
+        both = await asyncio.gather(first.through(second), second.ping(), first.ping(), second.ping())
+        assert list(both) == ["pong"] * 4
+
+    play(story)
+
+
+def test_what_a_task_asks_on_its_own_has_its_deadline(clock: VirtualClock) -> None:
+    async def story(loop: Loop) -> None:
+        first, second = named(loop, "first", "second")
+        assert await first.through_own_task(second, first) == "deadline"
+
+    in_time(clock)(story)
+
+
+class Relay(Actor, ask_ms=None):
+    """Answers, and asks back at its next message."""
+
+    def __init__(self) -> None:
+        self.asker: Relay | None = None
+        self.got: object = None
+
+    @ask
+    async def call(self, other: Relay) -> str:
+        reply = other.answer(self.me)
+        other.call_back()
+        return await reply
+
+    @ask
+    def answer(self, asker: Relay) -> str:
+        self.asker = asker
+        return "first"
+
+    @data
+    async def call_back(self) -> None:
+        assert self.asker is not None
+        self.got = await outcome(self.asker.ping())
+
+    @ask
+    def ping(self) -> str:
+        return "pong"
+
+    @ask
+    def heard(self) -> object:
+        return self.got
+
+
+def test_who_has_his_answer_and_not_yet_his_turn_waits_for_nobody(play: Play) -> None:
+    """The second one answers and asks back in one visit: the first has had no turn in between."""
+
+    async def story(loop: Loop) -> None:
+        one, two = loop.spawn(Relay), loop.spawn(Relay)
+        assert await one.call(two) == "first"
+        assert await two.heard() == "pong"
+
+    play(story)

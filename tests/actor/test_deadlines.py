@@ -1,0 +1,281 @@
+"""Deadlines of asks, in virtual time: whose they are, when they come, what they say, and what becomes of late answers."""
+
+from __future__ import annotations
+
+from asyncio import Event
+from collections.abc import Callable
+from math import inf, nan
+from typing import Any
+
+import pytest
+
+from bandstand.actor import Actor, Loop, Reply, ask, child, supervised
+from bandstand.core import LoopConfig
+from bandstand.errors import AskTimeout, BadDeclaration, InvalidArgument
+from bandstand.supervision import SupervisorSpec, spawn_supervisor
+from bandstand.testing import VirtualClock
+from tests.actor.asking import (
+    Oracle,
+    Play,
+    audit,
+    ended,
+    in_time,
+    is_at_rest,
+    is_pending,
+    outcome,
+    turns,
+    watch,
+)
+
+pytestmark = pytest.mark.guarantee("G61")
+
+DEFAULT = 5000
+
+
+@pytest.fixture
+def play(clock: VirtualClock) -> Play:
+    return in_time(clock)
+
+
+class Patient(Oracle, ask_ms=30_000):
+    """Asks of it have more time."""
+
+
+class Endless(Oracle, ask_ms=None):
+    """Asks of it have all the time there is."""
+
+
+class Heir(Patient):
+    """Inherits its deadline."""
+
+
+def waited(clock: VirtualClock, since: int) -> float:
+    return (clock.now_ns() - since) / 1e6
+
+
+WAYS: dict[str, tuple[Callable[[Loop], Reply[int]], float]] = {
+    "default": (lambda loop: loop.spawn(Oracle).held(Event()), DEFAULT),
+    "class": (lambda loop: loop.spawn(Patient).held(Event()), 30_000),
+    "base class": (lambda loop: loop.spawn(Heir).held(Event()), 30_000),
+    "spawn": (lambda loop: loop.options(ask_ms=70).spawn(Patient).held(Event()), 70),
+    "call": (lambda loop: loop.options(ask_ms=70).spawn(Patient).held.within(9)(Event()), 9),
+    "spawn with 0": (lambda loop: loop.options(ask_ms=0).spawn(Oracle).held(Event()), 0),
+    "call with 0": (lambda loop: loop.spawn(Oracle).held.within(0)(Event()), 0),
+    "a fraction": (lambda loop: loop.spawn(Oracle).held.within(0.2)(Event()), 1),
+    "a day": (lambda loop: loop.spawn(Oracle).held.within(24 * 3600 * 1000)(Event()), 24 * 3600 * 1000),
+}
+ENDLESS: dict[str, Callable[[Loop, Event], Reply[int]]] = {
+    "class": lambda loop, gate: loop.spawn(Endless).held(gate),
+    "spawn": lambda loop, gate: loop.options(ask_ms=None).spawn(Oracle).held(gate),
+    "call": lambda loop, gate: loop.spawn(Oracle).held.within(None)(gate),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_deadline_is_the_calls_or_the_spawns_or_the_classs(
+    play: Play, clock: VirtualClock, way: str
+) -> None:
+    ask_so, ms = WAYS[way]
+
+    async def story(loop: Loop) -> None:
+        start = clock.now_ns()
+        with pytest.raises(AskTimeout):
+            await ask_so(loop)
+        # Never early; late by no more than the wheel's two roundings to whole milliseconds.
+        assert ms <= waited(clock, start) <= ms + 2
+        assert ended(loop.ask_statistics()) == {"expired": 1}
+
+    play(story)
+
+
+@pytest.mark.parametrize("way", ENDLESS)
+def test_none_is_no_deadline(play: Play, way: str) -> None:
+    async def story(loop: Loop) -> None:
+        gate = Event()
+        reply = watch(ENDLESS[way](loop, gate))
+        oracle = loop.spawn(Oracle)
+        assert await oracle.slow.within(None)(365 * 24 * 3600 * 1000, 1) == 1
+        assert not reply.done()
+        gate.set()
+        assert await reply == 0
+
+    play(story)
+
+
+def test_within_leaves_the_handle_as_it_is(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        oracle = loop.spawn(Oracle)
+        short = oracle.slow.within(10)
+        assert type(await outcome(short(20))) is AskTimeout
+        assert await oracle.slow(20, 1) == 1
+        assert await short(5, 2) == 2
+
+    play(story)
+
+
+def test_a_supervised_handle_has_the_deadline_of_its_class(play: Play, clock: VirtualClock) -> None:
+    async def story(loop: Loop) -> None:
+        root = spawn_supervisor(loop, SupervisorSpec(children=[child("patient").of(Patient)]))
+        start = clock.now_ns()
+        assert type(await outcome(supervised(root, Patient, "patient").held(Event()))) is AskTimeout
+        assert waited(clock, start) >= 30_000
+
+    play(story)
+
+
+@pytest.mark.parametrize("ms", [-1, -0.5, nan, inf, "5", True, 10**13])
+def test_a_deadline_without_sense_is_refused(loop: Loop, ms: Any) -> None:
+    oracle = loop.spawn(Oracle)
+    with pytest.raises(InvalidArgument, match="milliseconds"):
+        oracle.plain.within(ms)
+    if ms != -1:  # which stands for the class's own there
+        with pytest.raises(InvalidArgument, match="ask_ms"):
+            loop.options(ask_ms=ms)
+        with pytest.raises((InvalidArgument, BadDeclaration), match="ask_ms"):
+            type("Bad", (Actor,), {}, ask_ms=ms)
+
+
+def test_the_error_names_target_method_time_and_depth(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        oracle = loop.options(name="delphi").spawn(Oracle)
+        reply = oracle.held.within(250)(Event())
+        await turns()
+        for number in range(3):
+            oracle.note(str(number))
+        error = await outcome(reply)
+        assert isinstance(error, AskTimeout)
+        assert isinstance(error, TimeoutError)
+        assert "'delphi'" in error.target
+        assert error.method == "Oracle.held()"
+        assert 250 <= error.waited_ms <= 252
+        assert error.depth == 3
+        for part in ("'delphi'", "Oracle.held()", f"{error.waited_ms:.0f} ms", "3 more messages"):
+            assert part in str(error)
+
+    play(story)
+
+
+def test_the_time_counts_from_the_ask_not_from_the_await(play: Play, clock: VirtualClock) -> None:
+    async def story(loop: Loop) -> None:
+        oracle, other = loop.spawn(Oracle), loop.spawn(Oracle)
+        start = clock.now_ns()
+        reply = oracle.held.within(100)(Event())
+        await other.slow(60)
+        error = await outcome(reply)
+        assert isinstance(error, AskTimeout)
+        assert 100 <= error.waited_ms <= 102
+        assert 100 <= waited(clock, start) <= 102
+
+    play(story)
+
+
+def test_an_ask_that_is_overdue_when_it_is_awaited_ends_at_once(play: Play, clock: VirtualClock) -> None:
+    async def story(loop: Loop) -> None:
+        oracle, other = loop.spawn(Oracle), loop.spawn(Oracle)
+        reply = oracle.held.within(100)(Event())
+        await other.slow(3000)
+        assert is_pending(reply)
+        before = clock.now_ns()
+        error = await outcome(reply)
+        assert isinstance(error, AskTimeout)
+        assert error.waited_ms >= 3000
+        assert waited(clock, before) <= 1
+
+    play(story)
+
+
+def test_an_answer_that_came_in_time_is_given_however_late_it_is_awaited(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        oracle, other = loop.spawn(Oracle), loop.spawn(Oracle)
+        reply = oracle.plain.within(1)(7)
+        await other.slow(3000)
+        assert await reply == 7
+
+    play(story)
+
+
+def test_an_answer_before_the_deadline_takes_the_deadline_back(play: Play, clock: VirtualClock) -> None:
+    async def story(loop: Loop) -> None:
+        oracle = loop.spawn(Oracle)
+        for number in range(50):
+            assert await oracle.slow(1, number) == number
+        # Nothing is left that the loop would have to wake for.
+        assert is_at_rest(loop)
+        start = clock.now_ns()
+        assert await oracle.slow.within(None)(2 * DEFAULT) == 0
+        assert waited(clock, start) >= 2 * DEFAULT
+        assert ended(loop.ask_statistics()) == {"answered": 51}
+
+    play(story)
+
+
+@pytest.mark.guarantee("G60")
+@pytest.mark.parametrize("wait_in", ["handler", "mailbox"])
+def test_a_late_answer_is_dropped_and_counted(play: Play, wait_in: str) -> None:
+    log: list[str] = []
+
+    async def story(loop: Loop) -> None:
+        oracle, gate = loop.spawn(Oracle, log), Event()
+        if wait_in == "mailbox":
+            oracle.block(gate)
+        reply = oracle.held.within(10)(gate, 1)
+        first = await outcome(reply)
+        assert isinstance(first, AskTimeout)
+        assert loop.ask_statistics().late == 0
+        gate.set()
+        await turns()
+        # The handler was left alone, and its answer is nobody's.
+        assert log == ["begins 1", "goes on 1"]
+        assert ended(loop.ask_statistics()) == {"expired": 1, "late": 1}
+        assert str(await outcome(reply)) == str(first)
+        assert await oracle.plain(2) == 2
+
+    play(story)
+
+
+@pytest.mark.guarantee("G60")
+@pytest.mark.parametrize("ending", ["declared", "stop", "kill"])
+def test_after_a_deadline_other_ends_change_nothing(play: Play, ending: str) -> None:
+    async def story(loop: Loop) -> None:
+        oracle, gate = loop.spawn(Oracle), Event()
+        oracle.block(gate)
+        reply = oracle.declared.within(10)(KeyError("late"))
+        assert isinstance(await outcome(reply), AskTimeout)
+        if ending == "declared":
+            gate.set()
+        else:
+            getattr(oracle, ending)()
+        await turns()
+        assert isinstance(await outcome(reply), AskTimeout)
+        # An error that its method declares is an answer; the end of an actor is none.
+        assert (
+            ended(loop.ask_statistics()) == {"expired": 1, "late": 1}
+            if ending == "declared"
+            else {"expired": 1}
+        )
+
+    play(story)
+
+
+def test_asks_of_actors_end_at_their_deadline_under_run(clock: VirtualClock) -> None:
+    """The same where nobody rides an event loop: `run()` jumps from deadline to deadline."""
+    seen: list[object] = []
+
+    class Asker(Actor):
+        def __init__(self, oracle: Oracle) -> None:
+            self.oracle = oracle
+
+        @ask
+        async def go(self) -> None:
+            seen.append(await outcome(self.oracle.held.within(50)(Event())))
+            loop.request_stop()
+
+    loop = Loop(LoopConfig(loop_factory=clock.new_event_loop), clock=clock)
+    # Nobody waits for this answer: it only sets the asker going.
+    unread = loop.spawn(Asker, loop.spawn(Oracle)).go()
+    start = clock.now_ns()
+    loop.run()
+    assert 50 <= waited(clock, start) <= 52
+    assert unread.done()
+    assert [type(end) for end in seen] == [AskTimeout]
+    assert ended(audit(loop)) == {"answered": 1, "expired": 1}

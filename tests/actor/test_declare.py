@@ -1,0 +1,306 @@
+"""Declaring a class of actors: what marks mean and what they may stand on, that one-way is one way, and deadlines."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Never, NoReturn
+
+import pytest
+
+from bandstand.actor import Actor, Loop, Reply, ask, control, data, is_alive, management
+from bandstand.actor.marks import Mark
+from bandstand.core import ExitReason, Lane, Verdict
+from bandstand.errors import AskTimeout, BadDeclaration, BadVerdict, InvalidArgument, TargetEnded
+from bandstand.testing import VirtualClock
+from tests.actor.answers import answer, outcome
+from tests.actor.declaring import LOOSE, Book, class_with, loose_ask, loose_data, nothing
+from tests.core.stage import Boom
+
+pytestmark = pytest.mark.guarantee("G58")
+
+marked = pytest.mark.parametrize("mark", LOOSE.values(), ids=LOOSE)
+
+
+# --- marks and lanes --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("S4", "S11")
+def test_a_mark_says_by_which_lane_a_message_goes(loop: Loop) -> None:
+    lines: list[object] = []
+    book = loop.spawn(Book, lines)
+    low, middle = book.low_ask(), book.middle_ask()
+    book.low()
+    book.middle()
+    high = book.high_ask()
+    book.high()
+    loop.run(until_idle=True)
+    assert lines == ["high ask", "high", "middle ask", "middle", "low ask", "low"]
+    assert [outcome(reply) for reply in (high, middle, low)] == [1, 3, 5]
+
+
+def test_a_full_lane_leaves_room_in_the_others(loop: Loop) -> None:
+    book = loop.options(mailbox_cap=8).spawn(Book)
+    while book.low.try_send():
+        pass
+    assert book.high.try_send()
+    assert book.middle.try_send()
+    assert not book.low.try_send()
+
+
+def test_a_lane_of_an_ask_is_one_of_users() -> None:
+    bad: Any
+    for bad in (Lane.SYSTEM, 1, "control", None):
+        with pytest.raises(BadDeclaration, match=r"@ask: lane is .*: pass Lane\.CONTROL"):
+            ask(lane=bad)
+
+
+def test_what_an_ask_raises_is_exception_classes() -> None:
+    bad: Any
+    for bad in (BaseException, KeyboardInterrupt, KeyError("x"), [KeyError], (KeyError, "x"), int, None):
+        with pytest.raises(BadDeclaration, match=r"raises has .*: pass exception classes"):
+            ask(raises=bad)
+
+
+def test_a_declared_exception_is_an_answer_and_any_other_a_failure(loop: Loop) -> None:
+    class Picky(Actor):
+        @ask(raises=(KeyError, ValueError))
+        def pick(self, error: Exception) -> None:
+            raise error
+
+        @ask(raises=LookupError)
+        async def pick_later(self, error: Exception) -> None:
+            raise error
+
+    picky = loop.spawn(Picky)
+    for error in (KeyError("no"), ValueError("no")):
+        with pytest.raises(type(error)) as caught:
+            answer(loop, picky.pick(error))
+        assert caught.value is error
+    # One that derives from what is declared, too.
+    with pytest.raises(KeyError):
+        answer(loop, picky.pick_later(KeyError("no")))
+    assert is_alive(picky)
+    with pytest.raises(TargetEnded) as ended:
+        answer(loop, picky.pick(Boom("no")))
+    assert isinstance(ended.value.__cause__, Boom)
+    assert not is_alive(picky)
+
+
+def test_a_mark_keeps_what_its_method_says_of_itself() -> None:
+    def add(self: object, n: int) -> None:
+        """Add a number."""
+
+    mark = data(add)
+    assert isinstance(mark, Mark)
+    assert mark.__doc__ == "Add a number."
+    assert mark.function is add
+    assert re.match(r"<one-way method .*add by DATA>", repr(mark))
+    assert re.match(r"<ask method .*add by DATA>", repr(ask(add)))
+    assert class_with("add", mark).add is mark
+
+
+@marked
+def test_a_mark_is_on_a_plain_method_only(mark: Any) -> None:
+    def generate(self: object) -> Iterator[int]:
+        yield 1
+
+    async def generate_later(self: object) -> Any:
+        yield 1
+
+    wrong: Any
+    covered: list[Any] = [f(nothing) for f in (staticmethod, classmethod, property, functools.cache)]
+    for wrong in covered:
+        with pytest.raises(
+            BadDeclaration, match=r"@\w+ is on .*, which is no function: put it on a plain method"
+        ):
+            mark(wrong)
+    for wrong in (
+        5,
+        None if mark is not LOOSE["ask"] else "text",
+        Book,
+        functools.partial(nothing),
+        data(nothing),
+    ):
+        with pytest.raises(BadDeclaration, match="which is no function"):
+            mark(wrong)
+    for wrong in (generate, generate_later):
+        with pytest.raises(BadDeclaration, match=r"generate\w*, a generator: a handler returns its answer"):
+            mark(wrong)
+
+
+@pytest.mark.parametrize("above", [staticmethod, classmethod, property])
+@marked
+def test_a_mark_that_something_else_covers_is_not_lost_in_silence(above: Any, mark: Any) -> None:
+    with pytest.raises(BadDeclaration, match="covered"):
+        class_with("covered", above(mark(nothing)))
+
+
+def test_a_lambda_may_be_marked(loop: Loop) -> None:
+    add: Any = eval("lambda self, a, b=2: a + b")  # for checkers it would have no types
+    adder = loop.spawn(class_with("add", loose_ask(add)))
+    assert answer(loop, adder.add(1)) == 3
+    assert answer(loop, adder.add(1, b=5)) == 6
+    with pytest.raises(TypeError, match=r"add\(\) missing 1 required positional argument: 'a'"):
+        adder.add()
+
+
+def test_a_method_without_self_is_no_message() -> None:
+    def lost() -> None: ...
+    def packed(*args: object) -> None: ...
+    def named(**kwargs: object) -> None: ...
+
+    for function in (lost, packed, named):
+        with pytest.raises(BadDeclaration, match=f"{function.__name__} takes no self"):
+            class_with("message", loose_data(function))
+
+
+def test_one_function_may_be_two_messages(loop: Loop) -> None:
+    lines: list[object] = []
+
+    class Echo(Book):
+        also = Book.low
+        again = data(Book.low.function)
+
+    echo = loop.spawn(Echo, lines)
+    echo.also("also")
+    echo.again("again")
+    loop.run(until_idle=True)
+    assert lines == ["also", "again"]
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["def", "async def"])
+def test_an_async_def_behind_a_plain_wrapper_is_awaited(loop: Loop, is_async: bool) -> None:
+    def logged(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    def double(self: object, n: int) -> int:
+        return 2 * n
+
+    async def double_later(self: object, n: int) -> int:
+        return 2 * n
+
+    doubler = loop.spawn(class_with("double", loose_ask(logged(double_later if is_async else double))))
+    assert answer(loop, doubler.double(4)) == 8
+    with pytest.raises(TypeError, match="double"):
+        doubler.double()
+
+
+# --- one-way means one way ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mark", [data, control, management])
+@pytest.mark.parametrize("returned", [int, "int", "int | None", "Verdict", Any])
+def test_a_one_way_method_declares_no_return(mark: Any, returned: object) -> None:
+    def send(self: object) -> None: ...
+
+    send.__annotations__["return"] = returned
+    with pytest.raises(
+        BadDeclaration,
+        match=r"Made\.send is one-way but is to return .*: nobody would get it; mark it with @ask",
+    ):
+        class_with("send", mark(send))
+
+
+@pytest.mark.parametrize(
+    "returned", [None, type(None), "None", NoReturn, Never, "NoReturn", "Never", "'None'"]
+)
+def test_a_one_way_method_may_say_that_it_returns_nothing(returned: object) -> None:
+    def send(self: object) -> None: ...
+
+    send.__annotations__["return"] = returned
+    class_with("send", data(send))
+
+
+FIVE: Any = 5
+STOP: Any = Verdict.STOP
+
+
+async def late_five(self: object) -> None:
+    return FIVE  # type: ignore[no-any-return]  # against its word
+
+
+async def late_stop(self: object) -> None:
+    return STOP  # type: ignore[no-any-return]  # against its word
+
+
+def five(self: object) -> None:
+    return FIVE  # type: ignore[no-any-return]  # against its word
+
+
+def stop(self: object) -> None:
+    return STOP  # type: ignore[no-any-return]  # against its word
+
+
+RETURNING: dict[str, Any] = {
+    "a number": five,
+    "a verdict": stop,
+    "a number, later": late_five,
+    "a verdict, later": late_stop,
+}
+
+
+@pytest.mark.parametrize("function", RETURNING.values(), ids=RETURNING)
+def test_a_one_way_method_that_returns_something_fails_and_is_named(loop: Loop, function: Any) -> None:
+    sender = loop.spawn(class_with("send", loose_data(function)))
+    ended: Reply[ExitReason] = sender.ended()
+    sender.send()
+    assert answer(loop, ended) is ExitReason.PANIC
+    with pytest.raises(Exception, match="has ended"):
+        sender.send()
+
+
+def test_the_error_of_a_method_that_returns_something_names_it(loop: Loop) -> None:
+    for function in (RETURNING["a number"], late_five):
+        sender = loop.spawn(class_with("send", loose_data(function), Book))
+        sender.send()
+        with pytest.raises(TargetEnded) as ended:
+            answer(loop, sender.low_ask())
+        assert isinstance(ended.value.__cause__, BadVerdict)
+        assert "Made.send() returned 5, but it is one-way" in str(ended.value.__cause__)
+
+
+# --- deadlines of a class -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G61")
+@pytest.mark.parametrize(
+    ("said", "waited"),
+    [({}, 5000), ({"ask_ms": 250}, 250), ({"ask_ms": 0.5}, 1), ({"ask_ms": None}, None)],
+    ids=str,
+)
+def test_a_class_says_how_long_asks_of_it_wait(
+    clock: VirtualClock, said: dict[str, Any], waited: int | None
+) -> None:
+    async def silent(self: object) -> int:
+        await asyncio.sleep(3600)
+        return 1
+
+    async def main() -> float | None:
+        host = asyncio.get_running_loop()
+        async with Loop(clock=clock) as loop:
+            kind = class_with("silent", loose_ask(silent), **said)
+            # A class that derives from it says nothing more.
+            handle = loop.spawn(class_with("more", 5, kind))
+            started = host.time()
+            try:
+                assert await handle.silent() == 1
+            except AskTimeout:
+                return (host.time() - started) * 1000
+            return None
+
+    with asyncio.Runner(loop_factory=clock.new_event_loop) as runner:
+        seen = runner.run(main())
+    assert seen == pytest.approx(waited, abs=2)
+
+
+@pytest.mark.parametrize("bad", [-1, -1.0, -2, float("nan"), float("inf"), "5", True, 1e18])
+def test_a_deadline_of_a_class_is_a_number_of_milliseconds(bad: object) -> None:
+    with pytest.raises((InvalidArgument, BadDeclaration), match=r"Made.*ask_ms is "):
+        class_with("message", data(nothing), ask_ms=bad)

@@ -1,0 +1,146 @@
+"""Chains of children that are thousands deep end as a whole, without recursion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from bandstand.actor import Actor, Loop, Signal, child, data, supervised
+from bandstand.core import ExitReason
+from bandstand.errors import ChildFailed
+from bandstand.supervision import SupervisorSpec, spawn_supervisor
+from tests.core.stage import Boom, Diary, check_books, settle
+
+pytestmark = pytest.mark.guarantee("G277")
+
+DEPTH = 3_000
+
+
+class Link(Actor):
+    """Starts one child below itself, until the chain is long enough."""
+
+    def __init__(self, left: int, ends: list[int]) -> None:
+        self.left = left
+        self.ends = ends
+
+    @data
+    def grow(self) -> None:
+        if self.left > 1:
+            self.spawn(type(self), self.left - 1, self.ends).grow()
+
+    @data
+    def crash(self) -> None:
+        raise Boom("the root fails")
+
+
+class SaysGoodbye(Link):
+    """The same, with something to do at its end."""
+
+    def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
+        self.ends.append(self.left)
+
+
+class SaysGoodbyeSlowly(Link):
+    """The same, in a coroutine."""
+
+    async def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
+        self.ends.append(self.left)
+
+
+def chain(loop: Loop, kind: type[Link], ends: list[int]) -> Link:
+    root = loop.spawn(kind, DEPTH, ends)
+    root.grow()
+    settle(loop)
+    assert loop.statistics().alive == DEPTH
+    return root
+
+
+ENDS: dict[str, Callable[[Loop, Link], object]] = {
+    "stop": lambda loop, root: root.stop(),
+    "drain": lambda loop, root: root.stop(drain=True),
+    "kill": lambda loop, root: root.kill(),
+    "failure": lambda loop, root: root.crash(),
+    "destroy": lambda loop, root: loop.destroy(),
+    "request_stop": lambda loop, root: loop.request_stop(),
+}
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_nobody_is_left_of_a_chain_whose_root_ends(loop: Loop, diary: Diary, how: str) -> None:
+    root = chain(loop, Link, [])
+    oldest_first = [actor for actor, _ in diary.started]
+    ENDS[how](loop, root)
+    if how == "request_stop":
+        loop.destroy()
+    elif how != "destroy":
+        settle(loop)
+    assert loop.statistics().alive == 0
+    assert [actor for actor, _ in diary.stopped] == oldest_first[::-1]
+    check_books(loop)
+
+
+@pytest.mark.parametrize("how", ["stop", "kill", "failure", "destroy"])
+def test_each_actor_of_a_chain_runs_its_on_stop_once(loop: Loop, how: str) -> None:
+    ends: list[int] = []
+    ENDS[how](loop, chain(loop, SaysGoodbye, ends))
+    if how != "destroy":
+        settle(loop)
+    first = DEPTH - 1 if how == "kill" else DEPTH
+    assert ends == list(range(first, 0, -1))
+    assert loop.statistics().alive == 0
+
+
+@pytest.mark.parametrize("how", ["stop", "destroy"])
+def test_each_actor_of_a_chain_runs_its_async_on_stop_once(loop: Loop, how: str) -> None:
+    ends: list[int] = []
+    ENDS[how](loop, chain(loop, SaysGoodbyeSlowly, ends))
+    if how != "destroy":
+        settle(loop)
+        loop.run(until_idle=True)
+    assert sorted(ends) == list(range(1, DEPTH + 1))
+    assert loop.statistics().alive == 0
+
+
+def test_a_failure_goes_up_a_chain_to_its_root(loop: Loop, diary: Diary) -> None:
+    class Fragile(Link):
+        @data
+        def grow(self) -> None:
+            super().grow()
+            if self.left == 1:
+                raise Boom("the last one fails")
+
+    class Root(Fragile):
+        def on_signal(self, signal: Signal) -> None:
+            heard.append(signal)
+
+        @data
+        def grow(self) -> None:
+            self.spawn(Fragile, self.left - 1, self.ends).grow()
+
+    heard: list[Signal] = []
+    loop.spawn(Root, DEPTH, []).grow()
+    settle(loop)
+    assert loop.statistics().alive == 1
+    assert len(diary.stopped) == DEPTH - 1
+    assert {reason for _, reason in diary.stopped} == {ExitReason.PANIC}
+    (signal,) = heard
+    cause: BaseException | None = getattr(signal, "cause", None)
+    assert isinstance(cause, ChildFailed)
+
+
+def test_a_chain_under_a_supervisor_ends_with_its_root_and_with_the_supervisor(loop: Loop) -> None:
+    spec = child("root").of(Link, DEPTH, [])
+    supervisor = spawn_supervisor(loop, SupervisorSpec(children=[spec]))
+    root = supervised(supervisor, Link, "root")
+    root.grow()
+    settle(loop)
+    assert loop.statistics().alive == DEPTH + 1
+    root.crash()
+    settle(loop)
+    assert loop.statistics().alive == 2, "the supervisor and a new root"
+    root.grow()
+    settle(loop)
+    supervisor.stop()
+    settle(loop)
+    assert loop.statistics().alive == 0

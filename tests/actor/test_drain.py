@@ -1,0 +1,357 @@
+"""`stop(drain=True)`: what was accepted before is handled, in order, and nothing after."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from bandstand.actor import Actor, Loop, ask, child, data, id_of, is_alive, supervised
+from bandstand.core import ActorStatus, ExitReason, Overflow
+from bandstand.errors import NoSuchActor, TargetEnded
+from bandstand.supervision import ChildMode, SupervisorSpec, spawn_supervisor
+from tests.actor.players import PATIENCE, Book, Lively, Noter, Slow, elsewhere, ride, spin
+from tests.core.stage import Diary, check_books, settle
+
+pytestmark = pytest.mark.guarantee("G65")
+
+
+def test_everything_that_was_accepted_is_handled_in_order_and_then_it_ends(loop: Loop, diary: Diary) -> None:
+    book: Book = []
+    handle = loop.spawn(Lively, book)
+    for number in range(200):
+        handle.note(number)
+    handle.stop(drain=True)
+    assert is_alive(handle)
+    settle(loop)
+    assert book == ["start", *range(200), ("stop", "NORMAL", None)]
+    assert diary.dead == []
+    assert not is_alive(handle)
+    check_books(loop)
+
+
+def test_a_stop_without_drain_handles_nothing_any_more(loop: Loop, diary: Diary) -> None:
+    book: Book = []
+    handle = loop.spawn(Lively, book)
+    handle.note(1)
+    handle.note(2)
+    handle.stop()
+    settle(loop)
+    assert book == ["start", ("stop", "NORMAL", None)]
+    assert len(diary.dead) == 2
+    check_books(loop)
+
+
+def test_later_sends_are_refused_with_a_clear_error(loop: Loop, diary: Diary) -> None:
+    book: Book = []
+    handle = loop.options(name="closing").spawn(Noter, book)
+    handle.note("before")
+    handle.stop(drain=True)
+    with pytest.raises(NoSuchActor, match=r"closing.*ending.*accepts nothing"):
+        handle.note("after")
+    with pytest.raises(NoSuchActor, match="closing"):
+        handle.urgent("after")
+    with pytest.raises(NoSuchActor, match="closing"):
+        handle.count().cancel()
+    assert handle.note.try_send("after") is False
+    with pytest.raises(NoSuchActor):
+        elsewhere(lambda: handle.note("after"))
+    assert elsewhere(lambda: handle.note.try_send("after")) is False
+    settle(loop)
+    assert book == ["before"]
+    assert diary.full == []  # it is not full, it is closed
+    check_books(loop)
+
+
+def test_an_idle_actor_ends_at_once(loop: Loop, diary: Diary) -> None:
+    handle = loop.spawn(Noter, [])
+    handle.stop(drain=True)
+    assert [why for _, why in diary.stopped] == [ExitReason.NORMAL]
+    assert loop.status(id_of(handle)) is ActorStatus.STOPPED
+
+
+def test_asks_that_wait_are_answered(loop: Loop) -> None:
+    async def body() -> None:
+        handle = loop.spawn(Noter, [])
+        handle.note(1)
+        replies = [handle.count() for _ in range(5)]
+        handle.stop(drain=True)
+        assert [await reply for reply in replies] == [1] * 5
+        assert await handle.ended() is ExitReason.NORMAL
+
+    ride(loop, body)
+    assert loop.ask_statistics().answered == 5
+
+
+def test_all_lanes_are_drained_in_their_priority(loop: Loop) -> None:
+    book: Book = []
+    handle = loop.spawn(Noter, book)
+    handle.note("data")
+    handle.urgent("control")
+    handle.stop(drain=True)
+    settle(loop)
+    assert book == ["control", "data"]
+
+
+def test_a_drain_from_inside(loop: Loop) -> None:
+    book: Book = []
+
+    class Closing(Lively):
+        @data
+        def close(self) -> None:
+            self.stop(drain=True)
+            with pytest.raises(NoSuchActor):
+                self.me.note("to itself, too late")
+            self.book.append("closed")
+
+    handle = loop.spawn(Closing, book)
+    handle.note(1)
+    handle.close()
+    handle.note(2)
+    settle(loop)
+    assert book == ["start", 1, "closed", 2, ("stop", "NORMAL", None)]
+
+
+def test_a_drain_lets_an_async_handler_in_flight_end(loop: Loop, diary: Diary) -> None:
+    book: Book = []
+    handle = loop.spawn(Slow, book)
+    handle.slowly(1)
+    handle.slowly(2)
+    for _ in range(20):
+        loop.poll_once()
+        if ("begin", 1) in book:
+            break
+    assert ("end", 1) not in book
+    handle.stop(drain=True)
+    spin(loop, 60)
+    done = [("begin", 1), ("end", 1), ("begin", 2), ("end", 2)]
+    assert book == ["starting", "started", *done, ("stopping", "NORMAL", None), "stopped"]
+    assert [why for _, why in diary.stopped] == [ExitReason.NORMAL]
+    check_books(loop)
+
+
+@pytest.mark.parametrize("has_message", [False, True])
+def test_a_drain_during_an_async_start(loop: Loop, diary: Diary, has_message: bool) -> None:
+    book: Book = []
+    handle = loop.spawn(Slow, book)
+    loop.poll_once()
+    if has_message:
+        handle.note(1)
+    handle.stop(drain=True)
+    with pytest.raises(NoSuchActor):
+        handle.note("too late")
+    spin(loop, 60)
+    messages = [1] if has_message else []
+    assert book == ["starting", "started", *messages, ("stopping", "NORMAL", None), "stopped"]
+    assert [why for _, why in diary.stopped] == [ExitReason.NORMAL]
+    check_books(loop)
+
+
+@pytest.mark.parametrize("has_message", [False, True])
+def test_a_drain_in_a_plain_start(loop: Loop, diary: Diary, has_message: bool) -> None:
+    book: Book = []
+
+    class Brief(Lively):
+        def on_start(self) -> None:
+            if has_message:
+                self.me.note(1)
+            self.stop(drain=True)
+
+    loop.spawn(Brief, book)
+    settle(loop)
+    assert book == [*([1] if has_message else []), ("stop", "NORMAL", None)]
+    assert [why for _, why in diary.stopped] == [ExitReason.NORMAL]
+
+
+def test_a_panic_while_draining_ends_it_as_any_panic(loop: Loop, diary: Diary) -> None:
+    book: Book = []
+    handle = loop.spawn(Lively, book)
+    handle.crash()
+    handle.note("dead letter")
+    handle.stop(drain=True)
+    settle(loop)
+    assert book == ["start", ("stop", "PANIC", "Boom")]
+    assert len(diary.dead) == 1
+
+
+def test_a_stop_while_draining_ends_it_without_the_rest(loop: Loop, diary: Diary) -> None:
+    book: Book = []
+    handle = loop.spawn(Lively, book)
+    handle.note(1)
+    handle.stop(drain=True)
+    handle.stop()
+    settle(loop)
+    assert book == ["start", ("stop", "NORMAL", None)]
+    assert len(diary.dead) == 1
+
+
+def test_a_second_drain_changes_nothing(loop: Loop, diary: Diary) -> None:
+    book: Book = []
+    handle = loop.spawn(Lively, book)
+    handle.note(1)
+    handle.stop(drain=True)
+    handle.stop(drain=True)
+    settle(loop)
+    assert book == ["start", 1, ("stop", "NORMAL", None)]
+    assert len(diary.stopped) == 1
+
+
+def test_those_who_wait_for_room_are_told_when_it_ends(loop: Loop, diary: Diary) -> None:
+    book: Book = []
+
+    async def body() -> None:
+        handle = loop.options(mailbox_cap=loop.config.sys_reserved + 2).spawn(Noter, book)
+        accepted = 0
+        while handle.note.try_send(accepted):
+            accepted += 1
+        landings = [handle.note.when_room(f"waiting {number}") for number in range(3)]
+        handle.stop(drain=True)
+        for landing in landings:
+            with pytest.raises(TargetEnded, match="NORMAL"):
+                await landing
+        assert book == list(range(accepted))
+        with pytest.raises(NoSuchActor):
+            await handle.note.when_room("later")
+
+    ride(loop, body)
+    assert diary.dead == []
+    check_books(loop)
+
+
+@pytest.mark.parametrize("overflow", list(Overflow))
+def test_an_overflow_policy_gives_nothing_up_for_a_message_that_comes_too_late(
+    loop: Loop, diary: Diary, overflow: Overflow
+) -> None:
+    book: Book = []
+    handle = loop.options(mailbox_cap=loop.config.sys_reserved + 2, overflow=overflow).spawn(Noter, book)
+    handle.note(1)
+    handle.note(2)
+    handle.stop(drain=True)
+    for _ in range(10):
+        with pytest.raises(NoSuchActor):
+            handle.note("late")
+        with pytest.raises(NoSuchActor):
+            elsewhere(lambda: handle.note("late"))
+    settle(loop)
+    assert book == [1, 2]
+    assert diary.dropped == []
+    check_books(loop)
+
+
+def test_what_another_thread_sent_before_is_handled(loop: Loop, diary: Diary) -> None:
+    book: Book = []
+    handle = loop.spawn(Lively, book)
+    elsewhere(lambda: [handle.note(number) for number in range(50)])
+    # They are in the inbox, in slots promised to them, and not in the mailbox yet.
+    handle.stop(drain=True)
+    assert is_alive(handle)
+    settle(loop)
+    assert book == ["start", *range(50), ("stop", "NORMAL", None)]
+    assert diary.dead == []
+    check_books(loop)
+
+
+def test_a_thread_that_sends_and_then_drains_is_heard_to_the_end(loop: Loop, diary: Diary) -> None:
+    book: Book = []
+    handle = loop.spawn(Lively, book)
+
+    def work() -> None:
+        for number in range(50):
+            handle.note(number)
+        handle.stop(drain=True)
+
+    elsewhere(work)
+    settle(loop)
+    assert book == ["start", *range(50), ("stop", "NORMAL", None)]
+    check_books(loop)
+
+
+def test_nothing_that_was_accepted_is_lost_to_threads_that_race_with_a_drain(
+    loop: Loop, diary: Diary
+) -> None:
+    book: Book = []
+    handle = loop.options(mailbox_cap=1 << 16).spawn(Noter, book)
+    accepted: list[list[tuple[int, int]]] = [[] for _ in range(4)]
+    begun = threading.Barrier(5)
+
+    def work(me: int) -> None:
+        begun.wait(PATIENCE)
+        for number in range(3000):
+            if not handle.note.try_send((me, number)):
+                break
+            accepted[me].append((me, number))
+
+    threads = [threading.Thread(target=work, args=(me,)) for me in range(4)]
+    for thread in threads:
+        thread.start()
+    begun.wait(PATIENCE)
+    for _ in range(20):
+        loop.poll_once()
+    handle.stop(drain=True)
+    while any(thread.is_alive() for thread in threads):
+        loop.poll_once()
+    settle(loop)
+    for thread in threads:
+        thread.join(PATIENCE)
+    for me in range(4):
+        assert [entry for entry in book if entry[0] == me] == accepted[me]
+    assert diary.dead == []
+    check_books(loop)
+
+
+def test_a_drained_child_is_started_again_if_its_mode_says_so(loop: Loop) -> None:
+    book: Book = []
+    specs = [
+        child("again").of(Noter, book),
+        child("once", mode=ChildMode.TRANSIENT).of(Noter, book),
+    ]
+    root = spawn_supervisor(loop, SupervisorSpec(children=specs))
+    settle(loop)
+    again, once = supervised(root, Noter, "again"), supervised(root, Noter, "once")
+    before = id_of(again)
+    for handle in (again, once):
+        handle.note("last")
+        handle.stop(drain=True)
+    settle(loop)
+    assert book == ["last", "last"]
+    assert id_of(again) != before
+    assert is_alive(again)
+    assert not is_alive(once)
+
+
+def test_a_drain_with_timers_and_a_ticker_ends(loop: Loop) -> None:
+    book: Book = []
+
+    class Ticking(Noter):
+        def on_start(self) -> None:
+            self.every(1, self.tick)
+            self.after(1_000_000, self.tick)
+
+        def tick(self) -> None:
+            self.book.append("tick")
+
+    handle = loop.spawn(Ticking, book)
+    handle.note(1)
+    handle.stop(drain=True)
+    loop.run(until_idle=True)
+    assert book == [1]
+    assert loop.statistics().timers_pending == 0
+    check_books(loop)
+
+
+def test_a_handler_that_waits_for_an_answer_of_a_draining_actor_gets_it(loop: Loop) -> None:
+    class Asker(Actor):
+        def __init__(self, other: Noter) -> None:
+            self.other = other
+
+        @ask
+        async def go(self) -> int:
+            reply = self.other.count()
+            self.other.stop(drain=True)
+            return await reply
+
+    async def body() -> int:
+        other = loop.spawn(Noter, [1, 2, 3])
+        return await loop.spawn(Asker, other).go()
+
+    assert ride(loop, body) == 3

@@ -1,0 +1,182 @@
+"""Kills, those who wait for an end, and ends from other threads."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from bandstand.actor import Actor, Loop, ask, data, is_alive
+from bandstand.core import ExitReason
+from bandstand.errors import (
+    ActorKilled,
+    LoopBusy,
+    TargetEnded,
+)
+from tests.actor.players import ENDS, Book, Lively, Noter, Slow, elsewhere, ride, spin, turns
+from tests.core.stage import Diary, check_books, settle
+
+LoopMaker = Callable[..., Loop]
+
+
+# --- kill and ended -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G65", "G60")
+def test_a_kill_cancels_the_handler_in_flight_and_answers_its_asker(loop: Loop, diary: Diary) -> None:
+    book: Book = []
+
+    class Stuck(Actor):
+        @ask
+        async def wait(self) -> None:
+            book.append("begun")
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                book.append("cancelled")
+                raise
+
+    async def body() -> None:
+        handle = loop.spawn(Stuck)
+        reply = handle.wait()
+        waiting = handle.wait()
+        await turns(6)
+        assert book == ["begun"]
+        handle.kill()
+        for one in (reply, waiting):
+            with pytest.raises(TargetEnded, match="FAIL") as caught:
+                await one
+            assert isinstance(caught.value.__cause__, ActorKilled)
+        await turns()
+        assert await handle.ended() is ExitReason.FAIL
+
+    ride(loop, body)
+    assert book == ["begun", "cancelled"]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G65")
+def test_a_kill_in_the_middle_of_an_async_start(loop: Loop, diary: Diary) -> None:
+    book: Book = []
+    handle = loop.spawn(Slow, book)
+    loop.poll_once()
+    assert book == ["starting"]
+    handle.kill()
+    assert [why for _, why in diary.stopped] == [ExitReason.FAIL]
+    spin(loop)
+    assert book == ["starting"]
+    check_books(loop)
+
+
+def test_an_actor_can_kill_itself(loop: Loop, diary: Diary) -> None:
+    book: Book = []
+
+    class Rash(Lively):
+        @data
+        def die(self) -> None:
+            self.kill()
+            self.book.append("last words")
+
+    handle = loop.spawn(Rash, book)
+    handle.die()
+    handle.note("never")
+    settle(loop)
+    assert book == ["start", "last words"]
+    assert [why for _, why in diary.stopped] == [ExitReason.FAIL]
+
+
+def test_ended_gives_the_reason_to_everybody_who_waits_also_later(loop: Loop) -> None:
+    async def body() -> None:
+        for deed, reason in ENDS.values():
+            handle = loop.spawn(Lively, [])
+            waits = [asyncio.ensure_future(_wait(handle)) for _ in range(3)]
+            await turns()
+            assert not any(wait.done() for wait in waits)
+            deed(loop, handle)
+            assert [(await wait).name for wait in waits] == [reason] * 3
+            assert (await handle.ended()).name == reason
+
+    ride(loop, body)
+
+
+async def _wait(handle: Noter) -> ExitReason:
+    return await handle.ended()
+
+
+def test_whoever_gives_up_waiting_for_an_end_disturbs_nobody(loop: Loop) -> None:
+    async def body() -> None:
+        handle = loop.spawn(Noter, [])
+        one, two = asyncio.ensure_future(_wait(handle)), asyncio.ensure_future(_wait(handle))
+        await turns()
+        one.cancel()
+        await turns()
+        assert one.cancelled()
+        assert is_alive(handle)
+        handle.stop()
+        assert await two is ExitReason.NORMAL
+
+    ride(loop, body)
+    check_books(loop)
+
+
+def test_ended_from_another_thread(loop: Loop) -> None:
+    async def body() -> None:
+        handle = loop.spawn(Noter, [])
+        future = await asyncio.to_thread(handle.ended.future)
+        await turns()
+        assert not future.done()
+        handle.stop()
+        await turns()
+        assert await asyncio.to_thread(handle.ended.blocking) is ExitReason.NORMAL
+        assert future.result(1) is ExitReason.NORMAL
+        with pytest.raises(LoopBusy):
+            handle.ended.blocking()
+
+    ride(loop, body)
+
+
+def test_an_actor_cannot_wait_for_its_own_end(loop: Loop) -> None:
+    class Odd(Noter):
+        def on_start(self) -> None:
+            with pytest.raises(LoopBusy, match="own end"):
+                self.ended  # noqa: B018 -- to look is enough
+            self.book.append("refused")
+
+    book: Book = []
+    loop.spawn(Odd, book)
+    assert book == ["refused"]
+
+
+@pytest.mark.guarantee("G59")
+@pytest.mark.parametrize("deed", ["stop", "drain", "kill"])
+def test_ends_from_another_thread(loop: Loop, diary: Diary, deed: str) -> None:
+    book: Book = []
+    handle = loop.spawn(Lively, book)
+    deeds: dict[str, Callable[[], None]] = {
+        "stop": handle.stop,
+        "drain": lambda: handle.stop(drain=True),
+        "kill": handle.kill,
+    }
+    elsewhere(deeds[deed])
+    settle(loop)
+    assert [why for _, why in diary.stopped] == [ExitReason.FAIL if deed == "kill" else ExitReason.NORMAL]
+    elsewhere(deeds[deed])  # that it has ended is what was wished for
+    settle(loop)
+    assert len(diary.stopped) == 1
+
+
+@pytest.mark.guarantee("G59")
+def test_ends_from_another_thread_after_the_loop_has_ended_are_no_error(
+    make_loop: LoopMaker, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop = make_loop()
+    handle = loop.spawn(Noter, [])
+    loop.destroy()
+    deeds: list[Callable[[], None]] = [handle.stop, lambda: handle.stop(drain=True), handle.kill]
+    for deed in deeds:
+        deed()
+        elsewhere(deed)
+    assert elsewhere(lambda: handle.ended.future().result(1)) is ExitReason.NORMAL
+    assert [entry for entry in caplog.records if entry.levelno >= logging.ERROR] == []

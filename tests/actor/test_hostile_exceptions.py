@@ -1,0 +1,176 @@
+"""A typed actor that raises an exception which cannot be shown fares as with any other: wherever it does."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from bandstand.actor import Actor, Loop, ask, batch, batch_ask, child, data, is_alive, supervised
+from bandstand.core import ExitReason
+from bandstand.errors import StartFailed, TargetEnded
+from bandstand.testing import VirtualClock
+from tests.actor.players import Book, ride, spin, turns
+from tests.actor.workers import one_for_one
+from tests.core.stage import check_books
+from tests.hostile import HOW, hostile
+
+pytestmark = [pytest.mark.guarantee("G282"), pytest.mark.parametrize("how", HOW)]
+
+
+class Raiser(Actor):
+    """Raises what it is told to, in each place there is."""
+
+    def __init__(self, book: Book, ends_with: str | None = None) -> None:
+        self.book = book
+        self.ends_with = ends_with
+        book.append("made")
+
+    def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
+        if self.ends_with is not None:
+            raise hostile(self.ends_with)
+
+    @data
+    def handle(self, how: str) -> None:
+        raise hostile(how)
+
+    @data
+    async def handle_async(self, how: str) -> None:
+        await asyncio.sleep(0)
+        raise hostile(how)
+
+    @batch()
+    def handle_list(self, how: list[str]) -> None:
+        raise hostile(how[0])
+
+    @ask
+    def answer(self, how: str) -> int:
+        raise hostile(how)
+
+    @ask
+    async def answer_async(self, how: str) -> int:
+        await asyncio.sleep(0)
+        raise hostile(how)
+
+    @batch_ask()
+    def answer_list(self, how: list[str]) -> list[int]:
+        raise hostile(how[0])
+
+    @ask(raises=Exception)
+    def declared(self, how: str) -> int:
+        raise hostile(how)
+
+    @data
+    def timer(self, how: str) -> None:
+        self.after(1, self.fire, how)
+
+    @data
+    def work(self, how: str) -> None:
+        self.background(self.job(how))
+
+    def fire(self, how: str) -> None:
+        raise hostile(how)
+
+    async def job(self, how: str) -> None:
+        await asyncio.sleep(0)
+        raise hostile(how)
+
+    @ask
+    def ping(self) -> str:
+        return "pong"
+
+
+@pytest.mark.parametrize("place", ["handle", "handle_async", "handle_list", "timer", "work"])
+def test_it_is_started_again(loop: Loop, clock: VirtualClock, how: str, place: str) -> None:
+    book: Book = []
+
+    async def body() -> None:
+        root = one_for_one(loop, child("raiser").of(Raiser, book))
+        handle: Any = supervised(root, Raiser, "raiser")
+        getattr(handle, place)(how)
+        await turns(30)
+        clock.advance(10)
+        await turns(30)
+        assert book == ["made", "made"]
+        assert await handle.ping() == "pong"
+        check_books(loop)
+
+    ride(loop, body)
+
+
+@pytest.mark.parametrize("place", ["answer", "answer_async", "answer_list"])
+def test_whoever_has_asked_hears_of_it_and_it_is_started_again(loop: Loop, how: str, place: str) -> None:
+    book: Book = []
+
+    async def body() -> None:
+        root = one_for_one(loop, child("raiser").of(Raiser, book))
+        handle: Any = supervised(root, Raiser, "raiser")
+        with pytest.raises(TargetEnded) as caught:
+            await getattr(handle, place)(how)
+        assert type(caught.value.__cause__) is type(hostile(how))
+        assert len(str(caught.value)) < 2_000
+        assert await handle.ping() == "pong"
+        assert book == ["made", "made"]
+
+    ride(loop, body)
+
+
+def test_one_that_is_declared_is_an_answer(loop: Loop, how: str) -> None:
+    async def body() -> None:
+        handle = loop.spawn(Raiser, [])
+        with pytest.raises(type(hostile(how))):
+            await handle.declared(how)
+        assert is_alive(handle)
+
+    ride(loop, body)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("is_supervised", [False, True])
+def test_a_start_that_raises_it_has_failed(loop: Loop, how: str, is_async: bool, is_supervised: bool) -> None:
+    class Stillborn(Actor):
+        def on_start(self) -> Any:
+            if is_async:
+                return self.start()
+            raise hostile(how)
+
+        async def start(self) -> None:
+            await asyncio.sleep(0)
+            raise hostile(how)
+
+        @ask
+        def ping(self) -> str:
+            return "pong"
+
+    def begin() -> None:
+        if is_supervised:
+            one_for_one(loop, child("stillborn").of(Stillborn))
+            spin(loop)
+        else:
+            ride(loop, lambda: wait_for(loop.spawn(Stillborn)))
+
+    async def wait_for(handle: Stillborn) -> None:
+        await handle.ping()
+
+    with pytest.raises((StartFailed, TargetEnded)) as caught:
+        begin()
+    assert len(str(caught.value)) < 4_000
+
+
+def test_an_end_that_raises_it_is_an_end(loop: Loop, how: str) -> None:
+    book: Book = []
+
+    async def body() -> None:
+        root = one_for_one(loop, child("raiser").of(Raiser, book, how))
+        handle = supervised(root, Raiser, "raiser")
+        handle.handle(how)
+        await turns(30)
+        assert await handle.ping() == "pong"
+        assert book == ["made", "made"]
+        alone = loop.spawn(Raiser, book, how)
+        alone.stop()
+        await alone.ended()
+        assert not is_alive(alone)
+
+    ride(loop, body)

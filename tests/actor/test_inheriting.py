@@ -1,0 +1,149 @@
+"""Classes of actors that derive from others: what is inherited, overridden and mixed in, and what must not be."""
+
+from __future__ import annotations
+
+from abc import ABC
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from bandstand.actor import Actor, Loop, ask, control, data
+from bandstand.errors import BadDeclaration
+from tests.actor.answers import answer
+from tests.actor.declaring import Book, class_with, nothing
+
+pytestmark = pytest.mark.guarantee("G58")
+
+
+def test_messages_are_inherited_and_overridden_with_their_marks(loop: Loop) -> None:
+    lines: list[object] = []
+
+    class Loud(Book):
+        @data
+        def low(self, line: object = "loud") -> None:
+            super().low(line)
+            self.lines.append("!")
+
+        @ask
+        def low_ask(self) -> int:
+            # Inside it is a plain call, whatever checkers see.
+            inherited: Any = super().low_ask()
+            return -int(inherited)
+
+    loud = loop.spawn(Loud, lines)
+    loud.low()
+    loud.middle()
+    assert answer(loop, loud.low_ask()) == -4
+    assert lines == ["middle", "loud", "!", "low ask"]
+
+
+def test_an_override_may_take_another_lane(loop: Loop) -> None:
+    lines: list[object] = []
+
+    class Urgent(Book):
+        @control
+        def low(self, line: object = "urgent") -> None:
+            super().low(line)
+
+    urgent = loop.spawn(Urgent, lines)
+    urgent.middle()
+    urgent.low()
+    loop.run(until_idle=True)
+    assert lines == ["urgent", "middle"]
+
+
+@pytest.mark.parametrize("override", [nothing, None, 5, property(nothing), staticmethod(nothing)], ids=repr)
+def test_an_override_without_a_mark_is_refused(override: object) -> None:
+    with pytest.raises(
+        BadDeclaration,
+        match=r"Made\.high overrides .*Book\.high by CONTROL.* without a mark: put @control on it",
+    ):
+        class_with("high", override, Book)
+    with pytest.raises(BadDeclaration, match=r"Made\.low_ask overrides .* without a mark: put @ask on it"):
+        class_with("low_ask", override, Book)
+
+
+def test_an_override_stays_one_way_or_an_ask() -> None:
+    """Else a handle that is typed as the base would lie."""
+    with pytest.raises(BadDeclaration, match=r"Made\.low\b.*ask"):
+        class_with("low", ask(nothing), Book)
+    with pytest.raises(BadDeclaration, match=r"Made\.low_ask\b.*ask"):
+        class_with("low_ask", data(nothing), Book)
+
+
+class Mixin:
+    """No actor by itself, but has a message."""
+
+    lines: list[object]
+
+    @control
+    def mixed(self) -> None:
+        self.lines.append("mixed")
+
+
+def test_a_mixin_brings_messages_with_it(loop: Loop) -> None:
+    lines: list[object] = []
+
+    class Both(Mixin, Book):
+        pass
+
+    both = loop.spawn(Both, lines)
+    both.low()
+    both.mixed()
+    loop.run(until_idle=True)
+    assert lines == ["mixed", "low"]
+
+
+def test_a_mixin_may_not_cover_a_message() -> None:
+    class Cover:
+        def low(self, line: object = "covered") -> None: ...
+
+    with pytest.raises(BadDeclaration, match=r"Covered\.low overrides .* without a mark"):
+        type("Covered", (Cover, Book), {})
+    # Behind the class it covers nothing.
+    type("Behind", (Book, Cover), {})
+
+
+def test_all_of_a_diamond_are_called_in_their_order(loop: Loop) -> None:
+    lines: list[object] = []
+
+    class Left(Book):
+        @data
+        def low(self, line: object = "x") -> None:
+            self.lines.append("left")
+            super().low(line)
+
+    class Right(Book):
+        @data
+        def low(self, line: object = "x") -> None:
+            self.lines.append("right")
+            super().low(line)
+
+    class Tip(Left, Right):
+        pass
+
+    loop.spawn(Tip, lines).low()
+    loop.run(until_idle=True)
+    assert lines == ["left", "right", "x"]
+
+
+def test_a_class_may_be_a_dataclass_abstract_or_have_options_of_its_own(loop: Loop) -> None:
+    options: list[object] = []
+
+    class Optional:
+        def __init_subclass__(cls, *, color: str, **others: Any) -> None:
+            super().__init_subclass__(**others)
+            options.append(color)
+
+    @dataclass
+    class Point(Actor, Optional, ABC, color="red", ask_ms=7):
+        x: int
+        y: int = 2
+
+        @ask
+        def both(self) -> tuple[int, int]:
+            return self.x, self.y
+
+    assert answer(loop, loop.spawn(Point, 1).both()) == (1, 2)
+    assert options == ["red"]

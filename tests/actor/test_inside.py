@@ -1,0 +1,288 @@
+"""Inside and outside: a handle hides what is the actor's own, and says so; inside, a method is a method."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, ClassVar, Self
+
+import pytest
+
+from bandstand.actor import Actor, Implements, Loop, MessageActor, Reply, ask, data
+from bandstand.core import ExitReason
+from bandstand.errors import InvalidArgument, LoopBusy
+from tests.actor.answers import answer
+from tests.actor.shapes import Shapes
+
+pytestmark = pytest.mark.guarantee("G58")
+
+# --- what a handle does not show ------------------------------------------------------------------------------------------
+
+
+class Family(Shapes):
+    """Has something of everything that is nobody else's business."""
+
+    constant = 5
+    annotated: int = 6
+    _private = 7
+
+    def on_start(self) -> None:
+        self.started = True
+
+    @property
+    def size(self) -> int:
+        return 8
+
+    @classmethod
+    def make(cls) -> None: ...
+
+    @staticmethod
+    def free() -> None: ...
+
+
+OWN = (
+    "inner",
+    "kind",
+    "constant",
+    "annotated",
+    "_private",
+    "size",
+    "make",
+    "free",
+    "on_start",
+    "on_stop",
+    "on_signal",
+)
+TOOLS = ("after", "every", "every_after", "background", "spawn", "options")
+
+
+@pytest.mark.parametrize("name", [*OWN, *TOOLS])
+def test_what_is_the_actors_own_is_hidden_with_an_explanation(loop: Loop, name: str) -> None:
+    handle = loop.spawn(Family)
+    with pytest.raises(
+        AttributeError, match=rf"a handle of Family has no '{name}': that is the actor's own"
+    ) as caught:
+        getattr(handle, name)
+    assert "add a method with @ask" in str(caught.value)
+    assert caught.value.name == name
+    assert not hasattr(handle, name)
+
+
+@pytest.mark.parametrize("name", ["got", "started", "misspelt", "putt"])
+def test_what_a_handle_does_not_know_is_an_attribute_error(loop: Loop, name: str) -> None:
+    handle: Any = loop.spawn(Family)
+    with pytest.raises(AttributeError, match=name):
+        getattr(handle, name)
+
+
+@pytest.mark.parametrize("name", ["got", "kind", "put", "new", "me", "stop"])
+def test_nothing_can_be_set_on_a_handle(loop: Loop, name: str) -> None:
+    handle: Any = loop.spawn(Family)
+    with pytest.raises(AttributeError):
+        setattr(handle, name, 5)
+    with pytest.raises(AttributeError):
+        delattr(handle, name)
+
+
+def test_a_descriptor_that_nobody_can_look_at_through_the_class_is_hidden_like_the_others(loop: Loop) -> None:
+    class Shy:
+        def __get__(self, instance: object, owner: type | None = None) -> int:
+            if instance is None:
+                raise AttributeError("only on objects")
+            return 5
+
+    class Host(Actor):
+        shy = Shy()
+
+        @ask
+        def look(self) -> int:
+            return self.shy
+
+    handle = loop.spawn(Host)
+    assert answer(loop, handle.look()) == 5
+    with pytest.raises(AttributeError, match="that is the actor's own"):
+        _ = handle.shy
+
+
+# --- inside -----------------------------------------------------------------------------------------------------------------
+
+
+class Inside(Actor):
+    def __init__(self) -> None:
+        self.lines: list[object] = []
+        self.refused = ""
+        try:
+            self.me.note("too early")
+        except LoopBusy as error:
+            self.refused = str(error)
+
+    @data
+    def note(self, line: object) -> None:
+        self.lines.append(line)
+
+    @ask
+    async def late(self) -> int:
+        await asyncio.sleep(0)
+        return 7
+
+    @ask
+    def both_ways(self) -> list[object]:
+        self.me.note("sent")
+        self.note("called")
+        plain: Any = self.note
+        plain("called again")
+        assert not hasattr(plain, "try_send")
+        return list(self.lines)
+
+    @ask
+    async def sum(self) -> int:
+        # Inside it is a coroutine, not a reply: no deadline, no cycle.
+        return 1 + await self.late()
+
+    @ask
+    def all(self) -> list[object]:
+        return self.lines
+
+    @ask
+    def excuse(self) -> str:
+        return self.refused
+
+
+def test_inside_a_method_is_called_and_not_sent(loop: Loop) -> None:
+    handle = loop.spawn(Inside)
+    assert answer(loop, handle.both_ways()) == ["called", "called again"]
+    assert answer(loop, handle.all()) == ["called", "called again", "sent"]
+    assert answer(loop, handle.sum()) == 8
+    assert loop.ask_statistics().asked == 3
+
+
+def test_an_object_that_is_no_actor_yet_has_no_handle(loop: Loop) -> None:
+    assert "has a handle from on_start() on" in answer(loop, loop.spawn(Inside).excuse())
+    alone = Inside()
+    for use in (
+        lambda: alone.me,
+        lambda: alone.after(1, alone.note, 1),
+        lambda: alone.spawn(Inside),
+        alone.stop,
+        alone.kill,
+    ):
+        with pytest.raises(LoopBusy, match="this Inside is not running as an actor"):
+            use()
+
+
+def test_a_call_that_comes_later_gets_its_arguments_whatever_their_names(loop: Loop) -> None:
+    class Later(Actor):
+        def __init__(self, got: list[object]) -> None:
+            self.got = got
+
+        @data
+        def begin(self) -> None:
+            self.after(1, self.take, ms=2, method=3)
+            self.every(2, self.take, method=4, ms=5)
+            self.every_after(3, self.end, ms=6)
+
+        def take(self, ms: int, method: int) -> None:
+            self.got.append((ms, method))
+
+        def end(self, ms: int) -> None:
+            self.got.append(ms)
+            self.stop()
+
+    got: list[object] = []
+    later = loop.spawn(Later, got)
+    later.begin()
+    loop.run(until_idle=True)
+    assert got == [(2, 3), (5, 4), 6]
+
+
+def test_an_actor_cannot_wait_for_its_own_end(loop: Loop) -> None:
+    class Waiter(Actor):
+        @ask
+        def wait(self) -> str:
+            with pytest.raises(LoopBusy, match="cannot wait for its own end"):
+                _ = self.ended
+            return "went on"
+
+    assert answer(loop, loop.spawn(Waiter).wait()) == "went on"
+
+
+def test_what_is_no_class_of_actors_is_not_spawned(loop: Loop) -> None:
+    wrong: Any
+    for wrong in (int, object, Implements, str):
+        with pytest.raises(
+            InvalidArgument, match="is no class of actors: pass a class that derives from Actor"
+        ):
+            loop.spawn(wrong)
+    assert loop.statistics().spawned == 0
+
+
+def test_an_object_is_one_actor_at_most(loop: Loop) -> None:
+    class Single(Actor):
+        known: ClassVar[list[Any]] = []
+
+        def __new__(cls) -> Self:
+            if not cls.known:
+                cls.known.append(super().__new__(cls))
+            first: Self = cls.known[0]
+            return first
+
+        @ask
+        def self_of(self) -> object:
+            return self.me
+
+    single = loop.spawn(Single)
+    with pytest.raises(InvalidArgument, match="Single"):
+        loop.spawn(Single)
+    assert answer(loop, single.self_of()) == single
+
+
+def test_what_a_class_makes_is_an_actor(loop: Loop) -> None:
+    def make(cls: type) -> int:
+        return 5
+
+    other: Any = type("Other", (Actor,), {"__new__": make})
+    with pytest.raises(InvalidArgument, match="Other"):
+        loop.spawn(other)
+
+
+def test_a_constructor_gets_its_arguments_whatever_their_names(loop: Loop) -> None:
+    class Made(Actor):
+        def __init__(
+            self, kind: int, /, name: str = "", *rest: int, supervisor: int = 0, **others: object
+        ) -> None:
+            self.arguments = (kind, name, rest, supervisor, others)
+
+        @ask
+        def all(self) -> object:
+            return self.arguments
+
+    every = {
+        "loop": 1,
+        "mailbox_cap": 2,
+        "overflow": 3,
+        "ask_ms": 4,
+        "args": 5,
+        "kwargs": 6,
+        "state": 7,
+        "behavior": 8,
+    }
+    expected = (1, "n", (2, 3), 9, every)
+    assert answer(loop, loop.spawn(Made, 1, "n", 2, 3, supervisor=9, **every).all()) == expected
+    assert (
+        answer(loop, loop.options(name="x").spawn(Made, 1, "n", 2, 3, supervisor=9, **every).all())
+        == expected
+    )
+    wrong: Any = loop
+    with pytest.raises(TypeError, match=r"__init__\(\) missing 1 required positional argument: 'kind'"):
+        wrong.spawn(Made)
+    assert loop.statistics().spawned == 2
+
+
+def test_actors_without_messages_live_and_end(loop: Loop) -> None:
+    class Silent(Actor):
+        pass
+
+    silent: Silent = loop.spawn(Silent)
+    ended: Reply[ExitReason] = silent.ended()
+    silent.stop()
+    assert answer(loop, ended) is ExitReason.NORMAL
+    assert MessageActor.__mro__[1] is Actor

@@ -1,0 +1,373 @@
+"""Interfaces apart from their implementations: handles are typed as the interface, and what does not fit is found when the class
+is made. Each error names the class, the method and the difference.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from typing import Any, Optional, Protocol
+
+import pytest
+
+from bandstand import core
+from bandstand.actor import Implements, Interface, Loop, ask, control, data, id_of, is_alive, management
+from bandstand.actor.facade import RESERVED
+from bandstand.core import ActorId, ExitReason, Lane
+from bandstand.errors import InvalidArgument, NoSuchActor, TargetEnded
+from tests.actor.answers import answer
+from tests.actor.counting import Counter, Counting, implementing, refusal, without_mark
+from tests.actor.declaring import nothing
+
+pytestmark = [pytest.mark.guarantee("G58"), pytest.mark.spec("S11")]
+
+
+# --- what fits ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("S4")
+def test_a_handle_has_what_the_interface_declares(loop: Loop) -> None:
+    lines: list[str] = []
+    counter = loop.spawn(Counter, 5, lines)
+    counter.add(2)
+    counter.add(n=1, times=3)
+    assert answer(loop, counter.value()) == 10
+    lines.clear()
+    counter.add(1)
+    counter.reset()
+    assert counter.add.try_send(1)
+    loop.run(until_idle=True)
+    # The interface says by which lane a message goes.
+    assert lines == ["reset", "add", "add"]
+    assert answer(loop, counter.value(of="total")) == 2
+
+
+def test_what_the_interface_says_an_ask_may_raise_is_an_answer(loop: Loop) -> None:
+    counter = loop.spawn(Counter)
+    with pytest.raises(LookupError, match="mean"):
+        answer(loop, counter.value("mean"))
+    assert is_alive(counter)
+    with pytest.raises(TargetEnded) as ended:
+        answer(loop, counter.value("failure"))
+    assert isinstance(ended.value.__cause__, ValueError)
+
+
+def test_wrong_arguments_are_found_by_the_interface(loop: Loop) -> None:
+    counter: Any = loop.spawn(Counter)
+    mistakes: list[Callable[[], object]] = [
+        lambda: counter.add(1, 2),
+        lambda: counter.add(n=1, m=2),
+        lambda: counter.reset(1),
+        lambda: counter.value(x=1),
+    ]
+    for wrong in mistakes:
+        with pytest.raises(TypeError, match=r"(add|reset|value)\(\) "):
+            wrong()
+    assert loop.statistics().sent == 0
+
+
+def test_what_the_interface_does_not_declare_is_the_actors_own(loop: Loop) -> None:
+    counter: Any = loop.spawn(Counter)
+    with pytest.raises(AttributeError, match="a handle of Counter has no 'double': that is the actor's own"):
+        _ = counter.double
+
+
+def test_a_handle_of_an_implementation_can_do_what_every_handle_can(loop: Loop) -> None:
+    counter: Any = loop.options(name="c").spawn(Counter, 3)
+    assert isinstance(id_of(counter), ActorId)
+    assert "Counter 'c'" in repr(counter)
+    ended = counter.ended()
+    counter.stop()
+    assert answer(loop, ended) is ExitReason.NORMAL
+    with pytest.raises(NoSuchActor, match="Counter 'c'"):
+        counter.add(1)
+
+
+def test_a_sync_declaration_may_have_an_async_implementation_and_the_other_way_round(loop: Loop) -> None:
+    class Either(Interface, Protocol):
+        @data
+        def note(self, line: str) -> None: ...
+        @ask
+        def early(self) -> list[str]: ...
+        @ask
+        async def late(self) -> list[str]: ...
+
+    class Made(Implements[Either]):
+        def __init__(self) -> None:
+            self.lines: list[str] = []
+
+        async def note(self, line: str) -> None:
+            self.lines.append(line)
+
+        async def early(self) -> list[str]:
+            return [*self.lines, "early"]
+
+        def late(self) -> list[str]:
+            return [*self.lines, "late"]
+
+    made = loop.spawn(Made)
+    made.note("x")
+    assert answer(loop, made.early()) == ["x", "early"]
+    assert answer(loop, made.late()) == ["x", "late"]
+
+
+def test_two_implementations_of_one_interface_are_told_alike(loop: Loop) -> None:
+    class Zero(Implements[Counting]):
+        def add(self, n: int, *, times: int = 1) -> None: ...
+        def reset(self) -> None: ...
+        def value(self, of: str = "total") -> int:
+            return 0
+
+    everybody: list[Counting] = [loop.spawn(Counter, 1), loop.spawn(Zero)]
+    for one in everybody:
+        one.add(5)
+    assert [answer(loop, one.value()) for one in everybody] == [6, 0]
+
+
+def test_an_implementation_may_repeat_the_marks(loop: Loop) -> None:
+    made = without_mark(add=data(vars(Counter)["add"]), reset=control(vars(Counter)["reset"]))
+    loop.spawn(made).reset.try_send()
+
+
+def test_an_implementation_says_how_long_asks_of_it_wait() -> None:
+    class Patient(Counter, ask_ms=None):
+        pass
+
+    assert issubclass(Patient, Counter)
+    with pytest.raises(InvalidArgument, match="ask_ms is -5"):
+        type("Made", (Counter,), {}, ask_ms=-5)
+
+
+def test_the_default_that_a_caller_gets_is_the_interfaces(loop: Loop) -> None:
+    class Greeting(Interface, Protocol):
+        @ask
+        def greet(self, name: str = "you") -> str: ...
+
+    class Greeter(Implements[Greeting]):
+        def greet(self, name: str = "nobody") -> str:
+            return name
+
+    assert answer(loop, loop.spawn(Greeter).greet()) == "you"
+
+
+def test_annotations_that_are_missing_or_written_otherwise_are_no_difference() -> None:
+    class Wide(Interface, Protocol):
+        @ask
+        def find(self, key: Optional[int], kind: Lane, names: list[str]) -> Optional[Lane]: ...  # noqa: UP045  # on purpose
+
+    def bare(self, key, kind, names): ...  # type: ignore[no-untyped-def]  # on purpose
+    def modern(self: object, key: int | None, kind: core.Lane, names: "list[str]") -> "Lane | None": ...  # noqa: UP037
+
+    def evaluated(self: object, key: object, kind: object, names: object) -> object: ...
+
+    evaluated.__annotations__ = {
+        "key": int | None,
+        "kind": Lane,
+        "names": list[str],
+        "return": Optional[Lane],  # noqa: UP045  # on purpose
+    }
+    methods: list[Any] = [bare, modern, evaluated]
+    for method in methods:
+        implementing(Wide, find=method)
+
+
+def test_an_annotation_that_nobody_can_evaluate_has_the_benefit_of_the_doubt() -> None:
+    """Its text says nothing: another name may be the same class."""
+
+    class Local:
+        pass
+
+    class Taking(Interface, Protocol):
+        @data
+        def take(self, thing: Local) -> None: ...
+
+    def same(self: object, thing: Local) -> None: ...
+    def otherwise(self: object, thing: object) -> None: ...
+
+    otherwise.__annotations__["thing"] = "SomeAliasOfLocal"
+
+    implementing(Taking, take=same)
+    implementing(Taking, take=otherwise)
+
+
+# --- what does not --------------------------------------------------------------------------------------------------------
+
+
+def test_a_missing_method_is_named() -> None:
+    assert refusal(lambda: without_mark(reset=None)) == "Made has no method reset, which Counting declares"
+    said = refusal(lambda: without_mark(value=None, valu=vars(Counter)["value"]))
+    assert said == "Made has no method value, which Counting declares (did you mean valu?)"
+
+
+def test_a_marked_method_that_the_interface_does_not_know_is_named() -> None:
+    extra: Any = data(nothing)
+    said = refusal(lambda: without_mark(clear=extra))
+    assert said.startswith("Made.clear is marked as a message, but Counting has none of that name: ")
+    said = refusal(lambda: without_mark(rest=extra))
+    assert "Counting has none of that name (did you mean reset?)" in said
+    # Without a mark it is the actor's own.
+    without_mark(clear=nothing)
+
+
+def test_a_mark_of_another_lane_or_kind_is_refused() -> None:
+    add, value = vars(Counter)["add"], vars(Counter)["value"]
+    cases: list[tuple[str, Any, str]] = [
+        ("add", control(add), "by CONTROL"),
+        ("add", management(add), "by MANAGEMENT"),
+        ("add", ask(add), "ask method"),
+        ("value", ask(lane=Lane.CONTROL)(value), "by CONTROL"),
+    ]
+    for name, mark, what in cases:
+        said = refusal(functools.partial(without_mark, **{name: mark}))
+        assert re.match(
+            rf"Made\.{name} is <.*{what}.*>, but Counting declares <.*Counting\.{name} by DATA>", said
+        ), said
+
+
+def test_a_mark_that_declares_other_exceptions_is_refused() -> None:
+    """Else an exception would be an answer in one place, and the end of the actor in the other."""
+    value = vars(Counter)["value"]
+    without_mark(value=ask(raises=LookupError)(value))
+    for raises in (ValueError, (LookupError, ValueError), ()):
+        said = refusal(functools.partial(without_mark, value=ask(raises=raises)(value)))
+        assert "Made.value" in said
+        assert "Counting" in said
+
+
+class Shape(Interface, Protocol):
+    @ask
+    def call(self, /, a: int, b: str = "x", *rest: int, c: float, d: int = 4, **others: int) -> int: ...
+
+
+def shape(source: str) -> Any:
+    """A function of this signature."""
+    namespace: dict[str, Any] = {}
+    exec(f"from __future__ import annotations\ndef call{source}: ...", namespace)  # a table of signatures
+    return namespace["call"]
+
+
+SAME = "(self, a: int, b: str = 'x', *rest: int, c: float, d: int = 4, **others: int) -> int"
+
+DIFFERENCES = {
+    "another name": (SAME.replace("a: int,", "z: int,", 1), "parameter 1 is z, not a"),
+    "names swapped": ("(self, b: str, a: int)", "parameter 1 is b, not a"),
+    "keyword-only": ("(self, *, a: int)", r"parameter 1 (a) is keyword-only, not positional or keyword"),
+    "positional-only": (
+        "(self, a: int, /)",
+        r"parameter 1 (a) is positional-only, not positional or keyword",
+    ),
+    "no default": (SAME.replace("b: str = 'x'", "b: str"), "parameter 2 (b) has no default"),
+    "a default": (SAME.replace("a: int,", "a: int = 1,", 1), "parameter 1 (a) has a default"),
+    "a keyword's default": (SAME.replace("c: float", "c: float = 1"), "parameter 4 (c) has a default"),
+    "another type": (SAME.replace("a: int", "a: str", 1), "parameter 1 (a) is of str, not of int"),
+    "another type of the rest": (
+        SAME.replace("*rest: int", "*rest: str"),
+        "parameter 3 (rest) is of str, not of int",
+    ),
+    "the rest missing": (
+        "(self, a: int, b: str = 'x', *, c: float, d: int = 4)",
+        "parameter 3 is c, not rest",
+    ),
+    "the last missing": (SAME.replace(", **others: int", ""), "misses others"),
+    "two missing": (SAME.replace(", d: int = 4, **others: int", ""), "misses d, others"),
+    "another result": (SAME.replace("-> int", "-> str"), "returns str, but Shape.call declares int"),
+    "no result": (SAME.replace("-> int", "-> None"), "returns None, but Shape.call declares int"),
+}
+
+
+@pytest.mark.parametrize(("source", "difference"), DIFFERENCES.values(), ids=DIFFERENCES)
+def test_a_method_of_another_shape_is_refused(source: str, difference: str) -> None:
+    said = refusal(lambda: implementing(Shape, call=shape(source)))
+    assert said.startswith("Made.call")
+    assert difference in said
+    assert "Shape.call" in said
+    # And the whole declaration, for those who have to mend it.
+    assert (
+        "returns" in said
+        or "(a: 'int', b: 'str' = 'x', *rest: 'int'" in said
+        or "(a: int, b: str = 'x', *rest" in said
+    )
+
+
+def test_the_same_shape_is_no_difference() -> None:
+    implementing(Shape, call=shape(SAME))
+    implementing(Shape, call=shape(SAME.replace("(self", "(this")))
+
+
+def test_one_parameter_more_is_refused() -> None:
+    def reset(self: object, hard: bool = False) -> None: ...
+
+    said = refusal(lambda: without_mark(reset=reset))
+    assert said.startswith("Made.reset has hard, unlike Counting.reset()")
+
+
+def test_a_method_of_an_interface_takes_self() -> None:
+    assert "takes no self" in refusal(lambda: without_mark(reset=lambda: None))
+
+
+NO_METHODS: list[Any] = [
+    *(cover(nothing) for cover in (property, staticmethod, classmethod)), functools.partial(print), 5, int
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    NO_METHODS,
+    ids=["property", "staticmethod", "classmethod", "partial", "number", "class"],
+)
+def test_what_is_no_method_is_refused(wrong: Any) -> None:
+    said = refusal(lambda: without_mark(value=wrong))
+    assert re.match(r"Made\.value is .*, but Counting declares a method: make it a plain method", said), said
+
+
+def test_a_one_way_method_returns_nothing() -> None:
+    class Loose(Interface, Protocol):
+        @data
+        def send(self): ...  # type: ignore[no-untyped-def]  # says nothing of what it returns
+
+    def send(self: object) -> int:
+        return 5
+
+    said = refusal(lambda: implementing(Loose, send=send))
+    assert "send is one-way but is to return int" in said
+
+
+def test_generators_implement_nothing() -> None:
+    def value(self: object, of: str = "total") -> Any:
+        yield 5
+
+    assert "Made.value" in refusal(lambda: without_mark(value=value))
+
+
+def test_an_interface_has_marked_methods() -> None:
+    class Empty(Interface, Protocol):
+        def add(self, n: int) -> None: ...
+
+    assert refusal(lambda: implementing(Empty)).startswith(
+        "test_an_interface_has_marked_methods.<locals>.Empty is no interface"
+    )
+    assert "int is no interface" in refusal(lambda: implementing(int))
+    assert "pass the class itself" in refusal(lambda: implementing("Counting"))
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED))
+def test_an_interface_leaves_the_names_alone_that_every_actor_has(name: str) -> None:
+    interface = type("Taken", (Interface,), {name: data(nothing)})
+    assert f"Taken.{name} is marked as a message, but every actor has a {name}" in refusal(
+        lambda: implementing(interface)
+    )
+
+
+def test_an_interface_must_be_said() -> None:
+    bare: Any = Implements
+    assert "without an interface: write Implements[TheInterface]" in refusal(
+        lambda: type("Made", (bare,), {})
+    )
+
+
+def test_an_interface_is_no_class_of_actors(loop: Loop) -> None:
+    wrong: Any
+    for wrong in (Counting, Interface):
+        with pytest.raises(InvalidArgument, match="is no class of actors"):
+            loop.spawn(wrong)

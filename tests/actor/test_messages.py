@@ -1,0 +1,289 @@
+"""Messages as classes: who gets which message, by which lane, and the twins of `tell` and `ask`."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+
+from bandstand.actor import Loop, MessageActor, ask, is_alive, on
+from bandstand.errors import (
+    AskTimeout,
+    InvalidArgument,
+    LoopBusy,
+    MailboxFull,
+    NoSuchActor,
+    TargetEnded,
+    UnknownMessage,
+)
+from bandstand.testing import VirtualClock
+from tests.actor.accounts import Account, Balance, BigDeposit, Bonus, Close, Deposit, Fail, Stranger
+from tests.actor.answers import answer, outcome
+from tests.core.stage import Boom, check_books
+
+pytestmark = [pytest.mark.guarantee("G58"), pytest.mark.spec("S11")]
+
+
+@pytest.mark.spec("S4")
+def test_a_message_goes_to_the_method_for_its_class_by_its_lane(loop: Loop) -> None:
+    lines: list[str] = []
+    account = loop.spawn(Account, lines)
+    account.tell(Deposit(5))
+    account.also("method")
+    account.tell(Bonus(3))
+    account.tell(Close())
+    assert answer(loop, account.ask(Balance())) == 11
+    assert lines == ["close", "bonus", "Deposit", "method"]
+    assert answer(loop, account.ask(Balance(times=2))) == 22
+    check_books(loop)
+
+
+def test_a_class_that_derives_from_a_message_goes_to_its_method_unless_it_has_its_own(loop: Loop) -> None:
+    class Huge(BigDeposit):
+        pass
+
+    lines: list[str] = []
+    account = loop.spawn(Account, lines)
+    for _ in range(2):
+        account.tell(BigDeposit(1))
+        account.tell(Huge(1))
+        account.tell(Bonus(1))
+    loop.run(until_idle=True)
+    assert sorted(lines) == ["BigDeposit", "BigDeposit", "Huge", "Huge", "bonus", "bonus"]
+
+
+def test_the_nearest_class_counts(loop: Loop) -> None:
+    class Left: ...
+
+    class Right: ...
+
+    class Both(Left, Right): ...
+
+    class Turned(Right, Left): ...
+
+    class Sorter(MessageActor[Left | Right]):
+        def __init__(self) -> None:
+            self.lines: list[str] = []
+
+        @on(Left)
+        def left(self, message: Left) -> None:
+            self.lines.append("left")
+
+        @on(Right)
+        def right(self, message: Right) -> None:
+            self.lines.append("right")
+
+        @ask
+        def all(self) -> list[str]:
+            return self.lines
+
+    sorter = loop.spawn(Sorter)
+    for message in (Both(), Turned(), Left(), Right()):
+        sorter.tell(message)
+    assert answer(loop, sorter.all()) == ["left", "right", "left", "right"]
+
+
+def test_one_method_may_be_for_several_classes(loop: Loop) -> None:
+    class Flag(int):
+        pass
+
+    class Taker(MessageActor[int | str]):
+        def __init__(self, got: list[object]) -> None:
+            self.got = got
+
+        @on(int, str)
+        def take(self, message: int | str) -> None:
+            self.got.append(message)
+
+    got: list[object] = []
+    taker = loop.spawn(Taker, got)
+    taker.tell(5)
+    taker.tell("text")
+    taker.tell(Flag())
+    loop.run(until_idle=True)
+    assert got == [5, "text", 0]
+
+
+def test_the_twins_of_tell(loop: Loop) -> None:
+    account = loop.options(mailbox_cap=5).spawn(Account)
+    tell = account.tell
+    while tell.try_send(Deposit(1)):
+        pass
+    with pytest.raises(MailboxFull):
+        tell(Deposit(1))
+    landing = account.tell.when_room(Deposit(100))
+    assert not landing.done()
+    assert account.tell.try_send(Close())
+    loop.run(until_idle=True)
+    assert outcome(landing) is None
+    assert answer(loop, account.ask(Balance())) > 100
+    account.kill()
+    assert account.tell.try_send(Deposit(1)) is False
+    for send in (account.tell, account.tell.when_room):
+        with pytest.raises(NoSuchActor, match="Account"):
+            send(Deposit(1))
+    with pytest.raises(NoSuchActor, match="Account"):
+        account.ask(Balance()).cancel()
+    check_books(loop)
+
+
+def test_a_declared_exception_is_an_answer_and_any_other_a_failure(loop: Loop) -> None:
+    account = loop.spawn(Account)
+    with pytest.raises(KeyError):
+        answer(loop, account.ask(Fail(KeyError("x"))))
+    assert is_alive(account)
+    with pytest.raises(TargetEnded) as ended:
+        answer(loop, account.ask(Fail(Boom())))
+    assert isinstance(ended.value.__cause__, Boom)
+
+
+@pytest.mark.guarantee("G61")
+@pytest.mark.parametrize(
+    ("within", "expected"),
+    [({}, 300), ({"within": 40}, 40), ({"within": 0.5}, 1), ({"within": None}, None)],
+    ids=str,
+)
+def test_a_request_has_the_deadline_of_its_class_or_of_the_call(
+    clock: VirtualClock, within: dict[str, Any], expected: int | None
+) -> None:
+    class Slow(MessageActor[Balance], ask_ms=300):
+        @on(Balance)
+        async def answer(self, message: Balance) -> int:
+            await asyncio.sleep(1000)
+            return 5
+
+    async def main() -> float | None:
+        async with Loop(clock=clock) as loop:
+            slow = loop.spawn(Slow)
+            start = asyncio.get_running_loop().time()
+            try:
+                assert await slow.ask(Balance(), **within) == 5
+            except AskTimeout:
+                return (asyncio.get_running_loop().time() - start) * 1000
+            return None
+
+    with asyncio.Runner(loop_factory=clock.new_event_loop) as runner:
+        assert runner.run(main()) == pytest.approx(expected, abs=2)
+
+
+@pytest.mark.parametrize("bad", [-1, -1.0, -2, "5", float("nan"), True])
+def test_a_deadline_is_a_number_of_milliseconds(loop: Loop, bad: Any) -> None:
+    account = loop.spawn(Account)
+    with pytest.raises(InvalidArgument, match="within is "):
+        account.ask(Balance(), within=bad).cancel()
+    assert loop.statistics().sent == 0
+
+
+def test_a_message_that_no_method_is_for_is_a_type_error_here_and_is_not_sent(loop: Loop) -> None:
+    account: Any = loop.options(name="a").spawn(Account)
+    for send in (account.tell, account.tell.try_send, account.tell.when_room, account.ask):
+        for message in (Stranger(), 5, None, Deposit):
+            with pytest.raises(
+                UnknownMessage, match=r"Account 'a'.* has no method for messages of \w+; it has some for "
+            ):
+                send(message)
+    assert issubclass(UnknownMessage, TypeError)
+    assert loop.statistics().sent == 0
+
+
+def test_a_request_is_asked_and_what_is_none_is_told(loop: Loop) -> None:
+    account: Any = loop.spawn(Account)
+    for send in (account.tell, account.tell.try_send, account.tell.when_room):
+        with pytest.raises(
+            UnknownMessage, match=r"Balance is a Request, which is answered: use `await handle\.ask"
+        ):
+            send(Balance())
+    with pytest.raises(
+        UnknownMessage, match=r"Deposit is no Request, so nobody answers it: use handle\.tell"
+    ):
+        account.ask(Deposit(1))
+    assert loop.statistics().sent == 0
+
+
+def test_tell_and_ask_take_one_message(loop: Loop) -> None:
+    account: Any = loop.spawn(Account)
+    for send in (account.tell, account.tell.try_send, account.tell.when_room, account.ask):
+        for wrong in ((), (Deposit(1), Deposit(2))):
+            with pytest.raises(TypeError):
+                send(*wrong)
+
+
+def test_inside_tell_sends_and_a_method_is_called(loop: Loop) -> None:
+    class Inner(MessageActor[Deposit | Balance]):
+        def __init__(self) -> None:
+            self.lines: list[int] = []
+
+        @on(Deposit)
+        def deposit(self, message: Deposit) -> None:
+            self.lines.append(message.amount)
+
+        @on(Balance)
+        def balance(self, message: Balance) -> int:
+            self.tell(Deposit(1))
+            self.me.tell(Deposit(2))
+            self.deposit(Deposit(3))
+            return sum(self.lines)
+
+    inner = loop.spawn(Inner)
+    assert answer(loop, inner.ask(Balance())) == 3
+    assert answer(loop, inner.ask(Balance())) == 9
+    alone: Any = Inner()
+    with pytest.raises(LoopBusy, match="is not running as an actor"):
+        alone.tell(Deposit(1))
+    with pytest.raises(LoopBusy, match="is not running as an actor"):
+        alone.ask(Balance())
+
+
+def test_a_request_is_not_waited_for_on_the_thread_that_has_to_answer_it(loop: Loop) -> None:
+    account = loop.spawn(Account)
+    with pytest.raises(LoopBusy):
+        account.ask.blocking(Balance())
+    wrong: Any = account
+    for send in (wrong.ask.blocking, wrong.ask.future):
+        with pytest.raises(UnknownMessage):
+            send(Stranger())
+        with pytest.raises(UnknownMessage, match="Deposit is no Request"):
+            send(Deposit(1))
+    assert loop.statistics().sent == 0
+
+
+def test_a_request_can_be_asked_from_a_plain_thread(loop: Loop) -> None:
+    """As every other ask can."""
+    account: Any = loop.spawn(Account)
+    futures: list[Any] = []
+    later = account.ask.future
+
+    def work() -> None:
+        account.tell(Deposit(4))
+        futures.append(later(Balance()))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    loop.run(until_idle=True)
+    assert [future.result(timeout=30) for future in futures] == [4]
+
+
+def test_an_async_handler_has_a_context_of_its_actor(loop: Loop) -> None:
+    """As that of a method has: what one sets, no other actor sees."""
+    seen: ContextVar[str] = ContextVar("seen", default="nothing")
+
+    class Setter(MessageActor[int | str]):
+        @on(int)
+        async def set(self, message: int) -> None:
+            seen.set("something")
+
+        @on(str)
+        async def look(self, message: str) -> None:
+            assert seen.get() == message
+
+    first, second = loop.spawn(Setter), loop.spawn(Setter)
+    first.tell(1)
+    second.tell("nothing")
+    loop.run(until_idle=True)
+    assert is_alive(first)
+    assert is_alive(second)
+    assert seen.get() == "nothing"

@@ -1,0 +1,37 @@
+"""Presences: who keeps an eye on a place, and what is left when he does not any more."""
+
+from __future__ import annotations
+
+import pytest
+
+from bandstand.actor import Actor, Loop, child, data, supervised
+from bandstand.actor.lowlevel import Presence
+from tests.actor.workers import one_for_one
+from tests.core.stage import Boom, settle
+
+
+class Worker(Actor):
+    @data
+    def crash(self) -> None:
+        raise Boom("crash")
+
+
+@pytest.mark.guarantee("G204")
+def test_one_that_is_cancelled_while_others_are_told_hears_nothing_and_is_forgotten(loop: Loop) -> None:
+    root = one_for_one(loop, child("worker").of(Worker))
+    settle(loop)
+    worker = supervised(root, Worker, "worker")
+    told: list[str] = []
+
+    def first_came() -> None:
+        told.append("first")
+        second.cancel()
+
+    first = Presence(loop, worker, lambda: None, first_came)
+    second = Presence(loop, worker, lambda: None, lambda: told.append("second"))
+    worker.crash()
+    settle(loop)
+    first.cancel()
+    assert told == ["first"]
+    followers = root._seats["worker"].followers  # pyright: ignore[reportPrivateUsage]  # what is left of them
+    assert not followers

@@ -1,0 +1,374 @@
+"""Asks that close a cycle and are handled out of turn: in chains of any length, with failures, cancellations and deadlines."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import Event
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+
+from bandstand.actor import (
+    Actor,
+    Implements,
+    Interface,
+    Loop,
+    Machine,
+    Stash,
+    State,
+    ask,
+    child,
+    data,
+    is_alive,
+    supervised,
+)
+from bandstand.errors import AskCycle, AskTimeout, BadDeclaration, TargetEnded
+from bandstand.supervision import SupervisorSpec, spawn_supervisor
+from bandstand.testing import VirtualClock
+from tests.actor.asking import Play, in_place, in_time, outcome, turns, watch
+from tests.core.stage import Boom, HostFactory
+
+WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
+
+
+@pytest.fixture(params=["virtual time", "event loop of the lane"])
+def play(request: pytest.FixtureRequest, clock: VirtualClock, loop_factory: HostFactory) -> Play:
+    return in_time(clock) if request.param == "virtual time" else in_place(loop_factory)
+
+
+class Node(Actor, ask_ms=None):
+    """Asks along a path, whose last one asks the first of all for something. There is no deadline: what is not found hangs."""
+
+    def __init__(self, log: list[Any] | None = None) -> None:
+        self.log: list[Any] = [] if log is None else log
+        self.inside = 0
+
+    @ask(raises=(AskCycle, AskTimeout))
+    async def through(self, *path: Node, what: str = "plain", ms: float | None = None) -> Any:
+        """Ask the next one to go on; the last one of the path is asked for `what`."""
+        self.inside += 1
+        try:
+            first, *rest = path
+            if rest:
+                return await first.through(*rest, what=what, ms=ms)
+            return await getattr(first, what).within(ms)()
+        finally:
+            self.inside -= 1
+
+    @ask
+    def closed(self) -> str:
+        return "in turn"
+
+    @ask(reentrant=True)
+    def plain(self) -> tuple[int, str]:
+        return self.inside, WHO.get()
+
+    @ask(reentrant=True)
+    async def slow(self) -> tuple[int, str]:
+        await turns(3)
+        return self.inside, WHO.get()
+
+    @ask(reentrant=True, raises=LookupError)
+    async def declared(self) -> str:
+        raise LookupError("declared")
+
+    @ask(reentrant=True)
+    def broken(self) -> str:
+        raise Boom("sync")
+
+    @ask(reentrant=True)
+    async def broken_later(self) -> str:
+        await asyncio.sleep(0)
+        raise Boom("async")
+
+    @ask(reentrant=True)
+    async def stuck(self) -> str:
+        try:
+            await Event().wait()
+        except asyncio.CancelledError:
+            self.log.append("cancelled")
+            raise
+        return "never"
+
+    @ask
+    async def hold(self, gate: Event, then: Node) -> Any:
+        await gate.wait()
+        return await then.closed()
+
+    @data
+    async def busy(self, gate: Event) -> None:
+        await gate.wait()
+
+
+@pytest.mark.guarantee("G245")
+@pytest.mark.parametrize("length", [0, 1, 2, 5])
+@pytest.mark.parametrize("what", ["plain", "slow"])
+def test_an_actor_answers_those_it_waits_for(play: Play, length: int, what: str) -> None:
+    async def story(loop: Loop) -> None:
+        first = loop.spawn(Node)
+        others = [loop.spawn(Node) for _ in range(length)]
+        WHO.set("asker")
+        # While it is answered out of turn, its own handler is suspended.
+        assert await first.through(*others, first, what=what) == (1, "asker")
+        assert await first.plain() == (0, "asker")
+
+    loop = play(story)
+    # Whoever has answered out of turn is gone.
+    assert loop.statistics().spawned == 1 + length + 1
+
+
+@pytest.mark.guarantee("G245")
+def test_any_ask_of_the_cycle_may_give_way(play: Play) -> None:
+    """B asks A, which is at something else; then A asks B. The ask that waits gives way, and not the one that closes the circle."""
+
+    async def story(loop: Loop) -> None:
+        a, b, gate = loop.spawn(Node), loop.spawn(Node), Event()
+        one = watch(a.hold(gate, b))
+        await turns()
+        two = watch(b.through(a, what="plain"))
+        await turns()
+        gate.set()
+        assert await two == (0, "nobody")
+        assert await one == "in turn"
+
+    play(story)
+
+
+@pytest.mark.guarantee("G245")
+def test_who_is_not_in_the_chain_waits_for_his_turn(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        a, gate = loop.spawn(Node), Event()
+        a.busy(gate)
+        reply = watch(a.plain())
+        stranger = watch(loop.spawn(Node).through(a, what="plain"))
+        await turns(30)
+        assert not reply.done()
+        assert not stranger.done()
+        gate.set()
+        assert (await reply, await stranger) == ((0, "nobody"), (0, "nobody"))
+
+    loop = play(story)
+    assert loop.statistics().spawned == 2
+
+
+@pytest.mark.guarantee("G245")
+def test_two_chains_at_a_time(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        a, b, c, d = (loop.spawn(Node) for _ in range(4))
+        both = await asyncio.gather(a.through(b, a, what="slow"), c.through(d, c, what="slow"))
+        assert list(both) == [(1, "nobody"), (1, "nobody")]
+
+    play(story)
+
+
+@pytest.mark.guarantee("G245")
+def test_what_is_not_marked_is_still_refused(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        a, b = loop.spawn(Node), loop.spawn(Node)
+        assert isinstance(await outcome(a.through(b, a, what="closed")), AskCycle)
+        # Out of turn, an actor may ask; and finds those cycles that are left.
+        assert is_alive(a)
+
+        class Deep(Node):
+            @ask(reentrant=True, raises=AskCycle)
+            async def deeper(self, other: Node) -> Any:
+                return await other.through(self.me, what="closed")
+
+            @ask(raises=AskCycle)
+            async def begin(self, other: Turner, third: Node) -> Any:
+                return await other.turn(self.me, third)
+
+        class Turner(Node):
+            @ask(raises=AskCycle)
+            async def turn(self, back: Deep, third: Node) -> Any:
+                return await back.deeper(third)
+
+        deep, turner = loop.spawn(Deep), loop.spawn(Turner)
+        assert isinstance(await outcome(deep.begin(turner, b)), AskCycle)
+        assert await deep.closed() == "in turn"
+
+    play(story)
+
+
+@pytest.mark.guarantee("G245")
+def test_circles_within_circles_are_bounded(play: Play) -> None:
+    class Endless(Actor, ask_ms=None):
+        @ask(reentrant=True, raises=AskCycle)
+        async def again(self) -> int:
+            return await self.me.again()
+
+    async def story(loop: Loop) -> None:
+        endless = loop.spawn(Endless)
+        assert isinstance(await outcome(endless.again()), AskCycle)
+        assert is_alive(endless)
+
+    assert play(story).statistics().spawned < 100
+
+
+@pytest.mark.guarantee("G246")
+@pytest.mark.parametrize("what", ["broken", "broken_later"])
+def test_a_failure_out_of_turn_is_a_failure_of_the_actor(play: Play, what: str) -> None:
+    async def story(loop: Loop) -> None:
+        a, b = loop.spawn(Node), loop.spawn(Node)
+        behind = a.closed
+        asked = watch(a.through(b, a, what=what))
+        await turns(3)
+        waiting = watch(behind()) if is_alive(a) else None
+        error = await asked
+        assert isinstance(error, TargetEnded)
+        assert isinstance(error.__cause__, Boom)
+        assert "PANIC" in str(error)
+        if waiting is not None:
+            assert isinstance(await waiting, TargetEnded)
+        await turns()
+        assert not is_alive(a)
+
+    play(story)
+
+
+@pytest.mark.guarantee("G246")
+def test_an_error_that_is_declared_is_an_answer(play: Play) -> None:
+    class Brave(Node):
+        @ask
+        async def start(self, b: Brave) -> str:
+            return await b.bounce(self.me)
+
+        @ask
+        async def bounce(self, a: Brave) -> str:
+            try:
+                return await a.declared()
+            except LookupError as error:
+                return str(error)
+
+    async def story(loop: Loop) -> None:
+        a, b = loop.spawn(Brave), loop.spawn(Brave)
+        assert await a.start(b) == "declared"
+
+    play(story)
+
+
+@pytest.mark.guarantee("G246")
+def test_whoever_takes_the_first_ask_back_ends_the_whole_chain(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        log: list[Any] = []
+        a, b = loop.spawn(Node, log), loop.spawn(Node)
+        reply = watch(a.through(b, a, what="stuck"))
+        await turns()
+        assert len(loop.waits()) == 2
+        reply.cancel()
+        await turns()
+        assert log == ["cancelled"]
+        assert (is_alive(a), is_alive(b), len(loop.waits())) == (True, True, 0)
+        assert await a.plain() == (0, "nobody")
+
+    play(story)
+
+
+@pytest.mark.guarantee("G246")
+def test_a_deadline_ends_the_handler_out_of_turn(clock: VirtualClock) -> None:
+    async def story(loop: Loop) -> None:
+        log: list[Any] = []
+        a, b = loop.spawn(Node, log), loop.spawn(Node)
+        error = await outcome(a.through(b, a, what="stuck", ms=50))
+        assert isinstance(error, AskTimeout)
+        await turns()
+        # The actor's own handler goes on, and is alone again.
+        assert log == ["cancelled"]
+        assert await a.plain() == (0, "nobody")
+
+    in_time(clock)(story)
+
+
+@pytest.mark.guarantee("G246")
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_the_end_of_the_actor_ends_what_it_does_out_of_turn(play: Play, end: str) -> None:
+    async def story(loop: Loop) -> None:
+        log: list[Any] = []
+        a, b = loop.spawn(Node, log), loop.spawn(Node)
+        reply = watch(a.through(b, a, what="stuck"))
+        await turns()
+        a.stop() if end == "stop" else a.kill()
+        assert isinstance(await reply, TargetEnded)
+        await turns()
+        assert log == ["cancelled"]
+
+    play(story)
+
+
+@pytest.mark.guarantee("G245")
+def test_under_a_supervisor_and_behind_an_interface(play: Play) -> None:
+    class Asking(Interface):
+        @ask
+        async def start(self, other: Bouncer) -> str: ...  # type: ignore[empty-body]  # an interface
+
+        @ask(reentrant=True)
+        def name(self) -> str: ...  # type: ignore[empty-body]  # same
+
+    class Bouncer(Actor, ask_ms=None):
+        @ask
+        async def bounce(self, back: Any) -> str:
+            answer: str = await back.name()
+            return answer
+
+    class Named(Implements[Asking], ask_ms=None):
+        async def start(self, other: Bouncer) -> str:
+            return await other.bounce(self.me)
+
+        def name(self) -> str:
+            return "by an interface"
+
+    async def story(loop: Loop) -> None:
+        root = spawn_supervisor(loop, SupervisorSpec(children=[child("named").of(Named)]))
+        await turns()
+        named = supervised(root, Named, "named")
+        assert await named.start(loop.spawn(Bouncer)) == "by an interface"
+
+    play(story)
+
+
+@pytest.mark.guarantee("G245")
+def test_out_of_turn_nothing_is_kept_or_postponed(play: Play) -> None:
+    class Moody(Machine, ask_ms=None):
+        @ask
+        async def start(self, other: Echo) -> str:
+            return await other.bounce(self.me)
+
+        @ask(reentrant=True)
+        def mood(self) -> str:
+            raise NotImplementedError
+
+        only = State(postpones=(mood,))
+
+    class Keeper(Actor, ask_ms=None):
+        def __init__(self) -> None:
+            self.stash = Stash(self)
+
+        @ask
+        async def start(self, other: Echo) -> str:
+            return await other.bounce(self.me)
+
+        @ask(reentrant=True)
+        def mood(self) -> str:
+            self.stash.keep()
+
+    class Echo(Actor, ask_ms=None):
+        @ask
+        async def bounce(self, back: Any) -> str:
+            return type(await outcome(back.mood())).__name__
+
+    async def story(loop: Loop) -> None:
+        echo = loop.spawn(Echo)
+        assert await loop.spawn(Moody).start(echo) == "NotInThisState"
+        error = await outcome(loop.spawn(Keeper).start(echo))
+        assert isinstance(error, TargetEnded)
+        assert "out of turn" in str(error)
+
+    play(story)
+
+
+@pytest.mark.guarantee("G245")
+def test_the_mark_takes_yes_or_no() -> None:
+    wrong: Any = "yes"
+    with pytest.raises(BadDeclaration, match="reentrant is 'yes'"):
+        ask(reentrant=wrong)

@@ -1,0 +1,335 @@
+"""Handles of supervised actors, which stay good over restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from bandstand.actor import Loop, child, id_of, is_alive, supervised
+from bandstand.core import ActorId, ExitReason
+from bandstand.errors import (
+    NoSuchActor,
+    TargetEnded,
+)
+from bandstand.supervision import (
+    Backoff,
+    ChildSpec,
+    Mailbox,
+    Supervisor,
+    SupervisorSpec,
+)
+from bandstand.testing import VirtualClock
+from tests.actor.players import PATIENCE, Book, elsewhere, ride, spin, turns
+from tests.actor.workers import Worker, one_for_one
+from tests.core.stage import Diary, check_books, settle
+
+pytestmark = [pytest.mark.guarantee("G67"), pytest.mark.spec("J21")]
+
+LoopMaker = Callable[..., Loop]
+
+
+@pytest.fixture(autouse=True)
+def first_incarnation() -> None:
+    Worker.born = 0
+
+
+# --- handles over restarts --------------------------------------------------------------------------------------------------
+
+
+def test_a_handle_reaches_whoever_is_there(loop: Loop) -> None:
+    book: Book = []
+    root = one_for_one(loop, child("worker").of(Worker, book))
+    settle(loop)
+    handle = supervised(root, Worker, "worker")
+    ids: list[ActorId] = []
+    for turn in range(1, 6):
+        handle.note(turn)
+        settle(loop)
+        ids.append(id_of(handle))
+        handle.crash()
+        settle(loop)
+    assert book == [(turn, turn) for turn in range(1, 6)]
+    assert len(set(ids)) == 5
+    check_books(loop)
+
+
+def test_a_restart_with_backoff_is_seen_as_nobody_there(loop: Loop, clock: VirtualClock) -> None:
+    book: Book = []
+    root = one_for_one(loop, child("worker", backoff=Backoff(initial_ms=100)).of(Worker, book))
+    settle(loop)
+    handle = supervised(root, Worker, "worker")
+    handle.crash()
+    settle(loop)
+    assert not is_alive(handle)
+    with pytest.raises(NoSuchActor, match="'worker' of supervisor 'root' is down"):
+        handle.note("lost")
+    with pytest.raises(NoSuchActor, match="down"):
+        handle.incarnation().cancel()
+    assert handle.note.try_send("lost") is False
+    assert elsewhere(lambda: handle.note.try_send("lost")) is False
+    with pytest.raises(NoSuchActor, match="down"):
+        elsewhere(lambda: handle.note("lost"))
+    with pytest.raises(NoSuchActor):
+        handle.note.when_room("lost").cancel()
+    clock.advance(99)
+    settle(loop)
+    assert handle.note.try_send("lost") is False
+    clock.advance(2)
+    settle(loop)
+    assert is_alive(handle)
+    handle.note("found")
+    settle(loop)
+    assert book == [(2, "found")]
+    check_books(loop)
+
+
+def test_a_handle_made_while_nobody_is_there_is_good_later(loop: Loop, clock: VirtualClock) -> None:
+    book: Book = []
+    root = one_for_one(loop, child("worker", backoff=Backoff(initial_ms=100)).of(Worker, book))
+    settle(loop)
+    loop.kill_actor(root.address("worker"))
+    settle(loop)
+    handle = supervised(root, Worker, "worker")
+    assert not is_alive(handle)
+    assert handle.note.try_send("lost") is False
+    repr(handle)
+    clock.advance(101)
+    settle(loop)
+    handle.note("found")
+    settle(loop)
+    assert book == [(2, "found")]
+
+
+def test_a_handle_never_reaches_an_old_incarnation(loop: Loop) -> None:
+    # A slow end: the old one is still there, STOPPING, while messages are sent.
+    book: Book = []
+
+    class Ending(Worker):
+        async def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
+            await turns(5)
+            self.book.append((self.number, "gone"))
+
+    root = one_for_one(loop, child("worker").of(Ending, book))
+    spin(loop)
+    handle = supervised(root, Ending, "worker")
+    handle.stop()
+    accepted = 0
+    for _ in range(40):
+        accepted += handle.note.try_send("x")
+        loop.poll_once()
+    spin(loop)
+    assert (1, "gone") in book
+    assert (1, "x") not in book
+    assert book.count((2, "x")) == accepted > 0
+    check_books(loop)
+
+
+def test_stop_and_ended_mean_the_present_incarnation(loop: Loop) -> None:
+    async def body() -> None:
+        root = one_for_one(loop, child("worker").of(Worker, []))
+        handle = supervised(root, Worker, "worker")
+        for incarnation in range(1, 4):
+            assert await handle.incarnation() == incarnation
+            wait = handle.ended()
+            handle.stop()
+            assert await wait is ExitReason.NORMAL
+            await turns()
+        handle.kill()
+        await turns()
+        assert await handle.incarnation() == 5
+
+    ride(loop, body)
+
+
+def test_an_ask_that_waits_when_its_actor_ends_is_not_repeated(loop: Loop) -> None:
+    async def body() -> None:
+        root = one_for_one(loop, child("worker").of(Worker, []))
+        handle = supervised(root, Worker, "worker")
+        handle.crash()
+        with pytest.raises(TargetEnded):
+            await handle.incarnation()
+        await turns()
+        assert await handle.incarnation() == 2
+
+    ride(loop, body)
+
+
+def test_handles_of_one_place_are_equal_over_restarts(loop: Loop) -> None:
+    spec = [child(name).of(Worker, []) for name in "ab"]
+    root, other = one_for_one(loop, *spec), one_for_one(loop, *spec)
+    settle(loop)
+    handle = supervised(root, Worker, "a")
+    known = {handle: "a"}
+    handle.crash()
+    settle(loop)
+    again = supervised(root, Worker, "a")
+    assert again == handle
+    assert known[again] == "a"
+    assert id_of(again) == id_of(handle)
+    assert handle != supervised(root, Worker, "b")
+    assert handle != supervised(other, Worker, "a")
+
+
+def test_a_handle_of_one_incarnation_does_not_survive_it(loop: Loop) -> None:
+    handles: list[Worker] = []
+
+    class Known(Worker):
+        def on_start(self) -> None:
+            handles.append(self.me)
+
+    root = one_for_one(loop, child("worker").of(Known, []))
+    settle(loop)
+    loop.kill_actor(root.address("worker"))
+    settle(loop)
+    first, second = handles
+    assert not is_alive(first)
+    with pytest.raises(NoSuchActor):
+        first.note("x")
+    second.note("x")
+
+
+def test_nested_supervisors_that_restart_are_looked_through(loop: Loop) -> None:
+    book: Book = []
+    inner = SupervisorSpec(children=[child("worker").of(Worker, book)], intensity=0)
+    root = one_for_one(loop, ChildSpec("inner", inner))
+    settle(loop)
+    handle = supervised(root, Worker, "inner", "worker")
+    before = root.supervisor("inner", Supervisor)
+    handle.note("one")
+    settle(loop)
+    handle.crash()  # the inner supervisor gives up, and is started again by the outer one
+    settle(loop)
+    assert root.supervisor("inner", Supervisor) is not before
+    handle.note("two")
+    settle(loop)
+    assert book == [(1, "one"), (2, "two")]
+
+
+def test_a_nested_supervisor_that_is_down_is_nobody_there(loop: Loop, clock: VirtualClock) -> None:
+    book: Book = []
+    inner = SupervisorSpec(children=[child("worker").of(Worker, book)], intensity=0)
+    root = one_for_one(loop, ChildSpec("inner", inner, backoff=Backoff(initial_ms=100)))
+    settle(loop)
+    handle = supervised(root, Worker, "inner", "worker")
+    handle.crash()
+    settle(loop)
+    with pytest.raises(NoSuchActor, match="'inner/worker'"):
+        handle.note("lost")
+    assert handle.note.try_send("lost") is False
+    clock.advance(101)
+    settle(loop)
+    handle.note("found")
+    settle(loop)
+    assert book == [(2, "found")]
+
+
+def test_kept_mail_is_handled_by_the_next_incarnation(loop: Loop, diary: Diary) -> None:
+    book: Book = []
+
+    async def body() -> None:
+        root = one_for_one(loop, child("worker", mailbox=Mailbox.KEPT).of(Worker, book))
+        handle = supervised(root, Worker, "worker")
+        assert await handle.incarnation() == 1
+        handle.crash()
+        handle.note("kept")
+        assert await handle.incarnation() == 2  # an ask is kept as well, and answered
+
+    ride(loop, body)
+    assert book == [(2, "kept")]
+    assert diary.dead == []
+    asks = loop.ask_statistics()
+    assert (asks.asked, asks.answered) == (2, 2)
+
+
+def test_kept_asks_are_answered_when_nobody_comes_any_more(make_loop: LoopMaker) -> None:
+    loop = make_loop(clock=VirtualClock(autojump=False))
+
+    async def body() -> None:
+        spec = child("worker", mailbox=Mailbox.KEPT, backoff=Backoff(initial_ms=10_000)).of(Worker, [])
+        root = one_for_one(loop, spec)
+        handle = supervised(root, Worker, "worker")
+        await turns()
+        handle.crash()
+        reply = handle.incarnation()
+        await turns()
+        assert not reply.done()
+        root.stop_child("worker")
+        await turns()
+        with pytest.raises(TargetEnded):
+            await reply
+
+    ride(loop, body)
+    assert loop.ask_statistics().pending == 0
+    check_books(loop)
+
+
+def test_fresh_mail_becomes_dead_letters(loop: Loop, diary: Diary) -> None:
+    book: Book = []
+    root = one_for_one(loop, child("worker").of(Worker, book))
+    settle(loop)
+    handle = supervised(root, Worker, "worker")
+    handle.crash()
+    handle.note("dead")
+    settle(loop)
+    assert book == []
+    assert len(diary.dead) == 1
+
+
+def test_handles_on_other_threads_survive_restarts(loop: Loop, diary: Diary) -> None:
+    book: Book = []
+    spec = child("worker", mailbox=Mailbox.KEPT, mailbox_cap=1 << 15).of(Worker, book)
+    root = one_for_one(loop, spec, intensity=1_000_000)
+    settle(loop)
+    handle = supervised(root, Worker, "worker")
+    accepted: list[list[tuple[int, int]]] = [[] for _ in range(3)]
+    begun = threading.Barrier(4)
+
+    def work(me: int) -> None:
+        begun.wait(PATIENCE)
+        for number in range(1500):
+            if handle.note.try_send((me, number)):
+                accepted[me].append((me, number))
+
+    threads = [threading.Thread(target=work, args=(me,)) for me in range(3)]
+    for thread in threads:
+        thread.start()
+    begun.wait(PATIENCE)
+    for _ in range(20):
+        handle.crash.try_send()
+        for _ in range(5):
+            loop.poll_once()
+    for thread in threads:
+        thread.join(PATIENCE)
+    settle(loop)
+    assert Worker.born > 10
+    # What was on its way from another thread when its incarnation ended is a dead letter; everything else was handled.
+    dead = {letter[2] for letter in diary.dead}
+    for me in range(3):
+        handled = [what for _, what in book if what[0] == me]
+        assert handled == [what for what in accepted[me] if what not in dead]
+    numbers = [number for number, _ in book]
+    assert numbers == sorted(numbers)  # what is newer never went to an older incarnation
+    check_books(loop)
+
+
+def test_blocking_asks_of_another_thread_go_to_the_present_incarnation(loop: Loop) -> None:
+    async def body() -> None:
+        root = one_for_one(loop, child("worker").of(Worker, []))
+        handle = supervised(root, Worker, "worker")
+
+        def work() -> list[int]:
+            found = [handle.incarnation.blocking()]
+            handle.crash()
+            while True:
+                try:
+                    found.append(handle.incarnation.blocking())
+                except (NoSuchActor, TargetEnded):
+                    continue
+                return found
+
+        assert await asyncio.to_thread(work) == [1, 2]
+
+    ride(loop, body)

@@ -1,0 +1,222 @@
+"""Starting typed actors: options, refusals, and many of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bandstand.actor import Actor, Loop, Signal, ask, child, data, id_of
+from bandstand.core import ChildExit, ExitReason, Overflow
+from bandstand.errors import InvalidArgument, LoopClosed, MailboxFull, MaxActors, NoSuchActor, WrongThread
+from bandstand.supervision import SupervisorSpec, spawn_supervisor
+from tests.actor.players import Book, Lively, Noter, Slow, elsewhere, ride, spin
+from tests.core.stage import Diary, Seen, check_books, record, settle
+
+LoopMaker = Callable[..., Loop]
+
+
+def test_a_name_shows_in_the_handle_the_observer_and_the_tree(loop: Loop, diary: Diary) -> None:
+    handle = loop.options(name="ann").spawn(Noter, [])
+    assert "'ann'" in repr(handle)
+    assert diary.started == [(id_of(handle), "ann")]
+    assert "ann" in str(loop.tree())
+
+
+@pytest.mark.parametrize("kind", [Noter, Lively, Slow])
+def test_mailbox_cap_holds_for_every_kind_of_class(loop: Loop, kind: type[Noter]) -> None:
+    handle = loop.options(mailbox_cap=loop.config.sys_reserved + 3, name="small").spawn(kind, [])
+    assert [handle.note.try_send(number) for number in range(5)] == [True, True, True, False, False]
+    with pytest.raises(MailboxFull, match="small"):
+        handle.note("one more")
+
+
+@pytest.mark.parametrize("kind", [Noter, Lively, Slow])
+@pytest.mark.parametrize(
+    ("overflow", "kept"),
+    [
+        (Overflow.DROP_OLDEST, [8, 9]),
+        (Overflow.DROP_NEWEST, [0, 1]),
+        (Overflow.CONFLATE, [0, 9]),
+    ],
+)
+def test_overflow_holds_for_every_kind_of_class(
+    loop: Loop, diary: Diary, kind: type[Noter], overflow: Overflow, kept: list[int]
+) -> None:
+    book: Book = []
+    handle = loop.options(mailbox_cap=loop.config.sys_reserved + 2, overflow=overflow).spawn(kind, book)
+    for number in range(10):
+        handle.note(number)
+    spin(loop)
+    assert [entry for entry in book if isinstance(entry, int)] == kept
+    assert len(diary.dropped) == 8
+    check_books(loop)
+
+
+def test_a_spawner_can_be_used_again(loop: Loop) -> None:
+    spawner = loop.options(name="twin")
+    one, two = spawner.spawn(Noter, []), spawner.spawn(Noter, [])
+    assert one != two
+    assert loop.statistics().alive == 2
+
+
+@pytest.mark.parametrize("kind", [Noter, Lively])
+def test_a_raw_supervisor_is_told_of_the_end(loop: Loop, kind: type[Noter]) -> None:
+    seen: list[Seen] = []
+    above = loop.spawn(record, seen)
+    handle = loop.options(supervisor=above).spawn(kind, [])
+    handle.crash()
+    settle(loop)
+    (told,) = [message.data for message in seen if isinstance(message.data, ChildExit)]
+    assert (told.child, told.reason) == (id_of(handle), ExitReason.PANIC)
+
+
+class Above(Actor):
+    def __init__(self, book: Book) -> None:
+        self.book = book
+
+    def on_signal(self, signal: Signal) -> None:
+        self.book.append(signal)
+
+
+@pytest.mark.guarantee("G66")
+@pytest.mark.parametrize("kind", [Noter, Lively])
+def test_a_typed_supervisor_is_told_of_the_end_in_on_signal(loop: Loop, kind: type[Noter]) -> None:
+    book: Book = []
+    above = loop.spawn(Above, book)
+    handle = loop.options(supervisor=above).spawn(kind, [])
+    handle.crash()
+    settle(loop)
+    assert [(signal.child, signal.reason) for signal in book] == [(id_of(handle), ExitReason.PANIC)]
+
+
+def test_a_typed_supervisor_may_have_children_of_its_own(loop: Loop) -> None:
+    class Parent(Above):
+        def on_start(self) -> None:
+            self.spawn(Noter, [])
+
+    book: Book = []
+    above = loop.spawn(Parent, book)
+    handle = loop.options(supervisor=above).spawn(Noter, [])
+    handle.stop()
+    settle(loop)
+    assert [signal.child for signal in book] == [id_of(handle)]
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "name": ({"name": 7}, "name is 7"),
+    "mailbox_cap": ({"mailbox_cap": -1}, "mailbox_cap is -1"),
+    "mailbox_cap of a wrong type": ({"mailbox_cap": "9"}, "mailbox_cap is '9'"),
+    "overflow": ({"overflow": "drop"}, "overflow is 'drop'"),
+    "ask_ms": ({"ask_ms": -2}, "ask_ms is -2"),
+    "ask_ms that is no number": ({"ask_ms": float("nan")}, "ask_ms is nan"),
+    "ask_ms that is a bool": ({"ask_ms": True}, "ask_ms is True"),
+    "supervisor": ({"supervisor": "root"}, "supervisor is 'root'"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_options_without_sense_are_refused_before_anything_starts(loop: Loop, what: str) -> None:
+    options, words = REFUSED[what]
+    with pytest.raises(InvalidArgument, match=words):
+        loop.options(**options)
+    assert loop.statistics().spawned == 0
+
+
+@pytest.mark.parametrize("kind", [int, Actor.__init__, object, "Noter"])
+def test_what_is_no_class_of_actors_is_refused(loop: Loop, kind: Any) -> None:
+    with pytest.raises(InvalidArgument, match="no class of actors"):
+        loop.options().spawn(kind)
+    assert loop.statistics().spawned == 0
+
+
+def test_a_supervisor_that_starts_its_children_itself_is_refused(loop: Loop) -> None:
+    root = spawn_supervisor(loop, SupervisorSpec(children=[child("one").of(Noter, [])]))
+    with pytest.raises(InvalidArgument, match=r"child\(\.\.\.\)\.of"):
+        loop.options(supervisor=root.actor)
+
+
+def test_a_supervisor_that_has_ended_is_refused(loop: Loop) -> None:
+    above = loop.spawn(Noter, [])
+    above.stop()
+    for kind in (Noter, Lively):
+        with pytest.raises(NoSuchActor):
+            loop.options(supervisor=above).spawn(kind, [])
+    assert loop.statistics().alive == 0
+
+
+@pytest.mark.parametrize("kind", [Noter, Lively])
+def test_no_more_actors_than_there_may_be(make_loop: LoopMaker, kind: type[Noter]) -> None:
+    loop = make_loop(max_actors=2)
+    loop.spawn(kind, [])
+    last = loop.spawn(kind, [])
+    with pytest.raises(MaxActors):
+        loop.spawn(kind, [])
+    last.stop()
+    loop.spawn(kind, [])
+
+
+@pytest.mark.parametrize("kind", [Noter, Lively])
+def test_a_spawn_belongs_on_the_loops_thread_and_an_open_loop(
+    make_loop: LoopMaker, kind: type[Noter]
+) -> None:
+    loop = make_loop()
+    with pytest.raises(WrongThread):
+        elsewhere(lambda: loop.spawn(kind, []))
+    loop.destroy()
+    book: Book = []
+    with pytest.raises(LoopClosed):
+        loop.spawn(kind, book)
+    assert book == []
+
+
+def test_a_function_is_a_raw_behavior(loop: Loop) -> None:
+    seen: list[Seen] = []
+    actor = loop.spawn(record, seen, name="raw")
+    loop.send(actor, 7)
+    settle(loop)
+    assert [message.data for message in seen] == [7]
+
+
+class Cell(Actor):
+    def __init__(self) -> None:
+        self.got: list[int] = []
+
+    @data
+    def put(self, n: int) -> None:
+        self.got.append(n)
+
+    @ask
+    def all(self) -> list[int]:
+        return self.got
+
+    @ask
+    async def all_slowly(self) -> list[int]:
+        await asyncio.sleep(0)
+        return self.got
+
+
+@pytest.mark.guarantee("G59", "G60")
+def test_a_thousand_actors_lose_nothing(loop: Loop) -> None:
+    async def body() -> None:
+        handles = [loop.spawn(Cell) for _ in range(1000)]
+        for number in range(10):
+            for handle in handles:
+                handle.put(number)
+        replies = [handle.all() for handle in handles]
+        slow = [handle.all_slowly() for handle in handles]
+        expected = list(range(10))
+        for reply in (*replies, *slow):
+            assert await reply == expected
+        for handle in handles:
+            handle.stop(drain=True)
+        for handle in handles:
+            assert await handle.ended() is ExitReason.NORMAL
+
+    ride(loop, body)
+    books, asks = loop.statistics(), loop.ask_statistics()
+    assert (books.ended_normal, books.alive, books.dead, books.refused) == (1000, 0, 0, 0)
+    assert (asks.asked, asks.answered, asks.pending) == (2000, 2000, 0)
+    check_books(loop)

@@ -1,0 +1,513 @@
+"""Stashes: what is kept is neither handled nor answered, comes back in its order, and shares the fate of what waits."""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+
+from bandstand.actor import (
+    Actor,
+    Loop,
+    Stash,
+    ask,
+    batch,
+    batch_ask,
+    child,
+    control,
+    data,
+    id_of,
+    is_alive,
+    supervised,
+)
+from bandstand.actor.lowlevel import allow_direct_calls
+from bandstand.core import Observer, Overflow, SystemTag
+from bandstand.core.lifelines import is_quiet
+from bandstand.core.lowlevel import send_system
+from bandstand.errors import AskTimeout, InvalidArgument, LoopBusy, StashFull, TargetEnded, WrongThread
+from bandstand.supervision import Mailbox
+from bandstand.testing import VirtualClock
+from tests.actor.asking import Play, in_time, turns, watch
+from tests.actor.players import elsewhere
+from tests.actor.workers import one_for_one
+from tests.core.stage import check_books, settle
+
+WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
+
+
+class Client(Actor):
+    """Keeps everything until it is open."""
+
+    def __init__(self, book: list[Any], limit: int = 100) -> None:
+        self.book = book
+        self.is_open = False
+        self.early = Stash(self, limit)
+
+    @data
+    def note(self, what: object) -> None:
+        if not self.is_open:
+            self.early.keep()
+        self.book.append(what)
+
+    @control
+    def urgent(self, what: object) -> None:
+        if not self.is_open:
+            self.early.keep()
+        self.book.append(what)
+
+    @data
+    async def note_slowly(self, what: object) -> None:
+        await asyncio.sleep(0)
+        if not self.is_open:
+            self.early.keep()
+        self.book.append((what, WHO.get()))
+
+    @ask
+    def fetch(self, key: str) -> str:
+        if not self.is_open:
+            self.early.keep()
+        self.book.append(key)
+        return f"{key} for {WHO.get()}"
+
+    @ask
+    async def fetch_slowly(self, key: str) -> str:
+        await asyncio.sleep(0)
+        if not self.is_open:
+            self.early.keep()
+        await asyncio.sleep(0)
+        return f"{key} for {WHO.get()}"
+
+    @data
+    def polite(self, what: object) -> None:
+        try:
+            self.early.keep()
+        except StashFull:
+            self.book.append(("full", what))
+
+    @data
+    def tidy(self, what: object) -> None:
+        """What a handler of exceptions cannot catch; and what is tidied up is."""
+        if self.is_open:
+            self.book.append(what)
+            return
+        try:
+            self.early.keep()
+        except Exception:  # noqa: BLE001 -- it must not come here
+            self.book.append("caught")
+        finally:
+            self.book.append("tidied up")
+
+    @data
+    def open(self) -> None:
+        self.is_open = True
+        self.book.append(("released", self.early.release(), len(self.early)))
+
+    @data
+    def crash(self) -> None:
+        raise ValueError("crash")
+
+    @data
+    def leave_early(self) -> None:
+        self.stop()
+        self.early.keep()
+
+
+@pytest.fixture
+def play(clock: VirtualClock) -> Play:
+    return in_time(clock)
+
+
+@pytest.mark.guarantee("G235")
+def test_what_is_kept_comes_back_in_its_order_before_what_waits(loop: Loop) -> None:
+    book: list[Any] = []
+    client = loop.spawn(Client, book)
+    for number in range(10):
+        client.note(number)
+    settle(loop)
+    assert (book, loop.statistics().waiting) == ([], 10)
+    client.open()
+    client.note("later")
+    client.urgent("urgent")
+    settle(loop)
+    # `urgent` came first, and was kept as well: its lane goes before the others again.
+    assert book == [("released", 11, 0), "urgent", *range(10), "later"]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G235")
+def test_asks_that_are_kept_are_answered_later_in_the_context_of_their_asker(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        book: list[Any] = []
+        client = loop.spawn(Client, book)
+        WHO.set("asker")
+        replies = [client.fetch("a"), client.fetch_slowly("b"), client.fetch("c")]
+        client.note_slowly("n")
+        await turns()
+        assert not any(reply.done() for reply in replies)
+        WHO.set("somebody else")
+        client.open()
+        assert [await reply for reply in replies] == ["a for asker", "b for asker", "c for asker"]
+        assert await client.fetch("d") == "d for somebody else"
+        assert ("n", "asker") in book
+
+    play(story)
+
+
+@pytest.mark.guarantee("G235")
+def test_an_ask_that_is_kept_keeps_its_deadline_and_can_be_cancelled(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        book: list[Any] = []
+        client = loop.spawn(Client, book)
+        late, gone = watch(client.fetch.within(50)("late")), watch(client.fetch("gone"))
+        await turns()
+        gone.cancel()
+        await asyncio.sleep(0.06)
+        assert isinstance(await late, AskTimeout)
+        client.open()
+        assert await client.fetch("last") == "last for nobody"
+        # One that was taken back is never begun; one whose deadline has passed is, as if it had waited in the mailbox.
+        assert book == [("released", 2, 0), "late", "last"]
+
+    loop = play(story)
+    assert loop.ask_statistics().late == 1
+
+
+@pytest.mark.guarantee("G235")
+def test_keep_ends_the_handler_and_nothing_catches_it_but_the_kernel(loop: Loop) -> None:
+    book: list[Any] = []
+    client = loop.spawn(Client, book)
+    client.tidy("x")
+    settle(loop)
+    assert book == ["tidied up"]
+    client.open()
+    settle(loop)
+    assert book == ["tidied up", ("released", 1, 0), "x"]
+
+
+@pytest.mark.guarantee("G236")
+def test_one_more_than_it_holds_is_a_failure_unless_it_is_caught(loop: Loop) -> None:
+    book: list[Any] = []
+    client = loop.spawn(Client, book, limit=2)
+    for number in range(4):
+        client.polite(number)
+    settle(loop)
+    assert book == [("full", 2), ("full", 3)]
+    client.note("too much")
+    reply = client.fetch("lost")
+    settle(loop)
+    assert not is_alive(client)
+    with pytest.raises(
+        TargetEnded, match=r"StashFull: the stash of .*holds 2 messages, and cannot keep Client\.note\(\)"
+    ):
+        reply.result()
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G236")
+def test_what_is_kept_has_room_of_its_own_and_comes_back_beyond_the_mailbox(loop: Loop) -> None:
+    """A lane that is full of what was kept would refuse the message that releases it."""
+    book: list[Any] = []
+    client = loop.options(mailbox_cap=7).spawn(Client, book)
+    for number in range(30):
+        client.note(number)
+        settle(loop)
+    client.open()
+    client.note(30)
+    client.note(31)
+    assert not client.note.try_send("no room")
+    settle(loop)
+    assert book == [("released", 30, 0), *range(32)]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G236")
+def test_what_came_back_does_not_overrun_the_mailbox_for_the_system(loop: Loop) -> None:
+    class Crowded(Client):
+        @data
+        def open_and_listen(self) -> None:
+            self.is_open = True
+            self.early.release()
+            assert send_system(outer, id_of(self.me), None, SystemTag.SHUTDOWN)
+
+    outer, book = loop, list[Any]()
+    client = loop.options(mailbox_cap=7).spawn(Crowded, book)
+    for number in range(30):
+        client.note(number)
+        settle(loop)
+    client.open_and_listen()
+    settle(loop)
+    assert (is_alive(client), book) == (True, list(range(30)))
+
+
+@pytest.mark.guarantee("G236")
+def test_a_policy_of_overflow_may_give_up_what_came_back(loop: Loop) -> None:
+    class Busy(Client):
+        @data
+        def open_and_send(self) -> None:
+            self.open_up()
+            self.me.note("new")
+
+        def open_up(self) -> None:
+            self.is_open = True
+            self.early.release()
+
+    book: list[Any] = []
+    client = loop.options(mailbox_cap=7, overflow=Overflow.DROP_OLDEST).spawn(Busy, book)
+    for number in range(5):
+        client.note(number)
+        settle(loop)
+    client.open_and_send()
+    settle(loop)
+    assert (book, loop.statistics().dropped) == ([1, 2, 3, 4, "new"], 1)
+    check_books(loop)
+
+
+class Letters(Observer):
+    def __init__(self) -> None:
+        self.letters: list[object] = []
+
+    def on_dead_letter(self, target: Any, lane: Any, data: object, tag: Any, sender: Any) -> None:
+        self.letters.append(data)
+
+
+@pytest.mark.spec("J4")
+@pytest.mark.guarantee("G237")
+@pytest.mark.parametrize("end", ["stop", "kill", "crash", "drain"])
+def test_what_is_kept_ends_with_its_actor_before_what_waits(loop: Loop, end: str) -> None:
+    letters = Letters()
+    loop.set_observer(letters)
+    client = loop.spawn(Client, [])
+    client.note(1)
+    reply = client.fetch("a")
+    client.note(2)
+    settle(loop)
+    if end == "crash":
+        client.crash()
+        client.note(3)
+    elif end == "drain":
+        client.stop(drain=True)
+    else:
+        client.note(3)
+        client.stop() if end == "stop" else client.kill()
+    settle(loop)
+    assert letters.letters == [1, "a", 2, *([] if end == "drain" else [3])]
+    with pytest.raises(TargetEnded):
+        reply.result()
+    books = loop.statistics()
+    assert (books.dead, books.waiting) == (len(letters.letters), 0)
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G237")
+def test_a_kept_mailbox_has_what_was_kept_first(loop: Loop) -> None:
+    book: list[Any] = []
+    root = one_for_one(loop, child("client", mailbox=Mailbox.KEPT).of(Client, book))
+    settle(loop)
+    client = supervised(root, Client, "client")
+    client.note(1)
+    reply = client.fetch("a")
+    client.note(2)
+    settle(loop)
+    client.crash()
+    client.open()
+    client.note(3)
+    settle(loop)
+    # The next incarnation has kept them again, in their order, until it was open.
+    assert book == [("released", 3, 0), 1, "a", 2, 3]
+    assert reply.result() == "a for nobody"
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G237")
+def test_a_loop_that_ends_buries_what_is_kept(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        client = loop.spawn(Client, [])
+        client.note(1)
+        reply = watch(client.fetch("a"))
+        await turns()
+        loop.request_stop()
+        assert isinstance(await reply, TargetEnded)
+
+    assert play(story).statistics().dead == 2
+
+
+@pytest.mark.guarantee("G235")
+def test_there_must_be_a_message_to_keep(loop: Loop, clock: VirtualClock) -> None:
+    errors: list[BaseException] = []
+
+    class Hasty(Actor):
+        def __init__(self) -> None:
+            self.stash = Stash(self)
+            self.try_it()
+
+        def try_it(self) -> None:
+            try:
+                self.stash.keep()
+            except LoopBusy as error:
+                errors.append(error)
+
+        def on_start(self) -> None:
+            self.try_it()
+            self.after(0, self.try_it)
+
+        def on_stop(self, *_: object) -> None:
+            self.try_it()
+
+        @data
+        def leave(self) -> None:
+            self.stop()
+            self.try_it()
+
+    hasty = loop.spawn(Hasty)
+    settle(loop)
+    clock.advance(1)
+    settle(loop)
+    hasty.leave()
+    settle(loop)
+    words = [str(error) for error in errors]
+    assert "is not running as an actor" in words[0]
+    assert "handles no message in its turn" in words[1]
+    assert any("a call of a timer" in word for word in words)
+    assert len(words) == 5
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G235")
+def test_a_list_cannot_be_kept_and_none_of_it_is_lost(loop: Loop) -> None:
+    book: list[Any] = []
+
+    class Collector(Actor):
+        def __init__(self) -> None:
+            self.stash = Stash(self)
+
+        @batch(limit=8)
+        def note(self, numbers: list[int]) -> None:
+            try:
+                self.stash.keep()
+            except LoopBusy as error:
+                book.append((numbers, "takes a list" in str(error)))
+
+        @batch_ask(limit=8, raises=LoopBusy)
+        async def double(self, numbers: list[int]) -> list[int]:
+            await asyncio.sleep(0)
+            self.stash.keep()
+
+    collector = loop.spawn(Collector)
+    for number in range(3):
+        collector.note(number)
+    replies = [collector.double(number) for number in range(3)]
+    for _ in range(5):
+        settle(loop)
+    assert book == [([0, 1, 2], True)]
+    for reply in replies:
+        with pytest.raises(LoopBusy, match="takes a list"):
+            reply.result()
+    assert loop.statistics().waiting == 0
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G235")
+@pytest.mark.parametrize("limit", [0, -1, 1.5, True, "9", 10**9])
+def test_a_limit_is_a_number(limit: Any) -> None:
+    with pytest.raises(InvalidArgument, match="limit is"):
+        Client([], limit)
+
+
+@pytest.mark.guarantee("G235")
+def test_a_stash_is_an_actors_own(loop: Loop) -> None:
+    client = loop.spawn(Client, [])
+    handed: Any = client
+    with pytest.raises(InvalidArgument, match="pass self, not"):
+        Stash(handed)
+
+
+@pytest.mark.guarantee("G235")
+def test_another_thread_keeps_and_releases_nothing(loop: Loop) -> None:
+    stashes: list[Stash] = []
+
+    class Loose(Client):
+        def on_start(self) -> None:
+            stashes.append(self.early)
+
+    loop.spawn(Loose, [])
+    with pytest.raises(WrongThread):
+        elsewhere(stashes[0].release)
+    with pytest.raises(WrongThread):
+        elsewhere(stashes[0].keep)
+    assert repr(stashes[0]) == "<Stash with 0 of 100 messages>"
+    assert stashes[0].limit == 100
+
+
+@pytest.mark.guarantee("G235")
+def test_two_stashes_are_two(loop: Loop) -> None:
+    book: list[Any] = []
+
+    class Sorter(Actor):
+        def __init__(self) -> None:
+            self.even, self.odd = Stash(self), Stash(self)
+            self.wanted: set[int] = set()
+
+        @data
+        def note(self, number: int) -> None:
+            if number % 2 not in self.wanted:
+                (self.odd if number % 2 else self.even).keep()
+            book.append(number)
+
+        @data
+        def want(self, rest: int) -> None:
+            self.wanted.add(rest)
+            (self.odd if rest else self.even).release()
+
+    sorter = loop.spawn(Sorter)
+    for number in range(6):
+        sorter.note(number)
+    sorter.want(1)
+    sorter.note(7)
+    sorter.want(0)
+    settle(loop)
+    assert book == [1, 3, 5, 7, 0, 2, 4]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G235")
+def test_it_is_kept_where_messages_are_calls(loop: Loop) -> None:
+    book: list[Any] = []
+
+    class Sender(Actor):
+        @data
+        def go(self, client: Client) -> None:
+            client.note("direct")
+            client.open()
+
+    allow_direct_calls(loop)
+    client, sender = loop.spawn(Client, book), loop.spawn(Sender)
+    sender.go(client)
+    settle(loop)
+    assert book == [("released", 1, 0), "direct"]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G236")
+def test_what_is_kept_waits_but_disturbs_no_rest(loop: Loop) -> None:
+    client = loop.spawn(Client, [])
+    client.note(1)
+    assert not is_quiet(loop)
+    settle(loop)
+    # Nobody would ever come to it: whoever waits for all to be done need not wait for this.
+    assert (is_quiet(loop), loop.statistics().waiting) == (True, 1)
+    client.open()
+    settle(loop)
+    assert (is_quiet(loop), loop.statistics().waiting) == (True, 0)
+
+
+@pytest.mark.guarantee("G235")
+def test_a_tick_in_which_a_message_is_only_set_aside_has_handled_none(loop: Loop) -> None:
+    """It began, and was counted, in an earlier one: less than none would be an error's number to the compiled loop."""
+    book: list[Any] = []
+    client = loop.spawn(Client, book)
+    client.note_slowly("n")
+    counts = [loop.poll_once() for _ in range(6)]
+    assert min(counts) >= 0
+    assert loop.statistics().waiting == 1

@@ -1,0 +1,255 @@
+"""`ping`, `status_of` and `peek`: every typed actor says how it is, or is looked at."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import Event
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from bandstand.actor import (
+    Actor,
+    Implements,
+    Interface,
+    Loop,
+    Machine,
+    MessageActor,
+    Stash,
+    State,
+    ask,
+    child,
+    data,
+    management,
+    on,
+    peek,
+    ping,
+    status_of,
+    supervised,
+)
+from bandstand.core import ActorStatus, Context
+from bandstand.errors import AskTimeout, InvalidArgument, MailboxFull, NoSuchActor, TargetEnded, WrongThread
+from bandstand.supervision import SupervisorSpec, spawn_supervisor
+from bandstand.testing import VirtualClock
+from tests.actor.asking import Play, in_time, outcome, turns, watch
+from tests.actor.players import elsewhere, ride
+from tests.core.stage import settle
+
+
+@pytest.fixture
+def play(clock: VirtualClock) -> Play:
+    return in_time(clock)
+
+
+class Busy(Actor):
+    def __init__(self, book: list[Any] | None = None) -> None:
+        self.book: list[Any] = [] if book is None else book
+        self.aside = Stash(self)
+
+    @data
+    def note(self, what: object) -> None:
+        self.book.append(what)
+
+    @management
+    def manage(self, what: object) -> None:
+        self.book.append(what)
+
+    @data
+    def keep(self) -> None:
+        self.aside.keep()
+
+    @data
+    async def hold(self, gate: Event) -> None:
+        await gate.wait()
+
+    @ask
+    async def wait_for(self, other: Busy, gate: Event) -> None:
+        await other.held(gate)
+
+    @ask
+    async def held(self, gate: Event) -> None:
+        await gate.wait()
+
+    @data
+    def work(self, gate: Event) -> None:
+        self.background(gate.wait())
+
+
+class Named(Interface):
+    @ask
+    def name(self) -> str: ...  # type: ignore[empty-body]  # an interface
+
+
+class Quiet(Implements[Named]):
+    def name(self) -> str:
+        return "quiet"
+
+
+@dataclass
+class Word:
+    text: str
+
+
+class Talker(MessageActor[Word]):
+    @on(Word)
+    def hear(self, word: Word) -> None: ...
+
+
+class Lamp(Machine):
+    off = State()
+
+
+@pytest.mark.guarantee("G248")
+@pytest.mark.parametrize("kind", [Busy, Quiet, Talker, Lamp])
+def test_every_kind_of_typed_actor_answers(play: Play, kind: type[Any]) -> None:
+    async def story(loop: Loop) -> None:
+        handle: Any = loop.options(name="one").spawn(kind)
+        await ping(handle)
+        report = await status_of(handle)
+        assert (report.name, report.kind, report.status) == ("one", kind.__qualname__, ActorStatus.RUNNING)
+        assert report.state == ("off" if kind is Lamp else None)
+        assert (report.waiting, report.kept, report.handling, report.waits_for, report.children) == (
+            0,
+            0,
+            None,
+            (),
+            (),
+        )
+
+    play(story)
+
+
+@pytest.mark.guarantee("G248")
+def test_it_goes_by_the_management_lane(loop: Loop) -> None:
+    book: list[Any] = []
+    busy = loop.spawn(Busy, book)
+    busy.note(1)
+    busy.note(2)
+    busy.keep()
+    busy.manage("first")
+    reply = status_of(busy)
+    settle(loop)
+    report = reply.result()
+    # Before DATA, in the order of its own lane; nothing of the rest had been handled.
+    assert (report.waiting_data, report.waiting_management, report.waiting, report.kept) == (3, 0, 3, 0)
+    again = status_of(busy)
+    settle(loop)
+    assert again.result().kept == 1
+
+
+@pytest.mark.guarantee("G248")
+def test_who_is_stuck_does_not_answer_and_is_named(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        busy = loop.options(name="stuck one", ask_ms=None).spawn(Busy)
+        gate = Event()
+        busy.hold(gate)
+        await turns()
+        error = await outcome(ping(busy, ms=30))
+        assert isinstance(error, AskTimeout)
+        assert "'stuck one'" in str(error)
+        assert "actor.ping()" in str(error)
+        # Also where asks of the class have no deadline at all.
+        assert isinstance(await outcome(status_of(busy)), AskTimeout)
+        gate.set()
+        await ping(busy)
+
+    play(story)
+
+
+@pytest.mark.guarantee("G248")
+def test_its_end_is_told(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        busy = loop.spawn(Busy)
+        busy.hold(Event())
+        await turns()
+        reply = watch(ping(busy))
+        await turns()
+        busy.stop()
+        assert isinstance(await reply, TargetEnded)
+        with pytest.raises(NoSuchActor):
+            await ping(busy)
+
+    play(story)
+
+
+@pytest.mark.guarantee("G248")
+def test_a_full_lane_says_so(loop: Loop) -> None:
+    busy = loop.options(mailbox_cap=7).spawn(Busy)
+    for number in range(3):
+        busy.manage(number)
+    with pytest.raises(MailboxFull):
+        _ = ping(busy)
+
+
+@pytest.mark.guarantee("G248")
+def test_it_reaches_whoever_a_supervisor_has(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        root = spawn_supervisor(loop, SupervisorSpec(children=[child("busy").of(Busy)]))
+        await turns()
+        busy = supervised(root, Busy, "busy")
+        first = (await status_of(busy)).actor
+        busy.kill()
+        await turns()
+        second = (await status_of(busy)).actor
+        assert first != second
+        assert peek(busy).actor == second
+
+    play(story)
+
+
+@pytest.mark.guarantee("G248")
+def test_from_another_thread(loop: Loop) -> None:
+    busy = loop.options(name="far").spawn(Busy)
+
+    async def body() -> None:
+        loop_of_host = asyncio.get_running_loop()
+        await loop_of_host.run_in_executor(None, ping.blocking, busy)
+        report = await loop_of_host.run_in_executor(None, status_of.blocking, busy)
+        assert report.name == "far"
+        future = await loop_of_host.run_in_executor(None, status_of.future, busy)
+        assert (await asyncio.wrap_future(future)).kind == "Busy"
+
+    ride(loop, body)
+
+
+@pytest.mark.guarantee("G248")
+@pytest.mark.parametrize("what", [ping, status_of, ping.blocking, ping.future, peek])
+def test_a_raw_actor_cannot_be_asked(loop: Loop, what: Any) -> None:
+    def raw(_ctx: Context[None], _data: object) -> None: ...
+
+    with pytest.raises(InvalidArgument, match="is no handle of a typed actor"):
+        what(loop.spawn(raw))
+    assert repr(ping) == "<ping, which every typed actor answers>"
+
+
+@pytest.mark.guarantee("G249")
+def test_a_look_tells_what_a_suspended_actor_is_at(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        a, b = (loop.options(name=name).spawn(Busy) for name in "ab")
+        gate = Event()
+        a.work(gate)
+        reply = watch(a.wait_for(b, gate))
+        a.note("later")
+        await asyncio.sleep(0.25)
+        report = peek(a)
+        assert report.handling == "Busy.wait_for()"
+        assert [str(wait) for wait in report.waits_for] == ["a waits for b: Busy.held(), 250 ms"]
+        assert report.waiting_data == 1
+        assert len(report.children) == 1
+        assert report.children[0].startswith("background")
+        gate.set()
+        await reply
+        assert peek(a).handling is None
+
+    play(story)
+
+
+@pytest.mark.guarantee("G249")
+def test_a_look_at_one_that_has_ended_or_from_afar_is_refused(loop: Loop) -> None:
+    busy = loop.spawn(Busy)
+    with pytest.raises(WrongThread):
+        elsewhere(lambda: peek(busy))
+    busy.kill()
+    with pytest.raises(NoSuchActor):
+        peek(busy)

@@ -1,0 +1,373 @@
+"""Typed actors under supervisors of every kind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import pytest
+
+from bandstand.actor import (
+    Actor,
+    Implements,
+    Interface,
+    Loop,
+    ask,
+    child,
+    data,
+    id_of,
+    is_alive,
+    supervised,
+)
+from bandstand.core import ExitReason
+from bandstand.core import Loop as CoreLoop
+from bandstand.errors import (
+    BandstandError,
+    GaveUp,
+    InvalidArgument,
+    NoSuchChild,
+    StartFailed,
+    TargetEnded,
+    WrongThread,
+)
+from bandstand.supervision import (
+    AutoShutdown,
+    ChildMode,
+    ChildSpec,
+    DynamicSpec,
+    Mailbox,
+    PartitionSpec,
+    Strategy,
+    SupervisorSpec,
+    spawn_supervisor,
+)
+from bandstand.testing import VirtualClock
+from tests.actor.players import Book, Lively, Noter, Slow, elsewhere, ride, spin, turns
+from tests.actor.workers import Worker, one_for_one
+from tests.core.stage import Boom, Diary, settle
+
+pytestmark = [pytest.mark.guarantee("G67"), pytest.mark.spec("J21")]
+
+LoopMaker = Callable[..., Loop]
+
+
+@pytest.fixture(autouse=True)
+def first_incarnation() -> None:
+    Worker.born = 0
+
+
+# --- under every kind of supervisor ---------------------------------------------------------------------------------------
+
+
+def test_a_panic_is_a_failure_under_its_supervisor(loop: Loop) -> None:
+    book: Book = []
+
+    async def body() -> None:
+        root = one_for_one(loop, child("worker").of(Worker, book, start=3))
+        handle = supervised(root, Worker, "worker")
+        assert await handle.arguments() == (3,)
+        assert await handle.incarnation() == 1
+        with pytest.raises(TargetEnded, match=r"PANIC.*Boom") as caught:
+            await handle.crash_ask()
+        assert isinstance(caught.value.__cause__, Boom)
+        assert await handle.incarnation() == 2  # a new object, of the same arguments
+        assert await handle.arguments() == (3,)
+
+    ride(loop, body)
+
+
+def test_under_a_dynamic_supervisor_the_childs_arguments_come_last(loop: Loop) -> None:
+    async def body() -> None:
+        root = spawn_supervisor(loop, DynamicSpec(child=child("session").of(Worker, [], 3), intensity=10))
+        root.start_child("ann", 1)
+        root.start_child()
+        ann = supervised(root, Worker, "session-1")
+        nobody = supervised(root, Worker, "session-2")
+        assert await ann.arguments() == (3, "ann", 1)
+        assert await nobody.arguments() == (3,)
+        ann.crash()
+        await ann.ended()
+        await turns()
+        assert await ann.arguments() == (3, "ann", 1)
+        assert await ann.incarnation() == 3
+        with pytest.raises(NoSuchChild, match="session-3"):
+            supervised(root, Worker, "session-3")
+
+    ride(loop, body)
+
+
+def test_arguments_that_a_constructor_does_not_take_are_a_failed_start(loop: Loop) -> None:
+    root = spawn_supervisor(loop, DynamicSpec(child=child("noter").each_of(Noter, [])))
+    with pytest.raises(StartFailed) as caught:
+        root.start_child("too many")
+    assert isinstance(caught.value.__cause__, TypeError)
+    assert root.children() == ()
+
+
+def test_under_a_partition_supervisor_the_place_comes_last(loop: Loop) -> None:
+    async def body() -> None:
+        spec = PartitionSpec(child=child("shard").of(Worker, [], 3), partitions=3, intensity=10)
+        root = spawn_supervisor(loop, spec)
+        names = [info.name for info in root.children()]
+        handles = [supervised(root, Worker, name) for name in names]
+        assert [await handle.arguments() for handle in handles] == [(3, 0), (3, 1), (3, 2)]
+        handles[1].crash()
+        await handles[1].ended()
+        await turns()
+        assert await handles[1].arguments() == (3, 1)
+        assert id_of(handles[1]) in {root.route(key) for key in range(50)}
+
+    ride(loop, body)
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_every_strategy_starts_typed_children_again(loop: Loop, strategy: Strategy) -> None:
+    book: Book = []
+    specs = [child(name).of(Worker, book) for name in "abc"]
+    root = one_for_one(loop, *specs, strategy=strategy)
+    settle(loop)
+    handles = [supervised(root, Worker, name) for name in "abc"]
+    handles[1].crash()
+    settle(loop)
+    for handle in handles:
+        handle.note("x")
+    settle(loop)
+    born = {
+        Strategy.ONE_FOR_ONE: {1, 3, 4},
+        Strategy.ONE_FOR_ALL: {4, 5, 6},
+        Strategy.REST_FOR_ONE: {1, 4, 5},
+    }
+    assert {number for number, _ in book} == born[strategy]
+
+
+def test_hooks_run_for_every_incarnation(loop: Loop) -> None:
+    book: Book = []
+    root = one_for_one(loop, child("lively").of(Lively, book))
+    settle(loop)
+    handle = supervised(root, Lively, "lively")
+    for _ in range(2):
+        handle.crash()
+        settle(loop)
+    assert book == ["start", ("stop", "PANIC", "Boom"), "start", ("stop", "PANIC", "Boom"), "start"]
+
+
+def test_a_supervisor_waits_for_an_async_start(loop: Loop) -> None:
+    book: Book = []
+    root = one_for_one(loop, child("slow").of(Slow, book), child("lively").of(Lively, book))
+    spin(loop)
+    assert book == ["starting", "started", "start"]
+    assert is_alive(supervised(root, Slow, "slow"))
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_start_that_fails_is_a_failed_start_of_its_supervisor(loop: Loop, is_async: bool) -> None:
+    class Plain(Noter):
+        def on_start(self) -> None:
+            raise Boom("start")
+
+    class Async(Noter):
+        async def on_start(self) -> None:
+            await turns()
+            raise Boom("start")
+
+    spec = child("bad").of(Async if is_async else Plain, [])
+
+    def begin() -> None:
+        one_for_one(loop, spec)
+        spin(loop)
+
+    with pytest.raises(StartFailed) as caught:
+        begin()
+    chain: BaseException | None = caught.value
+    while chain is not None and not isinstance(chain, Boom):
+        chain = chain.__cause__
+    assert isinstance(chain, Boom)
+
+
+def test_modes_mean_the_same_as_for_raw_children(loop: Loop) -> None:
+    modes = {mode.name: mode for mode in ChildMode}
+    root = one_for_one(loop, *[child(name, mode=mode).of(Worker, []) for name, mode in modes.items()])
+    settle(loop)
+    handles = {name: supervised(root, Worker, name) for name in modes}
+    for handle in handles.values():
+        handle.stop()
+    settle(loop)
+    assert {name for name, handle in handles.items() if is_alive(handle)} == {"PERMANENT"}
+
+
+def test_a_significant_child_can_end_its_supervisor(loop: Loop) -> None:
+    spec = child("main", mode=ChildMode.TRANSIENT, significant=True).of(Worker, [])
+    outer = SupervisorSpec(children=[spec], auto_shutdown=AutoShutdown.ANY_SIGNIFICANT)
+    root = one_for_one(loop, ChildSpec("outer", outer, mode=ChildMode.TEMPORARY))
+    settle(loop)
+    handle = supervised(root, Worker, "outer", "main")
+    handle.stop()
+    settle(loop)
+    assert not is_alive(handle)
+    assert root.children() == ()
+
+
+class Counting(Interface, Protocol):
+    @data
+    def add(self, n: int) -> None: ...
+
+    @ask
+    def total(self) -> int: ...
+
+
+class Counter(Implements[Counting]):
+    def __init__(self, start: int) -> None:
+        self.sum = start
+
+    def add(self, n: int) -> None:
+        if n < 0:
+            raise Boom("negative")
+        self.sum += n
+
+    def total(self) -> int:
+        return self.sum
+
+
+def test_an_implementation_is_supervised_and_its_handle_typed_as_its_interface(loop: Loop) -> None:
+    async def body() -> None:
+        root = one_for_one(loop, child("counter").of(Counter, start=3))
+        handle: Counting = supervised(root, Counter, "counter")
+        handle.add(4)
+        assert await handle.total() == 7
+        handle.add(-1)
+        await turns()
+        assert await handle.total() == 3
+
+    ride(loop, body)
+
+
+# --- refusals -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_core_loop_is_refused_with_a_clear_error(clock: VirtualClock) -> None:
+    with CoreLoop(clock=clock) as loop:
+        spec = SupervisorSpec(children=[child("worker").of(Worker, [])])
+        with pytest.raises(StartFailed) as caught:
+            spawn_supervisor(loop, spec)
+        causes: list[str] = []
+        error: BaseException | None = caught.value
+        while error is not None:
+            causes.append(str(error))
+            error = error.__cause__
+        assert any("make it with bandstand.actor.Loop" in cause for cause in causes)
+
+
+def test_supervised_needs_a_service_loop(clock: VirtualClock) -> None:
+    with CoreLoop(clock=clock) as loop:
+        root = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("raw", lambda ctx, data: None)]))
+        with pytest.raises(InvalidArgument, match=r"bandstand\.service\.Loop"):
+            supervised(root, Worker, "raw")
+
+
+def test_what_supervised_refuses(loop: Loop) -> None:
+    inner: ChildSpec[Any] = ChildSpec("inner", SupervisorSpec(children=[child("deep").of(Worker, [])]))
+    root = one_for_one(loop, child("worker").of(Worker, []), inner)
+    settle(loop)
+    untyped: Any = supervised
+    with pytest.raises(InvalidArgument, match="name of a child"):
+        supervised(root, Worker)
+    with pytest.raises(InvalidArgument, match="no class of actors"):
+        untyped(root, int, "worker")
+    with pytest.raises(NoSuchChild, match="nobody"):
+        supervised(root, Worker, "nobody")
+    with pytest.raises(NoSuchChild, match="no supervisor"):
+        supervised(root, Worker, "worker", "below")
+    with pytest.raises(NoSuchChild, match="nobody"):
+        supervised(root, Worker, "inner", "nobody")
+    with pytest.raises(WrongThread):
+        elsewhere(lambda: supervised(root, Worker, "worker"))
+
+
+@pytest.mark.parametrize("path", [("worker",), ("inner", "deep"), ("raw",)])
+def test_a_child_of_another_class_is_refused(loop: Loop, path: tuple[str, ...]) -> None:
+    inner: ChildSpec[Any] = ChildSpec("inner", SupervisorSpec(children=[child("deep").of(Worker, [])]))
+    raw: ChildSpec[Any] = ChildSpec("raw", lambda ctx, data: None)
+    root = one_for_one(loop, child("worker").of(Worker, []), inner, raw)
+    settle(loop)
+    with pytest.raises(InvalidArgument, match="Noter"):
+        supervised(root, Noter, *path)
+
+
+def test_a_class_that_the_child_derives_from_is_good_enough(loop: Loop) -> None:
+    book: Book = []
+    root = one_for_one(loop, child("lively").of(Lively, book))
+    settle(loop)
+    handle = supervised(root, Noter, "lively")
+    handle.note(1)
+    settle(loop)
+    assert book == ["start", 1]
+
+
+@pytest.mark.parametrize("kind", [int, "Worker", None, Actor.stop])
+def test_of_takes_classes_of_actors_only(kind: Any) -> None:
+    with pytest.raises(InvalidArgument, match="no class of actors"):
+        child("worker").of(kind)
+
+
+def test_options_without_sense_are_refused_when_the_spec_is_made() -> None:
+    with pytest.raises(InvalidArgument, match="TEMPORARY"):
+        child("worker", mode=ChildMode.TEMPORARY, mailbox=Mailbox.KEPT).of(Worker, [])
+    with pytest.raises(InvalidArgument, match="name"):
+        child("").of(Worker, [])
+    with pytest.raises(InvalidArgument, match="mailbox_cap"):
+        child("worker", mailbox_cap=-1).of(Worker, [])
+
+
+# --- crash loops ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_crash_loop_is_visible_in_the_logs_and_ends_in_gave_up(
+    loop: Loop, diary: Diary, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Crashing(Worker):
+        def on_start(self) -> None:
+            self.me.crash()
+
+    spec = SupervisorSpec(children=[child("crashing").of(Crashing, [])], intensity=3)
+    spawn_supervisor(loop, spec, name="root")
+    with pytest.raises(GaveUp) as caught:
+        spin(loop, 100)
+    assert "crashing" in caplog.text
+    assert "root" in caplog.text
+    assert isinstance(caught.value.__cause__, BaseExceptionGroup)
+    assert Crashing.born == 4
+    reasons = [why for _, why in diary.stopped]
+    assert reasons.count(ExitReason.PANIC) >= 4
+
+
+def test_a_handle_below_a_root_that_gave_up_is_refused(loop: Loop) -> None:
+    root = one_for_one(loop, child("worker").of(Worker, []), intensity=0)
+    settle(loop)
+    handle = supervised(root, Worker, "worker")
+    handle.crash()
+    with pytest.raises(GaveUp):
+        settle(loop)
+    with pytest.raises(BandstandError):
+        handle.note("lost")
+    assert handle.note.try_send("lost") is False
+    assert not is_alive(handle)
+    handle.stop()
+    handle.kill()
+
+
+def test_asks_of_a_tree_that_gives_up_all_end(make_loop: LoopMaker) -> None:
+    loop = make_loop()
+    replies: list[Any] = []
+
+    async def body() -> None:
+        root = one_for_one(loop, child("worker").of(Worker, []), child("other").of(Worker, []), intensity=0)
+        worker, other = supervised(root, Worker, "worker"), supervised(root, Worker, "other")
+        worker.crash()
+        replies.extend([worker.incarnation(), other.incarnation()])
+        await asyncio.Event().wait()
+
+    with pytest.raises(GaveUp):
+        ride(loop, body)
+    assert all(reply.done() for reply in replies)
+    assert loop.ask_statistics().pending == 0

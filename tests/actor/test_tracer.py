@@ -1,0 +1,209 @@
+"""Tracers: called where a message is sent, and around its handler."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from bandstand.actor import Loop, id_of, is_alive
+from bandstand.core import ActorId
+from bandstand.errors import TargetEnded
+from bandstand.testing import VirtualClock
+from tests.actor.players import Book, Puppet, elsewhere, ride, turns
+from tests.actor.seers import Seer, as_user, parcels_of_a_send, request, user
+from tests.core.stage import Boom, check_books, settle
+
+pytestmark = pytest.mark.guarantee("G70")
+
+# --- the tracer ---------------------------------------------------------------------------------------------------------------
+
+
+class Recorder:
+    """A tracer that writes everything down; what travels is a number."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[ActorId, str, int]] = []
+        self.entries: list[tuple[Any, ...]] = []
+
+    def sending(self, target: ActorId, method: str) -> int:
+        self.sent.append((target, method, threading.get_ident()))
+        return len(self.sent)
+
+    def handling(self, target: ActorId, method: str, carried: Any) -> Any:
+        return self._around(target, method, carried)
+
+    @contextmanager
+    def _around(self, target: ActorId, method: str, carried: Any) -> Generator[None]:
+        self.entries.append(("enter", method, carried))
+        try:
+            yield
+        except BaseException as error:
+            self.entries.append(("raise", method, type(error).__name__))
+            raise
+        self.entries.append(("exit", method, carried))
+
+
+def test_a_tracer_is_called_at_each_send_and_around_each_handler(loop: Loop) -> None:
+    tracer = Recorder()
+    loop.set_tracer(tracer)
+    handle = loop.spawn(Seer, [])
+    handle.look()
+    handle.look_slowly()
+    assert [(target, method) for target, method, _ in tracer.sent] == [
+        (id_of(handle), "Seer.look"),
+        (id_of(handle), "Seer.look_slowly"),
+    ]
+    assert tracer.entries == []
+    loop.run(until_idle=True)
+    assert tracer.entries == [
+        ("enter", "Seer.look", 1),
+        ("exit", "Seer.look", 1),
+        ("enter", "Seer.look_slowly", 2),
+        ("exit", "Seer.look_slowly", 2),
+    ]
+
+
+def test_a_tracer_is_around_the_whole_of_an_async_handler(loop: Loop) -> None:
+    tracer = Recorder()
+
+    async def body() -> None:
+        loop.set_tracer(tracer)
+        handle = loop.spawn(Puppet, [])
+
+        async def note(me: Puppet) -> None:
+            tracer.entries.append(("begin",))
+            await turns()
+            tracer.entries.append(("end",))
+
+        handle.do_slowly(note)
+        assert await handle.entries() == []
+
+    ride(loop, body)
+    kinds = [entry[0] for entry in tracer.entries]
+    assert kinds == ["enter", "begin", "end", "exit", "enter", "exit"]
+
+
+def test_a_tracer_sees_what_a_handler_raises(loop: Loop) -> None:
+    tracer = Recorder()
+
+    async def body() -> None:
+        loop.set_tracer(tracer)
+        handle = loop.spawn(Seer, [])
+        with pytest.raises(Boom):
+            await handle.refuse()
+        handle.crash()
+        with pytest.raises(TargetEnded):
+            await handle.see()
+
+    ride(loop, body)
+    assert ("raise", "Seer.crash", "Boom") in tracer.entries
+
+
+def test_a_tracer_is_called_on_the_senders_thread(loop: Loop) -> None:
+    tracer = Recorder()
+    loop.set_tracer(tracer)
+    handle = loop.spawn(Seer, [])
+    handle.look()
+    elsewhere(handle.look)
+    settle(loop)
+    here, there = [thread for _, _, thread in tracer.sent]
+    assert here == threading.get_ident() != there
+    assert [entry[0] for entry in tracer.entries] == ["enter", "exit"] * 2
+
+
+def test_a_tracer_and_a_context_travel_together(loop: Loop) -> None:
+    class Spanner(Recorder):
+        def sending(self, target: ActorId, method: str) -> Any:
+            return user.get()
+
+        @contextmanager
+        def _around(self, target: ActorId, method: str, carried: Any) -> Generator[None]:
+            self.entries.append((carried, user.get()))
+            token = request.set(7)
+            yield
+            request.reset(token)
+
+    tracer = Spanner()
+    loop.set_tracer(tracer)
+    book: Book = []
+    handle = loop.spawn(Puppet, book)
+
+    def note(me: Puppet) -> None:
+        book.append((user.get(), request.get()))
+
+    async def note_slowly(me: Puppet) -> None:
+        await turns()
+        note(me)
+
+    as_user("ann", lambda: handle.do(note))
+    as_user("bob", lambda: handle.do_slowly(note_slowly))
+    handle.do(note)
+    loop.run(until_idle=True)
+    assert tracer.entries == [("ann", "ann"), ("bob", "bob"), ("nobody", "nobody")]
+    assert book == [("ann", 7), ("bob", 7), ("nobody", 7)]
+
+
+@pytest.mark.slow
+def test_a_tracer_that_is_taken_off_is_called_no_more(loop: Loop) -> None:
+    tracer = Recorder()
+    loop.set_tracer(tracer)
+    handle = loop.spawn(Seer, [])
+    handle.look()
+    loop.set_tracer(None)
+    handle.look()
+    assert len(tracer.sent) == 1
+    settle(loop)
+    assert [entry[0] for entry in tracer.entries] == ["enter", "exit"]  # of what was sent while it was on
+    assert parcels_of_a_send(loop) == 0
+
+
+def test_a_tracer_works_without_carried_contexts(clock: VirtualClock) -> None:
+    with Loop(clock=clock, carry_context=False) as loop:
+        tracer, book = Recorder(), list[Any]()
+        loop.set_tracer(tracer)
+        handle = loop.spawn(Seer, book)
+        as_user("ann", handle.look)
+        settle(loop)
+        assert book == ["nobody"]
+        assert [entry[0] for entry in tracer.entries] == ["enter", "exit"]
+
+
+def test_a_tracer_that_raises_where_it_is_sent_is_the_senders_error_and_no_message(loop: Loop) -> None:
+    class Bad(Recorder):
+        def sending(self, target: ActorId, method: str) -> int:
+            raise Boom("sending")
+
+    book: Book = []
+    handle = loop.spawn(Seer, book)
+    loop.set_tracer(Bad())
+    with pytest.raises(Boom, match="sending"):
+        handle.look()
+    loop.set_tracer(None)
+    settle(loop)
+    assert book == []
+    check_books(loop)
+
+
+def test_a_tracer_does_not_disturb_work_in_the_background_and_timers(loop: Loop) -> None:
+    book: Book = []
+    loop.set_tracer(Recorder())
+
+    async def seven() -> int:
+        await turns()
+        return 7
+
+    def begin(me: Puppet) -> None:
+        me.background(seven(), then=me.write)
+        me.background(seven(), then=me.note)
+        me.after(1, me.write, "after")
+
+    handle = loop.spawn(Puppet, book)
+    handle.do(begin)
+    loop.run(until_idle=True)
+    assert is_alive(handle)
+    assert len(book) == 3
+    assert {(7,), 7, ("after",)} == set(book)

@@ -1,0 +1,781 @@
+"""Backoff: the series, its bounds and its memory, as arithmetic and in a supervisor that lives in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from contextlib import suppress
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from bandstand.core import ActorStatus, Context, Loop, Verdict
+from bandstand.errors import ChildState, GaveUp, StartFailed
+from bandstand.supervision import (
+    Backoff,
+    ChildMode,
+    ChildSpec,
+    DynamicSpec,
+    Overseer,
+    PartitionSpec,
+    Phase,
+    Strategy,
+    SupervisorSpec,
+    Wait,
+    spawn_supervisor,
+)
+from bandstand.testing import VirtualClock
+from tests.core.stage import Boom, LoopMaker, Seen, check_books, exits, idle, obey, record, settle
+from tests.supervision.props import alive, fails_at_once, pass_time, phases, since, watched
+
+NUMBERS = st.floats(0.001, 1e6)
+CHANCES = st.floats(0, 1)
+
+# Two permanent children, of which the second has a backoff.
+PAIR: list[tuple[ChildMode, int | None]] = [(ChildMode.PERMANENT, None), (ChildMode.PERMANENT, 500)]
+
+
+@st.composite
+def backoffs(draw: st.DrawFn, jitter: st.SearchStrategy[float] = NUMBERS) -> Backoff:
+    """Any backoff that can be made."""
+    initial = draw(NUMBERS)
+    return Backoff(
+        initial_ms=initial,
+        max_ms=initial + draw(st.just(0) | NUMBERS),
+        factor=draw(st.floats(1, 100)),
+        jitter_ms=draw(jitter),
+    )
+
+
+def series(backoff: Backoff, count: int) -> list[float]:
+    """What is waited for the first `count` failures in a row."""
+    waits: list[float] = []
+    stored = 0.0
+    for _ in range(count):
+        wait = backoff.after(stored)
+        stored = wait.stored_ms
+        waits.append(wait.ms)
+    return waits
+
+
+# --- arithmetic -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+@pytest.mark.once
+def test_the_series_of_the_defaults() -> None:
+    assert series(Backoff(), 10) == [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000, 10_000]
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("backoff", "expected"),
+    [
+        (Backoff(factor=1), [100, 100, 100, 100]),
+        (Backoff(initial_ms=1, factor=10, max_ms=50), [1, 10, 50, 50]),
+        (Backoff(initial_ms=7, max_ms=7), [7, 7, 7, 7]),
+        (Backoff(initial_ms=8, factor=1.5, max_ms=20), [8, 12, 18, 20]),
+        (Backoff(initial_ms=1e12, max_ms=3e12, factor=3e12), [1e12, 3e12, 3e12, 3e12]),
+    ],
+    ids=repr,
+)
+def test_other_series(backoff: Backoff, expected: list[float]) -> None:
+    assert series(backoff, 4) == expected
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+@pytest.mark.once
+@given(backoff=backoffs(jitter=st.just(0.0)), chances=st.lists(CHANCES, min_size=1, max_size=60))
+def test_without_jitter_a_series_grows_by_its_factor_up_to_its_maximum(
+    backoff: Backoff, chances: list[float]
+) -> None:
+    stored, waits = 0.0, list[float]()
+    for chance in chances:
+        wait = backoff.after(stored, chance=chance)
+        assert wait.ms == wait.stored_ms, "chance has no say"
+        stored = wait.stored_ms
+        waits.append(stored)
+    assert waits[0] == backoff.initial_ms
+    for before, after in pairwise(waits):
+        assert after == min(before * backoff.factor, backoff.max_ms)
+        assert after >= before
+
+
+@pytest.mark.spec("J20", "J24")
+@pytest.mark.guarantee("G49")
+@pytest.mark.once
+@given(backoff=backoffs(), chances=st.lists(CHANCES, min_size=1, max_size=40))
+def test_jitter_stays_in_its_bounds_and_out_of_the_memory(backoff: Backoff, chances: list[float]) -> None:
+    steady = Backoff(initial_ms=backoff.initial_ms, max_ms=backoff.max_ms, factor=backoff.factor)
+    stored = plain = 0.0
+    for chance in chances:
+        wait, without = backoff.after(stored, chance=chance), steady.after(plain)
+        stored, plain = wait.stored_ms, without.stored_ms
+        assert stored == plain, "what is remembered is what there would be without jitter"
+        assert 0 <= wait.ms <= backoff.max_ms
+        room = backoff.jitter_ms * (1 + 1e-9) + 1e-9
+        assert abs(wait.ms - stored) <= room
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+@pytest.mark.once
+@given(backoff=backoffs(), stored=NUMBERS, one=CHANCES, other=CHANCES)
+def test_more_chance_is_never_less_waiting(backoff: Backoff, stored: float, one: float, other: float) -> None:
+    assume(one <= other)
+    assert backoff.after(stored, chance=one).ms <= backoff.after(stored, chance=other).ms
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("chance", "ms"),
+    [(0, 370), (0.25, 385), (0.5, 400), (0.75, 415), (1, 430)],
+)
+def test_jitter_goes_both_ways(chance: float, ms: float) -> None:
+    assert Backoff(jitter_ms=30).after(200, chance=chance) == Wait(ms, 400)
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+@pytest.mark.once
+@pytest.mark.parametrize(("chance", "ms"), [(0, 0), (0.5, 10_000), (1, 10_000)])
+def test_jitter_leads_neither_below_nothing_nor_above_the_maximum(chance: float, ms: float) -> None:
+    assert Backoff(jitter_ms=50_000).after(9000, chance=chance) == Wait(ms, 10_000)
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+@pytest.mark.once
+@given(backoff=backoffs(), chance=CHANCES)
+def test_with_nothing_stored_it_is_the_first_time(backoff: Backoff, chance: float) -> None:
+    assert backoff.after(0, chance=chance).stored_ms == backoff.initial_ms
+
+
+# --- in a supervisor --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+def test_a_child_that_fails_at_once_fails_when_the_text_says(loop: Loop, clock: VirtualClock) -> None:
+    """With an intensity of 6 its supervisor never gives up; six failures fall into the first five seconds."""
+    times: list[float] = []
+    run, init = fails_at_once(times, since(clock))
+    ledger = watched(loop)
+    tree = spawn_supervisor(
+        loop, SupervisorSpec(children=[ChildSpec("kid", run, init, backoff=Backoff())], intensity=6)
+    )
+    settle(loop)
+    pass_time(loop, clock, 300_000)
+    expected = [0.0]
+    for delay in series(Backoff(), len(times) - 1):
+        expected.append(expected[-1] + delay)
+    assert times == expected
+    assert times[:7] == [0, 100, 300, 700, 1500, 3100, 6300]
+    assert sum(time < 5000 for time in times) == 6
+    assert 300_000 - times[-1] < 10_000
+    assert loop.status(tree.actor) is ActorStatus.RUNNING
+    assert ledger.escalated == []
+    assert [attempt for _, _, attempt in ledger.restarted] == list(range(1, len(times)))
+    check_books(loop)
+
+
+@pytest.mark.spec("J19", "J20")
+@pytest.mark.guarantee("G48", "G49")
+@pytest.mark.parametrize(("intensity", "last"), [(0, 0), (1, 100), (2, 300), (3, 700), (4, 1500), (5, 3100)])
+def test_the_intensity_wins(loop: Loop, clock: VirtualClock, intensity: int, last: float) -> None:
+    """With less than 6 it gives up at the first failure that is one too many, at once and without waiting."""
+    times: list[float] = []
+    seen: list[Seen] = []
+    run, init = fails_at_once(times, since(clock))
+    ledger = watched(loop)
+    boss = loop.spawn(record, seen)
+    children = [ChildSpec("kid", run, init, backoff=Backoff())]
+    tree = spawn_supervisor(loop, SupervisorSpec(children=children, intensity=intensity), parent=boss)
+    settle(loop)
+    pass_time(loop, clock, last)
+    assert times[-1] == last
+    assert ledger.escalated == [tree.actor], "no time has passed since that failure"
+    (note,) = exits(seen)
+    assert isinstance(note.cause, GaveUp)
+    assert loop.statistics().timers_pending == 0, "nobody waits"
+    pass_time(loop, clock, 30_000)
+    assert times[-1] == last
+    assert ledger.escalated == [tree.actor]
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+def test_without_a_backoff_a_restart_is_immediate(loop: Loop) -> None:
+    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", idle)]))
+    first = alive(tree, "kid")
+    loop.fail_actor(first)
+    assert tree.child("kid") is None
+    settle(loop)
+    assert alive(tree, "kid") != first
+    assert loop.statistics().timers_set == 0
+
+
+def wait_of(loop: Loop, clock: VirtualClock, tree: Overseer, name: str, step: float = 1) -> float:
+    """How long a child that has just been ended is down: in steps of 1 ms, if not told otherwise."""
+    settle(loop)
+    watch = since(clock)
+    while tree.child(name) is None:
+        assert watch() < 20_000, f"{name} does not come back"
+        pass_time(loop, clock, step, step)
+    return watch()
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+@pytest.mark.parametrize("how", ["fail", "kill", "panic"])
+def test_every_abnormal_end_waits_and_a_normal_one_does_not(
+    loop: Loop, clock: VirtualClock, how: str
+) -> None:
+    def behavior(ctx: Context[None], data: object) -> None:
+        raise Boom(data)
+
+    def end() -> None:
+        actor = alive(tree, "kid")
+        if how == "fail":
+            loop.fail_actor(actor)
+        elif how == "kill":
+            loop.kill_actor(actor)
+        else:
+            loop.send(actor, "x")
+
+    spec = SupervisorSpec(
+        children=[ChildSpec("kid", behavior, backoff=Backoff(initial_ms=10))], intensity=100
+    )
+    tree = spawn_supervisor(loop, spec)
+    waits: list[float] = []
+    for _ in range(3):
+        end()
+        waits.append(wait_of(loop, clock, tree, "kid"))
+        loop.stop_actor(alive(tree, "kid"))
+        assert wait_of(loop, clock, tree, "kid") == 0, "a normal end does not wait"
+    assert waits == [10, 20, 40], "nor does it count"
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+@pytest.mark.parametrize(("lived", "delay"), [(4999, 40), (5000, 10), (5001, 10), (60_000, 10)])
+def test_a_child_that_has_run_for_a_period_begins_anew(
+    loop: Loop, clock: VirtualClock, lived: float, delay: float
+) -> None:
+    children = [ChildSpec("kid", idle, backoff=Backoff(initial_ms=10))]
+    tree = spawn_supervisor(loop, SupervisorSpec(children=children, intensity=100))
+    for expected in (10, 20):
+        loop.fail_actor(alive(tree, "kid"))
+        assert wait_of(loop, clock, tree, "kid") == expected
+    pass_time(loop, clock, lived, lived)
+    loop.fail_actor(alive(tree, "kid"))
+    assert wait_of(loop, clock, tree, "kid") == delay
+    loop.fail_actor(alive(tree, "kid"))
+    assert wait_of(loop, clock, tree, "kid") == delay * 2, "and grows from there"
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+def test_the_time_it_was_down_is_no_time_it_has_run(loop: Loop, clock: VirtualClock) -> None:
+    children = [ChildSpec("kid", idle, backoff=Backoff(initial_ms=3000, factor=1.5))]
+    tree = spawn_supervisor(loop, SupervisorSpec(children=children, intensity=100))
+    waits: list[float] = []
+    for _ in range(4):
+        loop.fail_actor(alive(tree, "kid"))
+        waits.append(wait_of(loop, clock, tree, "kid", step=250))
+        pass_time(loop, clock, 1000, 1000)
+    assert waits == [3000, 4500, 6750, 10_000]
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+def test_a_period_that_ends_normally_is_a_stable_one_too(loop: Loop, clock: VirtualClock) -> None:
+    """It has run for a period without failure: that it then ended normally is no reason to hold old failures against it."""
+    children = [ChildSpec("kid", idle, backoff=Backoff(initial_ms=10))]
+    tree = spawn_supervisor(loop, SupervisorSpec(children=children, intensity=100))
+    for expected in (10, 20, 40):
+        loop.fail_actor(alive(tree, "kid"))
+        assert wait_of(loop, clock, tree, "kid") == expected
+    pass_time(loop, clock, 60_000, 60_000)
+    loop.stop_actor(alive(tree, "kid"))
+    settle(loop)
+    loop.fail_actor(alive(tree, "kid"))
+    assert wait_of(loop, clock, tree, "kid") == 10
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+def test_a_period_that_a_sibling_ends_is_a_stable_one_too(loop: Loop, clock: VirtualClock) -> None:
+    """It had run for a period when its group was started again."""
+    children = [ChildSpec("kid", idle, backoff=Backoff(initial_ms=10)), ChildSpec("sibling", idle)]
+    spec = SupervisorSpec(children=children, intensity=100, strategy=Strategy.ONE_FOR_ALL)
+    tree = spawn_supervisor(loop, spec)
+    for expected in (10, 20, 40):
+        loop.fail_actor(alive(tree, "kid"))
+        assert wait_of(loop, clock, tree, "kid") == expected
+    pass_time(loop, clock, 60_000, 60_000)
+    loop.fail_actor(alive(tree, "sibling"))
+    assert wait_of(loop, clock, tree, "sibling") == 0
+    loop.fail_actor(alive(tree, "kid"))
+    assert wait_of(loop, clock, tree, "kid") == 10
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+@pytest.mark.parametrize("strategy", [Strategy.ONE_FOR_ALL, Strategy.REST_FOR_ONE])
+def test_a_group_waits_for_the_backoff_of_the_one_that_failed(
+    loop: Loop, clock: VirtualClock, strategy: Strategy
+) -> None:
+    children = [
+        ChildSpec("first", idle, backoff=Backoff(initial_ms=5000)),
+        ChildSpec("second", idle, backoff=Backoff(initial_ms=50)),
+        ChildSpec("third", idle),
+    ]
+    tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy, intensity=100))
+    before = {name: alive(tree, name) for name in ("first", "second", "third")}
+    loop.fail_actor(before["second"])
+    settle(loop)
+    waiting = {"second", "third"} | ({"first"} if strategy is Strategy.ONE_FOR_ALL else set[str]())
+    for _ in range(50):
+        assert {name for name, phase in phases(tree).items() if phase is Phase.WAITING} == waiting
+        pass_time(loop, clock, 1, 1)
+    assert set(phases(tree).values()) == {Phase.UP}
+    assert {name for name, actor in before.items() if alive(tree, name) != actor} == waiting
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+@pytest.mark.parametrize(
+    ("backoff", "delay"), [(None, 0), (Backoff(initial_ms=10), 10), (Backoff(initial_ms=2000), 2000)]
+)
+def test_the_latest_failure_decides_how_long_a_group_waits(
+    loop: Loop, clock: VirtualClock, backoff: Backoff | None, delay: float
+) -> None:
+    """A group waits already; one before it fails, and has another time to wait, or none."""
+    children = [
+        ChildSpec("a", idle, backoff=backoff),
+        ChildSpec("b", idle, backoff=Backoff(initial_ms=1000)),
+        ChildSpec("c", idle),
+    ]
+    tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=Strategy.REST_FOR_ONE))
+    loop.fail_actor(alive(tree, "b"))
+    settle(loop)
+    pass_time(loop, clock, 500)
+    assert phases(tree) == {"a": Phase.UP, "b": Phase.WAITING, "c": Phase.WAITING}
+    loop.fail_actor(alive(tree, "a"))
+    assert wait_of(loop, clock, tree, "a") == delay
+    assert phases(tree) == dict.fromkeys("abc", Phase.UP)
+    assert loop.statistics().timers_pending == 0
+    pass_time(loop, clock, 5000)
+    assert [info.restarts for info in tree.children()] == [1, 1, 1]
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+@pytest.mark.parametrize("takes", [0.0, 6.0])
+def test_an_init_that_fails_is_no_life_however_long_it_takes(
+    make_loop: LoopMaker, clock: VirtualClock, caplog: pytest.LogCaptureFixture, takes: float
+) -> None:
+    loop = make_loop(loop_factory=clock.new_event_loop)
+    starts: list[float] = []
+    watch = since(clock)
+
+    async def init(ctx: Context[None]) -> None:
+        starts.append(watch())
+        if 1 < len(starts) < 8:
+            if takes:
+                await asyncio.sleep(takes)
+            raise Boom("init")
+
+    children = [ChildSpec("kid", idle, init, backoff=Backoff())]
+    tree = spawn_supervisor(loop, SupervisorSpec(children=children, intensity=100))
+    loop.run(until_idle=True)
+    loop.fail_actor(alive(tree, "kid"))
+    loop.run(until_idle=True)
+    assert alive(tree, "kid")
+    between = [later - earlier for earlier, later in pairwise(starts)]
+    expected = [100.0] + [delay + takes * 1000 for delay in (200, 400, 800, 1600, 3200, 6400)]
+    assert between == pytest.approx(expected, abs=2)
+    assert [entry.__dict__["delay_ms"] for entry in caplog.records] == series(Backoff(), 7)
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G46", "G49")
+@pytest.mark.parametrize("ends_after", [20, 300])
+def test_a_group_starts_when_both_the_backoff_and_the_stopping_are_over(
+    make_loop: LoopMaker, clock: VirtualClock, ends_after: int
+) -> None:
+    loop = make_loop(loop_factory=clock.new_event_loop)
+    starts: list[tuple[str, float]] = []
+    watch = since(clock)
+
+    async def slow_to_end(ctx: Context[Any], data: object) -> None:
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            await asyncio.sleep(ends_after / 1000)
+
+    def init(ctx: Context[None], name: str) -> None:
+        starts.append((name, watch()))
+
+    children: list[ChildSpec[Any]] = [
+        ChildSpec("a", obey, partial(init, name="a"), backoff=Backoff()),
+        ChildSpec("b", slow_to_end, partial(init, name="b")),
+    ]
+    tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=Strategy.ONE_FOR_ALL))
+    assert starts == [("a", 0), ("b", 0)]
+    loop.send(alive(tree, "b"), "go")
+
+    def fail(ctx: Context[Any]) -> Verdict:
+        return Verdict.FAIL
+
+    loop.send_after(alive(tree, "a"), 1000, fail)
+    loop.run(until_idle=True)
+    assert [name for name, _ in starts[2:]] == ["a", "b"]
+    both = 1000 + max(100, ends_after)
+    assert [time for _, time in starts[2:]] == pytest.approx([both, both], abs=2)
+
+
+# --- whatever happens -------------------------------------------------------------------------------------------------------
+
+
+class Play:
+    """A supervisor to which things happen, in virtual time."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        clock: VirtualClock,
+        strategy: Strategy,
+        children: list[tuple[ChildMode, int | None]],
+    ) -> None:
+        self.loop, self.clock = loop, clock
+        self.held: set[str] = set()
+        # Those that were to start together with one that was held: down, until somebody or their group starts them.
+        self.left_down: set[str] = set()
+        # How many of the next inits of each child fail.
+        self.broken: Counter[str] = Counter()
+        self.specs = [self.spec_of(f"{place}", mode, ms) for place, (mode, ms) in enumerate(children)]
+        spec = SupervisorSpec(children=self.specs, strategy=strategy, intensity=10**6)
+        self.tree = spawn_supervisor(loop, spec)
+
+    def spec_of(self, name: str, mode: ChildMode, ms: int | None) -> ChildSpec[None]:
+        def init(ctx: Context[None]) -> None:
+            if self.broken[name] > 0:
+                self.broken[name] -= 1
+                raise Boom("init")
+
+        backoff = None if ms is None or mode is ChildMode.TEMPORARY else Backoff(initial_ms=ms, max_ms=2000)
+        return ChildSpec(name, idle, init, mode=mode, backoff=backoff)
+
+    def do(self, deed: str, name: str, ms: int) -> None:
+        if deed == "tick":
+            self.loop.poll_once()
+        elif deed == "settle":
+            settle(self.loop)
+        elif deed == "wait":
+            self.clock.advance(ms)
+            self.loop.poll_once()
+        elif deed == "break":
+            self.broken[name] += 1
+        elif name in phases(self.tree):
+            getattr(self, deed)(name)
+
+    def fail(self, name: str) -> None:
+        if (actor := self.tree.child(name)) is not None:
+            self.loop.fail_actor(actor)
+
+    def end(self, name: str) -> None:
+        if (actor := self.tree.child(name)) is not None:
+            self.loop.stop_actor(actor)
+
+    def kill(self, name: str) -> None:
+        if (actor := self.tree.child(name)) is not None:
+            self.loop.kill_actor(actor)
+
+    def hold(self, name: str) -> None:
+        before = phases(self.tree)
+        assert self.tree.stop_child(name)
+        self.held.add(name)
+        after = phases(self.tree)
+        self.left_down.update(
+            other
+            for other, phase in after.items()
+            if phase is Phase.DOWN and before[other] is not Phase.DOWN and other != name
+        )
+
+    def release(self, name: str) -> None:
+        with suppress(ChildState, StartFailed):
+            self.tree.restart_child(name)
+            self.held.discard(name)
+
+    def check(self) -> None:
+        """Nobody has failed for long: all that is wanted is up, nothing is pending, and the order is the spec's."""
+        found = phases(self.tree)
+        assert list(found) == sorted(found)
+        for spec in self.specs:
+            if spec.name in self.held:
+                assert found.get(spec.name, Phase.DOWN) is Phase.DOWN
+            elif spec.name in self.left_down:
+                assert found.get(spec.name, Phase.DOWN) in {Phase.UP, Phase.DOWN}
+            elif spec.mode is ChildMode.PERMANENT:
+                assert found[spec.name] is Phase.UP
+            elif spec.mode is ChildMode.TRANSIENT:
+                assert found[spec.name] in {Phase.UP, Phase.DOWN}
+            else:
+                assert found.get(spec.name, Phase.UP) is Phase.UP
+        assert self.loop.statistics().timers_pending == 0
+        assert self.loop.statistics().alive == 1 + sum(phase is Phase.UP for phase in found.values())
+        check_books(self.loop)
+
+
+DEEDS = ("fail", "fail", "end", "kill", "break", "hold", "release", "tick", "wait", "settle", "settle")
+
+
+@pytest.mark.slow
+@pytest.mark.spec("J18", "J20", "J24")
+@pytest.mark.guarantee("G47", "G49")
+@given(
+    strategy=st.sampled_from(Strategy),
+    children=st.lists(
+        st.tuples(st.sampled_from(ChildMode), st.none() | st.sampled_from([1, 30, 500])),
+        min_size=1,
+        max_size=5,
+    ),
+    deeds=st.lists(
+        st.tuples(st.sampled_from(DEEDS), st.integers(0, 4), st.sampled_from([1, 20, 100, 700, 6000])),
+        max_size=20,
+    ),
+)
+@example(Strategy.REST_FOR_ONE, PAIR, [("fail", 1, 0), ("settle", 0, 0), ("fail", 0, 0)])
+@example(Strategy.REST_FOR_ONE, PAIR, [("fail", 1, 0), ("fail", 0, 0)])
+@example(Strategy.REST_FOR_ONE, PAIR, [("fail", 1, 0), ("settle", 0, 0), ("hold", 1, 0)])
+@example(Strategy.ONE_FOR_ALL, PAIR, [("fail", 1, 0), ("settle", 0, 0), ("hold", 1, 0)])
+@example(Strategy.ONE_FOR_ALL, PAIR, [("fail", 1, 0), ("settle", 0, 0), ("hold", 1, 0), ("release", 1, 0)])
+def test_whatever_happens_everybody_comes_back(
+    strategy: Strategy,
+    children: list[tuple[ChildMode, int | None]],
+    deeds: list[tuple[str, int, int]],
+) -> None:
+    """However ends, waits, stops and starts on request fall together."""
+    clock = VirtualClock()
+    with Loop(clock=clock) as loop:
+        play = Play(loop, clock, strategy, children)
+        for deed, pick, ms in deeds:
+            play.do(deed, f"{pick % len(children)}", ms)
+        settle(loop)
+        pass_time(loop, clock, 50_000, 1000)
+        play.check()
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+def test_who_has_no_backoff_makes_no_group_wait(loop: Loop) -> None:
+    children = [ChildSpec("a", idle, backoff=Backoff()), ChildSpec("b", idle)]
+    tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=Strategy.ONE_FOR_ALL))
+    first = alive(tree, "a")
+    loop.fail_actor(alive(tree, "b"))
+    settle(loop)
+    assert alive(tree, "a") != first
+    assert loop.statistics().timers_set == 0
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+def test_one_that_waits_holds_up_nobody_else(loop: Loop, clock: VirtualClock) -> None:
+    children = [ChildSpec(name, idle, backoff=Backoff(initial_ms=ms)) for name, ms in (("a", 500), ("b", 20))]
+    tree = spawn_supervisor(loop, SupervisorSpec(children=children))
+    loop.fail_actor(alive(tree, "a"))
+    loop.fail_actor(alive(tree, "b"))
+    assert wait_of(loop, clock, tree, "b") == 20
+    assert wait_of(loop, clock, tree, "a") == 480
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+def test_waits_are_real_ones_of_the_loops_timers_and_never_short(loop: Loop, clock: VirtualClock) -> None:
+    children = [ChildSpec("kid", idle, backoff=Backoff(initial_ms=10.25, max_ms=10.25))]
+    tree = spawn_supervisor(loop, SupervisorSpec(children=children))
+    loop.fail_actor(alive(tree, "kid"))
+    settle(loop)
+    assert loop.statistics().timers_pending == 1
+    clock.advance(10.2)
+    settle(loop)
+    assert tree.child("kid") is None
+    clock.advance(0.8)
+    settle(loop)
+    assert tree.child("kid") is not None
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+def test_a_stop_takes_the_waiting_back(loop: Loop, clock: VirtualClock) -> None:
+    boss = loop.spawn(idle)
+    children = [ChildSpec("kid", idle, backoff=Backoff())]
+    tree = spawn_supervisor(loop, SupervisorSpec(children=children), parent=boss)
+    loop.fail_actor(alive(tree, "kid"))
+    settle(loop)
+    ledger = watched(loop)
+    tree.stop()
+    settle(loop)
+    assert loop.statistics().timers_pending == 0
+    pass_time(loop, clock, 1000)
+    assert ledger.started == []
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+def test_a_child_that_is_stopped_while_it_waits_stays_down(loop: Loop, clock: VirtualClock) -> None:
+    children = [ChildSpec("kid", idle, backoff=Backoff())]
+    tree = spawn_supervisor(loop, SupervisorSpec(children=children))
+    loop.fail_actor(alive(tree, "kid"))
+    settle(loop)
+    assert phases(tree) == {"kid": Phase.WAITING}
+    assert tree.stop_child("kid")
+    pass_time(loop, clock, 1000)
+    assert phases(tree) == {"kid": Phase.DOWN}
+    assert loop.statistics().timers_pending == 0
+    tree.restart_child("kid")
+    assert phases(tree) == {"kid": Phase.UP}
+    pass_time(loop, clock, 1000)
+    assert loop.statistics().spawned == 3
+
+
+@pytest.mark.spec("J20", "J25")
+@pytest.mark.guarantee("G49")
+@pytest.mark.parametrize("strategy", list(Strategy), ids=lambda strategy: strategy.value)
+@pytest.mark.parametrize("then", ["stop", "stop and start", "stop and delete", "fail the other"])
+def test_an_end_of_waiting_that_has_become_stale_is_ignored(
+    loop: Loop, clock: VirtualClock, strategy: Strategy, then: str
+) -> None:
+    """The timer has fired, its message waits for the supervisor's turn; and just then somebody changes everything."""
+    hand = loop.spawn(obey)
+    children = [ChildSpec("other", idle), ChildSpec("kid", idle, backoff=Backoff()), ChildSpec("last", idle)]
+    tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy))
+    acted: list[Phase] = []
+
+    def act(ctx: Context[Any]) -> None:
+        acted.append(phases(tree)["kid"])
+        if then == "fail the other":
+            if (other := tree.child("other")) is not None:
+                loop.fail_actor(other)
+            return
+        assert tree.stop_child("kid")
+        if then == "stop and delete":
+            tree.delete_child("kid")
+        elif then == "stop and start":
+            with suppress(ChildState):
+                tree.restart_child("kid")
+
+    loop.send_after(hand, 100, act)
+    loop.fail_actor(alive(tree, "kid"))
+    settle(loop)
+    ledger = watched(loop)
+    clock.advance(100)
+    settle(loop)
+    assert acted == [Phase.WAITING], "its turn came first"
+    if then == "stop and start" and phases(tree)["kid"] is Phase.DOWN:
+        tree.restart_child("kid")
+    starts = int(then in {"stop and start", "fail the other"})
+    if then == "fail the other" and strategy is Strategy.REST_FOR_ONE:
+        starts = (
+            2  # the end of the waiting was heard first: it is started, and then started again with its group
+        )
+    assert [name for _, name in ledger.started].count("kid") == starts
+    pass_time(loop, clock, 1000)
+    found = phases(tree)
+    expected = {"stop": Phase.DOWN, "stop and delete": None}.get(then, Phase.UP)
+    assert found.pop("kid", None) is expected
+    was_given_up = then.startswith("stop")
+    left_down = {
+        Strategy.ONE_FOR_ONE: set[str](),
+        Strategy.REST_FOR_ONE: {"last"},
+        Strategy.ONE_FOR_ALL: {"other", "last"},
+    }[strategy]
+    assert found == {
+        name: Phase.DOWN if was_given_up and name in left_down else Phase.UP for name in ("other", "last")
+    }
+    assert [name for _, name in ledger.started].count("kid") == starts
+    assert loop.statistics().timers_pending == 0
+    assert loop.status(tree.actor) is ActorStatus.RUNNING
+    check_books(loop)
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+@pytest.mark.parametrize("chance", [0.0, 0.25, 0.999])
+def test_jitter_in_a_supervisor_is_waited_and_not_remembered(
+    loop: Loop, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch, chance: float
+) -> None:
+    monkeypatch.setattr(random, "random", lambda: chance)
+    backoff = Backoff(initial_ms=100, jitter_ms=60)
+    tree = spawn_supervisor(
+        loop, SupervisorSpec(children=[ChildSpec("kid", idle, backoff=backoff)], intensity=9)
+    )
+    for stored in (100, 200, 400, 800):
+        loop.fail_actor(alive(tree, "kid"))
+        expected = stored + (2 * chance - 1) * 60
+        assert expected <= wait_of(loop, clock, tree, "kid") < expected + 1
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+def test_jitter_that_eats_up_the_delay_is_no_waiting(
+    loop: Loop, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(random, "random", lambda: 0.0)
+    backoff = Backoff(initial_ms=100, jitter_ms=150)
+    tree = spawn_supervisor(
+        loop, SupervisorSpec(children=[ChildSpec("kid", idle, backoff=backoff)], intensity=9)
+    )
+    waits: list[float] = []
+    for _ in range(3):
+        loop.fail_actor(alive(tree, "kid"))
+        waits.append(wait_of(loop, clock, tree, "kid"))
+    assert waits == [0, 50, 250]
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+def test_real_jitter_differs_and_keeps_its_bounds(loop: Loop, clock: VirtualClock) -> None:
+    backoff = Backoff(initial_ms=100, factor=1, max_ms=200, jitter_ms=50)
+    tree = spawn_supervisor(
+        loop, SupervisorSpec(children=[ChildSpec("kid", idle, backoff=backoff)], intensity=1000)
+    )
+    waits: list[float] = []
+    for _ in range(40):
+        loop.fail_actor(alive(tree, "kid"))
+        waits.append(wait_of(loop, clock, tree, "kid"))
+    assert all(50 <= wait <= 151 for wait in waits)
+    assert len(set(waits)) > 5
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+@pytest.mark.parametrize("kind", ["dynamic", "partition", "nested"])
+def test_every_kind_of_supervisor_keeps_to_it(loop: Loop, clock: VirtualClock, kind: str) -> None:
+    kid: ChildSpec[Any] = ChildSpec("kid", idle, backoff=Backoff(initial_ms=30))
+    tree: Overseer
+    if kind == "dynamic":
+        crowd = spawn_supervisor(loop, DynamicSpec(child=kid, intensity=9))
+        crowd.start_child()
+        tree, name = crowd, "kid-1"
+    elif kind == "partition":
+        tree, name = spawn_supervisor(loop, PartitionSpec(child=kid, partitions=2, intensity=9)), "kid-1"
+    else:
+        below: ChildSpec[Any] = ChildSpec("below", SupervisorSpec(), backoff=Backoff(initial_ms=30))
+        tree, name = spawn_supervisor(loop, SupervisorSpec(children=[below], intensity=9)), "below"
+    for expected in (30, 60, 120):
+        loop.fail_actor(alive(tree, name))
+        assert wait_of(loop, clock, tree, name) == expected

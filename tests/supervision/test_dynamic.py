@@ -1,0 +1,470 @@
+"""A supervisor of many children of one shape: their number, their names, their arguments, their ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+from weakref import ref
+
+import pytest
+
+from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Loop, LoopConfig
+from bandstand.errors import ChildState, GaveUp, MaxChildren, NoSuchChild, StartFailed
+from bandstand.supervision import (
+    Backoff,
+    ChildMode,
+    ChildSpec,
+    Counts,
+    DynamicSpec,
+    DynamicSupervisor,
+    Mailbox,
+    Phase,
+    Shutdown,
+    Supervisor,
+    SupervisorSpec,
+    spawn_supervisor,
+)
+from bandstand.testing import VirtualClock, leaks_of
+from tests.core.stage import Boom, Diary, LoopMaker, check_books, collect, idle, panicker, settle, stopper
+
+pytestmark = pytest.mark.guarantee("G56")
+
+
+def many(loop: Loop, child: ChildSpec[Any], **fields: Any) -> DynamicSupervisor:
+    return spawn_supervisor(loop, DynamicSpec(child=child, **fields), name="many")
+
+
+def names(supervisor: DynamicSupervisor) -> list[str]:
+    return [info.name for info in supervisor.children()]
+
+
+# --- how many ---------------------------------------------------------------------------------------------------------
+
+
+def test_it_begins_with_none(loop: Loop) -> None:
+    supervisor = many(loop, ChildSpec("session", idle))
+    assert supervisor.children() == ()
+    assert supervisor.count_children() == Counts(0, 0, 0, 0)
+    assert loop.status(supervisor.actor) is ActorStatus.RUNNING
+
+
+def test_one_more_than_max_children_is_refused_by_name(loop: Loop) -> None:
+    supervisor = many(loop, ChildSpec("session", idle), max_children=2)
+    first, second = supervisor.start_child(), supervisor.start_child()
+    before = loop.statistics().spawned
+    with pytest.raises(MaxChildren, match=r"'many' has 2 children.*DynamicSpec\.max_children"):
+        supervisor.start_child()
+    assert loop.statistics().spawned == before
+    assert names(supervisor) == ["session-1", "session-2"]
+    assert [supervisor.child(name) for name in names(supervisor)] == [first, second]
+
+
+def test_an_end_makes_room(loop: Loop) -> None:
+    supervisor = many(loop, ChildSpec("job", stopper, mode=ChildMode.TEMPORARY), max_children=1)
+    for number in range(1, 4):
+        actor = supervisor.start_child()
+        assert names(supervisor) == [f"job-{number}"]
+        loop.send(actor, "end")
+        settle(loop)
+        assert names(supervisor) == []
+
+
+def test_one_that_waits_for_its_restart_counts(loop: Loop, clock: VirtualClock) -> None:
+    supervisor = many(loop, ChildSpec("job", idle, backoff=Backoff()), max_children=1)
+    loop.fail_actor(supervisor.start_child())
+    settle(loop)
+    assert supervisor.child("job-1") is None
+    with pytest.raises(MaxChildren):
+        supervisor.start_child()
+    clock.advance(100)
+    settle(loop)
+    assert supervisor.child("job-1") is not None
+
+
+def test_a_start_that_failed_takes_no_room(loop: Loop) -> None:
+    def init(ctx: Context[None], is_good: bool) -> None:
+        if not is_good:
+            raise Boom
+
+    supervisor = many(loop, ChildSpec("job", idle, init=init), max_children=1)
+    for _ in range(3):
+        with pytest.raises(StartFailed, match=r"'job-\d' of supervisor 'many' did not start: Boom"):
+            supervisor.start_child(False)  # noqa: FBT003 -- an argument like any other
+        settle(loop)
+        assert supervisor.children() == ()
+    supervisor.start_child(True)  # noqa: FBT003 -- same
+    assert len(supervisor.children()) == 1
+    check_books(loop)
+
+
+# --- arguments and names ----------------------------------------------------------------------------------------------
+
+
+def test_each_child_keeps_its_arguments_and_its_name_over_restarts(loop: Loop, diary: Diary) -> None:
+    got: list[tuple[object, ...]] = []
+
+    def init(ctx: Context[list[Any]], *arguments: object) -> list[Any]:
+        got.append(arguments)
+        return []
+
+    token = object()
+    supervisor = many(loop, ChildSpec("session", panicker, init=init), intensity=20)
+    one, two = supervisor.start_child("ann", 1), supervisor.start_child(token)
+    assert got == [("ann", 1), (token,)]
+    ids = [one]
+    for _ in range(5):
+        loop.send(ids[-1], "panic")
+        settle(loop)
+        again = supervisor.child("session-1")
+        assert again is not None
+        ids.append(again)
+    assert got[2:] == [("ann", 1)] * 5
+    assert len(set(ids)) == 6
+    assert supervisor.child("session-2") == two
+    assert [name for _, name in diary.started].count("session-1") == 6
+    assert [(info.name, info.restarts) for info in supervisor.children()] == [
+        ("session-1", 5),
+        ("session-2", 0),
+    ]
+
+
+def test_arguments_reach_an_init_that_is_a_coroutine(clock: VirtualClock) -> None:
+    async def init(ctx: Context[list[Any]], *arguments: object) -> list[Any]:
+        await asyncio.sleep(0.01)
+        return list(arguments)
+
+    kept: list[list[Any]] = []
+
+    def behavior(ctx: Context[list[Any]], data: str) -> None:
+        kept.append(ctx.state)
+        if data == "panic":
+            raise Boom
+
+    loop = Loop(LoopConfig(loop_factory=clock.new_event_loop), clock=clock)
+    supervisor = many(loop, ChildSpec("session", behavior, init=init, mailbox=Mailbox.KEPT))
+    actor = supervisor.start_child("a", "b")
+    # It is on its way; what is sent meanwhile waits.
+    assert loop.status(actor) is ActorStatus.INIT
+    loop.send(actor, "panic")
+    loop.send(actor, "look")
+    loop.run(until_idle=True)
+    assert kept == [["a", "b"], ["a", "b"]]
+    assert kept[0] is not kept[1]
+    loop.destroy()
+
+
+def test_names_are_never_used_twice(loop: Loop) -> None:
+    supervisor = many(loop, ChildSpec("job", idle))
+    for number in range(1, 5):
+        supervisor.start_child()
+        assert names(supervisor) == [f"job-{number}"]
+        assert supervisor.stop_child(f"job-{number}")
+
+
+def test_name_of_follows_an_actor_through_its_restarts(loop: Loop) -> None:
+    supervisor = many(loop, ChildSpec("job", idle))
+    old = supervisor.start_child()
+    other = supervisor.start_child()
+    assert supervisor.name_of(old) == "job-1"
+    assert supervisor.name_of(other) == "job-2"
+    loop.fail_actor(old)
+    settle(loop)
+    new = supervisor.child("job-1")
+    assert new is not None
+    assert new != old
+    assert supervisor.name_of(new) == "job-1"
+    with pytest.raises(NoSuchChild, match="no child of supervisor 'many'"):
+        supervisor.name_of(old)
+    with pytest.raises(NoSuchChild):
+        supervisor.name_of(loop.spawn(idle))
+    with pytest.raises(NoSuchChild):
+        supervisor.name_of(supervisor.actor)
+
+
+# --- who is forgotten -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ChildMode)
+def test_one_that_is_stopped_is_forgotten(loop: Loop, mode: ChildMode) -> None:
+    supervisor = many(loop, ChildSpec("job", idle, mode=mode))
+    actor = supervisor.start_child()
+    supervisor.start_child()
+    assert supervisor.stop_child("job-1")
+    settle(loop)
+    assert loop.status(actor) is ActorStatus.STOPPED
+    assert names(supervisor) == ["job-2"]
+    for call in (supervisor.child, supervisor.stop_child):
+        with pytest.raises(NoSuchChild, match=r"'job-1'.*'job-2'"):
+            call("job-1")
+
+
+def test_one_that_is_stopped_while_it_waits_is_forgotten(loop: Loop, clock: VirtualClock) -> None:
+    supervisor = many(loop, ChildSpec("job", idle, backoff=Backoff(), mailbox=Mailbox.KEPT))
+    actor = supervisor.start_child()
+    loop.send(actor, "unread")
+    loop.fail_actor(actor)
+    settle(loop)
+    assert [info.phase for info in supervisor.children()] == [Phase.WAITING]
+    assert supervisor.stop_child("job-1")
+    assert supervisor.children() == ()
+    clock.advance(1000)
+    settle(loop)
+    assert supervisor.children() == ()
+    assert loop.statistics().dead == 1
+    assert loop.statistics().timers_pending == 0
+
+
+@pytest.mark.parametrize(
+    ("mode", "how", "is_kept"),
+    [
+        (ChildMode.PERMANENT, "stop", True),
+        (ChildMode.PERMANENT, "fail", True),
+        (ChildMode.PERMANENT, "kill", True),
+        (ChildMode.TRANSIENT, "stop", False),
+        (ChildMode.TRANSIENT, "fail", True),
+        (ChildMode.TRANSIENT, "kill", True),
+        (ChildMode.TEMPORARY, "stop", False),
+        (ChildMode.TEMPORARY, "fail", False),
+        (ChildMode.TEMPORARY, "kill", False),
+    ],
+)
+def test_who_is_started_again_and_who_is_forgotten(
+    loop: Loop, mode: ChildMode, how: str, is_kept: bool
+) -> None:
+    supervisor = many(loop, ChildSpec("job", idle, mode=mode))
+    actor = supervisor.start_child()
+    end: Callable[[ActorId], None] = getattr(loop, f"{how}_actor")
+    end(actor)
+    assert supervisor.child("job-1") is None
+    settle(loop)
+    assert names(supervisor) == ["job-1"] * is_kept
+    assert loop.statistics().alive == 1 + is_kept
+
+
+def test_too_many_restarts_of_all_together_end_it(make_loop: LoopMaker) -> None:
+    loop = make_loop()
+    supervisor = many(loop, ChildSpec("job", panicker))
+    for _ in range(4):
+        supervisor.start_child()
+    for info in supervisor.children():
+        assert info.actor is not None
+        loop.send(info.actor, "panic")
+    with pytest.raises(GaveUp, match=r"'many' gave up on child 'job-4'.*restart 4"):
+        loop.run()
+    assert leaks_of(loop) == []
+
+
+def test_an_ending_supervisor_starts_nobody(loop: Loop) -> None:
+    supervisor = many(loop, ChildSpec("job", idle))
+    supervisor.start_child()
+    supervisor.stop()
+    with pytest.raises(ChildState):
+        supervisor.start_child()
+    settle(loop)
+    assert loop.statistics().alive == 0
+    with pytest.raises(ChildState, match="has ended"):
+        supervisor.start_child()
+
+
+# --- ends -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G46", "G52")
+@pytest.mark.parametrize(
+    ("takes", "shutdown", "total"),
+    [
+        ([0.1, 0.3, 0.2], None, 300),
+        ([0.1, 0.3, 0.2], Shutdown.INFINITY, 300),
+        ([0.1, 0.3, 0.2], 250, 250),
+        ([60, 60, 60], 1000, 1000),
+        ([60, 60, 60], Shutdown.KILL, 0),
+        ([60, 60, 60], None, 5000),
+    ],
+)
+def test_all_stop_together(
+    clock: VirtualClock, takes: list[float], shutdown: float | Shutdown | None, total: float
+) -> None:
+    ended: list[tuple[float, str]] = []
+
+    async def behavior(ctx: Context[float], data: object) -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            await asyncio.sleep(ctx.state)
+
+    def init(ctx: Context[float], seconds: float) -> float:
+        return seconds
+
+    class Watch:
+        def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
+            ended.append(((clock.now_ns() - start) / 1e6, reason.name))
+
+    loop = Loop(LoopConfig(loop_factory=clock.new_event_loop), clock=clock)
+    supervisor = many(loop, ChildSpec("job", behavior, init=init, shutdown=shutdown))
+    for seconds in takes:
+        loop.send(supervisor.start_child(seconds), "begin")
+    start = 0
+
+    def stop(ctx: Context[None], data: object) -> None:
+        nonlocal start
+        start = clock.now_ns()
+        loop.set_observer(Watch())
+        supervisor.stop()
+
+    loop.send_after(loop.spawn(stop), 1, "now")
+    loop.run(until_idle=True)
+    assert len(ended) == len(takes) + 1
+    assert ended[-1][0] == pytest.approx(total, abs=2)
+    assert ended[-1][1] == "NORMAL"
+    expected = sorted(min(seconds * 1000, total) for seconds in takes)
+    assert [at for at, _ in ended[:-1]] == pytest.approx(expected, abs=2)
+    killed = sum(seconds * 1000 > total for seconds in takes)
+    assert [reason for _, reason in ended].count("FAIL") == killed
+    loop.destroy()
+
+
+@pytest.mark.guarantee("G54")
+def test_nobody_is_left_over_when_it_is_killed(loop: Loop) -> None:
+    watch = loop.spawn(collect, [])
+    supervisor = spawn_supervisor(loop, DynamicSpec(child=ChildSpec("job", idle)), parent=watch)
+    for _ in range(5):
+        supervisor.start_child()
+    loop.kill_actor(supervisor.actor)
+    assert loop.statistics().alive == 1
+    settle(loop)
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G42", "G54")
+def test_what_was_not_begun_never_begins_after_the_end(loop: Loop) -> None:
+    begun: list[ActorStatus] = []
+
+    async def behavior(ctx: Context[None], data: object) -> None:
+        begun.append(loop.status(ctx.self_id))
+
+    supervisor = many(loop, ChildSpec("job", behavior))
+    actor = supervisor.start_child()
+    loop.send(actor, "begin")
+    # Nobody runs an event loop: the coroutine is made, and begins with the next look at the host.
+    loop.poll_once()
+    assert (begun, loop.statistics().in_flight) == ([], 1)
+    loop.kill_actor(actor)
+    settle(loop)
+    assert supervisor.child("job-1") is not None
+    assert begun == []
+
+
+def test_a_new_life_under_a_supervisor_begins_with_none(loop: Loop) -> None:
+    below = DynamicSpec(child=ChildSpec("job", idle), intensity=0)
+    root = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("jobs", below)]))
+    jobs = root.supervisor("jobs", DynamicSupervisor)
+    assert jobs is not None
+    actors = [jobs.start_child() for _ in range(3)]
+    with pytest.raises(NoSuchChild, match="no Supervisor; it is DynamicSupervisor"):
+        root.supervisor("jobs", Supervisor)
+    loop.fail_actor(actors[1])
+    settle(loop)
+    # It has given up, and its supervisor has started it again.
+    again = root.supervisor("jobs", DynamicSupervisor)
+    assert again is not None
+    assert again is not jobs
+    assert isinstance(jobs.outcome, GaveUp)
+    assert again.children() == ()
+    assert again.start_child() not in actors
+    assert names(again) == ["job-1"]
+    with pytest.raises(ChildState):
+        jobs.start_child()
+    assert loop.statistics().alive == 3
+
+
+def test_children_may_be_supervisors(loop: Loop) -> None:
+    below = SupervisorSpec(children=[ChildSpec("a", idle), ChildSpec("b", idle)])
+    supervisor = many(loop, ChildSpec("room", below))
+    for _ in range(3):
+        supervisor.start_child()
+    assert supervisor.count_children() == Counts(3, 3, 3, 0)
+    room = supervisor.supervisor("room-2", Supervisor)
+    assert room is not None
+    assert room.name == "room-2"
+    loop.kill_actor(room.actor)
+    settle(loop)
+    assert loop.statistics().alive == 1 + 3 * 3
+    assert not supervisor.stop_child("room-1"), "a supervisor takes its time"
+    settle(loop)
+    assert names(supervisor) == ["room-2", "room-3"]
+    supervisor.stop()
+    settle(loop)
+    assert loop.statistics().alive == 0
+
+
+# --- many of them -----------------------------------------------------------------------------------------------------
+
+
+class Tally(dict[str, Any]):
+    """A dict that counts how many of its entries were gone through, and how often it was looked at."""
+
+    steps = 0
+
+    def values(self) -> Any:
+        Tally.steps += len(self)
+        return super().values()
+
+    def __iter__(self) -> Any:
+        Tally.steps += len(self)
+        return super().__iter__()
+
+
+@pytest.mark.slow
+def test_twenty_thousand_come_and_go_without_a_walk_over_the_others(make_loop: LoopMaker) -> None:
+    count = 20_000
+    loop = make_loop(max_actors=count + 10)
+    supervisor = many(loop, ChildSpec("job", idle), intensity=count)
+    tally = supervisor._seats = Tally()  # pyright: ignore[reportPrivateUsage]  # counting is the point
+    Tally.steps = 0
+    actors = [supervisor.start_child() for _ in range(count)]
+    assert len(tally) == count
+    for actor in actors[::10]:
+        loop.fail_actor(actor)
+    settle(loop)
+    for number in range(1, count // 2 + 1):
+        assert supervisor.stop_child(f"job-{number}")
+    settle(loop)
+    assert Tally.steps == 0, "starts, restarts and stops touch one child each"
+    assert supervisor.count_children() == Counts(count // 2, count // 2, 0, count // 2)
+    Tally.steps = 0
+    supervisor.stop()
+    settle(loop)
+    # To end, it goes over all a few times, not once for each.
+    assert Tally.steps <= 5 * count
+    assert loop.statistics().alive == 0
+    check_books(loop)
+
+
+class Argument:
+    """Something a child is started with, which a test can see go."""
+
+
+@pytest.mark.guarantee("G278")
+@pytest.mark.parametrize("is_slow", [False, True])
+@pytest.mark.parametrize("mode", list(ChildMode))
+def test_the_arguments_are_kept_only_for_a_child_that_may_start_again(
+    loop: Loop, mode: ChildMode, is_slow: bool
+) -> None:
+    def plain(ctx: Context[Any], argument: Argument) -> None:
+        pass
+
+    async def slow(ctx: Context[Any], argument: Argument) -> None:
+        pass
+
+    supervisor = many(loop, ChildSpec("job", idle, init=slow if is_slow else plain, mode=mode))
+    argument = Argument()
+    seen = ref(argument)
+    supervisor.start_child(argument)
+    del argument
+    loop.run(until_idle=True)
+    assert (seen() is None) == (mode is ChildMode.TEMPORARY)
+    assert supervisor.count_children().active == 1
+    supervisor.stop_child("job-1")
+    settle(loop)
+    assert seen() is None

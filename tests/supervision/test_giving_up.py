@@ -1,0 +1,681 @@
+"""A supervisor that gives up with nobody above it ends the loop, and whoever drives the loop is told the story."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from bandstand.core import ActorStatus, Context, ExitReason, Loop
+from bandstand.errors import ActorFailed, GaveUp, LoopClosed, StartFailed
+from bandstand.supervision import (
+    Backoff,
+    ChildMode,
+    DynamicSpec,
+    Mailbox,
+    PartitionSpec,
+    Shutdown,
+    Strategy,
+    Supervisor,
+    SupervisorSpec,
+    spawn_supervisor,
+)
+from bandstand.testing import VirtualClock, leaks_of, pending_tasks
+from tests.core.stage import (
+    Boom,
+    HostFactory,
+    LoopMaker,
+    Seen,
+    check_books,
+    exits,
+    guarded,
+    idle,
+    obey,
+    record,
+    settle,
+    tell,
+)
+from tests.supervision.cast import (
+    Book,
+    Fails,
+    Gate,
+    below,
+    causes_of,
+    child,
+    crash,
+    fail,
+    id_of,
+    leave,
+    order,
+    place_init,
+    running,
+    spin,
+)
+
+pytestmark = [pytest.mark.spec("J19"), pytest.mark.guarantee("G48")]
+
+Riding = Callable[[Coroutine[Any, Any, Any]], Any]
+
+
+@pytest.fixture
+def riding(loop_factory: HostFactory) -> Riding:
+    """Run a coroutine on an event loop of somebody else's; nothing may be left on it at the end."""
+
+    def run(main: Coroutine[Any, Any, Any]) -> Any:
+        escaped: list[dict[str, Any]] = []
+
+        async def whole() -> Any:
+            try:
+                return await main
+            finally:
+                task = asyncio.current_task()
+                assert task is not None
+                assert task.cancelling() == 0, "the cancellation was taken back"
+                await asyncio.sleep(0)
+                left = pending_tasks(asyncio.get_running_loop())
+                assert left == [f"task {task.get_name()!r} has not ended"]
+
+        with asyncio.Runner(loop_factory=guarded(loop_factory, escaped)) as runner:
+            result = runner.run(whole())
+        assert escaped == []
+        return result
+
+    return run
+
+
+def doomed(loop: Loop, *, after: int = 0, **fields: Any) -> Supervisor:
+    """A root supervisor whose child `a` has as many crashes before it as it takes for it to give up."""
+    return spawn_supervisor(
+        loop, SupervisorSpec(children=[child("a", **fields), child("b")], intensity=after)
+    )
+
+
+def is_clean(loop: Loop) -> None:
+    check_books(loop)
+    assert leaks_of(loop) == []
+
+
+# --- run() --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("until_idle", [False, True])
+def test_run_raises_the_story(loop: Loop, until_idle: bool, caplog: pytest.LogCaptureFixture) -> None:
+    def init(ctx: Context[Any]) -> None:
+        ctx.loop.send(ctx.self_id, crash)
+
+    spawn_supervisor(loop, SupervisorSpec(children=[child("a", init=init)], intensity=2), name="top")
+    with pytest.raises(GaveUp) as caught:
+        loop.run(until_idle=until_idle)
+    words = str(caught.value)
+    for part in ("'top'", "'a'", "restart 3", "5000 ms", "2 are allowed", "PANIC", "Boom('crash')"):
+        assert part in words
+    causes = causes_of(caught.value)
+    assert [type(cause) for cause in causes] == [Boom] * 3
+    assert all(cause.__traceback__ is not None for cause in causes)
+    told = [line for line in caplog.records if line.levelno == logging.ERROR]
+    assert [line.getMessage() for line in told] == [words], "one line, and not a second one for its own end"
+    is_clean(loop)
+    assert "Boom: crash" in "".join(traceback.format_exception(caught.value))
+
+
+def test_ends_without_an_exception_are_told_in_words(loop: Loop) -> None:
+    sup = doomed(loop, after=2)
+    order(loop, sup, "a", crash)
+    order(loop, sup, "a", fail)
+    with pytest.raises(GaveUp, match=r"NORMAL") as caught:
+        order(loop, sup, "a", leave)
+    causes = causes_of(caught.value)
+    assert [type(cause) for cause in causes] == [Boom, ActorFailed, ActorFailed]
+    assert "FAIL" in str(causes[1])
+    assert "normally" in str(causes[2])
+    assert "'a'" in str(causes[1])
+
+
+def test_the_last_straw_may_be_another_child_than_the_others(loop: Loop) -> None:
+    sup = doomed(loop, after=1)
+    order(loop, sup, "a", crash)
+    with pytest.raises(GaveUp, match=r"gave up on child 'b'") as caught:
+        order(loop, sup, "b", fail)
+    assert [type(cause) for cause in causes_of(caught.value)] == [Boom, ActorFailed]
+
+
+def test_only_the_last_ten_causes_are_told(loop: Loop) -> None:
+    sup = doomed(loop, after=25)
+
+    def numbered(number: int) -> Callable[[Context[Any]], None]:
+        def deed(ctx: Context[Any]) -> None:
+            raise Boom(number)
+
+        return deed
+
+    for number in range(25):
+        order(loop, sup, "a", numbered(number))
+    with pytest.raises(GaveUp, match=r"restart 26") as caught:
+        order(loop, sup, "a", numbered(25))
+    assert [cause.args for cause in causes_of(caught.value)] == [(number,) for number in range(16, 26)]
+
+
+def test_the_loop_is_over(loop: Loop) -> None:
+    sup = doomed(loop)
+    bystander = loop.spawn(idle)
+    loop.send(id_of(sup, "a"), crash)
+    with pytest.raises(GaveUp):
+        loop.run()
+    assert loop.status(bystander) is ActorStatus.STOPPED
+    assert loop.status(sup.actor) is ActorStatus.FAILED
+    assert isinstance(sup.outcome, GaveUp)
+    for call in (loop.run, loop.poll_once, lambda: loop.spawn(idle)):
+        with pytest.raises(LoopClosed):
+            call()
+    loop.destroy()
+    is_clean(loop)
+
+
+def test_the_children_end_in_order_before_the_loop_does(loop: Loop) -> None:
+    book = Book()
+    loop.set_observer(book)
+    inner = SupervisorSpec(children=[child("x"), child("y")])
+    sup = spawn_supervisor(
+        loop,
+        SupervisorSpec(children=[child("a"), below("mid", inner), child("z")], intensity=0),
+    )
+    loop.spawn(idle, name="bystander")
+    book.take()
+    loop.send(id_of(sup, "a"), crash)
+    with pytest.raises(GaveUp):
+        loop.run()
+    assert book.take() == ["-a", "!root", "-z", "-y", "-x", "-mid", "-root", "-bystander"]
+    assert book.escalated == ["root"]
+
+
+@pytest.mark.guarantee("G52")
+def test_it_waits_for_its_children_in_their_time(make_loop: LoopMaker, clock: VirtualClock) -> None:
+    # The loop's own end waits for the deaf one's coroutine as well, in the time of its event loop.
+    loop = make_loop(stop_timeout_ms=1)
+    with Gate() as gate:
+        sup = spawn_supervisor(
+            loop, SupervisorSpec(children=[child("a"), child("deaf", gate, shutdown=1000)], intensity=0)
+        )
+        deaf = id_of(sup, "deaf")
+        loop.send(deaf, "begin")
+        spin(loop)
+        loop.send(id_of(sup, "a"), crash)
+        spin(loop)
+        assert loop.status(deaf) is ActorStatus.STOPPING
+        clock.advance(999)
+        spin(loop)
+        clock.advance(1)
+        with pytest.raises(GaveUp):
+            spin(loop)
+        assert loop.status(deaf) is ActorStatus.FAILED
+
+
+@pytest.mark.guarantee("G52")
+def test_no_request_brings_back_a_supervisor_that_gives_up(loop: Loop) -> None:
+    with Gate() as gate:
+        sup = spawn_supervisor(loop, SupervisorSpec(children=[child("a"), child("deaf", gate)], intensity=0))
+        loop.send(id_of(sup, "deaf"), "begin")
+        spin(loop)
+        loop.send(id_of(sup, "a"), crash)
+        spin(loop)
+        sup.stop()
+        assert not sup.stop_child("deaf")
+        gate.open()
+        with pytest.raises(GaveUp):
+            spin(loop)
+
+
+def test_failures_while_it_gives_up_change_nothing(loop: Loop) -> None:
+    book = Book()
+    loop.set_observer(book)
+    with Gate() as gate:
+        specs = [child("a"), child("b"), child("deaf", gate)]
+        sup = spawn_supervisor(loop, SupervisorSpec(children=specs, intensity=0))
+        loop.send(id_of(sup, "deaf"), "begin")
+        spin(loop)
+        loop.send(id_of(sup, "a"), crash)
+        spin(loop)
+        loop.send(id_of(sup, "b"), crash)
+        spin(loop)
+        gate.open()
+        with pytest.raises(GaveUp, match=r"'a'") as caught:
+            spin(loop)
+    assert len(causes_of(caught.value)) == 1
+    assert book.escalated == ["root"]
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_a_give_up_in_the_middle_of_failing_restarts(loop: Loop, strategy: Strategy) -> None:
+    sup = spawn_supervisor(
+        loop, SupervisorSpec(children=[child("a", init=Fails(99)), child("b")], strategy=strategy)
+    )
+    loop.send(id_of(sup, "a"), crash)
+    with pytest.raises(GaveUp, match=r"restart 4"):
+        loop.run()
+    is_clean(loop)
+
+
+def test_a_give_up_takes_backoffs_and_kept_messages_along(loop: Loop, clock: VirtualClock) -> None:
+    specs = [child("kept", mailbox=Mailbox.KEPT, backoff=Backoff(initial_ms=1000)), child("b")]
+    sup = spawn_supervisor(loop, SupervisorSpec(children=specs, intensity=1))
+    kept = id_of(sup, "kept")
+    for message in (crash, idle, idle):
+        loop.send(kept, message)
+    settle(loop)
+    assert loop.statistics().waiting == 2
+    with pytest.raises(GaveUp):
+        order(loop, sup, "b", crash)
+    is_clean(loop)
+
+
+def test_the_other_kinds_of_supervisors_give_up_in_the_same_way(make_loop: LoopMaker) -> None:
+    loop = make_loop()
+    dynamic = spawn_supervisor(loop, DynamicSpec(child=child("a"), intensity=0), name="dynamic")
+    loop.send(dynamic.start_child(), crash)
+    with pytest.raises(GaveUp, match=r"'dynamic'.*'a-1'"):
+        loop.run()
+    is_clean(loop)
+    loop = make_loop()
+    shards = PartitionSpec(child=child("a", init=place_init), partitions=3, intensity=0)
+    partition = spawn_supervisor(loop, shards, name="shards")
+    loop.send(id_of(partition, "a-1"), crash)
+    with pytest.raises(GaveUp, match=r"'shards'.*'a-1'"):
+        loop.run()
+    is_clean(loop)
+
+
+# --- levels -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_nested_give_up_is_inside_the_group(loop: Loop) -> None:
+    low = SupervisorSpec(children=[child("x")], intensity=0)
+    mid = SupervisorSpec(children=[below("low", low)], intensity=0)
+    sup = spawn_supervisor(loop, SupervisorSpec(children=[below("mid", mid)], intensity=0))
+    middle = sup.supervisor("mid", Supervisor)
+    assert middle is not None
+    lowest = middle.supervisor("low", Supervisor)
+    assert lowest is not None
+    loop.send(id_of(lowest, "x"), crash)
+    with pytest.raises(GaveUp, match=r"'root' gave up on child 'mid'") as caught:
+        loop.run()
+    (second,) = causes_of(caught.value)
+    assert isinstance(second, GaveUp)
+    assert "'mid' gave up on child 'low'" in str(second)
+    (third,) = causes_of(second)
+    assert isinstance(third, GaveUp)
+    assert "'low' gave up on child 'x'" in str(third)
+    (cause,) = causes_of(third)
+    assert isinstance(cause, Boom)
+    is_clean(loop)
+
+
+def test_a_restarted_subtree_that_does_not_start_is_one_failure_more(loop: Loop) -> None:
+    low = SupervisorSpec(children=[child("x", init=Fails(99))], intensity=0)
+    sup = spawn_supervisor(loop, SupervisorSpec(children=[below("low", low)], intensity=2))
+    lowest = sup.supervisor("low", Supervisor)
+    assert lowest is not None
+    with pytest.raises(GaveUp, match=r"'low'") as caught:
+        order(loop, lowest, "x", crash)
+    assert [type(cause) for cause in causes_of(caught.value)] == [GaveUp, StartFailed, StartFailed]
+    is_clean(loop)
+
+
+# --- before run(), and by hand ------------------------------------------------------------------------------------------
+
+
+def test_a_child_that_failed_before_run(loop: Loop) -> None:
+    sup = doomed(loop)
+    loop.fail_actor(id_of(sup, "a"), "too early")
+    with pytest.raises(GaveUp, match=r"too early"):
+        loop.run()
+    is_clean(loop)
+
+
+def test_poll_once_raises_it_and_the_loop_is_closed_then(loop: Loop) -> None:
+    sup = doomed(loop)
+    loop.send(id_of(sup, "a"), crash)
+    with pytest.raises(GaveUp):
+        settle(loop)
+    with pytest.raises(LoopClosed):
+        loop.run()
+    is_clean(loop)
+
+
+def test_destroy_instead_of_run_says_nothing(loop: Loop) -> None:
+    sup = doomed(loop)
+    loop.fail_actor(id_of(sup, "a"))
+    loop.destroy()
+    is_clean(loop)
+
+
+def test_in_a_with_block_run_raises_it(make_loop: LoopMaker) -> None:
+    with make_loop() as loop:
+        sup = doomed(loop)
+        loop.send(id_of(sup, "a"), crash)
+        with pytest.raises(GaveUp):
+            loop.run()
+    is_clean(loop)
+
+
+def test_run_until_idle_returns_as_long_as_nobody_gives_up(loop: Loop) -> None:
+    sup = doomed(loop, after=1)
+    loop.send(id_of(sup, "a"), crash)
+    loop.run(until_idle=True)
+    assert running(sup) == ["a", "b"]
+    loop.send(id_of(sup, "a"), crash)
+    with pytest.raises(GaveUp):
+        loop.run(until_idle=True)
+
+
+# --- async with ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G28")
+def test_async_with_cancels_its_body_and_raises_it(make_loop: LoopMaker, riding: Riding) -> None:
+    cancelled: list[bool] = []
+
+    loop = make_loop()
+
+    async def serve() -> None:
+        async with loop:
+            sup = doomed(loop)
+            loop.send(id_of(sup, "a"), crash)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cancelled.append(True)
+
+    async def main() -> None:
+        with pytest.raises(GaveUp, match=r"'a'") as caught:
+            await serve()
+        assert isinstance(causes_of(caught.value)[0], Boom)
+        assert leaks_of(loop) == []
+        await asyncio.sleep(0)
+
+    riding(main())
+    assert cancelled == [True]
+
+
+@pytest.mark.guarantee("G28")
+def test_a_body_that_catches_the_cancellation_hears_of_it_at_its_end(
+    make_loop: LoopMaker, riding: Riding
+) -> None:
+    steps: list[str] = []
+
+    async def serve() -> None:
+        async with make_loop() as loop:
+            sup = doomed(loop)
+            loop.send(id_of(sup, "a"), crash)
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                steps.append("caught")
+            await asyncio.sleep(0)
+            with pytest.raises(LoopClosed):
+                loop.spawn(idle)
+            steps.append("went on")
+
+    async def main() -> None:
+        with pytest.raises(GaveUp):
+            await serve()
+        await asyncio.sleep(0)
+        steps.append("after")
+
+    riding(main())
+    assert steps == ["caught", "went on", "after"]
+
+
+def test_a_body_that_raises_its_own_error_meanwhile(make_loop: LoopMaker, riding: Riding) -> None:
+    async def serve() -> None:
+        async with make_loop() as loop:
+            sup = doomed(loop)
+            loop.send(id_of(sup, "a"), crash)
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                raise ValueError("the body's own") from None
+
+    async def main() -> None:
+        with pytest.raises(GaveUp) as caught:
+            await serve()
+        assert isinstance(caught.value.__context__, ValueError), "it is not lost"
+
+    riding(main())
+
+
+def test_a_body_that_ends_before_anybody_gives_up(make_loop: LoopMaker, riding: Riding) -> None:
+    async def main() -> Loop:
+        async with make_loop() as loop:
+            doomed(loop)
+            await asyncio.sleep(0)
+        return loop
+
+    assert leaks_of(riding(main())) == []
+
+
+def test_a_give_up_that_the_body_never_waited_for_is_raised_all_the_same(
+    make_loop: LoopMaker, riding: Riding
+) -> None:
+    """The body is not waiting when it happens: it drives the loop by hand, and ends."""
+
+    async def serve() -> None:
+        async with make_loop() as loop:
+            sup = doomed(loop)
+            loop.send(id_of(sup, "a"), crash)
+            for _ in range(5):
+                await asyncio.sleep(0)
+
+    async def main() -> None:
+        with pytest.raises(GaveUp):
+            await serve()
+
+    riding(main())
+
+
+def test_an_outer_timeout_is_not_mistaken_for_ours(make_loop: LoopMaker, riding: Riding) -> None:
+    async def serve() -> None:
+        async with asyncio.timeout(3600), make_loop() as loop:
+            sup = doomed(loop)
+            loop.send(id_of(sup, "a"), crash)
+            await asyncio.Event().wait()
+
+    async def main() -> None:
+        with pytest.raises(GaveUp):
+            await serve()
+
+    riding(main())
+
+
+def test_somebody_elses_cancellation_at_the_same_time_is_not_swallowed(
+    make_loop: LoopMaker, riding: Riding
+) -> None:
+    outcome: list[str] = []
+
+    async def inner() -> None:
+        async with make_loop() as loop:
+            sup = doomed(loop)
+            loop.send(id_of(sup, "a"), crash)
+            await asyncio.Event().wait()
+
+    async def main() -> None:
+        task = asyncio.create_task(inner())
+        await asyncio.sleep(0)
+        task.cancel()
+        try:
+            await task
+        except GaveUp:
+            outcome.append("gave up")
+        except asyncio.CancelledError:
+            outcome.append("cancelled")
+        assert task.done()
+
+    riding(main())
+    assert outcome in (["gave up"], ["cancelled"])
+
+
+def test_in_a_task_group_it_comes_out_of_the_group(make_loop: LoopMaker, riding: Riding) -> None:
+    async def serve() -> None:
+        async with make_loop() as loop:
+            sup = doomed(loop)
+            loop.send(id_of(sup, "a"), crash)
+            await asyncio.Event().wait()
+
+    async def grouped() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(serve())
+            group.create_task(asyncio.Event().wait())
+
+    async def main() -> None:
+        with pytest.raises(BaseExceptionGroup) as caught:
+            # In a task of its own: the group of Python 3.11 does not take back its cancellation of the task around it.
+            await asyncio.create_task(grouped())
+        assert [type(error) for error in caught.value.exceptions] == [GaveUp]
+
+    riding(main())
+
+
+@pytest.mark.guarantee("G28")
+@pytest.mark.parametrize("goes_on", ["awaits", "ends"])
+def test_a_body_that_polls_by_hand_gets_it_there_and_is_not_cancelled_afterwards(
+    make_loop: LoopMaker, riding: Riding, goes_on: str
+) -> None:
+    async def main() -> None:
+        async with make_loop() as loop:
+            sup = doomed(loop)
+            loop.send(id_of(sup, "a"), crash)
+            with pytest.raises(GaveUp):
+                settle(loop)
+            if goes_on == "awaits":
+                await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    riding(main())
+
+
+def test_async_with_ends_what_is_in_flight_too(make_loop: LoopMaker, riding: Riding) -> None:
+    ended: list[bool] = []
+
+    async def forever(ctx: Context[Any], data: object) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(True)
+
+    loop = make_loop()
+
+    async def serve() -> None:
+        async with loop:
+            specs = [child("a"), child("busy", forever)]
+            sup = spawn_supervisor(loop, SupervisorSpec(children=specs, intensity=0))
+            loop.send(loop.spawn(forever), "begin")
+            loop.send(id_of(sup, "busy"), "begin")
+            await asyncio.sleep(0)
+            loop.send(id_of(sup, "a"), crash)
+            await asyncio.Event().wait()
+
+    async def main() -> Loop:
+        with pytest.raises(GaveUp):
+            await serve()
+        return loop
+
+    loop = riding(main())
+    assert ended == [True, True]
+    assert leaks_of(loop) == []
+
+
+# --- with somebody above ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J18")
+@pytest.mark.guarantee("G23")
+def test_a_plain_actor_as_parent_gets_one_child_exit_and_the_loop_goes_on(loop: Loop) -> None:
+    seen: list[Seen] = []
+    parent = loop.spawn(record, seen)
+    sup = spawn_supervisor(loop, SupervisorSpec(children=[child("a")], intensity=0), parent=parent)
+    order(loop, sup, "a", crash)
+    loop.run(until_idle=True)
+    (note,) = exits(seen)
+    assert note.child == sup.actor
+    assert note.reason is ExitReason.FAIL
+    assert isinstance(note.cause, GaveUp)
+    assert loop.status(parent) is ActorStatus.RUNNING
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G23")
+def test_a_parent_may_start_it_again(loop: Loop) -> None:
+    spec = SupervisorSpec(children=[child("a")], intensity=0)
+    made: list[Supervisor] = []
+
+    def parent(ctx: Context[Any], data: object) -> None:
+        made.append(spawn_supervisor(ctx.loop, spec, parent=ctx.self_id))
+
+    loop.send(loop.spawn(parent), "begin")
+    settle(loop)
+    for count in (1, 2, 3):
+        assert len(made) == count
+        order(loop, made[-1], "a", crash)
+    assert running(made[-1]) == ["a"]
+
+
+def test_two_roots_the_first_that_gives_up_ends_the_loop(loop: Loop) -> None:
+    one, two = doomed(loop), doomed(loop)
+    loop.send(id_of(one, "a"), crash)
+    loop.send(id_of(two, "a"), crash)
+    with pytest.raises(GaveUp):
+        loop.run()
+    assert loop.status(two.actor) >= ActorStatus.STOPPED
+    is_clean(loop)
+
+
+def test_a_second_loop_is_unaffected(make_loop: LoopMaker) -> None:
+    here, there = make_loop(), make_loop()
+    dead, alive = doomed(here), doomed(there, after=5)
+    order(there, alive, "a", crash)
+    here.send(id_of(dead, "a"), crash)
+    with pytest.raises(GaveUp):
+        here.run()
+    order(there, alive, "a", crash)
+    assert running(alive) == ["a", "b"]
+    there.run(until_idle=True)
+    is_clean(here)
+
+
+def test_a_transient_root_stopped_in_good_order_is_no_give_up(loop: Loop) -> None:
+    sup = doomed(loop)
+    tell(loop, loop.spawn(obey), lambda ctx: sup.stop())
+    loop.run(until_idle=True)
+    assert sup.outcome is None
+    assert loop.spawn(idle)
+
+
+@pytest.mark.guarantee("G22", "G42")
+def test_a_root_that_is_killed_is_no_give_up(loop: Loop) -> None:
+    sup = doomed(loop)
+    tell(loop, loop.spawn(obey), lambda ctx: ctx.loop.kill_actor(sup.actor))
+    loop.run(until_idle=True)
+    assert loop.status(sup.actor) is ActorStatus.FAILED
+    assert loop.spawn(idle), "somebody wanted it so: the loop goes on"
+
+
+def test_a_temporary_child_is_no_reason_to_give_up(loop: Loop) -> None:
+    spec = child("a", mode=ChildMode.TEMPORARY, shutdown=Shutdown.KILL)
+    sup = spawn_supervisor(loop, SupervisorSpec(children=[spec], intensity=0))
+    order(loop, sup, "a", crash)
+    assert loop.status(sup.actor) is ActorStatus.RUNNING
+
+
+def test_the_error_survives_the_loop_and_holds_no_actor_alive(loop: Loop) -> None:
+    """A caught GaveUp is kept in a log or a variable: it must be good for printing long after."""
+    sup = doomed(loop)
+    loop.send(id_of(sup, "a"), crash)
+    with pytest.raises(GaveUp) as caught:
+        loop.run()
+    loop.destroy()
+    assert GaveUp.code == -108
+    text = "".join(traceback.format_exception(caught.value))
+    assert "the last 1 failures under supervisor 'root'" in text

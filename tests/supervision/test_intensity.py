@@ -1,0 +1,328 @@
+"""Restart intensity: against a naive model, at its boundaries, and in a supervisor that keeps to it."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import weakref
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bandstand.core import ActorStatus, ExitReason, Loop
+from bandstand.errors import GaveUp
+from bandstand.supervision import (
+    ChildMode,
+    ChildSpec,
+    History,
+    Intensity,
+    Restarts,
+    Strategy,
+    SupervisorSpec,
+    spawn_supervisor,
+)
+from bandstand.supervision.intensity import SLACK
+from bandstand.testing import VirtualClock
+from tests.core.stage import Boom, Seen, check_books, exits, idle, record, settle
+from tests.supervision.props import alive, pass_time, watched
+
+# Whole numbers and quarters: every sum and difference is exact, so that a boundary is a boundary.
+QUARTERS = st.integers(0, 400).map(lambda number: number / 4)
+LIMITS = st.integers(0, 6)
+PERIODS = st.integers(1, 200).map(lambda number: number / 4)
+
+
+def model(limit: int, period: float, times: list[float]) -> tuple[list[float], bool]:
+    """The intensity as a sentence: those of all times that are younger than a period, and whether they are too many."""
+    now = times[-1]
+    recent = [time for time in times if now - time < period]
+    return recent, len(recent) > limit
+
+
+def gc_lists(history: History) -> list[list[object]]:
+    """Every list that a history holds on to, whatever it calls them."""
+    return [held for held in gc.get_referents(history) if isinstance(held, list)]
+
+
+# --- laws ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J19", "J24")
+@pytest.mark.guarantee("G48")
+@pytest.mark.once
+@given(limit=LIMITS, period=PERIODS, gaps=st.lists(QUARTERS, min_size=1, max_size=80))
+def test_every_addition_is_what_the_naive_model_says(limit: int, period: float, gaps: list[float]) -> None:
+    intensity, history, times, now = Intensity(limit, period), History(), list[float](), 0.0
+    for gap in gaps:
+        now += gap
+        times.append(now)
+        history, is_too_many = intensity.add(history, now)
+        recent, expected = model(limit, period, times)
+        assert list(history.times) == recent
+        assert len(history) == len(recent)
+        assert is_too_many is expected
+
+
+@pytest.mark.spec("J19", "J24")
+@pytest.mark.once
+@given(
+    period=PERIODS,
+    steps=st.lists(st.tuples(st.integers(0, 1 << 30), QUARTERS), min_size=1, max_size=80),
+)
+def test_adding_to_any_history_changes_no_other(period: float, steps: list[tuple[int, float]]) -> None:
+    """Histories branch: each step adds to one picked from all that were ever made, the newest or an old one."""
+    intensity = Intensity(3, period)
+    made: list[tuple[History, tuple[float, ...]]] = [(History(), ())]
+    for pick, gap in steps:
+        old, times = made[pick % len(made)]
+        now = (times[-1] if times else 0.0) + gap
+        new = intensity.add(old, now).history
+        made.append((new, (*(time for time in times if now - time < period), now)))
+        for history, expected in made:
+            assert history.times == expected
+
+
+@pytest.mark.once
+def test_a_long_history_forgets_what_lies_before_its_window_and_nothing_else() -> None:
+    """Beyond the slack the shared list is copied: nobody sees a difference, and it does not grow for ever."""
+    intensity, history, kept = Intensity(3, 10), History(), list[History]()
+    for now in range(20 * SLACK):
+        history = intensity.add(history, now).history
+        kept.append(history)
+    for now, old in enumerate(kept):
+        assert old.times == tuple(range(max(0, now - 9), now + 1))
+    held = max(map(len, gc_lists(history)))
+    assert held <= 2 * SLACK + 12, "it holds on to what nobody counts any more"
+
+
+@pytest.mark.once
+def test_a_history_is_a_value() -> None:
+    one, other = History((1, 2)), Intensity().add(History((1,)), 2).history
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one != History((1,))
+    assert one != (1, 2)
+    assert repr(one) == repr(other) == "History((1, 2))"
+    assert len({one, other, History((1,))}) == 2
+    assert len(History()) == 0
+
+
+@pytest.mark.once
+def test_two_branches_of_one_history_do_not_meet() -> None:
+    def plus(history: History, now: float) -> History:
+        return Intensity().add(history, now).history
+
+    root = History((1,))
+    left = plus(root, 2)
+    right = plus(root, 3)
+    assert (root.times, left.times, right.times) == ((1,), (1, 2), (1, 3))
+    assert (plus(left, 4).times, plus(right, 5).times, left.times) == ((1, 2, 4), (1, 3, 5), (1, 2))
+
+
+# --- boundaries ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J19")
+@pytest.mark.guarantee("G48")
+@pytest.mark.once
+def test_the_defaults_are_three_in_five_seconds() -> None:
+    assert Intensity() == Intensity(limit=3, period_ms=5000)
+
+
+@pytest.mark.spec("J19")
+@pytest.mark.guarantee("G48")
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("last", "is_too_many"), [(4999, True), (4999.999, True), (5000, False), (5000.001, False)]
+)
+def test_a_restart_counts_until_exactly_a_period_has_passed(last: float, *, is_too_many: bool) -> None:
+    history = History((0, 1000, 2000))
+    assert Intensity().add(history, last).is_too_many is is_too_many
+
+
+@pytest.mark.spec("J19")
+@pytest.mark.once
+def test_the_fourth_at_one_moment_is_one_too_many() -> None:
+    history, verdicts = History(), list[bool]()
+    for _ in range(5):
+        history, is_too_many = Intensity().add(history, 7.0)
+        verdicts.append(is_too_many)
+    assert verdicts == [False, False, False, True, True]
+
+
+@pytest.mark.spec("J19")
+@pytest.mark.once
+@given(now=QUARTERS, period=PERIODS)
+def test_a_limit_of_nothing_allows_nothing(now: float, period: float) -> None:
+    assert Intensity(0, period).add(History(), now) == Restarts(History((now,)), is_too_many=True)
+
+
+@pytest.mark.spec("J19")
+@pytest.mark.once
+@pytest.mark.parametrize(("every", "verdicts"), [(1700, [False] * 50), (1600, [False, False, False, True])])
+def test_the_figures_of_the_text(every: int, verdicts: list[bool]) -> None:
+    history = History()
+    for number, expected in enumerate(verdicts):
+        history, is_too_many = Intensity().add(history, number * every)
+        assert is_too_many is expected
+
+
+# --- in a supervisor ----------------------------------------------------------------------------------------------------
+
+
+def failures_until_it_gives_up(
+    loop: Loop, clock: VirtualClock, every_ms: float, most: int, **fields: float
+) -> int | None:
+    """Fail a child at even intervals; the number of the failure that ended its supervisor, None if none did."""
+    seen: list[Seen] = []
+    boss = loop.spawn(record, seen)
+    spec = SupervisorSpec(children=[ChildSpec("child", idle)], **fields)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # ints where ints belong
+    supervisor = spawn_supervisor(loop, spec, parent=boss)
+    for number in range(1, most + 1):
+        loop.fail_actor(alive(supervisor, "child"))
+        settle(loop)
+        if exits(seen):
+            (note,) = exits(seen)
+            assert note.child == supervisor.actor
+            assert note.reason is ExitReason.FAIL
+            assert isinstance(note.cause, GaveUp)
+            return number
+        pass_time(loop, clock, every_ms, every_ms)
+    assert loop.status(supervisor.actor) is ActorStatus.RUNNING
+    assert [info.restarts for info in supervisor.children()] == [most]
+    return None
+
+
+@pytest.mark.spec("J19")
+@pytest.mark.guarantee("G48")
+@pytest.mark.parametrize(
+    ("every_ms", "gives_up_at"),
+    [(1700, None), (1600, 4), (1666.666, 4), (1667, None), (2500, None), (1250, 4), (0.001, 4)],
+)
+def test_a_real_supervisor_by_how_often_its_child_fails(
+    loop: Loop, clock: VirtualClock, every_ms: float, gives_up_at: int | None
+) -> None:
+    ledger = watched(loop)
+    assert failures_until_it_gives_up(loop, clock, every_ms, 60) == gives_up_at
+    assert len(ledger.escalated) == (gives_up_at is not None)
+    check_books(loop)
+
+
+@pytest.mark.spec("J19")
+@pytest.mark.guarantee("G48")
+@pytest.mark.parametrize(
+    ("intensity", "period_ms", "every_ms", "gives_up_at"),
+    [
+        (0, 5000, 10_000, 1),
+        (0, 0.001, 10_000, 1),
+        (1, 1000, 999, 2),
+        (1, 1000, 1000, None),
+        (2, 1000, 500, None),
+        (2, 1000, 499, 3),
+        (10, 100, 10, None),
+        (10, 100, 9, 11),
+        (20, 1e9, 1000, 21),
+    ],
+)
+def test_a_real_supervisor_by_what_it_allows(
+    loop: Loop,
+    clock: VirtualClock,
+    intensity: int,
+    period_ms: float,
+    every_ms: float,
+    gives_up_at: int | None,
+) -> None:
+    failed = failures_until_it_gives_up(loop, clock, every_ms, 40, intensity=intensity, period_ms=period_ms)
+    assert failed == gives_up_at
+
+
+@pytest.mark.spec("J19")
+@pytest.mark.guarantee("G48")
+def test_all_children_count_together(loop: Loop) -> None:
+    ledger = watched(loop)
+    boss = loop.spawn(idle)
+    spec = SupervisorSpec(children=[ChildSpec(name, idle) for name in "abcd"])
+    supervisor = spawn_supervisor(loop, spec, parent=boss)
+    for name in "abc":
+        loop.fail_actor(alive(supervisor, name))
+        settle(loop)
+        assert ledger.escalated == []
+    loop.fail_actor(alive(supervisor, "d"))
+    settle(loop)
+    assert ledger.escalated == [supervisor.actor]
+    assert loop.status(supervisor.actor) is ActorStatus.FAILED
+
+
+@pytest.mark.spec("J19")
+@pytest.mark.guarantee("G48")
+def test_what_is_not_started_again_does_not_count(loop: Loop) -> None:
+    boss = loop.spawn(idle)
+    children = [ChildSpec(f"t{number}", idle, mode=ChildMode.TEMPORARY) for number in range(5)]
+    children += [ChildSpec(f"n{number}", idle, mode=ChildMode.TRANSIENT) for number in range(5)]
+    supervisor = spawn_supervisor(loop, SupervisorSpec(children=children, intensity=0), parent=boss)
+    for number in range(5):
+        loop.fail_actor(alive(supervisor, f"t{number}"))
+        loop.stop_actor(alive(supervisor, f"n{number}"))
+        settle(loop)
+    assert loop.status(supervisor.actor) is ActorStatus.RUNNING
+    assert [info.name for info in supervisor.children()] == [f"n{number}" for number in range(5)]
+
+
+@pytest.mark.spec("J19")
+@pytest.mark.guarantee("G48")
+def test_a_group_counts_once(loop: Loop) -> None:
+    ledger = watched(loop)
+    boss = loop.spawn(idle)
+    children = [ChildSpec(name, idle) for name in "abcdef"]
+    spec = SupervisorSpec(children=children, strategy=Strategy.ONE_FOR_ALL)
+    supervisor = spawn_supervisor(loop, spec, parent=boss)
+    for _ in range(3):
+        loop.fail_actor(alive(supervisor, "c"))
+        settle(loop)
+    assert {info.restarts for info in supervisor.children()} == {3}
+    assert ledger.escalated == []
+    loop.fail_actor(alive(supervisor, "a"))
+    settle(loop)
+    assert ledger.escalated == [supervisor.actor]
+
+
+@pytest.mark.spec("J19")
+@pytest.mark.guarantee("G48")
+def test_several_of_a_group_that_fail_together_count_once(loop: Loop) -> None:
+    ledger = watched(loop)
+    boss = loop.spawn(idle)
+    children = [ChildSpec(name, idle) for name in "abcdef"]
+    spec = SupervisorSpec(children=children, strategy=Strategy.ONE_FOR_ALL, intensity=1)
+    supervisor = spawn_supervisor(loop, spec, parent=boss)
+    for name in "fedcba":
+        loop.fail_actor(alive(supervisor, name))
+    settle(loop)
+    assert ledger.escalated == []
+    assert {info.restarts for info in supervisor.children()} == {1}
+    assert len(ledger.restarted) == 6
+
+
+@pytest.mark.guarantee("G48")
+def test_failures_that_are_too_old_to_count_are_let_go_all_of_them(
+    loop: Loop, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What is logged is kept by whoever reads the log here, with its traceback.
+    monkeypatch.setattr(logging.getLogger("bandstand.supervision"), "disabled", True)
+    causes: list[weakref.ref[BaseException]] = []
+
+    def crash(_ctx: object, _data: object) -> None:
+        error = Boom("again")
+        causes.append(weakref.ref(error))
+        raise error
+
+    spec = SupervisorSpec(children=[ChildSpec("a", crash)], intensity=3, period_ms=1000)
+    tree = spawn_supervisor(loop, spec)
+    for _ in range(3):
+        loop.send(tree.address("a"), "go")
+        settle(loop)
+    pass_time(loop, clock, 5000)
+    loop.send(tree.address("a"), "go")
+    settle(loop)
+    gc.collect()
+    assert [cause() is None for cause in causes[:3]] == [True] * 3

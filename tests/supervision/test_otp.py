@@ -1,0 +1,1796 @@
+"""OTP's own cases, under the names of its supervisor_SUITE where it has one."""
+
+# The flags of a seat are nobody's business but a test's.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Loop, Verdict
+from bandstand.errors import (
+    ActorKilled,
+    ChildState,
+    GaveUp,
+    InvalidArgument,
+    NoSuchChild,
+    StartFailed,
+)
+from bandstand.supervision import (
+    AutoShutdown,
+    Backoff,
+    ChildMode,
+    Counts,
+    DynamicSpec,
+    DynamicSupervisor,
+    Phase,
+    Shutdown,
+    Strategy,
+    Supervisor,
+    SupervisorSpec,
+    spawn_supervisor,
+)
+from bandstand.testing import VirtualClock
+from tests.core.stage import (
+    Boom,
+    HostFactory,
+    LoopMaker,
+    Seen,
+    check_books,
+    exits,
+    idle,
+    obey,
+    record,
+    settle,
+    tell,
+)
+from tests.supervision.cast import (
+    ENDS,
+    PASSES,
+    Book,
+    Fails,
+    Gate,
+    bad_init,
+    below,
+    causes_of,
+    child,
+    crash,
+    failing_init,
+    id_of,
+    leave,
+    order,
+    phases,
+    running,
+    slow_init,
+    spin,
+)
+
+PERMANENT, TRANSIENT, TEMPORARY = ChildMode.PERMANENT, ChildMode.TRANSIENT, ChildMode.TEMPORARY
+ONE_FOR_ONE, ONE_FOR_ALL, REST_FOR_ONE = Strategy.ONE_FOR_ONE, Strategy.ONE_FOR_ALL, Strategy.REST_FOR_ONE
+
+
+@pytest.fixture
+def book(loop: Loop) -> Book:
+    book = Book()
+    loop.set_observer(book)
+    return book
+
+
+def start(loop: Loop, *children: Any, **fields: Any) -> Supervisor:
+    """A root supervisor that allows more restarts than most tests make."""
+    fields.setdefault("intensity", 10)
+    return spawn_supervisor(loop, SupervisorSpec(children=children, **fields))
+
+
+def ids(supervisor: Supervisor | DynamicSupervisor) -> dict[str, ActorId | None]:
+    return {info.name: info.actor for info in supervisor.children()}
+
+
+# --- start and stop -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J17")
+@pytest.mark.guarantee("G46")
+def test_sup_start_normal_and_shutdown_order(loop: Loop, book: Book) -> None:
+    sup = start(loop, *map(child, "abc"))
+    assert book.take() == ["+root", "+a", "+b", "+c"]
+    assert loop.status(sup.actor) is ActorStatus.RUNNING
+    sup.stop()
+    settle(loop)
+    assert book.take() == ["-c", "-b", "-a", "-root"]
+    assert loop.status(sup.actor) is ActorStatus.STOPPED
+    check_books(loop)
+    assert loop.statistics().timers_pending == 0
+
+
+@pytest.mark.guarantee("G46")
+def test_sup_start_no_children(loop: Loop) -> None:
+    sup = start(loop)
+    assert loop.status(sup.actor) is ActorStatus.RUNNING
+    assert sup.children() == ()
+    sup.stop()
+    assert loop.status(sup.actor) is ActorStatus.STOPPED
+
+
+@pytest.mark.guarantee("G46", "G44")
+def test_async_inits_start_in_order_each_after_the_one_before(loop: Loop, book: Book) -> None:
+    ready: list[str] = []
+
+    def noting(name: str) -> Any:
+        async def init(ctx: Context[Any]) -> None:
+            await slow_init(ctx)
+            ready.append(name)
+
+        return init
+
+    sup = start(loop, child("a", init=noting("a")), child("b", init=noting("b")), child("c"))
+    assert book.take() == ["+root", "+a"]
+    assert phases(sup) == {"a": "starting", "b": "waiting", "c": "waiting"}
+    assert loop.status(sup.actor) is ActorStatus.INIT
+    while not ready:
+        assert book.take() == []
+        loop.poll_once()
+    spin(loop)
+    assert ready == ["a", "b"]
+    assert book.take() == ["+b", "+c"]
+    assert running(sup) == ["a", "b", "c"]
+    assert loop.status(sup.actor) is ActorStatus.RUNNING
+
+
+@pytest.mark.guarantee("G46", "G44")
+def test_async_inits_of_a_nested_supervisor_hold_up_those_behind_it(loop: Loop, book: Book) -> None:
+    sup = start(loop, below("mid", SupervisorSpec(children=[child("leaf", init=slow_init)])), child("after"))
+    assert book.take() == ["+root", "+mid", "+leaf"]
+    assert phases(sup) == {"mid": "starting", "after": "waiting"}
+    spin(loop)
+    assert book.take() == ["+after"]
+    assert phases(sup) == {"mid": "up", "after": "up"}
+
+
+@pytest.mark.guarantee("G26", "G46", "G28")
+@pytest.mark.parametrize("how", ["run", "poll_once", "async with", "async with, and made on its event loop"])
+def test_async_inits_of_a_tree_made_before_its_loop_is_driven(
+    make_loop: LoopMaker, loop_factory: HostFactory, how: str
+) -> None:
+    """However it is driven then: they start when it is."""
+    loop = make_loop()
+    specs = [child("a", init=slow_init), child("b", init=slow_init), child("c")]
+
+    async def ride(sup: Supervisor | None) -> list[str]:
+        sup = start(loop, *specs) if sup is None else sup
+        async with loop:
+            for _ in range(PASSES):
+                await asyncio.sleep(0)
+            return running(sup)
+
+    sup = None if how.endswith("made on its event loop") else start(loop, *specs)
+    if sup is None or how == "async with":
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            assert runner.run(ride(sup)) == ["a", "b", "c"]
+        return
+    if how == "run":
+        loop.run(until_idle=True)
+    else:
+        spin(loop)
+    assert running(sup) == ["a", "b", "c"]
+
+
+@pytest.mark.slow
+@pytest.mark.guarantee("G54", "G30")
+@pytest.mark.parametrize("ticks", [0, 1, 2])
+def test_a_tree_destroyed_before_its_async_inits_have_ended(loop: Loop, book: Book, ticks: int) -> None:
+    start(loop, child("a"), child("b", init=slow_init), child("c"))
+    for _ in range(ticks):
+        loop.poll_once()
+    book.take()
+    loop.destroy()
+    gc.collect()
+    assert sorted(book.take()) == ["-a", "-b", "-root"]
+    assert loop.statistics().in_flight == 0
+
+
+@pytest.mark.guarantee("G44")
+def test_messages_sent_during_an_async_init_wait_for_its_end(loop: Loop) -> None:
+    seen: list[tuple[Any, object]] = []
+
+    def behavior(ctx: Context[Any], data: object) -> None:
+        seen.append((ctx.state, data))
+
+    sup = start(loop, child("a", behavior, init=slow_init))
+    loop.send(id_of(sup, "a"), 1)
+    loop.send(id_of(sup, "a"), 2)
+    loop.poll_once()
+    assert seen == []
+    spin(loop)
+    assert seen == [("slow", 1), ("slow", 2)]
+
+
+@pytest.mark.spec("J17")
+@pytest.mark.guarantee("G46")
+def test_sup_start_fail_rolls_back_in_reverse_order(loop: Loop, book: Book) -> None:
+    with pytest.raises(StartFailed, match=r"'c'.*'root'.*Boom") as caught:
+        start(loop, child("a"), child("b"), child("c", init=bad_init), child("d"))
+    assert isinstance(caught.value.__cause__, Boom)
+    assert book.take() == ["+root", "+a", "+b", "+c", "-c", "-b", "-a", "-root"]
+    assert loop.statistics().alive == 0
+    settle(loop)
+    check_books(loop)
+    assert loop.statistics().waiting == loop.statistics().timers_pending == 0
+    assert loop.spawn(idle), "a start that failed at once does not end the loop"
+
+
+@pytest.mark.guarantee("G46")
+def test_start_link_failure_of_an_async_init_rolls_back_in_reverse_order(loop: Loop, book: Book) -> None:
+    start(loop, child("a"), child("b", init=slow_init), child("c", init=failing_init), child("d"))
+    with pytest.raises(StartFailed, match=r"'c'") as caught:
+        loop.run()
+    assert isinstance(caught.value.__cause__, Boom)
+    assert book.take() == ["+root", "+a", "+b", "+c", "-c", "-b", "-a", "-root"]
+
+
+@pytest.mark.guarantee("G46")
+def test_start_link_failure_under_a_parent_is_one_exit(loop: Loop) -> None:
+    seen: list[Seen] = []
+    parent = loop.spawn(record, seen)
+    with pytest.raises(StartFailed):
+        spawn_supervisor(loop, SupervisorSpec(children=[child("a", init=bad_init)]), parent=parent)
+    settle(loop)
+    assert [(note.reason, type(note.cause)) for note in exits(seen)] == [(ExitReason.FAIL, StartFailed)]
+
+
+@pytest.mark.guarantee("G46")
+def test_nested_start_failure_goes_up_level_by_level(loop: Loop, book: Book) -> None:
+    leaf = SupervisorSpec(children=[child("x"), child("y", init=bad_init)])
+    with pytest.raises(StartFailed, match=r"'mid'.*'root'") as caught:
+        start(loop, child("a"), below("mid", leaf))
+    cause = caught.value.__cause__
+    assert isinstance(cause, StartFailed)
+    assert isinstance(cause.__cause__, Boom)
+    assert book.take() == ["+root", "+a", "+mid", "+x", "+y", "-y", "-x", "-mid", "-a", "-root"]
+    assert loop.statistics().alive == 0
+
+
+@pytest.mark.guarantee("G46")
+def test_a_start_failure_behind_a_nested_supervisor_stops_that_one_in_order_too(
+    loop: Loop, book: Book
+) -> None:
+    inner = SupervisorSpec(children=[child("x"), child("y")])
+    with pytest.raises(StartFailed, match=r"'z'"):
+        start(loop, child("a"), below("mid", inner), child("z", init=bad_init))
+    settle(loop)
+    assert book.take() == ["+root", "+a", "+mid", "+x", "+y", "+z", "-z", "-y", "-x", "-mid", "-a", "-root"]
+    assert loop.statistics().alive == 0
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G46")
+def test_a_root_whose_async_start_fails_ends_the_loop_with_start_failed(loop: Loop, book: Book) -> None:
+    start(loop, below("mid", SupervisorSpec(children=[child("x"), child("y", init=failing_init)])))
+    with pytest.raises(StartFailed, match=r"'mid'") as caught:
+        loop.run()
+    assert isinstance(caught.value.__cause__, StartFailed)
+    assert book.take()[-4:] == ["-y", "-x", "-mid", "-root"]
+
+
+@pytest.mark.guarantee("G44", "G47")
+@pytest.mark.parametrize("mode", [TRANSIENT, TEMPORARY])
+def test_sup_start_ignore_child(loop: Loop, book: Book, mode: ChildMode) -> None:
+    """An init that ends its actor normally is OTP's `ignore`: those behind it start all the same."""
+
+    def ignore(ctx: Context[Any]) -> None:
+        ctx.loop.stop_actor(ctx.self_id)
+
+    sup = start(loop, child("a"), child("b", init=ignore, mode=mode), child("c"))
+    settle(loop)
+    assert running(sup) == ["a", "c"]
+    assert loop.status(sup.actor) is ActorStatus.RUNNING
+    expected = {"a": "up", "b": "down", "c": "up"} if mode is TRANSIENT else {"a": "up", "c": "up"}
+    assert phases(sup) == expected
+    assert book.take() == ["+root", "+a", "+b", "-b", "+c"]
+
+
+@pytest.mark.guarantee("G47", "G48")
+def test_sup_start_ignore_permanent_child_is_a_child_that_ends_again_and_again(loop: Loop) -> None:
+    def ignore(ctx: Context[Any]) -> None:
+        ctx.loop.stop_actor(ctx.self_id)
+
+    start(loop, child("a", init=ignore), intensity=2)
+    with pytest.raises(GaveUp, match=r"restart 3"):
+        settle(loop)
+
+
+@pytest.mark.guarantee("G47", "G57")
+@pytest.mark.parametrize("mode", [TRANSIENT, TEMPORARY])
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_start_child_ignore(
+    loop: Loop, strategy: Strategy, mode: ChildMode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The same on request: it has ended normally, which is no error."""
+
+    def ignore(ctx: Context[Any]) -> None:
+        ctx.loop.stop_actor(ctx.self_id)
+
+    sup = start(loop, child("a"), strategy=strategy, intensity=0)
+    actor = sup.start_child(child("b", init=ignore, mode=mode))
+    assert loop.status(actor) is ActorStatus.STOPPED
+    settle(loop)
+    assert phases(sup) == ({"a": "up", "b": "down"} if mode is TRANSIENT else {"a": "up"})
+    assert [line.getMessage() for line in caplog.records if line.levelno >= logging.ERROR] == []
+
+
+@pytest.mark.guarantee("G22")
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("moment", ["start", "restart", "request"])
+def test_an_interrupt_in_an_init_ends_the_loop_and_is_no_failed_start(
+    loop: Loop, error: type[BaseException], moment: str
+) -> None:
+    is_armed = moment == "start"
+
+    def init(ctx: Context[Any]) -> None:
+        if is_armed:
+            raise error
+
+    sup = start(loop, child("a"), child("b", init=init), child("c"))
+    is_armed = True
+    if moment == "restart":
+        loop.send(id_of(sup, "b"), crash)
+    elif moment == "request":
+        with suppress(ChildState, StartFailed):
+            sup.start_child(child("d", init=init))
+    with pytest.raises(error):
+        loop.run()
+    assert loop.statistics().alive == 0
+    assert loop.statistics().waiting == 0
+
+
+@pytest.mark.guarantee("G46", "G54")
+def test_sup_stop_nested_shuts_down_depth_first_and_in_reverse(loop: Loop, book: Book) -> None:
+    inner = SupervisorSpec(children=[child("x"), child("y")])
+    sup = start(loop, child("a"), below("mid", inner), child("z"))
+    book.take()
+    sup.stop()
+    settle(loop)
+    assert book.take() == ["-z", "-y", "-x", "-mid", "-a", "-root"]
+
+
+@pytest.mark.guarantee("G46", "G52")
+def test_a_slow_child_holds_up_the_stop_of_those_before_it(loop: Loop, book: Book) -> None:
+    with Gate() as gate:
+        sup = start(loop, child("a"), child("slow", gate), child("c"))
+        loop.send(id_of(sup, "slow"), "begin")
+        spin(loop)
+        book.take()
+        sup.stop()
+        spin(loop)
+        assert book.take() == ["-c"]
+        assert running(sup) == ["a"]
+        gate.open()
+        spin(loop)
+        assert book.take() == ["-slow", "-a", "-root"]
+        assert loop.status(sup.actor) is ActorStatus.STOPPED
+        assert loop.statistics().timers_pending == 0
+
+
+@pytest.mark.guarantee("G54")
+def test_the_end_of_the_loop_stops_a_tree_in_order(loop: Loop, book: Book) -> None:
+    inner = SupervisorSpec(children=[child("x"), child("y")])
+    sup = start(loop, child("a"), below("mid", inner), child("z"))
+    order(loop, sup, "a", crash)
+    book.take()
+    loop.destroy()
+    # `a` is the youngest by birth now, and the first by its supervisor's order.
+    assert book.take() == ["-z", "-y", "-x", "-mid", "-a", "-root"]
+
+
+# --- shutdown times -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G52", "G55")
+def test_sup_stop_timeout(
+    loop: Loop, clock: VirtualClock, book: Book, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A child that takes no notice of its cancellation is killed after its time, not before, and that is logged."""
+    with Gate() as gate:
+        sup = start(loop, child("a"), child("deaf", gate, shutdown=1000))
+        deaf = id_of(sup, "deaf")
+        loop.send(deaf, "begin")
+        spin(loop)
+        book.take()
+        sup.stop()
+        clock.advance(999)
+        spin(loop)
+        assert gate.cancels == 1
+        assert loop.status(deaf) is ActorStatus.STOPPING
+        assert book.take() == []
+        clock.advance(1)
+        spin(loop)
+        assert loop.status(deaf) is ActorStatus.FAILED
+        assert book.take() == ["-deaf", "-a", "-root"]
+        assert loop.status(sup.actor) is ActorStatus.STOPPED, (
+            "a killed child does not make its supervisor fail"
+        )
+        kills = [line for line in caplog.records if "kills child" in line.getMessage()]
+        assert [(line.levelno, getattr(line, "child", None)) for line in kills] == [(logging.WARNING, "deaf")]
+
+
+@pytest.mark.guarantee("G52")
+def test_sup_stop_brutal_kill(loop: Loop, book: Book) -> None:
+    with Gate() as gate:
+        sup = start(loop, child("a"), child("deaf", gate, shutdown=Shutdown.KILL))
+        deaf = id_of(sup, "deaf")
+        loop.send(deaf, "begin")
+        spin(loop)
+        book.take()
+        sup.stop()
+        assert loop.status(deaf) is ActorStatus.FAILED, "at once"
+        spin(loop)
+        assert book.take() == ["-deaf", "-a", "-root"]
+
+
+@pytest.mark.guarantee("G52")
+def test_sup_stop_infinity(loop: Loop, clock: VirtualClock, book: Book) -> None:
+    with Gate() as gate:
+        sup = start(loop, child("deaf", gate, shutdown=Shutdown.INFINITY))
+        loop.send(id_of(sup, "deaf"), "begin")
+        spin(loop)
+        sup.stop()
+        clock.advance(1e9)
+        spin(loop)
+        assert phases(sup) == {"deaf": "stopping"}
+        assert loop.statistics().timers_pending == 0
+        gate.open()
+        spin(loop)
+        assert loop.status(sup.actor) is ActorStatus.STOPPED
+
+
+@pytest.mark.guarantee("G52")
+def test_the_default_shutdown_is_five_seconds_for_a_worker_and_no_end_for_a_supervisor(
+    loop: Loop, clock: VirtualClock
+) -> None:
+    with Gate() as gate:
+        inner = SupervisorSpec(children=[child("x", gate), child("y", gate)])
+        sup = start(loop, below("mid", inner))
+        mid = sup.supervisor("mid", Supervisor)
+        assert mid is not None
+        for name in "xy":
+            loop.send(id_of(mid, name), "begin")
+        spin(loop)
+        sup.stop()
+        spin(loop)
+        clock.advance(4999)
+        spin(loop)
+        assert phases(mid) == {"x": "up", "y": "stopping"}
+        clock.advance(1)
+        spin(loop)
+        assert phases(mid) == {"x": "stopping", "y": "down"}
+        assert phases(sup) == {"mid": "stopping"}
+        clock.advance(5000)
+        spin(loop)
+        assert loop.status(sup.actor) is ActorStatus.STOPPED
+
+
+@pytest.mark.guarantee("G52")
+def test_sup_stop_brutal_kill_of_a_nested_supervisor_takes_its_children_along(loop: Loop, book: Book) -> None:
+    inner = SupervisorSpec(children=[child("x"), child("y")])
+    sup = start(loop, child("a"), below("mid", inner, shutdown=Shutdown.KILL))
+    book.take()
+    assert sup.stop_child("mid")
+    assert book.take() == ["-y", "-x", "-mid"]
+    sup.restart_child("mid")
+    assert book.take() == ["+mid", "+x", "+y"]
+
+
+@pytest.mark.guarantee("G52")
+def test_sup_stop_timeout_of_a_nested_supervisor_kills_it(loop: Loop, clock: VirtualClock) -> None:
+    with Gate() as gate:
+        inner = SupervisorSpec(children=[child("x"), child("deaf", gate, shutdown=Shutdown.INFINITY)])
+        sup = start(loop, below("mid", inner, shutdown=100))
+        mid = sup.supervisor("mid", Supervisor)
+        assert mid is not None
+        x, deaf = id_of(mid, "x"), id_of(mid, "deaf")
+        loop.send(deaf, "begin")
+        spin(loop)
+        sup.stop()
+        clock.advance(100)
+        spin(loop)
+        assert loop.status(mid.actor) is ActorStatus.FAILED
+        assert loop.status(x) is ActorStatus.STOPPED
+        assert loop.status(sup.actor) is ActorStatus.STOPPED
+        assert loop.status(deaf) >= ActorStatus.STOPPING
+
+
+@pytest.mark.guarantee("G52", "G46")
+def test_sup_stop_brutal_kill_dynamic_and_timeout_dynamic_stop_all_together(
+    loop: Loop, clock: VirtualClock
+) -> None:
+    with Gate() as gate:
+        sup = spawn_supervisor(loop, DynamicSpec(child=child("deaf", gate, shutdown=1000)))
+        children = [sup.start_child() for _ in range(5)]
+        for actor in children:
+            loop.send(actor, "begin")
+        spin(loop)
+        sup.stop()
+        spin(loop)
+        assert {loop.status(actor) for actor in children} == {ActorStatus.STOPPING}
+        assert gate.cancels == 5
+        clock.advance(1000)
+        spin(loop)
+        assert {loop.status(actor) for actor in children} == {ActorStatus.FAILED}, (
+            "together, not one after another"
+        )
+        assert loop.status(sup.actor) is ActorStatus.STOPPED
+
+
+# --- who is started again -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J17", "J18")
+@pytest.mark.guarantee("G47")
+@pytest.mark.parametrize(
+    ("mode", "end", "comes_back", "is_known"),
+    [
+        pytest.param(PERMANENT, "leave", True, True, id="permanent_normal"),
+        pytest.param(PERMANENT, "fail", True, True, id="permanent_shutdown"),
+        pytest.param(PERMANENT, "crash", True, True, id="permanent_abnormal"),
+        pytest.param(TRANSIENT, "leave", False, True, id="transient_normal"),
+        pytest.param(TRANSIENT, "fail", True, True, id="transient_shutdown"),
+        pytest.param(TRANSIENT, "crash", True, True, id="transient_abnormal"),
+        pytest.param(TEMPORARY, "leave", False, False, id="temporary_normal"),
+        pytest.param(TEMPORARY, "fail", False, False, id="temporary_shutdown"),
+        pytest.param(TEMPORARY, "crash", False, False, id="temporary_abnormal"),
+    ],
+)
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_modes(
+    loop: Loop, strategy: Strategy, mode: ChildMode, end: str, comes_back: bool, is_known: bool
+) -> None:
+    sup = start(loop, child("a", mode=mode), strategy=strategy)
+    before = id_of(sup, "a")
+    order(loop, sup, "a", ENDS[end])
+    assert loop.status(before) >= ActorStatus.STOPPED
+    assert (len(sup.children()) == 1) is is_known
+    if comes_back:
+        assert id_of(sup, "a") != before
+        assert sup.children()[0].restarts == 1
+    elif is_known:
+        assert sup.child("a") is None
+        assert phases(sup) == {"a": "down"}
+    else:
+        with pytest.raises(NoSuchChild):
+            sup.child("a")
+    assert loop.status(sup.actor) is ActorStatus.RUNNING
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G47")
+@pytest.mark.parametrize("mode", [PERMANENT, TRANSIENT, TEMPORARY])
+def test_a_killed_child_has_ended_abnormally(loop: Loop, mode: ChildMode) -> None:
+    sup = start(loop, child("a", mode=mode))
+    loop.kill_actor(id_of(sup, "a"))
+    settle(loop)
+    assert running(sup) == ([] if mode is TEMPORARY else ["a"])
+
+
+@pytest.mark.spec("J18")
+@pytest.mark.guarantee("G47")
+@pytest.mark.parametrize("end", ["crash", "fail", "leave"])
+@pytest.mark.parametrize(
+    ("strategy", "victim", "what_happens"),
+    [
+        (ONE_FOR_ONE, "a", ["-a", "+a"]),
+        (ONE_FOR_ONE, "b", ["-b", "+b"]),
+        (ONE_FOR_ALL, "a", ["-a", "-c", "-b", "+a", "+b", "+c"]),
+        (ONE_FOR_ALL, "b", ["-b", "-c", "-a", "+a", "+b", "+c"]),
+        (ONE_FOR_ALL, "c", ["-c", "-b", "-a", "+a", "+b", "+c"]),
+        (REST_FOR_ONE, "a", ["-a", "-c", "-b", "+a", "+b", "+c"]),
+        (REST_FOR_ONE, "b", ["-b", "-c", "+b", "+c"]),
+        (REST_FOR_ONE, "c", ["-c", "+c"]),
+    ],
+)
+def test_one_for_one_and_one_for_all_and_rest_for_one(
+    loop: Loop, book: Book, strategy: Strategy, victim: str, what_happens: list[str], end: str
+) -> None:
+    sup = start(loop, *map(child, "abc"), strategy=strategy)
+    book.take()
+    order(loop, sup, victim, ENDS[end])
+    assert book.take() == what_happens
+    assert running(sup) == ["a", "b", "c"]
+    assert book.restarts == [("root", entry[1], 1) for entry in what_happens if entry.startswith("+")]
+    check_books(loop)
+
+
+@pytest.mark.spec("J18")
+@pytest.mark.guarantee("G46", "G47")
+@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
+def test_a_group_restart_waits_for_async_inits_in_order(loop: Loop, book: Book, strategy: Strategy) -> None:
+    sup = start(loop, child("a", init=slow_init), child("b", init=slow_init), child("c"), strategy=strategy)
+    spin(loop)
+    book.take()
+    loop.send(id_of(sup, "a"), crash)
+    loop.poll_once()
+    loop.poll_once()
+    assert book.take() == ["-a", "-c", "-b", "+a"]
+    assert phases(sup) == {"a": "starting", "b": "waiting", "c": "waiting"}
+    spin(loop)
+    assert book.take() == ["+b", "+c"]
+    assert phases(sup) == {"a": "up", "b": "up", "c": "up"}
+
+
+@pytest.mark.spec("J18")
+@pytest.mark.guarantee("G46", "G47", "G52")
+@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
+def test_a_group_restart_waits_for_a_sibling_that_takes_its_time_to_stop(
+    loop: Loop, clock: VirtualClock, book: Book, strategy: Strategy
+) -> None:
+    with Gate() as gate:
+        sup = start(
+            loop, child("a"), child("b"), child("deaf", gate, shutdown=1000), child("d"), strategy=strategy
+        )
+        loop.send(id_of(sup, "deaf"), "begin")
+        spin(loop)
+        book.take()
+        loop.send(id_of(sup, "a"), crash)
+        spin(loop)
+        assert book.take() == ["-a", "-d"]
+        assert phases(sup) == {"a": "waiting", "b": "up", "deaf": "stopping", "d": "waiting"}
+        clock.advance(1000)
+        spin(loop)
+        assert book.take() == ["-deaf", "-b", "+a", "+b", "+deaf", "+d"]
+        assert [info.restarts for info in sup.children()] == [1, 1, 1, 1]
+
+
+@pytest.mark.spec("J18")
+@pytest.mark.guarantee("G47")
+@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
+def test_temporary_bystander(loop: Loop, book: Book, strategy: Strategy) -> None:
+    """A temporary sibling is stopped with its group, and not started again: it is forgotten."""
+    sup = start(loop, child("a"), child("b", mode=TEMPORARY), child("c"), strategy=strategy)
+    book.take()
+    order(loop, sup, "a", crash)
+    assert book.take() == ["-a", "-c", "-b", "+a", "+c"]
+    assert [info.name for info in sup.children()] == ["a", "c"]
+    assert book.restarts == [("root", "a", 1), ("root", "c", 1)]
+
+
+@pytest.mark.guarantee("G47")
+def test_temporary_bystander_before_the_failed_child_of_rest_for_one_stays(loop: Loop) -> None:
+    sup = start(loop, child("a", mode=TEMPORARY), child("b"), strategy=REST_FOR_ONE)
+    before = id_of(sup, "a")
+    order(loop, sup, "b", crash)
+    assert id_of(sup, "a") == before
+
+
+@pytest.mark.guarantee("G47")
+@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
+def test_a_transient_sibling_that_had_ended_normally_comes_back_with_its_group(
+    loop: Loop, strategy: Strategy
+) -> None:
+    sup = start(loop, child("a"), child("b", mode=TRANSIENT), strategy=strategy)
+    order(loop, sup, "b", leave)
+    assert running(sup) == ["a"]
+    order(loop, sup, "a", crash)
+    assert running(sup) == ["a", "b"]
+
+
+@pytest.mark.guarantee("G47")
+@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
+def test_who_has_come_back_with_its_group_is_not_to_come_back_once_more(
+    loop: Loop, strategy: Strategy
+) -> None:
+    """Else whoever ends it later, and says nothing of that, would have it started again."""
+    sup = start(loop, *map(child, "abc"), strategy=strategy)
+    order(loop, sup, "a", crash)
+    assert running(sup) == ["a", "b", "c"]
+    assert [seat.name for seat in sup._seats.values() if seat.comes_back or seat.must_end] == []
+
+
+@pytest.mark.guarantee("G47")
+@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
+def test_a_child_stopped_on_request_stays_down_when_its_group_is_restarted(
+    loop: Loop, strategy: Strategy
+) -> None:
+    sup = start(loop, *map(child, "abc"), strategy=strategy)
+    assert sup.stop_child("b")
+    order(loop, sup, "a", crash)
+    assert running(sup) == ["a", "c"]
+    sup.restart_child("b")
+    order(loop, sup, "a", crash)
+    assert running(sup) == ["a", "b", "c"]
+
+
+@pytest.mark.guarantee("G47")
+@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
+def test_a_failed_restart_child_leaves_the_child_stopped_on_request(loop: Loop, strategy: Strategy) -> None:
+    sup = start(loop, child("a"), child("b", init=Fails(1)), strategy=strategy)
+    sup.stop_child("b")
+    with pytest.raises(StartFailed):
+        sup.restart_child("b")
+    order(loop, sup, "a", crash)
+    assert running(sup) == ["a"], "down as before: only a request starts it"
+
+
+@pytest.mark.spec("J18")
+@pytest.mark.guarantee("G47", "G23")
+@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
+def test_two_that_die_in_one_tick_are_one_restart_of_the_group(
+    loop: Loop, book: Book, strategy: Strategy
+) -> None:
+    sup = start(loop, *map(child, "abc"), strategy=strategy, intensity=1)
+    book.take()
+    for name in "abc":
+        loop.send(id_of(sup, name), crash)
+    settle(loop)
+    assert book.take() == ["-a", "-b", "-c", "+a", "+b", "+c"]
+    assert [info.restarts for info in sup.children()] == [1, 1, 1]
+    check_books(loop)
+
+
+@pytest.mark.spec("J18")
+@pytest.mark.guarantee("G47")
+@pytest.mark.parametrize("end", ["crash", "fail", "leave"])
+def test_child_dies_while_its_group_is_being_stopped(loop: Loop, book: Book, end: str) -> None:
+    """One that was about to be stopped dies by itself: it counts for nothing, and comes back with the group."""
+    with Gate() as gate:
+        sup = start(loop, child("a"), child("b"), child("deaf", gate), strategy=ONE_FOR_ALL, intensity=1)
+        loop.send(id_of(sup, "deaf"), "begin")
+        spin(loop)
+        loop.send(id_of(sup, "a"), crash)
+        spin(loop)
+        assert phases(sup) == {"a": "waiting", "b": "up", "deaf": "stopping"}
+        loop.send(id_of(sup, "b"), ENDS[end])
+        spin(loop)
+        assert phases(sup) == {"a": "waiting", "b": "waiting", "deaf": "stopping"}
+        book.take()
+        gate.open()
+        spin(loop)
+        assert book.take() == ["-deaf", "+a", "+b", "+deaf"]
+        assert [info.restarts for info in sup.children()] == [1, 1, 1]
+
+
+@pytest.mark.guarantee("G47")
+def test_stop_child_of_one_that_is_being_stopped_with_its_group_keeps_it_down(loop: Loop) -> None:
+    with Gate() as gate:
+        sup = start(loop, child("a"), child("deaf", gate), strategy=ONE_FOR_ALL)
+        loop.send(id_of(sup, "deaf"), "begin")
+        spin(loop)
+        loop.send(id_of(sup, "a"), crash)
+        spin(loop)
+        assert not sup.stop_child("deaf")
+        gate.open()
+        spin(loop)
+        assert phases(sup) == {"a": "up", "deaf": "down"}
+
+
+@pytest.mark.guarantee("G47")
+def test_stop_child_of_one_that_waits_for_its_turn_to_be_stopped_with_its_group_keeps_it_down(
+    loop: Loop,
+) -> None:
+    with Gate() as gate:
+        sup = start(loop, child("a"), child("b"), child("deaf", gate), strategy=ONE_FOR_ALL)
+        loop.send(id_of(sup, "deaf"), "begin")
+        spin(loop)
+        loop.send(id_of(sup, "a"), crash)
+        spin(loop)
+        assert not sup.stop_child("b"), "those after it have to end first"
+        gate.open()
+        spin(loop)
+        assert phases(sup) == {"a": "up", "b": "down", "deaf": "up"}
+
+
+# --- escalation ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J19")
+@pytest.mark.guarantee("G48")
+@pytest.mark.parametrize(
+    ("strategy", "last_words"),
+    [
+        (ONE_FOR_ONE, ["-a", "!root", "-b", "-root"]),
+        (ONE_FOR_ALL, ["-a", "!root", "-b", "-root"]),
+        (REST_FOR_ONE, ["-a", "!root", "-b", "-root"]),
+    ],
+    ids=["one_for_one_escalation", "one_for_all_escalation", "rest_for_one_escalation"],
+)
+def test_escalation(loop: Loop, book: Book, strategy: Strategy, last_words: list[str]) -> None:
+    sup = start(loop, child("a"), child("b"), strategy=strategy, intensity=4)
+    for _ in range(4):
+        order(loop, sup, "a", crash)
+    book.take()
+    with pytest.raises(GaveUp, match=r"'root'.*'a'.*restart 5.*5000 ms.*4 are allowed"):
+        order(loop, sup, "a", crash)
+    assert book.take() == last_words
+    assert book.escalated == ["root"]
+
+
+@pytest.mark.spec("J19")
+@pytest.mark.guarantee("G48")
+def test_simple_one_for_one_escalation(loop: Loop, book: Book) -> None:
+    sup = spawn_supervisor(loop, DynamicSpec(child=child("a"), intensity=2))
+    for _ in range(3):
+        sup.start_child()
+    order(loop, sup, "a-1", crash)
+    order(loop, sup, "a-2", crash)
+    with pytest.raises(GaveUp, match=r"'a-3'"):
+        order(loop, sup, "a-3", crash)
+    assert book.escalated == ["root"]
+
+
+@pytest.mark.spec("J19")
+@pytest.mark.guarantee("G48")
+def test_nested_escalation_goes_up_three_levels_once_each_and_in_order(loop: Loop, book: Book) -> None:
+    low = SupervisorSpec(children=[child("x"), child("y")], intensity=0)
+    mid = SupervisorSpec(children=[child("m"), below("low", low)], intensity=0)
+    seen: list[Seen] = []
+    parent = loop.spawn(record, seen)
+    sup = spawn_supervisor(
+        loop, SupervisorSpec(children=[child("r"), below("mid", mid)], intensity=0), parent=parent
+    )
+    middle = sup.supervisor("mid", Supervisor)
+    assert middle is not None
+    lowest = middle.supervisor("low", Supervisor)
+    assert lowest is not None
+    book.take()
+    order(loop, lowest, "x", crash)
+    assert book.escalated == ["low", "mid", "root"]
+    assert book.take() == ["-x", "!low", "-y", "-low", "!mid", "-m", "-mid", "!root", "-r", "-root"]
+    (note,) = exits(seen)
+    assert note.reason is ExitReason.FAIL
+    levels: list[type[BaseException]] = []
+    error: BaseException | None = note.cause
+    while isinstance(error, GaveUp):
+        levels.append(type(error))
+        (error,) = causes_of(error)
+    assert len(levels) == 3
+    assert isinstance(error, Boom)
+    assert loop.statistics().alive == 1
+    check_books(loop)
+
+
+@pytest.mark.spec("J19")
+@pytest.mark.guarantee("G48", "G51")
+def test_nested_escalation_is_a_restart_of_the_whole_subtree_with_a_clean_record(
+    loop: Loop, book: Book
+) -> None:
+    low = SupervisorSpec(children=[child("x"), child("y")], intensity=1)
+    sup = start(loop, child("r"), below("low", low), intensity=2)
+    for round_ in range(1, 3):
+        lowest = sup.supervisor("low", Supervisor)
+        assert lowest is not None
+        order(loop, lowest, "x", crash)
+        assert book.escalated == ["low"] * (round_ - 1)
+        book.take()
+        order(loop, lowest, "x", crash)
+        assert book.escalated == ["low"] * round_
+        assert book.take() == ["-x", "!low", "-y", "-low", "+low", "+x", "+y"]
+        assert ("root", "low", round_) in book.restarts
+    assert loop.status(sup.actor) is ActorStatus.RUNNING
+    lowest = sup.supervisor("low", Supervisor)
+    assert lowest is not None
+    assert [info.restarts for info in lowest.children()] == [0, 0]
+
+
+@pytest.mark.spec("J19")
+@pytest.mark.guarantee("G48")
+@pytest.mark.parametrize("mode", [TRANSIENT, TEMPORARY])
+def test_what_becomes_of_a_supervisor_that_gave_up_depends_on_its_mode(loop: Loop, mode: ChildMode) -> None:
+    low = SupervisorSpec(children=[child("x")], intensity=0)
+    sup = start(loop, below("low", low, mode=mode))
+    lowest = sup.supervisor("low", Supervisor)
+    assert lowest is not None
+    order(loop, lowest, "x", crash)
+    assert running(sup) == (["low"] if mode is TRANSIENT else [])
+    assert loop.status(lowest.actor) is ActorStatus.FAILED
+    assert isinstance(lowest.outcome, GaveUp)
+
+
+@pytest.mark.spec("J19")
+@pytest.mark.guarantee("G48")
+def test_multiple_restarts_over_more_than_the_period_do_not_add_up(loop: Loop, clock: VirtualClock) -> None:
+    sup = start(loop, child("a"), intensity=1, period_ms=1000)
+    for _ in range(20):
+        order(loop, sup, "a", crash)
+        clock.advance(1000)
+    assert sup.children()[0].restarts == 20
+    order(loop, sup, "a", crash)
+    clock.advance(999)
+    with pytest.raises(GaveUp):
+        order(loop, sup, "a", crash)
+
+
+# --- restarts that fail -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J18", "J19")
+@pytest.mark.guarantee("G50")
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_failing_restarts_count_and_go_on_until_one_succeeds(
+    loop: Loop, book: Book, strategy: Strategy
+) -> None:
+    init = Fails(3)
+    sup = start(loop, child("a", init=init), child("b"), strategy=strategy, intensity=4)
+    order(loop, sup, "a", crash)
+    assert init.calls == 5
+    assert running(sup) == ["a", "b"]
+    assert [entry for entry in book.restarts if entry[1] == "a"] == [("root", "a", 4)], (
+        "only of what has started"
+    )
+    with pytest.raises(GaveUp):
+        order(loop, sup, "a", crash)
+
+
+@pytest.mark.spec("J19")
+@pytest.mark.guarantee("G48", "G50")
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_failing_restarts_end_in_a_give_up_with_every_cause(loop: Loop, strategy: Strategy) -> None:
+    sup = start(loop, child("a", init=Fails(100)), strategy=strategy, intensity=3)
+    with pytest.raises(GaveUp, match=r"restart 4") as caught:
+        order(loop, sup, "a", crash)
+    assert [str(cause) for cause in causes_of(caught.value)] == ["crash", "init 2", "init 3", "init 4"]
+
+
+@pytest.mark.guarantee("G48", "G50")
+@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
+def test_other_child_fails_restart(loop: Loop, book: Book, strategy: Strategy) -> None:
+    """one_for_all_other_child_fails_restart, rest_for_one_other_child_fails_restart: a sibling's init fails in a group restart."""
+    sup = start(loop, child("a"), child("b", init=Fails(2)), child("c"), strategy=strategy, intensity=3)
+    book.take()
+    order(loop, sup, "a", crash)
+    again = ["+a", "+b", "-b", "-a"] if strategy is ONE_FOR_ALL else ["+a", "+b", "-b"]
+    more = again if strategy is ONE_FOR_ALL else ["+b", "-b"]
+    last = ["+a", "+b", "+c"] if strategy is ONE_FOR_ALL else ["+b", "+c"]
+    assert book.take() == ["-a", "-c", "-b", *again, *more, *last]
+    assert running(sup) == ["a", "b", "c"]
+    with pytest.raises(GaveUp):
+        order(loop, sup, "c", crash)
+
+
+@pytest.mark.spec("J18")
+@pytest.mark.guarantee("G50")
+@pytest.mark.parametrize(
+    "strategy",
+    list(Strategy),
+    ids=["hanging_restart_loop", "hanging_restart_loop_one_for_all", "hanging_restart_loop_rest_for_one"],
+)
+def test_hanging_restart_loop(make_loop: LoopMaker, strategy: Strategy) -> None:
+    """A child that fails as fast as it can be started does not keep its supervisor from being stopped."""
+    loop = make_loop(max_msgs_per_actor=4, max_actors_per_tick=4)
+    init = Fails(10**9)
+    inner = SupervisorSpec(children=[child("a", init=init), child("b")], strategy=strategy, intensity=10**6)
+    sup = start(loop, below("mid", inner))
+    mid = sup.supervisor("mid", Supervisor)
+    assert mid is not None
+    loop.send(id_of(mid, "a"), crash)
+    loop.poll_once()
+    loop.poll_once()
+    tries = init.calls
+    assert tries > 2
+    assert not sup.stop_child("mid"), "it is told by a message"
+    loop.poll_once()
+    assert loop.status(mid.actor) is ActorStatus.STOPPED
+    assert init.calls <= tries + 1, "the request was served before the next try"
+    settle(loop)
+    assert phases(sup) == {"mid": "down"}
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G50")
+def test_hanging_restart_loop_simple(loop: Loop) -> None:
+    fails = False
+    calls = 0
+
+    def init(ctx: Context[Any]) -> None:
+        nonlocal calls
+        calls += 1
+        if fails:
+            raise Boom("again")
+
+    sup = spawn_supervisor(loop, DynamicSpec(child=child("a", init=init), intensity=10**6))
+    loop.send(sup.start_child(), crash)
+    tell(loop, loop.spawn(obey), lambda ctx: sup.stop())
+    fails = True
+    settle(loop)
+    assert loop.status(sup.actor) is ActorStatus.STOPPED
+    assert calls <= 2
+
+
+@pytest.mark.guarantee("G50", "G12")
+def test_a_hanging_restart_loop_leaves_everybody_else_their_turns(loop: Loop) -> None:
+    """Under `run()`, an actor among others stops the supervisor by a call."""
+    init = Fails(10**9)
+    sup = start(loop, child("a", init=init), intensity=10**6)
+    loop.send(id_of(sup, "a"), crash)
+    turns = 0
+
+    def count(ctx: Context[Any], data: object) -> Verdict | None:
+        nonlocal turns
+        turns += 1
+        if turns < 20:
+            ctx.loop.send(ctx.self_id, "again")
+            return None
+        sup.stop()
+        return Verdict.STOP
+
+    loop.send(loop.spawn(count), "go")
+    loop.run(until_idle=True)
+    assert turns == 20
+    assert loop.status(sup.actor) is ActorStatus.STOPPED
+    assert init.calls < 20 * 70
+
+
+@pytest.mark.guarantee("G50", "G44")
+def test_async_inits_that_fail_at_a_restart_count_too(loop: Loop) -> None:
+    calls = 0
+
+    async def init(ctx: Context[Any]) -> int:
+        nonlocal calls
+        calls += 1
+        await slow_init(ctx)
+        if 1 < calls < 4:
+            raise Boom(calls)
+        return calls
+
+    sup = start(loop, child("a", init=init), child("b"), intensity=3)
+    spin(loop)
+    loop.send(id_of(sup, "a"), crash)
+    spin(loop)
+    assert calls == 4
+    assert running(sup) == ["a", "b"]
+    assert sup.children()[0].restarts == 3
+    loop.send(id_of(sup, "b"), crash)
+    with pytest.raises(GaveUp):
+        spin(loop)
+
+
+@pytest.mark.guarantee("G48", "G50")
+def test_no_room_in_the_table_is_a_failed_restart(make_loop: LoopMaker, clock: VirtualClock) -> None:
+    loop = make_loop(max_actors=3)
+    sup = start(loop, child("a"), child("b"), intensity=3)
+    squatter: list[ActorId] = []
+
+    def squat(ctx: Context[Any]) -> None:
+        ctx.loop.fail_actor(id_of(sup, "a"))
+        squatter.append(ctx.loop.spawn(idle))
+
+    tell(loop, id_of(sup, "b"), squat)
+    loop.poll_once()
+    assert phases(sup) == {"a": "waiting", "b": "up"}
+    loop.stop_actor(squatter[0])
+    clock.advance(1)
+    settle(loop)
+    assert running(sup) == ["a", "b"]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G46", "G48")
+@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
+def test_no_room_for_a_group_counts_once_and_keeps_the_order(
+    make_loop: LoopMaker, clock: VirtualClock, strategy: Strategy
+) -> None:
+    loop = make_loop(max_actors=3)
+    squatters: list[ActorId] = []
+
+    class Squatting(Book):
+        def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
+            super().on_actor_stop(id, reason)
+            if len(squatters) < 2:
+                squatters.append(loop.spawn(idle, name="squatter"))
+
+    book = Squatting()
+    loop.set_observer(book)
+    sup = start(loop, child("a"), child("b"), strategy=strategy, intensity=2)
+    order(loop, sup, "a", crash)
+    assert running(sup) == []
+    for squatter in squatters:
+        loop.stop_actor(squatter)
+    book.take()
+    for _ in range(3):
+        clock.advance(1)
+        settle(loop)
+    assert [entry for entry in book.take() if entry.startswith("+")] == ["+a", "+b"]
+    assert running(sup) == ["a", "b"]
+
+
+# --- significant children -----------------------------------------------------------------------------------------------
+
+NEVER, ANY, ALL = AutoShutdown.NEVER, AutoShutdown.ANY_SIGNIFICANT, AutoShutdown.ALL_SIGNIFICANT
+
+
+@pytest.mark.spec("J18")
+@pytest.mark.guarantee("G53")
+@pytest.mark.parametrize("strategy", list(Strategy))
+@pytest.mark.parametrize(
+    ("mode", "end", "is_the_end"),
+    [
+        (TEMPORARY, "leave", True),
+        (TEMPORARY, "crash", True),
+        (TRANSIENT, "leave", True),
+        (TRANSIENT, "crash", False),
+    ],
+)
+@pytest.mark.parametrize("auto", [ANY, ALL])
+def test_significant_child_alone(
+    loop: Loop,
+    book: Book,
+    auto: AutoShutdown,
+    strategy: Strategy,
+    mode: ChildMode,
+    end: str,
+    is_the_end: bool,
+) -> None:
+    sup = start(
+        loop,
+        child("a"),
+        child("s", mode=mode, significant=True),
+        child("z"),
+        auto_shutdown=auto,
+        strategy=strategy,
+    )
+    book.take()
+    order(loop, sup, "s", ENDS[end])
+    if is_the_end:
+        assert book.take() == ["-s", "-z", "-a", "-root"]
+        assert loop.status(sup.actor) is ActorStatus.STOPPED, "normal"
+    else:
+        assert running(sup) == ["a", "s", "z"]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G53")
+@pytest.mark.parametrize("mode", [TEMPORARY, TRANSIENT])
+def test_any_significant_and_all_significant(loop: Loop, mode: ChildMode) -> None:
+    specs = [child(name, mode=mode, significant=True) for name in "st"]
+    any_, all_ = start(loop, *specs, auto_shutdown=ANY), start(loop, *specs, auto_shutdown=ALL)
+    for sup in (any_, all_):
+        order(loop, sup, "s", leave)
+    assert loop.status(any_.actor) is ActorStatus.STOPPED
+    assert loop.status(all_.actor) is ActorStatus.RUNNING
+    order(loop, all_, "t", leave)
+    assert loop.status(all_.actor) is ActorStatus.STOPPED
+
+
+@pytest.mark.guarantee("G53")
+def test_a_child_that_is_not_significant_ends_nobody(loop: Loop) -> None:
+    sup = start(
+        loop,
+        child("a", mode=TEMPORARY),
+        child("s", mode=TEMPORARY, significant=True),
+        auto_shutdown=ANY,
+    )
+    order(loop, sup, "a", leave)
+    assert loop.status(sup.actor) is ActorStatus.RUNNING
+
+
+@pytest.mark.guarantee("G53")
+@pytest.mark.parametrize("auto", [ANY, ALL])
+@pytest.mark.parametrize("mode", [TEMPORARY, TRANSIENT])
+def test_a_significant_child_that_somebody_stopped_ends_nobody(
+    loop: Loop, auto: AutoShutdown, mode: ChildMode
+) -> None:
+    sup = start(loop, child("s", mode=mode, significant=True), child("a"), auto_shutdown=auto)
+    assert sup.stop_child("s")
+    settle(loop)
+    assert running(sup) == ["a"]
+    assert loop.status(sup.actor) is ActorStatus.RUNNING
+
+
+@pytest.mark.guarantee("G53", "G47")
+@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
+@pytest.mark.parametrize("auto", [ANY, ALL])
+def test_a_significant_temporary_sibling_that_goes_with_its_group_ends_nobody(
+    loop: Loop, auto: AutoShutdown, strategy: Strategy
+) -> None:
+    sup = start(
+        loop,
+        child("a"),
+        child("s", mode=TEMPORARY, significant=True),
+        auto_shutdown=auto,
+        strategy=strategy,
+    )
+    order(loop, sup, "a", crash)
+    assert running(sup) == ["a"]
+    assert loop.status(sup.actor) is ActorStatus.RUNNING
+
+
+@pytest.mark.guarantee("G53")
+def test_significant_supervisor_ends_level_by_level(loop: Loop, book: Book) -> None:
+    """auto_shutdown of a child supervisor that is significant itself ends its own supervisor, too."""
+    low = SupervisorSpec(children=[child("s", mode=TRANSIENT, significant=True)], auto_shutdown=ANY)
+    sup = start(loop, child("a"), below("low", low, mode=TRANSIENT, significant=True), auto_shutdown=ANY)
+    lowest = sup.supervisor("low", Supervisor)
+    assert lowest is not None
+    book.take()
+    order(loop, lowest, "s", leave)
+    assert book.take() == ["-s", "-low", "-a", "-root"]
+
+
+@pytest.mark.guarantee("G53", "G47")
+def test_auto_shutdown_of_a_permanent_supervisor_is_a_restart(loop: Loop) -> None:
+    low = SupervisorSpec(children=[child("s", mode=TRANSIENT, significant=True)], auto_shutdown=ANY)
+    sup = start(loop, below("low", low))
+    before = id_of(sup, "low")
+    lowest = sup.supervisor("low", Supervisor)
+    assert lowest is not None
+    order(loop, lowest, "s", leave)
+    assert id_of(sup, "low") != before
+    assert loop.status(before) is ActorStatus.STOPPED
+
+
+@pytest.mark.guarantee("G53")
+def test_significant_with_auto_shutdown_never_is_refused(loop: Loop) -> None:
+    significant = child("s", mode=TEMPORARY, significant=True)
+    with pytest.raises(InvalidArgument, match=r"NEVER.*'s'"):
+        SupervisorSpec(children=[significant], auto_shutdown=NEVER)
+    with pytest.raises(InvalidArgument, match=r"'s'.*NEVER"):
+        start(loop).start_child(significant)
+    with pytest.raises(InvalidArgument, match=r"PERMANENT"):
+        child("s", significant=True)
+
+
+@pytest.mark.guarantee("G53")
+def test_a_significant_child_started_on_request_counts(loop: Loop) -> None:
+    sup = start(loop, child("a"), auto_shutdown=ALL)
+    sup.start_child(child("s", mode=TEMPORARY, significant=True))
+    order(loop, sup, "s", crash)
+    assert loop.status(sup.actor) is ActorStatus.STOPPED
+
+
+# --- children on request ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J17")
+@pytest.mark.guarantee("G57")
+def test_child_adm(loop: Loop, book: Book) -> None:
+    sup = start(loop, child("a"))
+    book.take()
+    with pytest.raises(InvalidArgument, match=r"'a' already"):
+        sup.start_child(child("a"))
+    with pytest.raises(ChildState, match=r"'a'.*up"):
+        sup.restart_child("a")
+    with pytest.raises(ChildState, match=r"'a'.*up.*stop it"):
+        sup.delete_child("a")
+    assert sup.stop_child("a")
+    assert book.take() == ["-a"]
+    assert phases(sup) == {"a": "down"}
+    assert sup.child("a") is None
+    assert sup.stop_child("a"), "twice changes nothing"
+    again = sup.restart_child("a")
+    assert id_of(sup, "a") == again
+    assert book.take() == ["+a"]
+    with pytest.raises(ChildState, match=r"'a'.*up"):
+        sup.restart_child("a")
+    sup.stop_child("a")
+    sup.delete_child("a")
+    for call in (sup.child, sup.stop_child, sup.restart_child, sup.delete_child):
+        with pytest.raises(NoSuchChild, match=r"'root'.*'a'.*none"):
+            call("a")
+    sup.start_child(child("a"))
+    assert running(sup) == ["a"]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G57")
+def test_child_adm_simple(loop: Loop) -> None:
+    sup = spawn_supervisor(loop, DynamicSpec(child=child("a")))
+    first = sup.start_child()
+    assert sup.name_of(first) == "a-1"
+    assert sup.stop_child("a-1")
+    with pytest.raises(NoSuchChild):
+        sup.stop_child("a-1")
+    with pytest.raises(NoSuchChild):
+        sup.name_of(first)
+    assert sup.children() == ()
+
+
+@pytest.mark.guarantee("G57")
+def test_count_children(loop: Loop) -> None:
+    empty = SupervisorSpec()
+    sup = start(loop, child("a"), below("s", empty), child("t", mode=TEMPORARY), child("u", mode=TRANSIENT))
+    assert sup.count_children() == Counts(specs=4, active=4, supervisors=1, workers=3)
+    sup.stop_child("a")
+    assert sup.count_children() == Counts(4, 3, 1, 3)
+    order(loop, sup, "u", leave)
+    assert sup.count_children() == Counts(4, 2, 1, 3)
+    order(loop, sup, "t", leave)
+    assert sup.count_children() == Counts(3, 1, 1, 2)
+    sup.delete_child("a")
+    assert sup.count_children() == Counts(2, 1, 1, 1)
+
+
+@pytest.mark.guarantee("G57")
+def test_count_children_of_a_dynamic_supervisor(loop: Loop) -> None:
+    sup = spawn_supervisor(loop, DynamicSpec(child=child("a", mode=TEMPORARY)))
+    for _ in range(10):
+        sup.start_child()
+    assert sup.count_children() == Counts(10, 10, 0, 10)
+    order(loop, sup, "a-4", crash)
+    assert sup.count_children() == Counts(9, 9, 0, 9)
+
+
+@pytest.mark.guarantee("G57", "G55")
+def test_which_children(loop: Loop) -> None:
+    sup = start(
+        loop,
+        child("a"),
+        below("s", SupervisorSpec()),
+        child("t", mode=TEMPORARY),
+        child("w", backoff=Backoff(initial_ms=100)),
+    )
+    order(loop, sup, "w", crash)
+    order(loop, sup, "a", crash)
+    sup.stop_child("s")
+    settle(loop)
+    shown = [
+        (info.name, info.actor is not None, info.phase, info.mode, info.is_supervisor, info.restarts)
+        for info in sup.children()
+    ]
+    assert shown == [
+        ("a", True, Phase.UP, PERMANENT, False, 1),
+        ("s", False, Phase.DOWN, PERMANENT, True, 0),
+        ("t", True, Phase.UP, TEMPORARY, False, 0),
+        ("w", False, Phase.WAITING, PERMANENT, False, 1),
+    ]
+
+
+@pytest.mark.guarantee("G57", "G51")
+def test_which_children_never_shows_one_that_has_ended(loop: Loop) -> None:
+    sup = start(loop, child("a"))
+    loop.fail_actor(id_of(sup, "a"))
+    assert sup.child("a") is None
+    assert sup.children()[0].actor is None, "it has ended, and its supervisor has not heard of it yet"
+
+
+@pytest.mark.guarantee("G57", "G49")
+def test_delete_restart_and_terminate_of_a_child_that_is_restarting(loop: Loop, clock: VirtualClock) -> None:
+    sup = start(loop, child("a", backoff=Backoff(initial_ms=100)))
+    order(loop, sup, "a", crash)
+    assert phases(sup) == {"a": "waiting"}
+    with pytest.raises(ChildState, match=r"'a'.*waiting"):
+        sup.delete_child("a")
+    with pytest.raises(ChildState, match=r"'a'.*waiting"):
+        sup.restart_child("a")
+    assert sup.stop_child("a")
+    assert phases(sup) == {"a": "down"}
+    clock.advance(1000)
+    settle(loop)
+    assert phases(sup) == {"a": "down"}, "the restart that was planned is stale"
+    assert loop.statistics().timers_pending == 0
+    sup.restart_child("a")
+    assert running(sup) == ["a"]
+    sup.stop_child("a")
+    sup.delete_child("a")
+    assert sup.children() == ()
+
+
+@pytest.mark.guarantee("G49")
+def test_a_restart_that_is_stale_when_it_is_read_starts_nobody(loop: Loop, clock: VirtualClock) -> None:
+    """The backoff is over and its message lies in the mailbox when the child is stopped and started by a request."""
+    sup = start(loop, child("a", backoff=Backoff(initial_ms=100)))
+    order(loop, sup, "a", crash)
+    started: list[ActorId] = []
+
+    def act(ctx: Context[Any]) -> None:
+        sup.stop_child("a")
+        started.append(sup.restart_child("a"))
+
+    tell(loop, loop.spawn(obey), act)
+    clock.advance(100)
+    settle(loop)
+    assert [id_of(sup, "a")] == started
+    assert sup.children()[0].restarts == 1
+
+
+@pytest.mark.guarantee("G49", "G54")
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_sup_stopped_while_a_backoff_pends(loop: Loop, clock: VirtualClock, strategy: Strategy) -> None:
+    sup = start(loop, child("a", backoff=Backoff()), child("b"), strategy=strategy)
+    order(loop, sup, "a", crash)
+    sup.stop()
+    settle(loop)
+    assert loop.status(sup.actor) is ActorStatus.STOPPED
+    assert loop.statistics().timers_pending == 0
+    clock.advance(1e6)
+    settle(loop)
+    assert loop.statistics().alive == 0
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G49", "G54")
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_sup_stopped_when_a_restart_lies_in_its_mailbox(
+    loop: Loop, clock: VirtualClock, strategy: Strategy
+) -> None:
+    sup = start(loop, child("a", backoff=Backoff(initial_ms=100)), child("b"), strategy=strategy)
+    order(loop, sup, "a", crash)
+    tell(loop, loop.spawn(obey), lambda ctx: sup.stop())
+    clock.advance(100)
+    settle(loop)
+    assert loop.status(sup.actor) is ActorStatus.STOPPED
+    assert loop.statistics().alive == 1
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G49", "G47")
+@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
+def test_a_group_waits_for_the_backoff_of_the_child_that_failed(
+    loop: Loop, clock: VirtualClock, book: Book, strategy: Strategy
+) -> None:
+    sup = start(loop, child("a", backoff=Backoff(initial_ms=100)), child("b"), strategy=strategy)
+    book.take()
+    order(loop, sup, "a", crash)
+    assert book.take() == ["-a", "-b"]
+    clock.advance(99)
+    settle(loop)
+    assert book.take() == []
+    clock.advance(1)
+    settle(loop)
+    assert book.take() == ["+a", "+b"]
+
+
+@pytest.mark.guarantee("G47", "G49", "G57")
+@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
+def test_stop_child_of_the_one_a_group_waits_for_leaves_the_group_down(
+    loop: Loop, clock: VirtualClock, strategy: Strategy
+) -> None:
+    """As in OTP: its siblings were stopped for a restart that does not come. Each can be started on request."""
+    sup = start(loop, child("a", backoff=Backoff(initial_ms=100)), child("b"), strategy=strategy)
+    order(loop, sup, "a", crash)
+    assert sup.stop_child("a")
+    clock.advance(1000)
+    settle(loop)
+    assert phases(sup) == {"a": "down", "b": "down"}
+    sup.restart_child("b")
+    assert phases(sup) == {"a": "down", "b": "up"}
+    sup.restart_child("a")
+    order(loop, sup, "a", crash)
+    clock.advance(1000)
+    settle(loop)
+    assert phases(sup) == {"a": "up", "b": "up"}
+
+
+@pytest.mark.guarantee("G47", "G57")
+@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
+def test_stop_child_of_one_whose_restarts_fail_leaves_the_group_down(
+    make_loop: LoopMaker, strategy: Strategy
+) -> None:
+    """Without a backoff: each try fails at once, and the request comes between two of them."""
+    loop = make_loop(max_msgs_per_actor=1, max_actors_per_tick=2)
+    failing = child("a", init=Fails(10**6))
+    sup = start(loop, failing, child("b"), child("c"), strategy=strategy, intensity=10**6)
+    loop.send(id_of(sup, "a"), crash)
+    for _ in range(5):
+        loop.poll_once()
+    assert running(sup) == []
+    assert sup.stop_child("a")
+    settle(loop)
+    assert phases(sup) == {"a": "down", "b": "down", "c": "down"}
+    sup.restart_child("b")
+    sup.restart_child("c")
+    assert running(sup) == ["b", "c"]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G47", "G57")
+def test_stop_child_of_one_whose_restarts_fail_leaves_those_before_it_alone(make_loop: LoopMaker) -> None:
+    loop = make_loop(max_msgs_per_actor=1, max_actors_per_tick=2)
+    failing = child("a", init=Fails(10**6))
+    sup = start(loop, child("first"), failing, child("b"), strategy=REST_FOR_ONE, intensity=10**6)
+    loop.send(id_of(sup, "a"), crash)
+    for _ in range(3):
+        loop.poll_once()
+    assert sup.stop_child("a")
+    settle(loop)
+    assert phases(sup) == {"first": "up", "a": "down", "b": "down"}
+    order(loop, sup, "first", crash)
+    assert phases(sup) == {"first": "up", "a": "down", "b": "up"}, "b starts again with its group"
+
+
+@pytest.mark.guarantee("G47", "G49", "G57")
+@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
+def test_stop_child_of_a_sibling_while_its_group_waits(
+    loop: Loop, clock: VirtualClock, strategy: Strategy
+) -> None:
+    sup = start(loop, child("a", backoff=Backoff(initial_ms=100)), child("b"), strategy=strategy)
+    order(loop, sup, "a", crash)
+    assert sup.stop_child("b")
+    clock.advance(100)
+    settle(loop)
+    assert phases(sup) == {"a": "up", "b": "down"}
+
+
+@pytest.mark.guarantee("G49")
+def test_the_backoff_of_rest_for_one_is_of_the_last_who_failed(loop: Loop, clock: VirtualClock) -> None:
+    """While the rest waits for c, an earlier one fails: now all wait for that one, and c's own time is stale."""
+    sup = start(
+        loop,
+        child("a"),
+        child("b", backoff=Backoff(initial_ms=1000)),
+        child("c", backoff=Backoff(initial_ms=100)),
+        strategy=REST_FOR_ONE,
+    )
+    order(loop, sup, "c", crash)
+    assert phases(sup) == {"a": "up", "b": "up", "c": "waiting"}
+    order(loop, sup, "b", crash)
+    clock.advance(100)
+    settle(loop)
+    assert phases(sup) == {"a": "up", "b": "waiting", "c": "waiting"}
+    clock.advance(900)
+    settle(loop)
+    assert running(sup) == ["a", "b", "c"]
+    assert loop.statistics().timers_pending == 0
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49", "G48")
+def test_the_intensity_wins_over_a_backoff(loop: Loop, clock: VirtualClock) -> None:
+    sup = start(loop, child("a", backoff=Backoff(initial_ms=100)), intensity=1)
+    order(loop, sup, "a", crash)
+    clock.advance(100)
+    settle(loop)
+    with pytest.raises(GaveUp):
+        order(loop, sup, "a", crash)
+
+
+# --- ends of a supervisor -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G54", "G46")
+@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
+def test_sup_stop_race_in_the_middle_of_a_group_restart_while_stopping(
+    loop: Loop, clock: VirtualClock, book: Book, strategy: Strategy
+) -> None:
+    with Gate() as gate:
+        sup = start(loop, child("a"), child("b"), child("deaf", gate, shutdown=1000), strategy=strategy)
+        loop.send(id_of(sup, "deaf"), "begin")
+        spin(loop)
+        loop.send(id_of(sup, "a"), crash)
+        spin(loop)
+        book.take()
+        sup.stop()
+        spin(loop)
+        assert book.take() == []
+        clock.advance(1000)
+        spin(loop)
+        assert book.take() == ["-deaf", "-b", "-root"]
+        assert loop.statistics().alive == 0
+        assert loop.statistics().timers_pending == 0
+
+
+@pytest.mark.guarantee("G54", "G46")
+@pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
+def test_sup_stop_race_in_the_middle_of_a_group_restart_while_starting(
+    loop: Loop, book: Book, strategy: Strategy
+) -> None:
+    sup = start(loop, child("a"), child("b", init=slow_init), child("c"), strategy=strategy)
+    spin(loop)
+    book.take()
+    loop.send(id_of(sup, "a"), crash)
+    while "+b" not in book.entries:
+        loop.poll_once()
+    assert book.take() == ["-a", "-c", "-b", "+a", "+b"]
+    sup.stop()
+    spin(loop)
+    assert book.take() == ["-b", "-a", "-root"]
+    assert loop.statistics().alive == 0
+
+
+@pytest.mark.guarantee("G54", "G46")
+def test_sup_stopped_while_it_starts(loop: Loop, book: Book) -> None:
+    sup = start(loop, child("a"), child("b", init=slow_init), child("c"))
+    loop.poll_once()
+    book.take()
+    sup.stop()
+    spin(loop)
+    assert book.take() == ["-b", "-a", "-root"]
+    assert loop.status(sup.actor) is ActorStatus.STOPPED
+
+
+@pytest.mark.guarantee("G54", "G21")
+@pytest.mark.parametrize("how", ["kill", "fail", "stop"])
+def test_supervisor_killed_children_die_with_it_the_last_one_first(loop: Loop, book: Book, how: str) -> None:
+    inner = SupervisorSpec(children=[child("x"), child("y")])
+    sup = start(loop, child("a"), below("mid", inner), child("z"))
+    book.take()
+    {"kill": loop.kill_actor, "fail": loop.fail_actor, "stop": loop.stop_actor}[how](sup.actor)
+    assert book.take() == ["-z", "-y", "-x", "-mid", "-a", "-root"]
+    assert loop.statistics().alive == 0
+    settle(loop)
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G54")
+def test_supervisor_killed_while_a_backoff_pends_and_an_init_is_in_flight(
+    loop: Loop, clock: VirtualClock
+) -> None:
+    sup = start(loop, child("a", backoff=Backoff()), child("b", init=slow_init), strategy=ONE_FOR_ONE)
+    spin(loop)
+    loop.send(id_of(sup, "a"), crash)
+    loop.send(id_of(sup, "b"), crash)
+    loop.poll_once()
+    loop.poll_once()
+    assert phases(sup) == {"a": "waiting", "b": "starting"}
+    loop.kill_actor(sup.actor)
+    spin(loop)
+    clock.advance(1e6)
+    spin(loop)
+    assert loop.statistics().alive == loop.statistics().timers_pending == 0
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G54", "G52")
+def test_supervisor_killed_a_child_to_be_killed_does_not_outlive_it(loop: Loop) -> None:
+    with Gate() as gate:
+        sup = start(loop, child("deaf", gate, shutdown=Shutdown.KILL))
+        deaf = id_of(sup, "deaf")
+        loop.send(deaf, "begin")
+        spin(loop)
+        loop.kill_actor(sup.actor)
+        spin(loop)
+        assert loop.status(deaf) >= ActorStatus.STOPPED
+
+
+@pytest.mark.guarantee("G54", "G52")
+def test_supervisor_killed_no_child_outlives_it_for_ever(loop: Loop, clock: VirtualClock) -> None:
+    """Whoever takes no notice of a cancellation ends all the same: at once, or after the shutdown time."""
+    with Gate() as gate:
+        sup = start(loop, child("deaf", gate, shutdown=1000))
+        deaf = id_of(sup, "deaf")
+        loop.send(deaf, "begin")
+        spin(loop)
+        loop.kill_actor(sup.actor)
+        spin(loop)
+        clock.advance(1000)
+        spin(loop)
+        assert loop.status(deaf) >= ActorStatus.STOPPED
+
+
+@pytest.mark.guarantee("G54")
+def test_a_child_may_stop_its_own_supervisor(loop: Loop, book: Book) -> None:
+    sup = start(loop, *map(child, "abc"))
+    book.take()
+    order(loop, sup, "b", lambda ctx: sup.stop())
+    assert book.take() == ["-c", "-b", "-a", "-root"]
+    assert loop.status(sup.actor) is ActorStatus.STOPPED
+
+
+@pytest.mark.guarantee("G47")
+def test_a_child_may_stop_itself_by_its_supervisor_and_stays_down(loop: Loop) -> None:
+    sup = start(loop, child("a"))
+    answers: list[bool] = []
+
+    def act(ctx: Context[Any]) -> None:
+        answers.append(sup.stop_child("a"))
+
+    order(loop, sup, "a", act)
+    assert answers == [False], "it is running at that moment"
+    assert phases(sup) == {"a": "down"}
+    assert loop.statistics().timers_pending == 0
+
+
+@pytest.mark.guarantee("G47")
+def test_a_supervisor_that_is_stopped_is_started_again_by_a_permanent_place_above(loop: Loop) -> None:
+    sup = start(loop, below("mid", SupervisorSpec(children=[child("x")])))
+    mid = sup.supervisor("mid", Supervisor)
+    assert mid is not None
+    mid.stop()
+    settle(loop)
+    again = sup.supervisor("mid", Supervisor)
+    assert again is not None
+    assert again is not mid
+    assert running(again) == ["x"]
+
+
+@pytest.mark.guarantee("G54")
+@pytest.mark.parametrize("end", ["crash", "leave"])
+def test_parent_exit(loop: Loop, end: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A plain actor is no supervisor: its end leaves its children be, supervisors among them. They end as they would."""
+    parent = loop.spawn(obey)
+    sup = spawn_supervisor(loop, SupervisorSpec(children=[child("a")], intensity=0), parent=parent)
+    loop.send(parent, ENDS[end])
+    settle(loop)
+    assert loop.status(parent) >= ActorStatus.STOPPED
+    assert running(sup) == ["a"]
+    with pytest.raises(GaveUp):
+        # It had a parent, and has none now: there is nobody left to turn to.
+        order(loop, sup, "a", crash)
+    assert loop.status(sup.actor) is ActorStatus.FAILED
+    assert isinstance(sup.outcome, GaveUp)
+
+
+@pytest.mark.guarantee("G54")
+def test_child_unlink_a_child_that_ends_long_after_its_supervisor_bothers_nobody(loop: Loop) -> None:
+    with Gate() as gate:
+        sup = start(loop, child("deaf", gate))
+        loop.send(id_of(sup, "deaf"), "begin")
+        spin(loop)
+        loop.stop_actor(sup.actor)
+        gate.open()
+        spin(loop)
+        assert loop.statistics().alive == 0
+        assert loop.statistics().in_flight == 0
+        check_books(loop)
+
+
+@pytest.mark.guarantee("G54")
+def test_a_supervisor_spawned_and_killed_inside_a_behavior(loop: Loop, book: Book) -> None:
+    def act(ctx: Context[Any]) -> None:
+        sup = spawn_supervisor(ctx.loop, SupervisorSpec(children=[child("a")]), parent=ctx.self_id)
+        assert running(sup) == ["a"]
+        ctx.loop.kill_actor(sup.actor)
+
+    tell(loop, loop.spawn(obey, name="maker"), act)
+    settle(loop)
+    assert book.take() == ["+maker", "+root", "+a", "-a", "-root", "-maker"]
+
+
+@pytest.mark.guarantee("G54")
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_an_init_that_ends_its_own_supervisor_at_the_start(loop: Loop, how: str) -> None:
+    parent: list[ActorId] = []
+
+    class Watching(Book):
+        def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
+            if name == "root":
+                parent.append(id)
+
+    loop.set_observer(Watching())
+
+    def init(ctx: Context[Any]) -> None:
+        {"kill": ctx.loop.kill_actor, "stop": ctx.loop.stop_actor}[how](parent[0])
+
+    sup = start(loop, child("a"), child("b", init=init), child("c"))
+    settle(loop)
+    assert loop.status(sup.actor) >= ActorStatus.STOPPED
+    assert loop.statistics().alive == 0
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G54")
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_an_init_that_ends_its_own_supervisor_at_a_request(loop: Loop, how: str) -> None:
+    sup = start(loop, child("a"))
+
+    def init(ctx: Context[Any]) -> None:
+        {"kill": ctx.loop.kill_actor, "stop": ctx.loop.stop_actor}[how](sup.actor)
+
+    with suppress(ChildState, StartFailed):
+        sup.start_child(child("b", init=init))
+    settle(loop)
+    assert loop.status(sup.actor) >= ActorStatus.STOPPED
+    assert loop.statistics().alive == 0, "nobody is left over"
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G54")
+def test_an_init_that_ends_its_own_supervisor_at_a_restart(loop: Loop) -> None:
+    deadly = False
+
+    def init(ctx: Context[Any]) -> None:
+        if deadly:
+            ctx.loop.kill_actor(sup.actor)
+
+    sup = start(loop, child("a"), child("b", init=init), child("c"), strategy=ONE_FOR_ALL)
+    deadly = True
+    order(loop, sup, "a", crash)
+    assert loop.status(sup.actor) is ActorStatus.FAILED
+    assert loop.statistics().alive == 0
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G42", "G52")
+def test_the_cause_of_a_child_killed_by_its_supervisor_names_both(loop: Loop) -> None:
+    seen: list[Seen] = []
+    sup = start(loop, child("a", shutdown=Shutdown.KILL))
+    loop.monitor(loop.spawn(record, seen), id_of(sup, "a"))
+    sup.stop_child("a")
+    settle(loop)
+    (note,) = [message.data for message in seen]
+    assert note.reason is ExitReason.FAIL
+    assert isinstance(note.cause, ActorKilled)
+    assert "'a'" in str(note.cause)
+    assert "'root'" in str(note.cause)

@@ -1,0 +1,1103 @@
+"""Requests: children added, stopped, started again, deleted and listed while the supervisor runs, and every refusal by name."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Loop, Observer
+from bandstand.errors import (
+    ActorNotLocal,
+    BandstandError,
+    ChildState,
+    InvalidArgument,
+    LoopClosed,
+    MaxActors,
+    MaxChildren,
+    NoSuchActor,
+    NoSuchChild,
+    StartFailed,
+    WrongThread,
+)
+from bandstand.supervision import (
+    AutoShutdown,
+    Backoff,
+    ChildMode,
+    ChildSpec,
+    Counts,
+    DynamicSpec,
+    DynamicSupervisor,
+    Overseer,
+    PartitionSpec,
+    PartitionSupervisor,
+    Shutdown,
+    Strategy,
+    Supervisor,
+    SupervisorSpec,
+    spawn_supervisor,
+)
+from bandstand.testing import VirtualClock
+from tests.core.stage import Boom, LoopMaker, check_books, idle, obey, settle, tell
+from tests.supervision.cast import (
+    Book,
+    Fails,
+    Gate,
+    bad_init,
+    below,
+    child,
+    crash,
+    failing_init,
+    id_of,
+    order,
+    phases,
+    place_init,
+    running,
+    slow_init,
+    spin,
+)
+
+pytestmark = pytest.mark.guarantee("G57")
+
+GROUPS = [Strategy.ONE_FOR_ALL, Strategy.REST_FOR_ONE]
+
+
+@pytest.fixture
+def book(loop: Loop) -> Book:
+    book = Book()
+    loop.set_observer(book)
+    return book
+
+
+def start(loop: Loop, *children: ChildSpec[Any], **fields: Any) -> Supervisor:
+    fields.setdefault("intensity", 10)
+    return spawn_supervisor(loop, SupervisorSpec(children=children, **fields))
+
+
+Request = Callable[[Supervisor], object]
+
+REQUESTS: dict[str, Request] = {
+    "start_child": lambda sup: sup.start_child(child("new")),
+    "restart_child": lambda sup: sup.restart_child("down"),
+    "delete_child": lambda sup: sup.delete_child("down"),
+    "stop_child": lambda sup: sup.stop_child("a"),
+    "stop": lambda sup: sup.stop(),
+}
+
+
+# --- spawn_supervisor ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G2", "G57")
+def test_spawn_supervisor_under_a_parent_that_is_not_there_starts_nothing(make_loop: LoopMaker) -> None:
+    loop, elsewhere = make_loop(), make_loop()
+    ended = loop.spawn(idle)
+    loop.stop_actor(ended)
+    spec = SupervisorSpec(children=[child("a")])
+    with pytest.raises(NoSuchActor):
+        spawn_supervisor(loop, spec, parent=ended)
+    with pytest.raises(ActorNotLocal):
+        spawn_supervisor(loop, spec, parent=elsewhere.spawn(idle))
+    assert loop.statistics().alive == 0
+    assert loop.statistics().spawned == 1
+
+
+@pytest.mark.parametrize("what", [None, child("a"), idle, "spec"], ids=["None", "child", "behavior", "str"])
+def test_spawn_supervisor_refuses_what_is_no_spec(loop: Loop, what: Any) -> None:
+    with pytest.raises(InvalidArgument, match=r"pass a SupervisorSpec, a DynamicSpec or a PartitionSpec"):
+        spawn_supervisor(loop, what)
+
+
+@pytest.mark.parametrize("name", ["", 7, None, b"root"])
+def test_spawn_supervisor_refuses_what_is_no_name(loop: Loop, name: Any) -> None:
+    with pytest.raises(InvalidArgument, match=r"name is .*pass a string"):
+        spawn_supervisor(loop, SupervisorSpec(), name=name)
+
+
+@pytest.mark.parametrize("room", [0, 1, 2])
+def test_spawn_supervisor_without_room_for_all_leaves_nobody(make_loop: LoopMaker, room: int) -> None:
+    loop = make_loop(max_actors=3)
+    for _ in range(3 - room):
+        loop.spawn(idle)
+    with pytest.raises(MaxActors if room == 0 else StartFailed) as caught:
+        start(loop, child("a"), child("b"))
+    assert room == 0 or isinstance(caught.value.__cause__, MaxActors)
+    settle(loop)
+    assert loop.statistics().alive == 3 - room
+    check_books(loop)
+
+
+# --- start_child --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J17")
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_start_child_adds_at_the_end_and_answers_the_id(loop: Loop, book: Book, strategy: Strategy) -> None:
+    sup = start(loop, child("a"), strategy=strategy)
+    actor = sup.start_child(child("b"))
+    assert loop.status(actor) is ActorStatus.RUNNING
+    assert id_of(sup, "b") == actor
+    assert [info.name for info in sup.children()] == ["a", "b"]
+    assert book.restarts == [], "a first start is no restart"
+    book.take()
+    sup.stop()
+    settle(loop)
+    assert book.take() == ["-b", "-a", "-root"]
+
+
+def test_start_child_from_a_behavior(loop: Loop) -> None:
+    sup = start(loop, child("a"))
+
+    def act(ctx: Context[Any]) -> None:
+        sup.start_child(child("b"))
+
+    order(loop, sup, "a", act)
+    assert running(sup) == ["a", "b"]
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_start_child_whose_init_fails_is_not_added(loop: Loop, strategy: Strategy) -> None:
+    sup = start(loop, child("a"), strategy=strategy, intensity=0)
+    with pytest.raises(StartFailed, match=r"'b'.*'root'.*Boom\('init'\)") as caught:
+        sup.start_child(child("b", init=bad_init))
+    assert isinstance(caught.value.__cause__, Boom)
+    assert phases(sup) == {"a": "up"}
+    settle(loop)
+    assert phases(sup) == {"a": "up"}
+    assert loop.status(sup.actor) is ActorStatus.RUNNING, "and counts for nothing"
+    sup.start_child(child("b"))
+    assert running(sup) == ["a", "b"]
+    check_books(loop)
+
+
+def test_start_child_of_a_subtree_that_does_not_start(loop: Loop, book: Book) -> None:
+    sup = start(loop, intensity=0)
+    inner = SupervisorSpec(children=[child("x"), child("y", init=bad_init)])
+    with pytest.raises(StartFailed, match=r"'mid'") as caught:
+        sup.start_child(below("mid", inner))
+    assert isinstance(caught.value.__cause__, StartFailed)
+    settle(loop)
+    assert sup.children() == ()
+    assert loop.statistics().alive == 1
+    assert book.take() == ["+root", "+mid", "+x", "+y", "-y", "-x", "-mid"]
+
+
+@pytest.mark.guarantee("G44")
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_start_child_with_an_async_init_is_on_its_way(loop: Loop, strategy: Strategy) -> None:
+    sup = start(loop, child("a"), strategy=strategy)
+    actor = sup.start_child(child("b", init=slow_init))
+    assert phases(sup) == {"a": "up", "b": "starting"}
+    assert loop.status(actor) is ActorStatus.INIT
+    assert id_of(sup, "b") == actor, "messages to it wait already"
+    spin(loop)
+    assert phases(sup) == {"a": "up", "b": "up"}
+    assert id_of(sup, "b") == actor
+
+
+@pytest.mark.guarantee("G44", "G55")
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_start_child_with_an_async_init_that_fails_later_is_taken_out_and_logged(
+    loop: Loop, strategy: Strategy, caplog: pytest.LogCaptureFixture
+) -> None:
+    sup = start(loop, child("a"), strategy=strategy, intensity=0)
+    before = id_of(sup, "a")
+    sup.start_child(child("b", init=failing_init))
+    spin(loop)
+    assert phases(sup) == {"a": "up"}
+    assert id_of(sup, "a") == before
+    (line,) = [line for line in caplog.records if line.name == "bandstand.supervision"]
+    assert line.levelno == logging.ERROR
+    assert "could not start" in line.getMessage()
+    assert (getattr(line, "supervisor", None), getattr(line, "child", None)) == ("root", "b")
+    assert line.exc_info is not None
+    sup.start_child(child("b"))
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G44")
+def test_start_child_of_one_that_is_stopped_while_its_init_is_in_flight(loop: Loop) -> None:
+    sup = start(loop, child("a"))
+    sup.start_child(child("b", init=slow_init))
+    assert sup.stop_child("b"), "nobody drives the loop: there is nothing in flight to wait for"
+    assert phases(sup) == {"a": "up", "b": "down"}
+    sup.restart_child("b")
+    loop.poll_once()
+    assert not sup.stop_child("b")
+    spin(loop)
+    assert phases(sup) == {"a": "up", "b": "down"}
+    assert loop.statistics().in_flight == 0
+    sup.restart_child("b")
+    spin(loop)
+    assert running(sup) == ["a", "b"]
+
+
+@pytest.mark.guarantee("G44")
+def test_a_child_stopped_during_its_first_init_is_known_from_then_on(loop: Loop) -> None:
+    calls = 0
+
+    def init(ctx: Context[Any]) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            return slow_init(ctx)
+        raise Boom(calls)
+
+    sup = start(loop)
+    sup.start_child(child("b", init=init))
+    sup.stop_child("b")
+    spin(loop)
+    assert phases(sup) == {"b": "down"}
+    with pytest.raises(StartFailed):
+        sup.restart_child("b")
+    assert phases(sup) == {"b": "down"}, "as before"
+
+
+@pytest.mark.guarantee("G44")
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_restart_child_with_an_async_init_that_fails_later_is_down_as_before(
+    loop: Loop, strategy: Strategy
+) -> None:
+    calls = 0
+
+    async def init(ctx: Context[Any]) -> None:
+        nonlocal calls
+        calls += 1
+        await slow_init(ctx)
+        if calls == 2:
+            raise Boom(calls)
+
+    sup = start(loop, child("a"), child("b", init=init), strategy=strategy, intensity=0)
+    spin(loop)
+    before = id_of(sup, "a")
+    sup.stop_child("b")
+    sup.restart_child("b")
+    spin(loop)
+    assert phases(sup) == {"a": "up", "b": "down"}
+    assert id_of(sup, "a") == before
+    assert calls == 2
+    sup.restart_child("b")
+    spin(loop)
+    assert running(sup) == ["a", "b"]
+
+
+@pytest.mark.guarantee("G44", "G47")
+@pytest.mark.parametrize("strategy", GROUPS)
+def test_a_group_restart_while_a_child_on_request_is_on_its_way(loop: Loop, strategy: Strategy) -> None:
+    sup = start(loop, child("a"), strategy=strategy)
+    sup.start_child(child("b", init=slow_init))
+    loop.send(id_of(sup, "a"), crash)
+    spin(loop)
+    assert running(sup) == ["a", "b"]
+    assert loop.statistics().alive == 3
+    check_books(loop)
+
+
+def test_start_child_refuses_a_name_that_is_taken_whatever_its_state(loop: Loop) -> None:
+    sup = start(loop, child("up"), child("down"), child("waiting", backoff=Backoff()))
+    sup.stop_child("down")
+    order(loop, sup, "waiting", crash)
+    for name in ("up", "down", "waiting"):
+        with pytest.raises(InvalidArgument, match=rf"'root'.*'{name}' already.*unique"):
+            sup.start_child(child(name))
+
+
+@pytest.mark.parametrize("what", [None, "child", idle, SupervisorSpec()], ids=repr)
+def test_start_child_refuses_what_is_no_spec(loop: Loop, what: Any) -> None:
+    sup = start(loop)
+    with pytest.raises(InvalidArgument, match=r"pass a ChildSpec"):
+        sup.start_child(what)
+
+
+@pytest.mark.guarantee("G45")
+def test_start_child_refuses_a_mailbox_that_does_not_suit_the_loop(loop: Loop) -> None:
+    sup = start(loop)
+    inner = SupervisorSpec(children=[child("x"), child("deep", mailbox_cap=4)])
+    for spec in (child("deep", mailbox_cap=4), below("mid", inner)):
+        with pytest.raises(InvalidArgument, match=r"'deep'.*mailbox_cap is 4.*sys_reserved is 4"):
+            sup.start_child(spec)
+    assert sup.children() == ()
+    assert loop.statistics().spawned == 1, "nothing was started"
+
+
+@pytest.mark.guarantee("G53")
+def test_start_child_refuses_a_significant_child_that_nobody_would_notice(loop: Loop) -> None:
+    spec = child("s", mode=ChildMode.TEMPORARY, significant=True)
+    with pytest.raises(InvalidArgument, match=r"'s'.*significant.*'root'.*NEVER"):
+        start(loop).start_child(spec)
+    start(loop, auto_shutdown=AutoShutdown.ANY_SIGNIFICANT).start_child(spec)
+
+
+def test_start_child_without_room_is_not_added(make_loop: LoopMaker) -> None:
+    loop = make_loop(max_actors=2)
+    sup = start(loop, child("a"))
+    with pytest.raises(MaxActors, match=r"2 actors live"):
+        sup.start_child(child("b"))
+    assert phases(sup) == {"a": "up"}
+    sup.stop_child("a")
+    sup.start_child(child("b"))
+    with pytest.raises(MaxActors):
+        sup.restart_child("a")
+    assert phases(sup) == {"a": "down", "b": "up"}
+    sup.stop_child("b")
+    sup.restart_child("a")
+    assert running(sup) == ["a"]
+    settle(loop)
+    check_books(loop)
+
+
+# --- stop_child, restart_child, delete_child ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+@pytest.mark.parametrize("mode", list(ChildMode))
+def test_stop_child_keeps_it_down_and_a_temporary_one_is_forgotten(
+    loop: Loop, strategy: Strategy, mode: ChildMode
+) -> None:
+    sup = start(loop, child("a", mode=mode), strategy=strategy)
+    before = id_of(sup, "a")
+    assert sup.stop_child("a")
+    assert loop.status(before) is ActorStatus.STOPPED
+    settle(loop)
+    if mode is ChildMode.TEMPORARY:
+        assert sup.children() == ()
+    else:
+        assert phases(sup) == {"a": "down"}
+        assert sup.children()[0].restarts == 0
+    assert loop.statistics().timers_pending == 0
+    check_books(loop)
+
+
+def test_stop_child_of_a_temporary_one_that_has_not_started_yet_forgets_it(loop: Loop) -> None:
+    sup = start(loop, child("a", init=slow_init), child("b", mode=ChildMode.TEMPORARY), child("c"))
+    assert sup.stop_child("b")
+    assert "b" not in phases(sup)
+    spin(loop)
+    assert running(sup) == ["a", "c"]
+
+
+def test_stop_child_of_one_that_has_not_started_yet_keeps_it_down(loop: Loop) -> None:
+    sup = start(loop, child("a", init=slow_init), child("b"), child("c"))
+    assert sup.stop_child("b")
+    spin(loop)
+    assert phases(sup) == {"a": "up", "b": "down", "c": "up"}
+    assert loop.status(sup.actor) is ActorStatus.RUNNING
+    sup.restart_child("b")
+    assert running(sup) == ["a", "b", "c"]
+
+
+def test_stop_child_of_the_one_that_is_starting_lets_the_others_start(loop: Loop) -> None:
+    sup = start(loop, child("a", init=slow_init), child("b"))
+    loop.poll_once()
+    sup.stop_child("a")
+    spin(loop)
+    assert phases(sup) == {"a": "down", "b": "up"}
+    assert loop.status(sup.actor) is ActorStatus.RUNNING
+
+
+def test_stop_child_that_takes_its_time_answers_false(loop: Loop) -> None:
+    with Gate() as gate:
+        sup = start(loop, child("slow", gate))
+        loop.send(id_of(sup, "slow"), "begin")
+        spin(loop)
+        assert not sup.stop_child("slow")
+        assert phases(sup) == {"slow": "stopping"}
+        assert sup.child("slow") is None
+        for call in (sup.restart_child, sup.delete_child):
+            with pytest.raises(ChildState, match=r"'slow'.*'root'.*stopping"):
+                call("slow")
+        gate.open()
+        spin(loop)
+        assert sup.stop_child("slow")
+        sup.delete_child("slow")
+
+
+def test_stop_child_of_one_that_has_just_died_keeps_it_down(loop: Loop) -> None:
+    """Its exit has not been heard of yet."""
+    sup = start(loop, child("a"), intensity=0)
+    loop.fail_actor(id_of(sup, "a"))
+    assert sup.stop_child("a")
+    settle(loop)
+    assert phases(sup) == {"a": "down"}
+    assert loop.status(sup.actor) is ActorStatus.RUNNING
+    assert loop.statistics().timers_pending == 0
+
+
+def test_requests_about_one_that_has_just_died(loop: Loop) -> None:
+    sup = start(loop, child("a"))
+    loop.fail_actor(id_of(sup, "a"))
+    with pytest.raises(ChildState):
+        sup.delete_child("a")
+    with pytest.raises(ChildState):
+        sup.restart_child("a")
+    settle(loop)
+    assert running(sup) == ["a"]
+    assert sup.children()[0].restarts == 1
+
+
+def test_restart_child_is_fresh_and_no_restart(loop: Loop, book: Book) -> None:
+    init = Fails(0)
+    sup = start(loop, child("a", init=init), intensity=0)
+    before = id_of(sup, "a")
+    sup.stop_child("a")
+    after = sup.restart_child("a")
+    assert after != before
+    assert init.calls == 2
+    assert sup.children()[0].restarts == 0
+    assert book.restarts == []
+    settle(loop)
+    assert loop.status(sup.actor) is ActorStatus.RUNNING
+
+
+def test_restart_child_of_a_transient_one_that_had_ended(loop: Loop) -> None:
+    sup = start(loop, child("a", mode=ChildMode.TRANSIENT))
+    loop.stop_actor(id_of(sup, "a"))
+    settle(loop)
+    assert phases(sup) == {"a": "down"}
+    sup.restart_child("a")
+    assert running(sup) == ["a"]
+    order(loop, sup, "a", crash)
+    assert running(sup) == ["a"], "it is supervised as before"
+
+
+def test_restart_child_whose_init_fails_is_down_as_before(loop: Loop) -> None:
+    sup = start(loop, child("a", init=Fails(1)), intensity=0)
+    sup.stop_child("a")
+    with pytest.raises(StartFailed, match=r"'a'.*Boom"):
+        sup.restart_child("a")
+    settle(loop)
+    assert phases(sup) == {"a": "down"}
+    sup.restart_child("a")
+    assert running(sup) == ["a"]
+
+
+def test_restart_child_of_a_supervisor_is_a_new_subtree(loop: Loop, book: Book) -> None:
+    sup = start(loop, below("mid", SupervisorSpec(children=[child("x")])))
+    mid = sup.supervisor("mid", Supervisor)
+    assert mid is not None
+    mid.start_child(child("y"))
+    assert not sup.stop_child("mid")
+    settle(loop)
+    assert sup.supervisor("mid", Supervisor) is None
+    sup.restart_child("mid")
+    again = sup.supervisor("mid", Supervisor)
+    assert again is not None
+    assert running(again) == ["x"], "what was added on request is gone with the supervisor"
+
+
+def test_delete_child_frees_its_name_and_place(loop: Loop) -> None:
+    sup = start(loop, child("a"), child("b"))
+    sup.stop_child("a")
+    sup.delete_child("a")
+    sup.start_child(child("a"))
+    assert [info.name for info in sup.children()] == ["b", "a"]
+
+
+@pytest.mark.parametrize("name", ["nobody", "", 7, None])
+def test_a_child_that_is_not_there(loop: Loop, name: Any) -> None:
+    sup = start(loop, child("a"), child("b"))
+    for call in (sup.child, sup.stop_child, sup.restart_child, sup.delete_child):
+        with pytest.raises(NoSuchChild, match=r"supervisor 'root' has no child .*; it has 'a', 'b'"):
+            call(name)
+    with pytest.raises(NoSuchChild):
+        sup.supervisor(name, Supervisor)
+
+
+def test_asking_for_a_supervisor_of_the_wrong_kind(loop: Loop) -> None:
+    specs = [
+        child("worker"),
+        below("static", SupervisorSpec()),
+        below("dynamic", DynamicSpec(child=child("d"))),
+        below("shards", PartitionSpec(child=child("p", init=place_init), partitions=2)),
+    ]
+    sup = start(loop, *specs)
+    kinds: list[tuple[str, type[Overseer]]] = [
+        ("static", Supervisor),
+        ("dynamic", DynamicSupervisor),
+        ("shards", PartitionSupervisor),
+    ]
+    for name, kind in kinds:
+        assert isinstance(sup.supervisor(name, kind), kind)
+        for _, other in kinds:
+            if other is not kind:
+                with pytest.raises(NoSuchChild, match=rf"'{name}'.*is no {other.__name__}.*{kind.__name__}"):
+                    sup.supervisor(name, other)
+    with pytest.raises(NoSuchChild, match=r"'worker'.*no Supervisor"):
+        sup.supervisor("worker", Supervisor)
+
+
+# --- a dynamic supervisor -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G56")
+def test_max_children(loop: Loop) -> None:
+    sup = spawn_supervisor(loop, DynamicSpec(child=child("a", mode=ChildMode.TEMPORARY), max_children=2))
+    first = sup.start_child()
+    sup.start_child()
+    with pytest.raises(MaxChildren, match=r"'root' has 2 children.*max_children.*stop some"):
+        sup.start_child()
+    loop.stop_actor(first)
+    third = sup.start_child()
+    assert sup.name_of(third) == "a-3", "its place was free from the moment of its end"
+    with pytest.raises(MaxChildren):
+        sup.start_child()
+    settle(loop)
+    assert sup.count_children() == Counts(2, 2, 0, 2)
+
+
+@pytest.mark.guarantee("G56")
+def test_max_children_is_not_used_up_by_one_that_was_stopped_while_it_waited(loop: Loop) -> None:
+    sup = spawn_supervisor(loop, DynamicSpec(child=child("a", backoff=Backoff()), max_children=1))
+    loop.send(sup.start_child(), crash)
+    settle(loop)
+    with pytest.raises(MaxChildren):
+        sup.start_child()
+    assert sup.stop_child("a-1")
+    assert sup.children() == ()
+    sup.start_child()
+    assert running(sup) == ["a-2"]
+
+
+@pytest.mark.guarantee("G56")
+@pytest.mark.parametrize("init", [bad_init, failing_init])
+def test_max_children_is_not_used_up_by_one_that_did_not_start(loop: Loop, init: Any) -> None:
+    sup = spawn_supervisor(loop, DynamicSpec(child=child("a", init=init), max_children=1))
+    for _ in range(3):
+        with suppress(StartFailed):
+            sup.start_child()
+        spin(loop)
+        assert sup.children() == ()
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G56")
+def test_an_init_that_does_not_take_the_arguments_is_a_failed_start(loop: Loop) -> None:
+    def init(ctx: Context[Any], one: int) -> int:
+        return one
+
+    sup = spawn_supervisor(loop, DynamicSpec(child=child("a", init=init)))
+    with pytest.raises(StartFailed, match=r"TypeError"):
+        sup.start_child()
+    sup.start_child(1)
+    assert [info.name for info in sup.children()] == ["a-2"]
+
+
+def test_a_dynamic_supervisor_that_is_ending(loop: Loop) -> None:
+    with Gate() as gate:
+        sup = spawn_supervisor(loop, DynamicSpec(child=child("a", gate)))
+        loop.send(sup.start_child(), "begin")
+        spin(loop)
+        sup.stop()
+        with pytest.raises(ChildState, match=r"'root' is ending"):
+            sup.start_child()
+        assert not sup.stop_child("a-1")
+        gate.open()
+        spin(loop)
+        with pytest.raises(ChildState, match=r"'root' has ended"):
+            sup.start_child()
+
+
+# --- when and from where ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("request_name", list(REQUESTS))
+@pytest.mark.parametrize("moment", ["first start", "request", "restart"])
+def test_requests_from_a_childs_own_init_are_refused(loop: Loop, request_name: str, moment: str) -> None:
+    refused: list[ChildState] = []
+    sups: list[Supervisor] = []
+    armed = False
+
+    def init(ctx: Context[Any]) -> None:
+        if armed:
+            with pytest.raises(ChildState) as caught:
+                REQUESTS[request_name](sups[0])
+            refused.append(caught.value)
+
+    sups.append(start(loop, child("a"), child("b", init=init), child("down")))
+    sup = sups[0]
+    sup.stop_child("down")
+    armed = True
+    if moment == "first start":
+        sup.start_child(child("c", init=init))
+    elif moment == "request":
+        sup.stop_child("b")
+        sup.restart_child("b")
+    else:
+        order(loop, sup, "b", crash)
+    assert len(refused) == 1
+    words = str(refused[0])
+    assert "'root'" in words
+    assert "init" in words
+    assert "Do it from a message" in words
+    settle(loop)
+    assert loop.status(sup.actor) is ActorStatus.RUNNING
+    REQUESTS[request_name](sup)
+    settle(loop)
+    check_books(loop)
+
+
+def test_a_request_from_an_init_that_is_not_caught_is_a_failed_start(loop: Loop) -> None:
+    def init(ctx: Context[Any]) -> None:
+        sup.stop_child("a")
+
+    sup = start(loop, child("a"))
+    with pytest.raises(StartFailed) as caught:
+        sup.start_child(child("b", init=init))
+    assert isinstance(caught.value.__cause__, ChildState)
+    assert running(sup) == ["a"]
+
+
+def test_an_async_init_may_make_requests_it_runs_by_itself(loop: Loop) -> None:
+    async def init(ctx: Context[Any]) -> None:
+        await slow_init(ctx)
+        sup.start_child(child("helper"))
+
+    sup = start(loop, child("a"))
+    sup.start_child(child("b", init=init))
+    spin(loop)
+    assert running(sup) == ["a", "b", "helper"]
+
+
+@pytest.mark.parametrize("request_name", list(REQUESTS))
+@pytest.mark.parametrize("hook", ["on_actor_start", "on_actor_stop", "on_actor_restart"])
+def test_requests_from_a_hook_while_the_supervisor_is_at_work_are_refused(
+    loop: Loop, request_name: str, hook: str
+) -> None:
+    refused: list[ChildState] = []
+    sup = start(loop, child("a"), child("b"), child("down"), strategy=Strategy.ONE_FOR_ALL)
+    sup.stop_child("down")
+    settle(loop)
+
+    def ask(*_: object) -> None:
+        # The first end is the crash itself, of which the supervisor does not know yet.
+        if hook == "on_actor_stop" and loop.status(id_a) >= ActorStatus.STOPPED and not armed:
+            armed.append(True)
+            return
+        try:
+            REQUESTS[request_name](sup)
+        except ChildState as error:
+            refused.append(error)
+
+    id_a = id_of(sup, "a")
+    armed: list[bool] = []
+    observer = Observer()
+    setattr(observer, hook, ask)
+    loop.set_observer(observer)
+    order(loop, sup, "a", crash)
+    loop.set_observer(None)
+    assert refused
+    assert all("hook" in str(error) for error in refused)
+    assert running(sup) == ["a", "b"]
+    check_books(loop)
+
+
+def test_requests_from_the_hook_of_a_give_up_are_refused(loop: Loop) -> None:
+    refused: list[str] = []
+
+    class Asking:
+        def on_supervisor_escalate(self, supervisor: ActorId) -> None:
+            for name, request in REQUESTS.items():
+                with pytest.raises(ChildState):
+                    request(sup)
+                refused.append(name)
+
+    parent = loop.spawn(idle)
+    spec = SupervisorSpec(children=[child("a"), child("down")], intensity=0)
+    sup = spawn_supervisor(loop, spec, parent=parent)
+    sup.stop_child("down")
+    loop.set_observer(Asking())
+    order(loop, sup, "a", crash)
+    assert refused == list(REQUESTS)
+    assert loop.status(sup.actor) is ActorStatus.FAILED
+
+
+def test_a_hook_may_ask_when_the_supervisor_is_not_at_work(loop: Loop) -> None:
+    """A child is ended by somebody else: the hook runs in that call, and may ask."""
+    asked: list[ActorId] = []
+
+    class Asking:
+        def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
+            if not asked:
+                asked.append(sup.start_child(child("b")))
+
+    sup = start(loop, child("a"))
+    loop.set_observer(Asking())
+    loop.stop_actor(id_of(sup, "a"))
+    settle(loop)
+    assert running(sup) == ["a", "b"]
+
+
+@pytest.mark.guarantee("G24", "G54")
+@pytest.mark.parametrize("how", ["kill", "stop", "fail"])
+@pytest.mark.parametrize("request_name", ["stop", "stop_child", "start_child", "restart_child"])
+def test_a_hook_that_ends_the_supervisor_in_the_middle_of_its_work(
+    loop: Loop, request_name: str, how: str
+) -> None:
+    end = {"kill": loop.kill_actor, "stop": loop.stop_actor, "fail": loop.fail_actor}[how]
+    sup = start(loop, child("x"), child("a"), child("z"), child("down"))
+    sup.stop_child("down")
+    settle(loop)
+    ended: list[bool] = []
+
+    def meddle(*_: object) -> None:
+        if not ended:
+            ended.append(True)
+            end(sup.actor)
+
+    observer = Observer()
+    setattr(observer, "on_actor_stop" if request_name.startswith("stop") else "on_actor_start", meddle)
+    loop.set_observer(observer)
+    with suppress(ChildState, StartFailed):
+        REQUESTS[request_name](sup)
+    loop.set_observer(None)
+    assert ended
+    settle(loop)
+    assert loop.status(sup.actor) >= ActorStatus.STOPPED
+    assert loop.statistics().alive == 0
+    assert loop.statistics().timers_pending == loop.statistics().waiting == 0
+    check_books(loop)
+
+
+def test_looking_is_allowed_from_everywhere(loop: Loop) -> None:
+    looks: list[tuple[object, ...]] = []
+    sups: list[Supervisor] = []
+
+    def look(*_: object) -> None:
+        if sups:
+            sup = sups[0]
+            looks.append(
+                (sup.name, sup.actor, sup.children(), sup.count_children(), sup.child("a"), loop.tree())
+            )
+
+    observer = Observer()
+    for hook in ("on_actor_start", "on_actor_stop"):
+        setattr(observer, hook, look)
+    loop.set_observer(observer)
+    sups.append(start(loop, child("a", init=look), strategy=Strategy.ONE_FOR_ALL))
+    order(loop, sups[0], "a", crash)
+    assert len(looks) == 3
+
+
+@pytest.mark.guarantee("G29")
+@pytest.mark.parametrize("request_name", [*REQUESTS, "child"])
+def test_requests_from_another_thread(loop: Loop, request_name: str) -> None:
+    sup = start(loop, child("a"), child("down"))
+    sup.stop_child("down")
+    looking: dict[str, Request] = {"child": lambda sup: sup.child("a")}
+    request = (REQUESTS | looking)[request_name]
+    caught: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            request(sup)
+        except BaseException as error:  # noqa: BLE001 -- whatever it is, it is looked at
+            caught.append(error)
+
+    thread = threading.Thread(target=ask, name="stranger")
+    thread.start()
+    thread.join()
+    assert [type(error) for error in caught] == [WrongThread]
+    assert "stranger" in str(caught[0])
+    assert phases(sup) == {"a": "up", "down": "down"}
+
+
+@pytest.mark.guarantee("G29")
+def test_spawn_supervisor_from_another_thread_starts_nothing(loop: Loop) -> None:
+    caught: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            start(loop, child("a"))
+        except BaseException as error:  # noqa: BLE001 -- whatever it is, it is looked at
+            caught.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    assert [type(error) for error in caught] == [WrongThread]
+    assert loop.statistics().spawned == 0
+
+
+@pytest.mark.guarantee("G26")
+@pytest.mark.parametrize("request_name", list(REQUESTS))
+def test_requests_on_a_loop_that_was_asked_to_stop(loop: Loop, request_name: str) -> None:
+    sup = start(loop, child("a"), child("down"))
+    sup.stop_child("down")
+    loop.request_stop()
+    with pytest.raises(LoopClosed):
+        REQUESTS[request_name](sup)
+    assert phases(sup) == {"a": "up", "down": "down"}, "nothing has changed"
+
+
+@pytest.mark.guarantee("G26")
+@pytest.mark.parametrize("request_name", ["start_child", "restart_child", "delete_child", "stop_child"])
+def test_requests_on_a_loop_that_is_gone(loop: Loop, request_name: str) -> None:
+    sup = start(loop, child("a"), child("down"))
+    sup.stop_child("down")
+    loop.destroy()
+    with pytest.raises((LoopClosed, ChildState)):
+        REQUESTS[request_name](sup)
+
+
+@pytest.mark.guarantee("G26")
+def test_spawn_supervisor_on_a_closed_loop(loop: Loop) -> None:
+    loop.request_stop()
+    with pytest.raises(LoopClosed):
+        start(loop, child("a"))
+    assert loop.statistics().spawned == 0
+
+
+@pytest.mark.parametrize("request_name", ["start_child", "restart_child", "delete_child"])
+def test_requests_while_the_supervisor_is_ending(loop: Loop, request_name: str) -> None:
+    with Gate() as gate:
+        sup = start(loop, child("a"), child("deaf", gate), child("down"))
+        sup.stop_child("down")
+        loop.send(id_of(sup, "deaf"), "begin")
+        spin(loop)
+        sup.stop()
+        with pytest.raises(ChildState, match=r"'root' is ending and cannot"):
+            REQUESTS[request_name](sup)
+        gate.open()
+        spin(loop)
+        with pytest.raises(ChildState, match=r"'root' has ended and cannot"):
+            REQUESTS[request_name](sup)
+
+
+def test_stopping_while_the_supervisor_is_ending_changes_nothing(loop: Loop, book: Book) -> None:
+    with Gate() as gate:
+        sup = start(loop, child("a"), child("deaf", gate))
+        loop.send(id_of(sup, "deaf"), "begin")
+        spin(loop)
+        sup.stop()
+        book.take()
+        sup.stop()
+        assert not sup.stop_child("a")
+        spin(loop)
+        assert book.take() == []
+        gate.open()
+        spin(loop)
+        assert book.take() == ["-deaf", "-a", "-root"]
+        sup.stop()
+        with pytest.raises(ChildState, match=r"has ended"):
+            sup.stop_child("a")
+
+
+@pytest.mark.parametrize("how", ["kill", "stop", "fail"])
+def test_requests_to_a_supervisor_that_was_ended_from_outside(loop: Loop, how: str) -> None:
+    sup = start(loop, child("a"), child("down"))
+    sup.stop_child("down")
+    {"kill": loop.kill_actor, "stop": loop.stop_actor, "fail": loop.fail_actor}[how](sup.actor)
+    for name, request in REQUESTS.items():
+        if name == "stop":
+            request(sup)
+        else:
+            with pytest.raises(ChildState, match=r"'root' has ended"):
+                request(sup)
+    assert sup.child("a") is None
+    assert sup.count_children().active == 0, "nobody is active under a supervisor that has ended"
+
+
+# --- in the middle of a sequence ------------------------------------------------------------------------------------------
+
+
+def in_sequence(loop: Loop, strategy: Strategy, moment: str, gate: Gate) -> Supervisor:
+    """A supervisor in the middle of restarting its group: a is to come back, `held` was stopped before."""
+    init = slow_init if moment == "starting" else None
+    specs = [
+        child("a", init=init, backoff=Backoff(initial_ms=100) if moment == "waiting" else None),
+        child("b", gate if moment == "stopping" else obey),
+        child("down"),
+    ]
+    sup = start(loop, *specs, strategy=strategy)
+    spin(loop)
+    sup.stop_child("down")
+    if moment == "stopping":
+        loop.send(id_of(sup, "b"), "begin")
+        spin(loop)
+    loop.send(id_of(sup, "a"), crash)
+    for _ in range(100):
+        loop.poll_once()
+        if "up" not in phases(sup).values():
+            break
+    return sup
+
+
+@pytest.mark.guarantee("G47")
+@pytest.mark.parametrize("strategy", GROUPS)
+@pytest.mark.parametrize("moment", ["stopping", "waiting", "starting"])
+@pytest.mark.parametrize("request_name", ["start_child", "restart_child"])
+def test_starting_in_the_middle_of_a_group_restart_is_refused(
+    loop: Loop, clock: VirtualClock, strategy: Strategy, moment: str, request_name: str
+) -> None:
+    with Gate() as gate:
+        sup = in_sequence(loop, strategy, moment, gate)
+        before = phases(sup)
+        assert "up" not in before.values()
+        with pytest.raises(ChildState, match=r"'root'.*cannot start a child.*try again"):
+            REQUESTS[request_name](sup)
+        assert phases(sup) == before
+        gate.open()
+        spin(loop)
+        clock.advance(100)
+        spin(loop)
+        assert phases(sup) == {"a": "up", "b": "up", "down": "down"}
+        REQUESTS[request_name](sup)
+        assert len(running(sup)) == 3
+        check_books(loop)
+
+
+@pytest.mark.guarantee("G47")
+@pytest.mark.parametrize("strategy", GROUPS)
+@pytest.mark.parametrize("moment", ["stopping", "waiting", "starting"])
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_stopping_one_in_the_middle_of_a_group_restart(
+    loop: Loop, clock: VirtualClock, strategy: Strategy, moment: str, name: str
+) -> None:
+    with Gate() as gate:
+        sup = in_sequence(loop, strategy, moment, gate)
+        sup.stop_child(name)
+        gate.open()
+        spin(loop)
+        clock.advance(100)
+        spin(loop)
+        other = "b" if name == "a" else "a"
+        # If the one that failed is stopped while it waits for its next try, those that wait with it stay down.
+        is_given_up = name == "a" and moment == "waiting"
+        assert phases(sup) == {name: "down", other: "down" if is_given_up else "up", "down": "down"}
+        assert loop.statistics().timers_pending == 0
+        if is_given_up:
+            sup.restart_child(other)
+        sup.restart_child(name)
+        spin(loop)
+        assert running(sup) == ["a", "b"]
+        check_books(loop)
+
+
+@pytest.mark.parametrize("strategy", GROUPS)
+@pytest.mark.parametrize("moment", ["stopping", "waiting", "starting"])
+def test_deleting_what_is_down_in_the_middle_of_a_group_restart(
+    loop: Loop, clock: VirtualClock, strategy: Strategy, moment: str
+) -> None:
+    with Gate() as gate:
+        sup = in_sequence(loop, strategy, moment, gate)
+        sup.delete_child("down")
+        for name in ("a", "b"):
+            with pytest.raises(ChildState):
+                sup.delete_child(name)
+        gate.open()
+        spin(loop)
+        clock.advance(100)
+        spin(loop)
+        assert phases(sup) == {"a": "up", "b": "up"}
+
+
+@pytest.mark.guarantee("G54")
+@pytest.mark.parametrize("strategy", GROUPS)
+@pytest.mark.parametrize("moment", ["stopping", "waiting", "starting"])
+def test_stopping_the_supervisor_in_the_middle_of_a_group_restart(
+    loop: Loop, clock: VirtualClock, strategy: Strategy, moment: str
+) -> None:
+    with Gate() as gate:
+        sup = in_sequence(loop, strategy, moment, gate)
+        sup.stop()
+        gate.open()
+        spin(loop)
+        clock.advance(1000)
+        spin(loop)
+        assert loop.status(sup.actor) is ActorStatus.STOPPED
+        assert loop.statistics().alive == 0
+        assert loop.statistics().timers_pending == 0
+        check_books(loop)
+
+
+@pytest.mark.guarantee("G46")
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_starting_while_the_first_start_is_under_way_is_refused(loop: Loop, strategy: Strategy) -> None:
+    sup = start(loop, child("a", init=slow_init), child("b"), strategy=strategy)
+    with pytest.raises(ChildState, match=r"'root'.*cannot start a child"):
+        sup.start_child(child("c"))
+    spin(loop)
+    sup.start_child(child("c"))
+    assert running(sup) == ["a", "b", "c"]
+
+
+def test_under_one_for_one_a_restart_of_another_child_is_no_hindrance(loop: Loop) -> None:
+    sup = start(loop, child("a", backoff=Backoff()), child("down"))
+    sup.stop_child("down")
+    order(loop, sup, "a", crash)
+    assert phases(sup)["a"] == "waiting"
+    sup.start_child(child("new"))
+    sup.restart_child("down")
+    assert running(sup) == ["down", "new"]
+
+
+def test_stop_child_of_a_group_member_touches_nobody_else(loop: Loop) -> None:
+    sup = start(loop, *map(child, "abc"), strategy=Strategy.ONE_FOR_ALL)
+    others = [id_of(sup, name) for name in "ac"]
+    assert sup.stop_child("b")
+    settle(loop)
+    assert [id_of(sup, name) for name in "ac"] == others
+
+
+def test_stop_child_of_two_group_members_that_take_their_time(loop: Loop, clock: VirtualClock) -> None:
+    with Gate() as gate:
+        specs = [child("a"), child("x", gate, shutdown=100), child("y", gate, shutdown=100)]
+        sup = start(loop, *specs, strategy=Strategy.ONE_FOR_ALL)
+        for name in "xy":
+            loop.send(id_of(sup, name), "begin")
+        spin(loop)
+        assert not sup.stop_child("x")
+        assert not sup.stop_child("y")
+        for _ in range(3):
+            clock.advance(100)
+            spin(loop)
+        assert phases(sup) == {"a": "up", "x": "down", "y": "down"}
+        assert loop.statistics().timers_pending == 0
+
+
+# --- every refusal says what, why and what to do --------------------------------------------------------------------------
+
+
+def test_every_refusal_is_a_bandstand_error_with_a_code_of_its_own() -> None:
+    kinds: list[type[BandstandError]] = [
+        StartFailed,
+        NoSuchChild,
+        ChildState,
+        MaxChildren,
+        InvalidArgument,
+        MaxActors,
+        LoopClosed,
+        WrongThread,
+    ]
+    assert len({kind.code for kind in kinds}) == len(kinds)
+    assert issubclass(NoSuchChild, LookupError)
+    assert issubclass(InvalidArgument, ValueError)
+
+
+def test_a_kill_by_request_is_at_once(loop: Loop) -> None:
+    with Gate() as gate:
+        sup = start(loop, child("deaf", gate, shutdown=Shutdown.KILL))
+        loop.send(id_of(sup, "deaf"), "begin")
+        spin(loop)
+        assert sup.stop_child("deaf")
+        assert phases(sup) == {"deaf": "down"}
+        sup.restart_child("deaf")
+        assert running(sup) == ["deaf"]
+        gate.open()
+        spin(loop)
+        assert running(sup) == ["deaf"], "the old coroutine's late end does not touch the new one"
+
+
+def test_a_supervisor_handles_no_messages_of_users(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    sup = start(loop, child("a"))
+    loop.send(sup.actor, "hello")
+    tell(loop, sup.actor, crash)
+    settle(loop)
+    assert running(sup) == ["a"]
+    assert loop.status(sup.actor) is ActorStatus.RUNNING
+    strays = [line for line in caplog.records if "handles no messages" in line.getMessage()]
+    assert len(strays) == 1, "said once: a flood is nobody's business but its sender's"
