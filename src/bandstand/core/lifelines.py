@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 from bandstand.core.mourner import Mourner
 from bandstand.core.riders import riders
 from bandstand.core.rounds import Rounds
-from bandstand.errors.loops import ALL_SLOTS
+from bandstand.errors.exceptions import ALL_SLOTS
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop

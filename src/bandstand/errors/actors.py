@@ -1,7 +1,7 @@
 """What can go wrong with supervised actors, and with typed ones."""
 
 from bandstand.errors.formatting import describe_exception
-from bandstand.errors.loops import BandstandError
+from bandstand.errors.exceptions import BandstandError
 
 __all__ = (
     "AskCycle",

@@ -1,6 +1,6 @@
 """What can go wrong with names, and with topics."""
 
-from bandstand.errors.loops import BandstandError
+from bandstand.errors.exceptions import BandstandError
 
 __all__ = ("CutOff", "NameTaken", "NameTimeout", "NoSuchName", "TopicClosed")
 

@@ -1,6 +1,6 @@
 """What can go wrong with pods, and between processes."""
 
-from bandstand.errors.loops import BandstandError, NoSuchActor
+from bandstand.errors.exceptions import BandstandError, NoSuchActor
 
 __all__ = (
     "PodDown",

@@ -1,6 +1,6 @@
 """What can go wrong on the bus, and in channels and scopes."""
 
-from bandstand.errors.loops import BandstandError
+from bandstand.errors.exceptions import BandstandError
 
 __all__ = (
     "BadContract",

@@ -9,7 +9,7 @@ How the room is laid out: `clock` is the time and `eventloop` asyncio in it, `pr
 """
 
 from bandstand.testing.clock import VirtualClock as VirtualClock
-from bandstand.testing.eventloop import VirtualEventLoop as VirtualEventLoop
+from bandstand.testing.virtual_time import VirtualEventLoop as VirtualEventLoop
 from bandstand.testing.leaks import Leaks as Leaks
 from bandstand.testing.leaks import leaks_of as leaks_of
 from bandstand.testing.leaks import pending_tasks as pending_tasks

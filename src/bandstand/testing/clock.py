@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar, final
 
 from bandstand.errors import InvalidArgument
-from bandstand.testing.eventloop import VirtualEventLoop
+from bandstand.testing.virtual_time import VirtualEventLoop
 
 __all__ = ("VirtualClock",)
 
