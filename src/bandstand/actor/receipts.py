@@ -38,7 +38,7 @@ class FarReceipt(Asked):
     """Stands in a message's sender's place for somebody on another thread who waits for an answer."""
 
     # How to speak of what did not happen.
-    _then = "and has not answered"
+    _then = "without answering"
 
     def __init__(self, handle: Handle, method: Method, ms: int = -1, *, is_bare: bool = False) -> None:
         super().__init__(handle._bs_actor)
