@@ -373,7 +373,7 @@ class TargetEnded(BandstandError):
     ) -> Self:
         """Build the error for one ask, or for a message that waited for a free slot."""
         why = "" if cause is None else f" ({describe_exception(cause)})"
-        error = cls(f"{target} ended with reason {reason}{why} {when} {method}")
+        error = cls(f"{target} has ended with reason {reason}{why} {when} {method}")
         error.target, error.method, error.reason = target, method, reason
         error.__cause__ = cause
         return error
