@@ -44,7 +44,7 @@ def test_stepping_by_hand_works_with_a_clock_that_never_jumps(pytester: pytest.P
 def test_what_a_failing_test_prints_is_what_the_page_says(pytester: pytest.Pytester) -> None:
     broken = {"test_order.py": BLOCKS["test_order.py"].replace("== 45", "== 46")}
     assert run(pytester, broken, "--bandstand-seed=2463534242") == {"failed": 1}
-    line = next(line for line in PAGE.splitlines() if line.startswith("to see this again"))
+    line = next(line for line in PAGE.splitlines() if line.startswith("to repeat this run"))
     result = pytester.runpytest_subprocess(
         "-p", "no:randomly", "-q", "--bandstand-seed=2463534242", timeout=50
     )

@@ -132,17 +132,17 @@ def test_all_that_a_loop_holds_is_named(pipe: tuple[int, int]) -> None:
     loop.destroy()
     assert leaks_of(loop) == []
     assert [words.split(" ", 1)[1] for words in held] == [
-        "actors live",
+        "actors are alive",
         "timers are pending",
         "async behaviors are in flight",
         "descriptors are watched",
-        "messages wait",
+        "messages are waiting",
     ]
     assert [held[0], *held[2:]] == [
-        "2 actors live",
+        "2 actors are alive",
         "1 async behaviors are in flight",
         "1 descriptors are watched",
-        "1 messages wait",
+        "1 messages are waiting",
     ]
 
 

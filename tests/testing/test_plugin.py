@@ -195,7 +195,7 @@ def test_a_leaking_test_fails_and_says_what_it_left(suite: Suite, kind: str) -> 
     body, words = LEAKS[kind]
     outcome = suite(f"def test_it(bandstand_loop):\n{body}\ndef test_next(bandstand_loop):\n    pass\n")
     assert outcome.counts == {"passed": 2, "errors": 1}, outcome.text
-    assert re.search(f"the test has left something behind: {words}[;\n]", outcome.text), outcome.text
+    assert re.search(f"the test left something behind: {words}[;\n]", outcome.text), outcome.text
 
 
 def test_what_is_in_flight_at_the_end_is_no_leak(suite: Suite) -> None:
