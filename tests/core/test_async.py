@@ -36,7 +36,7 @@ from bandstand.core import (
     Loop,
     LoopConfig,
     Verdict,
-    driving,
+    coroutines,
 )
 from bandstand.errors import BadVerdict, LoopBusy, NoSuchActor
 from bandstand.testing import VirtualClock, shuffle
@@ -660,7 +660,7 @@ def test_coroutines_that_never_suspend_cost_no_task(
         made.append(options["name"])
         return asyncio.Task(coroutine, **options)
 
-    monkeypatch.setattr(driving, "Task", make)
+    monkeypatch.setattr(coroutines, "Task", make)
     loop = make_loop(default_mailbox_cap=10_004)
     seen: list[Any] = []
     most = 0

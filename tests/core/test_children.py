@@ -1203,7 +1203,7 @@ def test_a_family_that_raises_when_it_is_disbanded_is_contained(
     loop: Loop, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Careless(Household):
-        def disband(self, children: list[ActorId]) -> None:
+        def take_all(self, children: list[ActorId]) -> None:
             raise Boom("not my business")
 
     boss = loop.spawn(idle)

@@ -21,7 +21,7 @@ from bandstand.core import (
     Stalled,
     Unhandled,
 )
-from bandstand.core.newsroom import MOST_IN_A_ROW, MOST_WAITING
+from bandstand.core.events import MAX_IN_A_ROW, MAX_WAITING
 from bandstand.errors import InvalidArgument, LoopClosed, WrongThread
 from bandstand.testing import VirtualClock
 from tests.core.stage import Diary, LoopMaker, idle, settle
@@ -237,11 +237,11 @@ def test_a_listener_that_always_causes_one_more_does_not_hold_the_loop(loop: Loo
 
     loop.events.listen(endless)
     lose(loop, 0)
-    assert len(seen) == MOST_IN_A_ROW
+    assert len(seen) == MAX_IN_A_ROW
     loop.send(loop.spawn(lambda _ctx, data: handled.append(data)), "others have their turn")
     loop.poll_once()
     assert handled == ["others have their turn"]
-    assert len(seen) == 2 * MOST_IN_A_ROW
+    assert len(seen) == 2 * MAX_IN_A_ROW
     assert loop.events.counts().untold == 0
     assert loop.events.counts().dead_letters == len(seen) + 1, "one waits to be told"
     loop.destroy()
@@ -265,7 +265,7 @@ def test_a_listener_that_causes_ever_more_fills_no_memory_and_the_rest_is_in_the
     for _ in range(3):
         loop.poll_once()
     counts = loop.events.counts()
-    assert counts.dead_letters == len(seen) + counts.untold + MOST_WAITING
+    assert counts.dead_letters == len(seen) + counts.untold + MAX_WAITING
     assert counts.untold > 0
     assert "were counted, but not told" in caplog.text
     listening.cancel()

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from bandstand.core import STOP, ActorId, Context, ExitReason, Loop, SystemTag
-from bandstand.core.hot.wheel import Timer, Wheel
 from bandstand.core.lifelines import (
     answer_for,
     at_end,
@@ -24,6 +23,7 @@ from bandstand.core.lifelines import (
     watch_rounds,
 )
 from bandstand.core.lowlevel import call_after
+from bandstand.core.timer_wheel import Timer, TimerWheel
 from bandstand.testing import VirtualClock
 from tests.core.stage import HostFactory, LoopMaker, fill, idle, settle
 
@@ -293,7 +293,7 @@ def test_a_call_that_the_loop_does_not_live_to_make_goes_to_its_heir(loop: Loop,
 
 
 def test_a_wheel_names_every_pending_timer() -> None:
-    wheel = Wheel(100)
+    wheel = TimerWheel(100)
     timers = [Timer() for _ in range(6)]
     for timer, deadline in zip(timers, (50, 101, 101, 200, 99_999, 1 << 40), strict=True):
         wheel.schedule(timer, deadline)

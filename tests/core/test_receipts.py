@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import ActorId, Context, ExitReason, Lane, Loop, Overflow, Verdict
-from bandstand.core.hot.receipt import Receipt
+from bandstand.core.delivery import DeliveryCallback
 from bandstand.errors import ActorKilled, MailboxFull
 from tests.core.stage import (
     USER_LANES,
@@ -36,7 +36,7 @@ PATIENCE = 30
 REASONS = tuple(ExitReason)
 
 
-class Slip(Receipt):
+class Slip(DeliveryCallback):
     """A receipt that writes down what it is told."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Slip(Receipt):
     def dropped(self, actor: ActorId | None, name: str | None) -> None:
         self.told.append(("dropped", actor, name))
 
-    def landed(self) -> None:
+    def accepted(self) -> None:
         self.told.append(("landed",))
 
 
@@ -199,7 +199,7 @@ def test_a_receipt_may_send_when_it_is_told(loop: Loop) -> None:
     got: list[Any] = []
     other = loop.spawn(collect, got)
 
-    class Passing(Receipt):
+    class Passing(DeliveryCallback):
         def lost(
             self, actor: ActorId | None, name: str | None, reason: int, cause: BaseException | None
         ) -> None:
@@ -240,7 +240,7 @@ def test_the_loop_keeps_no_receipt(loop: Loop) -> None:
 
 def test_the_base_takes_every_call(loop: Loop) -> None:
     actor = loop.spawn(idle)
-    receipt = Receipt()
+    receipt = DeliveryCallback()
     receipt.lost(actor, None, 0, None)
     receipt.dropped(actor, None)
-    receipt.landed()
+    receipt.accepted()

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from bandstand.core import ActorId, ActorStatus, Context, Loop, Tree, TreeNode
-from bandstand.core.lowlevel import NOT_YET, Member, set_family
+from bandstand.core.lowlevel import NOT_YET, set_family
+from bandstand.core.messages import ChildSummary
 from tests.core.nursery import Household, Stubborn, bear, found, poll_until
 from tests.core.stage import LoopMaker, idle, obey, settle, tell
 
@@ -113,10 +114,10 @@ def test_a_family_says_the_order_the_names_and_who_is_down(loop: Loop) -> None:
     late, early = (bear(loop, idle, name=name, supervisor=root) for name in ("late", "early"))
     loop.send(early, "x")
     family.shown = [
-        Member("early, by the spec", early, 2, ""),
-        Member("waiting", None, 1, "restart in 100 ms"),
-        Member("late, by the spec", late, 0, "significant"),
-        Member("off", None, 0, ""),
+        ChildSummary("early, by the spec", early, 2, ""),
+        ChildSummary("waiting", None, 1, "restart in 100 ms"),
+        ChildSummary("late, by the spec", late, 0, "significant"),
+        ChildSummary("off", None, 0, ""),
     ]
     (node,) = loop.tree().roots
     assert node.children == (
@@ -221,12 +222,12 @@ def test_the_drawing(loop: Loop) -> None:
     one, two = (bear(loop, idle, supervisor=pool) for _ in range(2))
     for _ in range(2):
         loop.send(one, "x")
-    workers.shown = [Member("one", one, 1, ""), Member("two", two, 3, "significant")]
+    workers.shown = [ChildSummary("one", one, 1, ""), ChildSummary("two", two, 3, "significant")]
     last = bear(loop, idle, supervisor=root)
     family.shown = [
-        Member("pool", pool, 0, ""),
-        Member("cache", None, 2, "restart in 400 ms"),
-        Member("last", last, 0, ""),
+        ChildSummary("pool", pool, 0, ""),
+        ChildSummary("cache", None, 2, "restart in 400 ms"),
+        ChildSummary("last", last, 0, ""),
     ]
     loop.spawn(idle, name="alone")
     assert str(loop.tree()).splitlines() == [

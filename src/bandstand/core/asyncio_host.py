@@ -1,7 +1,7 @@
 """The host: the asyncio event loop that a loop rides.
 
 A loop needs a few things of an event loop: to be called soon, to be called at a time, to be called from another thread
-or when a descriptor is ready, and, when it owns the thread, to be run and stopped. `Host` offers just those over any
+or when a descriptor is ready, and, when it owns the thread, to be run and stopped. `AsyncioHost` offers just those over any
 asyncio loop, its own or somebody else's. At most one timer is armed in the host at any time, for the next deadline of
 the wheel, and at most one call is under way.
 """
@@ -9,16 +9,20 @@ the wheel, and at most one call is under way.
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
+from types import FrameType, TracebackType
 from typing import Any, final
+from weakref import WeakKeyDictionary
 
-from bandstand.core.riders import dismount, mount
-from bandstand.errors import LoopBusy
+from bandstand.errors import InvalidArgument, LoopBusy
 from bandstand.streams import open_standard_descriptors
 
-__all__ = ("Host", "default_factory")
+__all__ = ("AsyncioHost", "StopSignals", "TickHooks", "new_event_loop", "running_loops")
 
+# The loops that ride each event loop.
+_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, list[object]] = WeakKeyDictionary()
 
 # Seconds: delays are rounded up to milliseconds, and so differ by less than this where the time they lead to is the same.
 CLOSE = 0.0015
@@ -26,7 +30,7 @@ CLOSE = 0.0015
 TURNS = 8
 
 
-def default_factory() -> asyncio.AbstractEventLoop:
+def new_event_loop() -> asyncio.AbstractEventLoop:
     """Make uvloop's event loop where it is installed, else asyncio's own. Never by policy, never at import."""
     try:
         import uvloop
@@ -38,7 +42,7 @@ def default_factory() -> asyncio.AbstractEventLoop:
 
 
 @final
-class Host:
+class AsyncioHost:
     """An asyncio event loop, and the callback it runs for us.
 
     `owned` hosts are made for `run()`; they run and stop the event loop and close it at the end. A borrowed host is
@@ -51,7 +55,7 @@ class Host:
         "_due",
         "_has_cancelled",
         "_is_stopping",
-        "_rider",
+        "_loop",
         "_soon",
         "_task",
         "_timer",
@@ -75,17 +79,19 @@ class Host:
         self._has_cancelled = False
         self._is_stopping = False
         # Whom others find who look for the loop they run on.
-        self._rider: object = None
+        self._loop: object = None
         self.owned = owned
         self.wakeups = 0
 
     @classmethod
-    def own(cls, factory: Callable[[], asyncio.AbstractEventLoop], callback: Callable[[], None]) -> Host:
+    def own(
+        cls, factory: Callable[[], asyncio.AbstractEventLoop], callback: Callable[[], None]
+    ) -> AsyncioHost:
         """Make an event loop to run."""
         return cls(factory(), callback, owned=True)
 
     @classmethod
-    def borrow(cls, callback: Callable[[], None]) -> Host:
+    def borrow(cls, callback: Callable[[], None]) -> AsyncioHost:
         """Ride the running event loop, on behalf of the current task."""
         host = cls(asyncio.get_running_loop(), callback, owned=False)
         host._task = asyncio.current_task()
@@ -108,11 +114,11 @@ class Host:
                 "an event loop is running in this thread, and this call would block it: use `async with loop:` there"
             )
 
-    def enter(self, rider: object) -> None:
+    def attach(self, loop: object) -> None:
         """Take the present context for the callbacks to come: somebody begins to drive."""
         self.context = copy_context()
-        self._rider = rider
-        mount(self.loop, rider)
+        self._loop = loop
+        register_loop(self.loop, loop)
 
     def call_soon(self) -> None:
         """Have the callback run once, before long. Loop thread only."""
@@ -156,11 +162,11 @@ class Host:
         """Look at `fd` no more."""
         self.loop.remove_reader(fd)
 
-    def let_go(self) -> None:
+    def detach(self) -> None:
         """Withdraw everything of ours that is under way."""
-        if self._rider is not None:
-            dismount(self.loop, self._rider)
-            self._rider = None
+        if self._loop is not None:
+            unregister_loop(self.loop, self._loop)
+            self._loop = None
         self.disarm()
         if self._soon is not None:
             self._soon.cancel()
@@ -207,7 +213,7 @@ class Host:
 
         Tasks are cancelled and given `seconds` to end; generators and threads of the executor are ended too.
         """
-        self.let_go()
+        self.detach()
         if not self.owned or self.loop.is_closed():
             return
         try:
@@ -232,7 +238,7 @@ class Host:
             self._has_cancelled = True
             self._task.cancel()
 
-    def forgive_body(self) -> None:
+    def uncancel_body(self) -> None:
         """Take back our own cancellation, now that the failure is being raised in its place."""
         if self._has_cancelled and self._task is not None:
             self._has_cancelled = False
@@ -250,3 +256,112 @@ class Host:
         """What the event loop calls, and whoever else it has called in our context."""
         self.wakeups += 1
         self._callback()
+
+
+def register_loop(host: asyncio.AbstractEventLoop, loop: object) -> None:
+    """Note that a loop rides an event loop from now on."""
+    _loops.setdefault(host, []).append(loop)
+
+
+def unregister_loop(host: asyncio.AbstractEventLoop, loop: object) -> None:
+    """Note that it does so no more."""
+    _loops[host].remove(loop)
+
+
+def running_loops() -> list[object]:
+    """The loops that ride the event loop that is running on this thread, the last to come last."""
+    try:
+        host = asyncio.get_running_loop()
+    except RuntimeError:
+        return []
+    return _loops.get(host, [])
+
+
+class StopSignals:
+    """A block in which SIGINT and SIGTERM ask for a stop; does nothing unless `is_on`.
+
+    `hurry` is called at each SIGINT after the first signal, and may raise.
+    """
+
+    __slots__ = ("_before", "_has_asked", "_hurry", "_is_on", "_request_stop", "first")
+
+    def __init__(
+        self, request_stop: Callable[[], None], *, is_on: bool, hurry: Callable[[], None] | None = None
+    ) -> None:
+        self._request_stop = request_stop
+        self._hurry = hurry
+        self._is_on = is_on
+        self._has_asked = False
+        self.first: signal.Signals | None = None
+        """The signal that has asked for the stop."""
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> None:
+        if not self._is_on:
+            return
+        for number in (signal.SIGINT, signal.SIGTERM):
+            try:
+                self._before[number] = signal.signal(number, self._handle)
+            except ValueError as error:
+                raise InvalidArgument(
+                    "handling signals needs the main thread: Python delivers them nowhere else"
+                ) from error
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before.clear()
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        if self._has_asked and number == signal.SIGINT:
+            if self._hurry is None:
+                raise KeyboardInterrupt
+            self._hurry()
+            return
+        if not self._has_asked:
+            self.first = signal.Signals(number)
+        self._has_asked = True
+        self._request_stop()
+
+
+@final
+class TickHooks:
+    """Calls what was there before, and then everybody who watches, in the order in which they came.
+
+    Args:
+        before: what is called after each round, whoever watches.
+        was_looking: whether the loop gave a round to each end without them. Both are put back when the last stops.
+    """
+
+    __slots__ = ("_watches", "before", "was_looking")
+
+    def __init__(self, before: Callable[[], object] | None, was_looking: bool) -> None:
+        self.before = before
+        self.was_looking = was_looking
+        # By a mark of their own: one function may watch twice.
+        self._watches: dict[object, Callable[[], object]] = {}
+
+    def add(self, function: Callable[[], object]) -> object:
+        """Have one more called; the mark by which it is removed."""
+        mark = object()
+        self._watches[mark] = function
+        return mark
+
+    def remove(self, mark: object) -> None:
+        """Have it not called any more. The second time nothing happens."""
+        self._watches.pop(mark, None)
+
+    def __bool__(self) -> bool:
+        return bool(self._watches)
+
+    def __call__(self) -> None:
+        """A round is over."""
+        if self.before is not None:
+            self.before()
+        for mark in list(self._watches):
+            # One of them may have taken another back.
+            function = self._watches.get(mark)
+            if function is not None:
+                function()

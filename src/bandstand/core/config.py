@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bandstand.core.numbers import MAX_INDEX
+from bandstand.core.enums import MAX_INDEX
 from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_repr
 

@@ -1,7 +1,7 @@
 cimport cython
 
 @cython.final
-cdef class Turn:
+cdef class ActorContext:
     cdef readonly object self_id
     cdef readonly object loop
     cdef public object state

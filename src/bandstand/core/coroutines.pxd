@@ -1,51 +1,117 @@
 cimport cython
-from bandstand.core.hot.cell cimport Cell
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF
 from bandstand.core.hot.flights cimport Flights
-from bandstand.core.hot.driver cimport Driver
-from bandstand.core.hot.pause cimport Pause
-from bandstand.core.hot.step cimport Step
+from bandstand.core.mailbox cimport ActorCell
 
 cdef object PENDING
+cdef object PAUSED
+cdef object _enter_task
+cdef object _leave_task
+cdef object current_task
 cdef bint HAS_EAGER_TASKS
-cdef Py_ssize_t MOST_PARKED
+cdef Py_ssize_t MAX_PARKED
 cdef bint OURS
+cdef bint THEIRS
 cdef bint BEGUN
 cdef bint NOT_BEGUN
 
-cdef class Drivers:
+cdef extern from "Python.h":
+    ctypedef enum PySendResult:
+        PYGEN_RETURN
+        PYGEN_ERROR
+        PYGEN_NEXT
+    PySendResult PyIter_Send(object coroutine, object value, PyObject **result) except PYGEN_ERROR
+    int PyContext_Enter(object context) except -1
+    int PyContext_Exit(object context) except -1
+
+cdef class CoroutineStep:
+    cdef readonly bint is_done
+    cpdef object begin(self, object coroutine, object context)
+
+cdef inline object begin_step(CoroutineStep step, object coroutine, object context):
+    cdef PyObject *result = NULL
+    cdef object value
+    PyContext_Enter(context)
+    try:
+        step.is_done = PyIter_Send(coroutine, None, &result) == PYGEN_RETURN
+    finally:
+        PyContext_Exit(context)
+    # PyIter_Send has given us a reference; the cast takes one of its own.
+    value = <object>result
+    Py_DECREF(value)
+    return value
+
+cdef class DriverFuture:
+    cdef object _driver
+    cdef bint _is_awaited
+    cdef readonly bint _is_over
+    cdef readonly bint is_ours
+
+    cpdef bint done(self)
+    cpdef bint cancel(self, object msg=*)
+
+cdef class TaskDriver:
+    cdef readonly object pool
+    cdef readonly Flights kernel
+    cdef public object task
+    cdef public object park
+    cdef public bint has_started
+    cdef readonly ActorCell cell
+    cdef readonly object job
+    cdef readonly object context
+    cdef public bint is_begun
+    cdef public object yielded
+    cdef readonly bint is_kept
+    cdef public object stray
+    cdef readonly Py_ssize_t serial
+    cdef readonly bint is_listed
+    cdef object _wake
+
+    cpdef object take(self, ActorCell cell, object job, object context, bint is_begun, object yielded)
+    @cython.locals(pause=DriverFuture)
+    cpdef bint keep(self, object yielded) except -1
+    cpdef object end_pause(self, DriverFuture pause)
+    cpdef object look_again(self)
+    cpdef object take_over(self)
+    cpdef object hand_over(self)
+    cpdef bint leave(self) except -1
+    cpdef object release(self)
+    cpdef object clear(self)
+    cpdef object cancel(self)
+    cpdef bint is_free(self) except -1
+    cpdef bint is_busy(self)
+
+cdef class TaskPool:
     cdef Flights _kernel
     cdef readonly object host
     cdef readonly object context
-    cdef object _tasks
-    cdef object _enter
-    cdef object _leave
-    cdef object _current
     cdef readonly bint is_closing
-    cdef Step _step
+    cdef CoroutineStep _step
     cdef list _free
     cdef readonly set _all
 
-    @cython.locals(driver=Driver)
-    cpdef object perform(self, Cell cell, object job, object context, bint is_inside)
-    @cython.locals(driver=Driver)
-    cpdef object perform_later(self, Cell cell, object job, object context)
-    @cython.locals(cell=Cell)
-    cpdef object advance(self, Driver driver, bint is_inside)
+    @cython.locals(driver=TaskDriver)
+    cpdef object perform(self, ActorCell cell, object job, object context, bint is_inside)
+    @cython.locals(driver=TaskDriver)
+    cpdef object perform_later(self, ActorCell cell, object job, object context)
+    @cython.locals(cell=ActorCell)
+    cpdef object advance(self, TaskDriver driver, bint is_inside)
     @cython.final
-    cdef object _step_for(self, Driver driver, object job, object context, bint is_inside)
-    cpdef Pause pause(self, Driver driver)
-    cpdef object begin_step(self, Driver driver, Cell cell)
+    cdef object _step_for(self, TaskDriver driver, object job, object context, bint is_inside)
+    cpdef DriverFuture pause(self, TaskDriver driver)
+    cpdef object begin_step(self, TaskDriver driver, ActorCell cell)
     cpdef object end_step(self)
-    cpdef bint has_ended(self, Cell cell)
-    cpdef object resume(self, Cell cell, object verdict, object failure)
+    cpdef bint has_ended(self, ActorCell cell)
+    cpdef object resume(self, ActorCell cell, object verdict, object failure)
     @cython.final
-    @cython.locals(driver=Driver)
-    cdef Driver _free_driver(self)
+    @cython.locals(driver=TaskDriver)
+    cdef TaskDriver _free_driver(self)
     @cython.final
-    cdef object _offer(self, Driver driver)
-    @cython.locals(driver=Driver)
-    cpdef object forget(self, Driver driver)
-    @cython.locals(driver=Driver)
+    cdef object _offer(self, TaskDriver driver)
+    @cython.locals(driver=TaskDriver)
+    cpdef object forget(self, TaskDriver driver)
+    @cython.locals(driver=TaskDriver)
     cpdef object begin_closing(self)
-    @cython.locals(driver=Driver)
+    @cython.locals(driver=TaskDriver)
     cpdef list busy(self)

@@ -25,13 +25,13 @@ import stat
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from typing import TYPE_CHECKING, TypeAlias, final
 
-from bandstand.core.vocabulary import Interest, Readiness
+from bandstand.core.enums import Interest, Readiness
 from bandstand.errors import IoRegistrationFailed
 
 if TYPE_CHECKING:
-    from bandstand.core.hot.ids import ActorId
+    from bandstand.core.ids import ActorId
 
-__all__ = ("Poller", "Watch")
+__all__ = ("FdPoller", "FdWatch")
 
 Identity: TypeAlias = tuple[int, int, int]
 
@@ -41,7 +41,7 @@ OUT_OF_THE_WAY = 512
 
 
 @final
-class Watch:
+class FdWatch:
     """One descriptor, watched for one actor."""
 
     __slots__ = ("actor", "fd", "identity", "is_armed", "is_broken", "is_wanted", "mask")
@@ -73,7 +73,7 @@ def identify(fd: int) -> Identity | None:
 
 
 @final
-class Poller:
+class FdPoller:
     """All watched descriptors of one loop."""
 
     __slots__ = ("_by_actor", "_epoll", "_unswept", "_watches")
@@ -82,20 +82,20 @@ class Poller:
         if not hasattr(select, "epoll"):
             raise IoRegistrationFailed("watching descriptors needs epoll, which this platform has not")
         self._epoll = make_epoll()
-        self._watches: dict[int, Watch] = {}
-        self._by_actor: dict[ActorId, dict[int, Watch]] = {}
-        self._unswept: list[Watch] = []
+        self._watches: dict[int, FdWatch] = {}
+        self._by_actor: dict[ActorId, dict[int, FdWatch]] = {}
+        self._unswept: list[FdWatch] = []
 
     def fileno(self) -> int:
         """The one descriptor for the host to watch: readable while an event waits."""
         return self._epoll.fileno()
 
-    def find(self, fd: int) -> Watch | None:
+    def find(self, fd: int) -> FdWatch | None:
         """The watch of a descriptor, broken ones included."""
         return self._watches.get(fd)
 
-    def add(self, fd: int, actor: ActorId, interest: Interest) -> Watch:
-        """Watch a descriptor that is not being watched.
+    def add(self, fd: int, actor: ActorId, interest: Interest) -> FdWatch:
+        """FdWatch a descriptor that is not being watched.
 
         Raises:
             IoRegistrationFailed: it is not open, or is of a kind that cannot be waited for (a regular file).
@@ -118,11 +118,11 @@ class Poller:
                 f"descriptor {fd} cannot be watched: {os.strerror(error.errno or 0)}; pipes, sockets, terminals and "
                 f"eventfds can, regular files cannot"
             ) from error
-        watch = self._watches[fd] = Watch(actor, fd, identity, mask)
+        watch = self._watches[fd] = FdWatch(actor, fd, identity, mask)
         self._by_actor.setdefault(actor, {})[fd] = watch
         return watch
 
-    def remove(self, watch: Watch) -> bool:
+    def remove(self, watch: FdWatch) -> bool:
         """Stop a watch. What waits of it in a mailbox is not wanted any more.
 
         False if its descriptor was closed behind our back: then the epoll must be built anew.
@@ -139,7 +139,7 @@ class Poller:
             return False
         return True
 
-    def forget(self, watch: Watch) -> None:
+    def forget(self, watch: FdWatch) -> None:
         """Take a watch out of the books; what waits of it in a mailbox is still wanted."""
         del self._watches[watch.fd]
         siblings = self._by_actor[watch.actor]
@@ -147,16 +147,16 @@ class Poller:
         if not siblings:
             del self._by_actor[watch.actor]
 
-    def of(self, actor: ActorId) -> list[Watch]:
+    def of(self, actor: ActorId) -> list[FdWatch]:
         """All watches of one actor."""
         return list(self._by_actor.get(actor, {}).values())
 
-    def poll(self) -> list[tuple[Watch, Readiness | None]]:
+    def poll(self) -> list[tuple[FdWatch, Readiness | None]]:
         """What is ready now, without waiting; each of it is silent until it is armed again.
 
         None instead of a readiness: the descriptor was closed behind our back.
         """
-        ready: list[tuple[Watch, Readiness | None]] = []
+        ready: list[tuple[FdWatch, Readiness | None]] = []
         for fd, mask in self._epoll.poll(0, MOST_EVENTS):
             watch = self._watches.get(fd)
             if watch is None or watch.is_broken or not watch.is_armed:
@@ -165,7 +165,7 @@ class Poller:
             ready.append((watch, readiness_of(mask, watch.mask) if watch.is_same() else None))
         return ready
 
-    def arm(self, watch: Watch) -> bool:
+    def arm(self, watch: FdWatch) -> bool:
         """Have the next readiness of a watch reported; False if its descriptor was closed meanwhile."""
         if not watch.is_same():
             return False
@@ -176,7 +176,7 @@ class Poller:
         watch.is_armed = True
         return True
 
-    def sweep(self) -> list[Watch]:
+    def sweep(self) -> list[FdWatch]:
         """Find watches whose descriptor was closed behind our back.
 
         Each call looks at a slice, the next one further on, so that ten thousand connections do not stall the loop.

@@ -17,8 +17,7 @@ import warnings
 from types import TracebackType
 from typing import Any, Self
 
-from bandstand.core.host import Host
-from bandstand.core.interrupts import Interrupts
+from bandstand.core.asyncio_host import AsyncioHost, StopSignals
 from bandstand.core.logs import SafeLogger
 from bandstand.core.pumped import Pumped
 from bandstand.errors import LoopBusy, LoopClosed
@@ -50,9 +49,9 @@ class Hosted(Pumped):
         """
         self._refuse_closed("run")
         self._refuse_driven("run()")
-        Host.refuse_running()
+        AsyncioHost.refuse_running()
         host = self._owned()
-        with Interrupts(self.request_stop, is_on=handle_signals):
+        with StopSignals(self.request_stop, is_on=handle_signals):
             self._take_thread()
             self._mount(host)
             self._until_idle = until_idle
@@ -113,7 +112,7 @@ class Hosted(Pumped):
         elif self._drivers is None and not self._unbegun:
             self._work(None)
         else:
-            Host.refuse_running()
+            AsyncioHost.refuse_running()
             host = self._owned()
             self._mount(host)
             self._is_by_hand = True
@@ -133,7 +132,7 @@ class Hosted(Pumped):
         self._refuse_closed("run")
         self._refuse_driven("async with")
         self._take_thread()
-        host = self._guest_host = Host.borrow(self._pump)
+        host = self._guest_host = AsyncioHost.borrow(self._pump)
         self._mount(host)
         host.call_soon()
         return self
@@ -162,7 +161,7 @@ class Hosted(Pumped):
         finally:
             self.destroy()
         if host is not None:
-            host.forgive_body()
+            host.uncancel_body()
         self._raise_failure()
 
     def __enter__(self) -> Self:
@@ -200,7 +199,7 @@ class Hosted(Pumped):
             self._own_host.close(self._time_left(self._own_host))
         self._is_destroyed = True
 
-    def _mount(self, host: Host) -> None:
+    def _mount(self, host: AsyncioHost) -> None:
         """Attach a host, or leave it if that fails: a host that stays would keep the loop busy for ever."""
         try:
             self._attach(host)
@@ -209,7 +208,7 @@ class Hosted(Pumped):
             raise
 
     def __del__(self) -> None:
-        host: Host | None = getattr(self, "_own_host", None)
+        host: AsyncioHost | None = getattr(self, "_own_host", None)
         if host is None or not host.is_open():
             return
         warnings.warn(
@@ -264,7 +263,7 @@ class Hosted(Pumped):
             self._gossip(is_last=True)
             self._release()
 
-    def _time_left(self, host: Host) -> float:
+    def _time_left(self, host: AsyncioHost) -> float:
         """Seconds until the stop must be over, on the host's clock, counted from the first time somebody asks."""
         now = host.loop.time()
         if self._stop_by is None:
@@ -307,7 +306,7 @@ class Hosted(Pumped):
     def _release(self) -> None:
         """Give back what the rest of the loop holds. The storeys above override it."""
 
-    def _end_ride(self, host: Host) -> None:
+    def _end_ride(self, host: AsyncioHost) -> None:
         """The loop is closed: have `run` return, or leave somebody's event loop on the spot."""
         if host.owned:
             host.stop()

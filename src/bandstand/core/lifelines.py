@@ -10,19 +10,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from bandstand.core.mourner import Mourner
-from bandstand.core.riders import riders
-from bandstand.core.rounds import Rounds
+from bandstand.core.asyncio_host import TickHooks, running_loops
+from bandstand.core.delivery import ExitCallback
 from bandstand.errors.loops import ALL_SLOTS
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable, Mapping
 
-    from bandstand.core.hot.cell import Family
-    from bandstand.core.hot.ids import ActorId
+    from bandstand.core.enums import ExitReason
+    from bandstand.core.ids import ActorId
     from bandstand.core.loop import Loop
-    from bandstand.core.vocabulary import ExitReason
+    from bandstand.core.mailbox import ChildGroup
 
 __all__ = (
     "answer_for",
@@ -52,7 +51,7 @@ __all__ = (
 
 def current_loops() -> list[Loop]:
     """The loops that ride the event loop that is running on this thread, the last to come last."""
-    return cast("list[Loop]", list(riders()))
+    return cast("list[Loop]", list(running_loops()))
 
 
 def owns(loop: Loop, host: AbstractEventLoop) -> bool:
@@ -69,7 +68,7 @@ def mourn(
     It is called when sends to the actor are refused already, and before anybody else is told: before the observer, the
     supervisor, monitors and links. What is returned takes it back.
     """
-    timer = loop._mourn(actor, Mourner(told))  # noqa: SLF001
+    timer = loop._mourn(actor, ExitCallback(told))  # noqa: SLF001
     return _nothing if timer is None else lambda: loop._stop_mourning(timer)  # noqa: SLF001
 
 
@@ -163,7 +162,7 @@ def is_quiet(loop: Loop) -> bool:
 def set_park(loop: Loop, park: Callable[[], object] | None) -> None:
     """Have a function called after each round that the host gives the loop; None for nothing. What it raises ends the loop."""
     before = loop._on_park  # noqa: SLF001
-    if isinstance(before, Rounds):
+    if isinstance(before, TickHooks):
         before.before = park
     else:
         loop._on_park = park  # noqa: SLF001
@@ -175,7 +174,9 @@ def watch_rounds(loop: Loop, function: Callable[[], object]) -> Callable[[], Non
     So whoever waits for the loop to be quiet need not look now and then. It comes after what `set_park` has set; what it raises
     ends the loop. Several may watch, and stop in any order.
     """
-    rounds = loop._on_park if isinstance(loop._on_park, Rounds) else Rounds(loop._on_park, loop._looking)  # noqa: SLF001
+    rounds = (
+        loop._on_park if isinstance(loop._on_park, TickHooks) else TickHooks(loop._on_park, loop._looking)
+    )  # noqa: SLF001
     watch = rounds.add(function)
     loop._on_park = rounds  # noqa: SLF001
     loop._looking = True  # noqa: SLF001
@@ -194,7 +195,7 @@ def is_at_rest(loop: Loop, actor: ActorId) -> bool:
     return loop._is_at_rest(actor)  # noqa: SLF001
 
 
-def rows(loop: Loop) -> list[tuple[ActorId, str | None, ActorId | None, int, int, Family | None]]:
+def rows(loop: Loop) -> list[tuple[ActorId, str | None, ActorId | None, int, int, ChildGroup | None]]:
     """Every living actor, the oldest first: id, name, supervisor's id, status, messages waiting, family."""
     return loop._rows()  # noqa: SLF001
 

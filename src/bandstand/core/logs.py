@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from bandstand.errors.formatting import describe_exception, safe_repr, safe_str, safe_traceback, traceback_of
 
-__all__ = ("CrashLimiter", "SafeLogger", "repeated")
+__all__ = ("CrashLimiter", "RateLimitedLog", "SafeLogger", "repeated")
 
 if TYPE_CHECKING:
     from bandstand.core.clock import Clock
@@ -207,3 +207,40 @@ def _line_of(error: BaseException | None) -> tuple[int, int]:
     while trace.tb_next is not None:
         trace = trace.tb_next
     return id(trace.tb_frame.f_code), trace.tb_lineno
+
+
+@final
+class RateLimitedLog:
+    """Speaks of one kind of event, at most once a second.
+
+    Args:
+        logger: where.
+        clock: what a second is.
+        words: the line, with a `%d` for how many there were since the last one, a `%d` for how many in all, and a `%s` for the
+            latest if there is something to say of it.
+    """
+
+    __slots__ = ("_clock", "_logger", "_next", "_words", "said")
+
+    def __init__(self, logger: SafeLogger, clock: Clock, words: str) -> None:
+        self._logger = logger
+        self._clock = clock
+        self._words = words
+        self._next = 0
+        self.said = 0
+        """How many have been mentioned."""
+
+    def speak(self, count: int, *latest: str, is_last: bool = False) -> bool:
+        """Mention what has been counted since last time, unless that was less than a second ago; whether none is owed now.
+
+        With `is_last` it is mentioned in any case: there will be no next time.
+        """
+        if count == self.said:
+            return True
+        now = 0 if is_last else self._clock.now_ns()
+        if not is_last and now < self._next:
+            return False
+        self._logger.warning(self._words, count - self.said, count, *latest)
+        self.said = count
+        self._next = now + _SECOND_NS
+        return True

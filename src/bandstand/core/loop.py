@@ -14,15 +14,13 @@ from typing import Any, NoReturn, TypeVar
 
 from bandstand.core.clock import Clock, MonotonicClock
 from bandstand.core.config import LoopConfig
-from bandstand.core.events import Stalled
-from bandstand.core.hot.ids import ActorId
+from bandstand.core.enums import MAX_LOOP_TAG, ExitReason
+from bandstand.core.events import RuntimeEvents, Stalled
+from bandstand.core.ids import ActorId
 from bandstand.core.logs import SafeLogger, repeated
-from bandstand.core.newsroom import Newsroom
-from bandstand.core.numbers import MAX_LOOP_TAG
 from bandstand.core.observer import hooks_of, joined
 from bandstand.core.parenting import Parenting
-from bandstand.core.statistics import Statistics
-from bandstand.core.vocabulary import ExitReason
+from bandstand.core.stats import Statistics
 from bandstand.errors import InvalidArgument, LoopBusy, StartFailed
 from bandstand.errors.formatting import safe_repr
 
@@ -63,7 +61,7 @@ class Loop(Parenting):
         # those of a loop made 65,535 loops later.
         self._observed: dict[str, Callable[..., Any] | None] = {}
         super().__init__(next(_loops) % MAX_LOOP_TAG + 1, config, clock)
-        self._newsroom = Newsroom(self, logger, clock)
+        self._newsroom = RuntimeEvents(self, logger, clock)
         self._farewells: dict[object, Callable[[], object]] = {}  # who wants to know that the loop ends
 
     # -- what happens ----------------------------------------------------------------------------------------------------
@@ -80,7 +78,7 @@ class Loop(Parenting):
         self._wire()
 
     @property
-    def events(self) -> Newsroom:
+    def events(self) -> RuntimeEvents:
         """What the runtime tells of itself: `loop.events.listen(function)`, `loop.events.counts()`."""
         return self._newsroom
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bandstand.core.host import default_factory as new_event_loop
+from bandstand.core.asyncio_host import StopSignals
+from bandstand.core.asyncio_host import new_event_loop as new_event_loop
+from bandstand.core.delivery import LoopExitCallback
+from bandstand.core.enums import ExitReason, Lane, Overflow, SystemTag
 from bandstand.core.hot.births import NOT_YET
-from bandstand.core.hot.cell import Family
-from bandstand.core.interrupts import Interrupts
-from bandstand.core.mourner import Heir
-from bandstand.core.signals import Member
-from bandstand.core.vocabulary import ExitReason, Lane, Overflow, SystemTag
+from bandstand.core.mailbox import ChildGroup
+from bandstand.core.messages import ChildSummary
 from bandstand.errors import InvalidArgument, LoopClosed
 from bandstand.errors.formatting import safe_repr
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextvars import Context
 
-    from bandstand.core.hot.cell import Cell
-    from bandstand.core.hot.ids import ActorId
-    from bandstand.core.hot.wheel import Timer
+    from bandstand.core.ids import ActorId
     from bandstand.core.loop import Loop
+    from bandstand.core.mailbox import ActorCell
+    from bandstand.core.timer_wheel import Timer
     from bandstand.errors import BandstandError
 
 __all__ = (
     "NOT_YET",
-    "Family",
-    "Interrupts",
-    "Member",
+    "ChildGroup",
+    "ChildSummary",
+    "StopSignals",
     "bury_estate",
     "call_afar",
     "call_after",
@@ -113,7 +113,7 @@ def spawn_child(
     supervisor: ActorId | int | None,
     context: Context,
     keeps: bool = False,
-    estate: Cell | None = None,
+    estate: ActorCell | None = None,
     overflow: Overflow = Overflow.REJECT,
 ) -> ActorId:
     """Make an actor and run its `init(ctx)`, which gives it its state.
@@ -129,7 +129,7 @@ def spawn_child(
         cap: slots of its mailbox, checked (see `checked_cap`).
         supervisor: who is told.
         context: where the context variables of its coroutines start from.
-        keeps: whether what it leaves unread goes to the supervisor's `Family.keep` instead of the dead letters.
+        keeps: whether what it leaves unread goes to the supervisor's `ChildGroup.keep` instead of the dead letters.
         estate: what an earlier incarnation has left; its messages come first.
         overflow: what a full lane does with one message more.
 
@@ -183,7 +183,7 @@ def declare_started(loop: Loop, actor: ActorId) -> None:
     loop._declare_born(actor, None)  # noqa: SLF001
 
 
-def set_family(loop: Loop, actor: ActorId, family: Family) -> None:
+def set_family(loop: Loop, actor: ActorId, family: ChildGroup) -> None:
     """Make an actor a supervisor: `family` is asked about its children, and which of them end with the actor."""
     loop._set_family(actor, family)  # noqa: SLF001
 
@@ -241,7 +241,7 @@ def call_after(
 
     If the loop ends before, `heir` is called instead; it must not raise.
     """
-    timer = loop._call_after(ms, function, None if heir is None else Heir(heir))  # noqa: SLF001
+    timer = loop._call_after(ms, function, None if heir is None else LoopExitCallback(heir))  # noqa: SLF001
     return lambda: loop._cancel_call(timer)  # noqa: SLF001
 
 
@@ -250,7 +250,7 @@ def end_actor(loop: Loop, actor: ActorId, cause: BaseException | None = None) ->
     loop._kill_quietly(actor, cause)  # noqa: SLF001
 
 
-def bury_estate(loop: Loop, estate: Cell) -> None:
+def bury_estate(loop: Loop, estate: ActorCell) -> None:
     """What was kept for a next incarnation becomes dead letters: there will be none."""
     loop._bury_estate(estate)  # noqa: SLF001
 

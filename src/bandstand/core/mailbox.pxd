@@ -1,12 +1,204 @@
 cimport cython
-from bandstand.core.hot.turn cimport Turn
-from bandstand.core.hot.ring cimport Ring, pop, push, new_ring
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t
+from bandstand.core.context cimport ActorContext
+from bandstand.core.ids cimport ActorId
+from bandstand.core.timer_wheel cimport Timer
 
 cdef int SYSTEM
 cdef int CONTROL
 cdef int MANAGEMENT
 cdef int DATA
 cdef int LAST_RESERVED
+cdef int INIT
+cdef int UNTIMED
+
+# Slots of a list, past the list: what moves keeps its reference, and what is there already is not counted again. A free slot has
+# None, or what its last message has left. Nothing here runs code of anybody's but `bandstand_put`, and that as the last it does.
+cdef extern from *:
+    """
+    static CYTHON_INLINE int bandstand_has(PyObject *list, Py_ssize_t at, PyObject *what) {
+        return ((PyListObject *)list)->ob_item[at] == what;
+    }
+    static CYTHON_INLINE PyObject *bandstand_slot(PyObject *list, Py_ssize_t at) {
+        return ((PyListObject *)list)->ob_item[at];
+    }
+    static CYTHON_INLINE void bandstand_put(PyObject *list, Py_ssize_t at, PyObject *what) {
+        PyObject **slot = ((PyListObject *)list)->ob_item + at;
+        PyObject *old = *slot;
+        if (old != what) {
+            Py_INCREF(what);
+            *slot = what;
+            Py_DECREF(old);
+        }
+    }
+    static CYTHON_INLINE PyObject *bandstand_take(PyObject *list, Py_ssize_t at) {
+        PyObject **slot = ((PyListObject *)list)->ob_item + at;
+        PyObject *what = *slot;
+        Py_INCREF(Py_None);
+        *slot = Py_None;
+        return what;
+    }
+    /* Makes a list twice as long. What is before `cut` moves behind what was its end, so that from `cut` on all are in order. Nothing here runs
+       the collector, and a list that grows in place keeps its pages, where a copy would touch as many again. */
+    static int bandstand_double(PyObject *list, Py_ssize_t cut) {
+        Py_ssize_t size = PyList_GET_SIZE(list), at;
+        PyObject **slots;
+    #ifdef Py_GIL_DISABLED
+        /* There a list keeps its slots in another way. */
+        while (PyList_GET_SIZE(list) < 2 * size) {
+            if (PyList_Append(list, Py_None) < 0) {
+                PyList_SetSlice(list, size, PyList_GET_SIZE(list), NULL);
+                return -1;
+            }
+        }
+        slots = ((PyListObject *)list)->ob_item;
+    #else
+        slots = (PyObject **)PyMem_Realloc(((PyListObject *)list)->ob_item, 2 * size * sizeof(PyObject *));
+        if (slots == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        ((PyListObject *)list)->ob_item = slots;
+        ((PyListObject *)list)->allocated = 2 * size;
+        for (at = size; at < 2 * size; at++) {
+            Py_INCREF(Py_None);
+            slots[at] = Py_None;
+        }
+        Py_SET_SIZE(list, 2 * size);
+    #endif
+        for (at = 0; at < cut; at++) {
+            PyObject *none = slots[size + at];
+            slots[size + at] = slots[at];
+            slots[at] = none;
+        }
+        return 0;
+    }
+    /* Moves all of `list`, what begins at `cut` first, to the beginning of `spare`, a longer list with nothing in it; `list` is empty then. */
+    static CYTHON_INLINE void bandstand_move(PyObject *list, Py_ssize_t cut, PyObject *spare) {
+        Py_ssize_t size = PyList_GET_SIZE(list), at;
+        PyObject **from = ((PyListObject *)list)->ob_item, **to = ((PyListObject *)spare)->ob_item;
+        for (at = 0; at < size; at++) Py_DECREF(to[at]);
+        memcpy(to, from + cut, (size - cut) * sizeof(PyObject *));
+        memcpy(to + size - cut, from, cut * sizeof(PyObject *));
+        Py_SET_SIZE(list, 0);
+    }
+    """
+    bint bandstand_has(list entries, Py_ssize_t at, object what) noexcept
+    PyObject *bandstand_slot(list entries, Py_ssize_t at) noexcept
+    void bandstand_put(list entries, Py_ssize_t at, object what) noexcept
+    object bandstand_take(list entries, Py_ssize_t at)
+    void bandstand_move(list entries, Py_ssize_t cut, list spare) noexcept
+    int bandstand_double(list entries, Py_ssize_t cut) except -1
+
+cdef object ZERO
+cdef list BLANK
+cdef list SPARE
+cdef Py_ssize_t SPARE_ROOM
+cdef list NO_ENTRIES
+
+@cython.final
+cdef class Ring:
+    cdef object data
+    cdef object tag
+    cdef object sender
+    cdef list entries
+    cdef Py_ssize_t room
+    cdef Py_ssize_t head
+    cdef readonly Py_ssize_t count
+
+    cpdef Py_ssize_t push(self, object data, object tag, object sender) except -1
+    cpdef object pop(self, ActorContext turn)
+    cpdef bint next_is(self, object tag) except -1
+    cpdef object peek(self)
+    @cython.locals(at=Py_ssize_t, taken=Py_ssize_t, entries=list)
+    cpdef Py_ssize_t take_alike(self, list items, Py_ssize_t most, object tag, object strange) except -1
+    @cython.locals(at=Py_ssize_t, entries=list)
+    cpdef tuple shift(self)
+    @cython.locals(at=Py_ssize_t, entries=list)
+    cpdef tuple pop_newest(self)
+    cdef tuple take_only(self)
+    @cython.locals(at=Py_ssize_t, entries=list)
+    cpdef object push_front(self, object data, object tag, object sender)
+    @cython.locals(at=Py_ssize_t)
+    cpdef bint has(self, object sender) except -1
+    @cython.locals(left=Py_ssize_t, letter=tuple, found=tuple)
+    cpdef tuple pull(self, object sender)
+    @cython.locals(entries=list, spare=list)
+    cdef object grow(self)
+    @cython.locals(entries=list)
+    cdef object rest(self)
+
+cdef inline object widen(Ring ring):
+    bandstand_double(ring.entries, 3 * ring.head)
+    ring.room *= 2
+
+cdef inline object move(Ring ring, list spare):
+    bandstand_move(ring.entries, 3 * ring.head, spare)
+    ring.entries = spare
+    ring.head = 0
+    ring.room = len(spare) // 3
+
+cdef inline void forget_tags(list entries) noexcept:
+    cdef Py_ssize_t at
+    for at in range(1, len(entries), 3):
+        bandstand_put(entries, at, None)
+
+@cython.nonecheck(False)
+cdef inline Py_ssize_t push(Ring ring, object data, object tag, object sender) except -1:
+    cdef Py_ssize_t at
+    while ring.count == ring.room:
+        ring.grow()
+    ring.count += 1
+    if ring.room == 1:
+        ring.data = data
+        if ring.sender is not sender:
+            ring.sender = sender
+        if ring.tag is not tag:
+            ring.tag = tag
+        return 1
+    at = 3 * ((ring.head + ring.count - 1) & (ring.room - 1))
+    bandstand_put(ring.entries, at, data)
+    bandstand_put(ring.entries, at + 2, sender)
+    bandstand_put(ring.entries, at + 1, tag)
+    return ring.count
+
+# Whoever calls it has a turn.
+@cython.nonecheck(False)
+cdef inline object pop(Ring ring, ActorContext turn):
+    cdef Py_ssize_t at
+    cdef object data, tag, sender
+    ring.count -= 1
+    if ring.room == 1:
+        data = ring.data
+        ring.data = None
+        if ring.sender is not ZERO or turn.sender is not ZERO:
+            sender = ring.sender
+            ring.sender = None
+            tag = ring.tag
+            turn.tag = tag
+            turn.sender = sender
+        elif turn.tag is not ring.tag:
+            tag = ring.tag
+            turn.tag = tag
+        return data
+    at = 3 * ring.head
+    ring.head = (ring.head + 1) & (ring.room - 1)
+    data = bandstand_take(ring.entries, at)
+    if turn.sender is not ZERO or not bandstand_has(ring.entries, at + 2, ZERO):
+        sender = bandstand_take(ring.entries, at + 2)
+        tag = <object>bandstand_slot(ring.entries, at + 1)
+        turn.tag = tag
+        turn.sender = sender
+    elif not bandstand_has(ring.entries, at + 1, turn.tag):
+        tag = <object>bandstand_slot(ring.entries, at + 1)
+        turn.tag = tag
+    return data
+
+cdef list take_spare()
+
+@cython.locals(ring=Ring)
+cpdef Ring new_ring()
 
 cdef class Mailbox:
     cdef Py_ssize_t cap
@@ -53,7 +245,7 @@ cdef class Mailbox:
     cdef object offer_reserved(self, object data, object tag, object sender)
     @cython.final
     @cython.locals(ring=Ring)
-    cdef object take_urgent(self, Turn turn)
+    cdef object take_urgent(self, ActorContext turn)
     @cython.final
     cdef object took_system(self, int tag)
     @cython.final
@@ -80,3 +272,58 @@ cdef class Mailbox:
     cdef object close(self)
     @cython.final
     cdef bint is_expecting(self)
+
+@cython.final
+cdef class ActorCell(Mailbox):
+    # What every message touches comes first (see Mailbox).
+    cdef bint queued
+    cdef int status
+    cdef int budget
+    cdef int speed
+    cdef int reason
+    cdef ActorContext turn
+    cdef object behavior
+    cdef object driver
+    cdef list overdue
+    cdef object watch
+    cdef ActorCell next_ready
+    # A Kernel; an object because kernels know cells, and cimports must not go in circles.
+    cdef object kernel
+    cdef ActorId actor
+    cdef object state
+    cdef object name
+    cdef object context
+    cdef object message
+    cdef list stashed
+    cdef ActorCell supervisor
+    cdef int64_t serial
+    cdef object cause
+    cdef object overflow
+    cdef Timer timers
+    cdef Py_ssize_t fds
+    cdef object children
+    cdef object exit_hook
+    cdef bint keeps_mailbox
+    cdef bint exit_observed
+    cdef bint traps
+    cdef dict links
+    cdef dict watchers
+    cdef dict watching
+
+    @cython.locals(first=Timer)
+    cdef object adopt_timer(self, Timer timer)
+    @cython.locals(before=Timer, after=Timer)
+    cdef object disown_timer(self, Timer timer)
+
+@cython.final
+cdef class RunQueue:
+    cdef ActorCell first
+    cdef ActorCell last
+    cdef Py_ssize_t count
+
+    @cython.locals(last=ActorCell)
+    cdef object push(self, ActorCell cell)
+    @cython.locals(cell=ActorCell)
+    cdef ActorCell pop(self)
+    @cython.locals(before=ActorCell, cell=ActorCell)
+    cdef ActorCell pick(self, Py_ssize_t position)

@@ -13,32 +13,312 @@ such slots as there are children, monitors, links and descriptors, and rings gro
 Lanes that nobody used cost nothing: a ring is made by the first message of its lane.
 """
 
-# push and pop come from one of two places, of which the checker sees one.
+# push, pop, widen, move and forget_tags come from one of two places, of which the checker sees one.
 # pyright: reportPossiblyUnboundVariable=false
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from bandstand.core.hot.ring import new_ring
-from bandstand.core.numbers import CONTROL, DATA, LAST_RESERVED, MANAGEMENT, SYSTEM
+from bandstand.core.enums import CONTROL, DATA, INIT, LAST_RESERVED, MANAGEMENT, SYSTEM, UNTIMED
 
 try:
     import cython
 except ModuleNotFoundError:  # interpreted, where Cython is not installed
-    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
-
-if not cython.compiled:
-    # Compiled, they are written into this module.
-    from bandstand.core.hot.ring import pop, push
+    from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
 
 if TYPE_CHECKING:
-    from bandstand.core.hot.ring import Ring
-    from bandstand.core.hot.turn import Turn
+    from contextvars import Context
+
+    from bandstand.core.context import ActorContext
+    from bandstand.core.delivery import StashCounter
+    from bandstand.core.enums import ExitReason, Overflow
+    from bandstand.core.hot.monitors import Monitor
+    from bandstand.core.hot.reach import Reach
+    from bandstand.core.ids import ActorId
+    from bandstand.core.messages import ChildSummary
+    from bandstand.core.timer_wheel import Timer, TimerQueue
 
 Count: TypeAlias = int
 LaneNumber: TypeAlias = int
+ReasonNumber: TypeAlias = int
+StatusNumber: TypeAlias = int
 TagNumber: TypeAlias = int
+
+FIRST_ROOM = 4
+REST_ROOM = 256
+# What a new list of entries is a copy of, which costs half of what it costs to make such a list of one None.
+BLANK: list[object] = [None] * (3 * FIRST_ROOM)
+# The entries that were given back last, empty; nothing, if they were more than these.
+SPARE: list[list[object]] = []
+SPARE_ROOM = 16_384
+NO_ENTRIES: list[object] = []
+# Stands in the place of a sender where there is none.
+ZERO = 0
+
+
+# Most actors that come and go have one of these, an id and a turn: those that are gone serve the next. Said here and not in the .pxd, where it would be
+# passed over without a word.
+@cython.freelist(1024)
+@cython.cclass
+class Ring:
+    """First in, first out. `count` messages, room for `room` before it grows; `room` is a power of two.
+
+    With room for one, that one is in `data`, `tag` and `sender`; else all are in `entries`.
+    """
+
+    __slots__ = ("count", "data", "entries", "head", "room", "sender", "tag")
+
+    def __init__(self) -> None:
+        self.data: object = None
+        self.tag: object = None
+        self.sender: object = None
+        self.entries = NO_ENTRIES
+        self.room: Count = 1
+        self.head: Count = 0
+        self.count: Count = 0
+
+    def push(self, data: object, tag: object, sender: object) -> Count:
+        """Append a message; the new count."""
+        return push(self, data, tag, sender)
+
+    def pop(self, turn: ActorContext) -> object:
+        """Take the oldest message: its data is returned, its tag and sender go into `turn`."""
+        if self.count == 0:
+            raise IndexError("there is no message in the ring")
+        if turn is None:  # pyright: ignore[reportUnnecessaryComparison]  # callers without types
+            raise TypeError("turn is None: pass a ActorContext")
+        return pop(self, turn)
+
+    def next_is(self, tag: object) -> bool:
+        """Whether there is a message, and the oldest has this very tag."""
+        if self.room == 1:
+            return self.count > 0 and self.tag is tag
+        return self.count > 0 and self.entries[3 * self.head + 1] is tag
+
+    def peek(self) -> object:
+        """The data of the oldest message, which stays. Never call it empty."""
+        return self.data if self.room == 1 else self.entries[3 * self.head]
+
+    @cython.boundscheck(False)
+    def take_alike(self, items: list[object], most: Count, tag: object, strange: type) -> Count:
+        """Take the data of the oldest messages into a list, until it has so many; how many those were.
+
+        As long as they have this very tag and no sender, and their data are of any other type than `strange`.
+        """
+        taken = 0
+        while self.room > 1 and self.count > 0 and len(items) < most:
+            # Looked up each time: interpreted, a signal's handler may send between any two of these lines.
+            entries = self.entries
+            at = 3 * self.head
+            if entries[at + 1] is not tag or entries[at + 2] is not ZERO or type(entries[at]) is strange:
+                break
+            items.append(entries[at])
+            entries[at] = None
+            self.head = (self.head + 1) & (self.room - 1)
+            self.count -= 1
+            taken += 1
+        return taken
+
+    def shift(self) -> tuple[object, object, object]:
+        """Take the oldest message as (data, tag, sender): the way out for dead letters and dropped messages."""
+        if self.room == 1:
+            return self.take_only()
+        entries = self.entries
+        at = 3 * self.head
+        letter = (entries[at], entries[at + 1], entries[at + 2])
+        entries[at] = None
+        entries[at + 2] = None
+        self.head = (self.head + 1) & (self.room - 1)
+        self.count -= 1
+        return letter
+
+    def pop_newest(self) -> tuple[object, object, object]:
+        """Take the newest message as (data, tag, sender): what a conflated lane gives up."""
+        if self.room == 1:
+            return self.take_only()
+        entries = self.entries
+        at = 3 * ((self.head + self.count - 1) & (self.room - 1))
+        letter = (entries[at], entries[at + 1], entries[at + 2])
+        entries[at] = None
+        entries[at + 2] = None
+        self.count -= 1
+        return letter
+
+    def take_only(self) -> tuple[object, object, object]:
+        """Take the one message that is in the ring itself, as (data, tag, sender)."""
+        letter = (self.data, self.tag, self.sender)
+        self.data = None
+        self.tag = None
+        self.sender = None
+        self.count = 0
+        return letter
+
+    def push_front(self, data: object, tag: object, sender: object) -> None:
+        """Put a message before the oldest one: it comes back from where it was kept."""
+        while self.count == self.room:
+            self.grow()
+        if self.room == 1:
+            push(self, data, tag, sender)
+            return
+        self.head = (self.head + self.room - 1) & (self.room - 1)
+        at = 3 * self.head
+        entries = self.entries
+        entries[at] = data
+        entries[at + 2] = sender
+        self.count += 1
+        # Last, as in `push`.
+        entries[at + 1] = tag
+
+    def has(self, sender: object) -> bool:
+        """Whether a message of one sender waits here."""
+        if self.room == 1:
+            return self.count > 0 and self.sender is sender
+        at = 0
+        while at < self.count:
+            if self.entries[3 * ((self.head + at) & (self.room - 1)) + 2] is sender:
+                return True
+            at += 1
+        return False
+
+    def pull(self, sender: object) -> tuple[object, object, object] | None:
+        """Take the message of one sender out of the middle, as (data, tag, sender); None if it is not here."""
+        found: tuple[object, object, object] | None = None
+        left = self.count
+        while left > 0:
+            letter = self.shift()
+            if found is None and letter[2] is sender:
+                found = letter
+            else:
+                push(self, letter[0], letter[1], letter[2])
+            left -= 1
+        return found
+
+    def grow(self) -> None:
+        """Double the room at least.
+
+        To make a list may run the collector, and that a finalizer, which may send to this very ring: then it has grown, and there is
+        nothing to do. Whoever calls this looks again.
+        """
+        if self.room == 1:
+            entries = BLANK[:]
+            if self.room > 1:
+                return
+            entries[0] = self.data
+            entries[1] = self.tag
+            entries[2] = self.sender
+            self.data = None
+            self.tag = None
+            self.sender = None
+            self.entries = entries
+            self.room = FIRST_ROOM
+            return
+        if self.room == 0:
+            raise RuntimeError("the ring was made without its constructor: make it by Ring()")
+        if self.room >= REST_ROOM and len(SPARE) > 0:
+            spare = take_spare()
+            if len(spare) > len(self.entries):
+                move(self, spare)
+                return
+        widen(self)
+
+    def rest(self) -> None:
+        """Give back the memory of a past burst. Called when the ring is empty; small rings keep what they have."""
+        if self.room > REST_ROOM:
+            entries = self.entries
+            self.entries = NO_ENTRIES
+            self.room = 1
+            self.head = 0
+            # Now: a tag that is let go of may have something to send, and to this very ring.
+            if len(entries) <= 3 * SPARE_ROOM:
+                forget_tags(entries)
+                SPARE[:] = [entries]
+
+
+if not cython.compiled:
+
+    def push(ring: Ring, data: object, tag: object, sender: object) -> Count:
+        """Append a message; the new count."""
+        while ring.count == ring.room:
+            ring.grow()
+        if ring.room == 1:
+            ring.data = data
+            ring.tag = tag
+            ring.sender = sender
+            ring.count = 1
+            return 1
+        at = 3 * ((ring.head + ring.count) & (ring.room - 1))
+        entries = ring.entries
+        entries[at] = data
+        entries[at + 2] = sender
+        ring.count += 1
+        # Last: what is overwritten here may have something to send, and to this very ring.
+        entries[at + 1] = tag
+        return ring.count
+
+    def pop(ring: Ring, turn: ActorContext) -> object:
+        """Take the oldest message: its data is returned, its tag and sender go into `turn`. Never call it empty."""
+        if ring.room == 1:
+            data, tag, sender = ring.data, ring.tag, ring.sender
+            ring.data = None
+            ring.sender = None
+            ring.count = 0
+        else:
+            entries = ring.entries
+            at = 3 * ring.head
+            data, tag, sender = entries[at : at + 3]
+            entries[at] = None
+            entries[at + 2] = None
+            ring.head = (ring.head + 1) & (ring.room - 1)
+            ring.count -= 1
+        # Last: what the turn lets go of here may have something to send, and to this very ring.
+        turn.tag = tag
+        turn.sender = sender
+        return data
+
+    def widen(ring: Ring) -> None:
+        """Double the room of a full ring that has a list."""
+        room, cut = ring.room, 3 * ring.head
+        longer = ring.entries[cut:] + ring.entries[:cut] + [None] * len(ring.entries)
+        if ring.room == room:
+            ring.entries = longer
+            ring.head = 0
+            ring.room = 2 * room
+
+    def move(ring: Ring, spare: list[object]) -> None:
+        """Give a full ring a longer list in place of the one it has, the oldest message first."""
+        room, cut = ring.room, 3 * ring.head
+        spare[: len(ring.entries)] = ring.entries[cut:] + ring.entries[:cut]
+        if ring.room == room:
+            ring.entries = spare
+            ring.head = 0
+            ring.room = len(spare) // 3
+
+    def forget_tags(entries: list[object]) -> None:
+        """Let go of the tags that messages have left behind: nothing else of them is still there."""
+        entries[1::3] = [None] * (len(entries) // 3)
+
+
+def new_ring() -> Ring:
+    """Make a ring past its constructor, which is called by way of Python: an actor's first message makes one."""
+    ring = Ring.__new__(Ring)
+    ring.data = None
+    ring.tag = None
+    ring.sender = None
+    ring.entries = NO_ENTRIES
+    ring.room = 1
+    ring.head = 0
+    ring.count = 0
+    return ring
+
+
+def take_spare() -> list[object]:
+    """The entries that are kept; none, if another thread was quicker."""
+    try:
+        return SPARE.pop()
+    except IndexError:
+        return []
 
 
 class Mailbox:
@@ -170,7 +450,7 @@ class Mailbox:
         push(ring, data, tag, sender)
         self.urgent += 1
 
-    def take_urgent(self, turn: Turn) -> object:
+    def take_urgent(self, turn: ActorContext) -> object:
         """Take the next message of the lanes above DATA, by priority. Only if `urgent` says there is one.
 
         Messages of DATA the kernel takes from the ring itself: that is the hottest line of all.
@@ -268,3 +548,207 @@ class Mailbox:
     def is_expecting(self) -> bool:
         """Whether messages from other threads are on their way into promised slots."""
         return self.coming_data + self.coming_management + self.coming_control > 0
+
+
+class CoroutineDriver(Protocol):
+    """What a cell knows of whoever drives its coroutine."""
+
+    def cancel(self) -> None:
+        """Have the coroutine cancelled, as a task is."""
+        ...
+
+
+class ChildGroup(Protocol):
+    """What the loop asks of a supervisor about its children."""
+
+    def take_all(self, children: list[ActorId]) -> None:
+        """The supervisor has ended: append the children that end with it, in their order. The loop ends them, the last one first."""
+        ...
+
+    def kill_cause(self) -> BaseException | None:
+        """Why such a child is killed if it does not end at once; None if its coroutine may take its time to end."""
+        ...
+
+    def keep(self, actor: ActorId, estate: ActorCell) -> None:
+        """Take charge of what a child has left unread: it goes to the next incarnation, or to the dead letters."""
+        ...
+
+    def members(self) -> Sequence[ChildSummary]:
+        """The children in their order, with those that are not running, for the tree."""
+        ...
+
+
+# A ready cell holds the next one, and a supervised one its supervisor: without the trashcan, to drop a loop with many of them
+# would be a recursion as deep. What is linked both ways needs none: the collector takes it apart piece by piece.
+@cython.trashcan(True)
+@cython.cclass
+class ActorCell(Mailbox):
+    """One actor from the inside. Only the kernel touches it."""
+
+    __slots__ = (
+        "actor",
+        "behavior",
+        "budget",
+        "cause",
+        "children",
+        "context",
+        "driver",
+        "exit_hook",
+        "exit_observed",
+        "fds",
+        "keeps_mailbox",
+        "kernel",
+        "links",
+        "message",
+        "name",
+        "next_ready",
+        "overdue",
+        "overflow",
+        "queued",
+        "reason",
+        "serial",
+        "speed",
+        "stashed",
+        "state",
+        "status",
+        "supervisor",
+        "timers",
+        "traps",
+        "turn",
+        "watch",
+        "watchers",
+        "watching",
+    )
+
+    def __init__(self) -> None:
+        self.set_cap(0, 0)
+        self.kernel: Reach | None = None
+        self.actor: ActorId | None = None
+        self.behavior: Callable[..., Any] | None = None
+        self.state: object = None
+        # The how-manieth actor of its loop this is: the order in which they end is the reverse of it.
+        self.serial: ReasonNumber = 0
+        # How many messages it handles a visit; 0 for the loop's own number.
+        self.budget: ReasonNumber = 0
+        # How quick it was when the clock was last read after a message of it; UNTIMED while it is new.
+        self.speed: ReasonNumber = UNTIMED
+        self.name: str | None = None
+        self.turn: ActorContext | None = None
+        # What a coroutine's context variables start from, for an async behavior.
+        self.context: Context | None = None
+        # The message whose coroutine is in flight.
+        self.message: object = None
+        # Messages that it has put aside, in that order, each with its lane and the shelf it is on; None for nearly every actor.
+        self.stashed: list[tuple[int, object, object, object, StashCounter]] | None = None
+        # Who drives the coroutine that is in flight; None while there is none.
+        self.driver: CoroutineDriver | None = None
+        self.supervisor: ActorCell | None = None
+        # In the run queue, or being visited: a send need not queue it.
+        self.queued = False
+        self.next_ready: ActorCell | None = None
+        self.status: StatusNumber = INIT
+        # How it is to end, once its behavior has returned.
+        self.reason: ReasonNumber = 0
+        self.cause: BaseException | None = None
+        # None is `Overflow.REJECT`.
+        self.overflow: Overflow | None = None
+        self.timers: Timer | None = None
+        # Due timers that met a full lane, a queue for each lane; None for nearly every actor.
+        self.overdue: list[TimerQueue | None] | None = None
+        # How many descriptors it has watched.
+        self.fds: ReasonNumber = 0
+        # The descriptor whose event is being handled, to be watched again afterwards.
+        self.watch: object = None
+        # For a supervisor: its children, which end with it. See `ChildGroup`.
+        self.children: ChildGroup | None = None
+        # What it still has to do when it ends, unless it is killed: called with the reason and the cause.
+        self.exit_hook: Callable[[ExitReason, BaseException | None], object] | None = None
+        # Whether somebody hears of its end who is no supervisor, so that the log need not tell.
+        self.exit_observed = False
+        # Whether what it leaves unread is kept for the supervisor's next child of that name.
+        self.keeps_mailbox = False
+        # Whom this actor is linked with, and whether it is told of their ends instead of sharing them.
+        self.links: dict[ActorCell, None] | None = None
+        self.traps = False
+        # Who watches this actor, and whom it watches; None for nearly every actor. Dicts as ordered sets.
+        self.watchers: dict[Monitor, None] | None = None
+        self.watching: dict[Monitor, None] | None = None
+
+    def adopt_timer(self, timer: Timer) -> None:
+        """Link a timer whose target this actor is; it goes when the actor goes."""
+        first = self.timers
+        timer.cell = self
+        timer.previous_of_cell = None
+        timer.next_of_cell = first
+        if first is not None:
+            first.previous_of_cell = timer
+        self.timers = timer
+
+    def disown_timer(self, timer: Timer) -> None:
+        """Unlink a timer that has fired or was cancelled."""
+        before = timer.previous_of_cell
+        after = timer.next_of_cell
+        if before is None:
+            self.timers = after
+        else:
+            before.next_of_cell = after
+        if after is not None:
+            after.previous_of_cell = before
+        timer.previous_of_cell = None
+        timer.next_of_cell = None
+        timer.cell = None
+
+
+class RunQueue:
+    """First in, first out."""
+
+    __slots__ = ("count", "first", "last")
+
+    def __init__(self) -> None:
+        self.first: ActorCell | None = None
+        self.last: ActorCell | None = None
+        self.count: Count = 0
+
+    @cython.nonecheck(False)
+    def push(self, cell: ActorCell) -> None:
+        """Append a cell, unless it is in the queue: a visit that is due serves for everything there is to do."""
+        last = self.last
+        if cell is last or cell.next_ready is not None:
+            return
+        if last is None:
+            self.first = cell
+        else:
+            last.next_ready = cell
+        self.last = cell
+        self.count += 1
+
+    @cython.nonecheck(False)
+    def pop(self) -> ActorCell:
+        """Take the cell that has waited longest. Never call it empty."""
+        cell = self.first
+        assert cell is not None
+        self.first = cell.next_ready
+        if self.first is None:
+            self.last = None
+        cell.next_ready = None
+        self.count -= 1
+        return cell
+
+    def pick(self, position: Count) -> ActorCell:
+        """Take the cell at a position, counted from the one that has waited longest. For shuffled orders; O(n)."""
+        if position == 0:
+            return self.pop()
+        before = self.first
+        assert before is not None
+        while position > 1:
+            position -= 1
+            before = before.next_ready
+            assert before is not None
+        cell = before.next_ready
+        assert cell is not None
+        before.next_ready = cell.next_ready
+        if before.next_ready is None:
+            self.last = before
+        cell.next_ready = None
+        self.count -= 1
+        return cell

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from bandstand.core.hot.ids import ActorId
-    from bandstand.core.vocabulary import ExitReason, Readiness
+    from bandstand.core.enums import ExitReason, Readiness
+    from bandstand.core.ids import ActorId
 
-__all__ = ("ChildExit", "ChildStart", "Down", "Exit", "IoEvent", "Member")
+__all__ = ("ChildExit", "ChildStart", "ChildSummary", "Down", "Exit", "IoEvent")
 
 
 class ChildExit(NamedTuple):
@@ -48,7 +48,7 @@ class IoEvent(NamedTuple):
     readiness: Readiness
 
 
-class Member(NamedTuple):
+class ChildSummary(NamedTuple):
     """A child as its supervisor knows it: what the tree shows of it, though it may not be running."""
 
     name: str

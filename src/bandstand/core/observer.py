@@ -14,8 +14,8 @@ from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
-    from bandstand.core.hot.ids import ActorId
-    from bandstand.core.vocabulary import ExitReason, Lane
+    from bandstand.core.enums import ExitReason, Lane
+    from bandstand.core.ids import ActorId
 
 __all__ = ("Observer",)
 

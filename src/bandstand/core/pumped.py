@@ -9,13 +9,11 @@ import threading
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-from bandstand.core.driving import TASKS
-from bandstand.core.host import Host, default_factory
-from bandstand.core.hot.drivers import Drivers
+from bandstand.core.asyncio_host import AsyncioHost, new_event_loop
+from bandstand.core.coroutines import PendingCoroutine, TaskPool
+from bandstand.core.enums import MAX_INLINE_TICKS
 from bandstand.core.hot.pumping import Pumping
 from bandstand.core.logs import SafeLogger
-from bandstand.core.numbers import MOST_INLINE
-from bandstand.core.unbegun import Unbegun
 from bandstand.core.watchdog import Watchdog
 from bandstand.errors import BandstandError, InternalError, LoopBusy
 from bandstand.errors.formatting import safe_repr
@@ -25,8 +23,8 @@ if TYPE_CHECKING:
 
     from bandstand.core.clock import Clock
     from bandstand.core.config import LoopConfig
-    from bandstand.core.hot.cell import Cell
-    from bandstand.core.hot.ids import ActorId
+    from bandstand.core.ids import ActorId
+    from bandstand.core.mailbox import ActorCell
 
 __all__ = ("Pumped",)
 
@@ -50,10 +48,10 @@ class Pumped(Pumping):
         self._default_cap = config.default_mailbox_cap
         self._owner_thread = threading.current_thread()
         self._host = None
-        self._own_host: Host | None = None
-        self._guest_host: Host | None = None
+        self._own_host: AsyncioHost | None = None
+        self._guest_host: AsyncioHost | None = None
         self._drivers = None
-        self._unbegun: dict[Unbegun, None] = {}  # coroutines that wait for somebody to drive us
+        self._unbegun: dict[PendingCoroutine, None] = {}  # coroutines that wait for somebody to drive us
         self._watchdog: Watchdog | None = None
         self._past_wakeups = self._mentioned = 0
         self._on_park = None
@@ -69,12 +67,12 @@ class Pumped(Pumping):
         """The limits it was made with."""
         return self._config
 
-    def _owned(self) -> Host:
+    def _owned(self) -> AsyncioHost:
         if self._own_host is None:
-            self._own_host = Host.own(self.config.loop_factory or default_factory, self._pump)
+            self._own_host = AsyncioHost.own(self.config.loop_factory or new_event_loop, self._pump)
         return self._own_host
 
-    def _attach(self, host: Host) -> None:
+    def _attach(self, host: AsyncioHost) -> None:
         if self._drivers is not None and self._drivers.host is not host.loop:
             if self._in_flight > len(self._unbegun):
                 raise LoopBusy(
@@ -83,14 +81,14 @@ class Pumped(Pumping):
             # Only parked ones are left there; they end with that event loop.
             self._drivers.close()
             self._drivers = None
-        host.enter(self)
+        host.attach(self)
         self._host = host
         self._ride_context = host.context
         self._until_idle = False
         self._looking = self._on_idle is not None
         self._awake = True
         self._may_inline = True
-        self._inline_left = MOST_INLINE
+        self._inline_left = MAX_INLINE_TICKS
         if self._unbegun:
             self._begin_unbegun()
         if self.config.stall_ms is not None:
@@ -102,7 +100,7 @@ class Pumped(Pumping):
         self._may_inline = False
         host = self._host
         if host is not None:
-            host.let_go()
+            host.detach()
             self._is_armed = False
             self._past_wakeups += host.wakeups
             host.wakeups = 0
@@ -142,21 +140,21 @@ class Pumped(Pumping):
             host.call_soon_threadsafe(None if self._host else self._drain)  # without a host no tick comes
 
     def _perform_later(
-        self, cell: Cell, coroutine: Coroutine[Any, Any, Any], context: Context | None
+        self, cell: ActorCell, coroutine: Coroutine[Any, Any, Any], context: Context | None
     ) -> None:
         if self._drivers is not None and self._drivers.is_closing:
             # The loop has ended, and an actor whose handler was in flight ends now: this is waited for, too.
             self._drivers.perform_later(cell, coroutine, context)
         elif self._host is None:
             # Whoever will drive us may do it on any event loop.
-            unbegun = Unbegun(cell, coroutine, context, self._withdraw_unbegun)
+            unbegun = PendingCoroutine(cell, coroutine, context, self._withdraw_unbegun)
             self._unbegun[unbegun] = None
             self._suspend(cell, unbegun)
         else:
             # Never stepped here, inside somebody's task or another actor's turn.
             self._drivers_of_host().perform_later(cell, coroutine, context)
 
-    def _withdraw_unbegun(self, unbegun: Unbegun) -> None:
+    def _withdraw_unbegun(self, unbegun: PendingCoroutine) -> None:
         del self._unbegun[unbegun]
         self._unsuspend(unbegun.cell)
 
@@ -168,7 +166,7 @@ class Pumped(Pumping):
 
     def _begin_epilogues(self) -> None:
         """What actors still have to do when they end can be a coroutine: it is given its chance, if need be by a host of ours."""
-        if self._unbegun and (self._guest_host or self._own_host or not Host.is_any_running()):
+        if self._unbegun and (self._guest_host or self._own_host or not AsyncioHost.is_any_running()):
             drivers = self._drivers_of_host()
             drivers.begin_closing()
             for unbegun in list(self._unbegun):
@@ -181,11 +179,11 @@ class Pumped(Pumping):
             del self._unbegun[unbegun]
             unbegun.job.close()
 
-    def _drivers_of_host(self) -> Drivers:
+    def _drivers_of_host(self) -> TaskPool:
         """Who performs coroutines on the present host; made when they are first needed."""
         if self._drivers is None:
             host = self._host or self._guest_host or self._owned()
-            self._drivers = Drivers(self, host.loop, TASKS)
+            self._drivers = TaskPool(self, host.loop)
         return self._drivers
 
     def _raise_failure(self) -> None:

@@ -1,6 +1,6 @@
 cimport cython
 from libc.stdint cimport int64_t, uint64_t
-from bandstand.core.hot.receipt cimport Receipt
+from bandstand.core.delivery cimport DeliveryCallback
 
 cdef uint64_t ONE
 cdef int GONE
@@ -17,17 +17,17 @@ cdef class Timer:
     cdef int lane
     cdef Timer before
     cdef Timer after
-    # A Cell; an object because cells know timers, and cimports must not go in circles.
+    # A ActorCell; an object because cells know timers, and cimports must not go in circles.
     cdef object cell
     cdef Timer previous_of_cell
     cdef Timer next_of_cell
     cdef object data
     cdef object tag
     cdef object sender
-    cdef Receipt waiter
+    cdef DeliveryCallback waiter
 
 @cython.final
-cdef class Queue:
+cdef class TimerQueue:
     cdef Timer first
     cdef Timer last
     @cython.locals(last=Timer)
@@ -36,7 +36,7 @@ cdef class Queue:
     cdef object remove(self, Timer timer)
 
 @cython.final
-cdef class Level:
+cdef class WheelLevel:
     cdef uint64_t occupied
     cdef list slots
     @cython.locals(first=Timer, last=Timer)
@@ -45,27 +45,27 @@ cdef class Level:
     cdef object remove(self, Timer timer, int slot)
 
 @cython.final
-cdef class Wheel:
+cdef class TimerWheel:
     cdef readonly int64_t time
     cdef readonly int64_t soonest
     cdef readonly int64_t pending
-    cdef Queue due
+    cdef TimerQueue due
     cdef list levels
 
     cpdef object schedule(self, Timer timer, int64_t deadline)
-    @cython.locals(place=int, level=Level)
+    @cython.locals(place=int, level=WheelLevel)
     cpdef object cancel(self, Timer timer)
     @cython.locals(place=int, start=int64_t)
     cpdef object expire(self, int64_t now)
     @cython.locals(timer=Timer)
     cpdef Timer take(self)
-    @cython.locals(timer=Timer, first=Timer, level=Level)
+    @cython.locals(timer=Timer, first=Timer, level=WheelLevel)
     cpdef list remaining(self)
-    @cython.locals(deadline=int64_t, difference=int64_t, number=int, shift=int, slot=int, level=Level)
+    @cython.locals(deadline=int64_t, difference=int64_t, number=int, shift=int, slot=int, level=WheelLevel)
     cdef object settle(self, Timer timer)
-    @cython.locals(level=Level, slot=int, timer=Timer, last=Timer, following=Timer)
+    @cython.locals(level=WheelLevel, slot=int, timer=Timer, last=Timer, following=Timer)
     cdef object spill(self, int place)
-    @cython.locals(number=int, level=Level)
+    @cython.locals(number=int, level=WheelLevel)
     cdef int next_place(self) except -2
     @cython.locals(shift=int)
     cdef int64_t start_of(self, int place)

@@ -21,16 +21,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from bandstand.core.numbers import DUE, GONE, LEVELS, NEVER
+from bandstand.core.enums import DUE, GONE, LEVELS, NEVER
 
 try:
     import cython
 except ModuleNotFoundError:  # interpreted, where Cython is not installed
-    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+    from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
 
 if TYPE_CHECKING:
-    from bandstand.core.hot.cell import Cell
-    from bandstand.core.hot.receipt import Receipt
+    from bandstand.core.delivery import DeliveryCallback
+    from bandstand.core.mailbox import ActorCell
 
 Ticks: TypeAlias = int
 Place: TypeAlias = int
@@ -91,7 +91,7 @@ class Timer:
         self.place: Place = GONE
         self.before: Timer | None = None
         self.after: Timer | None = None
-        self.cell: Cell | None = None
+        self.cell: ActorCell | None = None
         self.previous_of_cell: Timer | None = None
         self.next_of_cell: Timer | None = None
         self.data: object = None
@@ -99,7 +99,7 @@ class Timer:
         self.sender: object = 0
         self.lane: Place = 3
         # Who waits for room for the message; None for a timer.
-        self.waiter: Receipt | None = None
+        self.waiter: DeliveryCallback | None = None
 
     @property
     def pending(self) -> bool:
@@ -113,7 +113,7 @@ class Timer:
         return f"<TimerId {'pending' if self.place != GONE else 'done'} at {hex(id(self))}>"
 
 
-class Queue:
+class TimerQueue:
     """A doubly linked list through `before` and `after`: timers that are due, or that wait for room."""
 
     __slots__ = ("first", "last")
@@ -151,7 +151,7 @@ class Queue:
         timer.after = None
 
 
-class Level:
+class WheelLevel:
     """Sixty-four slots of one width, and the word that says which of them hold a timer."""
 
     __slots__ = ("occupied", "slots")
@@ -196,7 +196,7 @@ class Level:
         timer.after = None
 
 
-class Wheel:
+class TimerWheel:
     """All pending timers of one loop.
 
     `time` is how far the wheel has turned. `soonest` is when it must be turned next, `NEVER` if nothing is pending: a
@@ -209,15 +209,14 @@ class Wheel:
         self.time: Ticks = time
         self.soonest: Ticks = NEVER
         self.pending: Ticks = 0
-        self.due = Queue()
-        self.levels = [Level() for _ in range(LEVELS)]
+        self.due = TimerQueue()
+        self.levels = [WheelLevel() for _ in range(LEVELS)]
 
     def schedule(self, timer: Timer, deadline: Ticks) -> None:
         """Register `timer` for a deadline below 2^42. One that the wheel has reached already is due at the next `expire`."""
         timer.deadline = deadline
         self.pending += 1
-        if deadline < self.soonest:
-            self.soonest = deadline
+        self.soonest = min(self.soonest, deadline)
         self.settle(timer)
 
     def cancel(self, timer: Timer) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bandstand.core.vocabulary import ActorStatus
+from bandstand.core.enums import ActorStatus
 
 if TYPE_CHECKING:
-    from bandstand.core.hot.cell import Family
-    from bandstand.core.hot.ids import ActorId
+    from bandstand.core.ids import ActorId
+    from bandstand.core.mailbox import ChildGroup
 
 __all__ = ("Tree", "TreeNode", "grow")
 
@@ -78,7 +78,7 @@ def _draw(roots: Sequence[TreeNode]) -> Iterator[str]:
 
 
 def grow(
-    rows: Sequence[tuple[ActorId, str | None, ActorId | None, int, int, Family | None]],
+    rows: Sequence[tuple[ActorId, str | None, ActorId | None, int, int, ChildGroup | None]],
 ) -> Tree:
     """Make the tree of all living actors, given the oldest first.
 

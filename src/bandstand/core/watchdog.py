@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias, final
 from bandstand.core.logs import SafeLogger
 
 if TYPE_CHECKING:
-    from bandstand.core.hot.ids import ActorId
+    from bandstand.core.ids import ActorId
 
 __all__ = ("Watchdog",)
 

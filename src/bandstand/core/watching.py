@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, SupportsInt
 
+from bandstand.core.enums import Interest, Readiness
+from bandstand.core.fd_poller import FdPoller, FdWatch
 from bandstand.core.hosted import Hosted
-from bandstand.core.poller import Poller, Watch
-from bandstand.core.signals import IoEvent
-from bandstand.core.vocabulary import Interest, Readiness
+from bandstand.core.messages import IoEvent
 from bandstand.errors import InvalidArgument, IoNotWatched, IoRegistrationFailed, LoopClosed
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
+    from bandstand.core.asyncio_host import AsyncioHost
     from bandstand.core.clock import Clock
     from bandstand.core.config import LoopConfig
-    from bandstand.core.host import Host
-    from bandstand.core.hot.cell import Cell
-    from bandstand.core.hot.ids import ActorId
-    from bandstand.core.hot.wheel import Timer
+    from bandstand.core.ids import ActorId
+    from bandstand.core.mailbox import ActorCell
+    from bandstand.core.timer_wheel import Timer
 
 __all__ = ("Watching",)
 
@@ -27,7 +27,7 @@ class Watching(Hosted):
 
     def __init__(self, loop_tag: int, config: LoopConfig, clock: Clock) -> None:
         super().__init__(loop_tag, config, clock)
-        self._poller: Poller | None = None
+        self._poller: FdPoller | None = None
         self._sweep_timer: Timer | None = None
         # A descriptor was closed behind our back: before anything is polled, the poller is to be built anew.
         self._has_ghosts = False
@@ -69,7 +69,7 @@ class Watching(Hosted):
             self._sweep_timer = self._call_after(self.config.fd_sweep_ms, self._sweep)
 
     def unwatch_fd(self, fd: int) -> None:
-        """Watch a descriptor no more. An event of it that has not been handled yet is dropped.
+        """FdWatch a descriptor no more. An event of it that has not been handled yet is dropped.
 
         Raises:
             IoNotWatched: it is not being watched.
@@ -89,14 +89,14 @@ class Watching(Hosted):
                 f"fd is {safe_repr(fd)}: pass the number of an open descriptor, as from fileno()"
             )
 
-    def _make_poller(self) -> Poller:
+    def _make_poller(self) -> FdPoller:
         if self._poller is None:
-            self._poller = Poller()
+            self._poller = FdPoller()
             if self._host is not None:
                 self._host.add_reader(self._poller.fileno())
         return self._poller
 
-    def _make_room(self, poller: Poller, fd: int) -> None:
+    def _make_room(self, poller: FdPoller, fd: int) -> None:
         """Refuse a descriptor that is watched; forget a watch whose descriptor was closed, telling its owner."""
         watch = poller.find(fd)
         if watch is None:
@@ -109,7 +109,7 @@ class Watching(Hosted):
         poller.forget(watch)
         self._end_watch(watch.actor)
 
-    def _unwatch_one(self, watch: Watch) -> None:
+    def _unwatch_one(self, watch: FdWatch) -> None:
         assert self._poller is not None
         if not self._poller.remove(watch):
             self._has_ghosts = True
@@ -118,20 +118,20 @@ class Watching(Hosted):
             self._watched_fds -= 1
         self._rest()
 
-    def _break_off(self, watch: Watch) -> None:
+    def _break_off(self, watch: FdWatch) -> None:
         """A descriptor was closed behind our back: tell its owner, once."""
         if not watch.is_broken:
             self._give_up(watch)
             self._send_io(watch.actor, IoEvent(watch.fd, Readiness.ERROR), watch)
 
-    def _give_up(self, watch: Watch) -> None:
-        """Watch a descriptor no more that is not what it was, and make sure that its number speaks for nobody else."""
+    def _give_up(self, watch: FdWatch) -> None:
+        """FdWatch a descriptor no more that is not what it was, and make sure that its number speaks for nobody else."""
         watch.is_broken = True
         self._watched_fds -= 1
         self._has_ghosts = True
         self._rest()
 
-    def _rebuild(self, poller: Poller) -> None:
+    def _rebuild(self, poller: FdPoller) -> None:
         old = poller.rebuild()
         if old is None:
             self._has_ghosts = True
@@ -169,13 +169,13 @@ class Watching(Hosted):
                 self._send_io(watch.actor, IoEvent(watch.fd, readiness), watch)
 
     def _rearm_io(self, watch: object) -> None:
-        assert isinstance(watch, Watch)
+        assert isinstance(watch, FdWatch)
         assert self._poller is not None
         if watch.is_wanted and not watch.is_broken and not self._poller.arm(watch):
             self._break_off(watch)
 
     def _check_io(self, watch: object, event: object) -> object:
-        assert isinstance(watch, Watch)
+        assert isinstance(watch, FdWatch)
         assert isinstance(event, IoEvent)
         if not watch.is_wanted:
             return None
@@ -188,7 +188,7 @@ class Watching(Hosted):
         self._give_up(watch)
         return IoEvent(watch.fd, Readiness.ERROR)
 
-    def _release_fds(self, cell: Cell) -> None:
+    def _release_fds(self, cell: ActorCell) -> None:
         assert self._poller is not None
         actor = self._actor_of(cell)
         for watch in self._poller.of(actor):
@@ -196,7 +196,7 @@ class Watching(Hosted):
 
     # -- the host ------------------------------------------------------------------------------------------------------
 
-    def _attach(self, host: Host) -> None:
+    def _attach(self, host: AsyncioHost) -> None:
         super()._attach(host)
         if self._poller is not None:
             host.add_reader(self._poller.fileno())

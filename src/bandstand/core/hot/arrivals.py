@@ -24,19 +24,18 @@ from _thread import RLock
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from bandstand.core.hot.cell import Cell
-from bandstand.core.hot.ids import ActorId
-from bandstand.core.hot.receipt import Receipt
+from bandstand.core.delivery import DeliveryCallback
+from bandstand.core.enums import DATA, STOPPED, STOPPING, Lane, Overflow
 from bandstand.core.hot.timers import Timers
-from bandstand.core.numbers import DATA, STOPPED, STOPPING
-from bandstand.core.vocabulary import Lane, Overflow
+from bandstand.core.ids import ActorId
+from bandstand.core.mailbox import ActorCell
 from bandstand.errors import BandstandError, NoSuchActor
 from bandstand.errors.formatting import safe_repr
 
 try:
     import cython
 except ModuleNotFoundError:  # interpreted, where Cython is not installed
-    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+    from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
 
 if not cython.compiled:
     # Compiled, this is C's function, declared in the .pxd.
@@ -71,7 +70,7 @@ class Arrivals(Timers):
         # Whether the visit at hand is to end, for something urgent has come: a call, a message above DATA, a request to stop.
         self._attention = False
         # Those whose messages were given up, to be told.
-        self._given_up: list[tuple[Receipt, ActorId | None, str | None]] = []
+        self._given_up: list[tuple[DeliveryCallback, ActorId | None, str | None]] = []
         # Set once every actor has ended: what comes in now can only be a dead letter.
         self._down = False
         # Whether only what its own actors send in their turns is taken, until what there is has been handled.
@@ -172,7 +171,7 @@ class Arrivals(Timers):
             # The loop ended between the look and the append: nobody but us will empty the inbox.
             self._drain()
 
-    def _take_in(self, cell: Cell, lane: LaneNumber, data: object, tag: object, sender: object) -> bool:
+    def _take_in(self, cell: ActorCell, lane: LaneNumber, data: object, tag: object, sender: object) -> bool:
         """Promise a slot and put the message into the inbox; False if the lane is full and the policy is to refuse."""
         mark = lane
         if not cell.promise(lane):
@@ -219,7 +218,7 @@ class Arrivals(Timers):
         inbox.append(data)
         return True
 
-    def _thin_out(self, cell: Cell) -> None:
+    def _thin_out(self, cell: ActorCell) -> None:
         """Give up messages without a promise, of one actor, by its policy: the inbox must not fill the memory.
 
         A mailbox of them is kept, or under CONFLATE none but the one that comes; they are counted as dropped, and
@@ -232,11 +231,11 @@ class Arrivals(Timers):
         kept = cell.surplus - give_up
         inbox = self._inbox
         held: list[Any] = []
-        told: list[Receipt] = []
+        told: list[DeliveryCallback] = []
         read = 0
         write = 0
         while read < len(inbox):
-            if type(inbox[read]) is Cell:
+            if type(inbox[read]) is ActorCell:
                 # One that has its promise, and no mark.
                 mark = 0
                 size = 2
@@ -251,7 +250,7 @@ class Arrivals(Timers):
                     held.append(inbox[read + 2])
                     if size == 5:
                         held.append(inbox[read + 4])
-                        if isinstance(inbox[read + 4], Receipt):
+                        if isinstance(inbox[read + 4], DeliveryCallback):
                             told.append(inbox[read + 4])
                     self._accepted += 1
                     self._dropped += 1
@@ -281,7 +280,7 @@ class Arrivals(Timers):
             )
         return error
 
-    def _full_afar(self, cell: Cell, lane: LaneNumber) -> BandstandError:
+    def _full_afar(self, cell: ActorCell, lane: LaneNumber) -> BandstandError:
         with self._lock:
             self._refused += 1
         return self._full(cell, lane)
@@ -293,7 +292,7 @@ class Arrivals(Timers):
         at = 0
         while at < len(entries):
             mark = entries[at]
-            if type(mark) is Cell:
+            if type(mark) is ActorCell:
                 count += 1
                 at += 2
             elif mark == CALL:
@@ -319,7 +318,7 @@ class Arrivals(Timers):
         at = 0
         end = len(batch)
         while at < end:
-            if type(batch[at]) is Cell:
+            if type(batch[at]) is ActorCell:
                 self._arrive_plain(batch[at], batch[at + 1])
                 at += 2
                 continue
@@ -334,7 +333,7 @@ class Arrivals(Timers):
                 self._arrive(batch[at + 1], mark, batch[at + 2], ZERO, ZERO)
                 at += 3
 
-    def _arrive_plain(self, cell: Cell, data: object) -> None:
+    def _arrive_plain(self, cell: ActorCell, data: object) -> None:
         """Let one message in that has its promise, and neither a tag nor a sender."""
         self._accepted += 1
         if cell.status >= STOPPED:
@@ -348,7 +347,7 @@ class Arrivals(Timers):
         if not cell.queued:
             self._ready(cell)
 
-    def _arrive(self, cell: Cell, mark: LaneNumber, data: object, tag: object, sender: object) -> None:
+    def _arrive(self, cell: ActorCell, mark: LaneNumber, data: object, tag: object, sender: object) -> None:
         """Let one message in: into the mailbox, or to the dead letters if its actor has ended."""
         lane = mark & DATA
         if cell.status >= STOPPED:

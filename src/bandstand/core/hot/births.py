@@ -15,25 +15,24 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from bandstand.core.hot.cell import Cell
+from bandstand.core.delivery import DeliveryCallback
+from bandstand.core.enums import DATA, FAR, INIT, NORMAL, PANIC, RUNNING, STOPPING, SYSTEM, SystemTag
 from bandstand.core.hot.kernel import Kernel, is_coroutine
 from bandstand.core.hot.life import REASONS
 from bandstand.core.hot.post import Hook
-from bandstand.core.hot.receipt import Receipt
-from bandstand.core.numbers import DATA, FAR, INIT, NORMAL, PANIC, RUNNING, STOPPING, SYSTEM
-from bandstand.core.signals import ChildStart
-from bandstand.core.vocabulary import SystemTag
+from bandstand.core.mailbox import ActorCell
+from bandstand.core.messages import ChildStart
 from bandstand.errors import BandstandError, IgnoreChild, InvalidArgument, MaxActors, NoMemory
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
     from contextvars import Context
 
-    from bandstand.core.hot.cell import Family
-    from bandstand.core.hot.ids import ActorId
-    from bandstand.core.hot.turn import Turn
-    from bandstand.core.hot.wheel import Timer
-    from bandstand.core.vocabulary import ExitReason, Overflow
+    from bandstand.core.context import ActorContext
+    from bandstand.core.enums import ExitReason, Overflow
+    from bandstand.core.ids import ActorId
+    from bandstand.core.mailbox import ChildGroup
+    from bandstand.core.timer_wheel import Timer
 
 Count: TypeAlias = int
 Milliseconds: TypeAlias = int
@@ -72,7 +71,7 @@ class Births(Kernel):
         self._escalations: Count = 0
 
     def _perform_later(
-        self, cell: Cell, coroutine: Coroutine[Any, Any, Any], context: Context | None
+        self, cell: ActorCell, coroutine: Coroutine[Any, Any, Any], context: Context | None
     ) -> None:
         """Have a coroutine begun by the host, in a task of its own. The loop above overrides it."""
 
@@ -83,13 +82,13 @@ class Births(Kernel):
     def _spawn_child(
         self,
         behavior: Callable[..., Any],
-        init: Callable[[Turn], Any] | None,
+        init: Callable[[ActorContext], Any] | None,
         name: str | None,
         cap: Count,
         supervisor: ActorId | int | None,
         context: Context | None,
         keeps: bool,
-        estate: Cell | None,
+        estate: ActorCell | None,
         overflow: Overflow | None = None,
     ) -> ActorId:
         """Make an actor of checked arguments and run its init.
@@ -118,7 +117,7 @@ class Births(Kernel):
             self._run_init(cell, init)
         return actor
 
-    def _run_init(self, cell: Cell, init: Callable[[Turn], Any]) -> None:
+    def _run_init(self, cell: ActorCell, init: Callable[[ActorContext], Any]) -> None:
         """Call an actor's init. It may be called from within another actor's turn, which goes on afterwards."""
         turn = self._make_turn(cell)
         # There is no message.
@@ -161,16 +160,16 @@ class Births(Kernel):
             turn.state = state
             self._begin(cell)
 
-    def _say_goodbye(self, cell: Cell) -> bool:
+    def _say_goodbye(self, cell: ActorCell) -> bool:
         """Have an actor do what it still has to, as its last turn; True if that is a coroutine, to be waited for."""
-        epilogue, cell.epilogue = cell.epilogue, None
+        epilogue, cell.exit_hook = cell.exit_hook, None
         self._mark_stopping(cell)
         turn = cell.turn
-        if turn is not None and isinstance(turn.sender, Receipt):
+        if turn is not None and isinstance(turn.sender, DeliveryCallback):
             # Whoever waits for the message at hand need not wait for what comes now, nor interrupt it.
             receipt = turn.sender
             turn.sender = 0
-            receipt.cut_off(cell.actor, cell.name, cell.reason, cell.cause)
+            receipt.interrupted(cell.actor, cell.name, cell.reason, cell.cause)
         before = self._current
         if before is not None:
             self._outer.append(before)
@@ -198,7 +197,7 @@ class Births(Kernel):
         actor = self._own_id(target)
         cell = actor.cell
         if cell is not None:
-            cell.epilogue = epilogue
+            cell.exit_hook = epilogue
 
     def _set_budget(self, target: ActorId, budget: Count) -> None:
         """Say how many messages an actor handles a visit; 0 for the loop's own number."""
@@ -212,13 +211,13 @@ class Births(Kernel):
         actor = self._own_id(target)
         cell = actor.cell
         if cell is not None:
-            cell.is_heard = True
+            cell.exit_observed = True
 
     def _is_heard(self, target: ActorId) -> bool:
         """Whether somebody hears of an actor's end; of one that has ended nobody does any more."""
         actor = self._own_id(target)
         cell = actor.cell
-        return cell is not None and cell.is_heard
+        return cell is not None and cell.exit_observed
 
     def _close_mailbox(self, target: ActorId) -> None:
         """Have an actor accept nothing any more, handle what it has, and end."""
@@ -229,21 +228,21 @@ class Births(Kernel):
         if not cell.queued and cell.driver is None and cell.status == RUNNING and not cell.is_expecting():
             self._end(cell, NORMAL, None)
 
-    def _begin(self, cell: Cell) -> None:
+    def _begin(self, cell: ActorCell) -> None:
         """An actor has started."""
         actor = cell.actor
         assert actor is not None
-        cell.status = actor.fate = RUNNING
+        cell.status = actor.status = RUNNING
         self._settle(cell)
 
-    def _born(self, cell: Cell, state: object) -> None:
+    def _born(self, cell: ActorCell, state: object) -> None:
         """An init that took its time has ended well: the actor has started, and its supervisor is told."""
         turn = cell.turn
         actor = cell.actor
         assert turn is not None
         assert actor is not None
         turn.state = state
-        cell.status = actor.fate = RUNNING
+        cell.status = actor.status = RUNNING
         supervisor = cell.supervisor
         if supervisor is not None and supervisor.status < STOPPING:
             supervisor.offer_reserved(ChildStart(actor), CHILD_START, 0)
@@ -263,7 +262,7 @@ class Births(Kernel):
         """Whether an actor, if there is one, is a supervisor."""
         actor = self._local_id(target)
         cell = None if actor is None else actor.cell
-        return cell is not None and cell.family is not None
+        return cell is not None and cell.children is not None
 
     def _declare_born(self, target: ActorId, state: object) -> None:
         """The same, for an actor whose init has answered NOT_YET."""
@@ -272,17 +271,17 @@ class Births(Kernel):
         if cell is not None and cell.status == INIT:
             self._born(cell, state)
 
-    def _set_family(self, target: ActorId, family: Family) -> None:
+    def _set_family(self, target: ActorId, family: ChildGroup) -> None:
         """Make an actor a supervisor: `family` is asked about its children from now on, and ended with it."""
         actor = self._own_id(target)
         cell = actor.cell
         if cell is not None:
-            cell.family = family
+            cell.children = family
 
-    def _bury_estate(self, estate: Cell) -> None:
+    def _bury_estate(self, estate: ActorCell) -> None:
         """There is no next incarnation: what was kept for it becomes dead letters."""
-        if type(estate) is not Cell:
-            raise InvalidArgument(f"estate is {safe_repr(estate)}: pass what Family.keep was given")
+        if type(estate) is not ActorCell:
+            raise InvalidArgument(f"estate is {safe_repr(estate)}: pass what ChildGroup.keep was given")
         self._bury(estate)
 
     def _kill_quietly(self, target: ActorId, cause: BaseException | None) -> None:
@@ -342,13 +341,13 @@ class Births(Kernel):
         if self._on_escalate is not None:
             self._tell(self._on_escalate, (supervisor,))
 
-    def _rows(self) -> list[tuple[ActorId, str | None, ActorId | None, int, int, Family | None]]:
+    def _rows(self) -> list[tuple[ActorId, str | None, ActorId | None, int, int, ChildGroup | None]]:
         """Every living actor, the oldest first: id, name, supervisor's id, status, messages waiting, family."""
-        rows: list[tuple[ActorId, str | None, ActorId | None, int, int, Family | None]] = []
+        rows: list[tuple[ActorId, str | None, ActorId | None, int, int, ChildGroup | None]] = []
         for cell in self._table.living():
             actor = cell.actor
             assert actor is not None
             parent = None if cell.supervisor is None else cell.supervisor.actor
-            rows.append((actor, cell.name, parent, cell.status, cell.waiting(), cell.family))
+            rows.append((actor, cell.name, parent, cell.status, cell.waiting(), cell.children))
         rows.reverse()
         return rows

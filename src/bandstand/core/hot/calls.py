@@ -16,15 +16,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
+from bandstand.core.enums import CONTROL, DATA, MANAGEMENT, NORMAL, PANIC, RUNNING, STOPPING, SYSTEM, Verdict
 from bandstand.core.hot.births import Births
 from bandstand.core.hot.kernel import MAY_PERFORM
-from bandstand.core.numbers import CONTROL, DATA, MANAGEMENT, NORMAL, PANIC, RUNNING, STOPPING, SYSTEM
-from bandstand.core.vocabulary import Verdict
 
 try:
     import cython
 except ModuleNotFoundError:  # interpreted, where Cython is not installed
-    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+    from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
 
 if not cython.compiled:
     # Compiled, this is C's function, declared in the .pxd.
@@ -33,8 +32,8 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from contextvars import Context
 
-    from bandstand.core.aside import Shelf
-    from bandstand.core.hot.ids import ActorId
+    from bandstand.core.delivery import StashCounter
+    from bandstand.core.ids import ActorId
 
 Count: TypeAlias = int
 LaneNumber: TypeAlias = int
@@ -149,7 +148,7 @@ class Calls(Births):
         if cell.closing and not cell.queued and cell.waiting() == 0 and not cell.is_expecting():
             self._end(cell, NORMAL, None)
 
-    def _take_back(self, actor: ActorId, shelf: Shelf | None) -> Count:
+    def _take_back(self, actor: ActorId, shelf: StashCounter | None) -> Count:
         """Put what an actor has kept on a shelf before what waits for it; how many messages that were."""
         cell = actor.cell
         count = 0 if cell is None else self._put_back(cell, shelf)
@@ -190,7 +189,7 @@ class Calls(Births):
             cell.depth(CONTROL),
             cell.depth(MANAGEMENT),
             cell.depth(DATA),
-            0 if cell.aside is None else len(cell.aside),
+            0 if cell.stashed is None else len(cell.stashed),
             is_suspended,
             turn.tag if turn is not None and is_suspended else None,
         )

@@ -1,12 +1,12 @@
 cimport cython
 from libc.stdint cimport int64_t
-from bandstand.core.hot.cell cimport Cell
-from bandstand.core.hot.ids cimport ActorId
+from bandstand.core.mailbox cimport ActorCell
+from bandstand.core.ids cimport ActorId
 from bandstand.core.hot.flights cimport Flights
-from bandstand.core.hot.receipt cimport Receipt
-from bandstand.core.hot.ring cimport Ring, pop
-from bandstand.core.hot.turn cimport Turn
-from bandstand.core.hot.wheel cimport Timer
+from bandstand.core.delivery cimport DeliveryCallback
+from bandstand.core.mailbox cimport Ring, pop
+from bandstand.core.context cimport ActorContext
+from bandstand.core.timer_wheel cimport Timer
 
 cdef extern from "Python.h":
     int PyContext_Enter(object context) except -1
@@ -14,7 +14,7 @@ cdef extern from "Python.h":
 
 cdef int DATA
 cdef int FAIL_REASON
-cdef Py_ssize_t MOST_INLINE
+cdef Py_ssize_t MAX_INLINE_TICKS
 cdef int64_t MILLISECOND
 cdef int64_t NEVER
 cdef int NORMAL
@@ -34,38 +34,38 @@ cdef class Desk(Flights):
     cpdef bint _is_idle(self)
     @cython.locals(soonest=int64_t)
     cpdef int64_t _wake_in(self) except? -2
-    @cython.locals(cell=Cell)
+    @cython.locals(cell=ActorCell)
     cpdef object _end_all(self)
     @cython.final
     @cython.locals(ring=Ring)
-    cdef Ring _ahead(self, Cell cell, Turn turn)
+    cdef Ring _ahead(self, ActorCell cell, ActorContext turn)
     @cython.final
-    cdef object _take_ahead(self, Cell cell, Turn turn, Ring ring)
+    cdef object _take_ahead(self, ActorCell cell, ActorContext turn, Ring ring)
     @cython.final
     @cython.locals(taken=Py_ssize_t)
-    cdef Py_ssize_t _take_alike(self, Cell cell, Turn turn, list items, Py_ssize_t most, object strange) except -1
-    @cython.locals(cell=Cell)
+    cdef Py_ssize_t _take_alike(self, ActorCell cell, ActorContext turn, list items, Py_ssize_t most, object strange) except -1
+    @cython.locals(cell=ActorCell)
     cpdef object _begin_watch(self, object owner)
-    cpdef ActorId _actor_of(self, Cell cell)
-    @cython.locals(cell=Cell)
+    cpdef ActorId _actor_of(self, ActorCell cell)
+    @cython.locals(cell=ActorCell)
     cpdef object _end_watch(self, ActorId actor)
-    @cython.locals(cell=Cell)
+    @cython.locals(cell=ActorCell)
     cpdef object _send_io(self, ActorId actor, object event, object watch)
-    @cython.locals(timer=Timer, heir=Receipt)
+    @cython.locals(timer=Timer, heir=DeliveryCallback)
     cpdef object _bequeath_calls(self)
     cpdef bint _is_stranded(self) except -1
-    @cython.locals(cell=Cell)
+    @cython.locals(cell=ActorCell)
     cpdef object _prod(self, ActorId actor)
-    @cython.locals(cell=Cell)
+    @cython.locals(cell=ActorCell)
     cpdef bint _is_current(self, ActorId actor) except -1
-    @cython.locals(cell=Cell)
-    cpdef Timer _mourn(self, ActorId actor, Receipt mourner)
+    @cython.locals(cell=ActorCell)
+    cpdef Timer _mourn(self, ActorId actor, DeliveryCallback mourner)
     cpdef object _stop_mourning(self, Timer timer)
-    @cython.locals(cell=Cell)
+    @cython.locals(cell=ActorCell)
     cpdef tuple _at_hand(self)
-    @cython.locals(cell=Cell, turn=Turn)
+    @cython.locals(cell=ActorCell, turn=ActorContext)
     cpdef object _tag_of(self, ActorId actor)
-    @cython.locals(actor=ActorId, cell=Cell)
+    @cython.locals(actor=ActorId, cell=ActorCell)
     cpdef bint _is_at_rest(self, object target) except -1
 
 cdef inline object tick_inside(Desk desk, object context):

@@ -13,34 +13,34 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import TYPE_CHECKING, TypeAlias
 
-from bandstand.core.hot.flights import Flights
-from bandstand.core.numbers import (
+from bandstand.core.enums import (
     DATA,
     FAIL_REASON,
+    MAX_INLINE_TICKS,
     MILLISECOND,
-    MOST_INLINE,
     NEVER,
     NORMAL,
     PANIC,
+    SystemTag,
+    Verdict,
 )
-from bandstand.core.vocabulary import SystemTag, Verdict
+from bandstand.core.hot.flights import Flights
 
 try:
     import cython
 except ModuleNotFoundError:  # interpreted, where Cython is not installed
-    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+    from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
 
 if not cython.compiled:
     # Compiled, it is written into this module.
-    from bandstand.core.hot.ring import pop
+    from bandstand.core.mailbox import pop
 
 if TYPE_CHECKING:
-    from bandstand.core.hot.cell import Cell
-    from bandstand.core.hot.ids import ActorId
-    from bandstand.core.hot.receipt import Receipt
-    from bandstand.core.hot.ring import Ring
-    from bandstand.core.hot.turn import Turn
-    from bandstand.core.hot.wheel import Timer
+    from bandstand.core.context import ActorContext
+    from bandstand.core.delivery import DeliveryCallback
+    from bandstand.core.ids import ActorId
+    from bandstand.core.mailbox import ActorCell, Ring
+    from bandstand.core.timer_wheel import Timer
 
 IO = SystemTag.IO
 ELEMENT = SystemTag.ELEMENT
@@ -91,7 +91,7 @@ class Desk(Flights):
             return False
         if self._inline_left <= 0 or self._queue.count == 0:
             return False
-        if self._inline_left == MOST_INLINE:
+        if self._inline_left == MAX_INLINE_TICKS:
             self._inline_since = self._elapsed()
         elif self._elapsed() - self._inline_since >= self._max_tick:
             self._inline_left = 0
@@ -153,7 +153,7 @@ class Desk(Flights):
         """
         self._ending = True
         for cell in self._table.living():
-            if cell.supervisor is None or cell.supervisor.family is None:
+            if cell.supervisor is None or cell.supervisor.children is None:
                 self._end(cell, NORMAL, None)
         # Whoever the supervisors have left.
         for cell in self._table.living():
@@ -189,12 +189,12 @@ class Desk(Flights):
             "ticks": self._ticks,
         }
 
-    def _ahead(self, cell: Cell, turn: Turn) -> Ring | None:
+    def _ahead(self, cell: ActorCell, turn: ActorContext) -> Ring | None:
         """The lane of the message at hand, if the next one in it has the very same tag; else None."""
         ring = cell.lane(turn.lane_number)
         return ring if ring.next_is(turn.tag) else None
 
-    def _take_ahead(self, cell: Cell, turn: Turn, ring: Ring) -> object:
+    def _take_ahead(self, cell: ActorCell, turn: ActorContext, ring: Ring) -> object:
         """Take the next message of the lane at hand into the present turn: its data; its sender is the turn's now."""
         data = pop(ring, turn)
         if turn.lane_number != DATA:
@@ -204,7 +204,9 @@ class Desk(Flights):
             self._land_overdue(cell)
         return data
 
-    def _take_alike(self, cell: Cell, turn: Turn, items: list[object], most: Count, strange: type) -> Count:
+    def _take_alike(
+        self, cell: ActorCell, turn: ActorContext, items: list[object], most: Count, strange: type
+    ) -> Count:
         """Take into a list what waits right behind the message at hand and is quite like it, until the list has so many; how many.
 
         That is: of the same tag, with nobody who waits for it, and with data of any other type than `strange`.
@@ -228,7 +230,7 @@ class Desk(Flights):
         assert cell.actor is not None
         return cell.actor
 
-    def _actor_of(self, cell: Cell) -> ActorId:
+    def _actor_of(self, cell: ActorCell) -> ActorId:
         """The id of a cell, for those who do not look into cells."""
         assert cell.actor is not None
         return cell.actor
@@ -278,7 +280,7 @@ class Desk(Flights):
         cell = actor.cell
         return cell is not None and self._is_running_now(cell)
 
-    def _mourn(self, actor: ActorId, mourner: Receipt) -> Timer | None:
+    def _mourn(self, actor: ActorId, mourner: DeliveryCallback) -> Timer | None:
         """Have somebody told of an actor's end; at once, if it has ended. What `_stop_mourning` takes; None if there is nothing to."""
         cell = actor.cell
         if cell is None:

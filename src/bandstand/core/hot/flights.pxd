@@ -1,6 +1,6 @@
 cimport cython
 from bandstand.core.hot.calls cimport Calls
-from bandstand.core.hot.cell cimport Cell
+from bandstand.core.mailbox cimport ActorCell
 
 cdef int INIT
 cdef int NORMAL
@@ -17,16 +17,16 @@ cdef class Flights(Calls):
     cdef public Py_ssize_t _paused
 
     cpdef object _pause(self)
-    cpdef object _suspend(self, Cell cell, object driver)
-    cpdef object _unsuspend(self, Cell cell)
-    cpdef object _go_on(self, Cell cell)
-    cpdef object _go_on_now(self, Cell cell)
+    cpdef object _suspend(self, ActorCell cell, object driver)
+    cpdef object _unsuspend(self, ActorCell cell)
+    cpdef object _go_on(self, ActorCell cell)
+    cpdef object _go_on_now(self, ActorCell cell)
     cpdef object _be_called(self)
-    cpdef object _begin_step(self, Cell cell)
+    cpdef object _begin_step(self, ActorCell cell)
     cpdef object _end_step(self)
     cpdef object _forget_current(self)
-    cpdef bint _has_ended(self, Cell cell)
+    cpdef bint _has_ended(self, ActorCell cell)
     cpdef bint _is_stepping(self)
-    cpdef object _resume(self, Cell cell, object verdict, object error, bint was_cancelled)
-    @cython.locals(cell=Cell, names=list)
+    cpdef object _resume(self, ActorCell cell, object verdict, object error, bint was_cancelled)
+    @cython.locals(cell=ActorCell, names=list)
     cpdef list _abandon(self)

@@ -13,15 +13,14 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from bandstand.core.aside import SetAside
+from bandstand.core.delivery import StashMessage
+from bandstand.core.enums import INIT, NORMAL, STOPPED, STOPPING, Verdict
 from bandstand.core.hot.calls import Calls
 from bandstand.core.hot.kernel import FINAL
-from bandstand.core.numbers import INIT, NORMAL, STOPPED, STOPPING
-from bandstand.core.vocabulary import Verdict
 from bandstand.errors import IgnoreChild
 
 if TYPE_CHECKING:
-    from bandstand.core.hot.cell import Cell, Driver
+    from bandstand.core.mailbox import ActorCell, CoroutineDriver
 
 OK_VERDICT = Verdict.OK
 
@@ -61,22 +60,22 @@ class Flights(Calls):
         """Something to wait for that ends inside the loop; None if there is none. The loop above overrides it."""
         return None
 
-    def _suspend(self, cell: Cell, driver: Driver) -> None:
+    def _suspend(self, cell: ActorCell, driver: CoroutineDriver) -> None:
         """Note that a cell's coroutine has suspended, and who drives it."""
         cell.driver = driver
         self._in_flight += 1
 
-    def _unsuspend(self, cell: Cell) -> None:
+    def _unsuspend(self, cell: ActorCell) -> None:
         """Take that back: it will be driven by another, or by nobody."""
         cell.driver = None
         self._in_flight -= 1
 
-    def _go_on(self, cell: Cell) -> None:
+    def _go_on(self, cell: ActorCell) -> None:
         """A coroutine that had paused may go on: its actor has a turn again."""
         self._queue.push(cell)
         self._stir()
 
-    def _go_on_now(self, cell: Cell) -> None:
+    def _go_on_now(self, cell: ActorCell) -> None:
         """The same, in a call of the host: no other is needed to run the tick."""
         self._queue.push(cell)
         if self._awake or self._ticking or not self._may_inline:
@@ -88,7 +87,7 @@ class Flights(Calls):
     def _be_called(self) -> None:
         """The host has called. The loop above overrides it."""
 
-    def _begin_step(self, cell: Cell) -> None:
+    def _begin_step(self, cell: ActorCell) -> None:
         """A driver steps the cell's coroutine: until it ends, the actor is the one that is running."""
         self._current = cell
         if self._watching:
@@ -108,7 +107,7 @@ class Flights(Calls):
         self._stepper = None
         self._message = None
 
-    def _has_ended(self, cell: Cell) -> bool:
+    def _has_ended(self, cell: ActorCell) -> bool:
         """Whether an actor has ended, though its coroutine may not have."""
         return cell.status >= STOPPED
 
@@ -116,7 +115,9 @@ class Flights(Calls):
         """Whether a behavior is being called or a coroutine stepped at this moment."""
         return self._current is not None
 
-    def _resume(self, cell: Cell, verdict: object, error: BaseException | None, was_cancelled: bool) -> None:
+    def _resume(
+        self, cell: ActorCell, verdict: object, error: BaseException | None, was_cancelled: bool
+    ) -> None:
         """Take a cell back whose coroutine has ended: with a verdict, or with an error that may be a cancellation."""
         cell.driver = None
         message, cell.message = cell.message, None
@@ -144,7 +145,7 @@ class Flights(Calls):
             self._mark_stopping(cell)
             cell.reason = NORMAL
             cell.cause = error
-        elif issubclass(kind, SetAside) or cell.status < STOPPING:
+        elif issubclass(kind, StashMessage) or cell.status < STOPPING:
             # A living cell has a turn once something was in flight.
             self._raised(cell, cell.turn, message, error)  # type: ignore[arg-type]  # see above
         elif not was_cancelled:

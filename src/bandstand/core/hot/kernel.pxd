@@ -1,10 +1,10 @@
 cimport cython
 from libc.stdint cimport int64_t
-from bandstand.core.hot.cell cimport Cell
-from bandstand.core.hot.turn cimport Turn
-from bandstand.core.hot.ids cimport ActorId
-from bandstand.core.hot.ring cimport Ring, pop
-from bandstand.core.hot.runqueue cimport RunQueue
+from bandstand.core.mailbox cimport ActorCell
+from bandstand.core.context cimport ActorContext
+from bandstand.core.ids cimport ActorId
+from bandstand.core.mailbox cimport Ring, pop
+from bandstand.core.mailbox cimport RunQueue
 from bandstand.core.hot.sending cimport Sending
 
 cdef Py_ssize_t REST_ROOM
@@ -73,38 +73,38 @@ cdef class Kernel(Sending):
     cdef public bint _abroad
     cdef public object _shuffle
 
-    cpdef object _perform(self, Cell cell, object coroutine, object context)
+    cpdef object _perform(self, ActorCell cell, object coroutine, object context)
     cpdef object _continue(self, object driver)
     cpdef object _poll_io(self)
     cpdef object _rearm_io(self, object watch)
     cpdef object _check_io(self, object watch, object event)
     @cython.final
-    @cython.locals(turn=Turn)
-    cdef Turn _make_turn(self, Cell cell)
+    @cython.locals(turn=ActorContext)
+    cdef ActorContext _make_turn(self, ActorCell cell)
     @cython.final
-    cdef object _took_io(self, Cell cell, Turn turn, object event)
+    cdef object _took_io(self, ActorCell cell, ActorContext turn, object event)
     @cython.final
     @cython.locals(ring=Ring)
-    cdef object _settle(self, Cell cell)
+    cdef object _settle(self, ActorCell cell)
     @cython.final
-    cdef object _raised(self, Cell cell, Turn turn, object data, object error)
+    cdef object _raised(self, ActorCell cell, ActorContext turn, object data, object error)
     @cython.final
-    cdef object _panic(self, Cell cell, object error)
+    cdef object _panic(self, ActorCell cell, object error)
 
     cpdef object _leave(self, object error)
     @cython.locals(start=int64_t, end=int64_t, before=int64_t, overfull=bint)
     cpdef int64_t _tick(self) except? -1
     @cython.final
-    @cython.locals(visits=Py_ssize_t, queue=RunQueue, cell=Cell, seen=Py_ssize_t)
+    @cython.locals(visits=Py_ssize_t, queue=RunQueue, cell=ActorCell, seen=Py_ssize_t)
     cdef object _run(self, int64_t start, bint overfull)
     @cython.final
     @cython.locals(now=int64_t)
-    cdef bint _look_at_clock(self, Cell cell) except -1
+    cdef bint _look_at_clock(self, ActorCell cell) except -1
     @cython.final
-    @cython.locals(turn=Turn, ring=Ring, budget=Py_ssize_t, handled=Py_ssize_t, limit=Py_ssize_t, looked=Py_ssize_t, is_due=bint)
-    cdef Py_ssize_t _visit(self, Cell cell) except -1
+    @cython.locals(turn=ActorContext, ring=Ring, budget=Py_ssize_t, handled=Py_ssize_t, limit=Py_ssize_t, looked=Py_ssize_t, is_due=bint)
+    cdef Py_ssize_t _visit(self, ActorCell cell) except -1
     @cython.final
-    @cython.locals(turn=Turn)
-    cdef object _forget_sender(self, Cell cell)
+    @cython.locals(turn=ActorContext)
+    cdef object _forget_sender(self, ActorCell cell)
     @cython.final
-    cdef object _judge(self, Cell cell, object verdict, bint may_perform)
+    cdef object _judge(self, ActorCell cell, object verdict, bint may_perform)

@@ -29,12 +29,9 @@ from collections.abc import Callable, Coroutine
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
-from bandstand.core.aside import SetAside
-from bandstand.core.hot.cell import Cell
-from bandstand.core.hot.ring import REST_ROOM
-from bandstand.core.hot.sending import Sending
-from bandstand.core.hot.turn import Turn
-from bandstand.core.numbers import (
+from bandstand.core.context import ActorContext
+from bandstand.core.delivery import StashMessage
+from bandstand.core.enums import (
     DATA,
     FAIL_REASON,
     MILLISECOND,
@@ -45,15 +42,18 @@ from bandstand.core.numbers import (
     SLOW,
     STOPPING,
     SYSTEM,
+    SystemTag,
+    Verdict,
 )
-from bandstand.core.vocabulary import SystemTag, Verdict
+from bandstand.core.hot.sending import Sending
+from bandstand.core.mailbox import REST_ROOM, ActorCell
 from bandstand.errors import BadVerdict
 from bandstand.errors.formatting import safe_repr
 
 try:
     import cython
 except ModuleNotFoundError:  # interpreted, where Cython is not installed
-    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+    from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -77,10 +77,10 @@ FAIL_VERDICT = Verdict.FAIL
 
 
 if not cython.compiled:
-    from bandstand.core.hot.ring import pop
+    from bandstand.core.mailbox import pop
 
     # Compiled, these are a call and a look at two pointers, in the .pxd.
-    def call(behavior: Any, turn: Turn, data: object) -> object:
+    def call(behavior: Any, turn: ActorContext, data: object) -> object:
         """Call a behavior."""
         return behavior(turn, data)
 
@@ -164,7 +164,9 @@ class Kernel(Sending):
         # For tests: picks which ready actor runs next; None is first come, first served.
         self._shuffle: Callable[[int], int] | None = None
 
-    def _perform(self, cell: Cell, coroutine: Coroutine[Any, Any, Any], context: Context | None) -> object:
+    def _perform(
+        self, cell: ActorCell, coroutine: Coroutine[Any, Any, Any], context: Context | None
+    ) -> object:
         """Begin a coroutine: what it returned, or PENDING if it has suspended. The loop above overrides it."""
         return PENDING
 
@@ -172,7 +174,7 @@ class Kernel(Sending):
         """Have a driver's coroutine go on, whose pause is over. The loop above overrides it."""
 
     def _poll_io(self) -> None:
-        """Turn ready descriptors into messages. The loop above overrides it."""
+        """ActorContext ready descriptors into messages. The loop above overrides it."""
 
     def _rearm_io(self, watch: object) -> None:
         """Watch a descriptor again, now that its event has been handled. The loop above overrides it."""
@@ -237,7 +239,7 @@ class Kernel(Sending):
             ):
                 return
 
-    def _look_at_clock(self, cell: Cell) -> bool:
+    def _look_at_clock(self, cell: ActorCell) -> bool:
         """Read the clock after a message of a cell, and set the pace; whether the tick's time is up."""
         now = self._elapsed()
         if now - self._looked < SLOW_AFTER:
@@ -254,7 +256,7 @@ class Kernel(Sending):
         return self._is_time_up
 
     @cython.nonecheck(False)
-    def _visit(self, cell: Cell) -> Count:
+    def _visit(self, cell: ActorCell) -> Count:
         """Let one actor handle what waits for it, until its budget or the tick's time is used up, or something urgent comes.
 
         How many messages it saw, or if the clock was read, how many since.
@@ -336,9 +338,9 @@ class Kernel(Sending):
         return handled - looked
 
     @cython.nonecheck(False)
-    def _make_turn(self, cell: Cell) -> Turn:
+    def _make_turn(self, cell: ActorCell) -> ActorContext:
         """Make the context with which a cell's behavior is called; from now on it holds the state."""
-        turn = Turn.__new__(Turn)
+        turn = ActorContext.__new__(ActorContext)
         turn.self_id = cell.actor  # type: ignore[assignment]  # a living cell has an id
         turn.loop = self
         turn.state = cell.state
@@ -346,7 +348,7 @@ class Kernel(Sending):
         cell.state = None
         return turn
 
-    def _took_io(self, cell: Cell, turn: Turn, event: object) -> object:
+    def _took_io(self, cell: ActorCell, turn: ActorContext, event: object) -> object:
         """Look at an I/O event that was taken: None if its descriptor was unwatched while the event waited.
 
         Else the descriptor is armed again when the visit ends, which is soon enough: polling comes once a tick.
@@ -362,7 +364,7 @@ class Kernel(Sending):
         return event
 
     @cython.nonecheck(False)
-    def _settle(self, cell: Cell) -> None:
+    def _settle(self, cell: ActorCell) -> None:
         """After a behavior has ended: end the actor, or queue it again, or let it rest."""
         if cell.status >= STOPPING:
             self._finish(cell)
@@ -384,27 +386,27 @@ class Kernel(Sending):
             if ring is not None and ring.room > REST_ROOM:
                 ring.rest()
 
-    def _raised(self, cell: Cell, turn: Turn, data: object, error: BaseException) -> None:
+    def _raised(self, cell: ActorCell, turn: ActorContext, data: object, error: BaseException) -> None:
         """A behavior has raised: it panics, or wants its message kept for later."""
         # By its type: isinstance() asks the exception for its __class__, which may raise.
-        if issubclass(type(error), SetAside):
-            self._set_aside(cell, turn, data, error.shelf)  # type: ignore[attr-defined]  # it is one
+        if issubclass(type(error), StashMessage):
+            self._set_aside(cell, turn, data, error.stash)  # type: ignore[attr-defined]  # it is one
         else:
             self._panic(cell, error)
 
-    def _panic(self, cell: Cell, error: BaseException) -> None:
+    def _panic(self, cell: ActorCell, error: BaseException) -> None:
         """Note that a behavior has raised."""
         self._mark_stopping(cell)
         cell.reason = PANIC
         cell.cause = error
 
-    def _forget_sender(self, cell: Cell) -> None:
+    def _forget_sender(self, cell: ActorCell) -> None:
         """A coroutine has ended: whoever sent its message need not be kept until the next one."""
         turn = cell.turn
         if turn is not None:
             turn.sender = 0
 
-    def _judge(self, cell: Cell, verdict: object, may_perform: bool) -> None:
+    def _judge(self, cell: ActorCell, verdict: object, may_perform: bool) -> None:
         """Apply what a behavior returned, if it is not OK. An earlier wish to end stands."""
         # The two words come first: to find out that something is no coroutine takes as long as a whole message.
         if (

@@ -3,11 +3,11 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_SET_ITEM
 from libc.stdint cimport int64_t
-from bandstand.core.hot.cell cimport Cell
-from bandstand.core.hot.ids cimport ActorId
+from bandstand.core.mailbox cimport ActorCell
+from bandstand.core.ids cimport ActorId
 from bandstand.core.hot.reach cimport Reach
-from bandstand.core.hot.receipt cimport Receipt
-from bandstand.core.hot.turn cimport Turn
+from bandstand.core.delivery cimport DeliveryCallback
+from bandstand.core.context cimport ActorContext
 
 cdef int FAIL_REASON
 cdef int FAILED
@@ -37,60 +37,60 @@ cdef inline object new_triple(object kind, object first, object second, object t
 cdef class Life(Reach):
     cdef bint _ending
     cdef Py_ssize_t _reserve
-    cdef Cell _current
+    cdef ActorCell _current
     cdef list _outer
     cdef int64_t _spawned
     cdef list _stopped
     cdef object _on_start
     cdef object _on_stop
 
-    @cython.locals(cell=Cell)
+    @cython.locals(cell=ActorCell)
     cpdef object stop_actor(self, object target)
-    @cython.locals(actor=ActorId, cell=Cell)
+    @cython.locals(actor=ActorId, cell=ActorCell)
     cpdef object kill_actor(self, object target)
-    cdef object _stop_watching(self, Cell cell)
-    cdef object _tell_watchers(self, Cell cell, int reason, object cause)
-    cdef object _sever(self, Cell cell, int reason, object cause)
+    cdef object _stop_watching(self, ActorCell cell)
+    cdef object _tell_watchers(self, ActorCell cell, int reason, object cause)
+    cdef object _sever(self, ActorCell cell, int reason, object cause)
     cpdef object _report_exit(self, object actor, object name, int reason, object cause, Py_ssize_t dead)
-    cpdef object _release_fds(self, Cell cell)
-    cdef object _release_timers(self, Cell cell)
-    @cython.locals(parent=Cell)
-    cpdef ActorId _create(self, object behavior, object state, object name, Py_ssize_t cap, object overflow, object supervisor, object context, bint unborn=*, bint keeps=*, Cell estate=*)
+    cpdef object _release_fds(self, ActorCell cell)
+    cdef object _release_timers(self, ActorCell cell)
+    @cython.locals(parent=ActorCell)
+    cpdef ActorId _create(self, object behavior, object state, object name, Py_ssize_t cap, object overflow, object supervisor, object context, bint unborn=*, bint keeps=*, ActorCell estate=*)
     @cython.final
-    @cython.locals(cell=Cell, actor=ActorId)
-    cdef ActorId _admit(self, object behavior, object state, object name, Py_ssize_t cap, object overflow, Cell supervisor, object context, bint unborn, bint keeps, Cell estate)
+    @cython.locals(cell=ActorCell, actor=ActorId)
+    cdef ActorId _admit(self, object behavior, object state, object name, Py_ssize_t cap, object overflow, ActorCell supervisor, object context, bint unborn, bint keeps, ActorCell estate)
     @cython.final
-    cdef object _end(self, Cell cell, int reason, object cause)
+    cdef object _end(self, ActorCell cell, int reason, object cause)
     @cython.final
-    cdef object _finish(self, Cell cell)
-    cdef bint _say_goodbye(self, Cell cell) except -1
+    cdef object _finish(self, ActorCell cell)
+    cdef bint _say_goodbye(self, ActorCell cell) except -1
     @cython.final
-    cdef str _called(self, Cell cell)
+    cdef str _called(self, ActorCell cell)
     @cython.final
-    cdef bint _is_running_now(self, Cell cell) except -1
+    cdef bint _is_running_now(self, ActorCell cell) except -1
     @cython.final
-    cdef object _kill(self, Cell cell, object cause)
+    cdef object _kill(self, ActorCell cell, object cause)
     @cython.final
-    cdef bint _is_killed(self, Cell cell, object cause) except -1
+    cdef bint _is_killed(self, ActorCell cell, object cause) except -1
     @cython.final
-    cdef bint _is_ended(self, Cell cell, int reason, object cause) except -1
+    cdef bint _is_ended(self, ActorCell cell, int reason, object cause) except -1
     @cython.final
-    cdef object _exit(self, Cell cell, int reason, object cause)
-    @cython.final
-    @cython.locals(actor=ActorId)
-    cdef object _begin_exit(self, Cell cell, int reason, object cause)
-    @cython.final
-    @cython.locals(above=list, children=list, actor=ActorId, child=Cell, ending=Cell)
-    cdef object _end_family(self, Cell cell)
-    @cython.final
-    cdef tuple _disband(self, Cell cell)
-    @cython.final
-    cdef bint _is_ended_with(self, Cell cell, object family) except -1
-    @cython.final
-    @cython.locals(actor=ActorId, supervisor=Cell, dead=Py_ssize_t, turn=Turn, reason=int)
-    cdef object _complete_exit(self, Cell cell)
+    cdef object _exit(self, ActorCell cell, int reason, object cause)
     @cython.final
     @cython.locals(actor=ActorId)
-    cdef object _mark_stopping(self, Cell cell)
+    cdef object _begin_exit(self, ActorCell cell, int reason, object cause)
     @cython.final
-    cdef bint _send_system(self, Cell cell, object data, object tag) except -1
+    @cython.locals(above=list, children=list, actor=ActorId, child=ActorCell, ending=ActorCell)
+    cdef object _end_family(self, ActorCell cell)
+    @cython.final
+    cdef tuple _disband(self, ActorCell cell)
+    @cython.final
+    cdef bint _is_ended_with(self, ActorCell cell, object family) except -1
+    @cython.final
+    @cython.locals(actor=ActorId, supervisor=ActorCell, dead=Py_ssize_t, turn=ActorContext, reason=int)
+    cdef object _complete_exit(self, ActorCell cell)
+    @cython.final
+    @cython.locals(actor=ActorId)
+    cdef object _mark_stopping(self, ActorCell cell)
+    @cython.final
+    cdef bint _send_system(self, ActorCell cell, object data, object tag) except -1

@@ -20,11 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from bandstand.core.hot.cell import Cell
-from bandstand.core.hot.post import Hook
-from bandstand.core.hot.reach import Reach
-from bandstand.core.hot.receipt import Receipt
-from bandstand.core.numbers import (
+from bandstand.core.delivery import DeliveryCallback
+from bandstand.core.enums import (
     FAIL_REASON,
     FAILED,
     INIT,
@@ -34,23 +31,27 @@ from bandstand.core.numbers import (
     STOPPING,
     SYSTEM,
     UNTIMED,
+    ExitReason,
+    SystemTag,
 )
-from bandstand.core.signals import ChildExit
-from bandstand.core.vocabulary import ExitReason, SystemTag
+from bandstand.core.hot.post import Hook
+from bandstand.core.hot.reach import Reach
+from bandstand.core.mailbox import ActorCell
+from bandstand.core.messages import ChildExit
 from bandstand.errors import ActorFailed, ActorKilled, MailboxOverrun
 from bandstand.errors.formatting import safe_str
 
 try:
     import cython
 except ModuleNotFoundError:  # interpreted, where Cython is not installed
-    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+    from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
 
 if TYPE_CHECKING:
     from contextvars import Context
 
-    from bandstand.core.hot.cell import Family
-    from bandstand.core.hot.ids import ActorId
-    from bandstand.core.vocabulary import Overflow
+    from bandstand.core.enums import Overflow
+    from bandstand.core.ids import ActorId
+    from bandstand.core.mailbox import ChildGroup
 
 Count: TypeAlias = int
 ReasonNumber: TypeAlias = int
@@ -74,8 +75,8 @@ class Life(Reach):
         super().__init__(loop_tag, max_actors)
         self._reserve: Count = reserve
         # The actor whose behavior is being called; and those in whose turns it was started, while its init runs.
-        self._current: Cell | None = None
-        self._outer: list[Cell] = []
+        self._current: ActorCell | None = None
+        self._outer: list[ActorCell] = []
         # While all actors are being ended together: nobody need be told of an end who is about to end himself.
         self._ending = False
         self._spawned: Count = 0
@@ -89,16 +90,16 @@ class Life(Reach):
     ) -> None:
         """Report an abnormal end that no supervisor hears of. The loop above overrides it."""
 
-    def _stop_watching(self, cell: Cell) -> None:
+    def _stop_watching(self, cell: ActorCell) -> None:
         """Take back every monitor of an actor that has ended. The monitors' storey above overrides it."""
 
-    def _tell_watchers(self, cell: Cell, reason: ReasonNumber, cause: BaseException | None) -> None:
+    def _tell_watchers(self, cell: ActorCell, reason: ReasonNumber, cause: BaseException | None) -> None:
         """Tell everyone who monitors an actor that has ended. The monitors' storey above overrides it."""
 
-    def _sever(self, cell: Cell, reason: ReasonNumber, cause: BaseException | None) -> None:
+    def _sever(self, cell: ActorCell, reason: ReasonNumber, cause: BaseException | None) -> None:
         """Tell everyone who is linked with an actor that has ended. The links' storey above overrides it."""
 
-    def _release_timers(self, cell: Cell) -> None:
+    def _release_timers(self, cell: ActorCell) -> None:
         """Release every timer of a cell. The timers' storey above overrides it."""
 
     def _set_hooks(
@@ -116,7 +117,7 @@ class Life(Reach):
         self._on_dead_letter = on_dead_letter
         self._on_dropped = on_dropped
 
-    def _release_fds(self, cell: Cell) -> None:
+    def _release_fds(self, cell: ActorCell) -> None:
         """Stop watching every descriptor of an actor that has ended. The loop above overrides it."""
 
     def stop_actor(self, target: ActorId | int) -> None:
@@ -162,15 +163,15 @@ class Life(Reach):
             raise self._missing(target)
         self._kill(cell, ActorKilled(f"actor {self._called(cell)} was killed"))
 
-    def _kill(self, cell: Cell, cause: BaseException) -> None:
+    def _kill(self, cell: ActorCell, cause: BaseException) -> None:
         """End an actor now, whatever its coroutine does; if it is running at this moment, as soon as it returns."""
         if self._is_killed(cell, cause):
             self._exit(cell, FAIL_REASON, cause)
 
-    def _is_killed(self, cell: Cell, cause: BaseException) -> bool:
+    def _is_killed(self, cell: ActorCell, cause: BaseException) -> bool:
         """Do what `_kill` does before the exit; True if the caller has to exit the actor now."""
         driver = cell.driver
-        cell.epilogue = None
+        cell.exit_hook = None
         if driver is not None:
             driver.cancel()
         if not self._is_running_now(cell):
@@ -191,7 +192,7 @@ class Life(Reach):
         context: Context | None,
         unborn: bool = False,
         keeps: bool = False,
-        estate: Cell | None = None,
+        estate: ActorCell | None = None,
     ) -> ActorId | None:
         """Make an actor of checked arguments; None if the table is full. `supervisor` is an id or None.
 
@@ -212,14 +213,14 @@ class Life(Reach):
         name: str | None,
         cap: Count,
         overflow: Overflow | None,
-        supervisor: Cell | None,
+        supervisor: ActorCell | None,
         context: Context | None,
         unborn: bool,
         keeps: bool,
-        estate: Cell | None,
+        estate: ActorCell | None,
     ) -> ActorId | None:
         """Make an actor of checked arguments; None if the table is full."""
-        cell = Cell.__new__(Cell)
+        cell = ActorCell.__new__(ActorCell)
         cell.set_cap(cap, self._reserve)
         cell.kernel = self
         cell.behavior = behavior
@@ -229,12 +230,12 @@ class Life(Reach):
         cell.context = context
         cell.driver = None
         cell.message = None
-        cell.aside = None
+        cell.stashed = None
         cell.supervisor = supervisor
         # While it is unborn it is as if it were being visited: what comes for it waits, and does not make it ready.
         cell.queued = unborn
         cell.next_ready = None
-        cell.birth = self._spawned
+        cell.serial = self._spawned
         cell.status = INIT
         cell.reason = NORMAL
         cell.budget = 0
@@ -245,10 +246,10 @@ class Life(Reach):
         cell.overdue = None
         cell.fds = 0
         cell.watch = None
-        cell.family = None
-        cell.epilogue = None
-        cell.keeps = keeps
-        cell.is_heard = False
+        cell.children = None
+        cell.exit_hook = None
+        cell.keeps_mailbox = keeps
+        cell.exit_observed = False
         cell.traps = False
         cell.links = None
         cell.watchers = None
@@ -264,16 +265,16 @@ class Life(Reach):
             self._tell(self._on_start, (actor, name))
         # The observer may have stopped it already.
         if cell.status == INIT and not unborn:
-            cell.status = actor.fate = RUNNING
+            cell.status = actor.status = RUNNING
         return actor
 
-    def _end(self, cell: Cell, reason: ReasonNumber, cause: BaseException | None) -> None:
+    def _end(self, cell: ActorCell, reason: ReasonNumber, cause: BaseException | None) -> None:
         """End an actor now; if its behavior is running or in flight, as soon as that has ended."""
         if self._is_ended(cell, reason, cause):
             self._exit(cell, cell.reason, cell.cause)
 
     @cython.nonecheck(False)
-    def _is_ended(self, cell: Cell, reason: ReasonNumber, cause: BaseException | None) -> bool:
+    def _is_ended(self, cell: ActorCell, reason: ReasonNumber, cause: BaseException | None) -> bool:
         """Do what `_end` does before the exit; True if the caller has to exit the actor now."""
         if cell.status >= STOPPING:
             return False
@@ -291,61 +292,61 @@ class Life(Reach):
         else:
             cell.reason = reason
             cell.cause = cause
-        return cell.epilogue is None or not self._say_goodbye(cell)
+        return cell.exit_hook is None or not self._say_goodbye(cell)
 
-    def _finish(self, cell: Cell) -> None:
+    def _finish(self, cell: ActorCell) -> None:
         """End an actor that is doing nothing now, for the reason it has noted. It may have something left to say."""
-        if cell.epilogue is None or not self._say_goodbye(cell):
+        if cell.exit_hook is None or not self._say_goodbye(cell):
             self._exit(cell, cell.reason, cell.cause)
 
-    def _say_goodbye(self, cell: Cell) -> bool:
+    def _say_goodbye(self, cell: ActorCell) -> bool:
         """Have an actor do what it still has to; True if that takes its time. The births' storey above overrides it."""
         return False
 
-    def _called(self, cell: Cell) -> str:
+    def _called(self, cell: ActorCell) -> str:
         """How to speak of an actor in an error."""
         return repr(cell.actor) if cell.name is None else f"{cell.actor!r} {cell.name!r}"
 
-    def _is_running_now(self, cell: Cell) -> bool:
+    def _is_running_now(self, cell: ActorCell) -> bool:
         """Whether an actor is in the middle of its turn: it can end only when that is over."""
         return cell is self._current or (len(self._outer) > 0 and cell in self._outer)
 
     @cython.nonecheck(False)
-    def _mark_stopping(self, cell: Cell) -> None:
+    def _mark_stopping(self, cell: ActorCell) -> None:
         """From here on the actor accepts nothing: it ends when its behavior has returned."""
         cell.status = STOPPING
         actor = cell.actor
         assert actor is not None
-        actor.fate = STOPPING
+        actor.status = STOPPING
 
-    def _exit(self, cell: Cell, reason: ReasonNumber, cause: BaseException | None) -> None:
+    def _exit(self, cell: ActorCell, reason: ReasonNumber, cause: BaseException | None) -> None:
         """The one exit path. The module's text says what happens, in which order."""
         self._begin_exit(cell, reason, cause)
-        if cell.family is not None:
+        if cell.children is not None:
             self._end_family(cell)
         self._complete_exit(cell)
 
     @cython.nonecheck(False)
-    def _begin_exit(self, cell: Cell, reason: ReasonNumber, cause: BaseException | None) -> None:
+    def _begin_exit(self, cell: ActorCell, reason: ReasonNumber, cause: BaseException | None) -> None:
         """The first step of an exit: the id is stale."""
         actor = cell.actor
         assert actor is not None
         # Those whose messages are not handled any more are told why.
         cell.reason = reason
         cell.cause = cause
-        cell.epilogue = None
+        cell.exit_hook = None
         cell.status = STOPPED if reason == NORMAL else FAILED
-        actor.fate = cell.status
+        actor.status = cell.status
         actor.reason = reason
         actor.cell = None
 
-    def _end_family(self, cell: Cell) -> None:
+    def _end_family(self, cell: ActorCell) -> None:
         """The second step: end the children, the last one first, and each one's own children before it is gone.
 
         This walks down and up with a stack of its own. Recursion would limit how deep a tree of actors may be, and where it
         broke off, actors would live on without a parent.
         """
-        above: list[tuple[Cell, Family, list[ActorId]]] = [self._disband(cell)]
+        above: list[tuple[ActorCell, ChildGroup, list[ActorId]]] = [self._disband(cell)]
         self._telling += 1
         try:
             while True:
@@ -356,7 +357,7 @@ class Life(Reach):
                     if child is None or not self._is_ended_with(child, family):
                         continue
                     self._begin_exit(child, child.reason, child.cause)
-                    if child.family is not None:
+                    if child.children is not None:
                         above.append(self._disband(child))
                     else:
                         self._complete_exit(child)
@@ -368,22 +369,22 @@ class Life(Reach):
         finally:
             self._telling -= 1
 
-    def _disband(self, cell: Cell) -> tuple[Cell, Family, list[ActorId]]:
+    def _disband(self, cell: ActorCell) -> tuple[ActorCell, ChildGroup, list[ActorId]]:
         """Take the family from an actor that has ended; with it, those of its children that end too."""
-        family, cell.family = cell.family, None
+        family, cell.children = cell.children, None
         assert family is not None
         children: list[ActorId] = []
-        self._tell(family.disband, (children,))
+        self._tell(family.take_all, (children,))
         return (cell, family, children)
 
-    def _is_ended_with(self, cell: Cell, family: Family) -> bool:
+    def _is_ended_with(self, cell: ActorCell, family: ChildGroup) -> bool:
         """End a child whose parent has ended; True if the caller has to exit it now."""
         if self._is_ended(cell, NORMAL, None):
             return True
         if cell.status >= STOPPED or self._closed:
             # If the whole loop ends, it waits for all coroutines together.
             return False
-        cause = family.cause_of_kill()
+        cause = family.kill_cause()
         if cause is None or not self._is_killed(cell, cause):
             return False
         cell.reason = FAIL_REASON
@@ -391,7 +392,7 @@ class Life(Reach):
         return True
 
     @cython.nonecheck(False)
-    def _complete_exit(self, cell: Cell) -> None:
+    def _complete_exit(self, cell: ActorCell) -> None:
         """All other steps of an exit."""
         actor = cell.actor
         assert actor is not None
@@ -404,18 +405,23 @@ class Life(Reach):
             self._release_timers(cell)
         if cell.fds > 0:
             self._release_fds(cell)
-        if cell.aside is not None:
+        if cell.stashed is not None:
             # What it had kept shares the fate of what waits, and goes first.
             self._put_back(cell, None)
-        if cell.keeps and supervisor is not None and supervisor.family is not None and not self._ending:
+        if (
+            cell.keeps_mailbox
+            and supervisor is not None
+            and supervisor.children is not None
+            and not self._ending
+        ):
             dead = self._bury_lanes(cell, SYSTEM)
-            if not self._tell(supervisor.family.keep, (actor, cell)):
+            if not self._tell(supervisor.children.keep, (actor, cell)):
                 dead += self._bury(cell)
         else:
             dead = self._bury(cell)
-        if turn is not None and isinstance(turn.sender, Receipt):
+        if turn is not None and isinstance(turn.sender, DeliveryCallback):
             # The message at hand, whose coroutine will not end any more, or not in the name of this actor.
-            turn.sender.cut_off(actor, name, reason, cause)
+            turn.sender.interrupted(actor, name, reason, cause)
         self._table.release(actor.number)
         self._stopped[reason] += 1
         # What the user gave goes now, not when the last id goes.
@@ -424,7 +430,7 @@ class Life(Reach):
         cell.state = None
         cell.turn = None
         cell.context = None
-        if not cell.keeps:
+        if not cell.keeps_mailbox:
             # With its traceback it may hold this cell. (A cell that is kept still has messages whose senders are told.)
             cell.cause = None
         if self._on_stop is not None:
@@ -440,7 +446,7 @@ class Life(Reach):
             self._accepted += 1
             if not supervisor.queued:
                 self._ready(supervisor)
-        elif reason != NORMAL and not cell.is_heard:
+        elif reason != NORMAL and not cell.exit_observed:
             self._report_exit(actor, name, reason, cause, dead)
         if cell.watchers is not None:
             self._tell_watchers(cell, reason, cause)
@@ -454,7 +460,7 @@ class Life(Reach):
             raise self._unreachable(target)
         return self._send_system(cell, data, tag)
 
-    def _send_system(self, cell: Cell, data: object, tag: SystemTag) -> bool:
+    def _send_system(self, cell: ActorCell, data: object, tag: SystemTag) -> bool:
         """Send an unreserved system message. If there is not one free slot, the target fails and False is returned."""
         if cell.offer_system(data, tag, 0):
             self._accepted += 1

@@ -12,16 +12,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from bandstand.core.enums import NORMAL, STOPPED, STOPPING, SystemTag
 from bandstand.core.hot.life import REASONS
 from bandstand.core.hot.monitors import Monitors
-from bandstand.core.numbers import NORMAL, STOPPED, STOPPING
-from bandstand.core.signals import Exit
-from bandstand.core.vocabulary import SystemTag
+from bandstand.core.messages import Exit
 from bandstand.errors import InvalidArgument, LinkBroken
 
 if TYPE_CHECKING:
-    from bandstand.core.hot.cell import Cell
-    from bandstand.core.hot.ids import ActorId
+    from bandstand.core.ids import ActorId
+    from bandstand.core.mailbox import ActorCell
 
 Count: TypeAlias = int
 ReasonNumber: TypeAlias = int
@@ -108,7 +107,7 @@ class Links(Monitors):
             raise self._missing(actor)
         cell.traps = bool(is_on)
 
-    def _sever(self, cell: Cell, reason: ReasonNumber, cause: BaseException | None) -> None:
+    def _sever(self, cell: ActorCell, reason: ReasonNumber, cause: BaseException | None) -> None:
         """Have an actor's end heard by everyone it was linked with."""
         links = cell.links
         actor = cell.actor
@@ -121,7 +120,9 @@ class Links(Monitors):
             self._part(peer, actor, reason, cause)
         self._fall()
 
-    def _part(self, cell: Cell, gone: ActorId, reason: ReasonNumber, cause: BaseException | None) -> None:
+    def _part(
+        self, cell: ActorCell, gone: ActorId, reason: ReasonNumber, cause: BaseException | None
+    ) -> None:
         """One end of a link has gone: the other is told, or is to fall."""
         if cell.status >= STOPPED:
             return
@@ -153,6 +154,6 @@ class Links(Monitors):
         finally:
             self._falling = False
 
-    def _end_linked(self, cell: Cell, reason: ReasonNumber, error: BaseException) -> None:
+    def _end_linked(self, cell: ActorCell, reason: ReasonNumber, error: BaseException) -> None:
         if cell.status < STOPPING:
             self._end(cell, reason, error)

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
+from bandstand.core.enums import SystemTag
 from bandstand.core.hot.life import REASONS, Life
-from bandstand.core.signals import Down
-from bandstand.core.vocabulary import SystemTag
+from bandstand.core.messages import Down
 from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
-    from bandstand.core.hot.cell import Cell
-    from bandstand.core.hot.ids import ActorId
+    from bandstand.core.ids import ActorId
+    from bandstand.core.mailbox import ActorCell
 
 ReasonNumber: TypeAlias = int
 
@@ -30,8 +30,8 @@ class Monitor:
 
     def __init__(self) -> None:
         # Both are None once the monitor has spoken or was taken back.
-        self.watcher: Cell | None = None
-        self.target: Cell | None = None
+        self.watcher: ActorCell | None = None
+        self.target: ActorCell | None = None
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a monitor belongs to its loop, and cannot be pickled or copied")
@@ -75,7 +75,7 @@ class Monitors(Life):
             )
         return self._unwatch(monitor)
 
-    def _watch(self, watcher: Cell, actor: ActorId) -> Monitor:
+    def _watch(self, watcher: ActorCell, actor: ActorId) -> Monitor:
         """Have `watcher` told, once, of the end of `actor`; at once, if it has ended."""
         monitor = Monitor.__new__(Monitor)
         monitor.watcher = None
@@ -113,13 +113,13 @@ class Monitors(Life):
         monitor.target = None
         return True
 
-    def _stop_watching(self, cell: Cell) -> None:
+    def _stop_watching(self, cell: ActorCell) -> None:
         """Take back every monitor of an actor that has ended."""
         assert cell.watching is not None
         for monitor in list(cell.watching):
             self._unwatch(monitor)
 
-    def _tell_watchers(self, cell: Cell, reason: ReasonNumber, cause: BaseException | None) -> None:
+    def _tell_watchers(self, cell: ActorCell, reason: ReasonNumber, cause: BaseException | None) -> None:
         """Give every watcher its `Down`, in the slot it reserved."""
         watchers = cell.watchers
         actor = cell.actor
@@ -135,7 +135,7 @@ class Monitors(Life):
             monitor.target = None
             self._send_down(watcher, Down(actor, REASONS[reason], cause))
 
-    def _send_down(self, watcher: Cell, down: Down) -> None:
+    def _send_down(self, watcher: ActorCell, down: Down) -> None:
         """Put a `Down` into the slot that its monitor has reserved."""
         watcher.offer_reserved(down, DOWN, 0)
         self._accepted += 1

@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-from bandstand.core.hot.drivers import Drivers
+from bandstand.core.coroutines import TaskPool
 from bandstand.core.hot.spawning import Spawning
 
 if TYPE_CHECKING:
     from contextvars import Context
 
-    from bandstand.core.hot.cell import Cell
-    from bandstand.core.hot.driver import Driver
-    from bandstand.core.hot.pause import Pause
+    from bandstand.core.coroutines import DriverFuture, TaskDriver
+    from bandstand.core.mailbox import ActorCell
 
 
 class Performing(Spawning):
@@ -27,15 +26,17 @@ class Performing(Spawning):
     __slots__ = ("_drivers", "_is_by_hand")
 
     # Made when they are first needed.
-    _drivers: Drivers | None
+    _drivers: TaskPool | None
     # While somebody polls: then time, too, is moved by hand only.
     _is_by_hand: bool
 
-    def _drivers_of_host(self) -> Drivers:
+    def _drivers_of_host(self) -> TaskPool:
         """Who performs coroutines on the present host. The loop above overrides it."""
         raise NotImplementedError
 
-    def _perform(self, cell: Cell, coroutine: Coroutine[Any, Any, Any], context: Context | None) -> object:
+    def _perform(
+        self, cell: ActorCell, coroutine: Coroutine[Any, Any, Any], context: Context | None
+    ) -> object:
         drivers = self._drivers
         if drivers is None:
             drivers = self._drivers_of_host()
@@ -59,10 +60,10 @@ class Performing(Spawning):
         finally:
             self._abroad = was_abroad
 
-    def _pause(self) -> Pause | None:
+    def _pause(self) -> DriverFuture | None:
         """Something to wait for that ends inside the loop, for the coroutine that is being stepped; None if there is none."""
         drivers = self._drivers
-        stepper: Driver | None = self._stepper
+        stepper: TaskDriver | None = self._stepper
         if stepper is None or drivers is None or drivers.is_closing or not self._may_inline:
             return None
         return drivers.pause(stepper)

@@ -14,22 +14,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from bandstand.core.hot.receipt import Receipt
-from bandstand.core.hot.runqueue import RunQueue
-from bandstand.core.numbers import ACCEPTED, DATA, FULL, SYSTEM
-from bandstand.core.vocabulary import Lane, Overflow
+from bandstand.core.delivery import DeliveryCallback
+from bandstand.core.enums import ACCEPTED, DATA, FULL, SYSTEM, Lane, Overflow
+from bandstand.core.mailbox import RunQueue
 from bandstand.errors import BandstandError, MailboxFull, NoSuchActor
 from bandstand.errors.formatting import safe_repr
 
 try:
     import cython
 except ModuleNotFoundError:  # interpreted, where Cython is not installed
-    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+    from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
 
 if TYPE_CHECKING:
-    from bandstand.core.aside import Shelf
-    from bandstand.core.hot.cell import Cell
-    from bandstand.core.hot.turn import Turn
+    from bandstand.core.context import ActorContext
+    from bandstand.core.delivery import StashCounter
+    from bandstand.core.mailbox import ActorCell
 
 Count: TypeAlias = int
 LaneNumber: TypeAlias = int
@@ -90,7 +89,9 @@ class Post:
     def _complain(self, what: str, error: BaseException) -> None:
         """Report that somebody's hook has raised. The loop above overrides it."""
 
-    def _enqueue(self, cell: Cell, lane: LaneNumber, data: object, tag: object, sender: object) -> FateNumber:
+    def _enqueue(
+        self, cell: ActorCell, lane: LaneNumber, data: object, tag: object, sender: object
+    ) -> FateNumber:
         """Put a user message into a living cell's lane and make the cell ready."""
         if not cell.offer(lane, data, tag, sender):
             return self._overflow(cell, lane, data, tag, sender)
@@ -100,7 +101,7 @@ class Post:
         return ACCEPTED
 
     @cython.nonecheck(False)
-    def _ready(self, cell: Cell) -> None:
+    def _ready(self, cell: ActorCell) -> None:
         """Put a cell that is not queued into the run queue, and see that somebody comes to run it."""
         cell.queued = True
         self._queue.push(cell)
@@ -119,7 +120,7 @@ class Post:
             self._stir()
 
     def _overflow(
-        self, cell: Cell, lane: LaneNumber, data: object, tag: object, sender: object
+        self, cell: ActorCell, lane: LaneNumber, data: object, tag: object, sender: object
     ) -> FateNumber:
         """Decide about a message that met a full lane, by the policy its target was spawned with."""
         policy = cell.overflow
@@ -137,14 +138,14 @@ class Post:
         else:
             letter = ring.shift() if policy is Overflow.DROP_OLDEST else ring.pop_newest()
             ring.push(data, tag, sender)
-        if isinstance(letter[2], Receipt):
+        if isinstance(letter[2], DeliveryCallback):
             letter[2].dropped(cell.actor, cell.name)
             letter = (letter[0], letter[1], 0)
         if self._on_dropped is not None:
             self._tell(self._on_dropped, (cell.actor, LANES[lane], *letter))
         return ACCEPTED
 
-    def _full(self, cell: Cell, lane: Count) -> BandstandError:
+    def _full(self, cell: ActorCell, lane: Count) -> BandstandError:
         """The error for a lane without room."""
         actor = cell.actor
         assert actor is not None
@@ -156,21 +157,21 @@ class Post:
             actor, actor.number, cell.name, LANES[lane].name, cell.depth(lane) + cell.coming(lane), cell.cap
         )
 
-    def _bury_one(self, cell: Cell, lane: LaneNumber, data: object, tag: object, sender: object) -> None:
-        """Turn one accepted message into a dead letter, and answer whoever waits for it."""
+    def _bury_one(self, cell: ActorCell, lane: LaneNumber, data: object, tag: object, sender: object) -> None:
+        """ActorContext one accepted message into a dead letter, and answer whoever waits for it."""
         self._dead += 1
-        if isinstance(sender, Receipt):
+        if isinstance(sender, DeliveryCallback):
             sender.lost(cell.actor, cell.name, cell.reason, cell.cause)
             sender = 0
         if self._on_dead_letter is not None:
             self._tell(self._on_dead_letter, (cell.actor, LANES[lane], data, tag, sender))
 
-    def _bury(self, cell: Cell) -> Count:
-        """Turn every unread message of a cell into a dead letter; how many there were."""
+    def _bury(self, cell: ActorCell) -> Count:
+        """ActorContext every unread message of a cell into a dead letter; how many there were."""
         return 0 if cell.waiting() == 0 else self._bury_lanes(cell, DATA)
 
-    def _bury_lanes(self, cell: Cell, last: LaneNumber) -> Count:
-        """Turn the unread messages of a cell's lanes, from SYSTEM to `last`, into dead letters; how many there were."""
+    def _bury_lanes(self, cell: ActorCell, last: LaneNumber) -> Count:
+        """ActorContext the unread messages of a cell's lanes, from SYSTEM to `last`, into dead letters; how many there were."""
         count = 0
         lane = 0
         while lane <= last:
@@ -187,7 +188,7 @@ class Post:
                     if lane == SYSTEM:
                         # What stands in the sender's place there is the runtime's own business.
                         letter = (letter[0], letter[1], 0)
-                    elif isinstance(letter[2], Receipt):
+                    elif isinstance(letter[2], DeliveryCallback):
                         letter[2].lost(cell.actor, cell.name, cell.reason, cell.cause)
                         letter = (letter[0], letter[1], 0)
                     if self._on_dead_letter is not None:
@@ -195,23 +196,23 @@ class Post:
             lane += 1
         return count
 
-    def _set_aside(self, cell: Cell, turn: Turn, data: object, shelf: Shelf) -> None:
+    def _set_aside(self, cell: ActorCell, turn: ActorContext, data: object, shelf: StashCounter) -> None:
         """Keep the message at hand: it has not been handled, and its sender still waits."""
         sender = turn.sender
         turn.sender = 0
-        if cell.aside is None:
-            cell.aside = []
-        cell.aside.append((turn.lane_number, data, turn.tag, sender, shelf))
+        if cell.stashed is None:
+            cell.stashed = []
+        cell.stashed.append((turn.lane_number, data, turn.tag, sender, shelf))
         shelf.count += 1
         self._aside += 1
         self._handled -= 1
 
-    def _put_back(self, cell: Cell, shelf: Shelf | None) -> Count:
+    def _put_back(self, cell: ActorCell, shelf: StashCounter | None) -> Count:
         """Put what a cell has kept on a shelf, or on all of them, before what waits in its lanes, in the order it was kept; how many."""
-        kept = cell.aside
+        kept = cell.stashed
         if kept is None:
             return 0
-        left: list[tuple[int, object, object, object, Shelf]] = []
+        left: list[tuple[int, object, object, object, StashCounter]] = []
         count = 0
         for letter in reversed(kept):
             if shelf is not None and letter[4] is not shelf:
@@ -221,7 +222,7 @@ class Post:
             cell.put_back(letter[0], letter[1], letter[2], letter[3])
             count += 1
         left.reverse()
-        cell.aside = left or None
+        cell.stashed = left or None
         self._aside -= count
         return count
 

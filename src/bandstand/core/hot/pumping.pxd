@@ -2,7 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t
 from bandstand.core.hot.performing cimport Performing
 
-cdef Py_ssize_t MOST_INLINE
+cdef Py_ssize_t MAX_INLINE_TICKS
 cdef int64_t MILLISECOND
 
 cdef class Pumping(Performing):

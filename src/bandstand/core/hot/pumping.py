@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from bandstand.core.enums import MAX_INLINE_TICKS, MILLISECOND
 from bandstand.core.hot.performing import Performing
-from bandstand.core.numbers import MILLISECOND, MOST_INLINE
 
 if TYPE_CHECKING:
-    from bandstand.core.host import Host
+    from bandstand.core.asyncio_host import AsyncioHost
 
 Count: TypeAlias = int
 Nanoseconds: TypeAlias = int
@@ -30,7 +30,7 @@ class Pumping(Performing):
     __slots__ = ("_host", "_is_armed", "_mentioned", "_on_idle", "_on_park", "_until_idle")
 
     # Who calls; None while nobody drives the loop.
-    _host: Host | None
+    _host: AsyncioHost | None
     # Whether the host has been asked to call at a time.
     _is_armed: bool
     # Dead letters and drops when all was said of them, or -1.
@@ -47,13 +47,13 @@ class Pumping(Performing):
         if host is None or self._ticking:
             return  # a call that was under way when we left the host
         self._awake = True
-        self._inline_left = MOST_INLINE
+        self._inline_left = MAX_INLINE_TICKS
         if not self._closed:
             self._work(host)
         if self._closed:
             self._end_ride(host)
 
-    def _work(self, host: Host | None) -> None:
+    def _work(self, host: AsyncioHost | None) -> None:
         """Run a tick, and see to the next one if there is a host for it. What comes out is no actor's failure, and ends the loop."""
         self._ticking = True
         try:
@@ -70,7 +70,7 @@ class Pumping(Performing):
         finally:
             self._ticking = False
 
-    def _sleep_or_go_on(self, host: Host) -> None:
+    def _sleep_or_go_on(self, host: AsyncioHost) -> None:
         """Be called again at once, or go to sleep until the next deadline."""
         if self._has_ready():
             host.call_soon()

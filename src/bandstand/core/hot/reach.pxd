@@ -1,9 +1,9 @@
 cimport cython
 from libc.stdint cimport uint64_t
-from bandstand.core.hot.cell cimport Cell
-from bandstand.core.hot.ids cimport ActorId
+from bandstand.core.mailbox cimport ActorCell
+from bandstand.core.ids cimport ActorId
 from bandstand.core.hot.post cimport Post
-from bandstand.core.hot.table cimport Table
+from bandstand.core.ids cimport ActorTable
 
 cdef extern from "pythread.h":
     unsigned long PyThread_get_thread_ident() noexcept
@@ -12,7 +12,7 @@ cdef int LOOP_SHIFT
 cdef int STOPPING
 
 cdef class Reach(Post):
-    cdef Table _table
+    cdef ActorTable _table
     cdef readonly unsigned long _owner
     cdef public bint _closed
 
@@ -20,13 +20,13 @@ cdef class Reach(Post):
     cpdef object _check_thread(self)
     cpdef object _wrong_thread(self)
     @cython.final
-    cdef Cell _reach(self, object target)
+    cdef ActorCell _reach(self, object target)
     @cython.final
-    @cython.locals(actor=ActorId, cell=Cell)
-    cdef Cell _find(self, object target)
+    @cython.locals(actor=ActorId, cell=ActorCell)
+    cdef ActorCell _find(self, object target)
     @cython.final
-    @cython.locals(cell=Cell)
-    cdef Cell _reach_number(self, object number)
+    @cython.locals(cell=ActorCell)
+    cdef ActorCell _reach_number(self, object number)
     @cython.final
     cdef object _unreachable(self, object target)
     @cython.final
@@ -35,5 +35,5 @@ cdef class Reach(Post):
     @cython.locals(actor=ActorId)
     cdef bint _is_foreign(self, object target) except -1
     @cython.final
-    @cython.locals(actor=ActorId, cell=Cell)
+    @cython.locals(actor=ActorId, cell=ActorCell)
     cdef ActorId _local_id(self, object target)

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from bandstand.core.hot.ids import ActorId
+from bandstand.core.enums import LOOP_SHIFT, STOPPING, ActorStatus
 from bandstand.core.hot.post import Post
-from bandstand.core.hot.table import Table
-from bandstand.core.numbers import LOOP_SHIFT, STOPPING
-from bandstand.core.vocabulary import ActorStatus
+from bandstand.core.ids import ActorId, ActorTable
 from bandstand.errors import (
     ActorNotLocal,
     BandstandError,
@@ -29,14 +27,14 @@ from bandstand.errors.formatting import safe_repr
 try:
     import cython
 except ModuleNotFoundError:  # interpreted, where Cython is not installed
-    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+    from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
 
 if not cython.compiled:
     # Compiled, this is C's function, declared in the .pxd: the check is made by every send and must cost nothing.
     from threading import get_ident as PyThread_get_thread_ident
 
 if TYPE_CHECKING:
-    from bandstand.core.hot.cell import Cell
+    from bandstand.core.mailbox import ActorCell
 
 Count: TypeAlias = int
 Number: TypeAlias = int
@@ -51,7 +49,7 @@ class Reach(Post):
 
     def __init__(self, loop_tag: Count, max_actors: Count) -> None:
         super().__init__()
-        self._table = Table(loop_tag, max_actors)
+        self._table = ActorTable(loop_tag, max_actors)
         self._owner: Number = PyThread_get_thread_ident()
         # From the request to stop on: nothing is sent, spawned or run any more.
         self._closed = False
@@ -68,7 +66,7 @@ class Reach(Post):
         actor = self._local_id(target)
         if actor is None:
             raise self._missing(target)
-        return STATUSES[actor.fate]
+        return STATUSES[actor.status]
 
     def _claim(self) -> None:
         """Make the calling thread the owner."""
@@ -83,7 +81,7 @@ class Reach(Post):
         """The sentence that names both threads. The loop above overrides it."""
         return "this call belongs on the loop's own thread"
 
-    def _reach(self, target: object) -> Cell | None:
+    def _reach(self, target: object) -> ActorCell | None:
         """The living cell that `target` names on this loop, None if a send to it must be refused.
 
         Raises `WrongThread` off the owner's thread and `InvalidArgument` for what cannot be an id at all.
@@ -92,7 +90,7 @@ class Reach(Post):
             raise WrongThread(self._wrong_thread())
         return self._find(target)
 
-    def _find(self, target: object) -> Cell | None:
+    def _find(self, target: object) -> ActorCell | None:
         """The same, from any thread: it only reads."""
         if self._closed:
             return None
@@ -108,7 +106,7 @@ class Reach(Post):
             f"{safe_repr(target)} is no actor id: pass what spawn() returned, or its number"
         )
 
-    def _reach_number(self, number: Number) -> Cell | None:
+    def _reach_number(self, number: Number) -> ActorCell | None:
         """The same, for a bare number: the slow way, through the table."""
         if not self._is_own_number(number):
             return None

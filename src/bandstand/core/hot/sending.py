@@ -8,24 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from bandstand.core.enums import ACCEPTED, FULL, NO_ACTOR, OTHER_THREAD, STOPPING, Lane
 from bandstand.core.hot.arrivals import Arrivals
-from bandstand.core.hot.ids import ActorId
-from bandstand.core.numbers import ACCEPTED, AFAR, AWAY, FULL, STOPPING
-from bandstand.core.vocabulary import Lane
+from bandstand.core.ids import ActorId
 
 try:
     import cython
 except ModuleNotFoundError:  # interpreted, where Cython is not installed
-    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+    from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
 
 if not cython.compiled:
     # Compiled, one is C's function, declared in the .pxd, and the other is written into this module.
     from threading import get_ident as PyThread_get_thread_ident
 
-    from bandstand.core.hot.ring import push
+    from bandstand.core.mailbox import push
 
 if TYPE_CHECKING:
-    from bandstand.core.hot.receipt import Receipt
+    from bandstand.core.delivery import DeliveryCallback
 
 Count: TypeAlias = int
 FateNumber: TypeAlias = int
@@ -76,7 +75,7 @@ class Sending(Arrivals):
             if self._enqueue(cell, number, data, tag, sender) != ACCEPTED:
                 raise self._full(cell, number)
 
-    def _send_for(self, target: ActorId, data: object, lane: Lane, receipt: Receipt) -> None:
+    def _send_for(self, target: ActorId, data: object, lane: Lane, receipt: DeliveryCallback) -> None:
         """Send as `send` does, with a receipt in the sender's place."""
         cell = self._reach(target)
         number = self._checked(0, lane)
@@ -85,7 +84,7 @@ class Sending(Arrivals):
         if self._enqueue(cell, number, data, 0, receipt) != ACCEPTED:
             raise self._full(cell, number)
 
-    def _send_async_for(self, target: ActorId, data: object, lane: Lane, receipt: Receipt) -> None:
+    def _send_async_for(self, target: ActorId, data: object, lane: Lane, receipt: DeliveryCallback) -> None:
         """Send as `send_async` does, with a receipt in the sender's place."""
         self._post_afar(target, self._checked(0, lane), data, 0, receipt)
 
@@ -150,14 +149,14 @@ class Sending(Arrivals):
     ) -> FateNumber:
         """Enqueue a message of the rooms above, whose tag may be any object of theirs, to an actor of this loop.
 
-        ACCEPTED, FULL, AWAY if there is nobody to take it, or AFAR on any other thread than the loop's own. Nothing is
+        ACCEPTED, FULL, NO_ACTOR if there is nobody to take it, or OTHER_THREAD on any other thread than the loop's own. Nothing is
         raised, and nothing but ACCEPTED has done anything yet.
         """
         if PyThread_get_thread_ident() != self._owner:
-            return AFAR
+            return OTHER_THREAD
         cell = actor.cell
         if cell is None or cell.status >= STOPPING or self._closed or (self._shut and self._current is None):
-            return AWAY
+            return NO_ACTOR
         if not cell.offer(lane, data, tag, sender):
             return FULL
         self._accepted += 1

@@ -1,6 +1,6 @@
 cimport cython
 from bandstand.core.hot.desk cimport Desk
-from bandstand.core.hot.ids cimport ActorId
+from bandstand.core.ids cimport ActorId
 
 cdef object REJECT
 cdef object LARGEST_CAP

@@ -13,15 +13,15 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from bandstand.core.enums import Overflow
 from bandstand.core.hot.desk import Desk
-from bandstand.core.vocabulary import Overflow
 from bandstand.errors import InvalidArgument, LoopClosed, NoMemory
 from bandstand.errors.formatting import safe_repr
 
 try:
     import cython
 except ModuleNotFoundError:  # interpreted, where Cython is not installed
-    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+    from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
 
 if not cython.compiled:
     # Compiled, this is C's own function, declared in the .pxd.
@@ -30,8 +30,8 @@ if not cython.compiled:
 if TYPE_CHECKING:
     from contextvars import Context
 
-    from bandstand.core.behavior import Behavior
-    from bandstand.core.hot.ids import ActorId
+    from bandstand.core.context import Behavior
+    from bandstand.core.ids import ActorId
 
 Count: TypeAlias = int
 

@@ -1,10 +1,10 @@
 cimport cython
 from libc.stdint cimport int64_t
-from bandstand.core.hot.cell cimport Cell
-from bandstand.core.hot.ids cimport ActorId
+from bandstand.core.mailbox cimport ActorCell
+from bandstand.core.ids cimport ActorId
 from bandstand.core.hot.links cimport Links
-from bandstand.core.hot.receipt cimport Receipt
-from bandstand.core.hot.wheel cimport Queue, Timer, Wheel
+from bandstand.core.delivery cimport DeliveryCallback
+from bandstand.core.timer_wheel cimport TimerQueue, Timer, TimerWheel
 
 cdef extern from "<time.h>" nogil:
     ctypedef long time_t
@@ -34,7 +34,7 @@ cdef class Timers(Links):
     cdef object _now
     cdef bint _is_real
     cdef int64_t _epoch
-    cdef Wheel _wheel
+    cdef TimerWheel _wheel
     cdef public int64_t _armed
     cdef int64_t _timers_set
     cdef int64_t _timers_fired
@@ -45,7 +45,7 @@ cdef class Timers(Links):
     @cython.final
     cdef int64_t _elapsed(self) except? -1
     @cython.final
-    @cython.locals(cell=Cell)
+    @cython.locals(cell=ActorCell)
     cdef Timer _set_timer(self, object target, object ms, object data, object tag, object lane, object sender)
     @cython.final
     cdef int _checked(self, object tag, object lane) except -1
@@ -54,47 +54,47 @@ cdef class Timers(Links):
     @cython.final
     cdef int64_t _checked_delay(self, object ms) except -1
     @cython.final
-    cdef Timer _start_timer(self, Cell cell, int64_t ms, int lane, object data, object tag, object sender)
+    cdef Timer _start_timer(self, ActorCell cell, int64_t ms, int lane, object data, object tag, object sender)
     @cython.final
     @cython.locals(timer=Timer)
-    cdef Timer _start_timer_at(self, Cell cell, int64_t deadline, int lane, object data, object tag, object sender)
+    cdef Timer _start_timer_at(self, ActorCell cell, int64_t deadline, int lane, object data, object tag, object sender)
     @cython.final
     @cython.locals(elapsed=int64_t, deadline=int64_t)
     cdef int64_t _deadline(self, int64_t ms) except -1
     @cython.locals(timer=Timer, deadline=int64_t)
-    cpdef Timer _call_after(self, int64_t ms, object callback, Receipt heir=*)
+    cpdef Timer _call_after(self, int64_t ms, object callback, DeliveryCallback heir=*)
     cpdef object _cancel_call(self, Timer timer)
     @cython.final
-    @cython.locals(cell=Cell, known=Timer)
+    @cython.locals(cell=ActorCell, known=Timer)
     cdef bint _cancel(self, object timer) except -1
     @cython.final
-    @cython.locals(queue=Queue)
-    cdef object _withdraw(self, Cell cell, Timer timer)
-    @cython.locals(timer=Timer, waiter=Receipt)
-    cdef object _release_timers(self, Cell cell)
+    @cython.locals(queue=TimerQueue)
+    cdef object _withdraw(self, ActorCell cell, Timer timer)
+    @cython.locals(timer=Timer, waiter=DeliveryCallback)
+    cdef object _release_timers(self, ActorCell cell)
     @cython.final
     cdef int64_t _pending_timers(self)
     @cython.final
-    @cython.locals(wheel=Wheel, timer=Timer, count=Py_ssize_t)
+    @cython.locals(wheel=TimerWheel, timer=Timer, count=Py_ssize_t)
     cdef bint _fire(self, int64_t elapsed, int64_t until) except -1
     @cython.final
-    @cython.locals(cell=Cell, lane=int, queue=Queue, queues=list)
+    @cython.locals(cell=ActorCell, lane=int, queue=TimerQueue, queues=list)
     cdef object _deliver(self, Timer timer)
     @cython.final
-    @cython.locals(queue=Queue, queues=list)
-    cdef object _hold(self, Cell cell, Timer timer)
+    @cython.locals(queue=TimerQueue, queues=list)
+    cdef object _hold(self, ActorCell cell, Timer timer)
     @cython.final
     @cython.locals(timer=Timer)
-    cdef Timer _wait_for_room(self, Cell cell, int lane, object data, object tag, object sender, Receipt waiter)
+    cdef Timer _wait_for_room(self, ActorCell cell, int lane, object data, object tag, object sender, DeliveryCallback waiter)
     @cython.final
     @cython.locals(timer=Timer)
-    cdef Timer _await_end(self, Cell cell, Receipt waiter)
+    cdef Timer _await_end(self, ActorCell cell, DeliveryCallback waiter)
     @cython.final
-    @cython.locals(cell=Cell)
+    @cython.locals(cell=ActorCell)
     cdef bint _stop_waiting(self, Timer timer) except -1
     @cython.final
-    @cython.locals(landed=bint, waiter=Receipt)
-    cdef bint _land(self, Cell cell, Timer timer) except -1
+    @cython.locals(landed=bint, waiter=DeliveryCallback)
+    cdef bint _land(self, ActorCell cell, Timer timer) except -1
     @cython.final
-    @cython.locals(queues=list, queue=Queue, timer=Timer, following=Timer, left=Py_ssize_t)
-    cdef object _land_overdue(self, Cell cell)
+    @cython.locals(queues=list, queue=TimerQueue, timer=Timer, following=Timer, left=Py_ssize_t)
+    cdef object _land_overdue(self, ActorCell cell)

@@ -19,20 +19,19 @@ from math import ceil, isfinite
 from time import monotonic_ns
 from typing import TypeAlias
 
-from bandstand.core.hot.cell import Cell
-from bandstand.core.hot.ids import ActorId
+from bandstand.core.delivery import DeliveryCallback
+from bandstand.core.enums import DATA, FAR, GONE, MILLISECOND, NEVER, OVERDUE, SYSTEM, Lane
 from bandstand.core.hot.links import Links
-from bandstand.core.hot.receipt import Receipt
-from bandstand.core.hot.wheel import Queue, Timer, Wheel
-from bandstand.core.numbers import DATA, FAR, GONE, MILLISECOND, NEVER, OVERDUE, SYSTEM
-from bandstand.core.vocabulary import Lane
+from bandstand.core.ids import ActorId
+from bandstand.core.mailbox import ActorCell
+from bandstand.core.timer_wheel import Timer, TimerQueue, TimerWheel
 from bandstand.errors import InvalidArgument, NoMemory, TimerInvalid
 from bandstand.errors.formatting import safe_repr
 
 try:
     import cython
 except ModuleNotFoundError:  # interpreted, where Cython is not installed
-    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+    from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
 
 if not cython.compiled:
     # Compiled, this is a C function of the .pxd that reads the very same clock.
@@ -73,7 +72,7 @@ class Timers(Links):
         # The machine's own clock need not be asked through Python: that is a third of the cost of setting a timer.
         self._is_real = now is monotonic_ns
         self._epoch: Nanoseconds = monotonic_now() if self._is_real else now()
-        self._wheel = Wheel(0)
+        self._wheel = TimerWheel(0)
         # For when the host has been asked to wake us, in wheel time; never later than the next deadline while asleep.
         self._armed: Ticks = NEVER
         self._timers_set: Count = 0
@@ -184,13 +183,13 @@ class Timers(Links):
         return whole
 
     def _start_timer(
-        self, cell: Cell, ms: Ticks, lane: LaneNumber, data: object, tag: object, sender: object
+        self, cell: ActorCell, ms: Ticks, lane: LaneNumber, data: object, tag: object, sender: object
     ) -> Timer:
         """Set a timer of checked arguments."""
         return self._start_timer_at(cell, self._deadline(ms), lane, data, tag, sender)
 
     def _start_timer_at(
-        self, cell: Cell, deadline: Ticks, lane: LaneNumber, data: object, tag: object, sender: object
+        self, cell: ActorCell, deadline: Ticks, lane: LaneNumber, data: object, tag: object, sender: object
     ) -> Timer:
         """Set a timer for a moment of wheel time."""
         timer = Timer.__new__(Timer)
@@ -217,7 +216,9 @@ class Timers(Links):
             raise InvalidArgument(f"ms is {ms}: that is beyond the 139 years a loop can reckon with")
         return deadline
 
-    def _call_after(self, ms: Ticks, callback: Callable[[], object], heir: Receipt | None = None) -> Timer:
+    def _call_after(
+        self, ms: Ticks, callback: Callable[[], object], heir: DeliveryCallback | None = None
+    ) -> Timer:
         """Have the runtime's own `callback` called in `ms` milliseconds. No actor's timer, and in no statistics.
 
         If the loop ends before, `heir` is told: `lost`.
@@ -261,7 +262,7 @@ class Timers(Links):
         self._timers_cancelled += 1
         return True
 
-    def _withdraw(self, cell: Cell, timer: Timer) -> None:
+    def _withdraw(self, cell: ActorCell, timer: Timer) -> None:
         """Take a pending timer out of the wheel, or out of its cell's queue, and out of its cell."""
         if timer.place == OVERDUE:
             assert cell.overdue is not None
@@ -274,7 +275,7 @@ class Timers(Links):
         cell.disown_timer(timer)
         timer.data = None
 
-    def _release_timers(self, cell: Cell) -> None:
+    def _release_timers(self, cell: ActorCell) -> None:
         """Release every timer of an actor that has ended."""
         while True:
             # The first one each time: whoever is told of the end may take others back.
@@ -330,19 +331,25 @@ class Timers(Links):
         if not self._land(cell, timer):
             self._hold(cell, timer)
 
-    def _hold(self, cell: Cell, timer: Timer) -> None:
+    def _hold(self, cell: ActorCell, timer: Timer) -> None:
         """Put a message that met a full lane behind the others that wait for room there."""
         queues = cell.overdue
         if queues is None:
             queues = cell.overdue = [None, None, None, None]
         queue = queues[timer.lane]
         if queue is None:
-            queue = queues[timer.lane] = Queue()
+            queue = queues[timer.lane] = TimerQueue()
         timer.place = OVERDUE
         queue.append(timer)
 
     def _wait_for_room(
-        self, cell: Cell, lane: LaneNumber, data: object, tag: object, sender: object, waiter: Receipt
+        self,
+        cell: ActorCell,
+        lane: LaneNumber,
+        data: object,
+        tag: object,
+        sender: object,
+        waiter: DeliveryCallback,
     ) -> Timer:
         """Have a message of a full lane wait for room, in line with due timers; `waiter` is told when it has it.
 
@@ -358,7 +365,7 @@ class Timers(Links):
         self._hold(cell, timer)
         return timer
 
-    def _await_end(self, cell: Cell, waiter: Receipt) -> Timer:
+    def _await_end(self, cell: ActorCell, waiter: DeliveryCallback) -> Timer:
         """Have `waiter` told of an actor's end: a timer that never fires, and goes when its actor goes."""
         timer = Timer()
         timer.waiter = waiter
@@ -374,7 +381,7 @@ class Timers(Links):
         self._withdraw(cell, timer)
         return True
 
-    def _land(self, cell: Cell, timer: Timer) -> bool:
+    def _land(self, cell: ActorCell, timer: Timer) -> bool:
         """Enqueue a due timer's message; False if its lane is full."""
         if timer.lane == SYSTEM:
             landed = cell.offer_system(timer.data, timer.tag, timer.sender)
@@ -390,12 +397,12 @@ class Timers(Links):
             self._timers_fired += 1
         else:
             timer.waiter = None
-            waiter.landed()
+            waiter.accepted()
         if not cell.queued:
             self._ready(cell)
         return True
 
-    def _land_overdue(self, cell: Cell) -> None:
+    def _land_overdue(self, cell: ActorCell) -> None:
         """Deliver what waits for room, now that the actor has made some."""
         queues = cell.overdue
         assert queues is not None
