@@ -11,7 +11,7 @@ from traceback import walk_stack
 import pytest
 
 from bandstand.actor import Actor, Loop, ask, data
-from bandstand.core.numbers import MOST_INLINE
+from bandstand.core.enums import MAX_INLINE_TICKS
 from bandstand.errors import LoopClosed
 from bandstand.testing import VirtualClock
 from tests.actor.asking import Oracle, Play, in_place, in_time, outcome, turns, watch
@@ -97,7 +97,7 @@ def test_asking_without_end_does_not_starve_the_event_loop(play: Play, method: s
             while not has_turned():
                 await getattr(oracle, method)(count)
                 count += 1
-                assert count <= MOST_INLINE + 1
+                assert count <= MAX_INLINE_TICKS + 1
 
     play(story)
 
@@ -109,7 +109,7 @@ def test_asking_several_in_turn_does_not_either(play: Play) -> None:
         while not has_turned():
             await oracles[count % 7].plain(count)
             count += 1
-            assert count <= MOST_INLINE + 1
+            assert count <= MAX_INLINE_TICKS + 1
 
     play(story)
 
@@ -137,7 +137,7 @@ def test_other_tasks_get_their_turns_while_one_asks(play: Play) -> None:
         oracle = loop.spawn(Oracle)
         is_over = Event()
 
-        most = 20 * MOST_INLINE
+        most = 20 * MAX_INLINE_TICKS
 
         async def insist() -> int:
             count = 0

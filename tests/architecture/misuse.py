@@ -1,6 +1,6 @@
 """Call everything that compiled classes offer in every wrong way there is, in a process that may end by it.
 
-Run as a module with the full names of classes: `python -m tests.architecture.misuse bandstand.core.hot.wheel.Timer`. Each call
+Run as a module with the full names of classes: `python -m tests.architecture.misuse bandstand.core.timer_wheel.Timer`. Each call
 is printed before it is made, so the last line of the output of a process that crashed names the call that did it.
 """
 

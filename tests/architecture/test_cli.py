@@ -121,6 +121,6 @@ def test_doctor_fails_on_a_mixture(
 def test_doctor_fails_on_a_stale_module(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(mode, "stale_modules", lambda: frozenset({"bandstand.core.hot.ring"}))
+    monkeypatch.setattr(mode, "stale_modules", lambda: frozenset({"bandstand.core.mailbox"}))
     assert main(["doctor"]) == 1
     assert "wrong: ring: compiled from other sources" in capsys.readouterr().out

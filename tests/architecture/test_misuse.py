@@ -55,7 +55,11 @@ def test_no_misuse_of_a_function_of_the_hot_modules_ends_the_process() -> None:
 @pytest.mark.slow
 @pytest.mark.guarantee("G273")
 def test_no_misuse_of_the_interpreted_twin_hangs() -> None:
-    names = ["bandstand.core.loop.Loop", "bandstand.scope.channel.Channel", "bandstand.core.hot.wheel.Timer"]
+    names = [
+        "bandstand.core.loop.Loop",
+        "bandstand.scope.channel.Channel",
+        "bandstand.core.timer_wheel.Timer",
+    ]
     assert run(names, BANDSTAND_PURE="1") == ""
 
 

@@ -51,12 +51,12 @@ def test_a_declaration_that_reaches_up_would_be_seen(tmp_path: Path) -> None:
     )
     assert offences(tmp_path) == []
     (hot / "b.pxd").write_text(
-        "from bandstand.core.host cimport Host\n  cimport bandstand.app\nfrom .a cimport A\n"
+        "from bandstand.core.asyncio_host cimport Host\n  cimport bandstand.app\nfrom .a cimport A\n"
     )
     (tmp_path / "core" / "c.pxd").write_text("from bandstand.app cimport App\n")
     assert len(offences(tmp_path)) == 4
     (hot / "f.pxd").write_text("from bandstand.actor.hot.e cimport E\n")
     (upper / "e.pxd").write_text(
-        "from bandstand.core.host cimport Host\nfrom bandstand.actor.part cimport Part\n"
+        "from bandstand.core.asyncio_host cimport Host\nfrom bandstand.actor.part cimport Part\n"
     )
     assert len(offences(tmp_path)) == 7

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from bandstand.core import Loop
-from bandstand.core.hot.wheel import Timer
+from bandstand.core.timer_wheel import Timer
 from bandstand.scope import CONFLATED, UNBOUNDED, Buffering, CancelToken, Channel, Operation
 from bandstand.testing import VirtualClock
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import STOP, ActorId, ActorStatus, Context, Down, Loop, Verdict
+from bandstand.core.enums import SystemTag
 from bandstand.core.lowlevel import (
     bury_estate,
     declare_started,
@@ -18,7 +19,6 @@ from bandstand.core.lowlevel import (
     send_system_after,
     set_family,
 )
-from bandstand.core.vocabulary import SystemTag
 from bandstand.errors import (
     ActorNotLocal,
     ChildState,
@@ -307,7 +307,7 @@ def test_the_wrong_kind_is_refused_also_while_it_is_down(loop: Loop) -> None:
 
 def test_a_supervisor_has_no_call_that_breaks_it(loop: Loop) -> None:
     tree = spawn_supervisor(loop, SupervisorSpec())
-    assert not {"disband", "keep", "members"} & set(dir(tree))
+    assert not {"take_all", "keep", "members"} & set(dir(tree))
 
 
 @pytest.mark.guarantee("G56")

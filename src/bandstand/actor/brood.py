@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from bandstand.core.lowlevel import Member
+from bandstand.core.messages import ChildSummary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,17 +40,17 @@ class Brood:
         self._silent.remove(actor)
         return False
 
-    def disband(self, children: list[ActorId]) -> None:
+    def take_all(self, children: list[ActorId]) -> None:
         """The parent has ended: all of its children end with it."""
         children.extend(self._members)
         self._members.clear()
 
-    def cause_of_kill(self) -> None:
+    def kill_cause(self) -> None:
         """None: a child whose coroutine is in flight has the time it needs to take its cancellation."""
 
     def keep(self, actor: ActorId, estate: object) -> None:
         """Never asked: nobody starts these children again, so nothing of theirs is kept."""
 
-    def members(self) -> Sequence[Member]:
+    def members(self) -> Sequence[ChildSummary]:
         """The children, for the tree."""
-        return [Member(name, actor, 0, "") for actor, name in self._members.items()]
+        return [ChildSummary(name, actor, 0, "") for actor, name in self._members.items()]

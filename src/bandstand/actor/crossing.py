@@ -19,8 +19,8 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, final
 
+from bandstand.core.asyncio_host import running_loops
 from bandstand.core.lowlevel import call_afar
-from bandstand.core.riders import riders
 from bandstand.errors import AskCycle
 from bandstand.errors.formatting import safe_repr
 
@@ -117,7 +117,7 @@ def chase_afar(asked: ActorId) -> None:
 
 def _asker_here() -> tuple[ActorId, str | None] | None:
     """The actor whose turn it is on this thread, and its name."""
-    loops: list[Any] = riders()
+    loops: list[Any] = running_loops()
     if len(loops) > MOST_RIDERS:
         return None
     for loop in loops:

@@ -32,7 +32,7 @@ from bandstand.actor.presence import Presence, class_of, key_of
 from bandstand.actor.spawning import UNSET_MS
 from bandstand.actor.status import answer_inquiry, report_of
 from bandstand.core import ActorId
-from bandstand.core.numbers import ACCEPTED, AWAY, FULL
+from bandstand.core.enums import ACCEPTED, FULL, NO_ACTOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
 __all__ = (
     "ACCEPTED",
-    "AWAY",
     "FULL",
     "HELD",
+    "NO_ACTOR",
     "RETRY",
     "UNSET_MS",
     "Asked",
@@ -221,7 +221,7 @@ def deliver(
     asked: Asked | None,
     context: Context | None,
 ) -> int:
-    """Post a message that has waited to an actor, as if it had been sent by `handle` in that context: ACCEPTED, FULL or AWAY.
+    """Post a message that has waited to an actor, as if it had been sent by `handle` in that context: ACCEPTED, FULL or NO_ACTOR.
 
     From any thread. The handle itself is left alone. Without a context the data is packed already. What the packing raises comes
     out here.

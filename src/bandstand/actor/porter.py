@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bandstand.actor.hot.handle import Handle
     from bandstand.actor.hot.method import Method
     from bandstand.core import ActorId
-    from bandstand.core.hot.turn import Turn
+    from bandstand.core.context import ActorContext
 
 __all__ = ("Tracer", "make_porter")
 
@@ -75,7 +75,7 @@ class Luggage:
         self._tracer = tracer
         self._carried = carried
 
-    def handle(self, turn: Turn, method: Method, data: object) -> Any:
+    def handle(self, turn: ActorContext, method: Method, data: object) -> Any:
         """Handle a message: in the sender's context, and in what the tracer says."""
         work: Callable[[], Any] = lambda: handle(turn, method, data)  # noqa: E731  # a partial could not be told from it
         if method.limit > 0:
@@ -103,7 +103,7 @@ class Luggage:
         return self._tracer is None and other._tracer is None and self._context == other._context
 
     def _traced(
-        self, tracer: Tracer, turn: Turn, method: Method, work: Callable[[], Any]
+        self, tracer: Tracer, turn: ActorContext, method: Method, work: Callable[[], Any]
     ) -> Callable[[], Any]:
         name = _name(method)
 

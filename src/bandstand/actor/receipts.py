@@ -183,7 +183,7 @@ class FarLanding(FarReceipt):
         finally:
             loop._abroad = was_abroad
 
-    def landed(self) -> None:
+    def accepted(self) -> None:
         """The message has its room."""
         self._message = None
         if self._begin():

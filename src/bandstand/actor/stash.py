@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, NoReturn, final
 from bandstand.actor.hot.method import Method
 from bandstand.actor.jobs import is_job
 from bandstand.actor.performer import Performer
-from bandstand.core.aside import SetAside
+from bandstand.core.delivery import StashMessage
 from bandstand.errors import InvalidArgument, LoopBusy, StashFull
 from bandstand.errors.formatting import safe_repr
 
@@ -121,7 +121,7 @@ class Stash:
                 f"the stash of {me!r} holds {self._limit} messages, and cannot keep {method.owner}.{method.name}() as well: release "
                 f"them sooner, give it a higher limit, or catch this and answer otherwise"
             )
-        raise SetAside(self._shelf)
+        raise StashMessage(self._shelf)
 
     def release(self) -> int:
         """Put all back to the front of their lanes, in the order they were kept, before what waits; how many they were.

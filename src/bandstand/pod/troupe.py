@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from bandstand.actor.lowlevel import is_plain_thread
-from bandstand.core.lowlevel import Interrupts
+from bandstand.core.asyncio_host import StopSignals
 from bandstand.errors import InvalidArgument, PodFailed, PodTimeout
 from bandstand.pod.production import Production
 from bandstand.pod.settled import settled
@@ -132,7 +132,7 @@ class Troupe(Production):
             if self._kubelet is not None:
                 self._kubelet.stop()
 
-        with Interrupts(heed, is_on=is_on):
+        with StopSignals(heed, is_on=is_on):
             kubelet = self._launch()
             try:
                 if has_signal.is_set():

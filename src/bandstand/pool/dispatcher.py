@@ -9,7 +9,7 @@ closed ends after its last job. A job goes to a worker as a plain message with i
 of its own what a worker that has finished gets next, after the other workers had theirs; otherwise the first worker would take everything.
 
 A worker's messages survive it in the mailbox that its supervisor keeps; nothing is copied, and their order holds. The kernel tells the
-message that was being handled apart from those that had not started (`Receipt.cut_off`).
+message that was being handled apart from those that had not started (`DeliveryCallback.interrupted`).
 
 Refused: workers that pull (one more message for each message); a queue of the pool beside the mailbox, with a second bound; several messages
 at a time for a worker whose current message is put back, since it would then come after those behind it.
@@ -22,7 +22,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, final
 
 from bandstand.actor.lowlevel import (
-    AWAY,
+    NO_ACTOR,
     Asked,
     Method,
     Parcel,
@@ -163,7 +163,7 @@ class Job(Asked):
         if not self.is_over:
             self._dispatcher.worker_lost(self, (actor, name, reason, cause), was_started=False)
 
-    def cut_off(
+    def interrupted(
         self, actor: ActorId | None, name: str | None, reason: int, cause: BaseException | None
     ) -> None:
         """The worker ended while it was handling the job."""
@@ -473,7 +473,7 @@ class Dispatcher:
         job.moved(slot.actor)
         if isinstance(self._routing, ByKey):
             self._keys.begin(job, slot)
-        if land_at(slot.actor, job.method, job.data, job) != AWAY:
+        if land_at(slot.actor, job.method, job.data, job) != NO_ACTOR:
             return True
         slot.is_ending = True
         self._release(job)

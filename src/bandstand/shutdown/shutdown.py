@@ -29,7 +29,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Self, TypeVar, final
 
 from bandstand.core import Loop
-from bandstand.core.interrupts import Interrupts
+from bandstand.core.asyncio_host import StopSignals
 from bandstand.core.lifelines import at_end, current_actor, current_loops
 from bandstand.core.logs import SafeLogger
 from bandstand.core.lowlevel import call_afar, check_thread, is_open
@@ -210,7 +210,7 @@ class GracefulShutdown:
         Raises:
             InvalidArgument: this is not the main thread.
         """
-        interrupts = Interrupts(
+        interrupts = StopSignals(
             lambda: self.begin(_signal_name(interrupts)), is_on=True, hurry=self._hurry_by_signal
         )
         with interrupts:
@@ -288,5 +288,5 @@ class GracefulShutdown:
             )
 
 
-def _signal_name(interrupts: Interrupts) -> str:
+def _signal_name(interrupts: StopSignals) -> str:
     return "a signal" if interrupts.first is None else interrupts.first.name

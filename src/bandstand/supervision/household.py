@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
 from bandstand.core import ActorId
-from bandstand.core.lowlevel import Member, bury_estate
+from bandstand.core.lowlevel import bury_estate
+from bandstand.core.messages import ChildSummary
 from bandstand.errors import ActorKilled
 from bandstand.supervision.stage import CLOSED
 
@@ -28,11 +29,11 @@ class Household:
     def __init__(self, of: Seats) -> None:
         self._of = of
 
-    def disband(self, children: list[ActorId]) -> None:
+    def take_all(self, children: list[ActorId]) -> None:
         """The supervisor has ended: so do its children."""
         self._of._disband(children)  # noqa: SLF001
 
-    def cause_of_kill(self) -> ActorKilled:
+    def kill_cause(self) -> ActorKilled:
         """A child that does not end at once is killed: its supervisor has ended and cannot wait for it."""
         return self._of._killed_with_us()  # noqa: SLF001
 
@@ -45,6 +46,6 @@ class Household:
         else:
             seat.estate = estate
 
-    def members(self) -> Sequence[Member]:
+    def members(self) -> Sequence[ChildSummary]:
         """What the tree shows of the children."""
         return [seat.member() for seat in self._of._seats.values()]  # noqa: SLF001

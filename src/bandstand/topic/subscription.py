@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
-from bandstand.actor.lowlevel import AWAY, Asked, Presence, land_at, packed_for, parts_of
+from bandstand.actor.lowlevel import NO_ACTOR, Asked, Presence, land_at, packed_for, parts_of
 from bandstand.core import ActorId, DeadLetter, Lagged, Lane
 from bandstand.core.lowlevel import check_thread
 from bandstand.errors.formatting import safe_repr
@@ -198,7 +198,7 @@ class TopicSubscription(Generic[T]):
                 stored = self._backlog.take() if self._held is None else self._held
                 self._held = None
                 delivery = self._delivery = EventDelivery(actor, self)
-                if land_at(actor, self._method, stored[1], delivery) == AWAY:
+                if land_at(actor, self._method, stored[1], delivery) == NO_ACTOR:
                     # The actor is ending; a next incarnation may follow.
                     self._delivery = None
                     self._held = stored

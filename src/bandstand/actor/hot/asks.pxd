@@ -1,10 +1,10 @@
 cimport cython
 from libc.stdint cimport int64_t
-from bandstand.core.hot.cell cimport Cell
-from bandstand.core.hot.ids cimport ActorId
-from bandstand.core.hot.receipt cimport Receipt
+from bandstand.core.mailbox cimport ActorCell
+from bandstand.core.ids cimport ActorId
+from bandstand.core.delivery cimport DeliveryCallback
 
-cdef class Asked(Receipt):
+cdef class Asked(DeliveryCallback):
     cdef public ActorId actor
     cdef public object relay
     cpdef object answer(self, object value)
@@ -28,10 +28,10 @@ cdef class Asks:
     cdef public object serve
     cdef public object recall
 
-    @cython.locals(cell=Cell)
+    @cython.locals(cell=ActorCell)
     cpdef list edges(self)
 
     cpdef list waits_of(self, ActorId actor)
 
-    @cython.locals(cell=Cell, following=Cell, reply=Asked, path=list, paths=list)
-    cdef list cycle(self, Cell asker, Cell target)
+    @cython.locals(cell=ActorCell, following=ActorCell, reply=Asked, path=list, paths=list)
+    cdef list cycle(self, ActorCell asker, ActorCell target)

@@ -6,17 +6,17 @@ from _thread import allocate_lock
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from bandstand.core.hot.cell import Cell
-from bandstand.core.hot.receipt import Receipt
+from bandstand.core.delivery import DeliveryCallback
+from bandstand.core.mailbox import ActorCell
 
 if TYPE_CHECKING:
     from bandstand.actor.hot.method import Method
-    from bandstand.core.hot.ids import ActorId
+    from bandstand.core.ids import ActorId
 
 Count: TypeAlias = int
 
 
-class Asked(Receipt):
+class Asked(DeliveryCallback):
     """What dispatch needs of whatever waits for an answer: on this thread or on another one.
 
     `actor` is who was asked; when dispatch comes to it, the incarnation that is at it. Where that one only passes the message on,
@@ -81,7 +81,7 @@ class Asks:
         # Messages that no method of their actor is made for.
         self.unhandled: Count = 0
         # For each actor that waits in its turn: the replies it waits for.
-        self.waits: dict[Cell, list[Asked]] = {}
+        self.waits: dict[ActorCell, list[Asked]] = {}
         # Has an ask handled out of turn, by the actor that it waits for: whether it is. None where nobody can.
         self.serve: Callable[[Asked, Method], bool] | None = None
         # Ends what handles an ask out of turn, if that is what it is: the deadline has come.
@@ -114,13 +114,13 @@ class Asks:
         cell = actor.cell
         return [] if cell is None else list(self.waits.get(cell, ()))
 
-    def cycle(self, asker: Cell, target: Cell | None) -> list[Asked] | None:
+    def cycle(self, asker: ActorCell, target: ActorCell | None) -> list[Asked] | None:
         """The replies by which `target` waits for `asker`, in order; None if it does not."""
         if target is asker:
             return []
         if target is None or not self.waits:
             return None
-        paths: list[tuple[Cell, list[Asked]]] = [(target, [])]
+        paths: list[tuple[ActorCell, list[Asked]]] = [(target, [])]
         seen = {target}
         while paths:
             cell, path = paths.pop()

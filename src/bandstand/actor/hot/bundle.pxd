@@ -1,5 +1,5 @@
 cimport cython
-from bandstand.core.hot.cell cimport Cell
+from bandstand.core.mailbox cimport ActorCell
 from bandstand.actor.hot.asks cimport Asked
 from bandstand.actor.hot.method cimport Method
 
@@ -10,5 +10,5 @@ cdef class Bundle(Asked):
 
     @cython.locals(each=Asked, raises=tuple)
     cpdef object settle(self, object answers)
-    @cython.locals(cell=Cell)
+    @cython.locals(cell=ActorCell)
     cpdef object reconsider(self)

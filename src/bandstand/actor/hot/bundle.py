@@ -14,7 +14,7 @@ from bandstand.actor.hot.asks import Asked
 
 if TYPE_CHECKING:
     from bandstand.actor.hot.method import Method
-    from bandstand.core.hot.ids import ActorId
+    from bandstand.core.ids import ActorId
 
 ReasonNumber: TypeAlias = int
 
@@ -57,13 +57,13 @@ class Bundle(Asked):
             each.relay = None
             each.fail(error)
 
-    def cut_off(
+    def interrupted(
         self, actor: ActorId | None, name: str | None, reason: ReasonNumber, cause: BaseException | None
     ) -> None:
         """The actor has ended in the middle of them."""
         for each in self.told:
             if each is not None:
-                each.cut_off(actor, name, reason, cause)
+                each.interrupted(actor, name, reason, cause)
 
     def is_withdrawn(self) -> bool:
         """Whether nobody is left who waits for an answer."""

@@ -1,10 +1,10 @@
 cimport cython
 
-from bandstand.core.hot.cell cimport Cell
-from bandstand.core.hot.ids cimport ActorId
+from bandstand.core.mailbox cimport ActorCell
+from bandstand.core.ids cimport ActorId
 
 cdef class Gauge:
-    cdef Cell cell
+    cdef ActorCell cell
     cpdef Py_ssize_t depth(self) except -1
     cpdef object forget(self)
 

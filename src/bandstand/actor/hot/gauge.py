@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bandstand.core.hot.cell import Cell
-    from bandstand.core.hot.ids import ActorId
+    from bandstand.core.ids import ActorId
+    from bandstand.core.mailbox import ActorCell
 
 __all__ = ("Gauge", "gauge_of")
 
@@ -17,7 +17,7 @@ class Gauge:
     __slots__ = ("cell",)
 
     def __init__(self) -> None:
-        self.cell: Cell | None = None
+        self.cell: ActorCell | None = None
 
     def depth(self) -> int:
         """How many."""

@@ -1,7 +1,7 @@
 cimport cython
 from cpython.object cimport PyObject
 from bandstand.core.hot.desk cimport Desk
-from bandstand.core.hot.ids cimport ActorId
+from bandstand.core.ids cimport ActorId
 
 cdef extern from "Python.h":
     int set_past "PyObject_GenericSetAttr"(object target, object name, object value) except -1

@@ -15,13 +15,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from bandstand.core.hot.desk import Desk
-from bandstand.core.hot.ids import ActorId
+from bandstand.core.ids import ActorId
 from bandstand.errors import BandstandError
 
 try:
     import cython
 except ModuleNotFoundError:  # interpreted, where Cython is not installed
-    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+    from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
 
 if TYPE_CHECKING:
     from bandstand.actor.hot.asks import Asked, Asks

@@ -1,10 +1,10 @@
 from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from cpython.ref cimport Py_INCREF
-from bandstand.core.hot.cell cimport Cell
-from bandstand.core.hot.ids cimport ActorId
+from bandstand.core.mailbox cimport ActorCell
+from bandstand.core.ids cimport ActorId
 from bandstand.core.hot.desk cimport Desk
-from bandstand.core.hot.wheel cimport Timer
+from bandstand.core.timer_wheel cimport Timer
 from bandstand.actor.hot.handle cimport Handle
 from bandstand.actor.hot.method cimport Method
 from bandstand.actor.hot.porter cimport Porter
@@ -14,8 +14,8 @@ from bandstand.actor.hot.waits cimport Landing
 cimport cython
 
 cdef int ACCEPTED
-cdef int AFAR
-cdef int AWAY
+cdef int OTHER_THREAD
+cdef int NO_ACTOR
 cdef int DATA
 cdef int FULL
 cdef int PENDING
@@ -49,21 +49,21 @@ cpdef object packed(Desk kernel, Handle handle, Method method, object data)
 cdef int post(Desk kernel, ActorId actor, Method method, object data, object sender) except -1
 @cython.locals(kernel=Desk, fate=int)
 cpdef int post_at(ActorId actor, Method method, object data, object sender) except -1
-@cython.locals(cell=Cell)
+@cython.locals(cell=ActorCell)
 cpdef bint has_room(ActorId actor, Method method) except -1
-@cython.locals(cell=Cell)
+@cython.locals(cell=ActorCell)
 cpdef bint is_draining(ActorId actor) except -1
 cdef bint is_shut(Desk kernel) except -1
 cdef bint has_patience(Handle handle) except -1
-@cython.locals(kernel=Desk, cell=Cell, fate=int)
+@cython.locals(kernel=Desk, cell=ActorCell, fate=int)
 cpdef int land_at(ActorId actor, Method method, object data, Asked asked) except -1
-cdef int wait_at(Desk kernel, Cell cell, Method method, object data, Asked asked) except -1
+cdef int wait_at(Desk kernel, ActorCell cell, Method method, object data, Asked asked) except -1
 cdef int known(Desk kernel, ActorId actor, Method method, object data, object sender) except -1
 @cython.locals(actor=ActorId, kernel=Desk)
 cdef object refuse(Handle handle, Method method, object data, object message, object sender, int fate, bint may_wait)
 @cython.locals(actor=ActorId, kernel=Desk, tries=int, answer=int, fate=int, waits=bint)
 cpdef object post_afar(Handle handle, Method method, object data, object sender, bint may_wait)
-@cython.locals(cell=Cell)
+@cython.locals(cell=ActorCell)
 cdef object make_room(Desk kernel, ActorId actor, Method method, object message, object sender)
 @cython.locals(porter=Porter)
 cdef bint slip(Desk kernel, ActorId actor, Method method, object data) except -1
@@ -77,7 +77,7 @@ cpdef Reply ask(Handle handle, Method method, object data, Py_ssize_t ms)
 cpdef bint is_afar(Handle handle) except -1
 @cython.locals(kernel=Desk, landing=Landing)
 cpdef Landing land(Handle handle, Method method, object data)
-@cython.locals(actor=ActorId, kernel=Desk, cell=Cell, fate=int)
+@cython.locals(actor=ActorId, kernel=Desk, cell=ActorCell, fate=int)
 cpdef Timer wait_for_room(Handle handle, Method method, object data, Asked waiter)
 
 @cython.locals(kernel=Desk)

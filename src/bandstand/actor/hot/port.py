@@ -23,20 +23,20 @@ from bandstand.actor.hot.method import Method
 from bandstand.actor.hot.reply import Reply
 from bandstand.actor.hot.waits import Landing
 from bandstand.actor.numbers import HELD, PENDING, RETRY
-from bandstand.core.numbers import ACCEPTED, AFAR, AWAY, DATA, FULL
+from bandstand.core.enums import ACCEPTED, DATA, FULL, NO_ACTOR, OTHER_THREAD
 from bandstand.errors import BandstandError, LoopClosed, MailboxFull, NoSuchActor, PodDown
 from bandstand.errors.formatting import safe_repr
 
 try:
     import cython
 except ModuleNotFoundError:  # interpreted, where Cython is not installed
-    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+    from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
 
 if TYPE_CHECKING:
-    from bandstand.core.hot.cell import Cell
     from bandstand.core.hot.desk import Desk
-    from bandstand.core.hot.ids import ActorId
-    from bandstand.core.hot.wheel import Timer
+    from bandstand.core.ids import ActorId
+    from bandstand.core.mailbox import ActorCell
+    from bandstand.core.timer_wheel import Timer
 
 Fate: TypeAlias = int
 Milliseconds: TypeAlias = int
@@ -66,7 +66,7 @@ def packed(kernel: Desk, handle: Handle, method: Method, data: object) -> object
 
 
 def post(kernel: Desk, actor: ActorId, method: Method, data: object, sender: object) -> Fate:
-    """Post a message that is packed: ACCEPTED, FULL, AWAY or AFAR, with nothing done but for ACCEPTED."""
+    """Post a message that is packed: ACCEPTED, FULL, NO_ACTOR or OTHER_THREAD, with nothing done but for ACCEPTED."""
     if (
         kernel._direct
         and kernel._stepper is None
@@ -80,18 +80,18 @@ def post(kernel: Desk, actor: ActorId, method: Method, data: object, sender: obj
 def post_at(actor: ActorId, method: Method, data: object, sender: object) -> Fate:
     """Post a message to an actor that is known, from whatever thread, never by a direct call.
 
-    ACCEPTED, FULL or AWAY; `sender` is an `Asked`, or 0.
+    ACCEPTED, FULL or NO_ACTOR; `sender` is an `Asked`, or 0.
     """
     kernel: Any = actor.home
     fate = known(kernel, actor, method, data, sender)
-    if fate != AFAR:
+    if fate != OTHER_THREAD:
         return fate
     try:
         kernel._post_afar(actor, method.lane, data, method, sender)
     except MailboxFull:
         return FULL
     except BandstandError:
-        return AWAY
+        return NO_ACTOR
     return ACCEPTED
 
 
@@ -102,7 +102,7 @@ def known(kernel: Desk, actor: ActorId, method: Method, data: object, sender: ob
 
 def has_room(actor: ActorId, method: Method) -> bool:
     """Whether an actor's mailbox would take a message now, of whatever policy. From any thread; the next moment it may not."""
-    cell: Cell | None = actor.cell
+    cell: ActorCell | None = actor.cell
     return cell is not None and (cell.overflow is not None or cell.has_room(method.lane))
 
 
@@ -111,7 +111,7 @@ def is_draining(actor: ActorId) -> bool:
 
     A loop that only finishes what it has still takes what its own actors send in their turns.
     """
-    cell: Cell | None = actor.cell
+    cell: ActorCell | None = actor.cell
     kernel: Any = actor.home
     return cell is not None and (cell.closing or is_shut(kernel))
 
@@ -124,20 +124,20 @@ def is_shut(kernel: Desk) -> bool:
 def land_at(actor: ActorId, method: Method, data: object, asked: Asked) -> Fate:
     """Post a message to an actor that is known, on its own thread, and never by a direct call; if its lane is full, have it wait there.
 
-    ACCEPTED; FULL, if it waits for room, in its order; or AWAY. Where the mailbox has another policy for a full lane, that decides,
+    ACCEPTED; FULL, if it waits for room, in its order; or NO_ACTOR. Where the mailbox has another policy for a full lane, that decides,
     and `asked` is told.
     """
     kernel: Any = actor.home
     fate = known(kernel, actor, method, data, asked)
-    cell: Cell | None = actor.cell
+    cell: ActorCell | None = actor.cell
     if fate != FULL or cell is None:
         return fate
     if cell.closing:
-        return AWAY
+        return NO_ACTOR
     return wait_at(kernel, cell, method, data, asked)
 
 
-def wait_at(kernel: Desk, cell: Cell, method: Method, data: object, asked: Asked) -> Fate:
+def wait_at(kernel: Desk, cell: ActorCell, method: Method, data: object, asked: Asked) -> Fate:
     """The same for a full lane, of a kernel and a cell whose types are known."""
     if cell.overflow is not None:
         return kernel._enqueue(cell, method.lane, data, method, asked)
@@ -156,7 +156,7 @@ def refuse(
     kernel = handle._bs_loop
     if fate == FULL and actor.home is kernel and not (has_patience(handle) and is_draining(actor)):
         make_room(kernel, actor, method, message, sender)
-    elif fate == AWAY and (handle._bs_place is None or not handle._bs_place.is_patient):
+    elif fate == NO_ACTOR and (handle._bs_place is None or not handle._bs_place.is_patient):
         kernel._refused += 1
         raise refusal(handle)
     else:
@@ -259,7 +259,7 @@ def send(handle: Handle, method: Method, data: object, may_wait: bool) -> None:
     porter = kernel._porter
     message = data if porter is None else porter.pack(handle, method, data)
     fate = post(kernel, actor, method, message, 0)
-    if fate == AWAY and (handle._bs_renew() or handle._bs_actor is not actor):
+    if fate == NO_ACTOR and (handle._bs_renew() or handle._bs_actor is not actor):
         actor = handle._bs_actor
         if actor.home is not kernel:
             # On another loop: what travels along is packed anew.
@@ -309,7 +309,7 @@ def ask(handle: Handle, method: Method, data: object, ms: Milliseconds) -> Reply
     # Counted first: a direct call may answer before we are back.
     reply.asks.asked += 1
     fate = post(kernel, actor, method, message, reply)
-    if fate == AWAY and handle._bs_renew() and handle._bs_actor.home is kernel:
+    if fate == NO_ACTOR and handle._bs_renew() and handle._bs_actor.home is kernel:
         # Another incarnation takes it.
         reply.actor = handle._bs_actor
         fate = post(kernel, reply.actor, method, message, reply)
@@ -355,18 +355,18 @@ def wait_for_room(handle: Handle, method: Method, data: object, waiter: Asked) -
     kernel: Desk = actor.home  # type: ignore[assignment]  # a loop
     message = packed(kernel, handle, method, data)
     fate = post(kernel, actor, method, message, 0)
-    if fate == AWAY and (handle._bs_renew() or handle._bs_actor is not actor):
+    if fate == NO_ACTOR and (handle._bs_renew() or handle._bs_actor is not actor):
         actor = handle._bs_actor
         if actor.home is not kernel and not is_afar(handle):
             return wait_for_room(handle, method, data, waiter)
         if actor.home is kernel:
             fate = post(kernel, actor, method, message, 0)
-    cell: Cell | None = actor.cell
+    cell: ActorCell | None = actor.cell
     if fate == FULL and cell is not None and cell.overflow is None and not cell.closing:
         return kernel._wait_for_room(cell, method.lane, message, method, 0, waiter)
     if fate != ACCEPTED:
         refuse(handle, method, data, message, 0, fate, AT_ONCE)
-    waiter.landed()
+    waiter.accepted()
     return None
 
 

@@ -1,9 +1,9 @@
 cimport cython
 from libc.stdint cimport int64_t
-from bandstand.core.hot.cell cimport Cell
+from bandstand.core.mailbox cimport ActorCell
 from bandstand.core.hot.desk cimport Desk
-from bandstand.core.hot.ids cimport ActorId
-from bandstand.core.hot.wheel cimport Timer
+from bandstand.core.ids cimport ActorId
+from bandstand.core.timer_wheel cimport Timer
 from bandstand.actor.hot.asks cimport Asked, Asks
 from bandstand.actor.hot.method cimport Method
 
@@ -24,7 +24,7 @@ cdef class Reply(Asked):
     cdef Py_ssize_t ms
     cdef Asks asks
     cdef int64_t asked_at
-    cdef Cell asker
+    cdef ActorCell asker
     cdef object stepper
     cdef Py_ssize_t serial
     cdef int state
@@ -43,23 +43,23 @@ cdef class Reply(Asked):
     @cython.locals(kernel=Desk, passed=int64_t, left=int64_t)
     cdef object set_deadline(self)
     cdef object note_asker(self)
-    @cython.locals(current=Cell, asker=Cell)
-    cdef Cell present_asker(self)
+    @cython.locals(current=ActorCell, asker=ActorCell)
+    cdef ActorCell present_asker(self)
     @cython.locals(links=list, left=list, steps=list, reply=Reply)
-    cdef object refuse_cycle(self, Cell asker)
+    cdef object refuse_cycle(self, ActorCell asker)
     @cython.locals(reply=Reply, method=Method)
     cdef bint gives_way(self, list links) except -1
     cpdef tuple account(self)
     @cython.locals(waits=dict, mine=list)
-    cdef object forget(self, Cell asker)
+    cdef object forget(self, ActorCell asker)
     @cython.locals(timer=Timer)
     cdef object wake(self)
     cdef str target(self)
-    cdef str called(self, Cell cell)
+    cdef str called(self, ActorCell cell)
     @cython.locals(method=Method)
     cdef str what(self)
 
-@cython.locals(cell=Cell)
+@cython.locals(cell=ActorCell)
 cpdef Py_ssize_t depth_of(ActorId actor) except -1
-@cython.locals(cell=Cell)
+@cython.locals(cell=ActorCell)
 cpdef object interrupt_handler(ActorId actor, Asked asked)

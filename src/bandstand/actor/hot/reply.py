@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from bandstand.actor.crossing import CROSSINGS, begin_crossing, chase_afar, refuse_crossing
 from bandstand.actor.hot.asks import Asked, Asks
 from bandstand.actor.numbers import ANSWERED, CANCELLED, EXPIRED, FAILED, LOST, PENDING
-from bandstand.core.hot.cell import Cell
+from bandstand.core.enums import ExitReason
 from bandstand.core.hot.desk import Desk
-from bandstand.core.vocabulary import ExitReason
+from bandstand.core.mailbox import ActorCell
 from bandstand.errors import (
     AskCycle,
     AskTimeout,
@@ -42,7 +42,7 @@ from bandstand.errors import (
 try:
     import cython
 except ModuleNotFoundError:  # interpreted, where Cython is not installed
-    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+    from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
 
 if not cython.compiled:
     # Compiled, this is C's function, declared in the .pxd.
@@ -50,8 +50,8 @@ if not cython.compiled:
 
 if TYPE_CHECKING:
     from bandstand.actor.hot.method import Method
-    from bandstand.core.hot.ids import ActorId
-    from bandstand.core.hot.wheel import Timer
+    from bandstand.core.ids import ActorId
+    from bandstand.core.timer_wheel import Timer
 
 Count: TypeAlias = int
 Milliseconds: TypeAlias = int
@@ -99,7 +99,7 @@ class Reply(Asked):
         self.asks = asks
         self.asked_at: Nanoseconds = 0
         # The actor whose coroutine asked, and which of whose coroutines that was.
-        self.asker: Cell | None = None
+        self.asker: ActorCell | None = None
         self.stepper: Any = None
         self.serial: Count = 0
         self.state: State = PENDING
@@ -288,7 +288,7 @@ class Reply(Asked):
                 # Nobody drives the loop, and its wheel may never turn: but the wait has its end.
                 self.alarm = get_running_loop().call_later(left / 1000.0, self.expire)
 
-    def present_asker(self) -> Cell | None:
+    def present_asker(self) -> ActorCell | None:
         """The actor that waits, if one does in its turn: the one that is running, or the one whose coroutine asked."""
         current = self.kernel._current
         if current is not None:
@@ -311,7 +311,7 @@ class Reply(Asked):
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"{self!r} is the one place for one answer, and cannot be pickled or copied")
 
-    def refuse_cycle(self, asker: Cell) -> None:
+    def refuse_cycle(self, asker: ActorCell) -> None:
         """Raise if the target waits, directly or through others, for the one that is about to wait for it.
 
         Unless one of the asks that make up the cycle may be handled out of turn: then it is, and there is no cycle any more.
@@ -347,7 +347,7 @@ class Reply(Asked):
         """For people: of whom it was asked, what, and when, by the loop's clock."""
         return (self.actor, self.name, self.what(), self.asked_at)
 
-    def forget(self, asker: Cell) -> None:
+    def forget(self, asker: ActorCell) -> None:
         """The asker waits for this no more."""
         waits = self.asks.waits
         mine = waits.get(asker)
@@ -379,7 +379,7 @@ class Reply(Asked):
         """How to speak of the target."""
         return repr(self.actor) if self.name is None else f"{self.name!r} {self.actor!r}"
 
-    def called(self, cell: Cell) -> str:
+    def called(self, cell: ActorCell) -> str:
         """How to speak of an actor."""
         return repr(cell.actor) if cell.name is None else f"{cell.name!r} {cell.actor!r}"
 

@@ -18,9 +18,9 @@ from bandstand.actor.answering import (
 )
 from bandstand.actor.hot.bundle import Bundle
 from bandstand.actor.hot.method import Method
+from bandstand.core.context import ActorContext
+from bandstand.core.enums import SYSTEM
 from bandstand.core.hot.kernel import is_coroutine
-from bandstand.core.hot.turn import Turn
-from bandstand.core.numbers import SYSTEM
 
 ZERO = 0
 
@@ -36,7 +36,7 @@ class Parcel:
         self.carried = carried
 
 
-def perform(turn: Turn, data: object) -> object:
+def perform(turn: ActorContext, data: object) -> object:
     """Have an actor handle one message. What it returns is for the kernel: None, or a coroutine to be performed."""
     tag = turn.tag
     if type(tag) is not Method:
@@ -48,7 +48,7 @@ def perform(turn: Turn, data: object) -> object:
     return handle(turn, method, data)
 
 
-def handle(turn: Turn, method: Method, data: object) -> object:
+def handle(turn: ActorContext, method: Method, data: object) -> object:
     """Call one method, and answer if somebody waits for it."""
     if not method.is_ask:
         if method.is_async:
@@ -92,7 +92,7 @@ def handle(turn: Turn, method: Method, data: object) -> object:
     return None
 
 
-def gather(turn: Turn, method: Method, data: object, carried: Any) -> object:
+def gather(turn: ActorContext, method: Method, data: object, carried: Any) -> object:
     """Have a method that takes a list handle a message, with those of its kind that wait right behind it in its lane.
 
     Never more than its limit, and only those that travel alike: `carried` is what came along with the first. An ask that was taken back

@@ -1,8 +1,8 @@
 cimport cython
-from bandstand.core.hot.cell cimport Cell
+from bandstand.core.mailbox cimport ActorCell
 from bandstand.core.hot.desk cimport Desk
-from bandstand.core.hot.ids cimport ActorId
-from bandstand.core.hot.wheel cimport Timer
+from bandstand.core.ids cimport ActorId
+from bandstand.core.timer_wheel cimport Timer
 from bandstand.actor.hot.asks cimport Asks
 from bandstand.actor.hot.reply cimport Reply
 
@@ -18,5 +18,5 @@ cdef class Landing(Reply):
 cdef class Ending(Landing):
     cdef str what(self)
 
-@cython.locals(ending=Ending, cell=Cell)
+@cython.locals(ending=Ending, cell=ActorCell)
 cpdef Ending end_of(Desk kernel, ActorId actor, object name, Asks asks)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, TypeAlias
 from bandstand.actor.hot.asks import Asks
 from bandstand.actor.hot.reply import Reply
 from bandstand.actor.numbers import ANSWERED, CANCELLED, FAILED, PENDING
+from bandstand.core.enums import ExitReason
 from bandstand.core.hot.desk import Desk
-from bandstand.core.vocabulary import ExitReason
 from bandstand.errors import TargetEnded
 
 if TYPE_CHECKING:
     from bandstand.actor.hot.method import Method
-    from bandstand.core.hot.ids import ActorId
-    from bandstand.core.hot.wheel import Timer
+    from bandstand.core.ids import ActorId
+    from bandstand.core.timer_wheel import Timer
 
 Milliseconds: TypeAlias = int
 ReasonNumber: TypeAlias = int
@@ -53,7 +53,7 @@ class Landing(Reply):
             self.value = value
             self.wake()
 
-    def landed(self) -> None:
+    def accepted(self) -> None:
         """The message is in."""
         self.settle(ANSWERED, None)
 

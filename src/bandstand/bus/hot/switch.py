@@ -20,7 +20,7 @@ from bandstand.bus.frame import Frame, Kind
 from bandstand.bus.hot.fields import data_of, kind_of, metadata_of, timeout_of, type_of
 from bandstand.bus.hot.pending import Pending
 from bandstand.bus.numbers import DONE, NEW, REPEAT, ROUTED
-from bandstand.core.numbers import ACCEPTED, CONTROL, DATA
+from bandstand.core.enums import ACCEPTED, CONTROL, DATA
 from bandstand.errors import BadMessage
 
 Count: TypeAlias = int
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from bandstand.bus.seat import Seat
     from bandstand.bus.tap import Taps
     from bandstand.core import Loop
-    from bandstand.core.hot.ids import ActorId
+    from bandstand.core.ids import ActorId
 
 
 class Switch:

@@ -25,7 +25,7 @@ from bandstand.pod.link.numbers import BUSY, PROBE, SERVE
 
 if TYPE_CHECKING:
     from bandstand.actor import Loop
-    from bandstand.core.hot.ids import ActorId
+    from bandstand.core.ids import ActorId
     from bandstand.pod.link.hot.inbound import Inbound
     from bandstand.pod.link.hot.ledger import Ledger
     from bandstand.pod.link.hot.outgoing import Outgoing, Relay

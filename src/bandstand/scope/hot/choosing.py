@@ -21,7 +21,7 @@ from bandstand.scope.numbers import CANCELLED, CLOSED, DONE, EXPIRED, FOREVER, F
 try:
     import cython
 except ModuleNotFoundError:  # interpreted, where Cython is not installed
-    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+    from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
 
 Count: TypeAlias = int
 State: TypeAlias = int

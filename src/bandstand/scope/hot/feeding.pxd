@@ -3,9 +3,9 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
 from libc.stdint cimport int64_t
 from bandstand.core.hot.desk cimport Desk
-from bandstand.core.hot.ids cimport ActorId
+from bandstand.core.ids cimport ActorId
 from bandstand.core.hot.kernel cimport is_coroutine
-from bandstand.core.hot.turn cimport Turn
+from bandstand.core.context cimport ActorContext
 from bandstand.scope.hot.passage cimport Passage
 from bandstand.scope.hot.pipe cimport Pipe
 
@@ -44,7 +44,7 @@ cdef class Feed(Passage):
     cdef readonly int64_t strays
 
     @cython.locals(chore=Chore)
-    cpdef object turn(self, Turn turn)
+    cpdef object turn(self, ActorContext turn)
     cdef object judge(self, object verdict)
     cpdef object prod(self)
     cpdef object wake(self)
@@ -77,4 +77,4 @@ cdef class Fed:
     cdef readonly Feed feed
 
 @cython.locals(fed=Fed)
-cpdef object consume_one(Turn turn, object _data)
+cpdef object consume_one(ActorContext turn, object _data)

@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
+from bandstand.core.context import ActorContext
+from bandstand.core.enums import SystemTag, Verdict
 from bandstand.core.hot.desk import Desk
 from bandstand.core.hot.kernel import is_coroutine
-from bandstand.core.hot.turn import Turn
-from bandstand.core.vocabulary import SystemTag, Verdict
 from bandstand.errors import BadVerdict
 from bandstand.errors.formatting import safe_repr
 from bandstand.scope.hot.passage import Passage
@@ -32,14 +32,14 @@ from bandstand.scope.numbers import CLOSED, DONE, FOREVER, FRESH, LEFT
 try:
     import cython
 except ModuleNotFoundError:  # interpreted, where Cython is not installed
-    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+    from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
 
 if not cython.compiled:
     # Compiled, this is C's function, declared in the .pxd.
     from threading import get_ident as PyThread_get_thread_ident
 
 if TYPE_CHECKING:
-    from bandstand.core.hot.ids import ActorId
+    from bandstand.core.ids import ActorId
 
 Count: TypeAlias = int
 
@@ -89,7 +89,7 @@ class Feed(Passage):
 
     # -- what the actor does -------------------------------------------------------------------------------------------
 
-    def turn(self, turn: Turn) -> Any:
+    def turn(self, turn: ActorContext) -> Any:
         """The behavior."""
         if turn.tag is not ELEMENT:
             self.strays += 1
@@ -263,7 +263,7 @@ class Fed:
         self.feed = feed
 
 
-def consume_one(turn: Turn, _data: object) -> Any:
+def consume_one(turn: ActorContext, _data: object) -> Any:
     """The behavior of every channel actor; its state is what this incarnation is fed by."""
     fed: Any = turn.state
     return fed.feed.turn(turn)

@@ -33,7 +33,7 @@ from bandstand.scope.numbers import CANCELLED, EXPIRED, FOREVER, FRESH, LEFT, WA
 try:
     import cython
 except ModuleNotFoundError:  # interpreted, where Cython is not installed
-    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+    from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
 
 if not cython.compiled:
     # Compiled, this is C's function, declared in the .pxd.

@@ -25,7 +25,7 @@ from bandstand.scope.numbers import BOUNDLESS, CLOSED, DONE, EMPTY, FOREVER, LEF
 try:
     import cython
 except ModuleNotFoundError:  # interpreted, where Cython is not installed
-    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+    from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
 
 Count: TypeAlias = int
 State: TypeAlias = int

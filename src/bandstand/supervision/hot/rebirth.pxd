@@ -1,8 +1,8 @@
 cimport cython
 from bandstand.core.hot.births cimport Births
-from bandstand.core.hot.cell cimport Cell
-from bandstand.core.hot.ids cimport ActorId
-from bandstand.core.hot.turn cimport Turn
+from bandstand.core.mailbox cimport ActorCell
+from bandstand.core.ids cimport ActorId
+from bandstand.core.context cimport ActorContext
 from bandstand.supervision.hot.history cimport History
 from bandstand.supervision.hot.planning cimport Plan, plan_restart
 from bandstand.supervision.hot.seat cimport Seat
@@ -37,12 +37,12 @@ cdef class Rebirth:
     cdef public bint _is_busy
 
     @cython.final
-    cdef object _hear(self, Turn turn, object data)
+    cdef object _hear(self, ActorContext turn, object data)
     @cython.final
     @cython.locals(seat=Seat)
     cdef object _on_exit(self, object exit)
     @cython.locals(now=double, chance=double, plan=Plan)
     cpdef object _judge(self, Seat seat, tuple failure)
-    @cython.locals(actor=ActorId, estate=Cell)
+    @cython.locals(actor=ActorId, estate=ActorCell)
     cpdef object _start(self, Seat seat)
     cpdef object _started(self, Seat seat, ActorId actor)

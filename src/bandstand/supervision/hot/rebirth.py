@@ -18,7 +18,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bandstand.core import ChildExit
-from bandstand.core.numbers import RUNNING, STOPPED, SYSTEM
+from bandstand.core.enums import RUNNING, STOPPED, SYSTEM
 from bandstand.errors import BandstandError, ChildState, IgnoreChild
 from bandstand.supervision.decision import RESTART
 from bandstand.supervision.hot.history import History
@@ -30,8 +30,8 @@ from bandstand.supervision.vocabulary import Strategy
 
 if TYPE_CHECKING:
     from bandstand.core import Loop
-    from bandstand.core.hot.ids import ActorId
-    from bandstand.core.hot.turn import Turn
+    from bandstand.core.context import ActorContext
+    from bandstand.core.ids import ActorId
     from bandstand.supervision.decision import Fate
     from bandstand.supervision.hot.seat import Seat
     from bandstand.supervision.intensity import Intensity
@@ -137,7 +137,7 @@ class Rebirth:
         """Handle one message. It is the actor's behavior, and nobody else's business."""
         self._hear(ctx, data)
 
-    def _hear(self, turn: Turn, data: object) -> None:
+    def _hear(self, turn: ActorContext, data: object) -> None:
         if turn.lane_number != SYSTEM:
             self._wonder(data)
             return
@@ -251,12 +251,12 @@ class Rebirth:
             seat.init = None
         if seat.followers is not None:
             seat.announce()
-        if actor.fate == RUNNING:
+        if actor.status == RUNNING:
             self._started(seat, actor)
         else:
             raised = self._loop._init_error
             self._loop._init_error = None
-            if isinstance(raised, IgnoreChild) and actor.fate == STOPPED:
+            if isinstance(raised, IgnoreChild) and actor.status == STOPPED:
                 del self._by_actor[actor]
                 self._ignore(seat, raised)
             else:

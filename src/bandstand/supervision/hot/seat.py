@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from bandstand.core import ExitReason
-from bandstand.core.lowlevel import Member
+from bandstand.core.messages import ChildSummary
 from bandstand.supervision.decision import fate_of
 from bandstand.supervision.place import DOWN, UP, WAITING, ChildInfo
 from bandstand.supervision.vocabulary import ChildMode, Mailbox
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from contextvars import Context
 
     from bandstand.core import TimerId
-    from bandstand.core.hot.ids import ActorId
+    from bandstand.core.ids import ActorId
     from bandstand.supervision.overseer import Overseer
     from bandstand.supervision.place import Follower, Phase
     from bandstand.supervision.spec import ChildSpec
@@ -139,7 +139,7 @@ class Seat:
         """What others may know; the actor, if it has not ended."""
         return ChildInfo(self.name, actor, self.phase, self.spec.mode, self.spec.is_supervisor, self.restarts)
 
-    def member(self) -> Member:
+    def member(self) -> ChildSummary:
         """What the tree shows."""
         note = "" if self.phase in {UP, DOWN} else self.phase.value
-        return Member(self.name, self.actor, self.restarts, note)
+        return ChildSummary(self.name, self.actor, self.restarts, note)

@@ -1,5 +1,5 @@
 cimport cython
-from bandstand.core.hot.ids cimport ActorId
+from bandstand.core.ids cimport ActorId
 from bandstand.actor.hot.asks cimport Asked
 from bandstand.actor.hot.method cimport Method
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from bandstand.actor.lowlevel import methods_of
-from bandstand.core.hot.ids import ActorId
+from bandstand.core.ids import ActorId
 from bandstand.errors import BadMessage
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 from bandstand.core.hot.desk cimport Desk
-from bandstand.core.hot.ids cimport ActorId
+from bandstand.core.ids cimport ActorId
 from bandstand.pod.link.hot.doors cimport Inlet
 from bandstand.pod.link.hot.plain cimport is_plain
 from bandstand.pod.link.hot.receipts cimport Question, Tally
@@ -11,7 +11,7 @@ from bandstand.actor.hot.port cimport land_at
 
 cdef int ANSWERED
 cdef int ANSWER_LANE
-cdef int AWAY
+cdef int NO_ACTOR
 cdef int CANCEL
 cdef int DATA_LANE
 cdef int FAILED

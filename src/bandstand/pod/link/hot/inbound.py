@@ -13,7 +13,7 @@ from msgspec.msgpack import Ext
 
 from bandstand.actor.crossing import ARRIVALS, CROSSINGS
 from bandstand.actor.hot.port import is_draining, land_at
-from bandstand.actor.lowlevel import AWAY, home_context, parcel_in
+from bandstand.actor.lowlevel import NO_ACTOR, home_context, parcel_in
 from bandstand.core import ExitReason, Lane
 from bandstand.errors import BadMessage, NoSuchActor, PodDown
 from bandstand.errors.formatting import safe_str
@@ -28,7 +28,7 @@ from bandstand.pod.passport import sending
 if TYPE_CHECKING:
     from bandstand.actor.hot.asks import Asked
     from bandstand.actor.hot.handle import Handle
-    from bandstand.core.hot.ids import ActorId
+    from bandstand.core.ids import ActorId
     from bandstand.pod.link.hot.tray import Flat, Tray
     from bandstand.pod.passport import HandleCheck
 
@@ -174,7 +174,7 @@ class Inbound:
                 if data is NOTHING:
                     continue
             method = inlet.method
-            if method is None or land_at(inlet.door.actor, method, data, inlet.tally) == AWAY:
+            if method is None or land_at(inlet.door.actor, method, data, inlet.tally) == NO_ACTOR:
                 self._refuse(inlet, data, inlet.tally)
             self._brought = inlet.door.actor
 
@@ -212,7 +212,7 @@ class Inbound:
             data = self._rebuilt(value, inlet, question)
             if data is NOTHING:
                 return
-        if method is None or land_at(inlet.door.actor, method, data, question) == AWAY:
+        if method is None or land_at(inlet.door.actor, method, data, question) == NO_ACTOR:
             self._refuse(inlet, data, question)
         self._brought = inlet.door.actor
         if CROSSINGS and self._met is not None:
@@ -264,7 +264,7 @@ class Inbound:
         if door.renew() or inlet.method is None:
             # Somebody else is there, or somebody at all, as another method may have found out before.
             method = inlet.resolve()
-            if method is not None and land_at(door.actor, method, data, asked) != AWAY:
+            if method is not None and land_at(door.actor, method, data, asked) != NO_ACTOR:
                 if isinstance(asked, Question):
                     asked.moved(door.actor)
                 return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from bandstand.actor.hot.asks import Asked
 from bandstand.actor.lowlevel import interrupt_handler
-from bandstand.core.hot.ids import ActorId
+from bandstand.core.ids import ActorId
 from bandstand.pod.link.faults import to_fault
 from bandstand.pod.link.hot.doors import NOBODY
 from bandstand.pod.link.numbers import DROPPED, FAILED, LOST

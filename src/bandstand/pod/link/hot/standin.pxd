@@ -1,7 +1,7 @@
 cimport cython
 from bandstand.core.hot.desk cimport Desk
-from bandstand.core.hot.ids cimport ActorId
-from bandstand.core.hot.turn cimport Turn
+from bandstand.core.ids cimport ActorId
+from bandstand.core.context cimport ActorContext
 from bandstand.pod.link.hot.outgoing cimport Outgoing
 from bandstand.pod.link.hot.outlet cimport Channel, Outlet
 from bandstand.actor.hot.asks cimport Asked
@@ -18,5 +18,5 @@ cdef class StandIn:
     cdef bint _is_draining
 
     @cython.locals(outlet=Outlet, asked=Asked)
-    cpdef object pass_on(self, Turn turn, object data)
+    cpdef object pass_on(self, ActorContext turn, object data)
     cpdef object free(self, int lane, Py_ssize_t count)

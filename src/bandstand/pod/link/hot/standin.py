@@ -27,7 +27,7 @@ from bandstand.pod.link.numbers import DRAIN, KILL, STOP
 if TYPE_CHECKING:
     from bandstand.actor import Loop
     from bandstand.core import Context
-    from bandstand.core.hot.ids import ActorId
+    from bandstand.core.ids import ActorId
     from bandstand.pod.link.hot.ledger import Ledger
     from bandstand.pod.link.hot.outgoing import Outgoing
 
