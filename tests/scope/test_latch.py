@@ -233,7 +233,7 @@ def test_bad_arguments() -> None:
 
 @pytest.mark.slow
 @pytest.mark.real_time(reason="threads live in real time")
-def test_opened_by_many_threads_it_opens_once_and_wakes_all() -> None:  # noqa: C901 -- many small parts
+def test_opened_by_many_threads_it_opens_once_and_wakes_all() -> None:
     with hurried():
         for _ in range(50):
             latch = Latch[int]("it")

@@ -176,7 +176,7 @@ def watch_rounds(loop: Loop, function: Callable[[], object]) -> Callable[[], Non
     """
     rounds = (
         loop._on_park if isinstance(loop._on_park, TickHooks) else TickHooks(loop._on_park, loop._looking)
-    )  # noqa: SLF001
+    )
     watch = rounds.add(function)
     loop._on_park = rounds  # noqa: SLF001
     loop._looking = True  # noqa: SLF001
