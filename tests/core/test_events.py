@@ -267,7 +267,7 @@ def test_a_listener_that_causes_ever_more_fills_no_memory_and_the_rest_is_in_the
     counts = loop.events.counts()
     assert counts.dead_letters == len(seen) + counts.untold + MAX_WAITING
     assert counts.untold > 0
-    assert "were counted, but not told" in caplog.text
+    assert "were counted but not delivered" in caplog.text
     listening.cancel()
 
 
@@ -433,7 +433,7 @@ def numbers(caplog: pytest.LogCaptureFixture, word: str) -> list[tuple[int, int]
     ("event", "word", "detail"),
     [
         (Unhandled(None, "ann", 4, "Four"), "no method", "Four, for None ann"),  # type: ignore[arg-type]
-        (Lagged("news", "bob", 3, is_cut_off=True), "too slow", "bob has missed 3 of news, and is cut off"),
+        (Lagged("news", "bob", 3, is_cut_off=True), "too slow", "bob missed 3 of news and was unsubscribed"),
         (DeadLetter(None, Lane.DATA, 4, "Four"), "dead letters", "1"),  # type: ignore[arg-type]
         (Dropped(None, Lane.DATA, 4, "Four"), "dropped", "1"),  # type: ignore[arg-type]
     ],

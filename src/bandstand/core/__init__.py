@@ -1,4 +1,4 @@
-"""The loop: single-threaded actors at the speed of a function call.
+"""The raw loop: single-threaded actors at the speed of a function call.
 
     loop = Loop()
 
@@ -9,12 +9,11 @@
     loop.send(actor, "world")
     loop.run(until_idle=True)
 
-An actor is a behavior, `behavior(ctx, data)`, a state, and a bounded mailbox with four lanes. A loop runs its actors
-one message at a time, fairly, in one thread; timers come as messages too. What it promises is written down, with
-numbers, in `docs/semantics.md`.
+An actor is a behavior, `behavior(ctx, data)`, a state, and a bounded mailbox with four lanes. A loop runs its actors in one thread,
+fairly, one message at a time; timers are messages too. `docs/semantics.md` lists the guarantees by number.
 
-How the room is laid out: `loop` is the loop with its life, `host` the one place that touches asyncio, `hot/` the
-compiled kernel; `vocabulary` has the closed sets of words, `numbers` their numbers, `signals` what the system says.
+Start reading in `loop` (the public class), `kernel` (sending and scheduling) and `mailbox` (what a message passes through). `asyncio_host`
+is the connection to asyncio, and `coroutines` runs async behaviors.
 """
 
 from bandstand.core.clock import Clock as Clock

@@ -1,4 +1,7 @@
-"""What the hot modules ask of the name `cython` where Cython is not installed: whether they are compiled, and how a class is to be."""
+"""Stands in for the `cython` module where Cython is not installed.
+
+The compiled modules ask `cython` whether they are compiled, and use its decorators. Interpreted, the decorators do nothing.
+"""
 
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -10,30 +13,30 @@ compiled: Final = False
 
 
 def cclass(kind: Kind) -> Kind:
-    """Compiled, a class of C's."""
+    """Compiled: make the class an extension type."""
     return kind
 
 
-def trashcan(_is_on: bool) -> Callable[[Kind], Kind]:  # as Cython has it
-    """Compiled, a class whose objects may be linked in a long chain, which ends without a recursion as deep."""
+def trashcan(_is_on: bool) -> Callable[[Kind], Kind]:  # the signature of Cython
+    """Compiled: deallocate long chains of objects without deep recursion."""
     return cclass
 
 
-def nonecheck(_is_on: bool) -> Callable[[Function], Function]:  # same
-    """Compiled, whether a function looks if an object is None before it goes into it. Off where all are known to be there."""
-    return same
+def nonecheck(_is_on: bool) -> Callable[[Function], Function]:  # likewise
+    """Compiled: check for None before each attribute access. Off where no object can be None."""
+    return unchanged
 
 
-def boundscheck(_is_on: bool) -> Callable[[Function], Function]:  # same
-    """Compiled, whether a function looks if an index is inside of a list. Off where it is known to be."""
-    return same
+def boundscheck(_is_on: bool) -> Callable[[Function], Function]:  # likewise
+    """Compiled: check list indexes. Off where every index is known to be valid."""
+    return unchanged
 
 
-def same(function: Function) -> Function:
-    """Interpreted, a function as it is."""
+def unchanged(function: Function) -> Function:
+    """Return the function: what the directives do when interpreted."""
     return function
 
 
 def freelist(_size: int) -> Callable[[Kind], Kind]:
-    """Compiled, a class of which so many objects that are gone are kept for the next."""
+    """Compiled: keep up to this many freed objects of the class for reuse."""
     return cclass

@@ -1,9 +1,9 @@
-"""The host: the asyncio event loop that a loop rides.
+"""The asyncio event loop that drives a loop, and the signals that stop it.
 
-A loop needs a few things of an event loop: to be called soon, to be called at a time, to be called from another thread
-or when a descriptor is ready, and, when it owns the thread, to be run and stopped. `AsyncioHost` offers just those over any
-asyncio loop, its own or somebody else's. At most one timer is armed in the host at any time, for the next deadline of
-the wheel, and at most one call is under way.
+In this package the *event loop* is asyncio's (or uvloop's), and the *loop* is bandstand's. A loop needs a few things of the event loop: a
+call soon, a call at a time, a call from another thread or when a descriptor is ready, and, if it owns the thread, to run and stop the event
+loop. `AsyncioHost` offers exactly those, for an event loop of its own or for one that is running already. At any time the event
+loop has at most one timer of the loop, for its next deadline, and at most one pending call.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from bandstand.streams import open_standard_descriptors
 
 __all__ = ("AsyncioHost", "StopSignals", "TickHooks", "new_event_loop", "running_loops")
 
-# The loops that ride each event loop.
+# The loops that each event loop drives.
 _loops: WeakKeyDictionary[asyncio.AbstractEventLoop, list[object]] = WeakKeyDictionary()
 
-# Seconds: delays are rounded up to milliseconds, and so differ by less than this where the time they lead to is the same.
-CLOSE = 0.0015
-# How many turns of the event loop a wait takes at least, though its time has run out.
-TURNS = 8
+# Delays are rounded up to milliseconds. Two due times that differ by fewer seconds than this are the same.
+SAME_TIME = 0.0015
+# How many iterations of the event loop a wait takes at least, even if its timeout is 0.
+MIN_ITERATIONS = 8
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """Make uvloop's event loop where it is installed, else asyncio's own. Never by policy, never at import."""
+    """Make a uvloop event loop if uvloop is installed, otherwise one of asyncio. Ignores the event loop policy."""
     try:
         import uvloop
     except ImportError:
         return asyncio.new_event_loop()
-    # libuv aborts the process when one of these numbers is a descriptor of its own.
+    # libuv aborts the process if one of its own descriptors gets the number of a standard stream.
     open_standard_descriptors()
     return uvloop.new_event_loop()
 
 
 @final
 class AsyncioHost:
-    """An asyncio event loop, and the callback it runs for us.
+    """An asyncio event loop, and the callback that it runs for a loop.
 
-    `owned` hosts are made for `run()`; they run and stop the event loop and close it at the end. A borrowed host is
-    somebody's running loop: it is left as it was found.
+    A host is `owned` if it was made for `run()`: it runs the event loop, stops it and finally closes it. A borrowed host is an
+    event loop that is running already; it is left as it was.
     """
 
     __slots__ = (
@@ -55,7 +55,7 @@ class AsyncioHost:
         "_due",
         "_has_cancelled",
         "_is_stopping",
-        "_loop",
+        "_attached",
         "_soon",
         "_task",
         "_timer",
@@ -68,8 +68,8 @@ class AsyncioHost:
     def __init__(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None], *, owned: bool) -> None:
         self.loop = loop
         self._callback = callback
-        # Where the callback runs, whoever asked for it: a send from inside a coroutine must not carry that
-        # coroutine's context variables to all the actors of the next tick. It is the context of whoever drives.
+        # The callback always runs in this context: a send from a coroutine must not pass that coroutine's context variables on to all actors of
+        # the next tick.
         self.context = copy_context()
         self._soon: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -78,8 +78,8 @@ class AsyncioHost:
         self._task: asyncio.Task[Any] | None = None
         self._has_cancelled = False
         self._is_stopping = False
-        # Whom others find who look for the loop they run on.
-        self._loop: object = None
+        # The loop that `running_loops` returns while it is attached.
+        self._attached: object = None
         self.owned = owned
         self.wakeups = 0
 
@@ -87,19 +87,19 @@ class AsyncioHost:
     def own(
         cls, factory: Callable[[], asyncio.AbstractEventLoop], callback: Callable[[], None]
     ) -> AsyncioHost:
-        """Make an event loop to run."""
+        """Make an event loop, to be run by the host."""
         return cls(factory(), callback, owned=True)
 
     @classmethod
     def borrow(cls, callback: Callable[[], None]) -> AsyncioHost:
-        """Ride the running event loop, on behalf of the current task."""
+        """Use the running event loop, on behalf of the current task."""
         host = cls(asyncio.get_running_loop(), callback, owned=False)
         host._task = asyncio.current_task()
         return host
 
     @staticmethod
     def is_any_running() -> bool:
-        """Whether this thread is running an event loop."""
+        """Return whether an event loop is running in this thread."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -108,39 +108,39 @@ class AsyncioHost:
 
     @classmethod
     def refuse_running(cls) -> None:
-        """Raise `LoopBusy` if this thread is running an event loop."""
+        """Raise `LoopBusy` if an event loop is running in this thread."""
         if cls.is_any_running():
             raise LoopBusy(
                 "an event loop is running in this thread, and this call would block it: use `async with loop:` there"
             )
 
     def attach(self, loop: object) -> None:
-        """Take the present context for the callbacks to come: somebody begins to drive."""
+        """Begin to drive a loop. The current context becomes that of the callbacks."""
         self.context = copy_context()
-        self._loop = loop
+        self._attached = loop
         register_loop(self.loop, loop)
 
     def call_soon(self) -> None:
-        """Have the callback run once, before long. Loop thread only."""
+        """Call the callback once, in the next iteration. Loop thread only."""
         if self._soon is None:
             self._soon = self.loop.call_soon(self._wake_soon, context=self.context)
 
     def call_soon_threadsafe(self, function: Callable[[], None] | None = None) -> None:
-        """The same, from any thread, or another function; wakes the host by its own descriptor. Nothing if it is closed."""
+        """Call the callback, or another function, from any thread. Does nothing if the event loop is closed."""
         try:
             self.loop.call_soon_threadsafe(function or self.wake, context=self.context)
         except RuntimeError:
-            # The event loop was closed between the caller's look and this call: there is nobody left to wake.
+            # The event loop was closed between the caller's check and this call.
             if not self.loop.is_closed():
                 raise
 
     def arm(self, deadline: int, delay: float) -> None:
-        """Have the callback run in `delay` seconds, instead of when it was armed for before. `deadline` is what that is for."""
+        """Call the callback in `delay` seconds, and not at an earlier armed time. `deadline` identifies what the call is for."""
         due = self.loop.time() + delay
         if self._timer is not None:
-            # Whoever is called often asks for the same deadline each time, and an event loop takes a microsecond to change its
-            # mind. But the two clocks need not go alike.
-            if deadline == self._deadline and abs(due - self._due) < CLOSE:
+            # A loop that is called often arms the same deadline each time, and replacing a timer takes a microsecond. The due time is compared as
+            # well, because the clocks of the loop and of the event loop may differ.
+            if deadline == self._deadline and abs(due - self._due) < SAME_TIME:
                 return
             self.disarm()
         self._deadline = deadline
@@ -148,25 +148,25 @@ class AsyncioHost:
         self._timer = self.loop.call_later(delay, self._wake_timely, context=self.context)
 
     def disarm(self) -> None:
-        """Have it run at no time."""
+        """Cancel the armed call."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def add_reader(self, fd: int) -> None:
-        """Have the callback run while `fd` is readable."""
-        # In a copy: it may be the very context we are in, and a context cannot be entered twice.
+        """Call the callback while `fd` is readable."""
+        # In a copy: this may be the current context, and a context cannot be entered twice.
         self.context.copy().run(self.loop.add_reader, fd, self.wake)
 
     def remove_reader(self, fd: int) -> None:
-        """Look at `fd` no more."""
+        """Stop watching `fd`."""
         self.loop.remove_reader(fd)
 
     def detach(self) -> None:
-        """Withdraw everything of ours that is under way."""
-        if self._loop is not None:
-            unregister_loop(self.loop, self._loop)
-            self._loop = None
+        """Stop driving the loop, and cancel its pending call and timer."""
+        if self._attached is not None:
+            unregister_loop(self.loop, self._attached)
+            self._attached = None
         self.disarm()
         if self._soon is not None:
             self._soon.cancel()
@@ -178,14 +178,14 @@ class AsyncioHost:
         self.loop.run_forever()
 
     def run_pass(self) -> None:
-        """Run what is ready, the callback included, and return."""
+        """Run the callback and everything else that is ready, and return."""
         self.call_soon()
         self.loop.call_soon(self.stop)
         self.run()
 
     def stop(self) -> None:
-        """Have `run` return once the present round of callbacks is done."""
-        # Once: a second one would be kept by some hosts for the next run.
+        """Make `run` return at the end of the current iteration."""
+        # Only once: some event loops keep a second stop for the next run.
         if not self._is_stopping:
             self._is_stopping = True
             self.loop.stop()
@@ -193,10 +193,10 @@ class AsyncioHost:
     async def wait(self, tasks: Sequence[asyncio.Task[Any]], seconds: float) -> None:
         """Wait until the tasks are done, or `seconds` have passed.
 
-        Whatever the time, those that end as soon as they are given a turn or two do end: a parked driver that was
-        cancelled, or a coroutine that passes its cancellation on through a few tasks.
+        Whatever the timeout, tasks that end within a few iterations do end: an idle driver that was cancelled, or a coroutine that
+        passes its cancellation on through a few tasks.
         """
-        for _ in range(TURNS):
+        for _ in range(MIN_ITERATIONS):
             if all(task.done() for task in tasks):
                 return
             await asyncio.sleep(0)
@@ -204,14 +204,14 @@ class AsyncioHost:
             await asyncio.wait(tasks, timeout=seconds)
 
     def run_wait(self, tasks: Sequence[asyncio.Task[Any]], seconds: float) -> None:
-        """The same, for an owned event loop that is not running."""
+        """Do the same for an owned event loop that is not running."""
         if tasks:
             self.loop.run_until_complete(self.wait(tasks, seconds))
 
     def close(self, seconds: float) -> None:
-        """Withdraw what is ours, and close the event loop if it is ours, with what behaviors have started on it.
+        """Detach, and close the event loop if it is owned.
 
-        Tasks are cancelled and given `seconds` to end; generators and threads of the executor are ended too.
+        Tasks that behaviors have started are cancelled and have `seconds` to end; then async generators and the executor are shut down.
         """
         self.detach()
         if not self.owned or self.loop.is_closed():
@@ -229,17 +229,17 @@ class AsyncioHost:
             self.loop.close()
 
     def is_open(self) -> bool:
-        """Whether it is an event loop of ours that nobody has closed, and that does not run."""
+        """Return whether the event loop is owned, not closed and not running."""
         return self.owned and not self.loop.is_closed() and not self.loop.is_running()
 
     def cancel_body(self) -> None:
-        """Cancel the task on whose behalf we ride, so that it hears of a failure before its time."""
+        """Cancel the task that borrowed the event loop, because the loop has failed."""
         if self._task is not None and not self._task.done():
             self._has_cancelled = True
             self._task.cancel()
 
     def uncancel_body(self) -> None:
-        """Take back our own cancellation, now that the failure is being raised in its place."""
+        """Undo that cancellation, because the failure is raised instead."""
         if self._has_cancelled and self._task is not None:
             self._has_cancelled = False
             self._task.uncancel()
@@ -253,23 +253,23 @@ class AsyncioHost:
         self.wake()
 
     def wake(self) -> None:
-        """What the event loop calls, and whoever else it has called in our context."""
+        """Run the callback. The event loop calls it, and so does code that the event loop has called in this context."""
         self.wakeups += 1
         self._callback()
 
 
 def register_loop(host: asyncio.AbstractEventLoop, loop: object) -> None:
-    """Note that a loop rides an event loop from now on."""
+    """Record that an event loop drives a loop."""
     _loops.setdefault(host, []).append(loop)
 
 
 def unregister_loop(host: asyncio.AbstractEventLoop, loop: object) -> None:
-    """Note that it does so no more."""
+    """Undo `register_loop`."""
     _loops[host].remove(loop)
 
 
 def running_loops() -> list[object]:
-    """The loops that ride the event loop that is running on this thread, the last to come last."""
+    """Return the loops that the running event loop of this thread drives, the latest one last."""
     try:
         host = asyncio.get_running_loop()
     except RuntimeError:
@@ -277,13 +277,19 @@ def running_loops() -> list[object]:
     return _loops.get(host, [])
 
 
+@final
 class StopSignals:
-    """A block in which SIGINT and SIGTERM ask for a stop; does nothing unless `is_on`.
+    """A context manager in which SIGINT and SIGTERM stop a loop. It does nothing unless `is_on`.
 
-    `hurry` is called at each SIGINT after the first signal, and may raise.
+    The first signal calls `request_stop`. A SIGINT after the first signal calls `hurry`, which may raise; without `hurry` it raises KeyboardInterrupt,
+    even in a behavior that does not return. That needs signal handlers of Python: those of an event loop would wait for the very thread that
+    is blocked. At the end of the block the previous handlers are restored.
+
+    Raises:
+        InvalidArgument: entered outside the main thread.
     """
 
-    __slots__ = ("_before", "_has_asked", "_hurry", "_is_on", "_request_stop", "first")
+    __slots__ = ("_before", "_has_requested", "_hurry", "_is_on", "_request_stop", "first")
 
     def __init__(
         self, request_stop: Callable[[], None], *, is_on: bool, hurry: Callable[[], None] | None = None
@@ -291,9 +297,9 @@ class StopSignals:
         self._request_stop = request_stop
         self._hurry = hurry
         self._is_on = is_on
-        self._has_asked = False
+        self._has_requested = False
         self.first: signal.Signals | None = None
-        """The signal that has asked for the stop."""
+        """The first signal; None before it."""
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> None:
@@ -304,7 +310,7 @@ class StopSignals:
                 self._before[number] = signal.signal(number, self._handle)
             except ValueError as error:
                 raise InvalidArgument(
-                    "handling signals needs the main thread: Python delivers them nowhere else"
+                    "handling signals needs the main thread: Python delivers signals only there"
                 ) from error
 
     def __exit__(
@@ -315,53 +321,53 @@ class StopSignals:
         self._before.clear()
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
-        if self._has_asked and number == signal.SIGINT:
+        if self._has_requested and number == signal.SIGINT:
             if self._hurry is None:
                 raise KeyboardInterrupt
             self._hurry()
             return
-        if not self._has_asked:
+        if not self._has_requested:
             self.first = signal.Signals(number)
-        self._has_asked = True
+        self._has_requested = True
         self._request_stop()
 
 
 @final
 class TickHooks:
-    """Calls what was there before, and then everybody who watches, in the order in which they came.
+    """The functions that a loop calls after each tick: the one that was installed before, then the added ones in order.
 
     Args:
-        before: what is called after each round, whoever watches.
-        was_looking: whether the loop gave a round to each end without them. Both are put back when the last stops.
+        before: the function that was installed before, or None.
+        was_looking: the previous value of the loop's flag to run a tick after each exit. The owner restores both when this is empty.
     """
 
-    __slots__ = ("_watches", "before", "was_looking")
+    __slots__ = ("_functions", "before", "was_looking")
 
     def __init__(self, before: Callable[[], object] | None, was_looking: bool) -> None:
         self.before = before
         self.was_looking = was_looking
-        # By a mark of their own: one function may watch twice.
-        self._watches: dict[object, Callable[[], object]] = {}
+        # By a key of their own: the same function may be added twice.
+        self._functions: dict[object, Callable[[], object]] = {}
 
     def add(self, function: Callable[[], object]) -> object:
-        """Have one more called; the mark by which it is removed."""
-        mark = object()
-        self._watches[mark] = function
-        return mark
+        """Add a function; return the key that removes it."""
+        key = object()
+        self._functions[key] = function
+        return key
 
-    def remove(self, mark: object) -> None:
-        """Have it not called any more. The second time nothing happens."""
-        self._watches.pop(mark, None)
+    def remove(self, key: object) -> None:
+        """Remove a function. Does nothing the second time."""
+        self._functions.pop(key, None)
 
     def __bool__(self) -> bool:
-        return bool(self._watches)
+        return bool(self._functions)
 
     def __call__(self) -> None:
-        """A round is over."""
+        """Call the functions: a tick has ended."""
         if self.before is not None:
             self.before()
-        for mark in list(self._watches):
-            # One of them may have taken another back.
-            function = self._watches.get(mark)
+        for key in list(self._functions):
+            # One function may have removed another.
+            function = self._functions.get(key)
             if function is not None:
                 function()

@@ -1,7 +1,6 @@
-"""What a behavior is told about the message at hand.
+"""The context that a behavior is called with, and the types of both.
 
-One turn for each actor, made at its first message and refilled for every next one: an actor handles one message at
-a time, so nothing is ever overwritten that somebody still reads, and no message costs an allocation.
+`ActorContext` is the object. `Context` is the type that users annotate with: it is generic in the actor's state.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ LANES = tuple(Lane)
 @cython.freelist(1024)
 @cython.cclass
 class ActorContext:
-    """The circumstances of one call of a behavior.
+    """The context of an actor, as `Context` describes it.
 
-    `self_id` is the actor's own id, `loop` its loop, `state` what it was spawned with (assignable, kept between
-    messages). `tag`, `sender` and `lane` belong to the message at hand and hold until the behavior has ended.
+    Each actor has one, made for its first message and filled in anew for every other. An actor handles one message at a time, so nothing is
+    overwritten that is still in use, and no message costs an allocation.
     """
 
     __slots__ = ("lane_number", "loop", "self_id", "sender", "state", "tag")
@@ -48,24 +47,24 @@ class ActorContext:
 
     @property
     def lane(self) -> Lane:
-        """The lane by which the message came."""
+        """The lane of the message."""
         return LANES[self.lane_number]
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(f"{self!r} belongs to one actor, and cannot be pickled or copied")
+        raise TypeError(f"{self!r} belongs to one actor and cannot be pickled or copied")
 
     def __repr__(self) -> str:
         return f"<ActorContext of {self.self_id!r}>"
 
 
 class Context(Protocol[State]):
-    """What a behavior is told about itself and about the message at hand.
+    """What a behavior can learn about its actor and about the current message.
 
-    One for each actor, refilled for every message: `tag`, `sender` and `lane` hold until the behavior has ended.
+    An actor has one context for all its messages: `tag`, `sender` and `lane` are valid until the behavior has finished.
     """
 
     state: State
-    """What the actor was spawned with; assign to it to keep something else between messages."""
+    """The state that the actor was spawned with. Assign to it to keep another value between messages."""
 
     @property
     def self_id(self) -> ActorId:
@@ -74,27 +73,27 @@ class Context(Protocol[State]):
 
     @property
     def loop(self) -> Loop:
-        """The loop it lives on."""
+        """The loop that runs the actor."""
         ...
 
     @property
     def tag(self) -> int:
-        """The message's tag; 0 is untyped, below 0 is the system's."""
+        """The tag of the message; 0 if the sender gave none, negative for system messages."""
         ...
 
     @property
     def sender(self) -> ActorId | int:
-        """Who sent the message, as the sender said; 0 is nobody, or the system."""
+        """The sender of the message, as given by the sender; 0 if it gave none, and for system messages."""
         ...
 
     @property
     def lane(self) -> Lane:
-        """The lane by which it came."""
+        """The lane of the message."""
         ...
 
 
-# The data of a raw message is whatever its sender passed, so a behavior may declare the type it expects and no checker
-# can hold it to that: hence Any. Typed services are the room above.
+# The second argument is Any so that a behavior may declare the type of data it expects; no type checker can verify what a sender passes.
+# `bandstand.actor` has typed messages.
 Behavior: TypeAlias = (
     Callable[[Context[State], Any], Verdict | None]
     | Callable[[Context[State], Any], Coroutine[Any, Any, Verdict | None]]

@@ -1,8 +1,8 @@
-"""A receipt: what stands in the sender's place of a message whose sender wants to know what became of it.
+"""Callbacks about the fate of one message or one actor, and the exception that stashes a message.
 
-Most messages are sent and forgotten: if their actor ends first they are dead letters, counted and published. Some have
-somebody waiting for them, who must be callback at once: an ask, or a send that waits for room. The kernel knows no asks. It
-knows that a message may have a receipt, and that whoever cannot deliver the message tells it.
+Most messages are sent and forgotten: if their actor exits first, they are dead letters, which are counted and published. Some have a caller
+that waits: an ask, or a send that waits for room. The kernel does not know asks. It knows that the sender of a message may be a
+`DeliveryCallback`, and calls it when the message cannot be delivered.
 """
 
 from __future__ import annotations
@@ -19,30 +19,33 @@ ReasonNumber: TypeAlias = int
 
 
 class DeliveryCallback:
-    """Somebody's interest in one message. The rooms above derive from it; each of these calls is the last."""
+    """Learns what happens to one message. Subclasses override what they need; at most one of the methods is called.
+
+    The methods run on the loop's thread, in the middle of the kernel's work. They must not raise.
+    """
 
     __slots__ = ()
 
     def lost(
         self, actor: ActorId | None, name: str | None, reason: ReasonNumber, cause: BaseException | None
     ) -> None:
-        """The actor has ended, for that reason, and has not handled the message, or not to its end."""
+        """The actor exited before it handled the message."""
 
     def interrupted(
         self, actor: ActorId | None, name: str | None, reason: ReasonNumber, cause: BaseException | None
     ) -> None:
-        """The same of the message at hand: it was begun. Whoever need not know that is told that it is lost."""
+        """The actor exited while it was handling the message. Calls `lost` unless a subclass needs the difference."""
         self.lost(actor, name, reason, cause)
 
     def dropped(self, actor: ActorId | None, name: str | None) -> None:
-        """The message was given up by the overflow policy of the actor's mailbox."""
+        """The overflow policy of the mailbox dropped the message."""
 
     def accepted(self) -> None:
-        """The message, which waited for room, has it."""
+        """The message waited for room in the mailbox and is in it now."""
 
 
 class ExitCallback(DeliveryCallback):
-    """Calls a function, once, with the reason and the cause of an actor's end, inside its exit: it must not raise."""
+    """Calls `callback(reason, cause)` when an actor exits. The callback runs during the exit and must not raise."""
 
     __slots__ = ("_callback",)
 
@@ -51,17 +54,17 @@ class ExitCallback(DeliveryCallback):
 
     def lost(
         self,
-        actor: ActorId | None,
-        name: str | None,
+        actor: ActorId | None,  # noqa: ARG002  # as DeliveryCallback declares it
+        name: str | None,  # noqa: ARG002  # likewise
         reason: ReasonNumber,
         cause: BaseException | None,
     ) -> None:
-        """The actor has ended."""
+        """The actor exited."""
         self._callback(ExitReason(reason), cause)
 
 
 class LoopExitCallback(DeliveryCallback):
-    """Calls a function, once, if the loop has ended before a call of it was due: it must not raise."""
+    """Calls `callback()` if the loop ends before a scheduled call was due. The callback must not raise."""
 
     __slots__ = ("_callback",)
 
@@ -70,23 +73,27 @@ class LoopExitCallback(DeliveryCallback):
 
     def lost(
         self,
-        actor: ActorId | None,
-        name: str | None,
-        reason: ReasonNumber,
-        cause: BaseException | None,
+        actor: ActorId | None,  # noqa: ARG002  # as DeliveryCallback declares it
+        name: str | None,  # noqa: ARG002  # likewise
+        reason: ReasonNumber,  # noqa: ARG002  # likewise
+        cause: BaseException | None,  # noqa: ARG002  # likewise
     ) -> None:
-        """The loop has ended."""
+        """The loop ended."""
         self._callback()
 
 
 class StashCounter(Protocol):
-    """Where messages are kept. The kernel counts them on it, and holds them itself."""
+    """A stash, as far as the kernel needs to know it: the kernel holds the stashed messages and counts them here."""
 
     count: int
 
 
 class StashMessage(BaseException):
-    """The message at hand is kept: it is neither handled nor answered."""
+    """Raised by a behavior to stash the current message and end the turn. The message is neither handled nor answered.
+
+    An exception costs the messages that are not stashed nothing, and the kernel has the whole message where a behavior raises. It does not
+    derive from `Exception`, so that an `except Exception` in a handler does not catch it.
+    """
 
     def __init__(self, stash: StashCounter) -> None:
         super().__init__()

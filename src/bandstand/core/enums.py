@@ -1,7 +1,8 @@
-"""The closed vocabularies of the loop: every word an actor, a mailbox or an exit may use.
+"""The enumerations of the loop, and the integer constants of its compiled modules.
 
-They stand below everything else in the room, so that the compiled kernel and the code above it speak of the same
-objects. Members are compared by identity on the hot path; their numbers stay what they are, for logs have them.
+The numbers of the members are stable: logs contain them. Compiled code compares C integers instead of members: each constant is defined
+here, in a module that is never compiled, so that Python code can import it too. A compiled module imports the ones it needs, and its `.pxd`
+declares their C types.
 """
 
 from enum import Enum, Flag, IntEnum, auto
@@ -25,8 +26,8 @@ __all__ = (
 class Lane(IntEnum):
     """The four lanes of every mailbox, most urgent first.
 
-    Priority between lanes is strict: a message is taken from a lane only while every lane above it is empty. Inside a
-    lane the order is that of the successful sends. `SYSTEM` belongs to the runtime; a user's send to it is refused.
+    Priority is strict: an actor takes a message from a lane only while all lanes above it are empty. Within a lane, messages stay in the
+    order in which they were sent. `SYSTEM` belongs to the runtime; users cannot send to it.
     """
 
     SYSTEM = 0
@@ -36,7 +37,7 @@ class Lane(IntEnum):
 
 
 class Verdict(Enum):
-    """What a behavior says about its actor when it returns; `None` means `OK`."""
+    """The return value of a behavior: whether its actor goes on, stops or fails. `None` means `OK`."""
 
     OK = "ok"
     STOP = "stop"
@@ -49,7 +50,7 @@ FAIL: Final = Verdict.FAIL
 
 
 class ActorStatus(IntEnum):
-    """Where an actor stands in its life. Ordered: at or past `STOPPING` it accepts nothing any more."""
+    """The life cycle of an actor. Ordered: from `STOPPING` on, the actor accepts no user messages."""
 
     INIT = 0
     RUNNING = 1
@@ -59,7 +60,7 @@ class ActorStatus(IntEnum):
 
 
 class ExitReason(IntEnum):
-    """Why an actor ended: `NORMAL` by its own or another's wish, `FAIL` by verdict, `PANIC` by an exception."""
+    """Why an actor exited: `NORMAL` because it was stopped, `FAIL` by its verdict, `PANIC` by an exception."""
 
     NORMAL = 0
     FAIL = 1
@@ -67,15 +68,14 @@ class ExitReason(IntEnum):
 
 
 class Overflow(str, Enum):  # noqa: UP042  # a StrEnum would have another str()
-    """What a full lane does with one message more. Chosen for each actor at spawn; never holds for `SYSTEM`.
+    """What happens to a message for a full lane. Chosen per actor at spawn; the `SYSTEM` lane never overflows this way.
 
-    `REJECT` is the default: the send raises `MailboxFull` and the sender decides. The others accept the send and give
-    something up, counted as dropped: `DROP_NEWEST` the message that comes, `DROP_OLDEST` the one that waited longest,
-    `CONFLATE` the newest one waiting, so that the last word always arrives. Timers never drop and never displace: a
-    due timer waits for room under every policy.
+    `REJECT` is the default: the send raises `MailboxFull` and the sender decides. The other policies accept the send and drop a message:
+    `DROP_NEWEST` the new one, `DROP_OLDEST` the one that has waited longest, `CONFLATE` the newest one waiting, so that the last
+    message sent always arrives. Timers drop nothing: a due timer waits for room under every policy.
     """
 
-    # A str, as Lane is an int: inspect.signature shows no other constants as defaults of compiled methods.
+    # A str, as Lane is an int: inspect.signature cannot show other defaults of compiled methods.
     REJECT = "reject"
     DROP_NEWEST = "drop_newest"
     DROP_OLDEST = "drop_oldest"
@@ -90,7 +90,7 @@ class Interest(Flag):
 
 
 class Readiness(Flag):
-    """What a watched descriptor is ready for. `ERROR` alone: it was closed behind the runtime's back."""
+    """What a watched descriptor is ready for. `ERROR` alone means that it was closed without `unwatch_fd`."""
 
     READ = auto()
     WRITE = auto()
@@ -98,7 +98,7 @@ class Readiness(Flag):
 
 
 class SystemTag(IntEnum):
-    """Tags of the runtime's own messages. Negative, and a user's tag is not: nobody can forge one."""
+    """The tags of system messages. They are negative; the tags of users are not, so users cannot forge one."""
 
     CHILD_EXIT = -1
     DOWN = -2
@@ -109,6 +109,8 @@ class SystemTag(IntEnum):
     CHILD_RESTART = -7
     SHUTDOWN = -8
 
+
+# -- the members as integers -----------------------------------------------------------------------------------------
 
 SYSTEM: Final[int] = Lane.SYSTEM.value
 CONTROL: Final[int] = Lane.CONTROL.value
@@ -125,36 +127,38 @@ NORMAL: Final[int] = ExitReason.NORMAL.value
 FAIL_REASON: Final[int] = ExitReason.FAIL.value
 PANIC: Final[int] = ExitReason.PANIC.value
 
-# Tags from CHILD_EXIT down to ELEMENT travel in slots of their own, outside the cap; those below take any free slot.
+# Messages with tags from CHILD_EXIT down to ELEMENT have slots outside the cap of a mailbox; those below take any free slot.
 LAST_RESERVED: Final[int] = SystemTag.ELEMENT.value
 
-# What became of a send.
+# -- other constants -------------------------------------------------------------------------------------------------
+
+# The result of a send.
 ACCEPTED: Final[int] = 0
 FULL: Final[int] = 1
 NO_ACTOR: Final[int] = 2
 OTHER_THREAD: Final[int] = 3
 
-# Where a timer is, if not in a slot of the wheel.
+# Timer.place of a timer that is not in a slot of the wheel: fired or cancelled; due; due and waiting for room in a mailbox.
 GONE: Final[int] = -1
 DUE: Final[int] = -2
 OVERDUE: Final[int] = -3
 
-# How quick an actor is, as far as the clock was read for it.
+# How fast an actor handled its last measured message.
 UNTIMED: Final[int] = 0
 QUICK: Final[int] = 1
 SLOW: Final[int] = 2
 
-# How many ticks may be run by those who wait for an answer, before the host has its turn.
+# How many ticks a waiting caller may run inline before the event loop gets control.
 MAX_INLINE_TICKS: Final[int] = 256
 
-# Wheel time: milliseconds. The wheel has seven levels of six bits, 139 years. NEVER is beyond all of them, and still
-# fits 64 bits when it is turned into nanoseconds; one bit more and compiled code would see it as long past.
+# The timer wheel counts milliseconds in seven levels of six bits: 139 years. NEVER is beyond them, and still fits into 64 bits after the
+# conversion to nanoseconds; with one more bit it would overflow.
 MILLISECOND: Final[int] = 1_000_000
 LEVELS: Final[int] = 7
 FAR: Final[int] = 1 << 42
 NEVER: Final[int] = 1 << 43
 
-# The three parts of an actor's number: 16 bits of loop tag, 24 of index, 24 of generation.
+# The parts of an actor's number: 16 bits of loop tag, 24 bits of index, 24 bits of generation.
 INDEX_SHIFT: Final[int] = 24
 LOOP_SHIFT: Final[int] = 48
 MAX_INDEX: Final[int] = (1 << 24) - 1

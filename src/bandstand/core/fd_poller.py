@@ -1,20 +1,18 @@
-"""Watching descriptors: a private epoll, one-shot, under the host's own.
+"""File descriptors watched for actors: a private epoll, registered with the event loop.
 
-The problem. Handing a user's descriptors to the host loop one by one ties us to what each host does when a descriptor
-is closed behind its back; one of them aborts the process. And a level-triggered host reports the same readiness over
-and over until somebody has read.
+The problem. If every descriptor were registered with the event loop, the result of closing a watched descriptor would depend on the event
+loop; one of them aborts the process. And a level-triggered event loop reports the same readiness again and again until the data
+is read.
 
-The choice. One epoll of our own, whose descriptor is the only one the host ever sees. Every watch is one-shot: after
-its event it is silent until it is armed again, which happens when the owner has handled the event. Arming a closed
-descriptor is a plain EBADF or ENOENT. A slow sweep finds those that were closed while armed: the kernel drops a closed
-descriptor from an epoll without a word.
+The choice. A loop has one epoll of its own, and only the epoll's descriptor is registered with the event loop. Each watch is one-shot: after
+an event it is silent until it is armed again, which happens when its owner has handled the event. Arming a closed descriptor fails with
+EBADF or ENOENT. Linux silently drops a closed descriptor from an epoll, so a slow sweep finds the ones that were closed while armed.
 
-A number that was closed and given out again belongs to somebody else. Each watch remembers the identity (device, inode,
-type) of what it watched; before an event is delivered, and in the sweep, it is compared. Eventfds, terminals and others
-share an inode or get it again; for those the sweep finds that the epoll has forgotten the number, but an event that is
-already on its way cannot be told from the new one's.
+A descriptor number that was closed and opened again refers to another file. Each watch stores the identity (device, inode, type) of
+its file, and compares it before an event is delivered and in the sweep. Eventfds, terminals and some others share an inode or reuse it.
+For those the sweep finds that the epoll has dropped the number, but an event that is already queued cannot be distinguished.
 
-Only Linux has epoll. Elsewhere watching raises `IoRegistrationFailed`; everything else works.
+Only Linux has epoll. On other systems watching raises `IoRegistrationFailed`; everything else works.
 """
 
 from __future__ import annotations
@@ -35,14 +33,16 @@ __all__ = ("FdPoller", "FdWatch")
 
 Identity: TypeAlias = tuple[int, int, int]
 
-MOST_EVENTS = 1024
-SWEPT_AT_ONCE = 256
-OUT_OF_THE_WAY = 512
+# How many events one poll returns, and how many watches one sweep checks.
+MAX_EVENTS = 1024
+SWEEP_SIZE = 256
+# The epoll gets a descriptor number from here on, if the limits of the process allow it.
+HIGH_FD = 512
 
 
 @final
 class FdWatch:
-    """One descriptor, watched for one actor."""
+    """One descriptor that is watched for one actor."""
 
     __slots__ = ("actor", "fd", "identity", "is_armed", "is_broken", "is_wanted", "mask")
 
@@ -51,20 +51,20 @@ class FdWatch:
         self.fd = fd
         self.identity = identity
         self.mask = mask
-        # Waiting for a readiness; not so while one is being handled.
+        # False while an event is being handled.
         self.is_armed = True
-        # Found closed: it says so once and is silent from then on.
+        # The descriptor was found closed; the owner has been notified.
         self.is_broken = False
-        # Not unwatched: what waits in the owner's mailbox is to be delivered.
+        # False after `unwatch_fd`: events that wait in the owner's mailbox are then discarded.
         self.is_wanted = True
 
     def is_same(self) -> bool:
-        """Whether the number still means what it meant when the watch was made."""
+        """Return whether the descriptor still refers to the file it referred to when the watch was made."""
         return identify(self.fd) == self.identity
 
 
 def identify(fd: int) -> Identity | None:
-    """What a number means at present; None if it is not open."""
+    """Return the identity of the file that a descriptor refers to; None if it is not open."""
     try:
         found = os.fstat(fd)
     except (OSError, OverflowError):
@@ -80,25 +80,25 @@ class FdPoller:
 
     def __init__(self) -> None:
         if not hasattr(select, "epoll"):
-            raise IoRegistrationFailed("watching descriptors needs epoll, which this platform has not")
+            raise IoRegistrationFailed("watching descriptors needs epoll, which this platform does not have")
         self._epoll = make_epoll()
         self._watches: dict[int, FdWatch] = {}
         self._by_actor: dict[ActorId, dict[int, FdWatch]] = {}
         self._unswept: list[FdWatch] = []
 
     def fileno(self) -> int:
-        """The one descriptor for the host to watch: readable while an event waits."""
+        """Return the descriptor of the epoll: it is readable while an event waits."""
         return self._epoll.fileno()
 
     def find(self, fd: int) -> FdWatch | None:
-        """The watch of a descriptor, broken ones included."""
+        """Return the watch of a descriptor, even if it is broken; None if there is none."""
         return self._watches.get(fd)
 
     def add(self, fd: int, actor: ActorId, interest: Interest) -> FdWatch:
-        """FdWatch a descriptor that is not being watched.
+        """Add and return a watch for a descriptor that is not watched.
 
         Raises:
-            IoRegistrationFailed: it is not open, or is of a kind that cannot be waited for (a regular file).
+            IoRegistrationFailed: the descriptor is not open, or its kind cannot be watched (a regular file).
         """
         mask = select.EPOLLONESHOT
         if Interest.READ in interest:
@@ -111,7 +111,7 @@ class FdPoller:
         try:
             self._epoll.register(fd, mask)
         except FileExistsError:
-            # Left over from a watch whose descriptor was closed here while a duplicate kept the file open.
+            # An old registration: its descriptor was closed, but a duplicate keeps the file open.
             self._epoll.modify(fd, mask)
         except OSError as error:
             raise IoRegistrationFailed(
@@ -123,9 +123,10 @@ class FdPoller:
         return watch
 
     def remove(self, watch: FdWatch) -> bool:
-        """Stop a watch. What waits of it in a mailbox is not wanted any more.
+        """Remove a watch, and discard its events that wait in a mailbox.
 
-        False if its descriptor was closed behind our back: then the epoll must be built anew.
+        Returns:
+            False if the descriptor was closed without `unwatch_fd`: the epoll must then be rebuilt.
         """
         watch.is_wanted = False
         self.forget(watch)
@@ -140,7 +141,7 @@ class FdPoller:
         return True
 
     def forget(self, watch: FdWatch) -> None:
-        """Take a watch out of the books; what waits of it in a mailbox is still wanted."""
+        """Remove a watch from the tables; its events that wait in a mailbox are still delivered."""
         del self._watches[watch.fd]
         siblings = self._by_actor[watch.actor]
         del siblings[watch.fd]
@@ -148,16 +149,16 @@ class FdPoller:
             del self._by_actor[watch.actor]
 
     def of(self, actor: ActorId) -> list[FdWatch]:
-        """All watches of one actor."""
+        """Return all watches of one actor."""
         return list(self._by_actor.get(actor, {}).values())
 
     def poll(self) -> list[tuple[FdWatch, Readiness | None]]:
-        """What is ready now, without waiting; each of it is silent until it is armed again.
+        """Return the watches that are ready, without waiting. Each is silent until it is armed again.
 
-        None instead of a readiness: the descriptor was closed behind our back.
+        The readiness is None if the descriptor was closed without `unwatch_fd`.
         """
         ready: list[tuple[FdWatch, Readiness | None]] = []
-        for fd, mask in self._epoll.poll(0, MOST_EVENTS):
+        for fd, mask in self._epoll.poll(0, MAX_EVENTS):
             watch = self._watches.get(fd)
             if watch is None or watch.is_broken or not watch.is_armed:
                 continue
@@ -166,7 +167,7 @@ class FdPoller:
         return ready
 
     def arm(self, watch: FdWatch) -> bool:
-        """Have the next readiness of a watch reported; False if its descriptor was closed meanwhile."""
+        """Report the next readiness of a watch; return False if its descriptor was closed in the meantime."""
         if not watch.is_same():
             return False
         try:
@@ -177,24 +178,24 @@ class FdPoller:
         return True
 
     def sweep(self) -> list[FdWatch]:
-        """Find watches whose descriptor was closed behind our back.
+        """Return watches whose descriptor was closed without `unwatch_fd`.
 
-        Each call looks at a slice, the next one further on, so that ten thousand connections do not stall the loop.
+        Each call checks the next part of all watches, so that ten thousand connections do not stall the loop.
         """
         if not self._unswept:
             self._unswept = list(self._watches.values())
-        slice_, self._unswept = self._unswept[-SWEPT_AT_ONCE:], self._unswept[:-SWEPT_AT_ONCE]
+        slice_, self._unswept = self._unswept[-SWEEP_SIZE:], self._unswept[:-SWEEP_SIZE]
         live = [watch for watch in slice_ if watch.is_wanted and not watch.is_broken]
-        # Arming an armed watch anew changes nothing, but finds out whether the epoll still has it: that also tells
-        # numbers that were opened again on the very same file, where identities are equal.
+        # Arming an armed watch again changes nothing, but fails if the epoll has dropped it. That also detects a number that was reopened
+        # on the same file, whose identity is equal.
         return [watch for watch in live if not (self.arm(watch) if watch.is_armed else watch.is_same())]
 
     def rebuild(self) -> select.epoll | None:
-        """Start over with a fresh epoll, for the living watches only; the old one, for the caller to close.
+        """Move the intact watches to a new epoll; return the old one, which the caller closes.
 
-        A number that was closed while a duplicate keeps its file open stays in an epoll, under that number, and cannot
-        be told to go: whoever has the number next would get its events. Closing by mistake is rare; this is the way out.
-        None if the process has no descriptor to spare: then the old one stays, and the next time will do.
+        If a descriptor is closed while a duplicate keeps its file open, the epoll keeps reporting events under the closed number and the entry
+        cannot be removed: the next file with that number would get them. Closing by mistake is rare, so the epoll is simply replaced.
+        Returns None if the process has no free descriptor: then the old epoll stays, and the caller tries again later.
         """
         try:
             fresh = make_epoll()
@@ -202,19 +203,19 @@ class FdPoller:
             return None
         for watch in self._watches.values():
             if watch.is_broken or not (self.arm(watch) if watch.is_armed else watch.is_same()):
-                # Closed as well, and maybe opened again as something else: the sweep will find it.
+                # Closed as well, and perhaps reopened as another file: the sweep will find it.
                 continue
             fresh.register(watch.fd, watch.mask if watch.is_armed else select.EPOLLONESHOT)
         old, self._epoll = self._epoll, fresh
         return old
 
     def close(self) -> None:
-        """Release the epoll. The watched descriptors are their owners'."""
+        """Close the epoll. The watched descriptors stay open."""
         self._epoll.close()
 
 
 def readiness_of(mask: int, wanted: int) -> Readiness:
-    """Translate an epoll's answer. A hang-up is readable (or writable) to whoever watches: the next call will tell."""
+    """Convert an epoll event. A hang-up counts as readable or writable, as watched: the next read or write reports it."""
     readiness = Readiness(0)
     if mask & select.EPOLLIN:
         readiness |= Readiness.READ
@@ -231,19 +232,22 @@ def readiness_of(mask: int, wanted: int) -> Readiness:
 
 
 def make_epoll() -> select.epoll:
-    """Make an epoll, or say why there is none.
+    """Make an epoll, with a high descriptor number if possible.
 
-    Its number is a high one where that is possible. Somebody who closes a descriptor twice by mistake closes whatever
-    has got its number meanwhile, and a host whose descriptor is closed under it may abort the process.
+    Code that closes a descriptor twice by mistake closes what has got its number in the meantime, and an event loop may abort the
+    process if its own descriptor is closed. High numbers are rarely hit.
+
+    Raises:
+        IoRegistrationFailed: the process has no free descriptor.
     """
     try:
         low = select.epoll()
     except OSError as error:
-        raise IoRegistrationFailed(f"nothing can be watched: {error.strerror}") from error
+        raise IoRegistrationFailed(f"no descriptor can be watched: {error.strerror}") from error
     try:
-        high = fcntl(low.fileno(), F_DUPFD_CLOEXEC, OUT_OF_THE_WAY)
+        high = fcntl(low.fileno(), F_DUPFD_CLOEXEC, HIGH_FD)
     except OSError:
-        # Numbers that high are not allowed here.
+        # The limits of the process do not allow numbers that high.
         return low
     low.close()
     return select.epoll.fromfd(high)

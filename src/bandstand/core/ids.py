@@ -1,12 +1,13 @@
-"""Actor ids: 64 bits of identity in a small object that knows its own cell.
+"""Actor ids, and the table that hands them out.
 
-The number is what identity asks for: loop tag, index, generation, so that a stale id never reaches another
-actor. The object is what the speed asks for: turning a 64-bit Python int back into a C integer and looking it up costs
-about 50 ns a send, following a pointer costs one. So the id carries its cell, and at the actor's end the cell is taken
-away: a stale id is stale by itself, whatever became of its slot in the table.
+An id is a 64-bit number inside a small object that points to its actor's cell. The number makes an id unique: it consists of the loop's
+tag, an index in the loop's actor table, and the generation of that index.
 
     63         48 47              24 23               0
     | loop tag   | index            | generation      |
+
+The object makes a send fast: converting a Python int to a C integer and looking it up costs about 50 ns per send, following a pointer costs
+one. When the actor exits, the kernel clears the pointer, so a stale id is stale by itself, whatever happens to its index in the table.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from bandstand.core.hot.reach import Reach
     from bandstand.core.mailbox import ActorCell
 
-# What Python reduces the hash of an int by.
+# Python computes the hash of an int modulo this number.
 MODULUS = sys.hash_info.modulus
 
 Count: TypeAlias = int
@@ -38,24 +39,25 @@ StatusNumber: TypeAlias = int
 class ActorId:
     """The address of one incarnation of one actor. Opaque: hashable, comparable, `int(id)` is its 64-bit number.
 
-    An id never refers to another actor than the one it was made for. It compares equal to its number, so both find
-    the same entry of a dict. It belongs to its loop and cannot be pickled; send `int(id)` where only numbers can go.
+    An id never refers to another actor than the one it was made for. It compares equal to its number and has the same hash, so both find
+    the same entry of a dict. An id belongs to its loop and cannot be pickled; send `int(id)` instead.
     """
 
     __slots__ = ("cell", "home", "number", "reason", "status")
 
     def __init__(self, number: Number, cell: ActorCell | None, home: Reach | None) -> None:
         self.number = number
-        # The living actor; None once it has ended.
+        # None once the actor has exited.
         self.cell = cell
-        # The loop it belongs to, and, in numbers, the actor's status and the reason of its end.
+        # The loop of the actor.
         self.home = home
+        # The numbers of its ActorStatus and, after the exit, of its ExitReason.
         self.status: StatusNumber = 0
         self.reason: StatusNumber = 0
 
     @property
     def is_alive(self) -> bool:
-        """Whether its actor accepts messages at this moment. From any thread; it may end the next."""
+        """Whether the actor accepts messages now. Safe from any thread; the answer may change at any time."""
         return self.cell is not None and self.status < STOPPING
 
     def __int__(self) -> int:
@@ -65,7 +67,7 @@ class ActorId:
         return self.number
 
     def __hash__(self) -> int:
-        # What hash(self.number) is, without an int to be made for it: supervisors and registries look ids up all the time.
+        # Equals hash(self.number), without making an int: supervisors and registries look up ids all the time.
         return self.number % MODULUS
 
     def __bool__(self) -> Literal[True]:
@@ -107,7 +109,11 @@ class ActorId:
 
 
 class ActorTable:
-    """At most `capacity` cells of the loop with tag `loop_tag`; `alive` are in it."""
+    """The cells of one loop by index: at most `capacity`, of which `alive` are in use.
+
+    A freed index is used again with the next generation, so an old number never finds the new actor. An index whose generations are used up
+    is retired; it does not wrap around.
+    """
 
     __slots__ = ("alive", "capacity", "cells", "free", "generations", "last_generation", "loop_tag", "used")
 
@@ -116,7 +122,7 @@ class ActorTable:
         self.capacity: Count = capacity
         self.last_generation: Count = last_generation
         self.alive: Count = 0
-        # Index 0 is nobody's: a number of 0 is never an actor.
+        # Index 0 is never given out: the number 0 means no actor.
         self.cells: list[ActorCell | None] = [None]
         self.generations: list[Count] = [0]
         self.used: Count = 1
@@ -124,16 +130,16 @@ class ActorTable:
 
     @cython.boundscheck(False)
     def admit(self, cell: ActorCell) -> ActorId | None:
-        """Seat a cell and give it its id; None if the table is full, retired indexes counted."""
+        """Add a cell and return its new id; None if the table is full. Retired indexes count as taken."""
         if self.alive >= self.capacity:
             return None
         spare = len(self.free)
         index = self.free[spare - 1] if spare > 0 else self.used
         if index > MAX_INDEX:
             return None
-        # All that needs memory comes first: if there is none, nothing has changed.
+        # Everything that allocates comes first, so that a MemoryError changes nothing.
         if spare == 0:
-            # One of the two may be longer by what a failed attempt has left there.
+            # A failed attempt may have left one of the two lists longer than the other.
             if len(self.cells) == self.used:
                 self.cells.append(None)
             if len(self.generations) == self.used:
@@ -155,7 +161,7 @@ class ActorTable:
         return actor
 
     def release(self, number: Number) -> None:
-        """Empty the seat of an actor that has ended. Its number will never be given out again."""
+        """Free the index of an actor that has exited. Its number is never given out again."""
         index = (number >> INDEX_SHIFT) & MAX_INDEX
         self.cells[index] = None
         self.alive -= 1
@@ -164,7 +170,7 @@ class ActorTable:
             self.free.append(index)
 
     def living(self) -> list[ActorCell]:
-        """All cells, the youngest first."""
+        """Return all cells, the one spawned last first."""
         by_serial: dict[Number, ActorCell] = {}
         for cell in self.cells:
             if cell is not None:
@@ -172,7 +178,7 @@ class ActorTable:
         return [by_serial[serial] for serial in sorted(by_serial, reverse=True)]
 
     def find(self, number: Number) -> ActorCell | None:
-        """The living cell with this number, of this loop."""
+        """Return the cell with this number of this loop; None if its actor has exited."""
         index = (number >> INDEX_SHIFT) & MAX_INDEX
         if index >= self.used:
             return None

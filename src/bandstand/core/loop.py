@@ -18,7 +18,7 @@ from bandstand.core.enums import MAX_LOOP_TAG, ExitReason
 from bandstand.core.events import RuntimeEvents, Stalled
 from bandstand.core.ids import ActorId
 from bandstand.core.logs import SafeLogger, repeated
-from bandstand.core.observer import hooks_of, joined
+from bandstand.core.observer import hooks_of, merge_hooks
 from bandstand.core.parenting import Parenting
 from bandstand.core.stats import Statistics
 from bandstand.errors import InvalidArgument, LoopBusy, StartFailed
@@ -86,7 +86,7 @@ class Loop(Parenting):
         """Have the kernel call just those who listen: the observer, and whoever hears of events."""
         if self._down:
             return
-        hooks = joined(self._newsroom.hooks(), self._observed)
+        hooks = merge_hooks(self._newsroom.hooks(), self._observed)
         self._set_hooks(
             hooks.get("on_actor_start"),
             hooks.get("on_actor_stop"),
@@ -131,8 +131,8 @@ class Loop(Parenting):
     # -- what it says -------------------------------------------------------------------------------------------------
 
     def _gossip(self, *, is_last: bool = False) -> None:
-        is_all = self._newsroom.speak(
-            self._dead - self._dead_system, self._dropped - self._dropped_system, is_last=is_last
+        is_all = self._newsroom.update_log(
+            self._dead - self._dead_system, self._dropped - self._dropped_system, force=is_last
         )
         self._mentioned = self._dead + self._dropped if is_all else -1
 

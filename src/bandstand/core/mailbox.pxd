@@ -13,8 +13,9 @@ cdef int LAST_RESERVED
 cdef int INIT
 cdef int UNTIMED
 
-# Slots of a list, past the list: what moves keeps its reference, and what is there already is not counted again. A free slot has
-# None, or what its last message has left. Nothing here runs code of anybody's but `bandstand_put`, and that as the last it does.
+# Direct access to the slots of a list. Moving an object keeps its reference, and storing the object that is in the slot already changes no
+# reference count. A free slot holds None, or the tag and sender of its last message. Only `bandstand_put` can run other code (a
+# finalizer), and it does so as its last action.
 cdef extern from *:
     """
     static CYTHON_INLINE int bandstand_has(PyObject *list, Py_ssize_t at, PyObject *what) {
@@ -39,13 +40,13 @@ cdef extern from *:
         *slot = Py_None;
         return what;
     }
-    /* Makes a list twice as long. What is before `cut` moves behind what was its end, so that from `cut` on all are in order. Nothing here runs
-       the collector, and a list that grows in place keeps its pages, where a copy would touch as many again. */
+    /* Double the length of a list. What is before `cut` moves behind the old end, so that the entries from `cut` on are in order. This never
+       starts a garbage collection, and growing in place keeps the memory pages, where a copy would touch as many again. */
     static int bandstand_double(PyObject *list, Py_ssize_t cut) {
         Py_ssize_t size = PyList_GET_SIZE(list), at;
         PyObject **slots;
     #ifdef Py_GIL_DISABLED
-        /* There a list keeps its slots in another way. */
+        /* Free-threaded builds allocate the slots of a list in another way. */
         while (PyList_GET_SIZE(list) < 2 * size) {
             if (PyList_Append(list, Py_None) < 0) {
                 PyList_SetSlice(list, size, PyList_GET_SIZE(list), NULL);
@@ -74,7 +75,7 @@ cdef extern from *:
         }
         return 0;
     }
-    /* Moves all of `list`, what begins at `cut` first, to the beginning of `spare`, a longer list with nothing in it; `list` is empty then. */
+    /* Move all entries of `list`, from `cut` on first, to the beginning of `spare`, a longer list of None. Leaves `list` empty. */
     static CYTHON_INLINE void bandstand_move(PyObject *list, Py_ssize_t cut, PyObject *spare) {
         Py_ssize_t size = PyList_GET_SIZE(list), at;
         PyObject **from = ((PyListObject *)list)->ob_item, **to = ((PyListObject *)spare)->ob_item;
@@ -122,12 +123,12 @@ cdef class Ring:
     cpdef object push_front(self, object data, object tag, object sender)
     @cython.locals(at=Py_ssize_t)
     cpdef bint has(self, object sender) except -1
-    @cython.locals(left=Py_ssize_t, letter=tuple, found=tuple)
+    @cython.locals(left=Py_ssize_t, message=tuple, found=tuple)
     cpdef tuple pull(self, object sender)
     @cython.locals(entries=list, spare=list)
     cdef object grow(self)
     @cython.locals(entries=list)
-    cdef object rest(self)
+    cdef object shrink(self)
 
 cdef inline object widen(Ring ring):
     bandstand_double(ring.entries, 3 * ring.head)
@@ -163,7 +164,7 @@ cdef inline Py_ssize_t push(Ring ring, object data, object tag, object sender) e
     bandstand_put(ring.entries, at + 1, tag)
     return ring.count
 
-# Whoever calls it has a turn.
+# Callers pass a turn that is not None.
 @cython.nonecheck(False)
 cdef inline object pop(Ring ring, ActorContext turn):
     cdef Py_ssize_t at
@@ -203,7 +204,7 @@ cpdef Ring new_ring()
 cdef class Mailbox:
     cdef Py_ssize_t cap
     cdef Py_ssize_t reserve
-    cdef Py_ssize_t plain
+    cdef Py_ssize_t unreserved
     cdef Py_ssize_t coming_management
     cdef Py_ssize_t coming_control
     cdef Py_ssize_t surplus
@@ -211,7 +212,8 @@ cdef class Mailbox:
     cdef Ring control
     cdef Ring system
     cdef bint closing
-    # What every message touches comes last, and first in a cell: among many actors each line of the cache is one that had to be fetched.
+    # The fields that every message touches come last here and first in ActorCell, so that they share cache lines: with many actors each
+    # line has to be fetched.
     cdef Py_ssize_t limit
     cdef Py_ssize_t coming_data
     cdef Py_ssize_t urgent
@@ -235,7 +237,7 @@ cdef class Mailbox:
     @cython.locals(ring=Ring)
     cdef object put_back(self, int lane, object data, object tag, object sender)
     @cython.final
-    @cython.locals(ring=Ring, letter=tuple)
+    @cython.locals(ring=Ring, message=tuple)
     cdef tuple take_out(self, int lane, object sender)
     @cython.final
     @cython.locals(ring=Ring)
@@ -249,7 +251,7 @@ cdef class Mailbox:
     @cython.final
     cdef object took_system(self, int tag)
     @cython.final
-    cdef object inherit(self, Mailbox other)
+    cdef object take_messages_of(self, Mailbox other)
     @cython.final
     @cython.locals(ring=Ring, made=Ring)
     cdef Ring lane(self, int lane)
@@ -267,7 +269,7 @@ cdef class Mailbox:
     @cython.locals(most=Py_ssize_t)
     cdef Py_ssize_t fullest(self)
     @cython.final
-    cdef object reckon(self)
+    cdef object update_limit(self)
     @cython.final
     cdef object close(self)
     @cython.final
@@ -275,7 +277,7 @@ cdef class Mailbox:
 
 @cython.final
 cdef class ActorCell(Mailbox):
-    # What every message touches comes first (see Mailbox).
+    # The fields that every message touches come first (see Mailbox).
     cdef bint queued
     cdef int status
     cdef int budget
@@ -287,7 +289,7 @@ cdef class ActorCell(Mailbox):
     cdef list overdue
     cdef object watch
     cdef ActorCell next_ready
-    # A Kernel; an object because kernels know cells, and cimports must not go in circles.
+    # The kernel.
     cdef object kernel
     cdef ActorId actor
     cdef object state
@@ -311,9 +313,9 @@ cdef class ActorCell(Mailbox):
     cdef dict watching
 
     @cython.locals(first=Timer)
-    cdef object adopt_timer(self, Timer timer)
+    cdef object add_timer(self, Timer timer)
     @cython.locals(before=Timer, after=Timer)
-    cdef object disown_timer(self, Timer timer)
+    cdef object remove_timer(self, Timer timer)
 
 @cython.final
 cdef class RunQueue:

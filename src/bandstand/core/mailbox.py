@@ -1,19 +1,29 @@
-"""A mailbox: four lanes, strict priority between them, and the arithmetic of who may still come in.
+"""Mailboxes and actor cells: everything a message passes between a send and its behavior.
 
-Room. A mailbox has `cap` slots. User messages stop at cap minus the system's reserve, in each user lane by itself, so a
-full DATA lane never refuses a CONTROL message. A system message takes any free slot; the last of them are its alone.
-"Free" is reckoned against the fullest user lane, so that a program that uses one lane sees exactly one mailbox of
-`cap` slots.
+`Ring` is one lane, `Mailbox` four lanes with their limits, `ActorCell` a mailbox with a behavior and its scheduling state, `RunQueue` the
+ready cells. They share a module because a message crosses all four, and compiled as one unit that path has no Python call in it.
 
-Reservations. A child, a monitor, a link and a watched descriptor each have system slots of their own, on top of the cap.
-What they will say one day (a start, an exit, a down, an I/O event) therefore never meets a full mailbox. There are as many
-such slots as there are children, monitors, links and descriptors, and rings grow, so nothing needs to be counted: the tags of those messages tell that they lie outside the cap. Only the other system messages, counted in
-`plain`, can find the mailbox full.
+Limits. A mailbox has `cap` slots. Each user lane by itself may hold `cap` minus the system's reserve, so a full DATA lane never rejects a
+CONTROL message. A system message takes any free slot, including the reserve. The free slots are counted against the fullest user lane, so
+a program that uses one lane sees exactly one mailbox of `cap` slots.
 
-Lanes that nobody used cost nothing: a ring is made by the first message of its lane.
+Reserved slots. Each child, monitor, link and watched descriptor has system slots of its own, outside the cap. So the messages they cause
+(a start, an exit, a down, an I/O event) never find a full mailbox. No counter is needed: rings grow, there are exactly as many such slots
+as children, monitors, links and descriptors, and the tags of those messages show that they are outside the cap. Only the other
+system messages, counted in `unreserved`, can find the mailbox full.
+
+Memory. A message is three neighbouring entries of a list (data, tag, sender), not an object: push and pop allocate nothing. A lane has no
+ring before its first message. A ring has no list before its second waiting message: most actors never have two, and a short-lived actor
+often gets one message in all, for which a list would cost as much as the rest of the mailbox. A list starts with four messages and doubles
+as needed. A ring that runs empty after a burst gives its list back (`Ring.shrink`); the last one is kept for the next ring that grows as
+large, because a flood in bursts would otherwise build a long list again for each burst.
+
+Speed. `push` and `pop` are what every message costs. Compiled, they are inline C functions in the `.pxd` that access the slots of a list
+directly; the functions below are their interpreted equivalents. The tag stays in its slot when a message leaves, and so does a missing
+sender: most messages have the same ones, and then no reference count changes.
 """
 
-# push, pop, widen, move and forget_tags come from one of two places, of which the checker sees one.
+# The checker sees only one of the two definitions of push, pop, widen, move and forget_tags.
 # pyright: reportPossiblyUnboundVariable=false
 
 from __future__ import annotations
@@ -46,26 +56,28 @@ ReasonNumber: TypeAlias = int
 StatusNumber: TypeAlias = int
 TagNumber: TypeAlias = int
 
+# How many messages the first list of a ring holds.
 FIRST_ROOM = 4
-REST_ROOM = 256
-# What a new list of entries is a copy of, which costs half of what it costs to make such a list of one None.
+# An empty ring with room for more messages than this gives its list back.
+SHRINK_ROOM = 256
+# The first list of a ring is a copy of this one: that costs half of multiplying [None].
 BLANK: list[object] = [None] * (3 * FIRST_ROOM)
-# The entries that were given back last, empty; nothing, if they were more than these.
+# The list that was given back last, unless it had room for more messages than SPARE_ROOM.
 SPARE: list[list[object]] = []
 SPARE_ROOM = 16_384
 NO_ENTRIES: list[object] = []
-# Stands in the place of a sender where there is none.
+# The sender of a message without a sender.
 ZERO = 0
 
 
-# Most actors that come and go have one of these, an id and a turn: those that are gone serve the next. Said here and not in the .pxd, where it would be
-# passed over without a word.
+# Most actors have one ring, one id and one context, so freed ones are reused. The decorator works only here: Cython ignores it in the .pxd.
 @cython.freelist(1024)
 @cython.cclass
 class Ring:
-    """First in, first out. `count` messages, room for `room` before it grows; `room` is a power of two.
+    """A growing FIFO queue of messages: one lane of a mailbox.
 
-    With room for one, that one is in `data`, `tag` and `sender`; else all are in `entries`.
+    It holds `count` messages and has room for `room`, a power of two, before it grows. With room for one, that message is in `data`, `tag`
+    and `sender`; otherwise all messages are in `entries`. The mailbox decides how many messages a lane may hold; the ring does not.
     """
 
     __slots__ = ("count", "data", "entries", "head", "room", "sender", "tag")
@@ -80,36 +92,36 @@ class Ring:
         self.count: Count = 0
 
     def push(self, data: object, tag: object, sender: object) -> Count:
-        """Append a message; the new count."""
+        """Append a message and return the new count."""
         return push(self, data, tag, sender)
 
     def pop(self, turn: ActorContext) -> object:
-        """Take the oldest message: its data is returned, its tag and sender go into `turn`."""
+        """Remove the oldest message: return its data, and set the tag and sender of `turn`."""
         if self.count == 0:
             raise IndexError("there is no message in the ring")
         if turn is None:  # pyright: ignore[reportUnnecessaryComparison]  # callers without types
-            raise TypeError("turn is None: pass a ActorContext")
+            raise TypeError("turn is None: pass an ActorContext")
         return pop(self, turn)
 
     def next_is(self, tag: object) -> bool:
-        """Whether there is a message, and the oldest has this very tag."""
+        """Return whether there is a message, and the oldest one has this tag, compared by identity."""
         if self.room == 1:
             return self.count > 0 and self.tag is tag
         return self.count > 0 and self.entries[3 * self.head + 1] is tag
 
     def peek(self) -> object:
-        """The data of the oldest message, which stays. Never call it empty."""
+        """Return the data of the oldest message and leave it in the ring. The ring must not be empty."""
         return self.data if self.room == 1 else self.entries[3 * self.head]
 
     @cython.boundscheck(False)
     def take_alike(self, items: list[object], most: Count, tag: object, strange: type) -> Count:
-        """Take the data of the oldest messages into a list, until it has so many; how many those were.
+        """Move the data of the oldest messages to the end of `items` until it has `most`; return how many were moved.
 
-        As long as they have this very tag and no sender, and their data are of any other type than `strange`.
+        Stops at the first message with another tag, with a sender, or with data of type `strange`.
         """
         taken = 0
         while self.room > 1 and self.count > 0 and len(items) < most:
-            # Looked up each time: interpreted, a signal's handler may send between any two of these lines.
+            # Looked up in each round: interpreted, a signal handler may send to this ring between any two of these lines.
             entries = self.entries
             at = 3 * self.head
             if entries[at + 1] is not tag or entries[at + 2] is not ZERO or type(entries[at]) is strange:
@@ -122,41 +134,41 @@ class Ring:
         return taken
 
     def shift(self) -> tuple[object, object, object]:
-        """Take the oldest message as (data, tag, sender): the way out for dead letters and dropped messages."""
+        """Remove the oldest message and return it as (data, tag, sender). For dead letters and dropped messages."""
         if self.room == 1:
             return self.take_only()
         entries = self.entries
         at = 3 * self.head
-        letter = (entries[at], entries[at + 1], entries[at + 2])
+        message = (entries[at], entries[at + 1], entries[at + 2])
         entries[at] = None
         entries[at + 2] = None
         self.head = (self.head + 1) & (self.room - 1)
         self.count -= 1
-        return letter
+        return message
 
     def pop_newest(self) -> tuple[object, object, object]:
-        """Take the newest message as (data, tag, sender): what a conflated lane gives up."""
+        """Remove the newest message and return it as (data, tag, sender). For `Overflow.CONFLATE`."""
         if self.room == 1:
             return self.take_only()
         entries = self.entries
         at = 3 * ((self.head + self.count - 1) & (self.room - 1))
-        letter = (entries[at], entries[at + 1], entries[at + 2])
+        message = (entries[at], entries[at + 1], entries[at + 2])
         entries[at] = None
         entries[at + 2] = None
         self.count -= 1
-        return letter
+        return message
 
     def take_only(self) -> tuple[object, object, object]:
-        """Take the one message that is in the ring itself, as (data, tag, sender)."""
-        letter = (self.data, self.tag, self.sender)
+        """Remove the one message of a ring without a list and return it as (data, tag, sender)."""
+        message = (self.data, self.tag, self.sender)
         self.data = None
         self.tag = None
         self.sender = None
         self.count = 0
-        return letter
+        return message
 
     def push_front(self, data: object, tag: object, sender: object) -> None:
-        """Put a message before the oldest one: it comes back from where it was kept."""
+        """Insert a message before the oldest one: it comes back from a stash."""
         while self.count == self.room:
             self.grow()
         if self.room == 1:
@@ -172,7 +184,7 @@ class Ring:
         entries[at + 1] = tag
 
     def has(self, sender: object) -> bool:
-        """Whether a message of one sender waits here."""
+        """Return whether the ring holds a message of this sender."""
         if self.room == 1:
             return self.count > 0 and self.sender is sender
         at = 0
@@ -183,23 +195,23 @@ class Ring:
         return False
 
     def pull(self, sender: object) -> tuple[object, object, object] | None:
-        """Take the message of one sender out of the middle, as (data, tag, sender); None if it is not here."""
+        """Remove the first message of this sender and return it as (data, tag, sender); None if there is none."""
         found: tuple[object, object, object] | None = None
         left = self.count
         while left > 0:
-            letter = self.shift()
-            if found is None and letter[2] is sender:
-                found = letter
+            message = self.shift()
+            if found is None and message[2] is sender:
+                found = message
             else:
-                push(self, letter[0], letter[1], letter[2])
+                push(self, message[0], message[1], message[2])
             left -= 1
         return found
 
     def grow(self) -> None:
-        """Double the room at least.
+        """At least double the room.
 
-        To make a list may run the collector, and that a finalizer, which may send to this very ring: then it has grown, and there is
-        nothing to do. Whoever calls this looks again.
+        Allocating a list may start a garbage collection, and a finalizer may then send to this ring. In that case the ring has grown already
+        and there is nothing to do; callers check the room again.
         """
         if self.room == 1:
             entries = BLANK[:]
@@ -216,21 +228,21 @@ class Ring:
             return
         if self.room == 0:
             raise RuntimeError("the ring was made without its constructor: make it by Ring()")
-        if self.room >= REST_ROOM and len(SPARE) > 0:
+        if self.room >= SHRINK_ROOM and len(SPARE) > 0:
             spare = take_spare()
             if len(spare) > len(self.entries):
                 move(self, spare)
                 return
         widen(self)
 
-    def rest(self) -> None:
-        """Give back the memory of a past burst. Called when the ring is empty; small rings keep what they have."""
-        if self.room > REST_ROOM:
+    def shrink(self) -> None:
+        """Give back the memory of a past burst. The ring must be empty; a small ring keeps its list."""
+        if self.room > SHRINK_ROOM:
             entries = self.entries
             self.entries = NO_ENTRIES
             self.room = 1
             self.head = 0
-            # Now: a tag that is let go of may have something to send, and to this very ring.
+            # After the ring is consistent again: releasing a tag may run a finalizer that sends to this ring.
             if len(entries) <= 3 * SPARE_ROOM:
                 forget_tags(entries)
                 SPARE[:] = [entries]
@@ -239,7 +251,7 @@ class Ring:
 if not cython.compiled:
 
     def push(ring: Ring, data: object, tag: object, sender: object) -> Count:
-        """Append a message; the new count."""
+        """Append a message and return the new count."""
         while ring.count == ring.room:
             ring.grow()
         if ring.room == 1:
@@ -253,12 +265,12 @@ if not cython.compiled:
         entries[at] = data
         entries[at + 2] = sender
         ring.count += 1
-        # Last: what is overwritten here may have something to send, and to this very ring.
+        # Last: overwriting the old tag may run a finalizer that sends to this ring.
         entries[at + 1] = tag
         return ring.count
 
     def pop(ring: Ring, turn: ActorContext) -> object:
-        """Take the oldest message: its data is returned, its tag and sender go into `turn`. Never call it empty."""
+        """Remove the oldest message: return its data, and set the tag and sender of `turn`. The ring must not be empty."""
         if ring.room == 1:
             data, tag, sender = ring.data, ring.tag, ring.sender
             ring.data = None
@@ -272,7 +284,7 @@ if not cython.compiled:
             entries[at + 2] = None
             ring.head = (ring.head + 1) & (ring.room - 1)
             ring.count -= 1
-        # Last: what the turn lets go of here may have something to send, and to this very ring.
+        # Last: releasing the old tag or sender of the turn may run a finalizer that sends to this ring.
         turn.tag = tag
         turn.sender = sender
         return data
@@ -287,7 +299,7 @@ if not cython.compiled:
             ring.room = 2 * room
 
     def move(ring: Ring, spare: list[object]) -> None:
-        """Give a full ring a longer list in place of the one it has, the oldest message first."""
+        """Replace the list of a full ring by a longer one, and put the oldest message first."""
         room, cut = ring.room, 3 * ring.head
         spare[: len(ring.entries)] = ring.entries[cut:] + ring.entries[:cut]
         if ring.room == room:
@@ -296,12 +308,12 @@ if not cython.compiled:
             ring.room = len(spare) // 3
 
     def forget_tags(entries: list[object]) -> None:
-        """Let go of the tags that messages have left behind: nothing else of them is still there."""
+        """Release the tags in the list of an empty ring; its data and senders are released already."""
         entries[1::3] = [None] * (len(entries) // 3)
 
 
 def new_ring() -> Ring:
-    """Make a ring past its constructor, which is called by way of Python: an actor's first message makes one."""
+    """Make a ring without calling `__init__`, which would be a Python call: the first message of each lane makes a ring."""
     ring = Ring.__new__(Ring)
     ring.data = None
     ring.tag = None
@@ -314,7 +326,7 @@ def new_ring() -> Ring:
 
 
 def take_spare() -> list[object]:
-    """The entries that are kept; none, if another thread was quicker."""
+    """Return the spare list; an empty one if another thread has taken it."""
     try:
         return SPARE.pop()
     except IndexError:
@@ -322,7 +334,7 @@ def take_spare() -> list[object]:
 
 
 class Mailbox:
-    """Bounded, with four lanes. Knows rooms and counts; what to do about a full lane is its caller's business."""
+    """Four bounded lanes with strict priority. It accepts or rejects; the caller applies the overflow policy."""
 
     __slots__ = (
         "cap",
@@ -334,10 +346,10 @@ class Mailbox:
         "data",
         "limit",
         "management",
-        "plain",
         "reserve",
         "surplus",
         "system",
+        "unreserved",
         "urgent",
     )
 
@@ -345,19 +357,20 @@ class Mailbox:
         self.set_cap(cap, reserve)
 
     def set_cap(self, cap: Count, reserve: Count) -> None:
-        """Make it an empty mailbox of `cap` slots, `reserve` of them the system's alone."""
+        """Make this an empty mailbox of `cap` slots, `reserve` of them for system messages only."""
         self.cap: Count = cap
         self.reserve: Count = reserve
-        # What a user lane may hold at present: `limit` is kept, not computed, so that a send compares two numbers.
+        # How many messages each user lane may hold now. Stored, not computed, so that a send compares two numbers.
         self.limit: Count = cap - reserve
-        # Whether users may send nothing any more, though what waits is still handled.
+        # True once user messages are rejected; what waits is still handled.
         self.closing = False
-        self.plain: Count = 0
-        # Slots promised to messages from other threads that have not come in yet.
+        # System messages that wait in slots of the cap.
+        self.unreserved: Count = 0
+        # Slots promised to messages from other threads that have not arrived yet.
         self.coming_data: Count = 0
         self.coming_management: Count = 0
         self.coming_control: Count = 0
-        # Messages from other threads that came without a promise, for the overflow policy to decide about.
+        # Messages from other threads without a promised slot: the overflow policy decides about them on the loop's thread.
         self.surplus: Count = 0
         # How many messages wait in the three lanes above DATA.
         self.urgent: Count = 0
@@ -367,7 +380,7 @@ class Mailbox:
         self.system: Ring | None = None
 
     def offer(self, lane: LaneNumber, data: object, tag: object, sender: object) -> bool:
-        """Enqueue a user message; False if its lane is full."""
+        """Enqueue a user message; return False if its lane is full."""
         if lane == DATA:
             ring = self.data
             if ring is None:
@@ -384,9 +397,9 @@ class Mailbox:
         return True
 
     def promise(self, lane: LaneNumber) -> bool:
-        """Set a slot of a user lane aside for a message from another thread; False if the lane is full.
+        """Promise a slot of a user lane to a message from another thread; return False if the lane is full.
 
-        Compiled, this is a handful of C statements under the interpreter's lock, and so is atomic.
+        Compiled, this is a few C statements that hold the GIL, and so it is atomic.
         """
         if self.depth(lane) + self.coming(lane) >= self.limit:
             return False
@@ -402,7 +415,7 @@ class Mailbox:
             self.urgent += 1
 
     def coming(self, lane: LaneNumber) -> Count:
-        """How many slots of a user lane are promised to messages from other threads."""
+        """Return how many slots of a user lane are promised to messages from other threads."""
         if lane == DATA:
             return self.coming_data
         if lane == CONTROL:
@@ -419,29 +432,29 @@ class Mailbox:
             self.coming_management += change
 
     def put_back(self, lane: LaneNumber, data: object, tag: object, sender: object) -> None:
-        """Enqueue a user message that was kept, before all others of its lane. Always succeeds: what was kept had room of its own."""
+        """Enqueue a stashed user message before all others of its lane. Always succeeds: the stash has its own limit."""
         ring = self.lane(lane)
         ring.push_front(data, tag, sender)
         if lane != DATA:
             self.urgent += 1
 
     def take_out(self, lane: LaneNumber, sender: object) -> tuple[object, object, object] | None:
-        """Take the message of one sender out of a user lane, wherever it stands; None if it is not there."""
+        """Remove the message of one sender from a user lane and return it; None if it is not there."""
         ring = self.lane(lane)
-        letter = ring.pull(sender)
-        if letter is not None and lane != DATA:
+        message = ring.pull(sender)
+        if message is not None and lane != DATA:
             self.urgent -= 1
-        return letter
+        return message
 
     def offer_system(self, data: object, tag: object, sender: object) -> bool:
-        """Enqueue a system message in any free slot; False if there is none to the last."""
-        if self.plain + self.fullest() >= self.cap:
+        """Enqueue a system message in any free slot of the cap; return False if there is none."""
+        if self.unreserved + self.fullest() >= self.cap:
             return False
         ring = self.lane(SYSTEM)
         push(ring, data, tag, sender)
         self.urgent += 1
-        self.plain += 1
-        self.reckon()
+        self.unreserved += 1
+        self.update_limit()
         return True
 
     def offer_reserved(self, data: object, tag: object, sender: object) -> None:
@@ -451,9 +464,9 @@ class Mailbox:
         self.urgent += 1
 
     def take_urgent(self, turn: ActorContext) -> object:
-        """Take the next message of the lanes above DATA, by priority. Only if `urgent` says there is one.
+        """Remove the next message of the lanes above DATA, by priority. Only call it while `urgent` is above 0.
 
-        Messages of DATA the kernel takes from the ring itself: that is the hottest line of all.
+        The kernel takes DATA messages from the ring itself: that is the hottest line of all.
         """
         self.urgent -= 1
         ring = self.system
@@ -472,24 +485,24 @@ class Mailbox:
         return pop(ring, turn)
 
     def took_system(self, tag: TagNumber) -> None:
-        """Account for a system message that has left, if it was in a slot of the cap."""
+        """Update the counts after a system message has left, if it was in a slot of the cap."""
         if tag < LAST_RESERVED:
-            self.plain -= 1
-            self.reckon()
+            self.unreserved -= 1
+            self.update_limit()
 
-    def inherit(self, other: Mailbox) -> None:
-        """Take over the unread user messages of a mailbox that is not used any more, in their order. This one is empty."""
+    def take_messages_of(self, other: Mailbox) -> None:
+        """Take over the user messages of a mailbox that is not used any more, in their order. This mailbox must be empty."""
         self.data, other.data = other.data, None
         self.management, other.management = other.management, None
         self.control, other.control = other.control, None
         self.urgent, other.urgent = other.urgent, 0
 
     def lane(self, lane: LaneNumber) -> Ring:
-        """The ring of one lane, made now if this is its first message."""
+        """Return the ring of one lane; make it if this is its first message."""
         ring = self.ring(lane)
         if ring is None:
             made = new_ring()
-            # To make it may run the collector, and that a finalizer, which may send to this very lane.
+            # Allocating may start a garbage collection, and a finalizer may then send to this lane.
             ring = self.ring(lane)
             if ring is not None:
                 return ring
@@ -505,7 +518,7 @@ class Mailbox:
         return ring
 
     def ring(self, lane: LaneNumber) -> Ring | None:
-        """The ring of one lane, if it has had a message."""
+        """Return the ring of one lane; None before its first message."""
         if lane == DATA:
             return self.data
         if lane == CONTROL:
@@ -515,75 +528,81 @@ class Mailbox:
         return self.system
 
     def depth(self, lane: LaneNumber) -> Count:
-        """How many messages wait in one lane."""
+        """Return how many messages wait in one lane."""
         ring = self.ring(lane)
         return 0 if ring is None else ring.count
 
     def has_room(self, lane: LaneNumber) -> bool:
-        """Whether a user lane would take one message more."""
+        """Return whether a user lane would accept a message."""
         return self.depth(lane) + self.coming(lane) < self.limit
 
     @cython.nonecheck(False)
     def waiting(self) -> Count:
-        """How many messages wait, all lanes together."""
+        """Return how many messages wait in all lanes."""
         ring = self.data
         return self.urgent if ring is None else self.urgent + ring.count
 
     def fullest(self) -> Count:
-        """How many messages wait in the fullest user lane; what was kept and came back beyond the users' share does not count."""
+        """Return how many messages wait in the fullest user lane, but not more than a user lane may hold.
+
+        A lane may hold more after stashed messages were put back; those do not take slots from the system.
+        """
         most = self.depth(DATA)
         most = max(most, self.depth(CONTROL))
         most = max(most, self.depth(MANAGEMENT))
         return min(most, self.cap - self.reserve)
 
-    def reckon(self) -> None:
-        """Work out anew what a user lane may hold: what the system took beyond its reserve is gone for users."""
-        self.limit = 0 if self.closing else self.cap - max(self.reserve, self.plain)
+    def update_limit(self) -> None:
+        """Compute `limit` anew: slots that system messages take beyond their reserve are not available to users."""
+        self.limit = 0 if self.closing else self.cap - max(self.reserve, self.unreserved)
 
     def close(self) -> None:
-        """Take no user message any more. What waits, and what is promised to come from other threads, stays."""
+        """Reject user messages from now on. Waiting messages stay, and promised slots stay promised."""
         self.closing = True
         self.limit = 0
 
     def is_expecting(self) -> bool:
-        """Whether messages from other threads are on their way into promised slots."""
+        """Return whether slots are promised to messages from other threads."""
         return self.coming_data + self.coming_management + self.coming_control > 0
 
 
 class CoroutineDriver(Protocol):
-    """What a cell knows of whoever drives its coroutine."""
+    """Steps the coroutine of a cell, as far as the cell needs to know it."""
 
     def cancel(self) -> None:
-        """Have the coroutine cancelled, as a task is."""
+        """Cancel the coroutine, as a task is cancelled."""
         ...
 
 
 class ChildGroup(Protocol):
-    """What the loop asks of a supervisor about its children."""
+    """The children of an actor, as far as the kernel needs to know them. Supervisors and parent actors implement it."""
 
-    def take_all(self, children: list[ActorId]) -> None:
-        """The supervisor has ended: append the children that end with it, in their order. The loop ends them, the last one first."""
+    def take_all(self, children: list[ActorId], /) -> None:
+        """Append the children that end with their supervisor, in order. The kernel ends them, the last one first."""
         ...
 
     def kill_cause(self) -> BaseException | None:
-        """Why such a child is killed if it does not end at once; None if its coroutine may take its time to end."""
+        """Return the cause with which a child is killed that does not end at once; None if its coroutine may take its time."""
         ...
 
-    def keep(self, actor: ActorId, estate: ActorCell) -> None:
-        """Take charge of what a child has left unread: it goes to the next incarnation, or to the dead letters."""
+    def keep(self, actor: ActorId, mailbox: ActorCell, /) -> None:
+        """Take the unread messages of a child that has exited: for its next incarnation, or as dead letters."""
         ...
 
     def members(self) -> Sequence[ChildSummary]:
-        """The children in their order, with those that are not running, for the tree."""
+        """Return the children in order, including those that are not running, for the tree."""
         ...
 
 
-# A ready cell holds the next one, and a supervised one its supervisor: without the trashcan, to drop a loop with many of them
-# would be a recursion as deep. What is linked both ways needs none: the collector takes it apart piece by piece.
+# A ready cell refers to the next one, and a child to its supervisor. Without the trashcan, deallocating a loop with many cells would recurse
+# as deeply. Cells that refer to each other need none: the garbage collector breaks them up one by one.
 @cython.trashcan(True)
 @cython.cclass
 class ActorCell(Mailbox):
-    """One actor from the inside. Only the kernel touches it."""
+    """The internal state of one actor. Only the kernel uses it.
+
+    An actor is a cell, not a task. An idle actor is this object and its id, a few hundred bytes; a message costs a push, a pop and a call.
+    """
 
     __slots__ = (
         "actor",
@@ -626,56 +645,57 @@ class ActorCell(Mailbox):
         self.actor: ActorId | None = None
         self.behavior: Callable[..., Any] | None = None
         self.state: object = None
-        # The how-manieth actor of its loop this is: the order in which they end is the reverse of it.
+        # Actors are numbered in the order of their spawns; a stopping loop ends them in reverse order.
         self.serial: ReasonNumber = 0
-        # How many messages it handles a visit; 0 for the loop's own number.
+        # How many messages it handles per visit; 0 for the loop's default.
         self.budget: ReasonNumber = 0
-        # How quick it was when the clock was last read after a message of it; UNTIMED while it is new.
+        # UNTIMED, QUICK or SLOW, from the last time the clock was read after one of its messages.
         self.speed: ReasonNumber = UNTIMED
         self.name: str | None = None
+        # The context that the behavior is called with.
         self.turn: ActorContext | None = None
-        # What a coroutine's context variables start from, for an async behavior.
+        # The context variables that its coroutines start from.
         self.context: Context | None = None
-        # The message whose coroutine is in flight.
+        # The message whose coroutine is suspended.
         self.message: object = None
-        # Messages that it has put aside, in that order, each with its lane and the shelf it is on; None for nearly every actor.
+        # Stashed messages in order, each with its lane and its stash; None for nearly all actors.
         self.stashed: list[tuple[int, object, object, object, StashCounter]] | None = None
-        # Who drives the coroutine that is in flight; None while there is none.
+        # Steps the suspended coroutine; None while there is none.
         self.driver: CoroutineDriver | None = None
         self.supervisor: ActorCell | None = None
-        # In the run queue, or being visited: a send need not queue it.
+        # In the run queue or being visited, so that a send need not queue it.
         self.queued = False
         self.next_ready: ActorCell | None = None
         self.status: StatusNumber = INIT
-        # How it is to end, once its behavior has returned.
+        # The exit reason that takes effect when its behavior returns.
         self.reason: ReasonNumber = 0
         self.cause: BaseException | None = None
-        # None is `Overflow.REJECT`.
+        # None means `Overflow.REJECT`.
         self.overflow: Overflow | None = None
         self.timers: Timer | None = None
-        # Due timers that met a full lane, a queue for each lane; None for nearly every actor.
+        # Due timers that found a full lane, one queue per lane; None for nearly all actors.
         self.overdue: list[TimerQueue | None] | None = None
-        # How many descriptors it has watched.
+        # How many descriptors are watched for it.
         self.fds: ReasonNumber = 0
-        # The descriptor whose event is being handled, to be watched again afterwards.
+        # The descriptor whose event is being handled; it is armed again afterwards.
         self.watch: object = None
-        # For a supervisor: its children, which end with it. See `ChildGroup`.
+        # The children that end with it; None for an actor without children.
         self.children: ChildGroup | None = None
-        # What it still has to do when it ends, unless it is killed: called with the reason and the cause.
+        # Called with the reason and the cause when it exits, unless it is killed.
         self.exit_hook: Callable[[ExitReason, BaseException | None], object] | None = None
-        # Whether somebody hears of its end who is no supervisor, so that the log need not tell.
+        # Something other than a supervisor observes its exit, so the log need not report it.
         self.exit_observed = False
-        # Whether what it leaves unread is kept for the supervisor's next child of that name.
+        # Its unread messages are kept for the supervisor's next child of that name.
         self.keeps_mailbox = False
-        # Whom this actor is linked with, and whether it is told of their ends instead of sharing them.
+        # The actors it is linked with. If it traps exits, it gets messages about them and does not exit with them.
         self.links: dict[ActorCell, None] | None = None
         self.traps = False
-        # Who watches this actor, and whom it watches; None for nearly every actor. Dicts as ordered sets.
+        # The monitors on this actor, and those it holds on others. Dicts as ordered sets; None for nearly all actors.
         self.watchers: dict[Monitor, None] | None = None
         self.watching: dict[Monitor, None] | None = None
 
-    def adopt_timer(self, timer: Timer) -> None:
-        """Link a timer whose target this actor is; it goes when the actor goes."""
+    def add_timer(self, timer: Timer) -> None:
+        """Link a timer that targets this actor: it is released when the actor exits."""
         first = self.timers
         timer.cell = self
         timer.previous_of_cell = None
@@ -684,7 +704,7 @@ class ActorCell(Mailbox):
             first.previous_of_cell = timer
         self.timers = timer
 
-    def disown_timer(self, timer: Timer) -> None:
+    def remove_timer(self, timer: Timer) -> None:
         """Unlink a timer that has fired or was cancelled."""
         before = timer.previous_of_cell
         after = timer.next_of_cell
@@ -700,7 +720,10 @@ class ActorCell(Mailbox):
 
 
 class RunQueue:
-    """First in, first out."""
+    """The ready cells, first in, first out.
+
+    They are linked through `next_ready`, so queueing an actor allocates nothing. A cell is in the queue at most once.
+    """
 
     __slots__ = ("count", "first", "last")
 
@@ -711,7 +734,7 @@ class RunQueue:
 
     @cython.nonecheck(False)
     def push(self, cell: ActorCell) -> None:
-        """Append a cell, unless it is in the queue: a visit that is due serves for everything there is to do."""
+        """Append a cell, unless it is in the queue: one visit handles all its messages."""
         last = self.last
         if cell is last or cell.next_ready is not None:
             return
@@ -724,7 +747,7 @@ class RunQueue:
 
     @cython.nonecheck(False)
     def pop(self) -> ActorCell:
-        """Take the cell that has waited longest. Never call it empty."""
+        """Remove and return the cell that has waited longest. The queue must not be empty."""
         cell = self.first
         assert cell is not None
         self.first = cell.next_ready
@@ -735,7 +758,7 @@ class RunQueue:
         return cell
 
     def pick(self, position: Count) -> ActorCell:
-        """Take the cell at a position, counted from the one that has waited longest. For shuffled orders; O(n)."""
+        """Remove and return the cell at a position; 0 is the one that has waited longest. For shuffled orders; O(n)."""
         if position == 0:
             return self.pop()
         before = self.first

@@ -1,4 +1,4 @@
-"""What the runtime itself says: the typed payloads of messages on the SYSTEM lane, and a supervisor's word on a child."""
+"""The payloads of system messages, and what a supervisor reports about a child."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ("ChildExit", "ChildStart", "ChildSummary", "Down", "Exit", "IoEvent")
 
 
 class ChildExit(NamedTuple):
-    """A child has ended. Sent once for each exit, with tag `SystemTag.CHILD_EXIT`, to the child's supervisor."""
+    """A child has exited. Sent once per exit, with tag `SystemTag.CHILD_EXIT`, to the supervisor."""
 
     child: ActorId
     reason: ExitReason
@@ -20,13 +20,13 @@ class ChildExit(NamedTuple):
 
 
 class ChildStart(NamedTuple):
-    """A child whose init took its time has started. Sent once, with tag `SystemTag.CHILD_START`, to its supervisor."""
+    """A child with an asynchronous init has started. Sent once, with tag `SystemTag.CHILD_START`, to the supervisor."""
 
     child: ActorId
 
 
 class Down(NamedTuple):
-    """A monitored actor has ended. Sent once for each monitor, with tag `SystemTag.DOWN`, to the watcher."""
+    """A monitored actor has exited. Sent once per monitor, with tag `SystemTag.DOWN`, to the actor that monitors it."""
 
     actor: ActorId
     reason: ExitReason
@@ -34,7 +34,7 @@ class Down(NamedTuple):
 
 
 class Exit(NamedTuple):
-    """A linked actor has ended. Sent once for each link, with tag `SystemTag.EXIT`, to an actor that traps exits."""
+    """A linked actor has exited. Sent once per link, with tag `SystemTag.EXIT`, to an actor that traps exits."""
 
     actor: ActorId
     reason: ExitReason
@@ -42,19 +42,19 @@ class Exit(NamedTuple):
 
 
 class IoEvent(NamedTuple):
-    """A watched descriptor is ready. Sent with tag `SystemTag.IO` to its owner: one readiness, one event."""
+    """A watched descriptor is ready. Sent once per readiness, with tag `SystemTag.IO`, to the owner of the watch."""
 
     fd: int
     readiness: Readiness
 
 
 class ChildSummary(NamedTuple):
-    """A child as its supervisor knows it: what the tree shows of it, though it may not be running."""
+    """A child as its supervisor describes it for the tree, whether or not the child is running."""
 
     name: str
     actor: ActorId | None
-    """The present incarnation; None while there is none."""
+    """The current incarnation; None while the child is not running."""
     restarts: int
-    """How often it was started again."""
+    """How often the child was restarted."""
     note: str
-    """In a few words, what else there is to know: that it waits for its restart, for example."""
+    """A few words for people, for example that a restart is pending. Often empty."""

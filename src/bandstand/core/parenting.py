@@ -7,7 +7,7 @@ an error that tells why. `lowlevel` is the door through which the room above com
 
 from __future__ import annotations
 
-from bandstand.core.tree import Tree, grow
+from bandstand.core.tree import Tree, build_tree
 from bandstand.core.watching import Watching
 from bandstand.errors import BandstandError, MaxActors
 
@@ -23,7 +23,7 @@ class Parenting(Watching):
         Loop thread only. `print(loop.tree())` draws it, with status, messages waiting and restarts.
         """
         self._check_thread()
-        return grow(self._rows())
+        return build_tree(self._rows())
 
     def _no_seat(self) -> MaxActors:
         return MaxActors(

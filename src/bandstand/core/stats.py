@@ -1,4 +1,4 @@
-"""What a loop has done so far, as a frozen snapshot."""
+"""The statistics of a loop."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ __all__ = ("Statistics",)
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """A snapshot of a loop's books, which balance at any moment.
+    """A snapshot of a loop's counters, which balance at any time.
 
     `sent == handled + refused + dead + dropped + waiting`, and
     `timers_set == timers_fired + timers_cancelled + timers_released + timers_pending`.
     """
 
     sent: int
-    """Messages anybody tried to send: user sends, fired timers, the system's own."""
+    """Attempts to send: by users, by timers and by the system."""
     handled: int
-    """Messages a behavior has seen."""
+    """Messages that were passed to a behavior."""
     refused: int
-    """Sends that raised, or answered False: full, no such actor, closed."""
+    """Sends that raised or returned False: mailbox full, no such actor, loop closed."""
     dead: int
-    """Accepted messages whose actor ended before it handled them."""
+    """Accepted messages whose actor exited before it handled them."""
     dropped: int
-    """Messages given up by an overflow policy."""
+    """Messages that an overflow policy dropped."""
     waiting: int
     """Messages in mailboxes now."""
     alive: int
-    """Actors living now."""
+    """Actors alive now."""
     spawned: int
     """Actors ever spawned."""
     ended_normal: int
-    """Actors that ended by wish."""
+    """Actors that were stopped."""
     ended_fail: int
-    """Actors that ended by verdict."""
+    """Actors that failed by their verdict."""
     ended_panic: int
-    """Actors that ended by an exception."""
+    """Actors that failed by an exception."""
     ready: int
     """Actors in the run queue now."""
     in_flight: int
@@ -50,10 +50,10 @@ class Statistics:
     timers_cancelled: int
     """Timers that were cancelled."""
     timers_released: int
-    """Timers that went with their actor."""
+    """Timers that were released because their actor exited."""
     timers_pending: int
-    """Timers in the wheel now, or due and waiting for room."""
+    """Timers that are set now, or due and waiting for room."""
     ticks: int
     """Ticks run."""
     wakeups: int
-    """Times the host loop called the loop: for something ready, or for a timer."""
+    """How often the event loop called this loop, because an actor was ready or a timer was due."""

@@ -17,7 +17,7 @@ cdef class Timer:
     cdef int lane
     cdef Timer before
     cdef Timer after
-    # A ActorCell; an object because cells know timers, and cimports must not go in circles.
+    # The ActorCell of its target.
     cdef object cell
     cdef Timer previous_of_cell
     cdef Timer next_of_cell
@@ -62,9 +62,9 @@ cdef class TimerWheel:
     @cython.locals(timer=Timer, first=Timer, level=WheelLevel)
     cpdef list remaining(self)
     @cython.locals(deadline=int64_t, difference=int64_t, number=int, shift=int, slot=int, level=WheelLevel)
-    cdef object settle(self, Timer timer)
+    cdef object place_timer(self, Timer timer)
     @cython.locals(level=WheelLevel, slot=int, timer=Timer, last=Timer, following=Timer)
-    cdef object spill(self, int place)
+    cdef object cascade(self, int place)
     @cython.locals(number=int, level=WheelLevel)
     cdef int next_place(self) except -2
     @cython.locals(shift=int)

@@ -1,20 +1,19 @@
-"""The hierarchical timing wheel: every deadline of a loop, O(1) to set and O(1) to cancel.
+"""A hierarchical timing wheel: all deadlines of a loop, with O(1) to set and O(1) to cancel.
 
-The problem. A runtime sets far more deadlines than ever fire (every ask has one), so setting and cancelling must cost
-the same with ten pending timers as with a million, and a cancelled timer must leave nothing behind: at a million asks
-a second, five seconds of tombstones would be five million objects.
+The problem. A runtime sets far more deadlines than ever expire (every ask has one). So setting and cancelling must cost the same with ten
+pending timers as with a million, and a cancelled timer must leave nothing behind: at a million asks per second, five seconds of
+cancelled entries would be five million objects.
 
-The choice. Seven levels of 64 slots, 1 ms at the bottom, 2^42 ms (139 years) in all. A slot is a ring of timers linked
-through the timers themselves, so cancelling is unlinking. A timer stands on the level of the highest group of six bits
-in which its deadline differs from the wheel's time. That makes its place a pure function of (time, deadline): two
-timers with one deadline always share a slot, whenever they were set, and since slots are appended to and cascaded in
-order, equal deadlines fire in the order of registration. All timers of a lower level come before all of a higher one,
-and an occupancy word for each level finds the next slot without a walk.
+The choice. Seven levels of 64 slots, 1 ms at the lowest level, 2^42 ms (139 years) in all. A slot is a ring of timers linked through the
+timers themselves, so cancelling is unlinking. The level of a timer is that of the highest group of six bits in which its deadline differs
+from the wheel's time. So its slot depends only on (time, deadline): two timers with the same deadline always share a slot, whenever they
+were set. Slots are appended to and cascaded in order, so timers with equal deadlines expire in the order in which they were set. All timers of
+a lower level expire before all of a higher one, and a word of occupancy bits per level finds the next slot without a search.
 
-Refused: a heap (O(log n), cancelled entries linger), a sorted list (O(n)), one slot list for each deadline in a dict
-(no next deadline). The cost: a far timer is moved at most six times before it fires.
+Refused: a heap (O(log n), and cancelled entries linger), a sorted list (O(n)), a dict of lists by deadline (it has no next deadline). The
+cost: a timer far in the future moves at most six times before it expires.
 
-The wheel knows milliseconds and nothing else: what time it is, and what a timer means, is its caller's business.
+The wheel only knows milliseconds. Its caller knows the clock, and what a timer means.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ Ticks: TypeAlias = int
 Place: TypeAlias = int
 Word: TypeAlias = int
 
-# Not a bare 1: in C this is a 64-bit word, and 1 << 63 would not be.
+# A typed constant: in C, 1 << 63 would overflow an int.
 ONE: Word = 1
 
 
 def lowest_bit(word: Word) -> Place:
-    """The position of the lowest set bit of a non-zero 64-bit word: six halvings, the same in C and in Python."""
+    """Return the position of the lowest set bit of a non-zero 64-bit word, by halving: the same code in C and in Python."""
     position = 0
     if word & 0xFFFFFFFF == 0:
         word >>= 32
@@ -66,9 +65,9 @@ def lowest_bit(word: Word) -> Place:
 @cython.freelist(1024)
 @cython.cclass
 class Timer:
-    """One pending deadline and the message it carries. Its identity is the public `TimerId`.
+    """One deadline and the message it sends. Users see it as the opaque `TimerId`.
 
-    `place` says where it is: in slot (place & 63) of level (place >> 6), or, below 0, due, overdue or gone.
+    `place` is where it is: slot (place & 63) of level (place >> 6), or one of the negative constants DUE, OVERDUE and GONE.
     """
 
     __slots__ = (
@@ -98,23 +97,23 @@ class Timer:
         self.tag: Any = 0
         self.sender: object = 0
         self.lane: Place = 3
-        # Who waits for room for the message; None for a timer.
+        # Set for a send that waits for room in a mailbox; None for a timer.
         self.waiter: DeliveryCallback | None = None
 
     @property
     def pending(self) -> bool:
-        """Whether it has neither fired nor been cancelled."""
+        """Whether the timer has neither fired nor been cancelled."""
         return self.place != GONE
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(f"{self!r} is one pending deadline of its loop, and cannot be pickled or copied")
+        raise TypeError(f"{self!r} belongs to its loop and cannot be pickled or copied")
 
     def __repr__(self) -> str:
         return f"<TimerId {'pending' if self.place != GONE else 'done'} at {hex(id(self))}>"
 
 
 class TimerQueue:
-    """A doubly linked list through `before` and `after`: timers that are due, or that wait for room."""
+    """Timers that are due, or that wait for room: a list linked through `before` and `after`."""
 
     __slots__ = ("first", "last")
 
@@ -124,7 +123,7 @@ class TimerQueue:
 
     @cython.nonecheck(False)
     def append(self, timer: Timer) -> None:
-        """Put `timer` at the end."""
+        """Append a timer."""
         last = self.last
         timer.before = last
         timer.after = None
@@ -136,7 +135,7 @@ class TimerQueue:
 
     @cython.nonecheck(False)
     def remove(self, timer: Timer) -> None:
-        """Take `timer` out, wherever it stands."""
+        """Unlink a timer."""
         before = timer.before
         after = timer.after
         if before is None:
@@ -152,7 +151,7 @@ class TimerQueue:
 
 
 class WheelLevel:
-    """Sixty-four slots of one width, and the word that says which of them hold a timer."""
+    """The 64 slots of one level, and a word with a bit for each slot that holds a timer."""
 
     __slots__ = ("occupied", "slots")
 
@@ -162,7 +161,7 @@ class WheelLevel:
 
     @cython.nonecheck(False)
     def insert(self, timer: Timer, slot: Place) -> None:
-        """Put `timer` behind all others of its slot. A slot is a ring; its entry is the oldest."""
+        """Add a timer as the last of its slot. A slot is a ring; its entry is the oldest timer."""
         first = self.slots[slot]
         if first is None:
             timer.before = timer
@@ -179,7 +178,7 @@ class WheelLevel:
 
     @cython.nonecheck(False)
     def remove(self, timer: Timer, slot: Place) -> None:
-        """Unlink `timer` from its slot."""
+        """Unlink a timer from its slot."""
         after = timer.after
         before = timer.before
         assert after is not None
@@ -199,8 +198,8 @@ class WheelLevel:
 class TimerWheel:
     """All pending timers of one loop.
 
-    `time` is how far the wheel has turned. `soonest` is when it must be turned next, `NEVER` if nothing is pending: a
-    lower bound, never later than the next deadline. `pending` counts what has been scheduled and not taken or cancelled.
+    `time` is the time up to which the wheel has advanced. `soonest` is when `expire` must be called next, `NEVER` if nothing is pending: a
+    lower bound, never later than the next deadline. `pending` counts the timers that are scheduled and neither taken nor cancelled.
     """
 
     __slots__ = ("due", "levels", "pending", "soonest", "time")
@@ -213,14 +212,14 @@ class TimerWheel:
         self.levels = [WheelLevel() for _ in range(LEVELS)]
 
     def schedule(self, timer: Timer, deadline: Ticks) -> None:
-        """Register `timer` for a deadline below 2^42. One that the wheel has reached already is due at the next `expire`."""
+        """Add a timer with a deadline below 2^42. If the deadline has passed, the timer is due at once."""
         timer.deadline = deadline
         self.pending += 1
         self.soonest = min(self.soonest, deadline)
-        self.settle(timer)
+        self.place_timer(timer)
 
     def cancel(self, timer: Timer) -> None:
-        """Take a pending timer out: it will not fire."""
+        """Remove a pending timer."""
         place = timer.place
         if place == DUE:
             self.due.remove(timer)
@@ -233,7 +232,7 @@ class TimerWheel:
             self.soonest = NEVER
 
     def expire(self, now: Ticks) -> None:
-        """Turn the wheel to `now`. What has become due is in `due`, by deadline, then by registration."""
+        """Advance to `now`, and move the timers that are due to `due`: by deadline, then in the order they were set."""
         if now > self.time:
             while True:
                 place = self.next_place()
@@ -243,12 +242,12 @@ class TimerWheel:
                 if start > now:
                     break
                 self.time = start
-                self.spill(place)
+                self.cascade(place)
             self.time = now
         self.soonest = self.next_turn()
 
     def take(self) -> Timer | None:
-        """The next due timer, out of the wheel for good; None if there is none left."""
+        """Remove and return the next due timer; None if there is none."""
         timer = self.due.first
         if timer is None:
             return None
@@ -260,7 +259,7 @@ class TimerWheel:
         return timer
 
     def remaining(self) -> list[Timer]:
-        """Every pending timer, in no order to speak of: for the end."""
+        """Return all pending timers in no particular order. For the end of the loop."""
         found: list[Timer] = []
         timer = self.due.first
         while timer is not None:
@@ -276,8 +275,8 @@ class TimerWheel:
                         break
         return found
 
-    def settle(self, timer: Timer) -> None:
-        """Put a timer where its deadline belongs at the wheel's present time."""
+    def place_timer(self, timer: Timer) -> None:
+        """Put a timer into the slot of its deadline, or into `due`."""
         deadline = timer.deadline
         if deadline <= self.time:
             timer.place = DUE
@@ -295,8 +294,8 @@ class TimerWheel:
         level = self.levels[number]
         level.insert(timer, slot)
 
-    def spill(self, place: Place) -> None:
-        """Empty a slot that the wheel has reached: its timers move down, or become due, in their order."""
+    def cascade(self, place: Place) -> None:
+        """Empty a slot that the wheel has reached: its timers move to lower levels or become due, in order."""
         level = self.levels[place >> 6]
         slot = place & 63
         timer = level.slots[slot]
@@ -308,11 +307,11 @@ class TimerWheel:
         last.after = None
         while timer is not None:
             following = timer.after
-            self.settle(timer)
+            self.place_timer(timer)
             timer = following
 
     def next_place(self) -> Place:
-        """The slot that the wheel reaches next, -1 if every slot is empty."""
+        """Return the slot that the wheel reaches next; -1 if all slots are empty."""
         number = 0
         while number < LEVELS:
             level = self.levels[number]
@@ -322,12 +321,12 @@ class TimerWheel:
         return -1
 
     def start_of(self, place: Place) -> Ticks:
-        """When the wheel reaches a slot: a deadline on level 0, the beginning of a span above."""
+        """Return when the wheel reaches a slot: on level 0 that is the deadline, above the begin of the slot's span."""
         shift = 6 * (place >> 6)
         return (((self.time >> (shift + 6)) << 6) | (place & 63)) << shift
 
     def next_turn(self) -> Ticks:
-        """When the wheel must be turned next: now for what is due, else when it reaches the next slot."""
+        """Return when `expire` must be called next: now if timers are due, otherwise when the wheel reaches the next slot."""
         if self.due.first is not None:
             return self.time
         place = self.next_place()

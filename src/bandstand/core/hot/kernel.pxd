@@ -7,7 +7,7 @@ from bandstand.core.mailbox cimport Ring, pop
 from bandstand.core.mailbox cimport RunQueue
 from bandstand.core.hot.sending cimport Sending
 
-cdef Py_ssize_t REST_ROOM
+cdef Py_ssize_t SHRINK_ROOM
 cdef int DATA
 cdef int FAIL_REASON
 cdef int64_t MILLISECOND

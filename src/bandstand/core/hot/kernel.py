@@ -46,7 +46,7 @@ from bandstand.core.enums import (
     Verdict,
 )
 from bandstand.core.hot.sending import Sending
-from bandstand.core.mailbox import REST_ROOM, ActorCell
+from bandstand.core.mailbox import SHRINK_ROOM, ActorCell
 from bandstand.errors import BadVerdict
 from bandstand.errors.formatting import safe_repr
 
@@ -383,8 +383,8 @@ class Kernel(Sending):
         else:
             cell.queued = False
             ring = cell.data
-            if ring is not None and ring.room > REST_ROOM:
-                ring.rest()
+            if ring is not None and ring.room > SHRINK_ROOM:
+                ring.shrink()
 
     def _raised(self, cell: ActorCell, turn: ActorContext, data: object, error: BaseException) -> None:
         """A behavior has raised: it panics, or wants its message kept for later."""

@@ -259,7 +259,7 @@ class Life(Reach):
             return None
         cell.actor = actor
         if estate is not None:
-            cell.inherit(estate)
+            cell.take_messages_of(estate)
         self._spawned += 1
         if self._on_start is not None:
             self._tell(self._on_start, (actor, name))

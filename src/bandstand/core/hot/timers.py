@@ -201,7 +201,7 @@ class Timers(Links):
         timer.before = None
         timer.after = None
         timer.waiter = None
-        cell.adopt_timer(timer)
+        cell.add_timer(timer)
         self._wheel.schedule(timer, deadline)
         self._timers_set += 1
         if not self._awake and deadline < self._armed:
@@ -272,7 +272,7 @@ class Timers(Links):
             timer.place = GONE
         elif timer.place != GONE:
             self._wheel.cancel(timer)
-        cell.disown_timer(timer)
+        cell.remove_timer(timer)
         timer.data = None
 
     def _release_timers(self, cell: ActorCell) -> None:
@@ -361,7 +361,7 @@ class Timers(Links):
         timer.tag = tag
         timer.sender = sender
         timer.waiter = waiter
-        cell.adopt_timer(timer)
+        cell.add_timer(timer)
         self._hold(cell, timer)
         return timer
 
@@ -369,7 +369,7 @@ class Timers(Links):
         """Have `waiter` told of an actor's end: a timer that never fires, and goes when its actor goes."""
         timer = Timer()
         timer.waiter = waiter
-        cell.adopt_timer(timer)
+        cell.add_timer(timer)
         return timer
 
     def _stop_waiting(self, timer: Timer) -> bool:
@@ -389,7 +389,7 @@ class Timers(Links):
             landed = cell.offer(timer.lane, timer.data, timer.tag, timer.sender)
         if not landed:
             return False
-        cell.disown_timer(timer)
+        cell.remove_timer(timer)
         timer.data = None
         self._accepted += 1
         waiter = timer.waiter
