@@ -131,7 +131,7 @@ def test_a_message_sent_past_a_handle_is_unhandled(
     loop.poll_once()
     assert seen == [Unhandled(actor, "ann", 1, "int"), Unhandled(actor, "ann", 2.5, "float")]
     assert loop.events.counts().unhandled == loop.ask_statistics().unhandled == 2
-    assert "2 messages (2 in all) that their actors have no method for" in caplog.text
+    assert "2 messages (2 in all) for which their actors have no method" in caplog.text
     assert "float, for" in caplog.text
 
 

@@ -123,4 +123,4 @@ def test_doctor_fails_on_a_stale_module(
 ) -> None:
     monkeypatch.setattr(_build_mode, "stale_modules", lambda: frozenset({"bandstand.core.mailbox"}))
     assert main(["doctor"]) == 1
-    assert "wrong: core.hot.ring: compiled from other sources" in capsys.readouterr().out
+    assert "wrong: core.mailbox: compiled from other sources" in capsys.readouterr().out
