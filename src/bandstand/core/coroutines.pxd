@@ -5,14 +5,14 @@ from bandstand.core.hot.flights cimport Flights
 from bandstand.core.mailbox cimport ActorCell
 
 cdef object PENDING
-cdef object PAUSED
+cdef object SUSPENDED
 cdef object _enter_task
 cdef object _leave_task
 cdef object current_task
 cdef bint HAS_EAGER_TASKS
-cdef Py_ssize_t MAX_PARKED
-cdef bint OURS
-cdef bint THEIRS
+cdef Py_ssize_t MAX_IDLE
+cdef bint LOCAL
+cdef bint NOT_LOCAL
 cdef bint BEGUN
 cdef bint NOT_BEGUN
 
@@ -37,7 +37,7 @@ cdef inline object begin_step(CoroutineStep step, object coroutine, object conte
         step.is_done = PyIter_Send(coroutine, None, &result) == PYGEN_RETURN
     finally:
         PyContext_Exit(context)
-    # PyIter_Send has given us a reference; the cast takes one of its own.
+    # The result of PyIter_Send is a new reference, and the cast takes another one.
     value = <object>result
     Py_DECREF(value)
     return value
@@ -46,7 +46,7 @@ cdef class DriverFuture:
     cdef object _driver
     cdef bint _is_awaited
     cdef readonly bint _is_over
-    cdef readonly bint is_ours
+    cdef readonly bint is_local
 
     cpdef bint done(self)
     cpdef bint cancel(self, object msg=*)
@@ -55,28 +55,28 @@ cdef class TaskDriver:
     cdef readonly object pool
     cdef readonly Flights kernel
     cdef public object task
-    cdef public object park
+    cdef public object idle_future
     cdef public bint has_started
     cdef readonly ActorCell cell
     cdef readonly object job
     cdef readonly object context
-    cdef public bint is_begun
+    cdef public bint has_begun
     cdef public object yielded
-    cdef readonly bint is_kept
-    cdef public object stray
+    cdef readonly bint is_waiting
+    cdef public object late_cancel
     cdef readonly Py_ssize_t serial
     cdef readonly bint is_listed
     cdef object _wake
 
-    cpdef object take(self, ActorCell cell, object job, object context, bint is_begun, object yielded)
-    @cython.locals(pause=DriverFuture)
-    cpdef bint keep(self, object yielded) except -1
-    cpdef object end_pause(self, DriverFuture pause)
-    cpdef object look_again(self)
-    cpdef object take_over(self)
-    cpdef object hand_over(self)
-    cpdef bint leave(self) except -1
-    cpdef object release(self)
+    cpdef object take(self, ActorCell cell, object job, object context, bint has_begun, object yielded)
+    @cython.locals(future=DriverFuture)
+    cpdef bint wait_for(self, object yielded) except -1
+    cpdef object future_done(self, DriverFuture future)
+    cpdef object check_again(self)
+    cpdef object move_to_task(self)
+    cpdef object wake_task(self)
+    cpdef bint end_wait(self) except -1
+    cpdef object stop_waiting(self)
     cpdef object clear(self)
     cpdef object cancel(self)
     cpdef bint is_free(self) except -1
@@ -92,14 +92,14 @@ cdef class TaskPool:
     cdef readonly set _all
 
     @cython.locals(driver=TaskDriver)
-    cpdef object perform(self, ActorCell cell, object job, object context, bint is_inside)
+    cpdef object start(self, ActorCell cell, object job, object context, bint is_inside)
     @cython.locals(driver=TaskDriver)
-    cpdef object perform_later(self, ActorCell cell, object job, object context)
+    cpdef object start_later(self, ActorCell cell, object job, object context)
     @cython.locals(cell=ActorCell)
     cpdef object advance(self, TaskDriver driver, bint is_inside)
     @cython.final
     cdef object _step_for(self, TaskDriver driver, object job, object context, bint is_inside)
-    cpdef DriverFuture pause(self, TaskDriver driver)
+    cpdef DriverFuture new_future(self, TaskDriver driver)
     cpdef object begin_step(self, TaskDriver driver, ActorCell cell)
     cpdef object end_step(self)
     cpdef bint has_ended(self, ActorCell cell)

@@ -1,29 +1,30 @@
-"""Performing coroutines: `async def` behaviors in real asyncio tasks, without a task for every message.
+"""Run the coroutines of async behaviors in real asyncio tasks, without a task per message.
 
-The problem. What is written in an `async def` expects to run inside a Task: `asyncio.timeout`, TaskGroup and anyio ask
-for the current one and cancel it. A Task for each message would be simple, and cost several microseconds even for the
-many coroutines that never suspend at all. Stepping a coroutine outside a Task is cheap, and breaks all of the above.
+The problem. The code of an `async def` expects to run in a Task: `asyncio.timeout`, TaskGroup and anyio ask for the current task and
+cancel it. A new Task per message would be simple, but it costs several microseconds even for the many coroutines that never suspend.
+Stepping a coroutine outside a Task is cheap, but breaks all of the above.
 
-The choice. A few *driver* tasks wait, parked, in a pool. A coroutine is stepped inside the tick by hand, in the name of
-a parked driver: that task is made the current one for the length of the step, by the functions asyncio documents for those
-who write their own tasks. If the coroutine ends there, which is the common case, the driver goes back to the pool, and the
-host never heard of it. If it suspends, the driver notes what it waits for, and when that is over the coroutine is stepped
-again in the same way, inside a tick; within one message the task is always the same one. What cannot
-be stepped so is handed to the task itself (`driver` says when), which goes on with it as any task would. When
-the pool is empty a new driver is made; a task that has not started yet will do as well.
+The choice. A `TaskPool` keeps a few idle tasks, each with a `TaskDriver`. A tick steps a coroutine itself, on behalf of an idle driver: for the
+length of the step the driver's task is the current task, by the functions that asyncio documents for custom tasks. Usually the
+coroutine ends in this first step; then the driver goes back to the pool, and the event loop was not involved. If the coroutine suspends, the
+driver stores what it waits for. When that is done, a tick steps the coroutine again in the same way. All steps of one message have the same
+current task. If the pool is empty, a new driver is made; its task need not have started yet.
 
-Context variables. Each message starts from a copy of the context in which its actor was spawned, as a task does: what
-one message sets, the next does not see, and no other actor ever.
+A driver waits *itself* in the common cases: for a `DriverFuture`, for one iteration of the event loop (`asyncio.sleep(0)`), and for a future
+of the event loop. Its task stays idle meanwhile. The task takes over when it is cancelled, when the loop has ended and runs no more ticks, and when
+the coroutine yields something that a task must reject.
 
-Cancellation. Stopping an actor cancels the task that drives it. A task that somebody else has cancelled without taking
-it back (`uncancel`) is not used again: the pool must not hand one message's cancellation to the next.
+Context variables. Each message starts with a copy of the context in which its actor was spawned, as a new task would. What one message sets
+is visible neither to the next message nor to other actors.
 
-Refused: one driver for each actor (a parked task for every idle actor); eager tasks (3.12 has them, 3.11 has not, and
-they are still a task a message); letting the task wait for what its coroutine waits for, which takes a turn of the host to
-hand it over, another to come back, and a future to park in for each.
+Cancellation. Stopping an actor cancels the task of its driver. A task with a cancellation that was not undone (`uncancel`) is not used
+again: it would pass the cancellation on to the next message.
+
+Refused: a driver per actor (an idle task per idle actor); eager tasks (Python 3.11 has none, and they are still a task per message); a task
+that awaits what its coroutine waits for (one iteration of the event loop to hand the coroutine over, one to get it back, and a future for each).
 """
 
-# The kernel's methods are called by their private names; begin_step comes from one of two places, of which the checker sees one.
+# The kernel's methods are called by their private names. The checker sees only one of the two definitions of begin_step.
 # pyright: reportPrivateUsage=false, reportPossiblyUnboundVariable=false
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-# Documented by asyncio, underscore and all, for those who write tasks of their own.
+# asyncio documents these for custom tasks, despite the underscore.
 from asyncio import Task, _enter_task, _leave_task, current_task  # pyright: ignore[reportPrivateUsage]
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
@@ -51,20 +52,25 @@ if TYPE_CHECKING:
 
 Count: TypeAlias = int
 
-# Before 3.12 a task never begins inside the step of another.
+# Before 3.12 a task never starts inside the step of another.
 HAS_EAGER_TASKS = sys.version_info >= (3, 12)
-# Parked tasks are small but not nothing: more than this many idle ones end themselves.
-MAX_PARKED = 256
-OURS = True
-THEIRS = False
+# Idle tasks are small but not free: with this many in the pool, further ones end.
+MAX_IDLE = 256
+# Returned by the steps in a task when the driver waits itself again.
+SUSPENDED = object()
+# For arguments: a name reads better than a bare True, and Cython passes a C constant.
+LOCAL = True
+NOT_LOCAL = False
 BEGUN = True
 NOT_BEGUN = False
-# What driving a coroutine answers that has paused.
-PAUSED = object()
 
 
 class CoroutineStep:
-    """Makes steps. After `begin`, `is_done` says whether the coroutine has ended there."""
+    """Steps coroutines. After `begin`, `is_done` is whether the coroutine ended in that step.
+
+    Compiled, a step is three C calls: enter the context, send None, leave the context. The result of a coroutine comes back as a value;
+    Python would raise and catch a StopIteration, which costs more than the rest of the step.
+    """
 
     __slots__ = ("is_done",)
 
@@ -72,17 +78,14 @@ class CoroutineStep:
         self.is_done = False
 
     def begin(self, coroutine: Coroutine[Any, Any, Any], context: Context) -> Any:
-        """CoroutineStep a coroutine: what it returned or, if it is not done, what it waits for.
-
-        What it raises comes out.
-        """
+        """Step a coroutine; return its result, or what it waits for if it is not done. Raises what the coroutine raises."""
         return begin_step(self, coroutine, context)
 
 
 if not cython.compiled:
-    # Compiled, this is C, in the .pxd.
+    # Compiled, this is an inline function in the .pxd.
     def begin_step(step: CoroutineStep, coroutine: Coroutine[Any, Any, Any], context: Context) -> Any:
-        """CoroutineStep a coroutine; `step` gets to know whether it has ended."""
+        """Step a coroutine, and set `step.is_done`."""
         try:
             value = context.run(coroutine.send, None)
         except StopIteration as stop:
@@ -93,27 +96,31 @@ if not cython.compiled:
 
 
 class DriverFuture:
-    """One wait of one coroutine. `is_ours` says that it ends inside the loop, and not with a turn of the host."""
+    """A future that only a driver can wait for, without its task.
 
-    __slots__ = ("_driver", "_is_awaited", "_is_over", "is_ours")
+    When it is done, the actor goes back to the run queue, and a tick steps the coroutine again. An asyncio future takes two iterations of
+    the event loop for that. If `is_local`, it becomes done inside the loop; otherwise by a call of the event loop.
+    """
 
-    def __init__(self, driver: TaskDriver, is_ours: bool) -> None:
+    __slots__ = ("_driver", "_is_awaited", "_is_over", "is_local")
+
+    def __init__(self, driver: TaskDriver, is_local: bool) -> None:
         self._driver = driver
         self._is_awaited = False
         self._is_over = False
-        self.is_ours = is_ours
+        self.is_local = is_local
 
     def done(self) -> bool:
-        """Whether it is over."""
+        """Return whether the future is done."""
         return self._is_over
 
     def set_result(self, _nothing: None) -> None:
-        """End it: the coroutine goes on when its actor's turn comes."""
+        """Make it done: the coroutine continues when its actor runs next."""
         self._is_over = True
-        self._driver.end_pause(self)
+        self._driver.future_done(self)
 
-    def cancel(self, msg: object = None) -> bool:
-        """Never by itself: whoever cancels a driver's task has the cancellation thrown into its coroutine."""
+    def cancel(self, msg: object = None) -> bool:  # noqa: ARG002  # the signature of a future
+        """Return False: a cancelled task throws the cancellation into the coroutine itself."""
         return False
 
     def __iter__(self) -> Self:
@@ -127,22 +134,22 @@ class DriverFuture:
 
 
 class TaskDriver:
-    """One task, and the coroutine that is being stepped in its name, if there is one."""
+    """One task, and the coroutine that is stepped on its behalf, if there is one."""
 
     __slots__ = (
         "_wake",
         "cell",
         "context",
+        "has_begun",
         "has_started",
-        "is_begun",
-        "is_kept",
+        "idle_future",
         "is_listed",
+        "is_waiting",
         "job",
         "kernel",
-        "park",
+        "late_cancel",
         "pool",
         "serial",
-        "stray",
         "task",
         "yielded",
     )
@@ -150,22 +157,22 @@ class TaskDriver:
     def __init__(self, pool: TaskPool, kernel: Flights) -> None:
         self.pool = pool
         self.kernel = kernel
-        # Its task, which whoever makes it sets, and the future in which that waits for something to do.
+        # Set by the pool. While the task is idle, it awaits `idle_future`.
         self.task: Any = None
-        self.park: Any = None
+        self.idle_future: Any = None
         self.has_started = False
         self.cell: ActorCell | None = None
         self.job: Coroutine[Any, Any, Any] | None = None
         self.context: Context | None = None
-        # Whether the coroutine has made its first step, what it waits for, and whether it is the loop that sees to it.
-        self.is_begun = False
+        # Whether the coroutine has made its first step, what it waits for, and whether the driver itself waits for that.
+        self.has_begun = False
         self.yielded: Any = None
-        self.is_kept = False
-        # A cancellation that came when the task could not take it: before its own first step.
-        self.stray: BaseException | None = None
-        # Which of its coroutines this is: whoever was asked for something by an earlier one is waited for by nobody.
+        self.is_waiting = False
+        # A cancellation that the task has still to throw into the coroutine.
+        self.late_cancel: BaseException | None = None
+        # Counts its coroutines, so that code that was called by an earlier one can tell that it is gone.
         self.serial: Count = 0
-        # Whether it is among those that may be given something to do.
+        # Whether it is in the pool's list of free drivers.
         self.is_listed = False
         self._wake: Any = self.wake
 
@@ -174,172 +181,168 @@ class TaskDriver:
         cell: ActorCell,
         job: Coroutine[Any, Any, Any],
         context: Context,
-        is_begun: bool,
+        has_begun: bool,
         yielded: object,
     ) -> None:
-        """Go on with a coroutine: from its beginning, or from where it waits for `yielded`."""
+        """Continue a coroutine: from its start, or from where it waits for `yielded`."""
         self.cell = cell
         self.job = job
         self.context = context
-        self.is_begun = is_begun
+        self.has_begun = has_begun
         self.yielded = yielded
-        if not is_begun or not self.keep(yielded):
-            self.hand_over()
+        if not has_begun or not self.wait_for(yielded):
+            self.wake_task()
 
-    def keep(self, yielded: Any) -> bool:
-        """Keep the coroutine until what it waits for is over; False if that is nothing a driver can wait for by itself."""
+    def wait_for(self, yielded: Any) -> bool:
+        """Wait for what the coroutine has yielded; return False if only the task can handle that."""
         if type(yielded) is DriverFuture:
-            pause = yielded
-            self.is_kept = True
+            future = yielded
+            self.is_waiting = True
             self.kernel._paused += 1
-            if pause.done():
-                self.end_pause(pause)
+            if future.done():
+                self.future_done(future)
             return True
         if yielded is None:
-            pause = DriverFuture(self, THEIRS)
-            self.pool.host.call_soon(pause.set_result, None, context=self.kernel._ride_context)
-            self.yielded = pause
-            self.is_kept = True
+            future = DriverFuture(self, NOT_LOCAL)
+            self.pool.host.call_soon(future.set_result, None, context=self.kernel._ride_context)
+            self.yielded = future
+            self.is_waiting = True
             return True
-        # As a task does it: the mark says that it was awaited, and not yielded by mistake. What a task would refuse is left to it.
+        # As a task does it: the mark shows that a future was awaited and not yielded by mistake. What a task would reject is left to the task.
         if getattr(yielded, "_asyncio_future_blocking", None) is not True or yielded is self.task:
             return False
         get_loop: Any = getattr(yielded, "get_loop", None)
         if get_loop is None or get_loop() is not self.pool.host:
             return False
-        yielded._asyncio_future_blocking = False
+        yielded._asyncio_future_blocking = False  # noqa: SLF001  # part of asyncio's protocol for custom tasks
         yielded.add_done_callback(self._wake, context=self.kernel._ride_context)
-        self.is_kept = True
+        self.is_waiting = True
         return True
 
-    def end_pause(self, pause: DriverFuture) -> None:
-        """A pause is over: have the coroutine go on that waits for it, if it still does."""
-        if not self.is_kept or self.yielded is not pause:
+    def future_done(self, future: DriverFuture) -> None:
+        """Continue the coroutine, if it still waits for this future."""
+        if not self.is_waiting or self.yielded is not future:
             return
         assert self.cell is not None
         if self.pool.is_closing:
-            self.take_over()
-        elif pause.is_ours:
+            self.move_to_task()
+        elif future.is_local:
             self.kernel._go_on(self.cell)
         else:
             self.kernel._go_on_now(self.cell)
 
     def wake(self, future: object) -> None:
-        """The host has ended a future: have the coroutine go on that waits for it, if it still does."""
-        if not self.is_kept or self.yielded is not future:
+        """Continue the coroutine, if it still waits for this asyncio future. The event loop calls it."""
+        if not self.is_waiting or self.yielded is not future:
             return
         assert self.cell is not None
         if self.pool.is_closing:
-            self.take_over()
+            self.move_to_task()
         else:
             self.kernel._go_on_now(self.cell)
 
-    def look_again(self) -> None:
-        """It was cancelled, and is not any more: if the wait has ended meanwhile, nobody has looked."""
-        if not self.is_kept or not self.yielded.done():
+    def check_again(self) -> None:
+        """Continue the coroutine if its wait has ended while the task was cancelled; the cancellation was undone."""
+        if not self.is_waiting or not self.yielded.done():
             return
         assert self.cell is not None
         if self.pool.is_closing:
-            self.take_over()
+            self.move_to_task()
         else:
             self.kernel._go_on(self.cell)
 
-    def take_over(self) -> None:
-        """The loop has ended and ticks no more: if the wait is over, the task itself goes on with the coroutine."""
-        if self.is_kept and self.yielded.done():
-            self.release()
+    def move_to_task(self) -> None:
+        """Let the task continue the coroutine if its wait is over: the loop has ended and runs no more ticks."""
+        if self.is_waiting and self.yielded.done():
+            self.stop_waiting()
             self.yielded = None
-            self.hand_over()
+            self.wake_task()
 
-    def hand_over(self) -> None:
-        """Have the task go on with the coroutine; one that has not started yet finds it when it does."""
-        if self.park is not None and not self.park.done():
-            self.park.set_result(None)
+    def wake_task(self) -> None:
+        """Let the task continue the coroutine. A task that has not started finds it when it does."""
+        if self.idle_future is not None and not self.idle_future.done():
+            self.idle_future.set_result(None)
 
-    def leave(self) -> bool:
-        """Take the coroutine out of its wait, which is over; False if it is not, or the task was cancelled and sees to it."""
-        if not self.is_kept or not self.yielded.done() or (self.park is not None and self.park.done()):
+    def end_wait(self) -> bool:
+        """End the wait before the next step; return False if it is not over, or if the cancelled task takes care of it."""
+        if (
+            not self.is_waiting
+            or not self.yielded.done()
+            or (self.idle_future is not None and self.idle_future.done())
+        ):
             return False
         if not self.has_started and getattr(self.task, "_must_cancel", True):
             return False
-        self.release()
+        self.stop_waiting()
         return True
 
-    def release(self) -> None:
-        """Keep the coroutine no longer."""
-        if not self.is_kept:
+    def stop_waiting(self) -> None:
+        """Stop waiting for what the coroutine has yielded."""
+        if not self.is_waiting:
             return
-        self.is_kept = False
+        self.is_waiting = False
         yielded = self.yielded
         if type(yielded) is not DriverFuture:
             if not yielded.done():
                 yielded.remove_done_callback(self._wake)
-        elif yielded.is_ours:
+        elif yielded.is_local:
             self.kernel._paused -= 1
 
     def clear(self) -> None:
-        """Its coroutine has ended: forget it."""
+        """Forget the coroutine: it has ended."""
         self.cell = None
         self.job = None
         self.yielded = None
         self.context = None
 
     def cancel(self) -> None:
-        """Cancel the coroutine at hand, as a task is cancelled."""
+        """Cancel the coroutine, as a task is cancelled."""
         self.task.cancel()
 
     def is_free(self) -> bool:
-        """Whether it can be given something to do: it is parked, or has not even started, and was not cancelled."""
+        """Return whether it can take a coroutine: its task is idle, or has not started, and was not cancelled."""
         if not self.has_started:
-            # A cancellation that was taken back still meets a task that has not started: that one cannot be used.
+            # A task that has not started still gets a cancellation that was undone, so it cannot be used.
             return not getattr(self.task, "_must_cancel", True)
-        return self.park is not None and not self.park.done()
+        return self.idle_future is not None and not self.idle_future.done()
 
     def is_busy(self) -> bool:
-        """Whether it has a coroutine to drive."""
+        """Return whether it has a coroutine."""
         return self.job is not None
 
 
 class TaskPool:
-    """The pool of drivers of one loop on one host. What it does with tasks, it does by `tasks`."""
+    """The drivers of one loop on one event loop, `host`."""
 
-    __slots__ = (
-        "_all",
-        "_free",
-        "_kernel",
-        "_step",
-        "context",
-        "host",
-        "is_closing",
-    )
+    __slots__ = ("_all", "_free", "_kernel", "_step", "context", "host", "is_closing")
 
     def __init__(self, kernel: Flights, host: Any) -> None:
         self._kernel = kernel
         self.host = host
-        # What coroutines start from whose actor did not bring a context of its own.
+        # The context of the tasks, and of coroutines whose actor has none of its own.
         self.context = kernel._home_context
-        # At the end of the loop nobody is needed any more once he has done.
+        # True once the loop ends: drivers are not used again.
         self.is_closing = False
         self._step = CoroutineStep()
         self._free: list[TaskDriver] = []
         self._all: set[TaskDriver] = set()
 
-    def perform(
+    def start(
         self,
         cell: ActorCell,
         job: Coroutine[Any, Any, Any],
         context: Context | None,
         is_inside: bool,
     ) -> object:
-        """Begin a coroutine: what it returned, or PENDING if it has suspended; what it raises comes out.
+        """Start a coroutine; return its result, or PENDING if it has suspended. Raises what the coroutine raises.
 
-        `is_inside` says that a task runs a tick while it waits: for the length of the step it is not the current one.
+        `is_inside` is whether the tick may run inside another task; that task is not the current one during the step.
         """
         fresh = (self.context if context is None else context).copy()
         driver = self._free_driver()
         try:
             value = self._step_for(driver, job, fresh, is_inside)
-        except BaseException:  # whatever it raised is its actor's; the driver is as good as before
+        except BaseException:  # the error is the actor's; the driver is as good as before
             self._offer(driver)
             raise
         if self._step.is_done:
@@ -349,10 +352,8 @@ class TaskPool:
         self._kernel._suspend(cell, driver)
         return PENDING
 
-    def perform_later(
-        self, cell: ActorCell, job: Coroutine[Any, Any, Any], context: Context | None
-    ) -> object:
-        """Have a coroutine begin in its task, for it cannot here: the host is not running, or somebody polls by hand. PENDING."""
+    def start_later(self, cell: ActorCell, job: Coroutine[Any, Any, Any], context: Context | None) -> object:
+        """Start a coroutine in its task, because it cannot start here: the event loop is not running. Returns PENDING."""
         fresh = (self.context if context is None else context).copy()
         driver = self._free_driver()
         driver.take(cell, job, fresh, NOT_BEGUN, None)
@@ -360,8 +361,8 @@ class TaskPool:
         return PENDING
 
     def advance(self, driver: TaskDriver, is_inside: bool) -> None:
-        """Have a coroutine go on whose wait is over, here and now; `is_inside` as for `perform`."""
-        if not driver.leave():
+        """Step a coroutine whose wait is over; `is_inside` as for `start`."""
+        if not driver.end_wait():
             return
         cell, job, context = driver.cell, driver.job, driver.context
         assert cell is not None
@@ -372,24 +373,24 @@ class TaskPool:
         self._kernel._begin_step(cell)
         try:
             verdict = self._step_for(driver, job, context, is_inside)
-        except BaseException as error:  # noqa: BLE001  # whatever a behavior raises goes to its actor, not to the host
+        except BaseException as error:  # noqa: BLE001  # any error of a behavior goes to its actor
             failure = error
         self._kernel._end_step()
         if failure is None and not self._step.is_done:
             driver.take(cell, job, context, BEGUN, verdict)
             return
         driver.clear()
-        if len(self._free) < MAX_PARKED:
+        if len(self._free) < MAX_IDLE:
             self._offer(driver)
         else:
-            # Its task is woken, finds nothing to do, and ends.
-            driver.hand_over()
+            # The task wakes up without a coroutine, and ends.
+            driver.wake_task()
         self.resume(cell, verdict, failure)
 
     def _step_for(
         self, driver: TaskDriver, job: Coroutine[Any, Any, Any], context: Context, is_inside: bool
     ) -> object:
-        """CoroutineStep a coroutine in a driver's name: its task is the current one meanwhile."""
+        """Step a coroutine while the driver's task is the current one."""
         host, task = self.host, driver.task
         outer = current_task(host) if is_inside else None
         if outer is not None:
@@ -404,39 +405,39 @@ class TaskPool:
             if outer is not None:
                 _enter_task(host, outer)
 
-    def pause(self, driver: TaskDriver) -> DriverFuture | None:
-        """Something that a driver's coroutine, which is being stepped, can wait for, and that ends inside the loop.
+    def new_future(self, driver: TaskDriver) -> DriverFuture | None:
+        """Return a future for the coroutine that is being stepped, which becomes done inside the loop.
 
-        None if another task is the current one: one that the coroutine has started eagerly, and which waits as tasks do.
+        None if another task is the current one: the coroutine has started it eagerly, and it waits as tasks do.
         """
         if HAS_EAGER_TASKS and current_task(self.host) is not driver.task:
             return None
-        return DriverFuture(driver, OURS)
+        return DriverFuture(driver, LOCAL)
 
-    # -- what a driver's task needs ------------------------------------------------------------------------------------
+    # -- for the tasks of drivers --------------------------------------------------------------------------------------
 
     def begin_step(self, driver: TaskDriver, cell: ActorCell) -> None:
-        """The task makes a step by itself: until it ends, the actor is the one that is running."""
+        """Make the actor the running one: its task begins a step."""
         self._kernel._begin_step(cell)
         self._kernel._stepper = driver
 
     def end_step(self) -> None:
-        """The step has ended."""
+        """Undo `begin_step`."""
         self._kernel._stepper = None
         self._kernel._end_step()
 
     def has_ended(self, cell: ActorCell) -> bool:
-        """Whether an actor has ended, though its coroutine may not have."""
+        """Return whether an actor has exited, even if its coroutine has not ended."""
         return self._kernel._has_ended(cell)
 
     def resume(self, cell: ActorCell, verdict: object, failure: BaseException | None) -> None:
-        """A coroutine that had suspended has ended: with a verdict, or with an error."""
+        """Pass the result of a suspended coroutine, or its error, to its actor."""
         self._kernel._resume(cell, verdict, failure, issubclass(type(failure), asyncio.CancelledError))
 
     # -- the pool ------------------------------------------------------------------------------------------------------
 
     def _free_driver(self) -> TaskDriver:
-        """A driver for one coroutine."""
+        """Return a driver for one coroutine."""
         while self._free:
             driver = self._free.pop()
             driver.is_listed = False
@@ -444,104 +445,107 @@ class TaskPool:
                 driver.serial += 1
                 return driver
         driver = TaskDriver(self, self._kernel)
-        driver.task = start(driver)
+        driver.task = new_task(driver)
         self._all.add(driver)
         return driver
 
     def _offer(self, driver: TaskDriver) -> None:
-        """Note that a driver may be given something to do."""
+        """Add a driver to the list of free ones."""
         if not driver.is_listed:
             driver.is_listed = True
             self._free.append(driver)
 
-    def park(self, driver: TaskDriver) -> bool:
-        """Take a driver back; False if it should end instead: it was cancelled, or there are enough."""
+    def give_back(self, driver: TaskDriver) -> bool:
+        """Take a driver back; return False if its task should end: it was cancelled, or enough tasks are idle."""
         if (
             self.is_closing
             or driver.task.cancelling()
-            or (len(self._free) >= MAX_PARKED and not driver.is_listed)
+            or (len(self._free) >= MAX_IDLE and not driver.is_listed)
         ):
             return False
         self._offer(driver)
         return True
 
     def forget(self, driver: TaskDriver) -> None:
-        """Take a driver whose task is over out of the books."""
+        """Remove a driver whose task has ended."""
         self._all.discard(driver)
         if driver.is_listed:
             driver.is_listed = False
             self._free.remove(driver)
 
     def begin_closing(self) -> None:
-        """The loop ends: nobody steps a coroutine any more but its own task."""
+        """Let tasks continue all coroutines from now on: the loop ends, and runs no more ticks."""
         self.is_closing = True
         for driver in list(self._all):
-            driver.take_over()
+            driver.move_to_task()
 
     def busy(self) -> list[Any]:
-        """The tasks whose coroutine has not ended yet."""
+        """Return the tasks whose coroutine has not ended."""
         return [driver.task for driver in self._all if driver.is_busy() and not driver.task.done()]
 
-    async def wait_out(self, host: AsyncioHost, time_left: Callable[[AsyncioHost], float]) -> None:
-        """Wait for all that is in flight, and for what follows it: an actor may have something to do when it ends."""
+    async def wait_busy(self, host: AsyncioHost, time_left: Callable[[AsyncioHost], float]) -> None:
+        """Wait for all coroutines, and for those that follow: the exit of an actor may start another one."""
         left = 1.0
         while left > 0 and (tasks := self.busy()):
             left = time_left(host)
             await host.wait(tasks, left)
 
     def close(self) -> list[Any]:
-        """Cancel all that is left, a second time where it was waited for in vain; the tasks that have not ended yet."""
+        """Cancel all tasks, even those that were cancelled before, and return those that have not ended."""
         tasks = [driver.task for driver in self._all if not driver.task.done()]
         for task in tasks:
             task.cancel()
         return tasks
 
 
-def start(driver: TaskDriver) -> Task[None]:
-    """Make a driver's task."""
+# -- what the task of a driver does ------------------------------------------------------------------------------------
+
+
+def new_task(driver: TaskDriver) -> Task[None]:
+    """Make the task of a driver."""
     pool = driver.pool
-    # Past the task factory of the host: an eager one would have it run before the driver knows its task.
+    # Without the task factory of the event loop: an eager one would run the task before the driver knows it.
     task = Task(_DriverCoroutine(driver), loop=pool.host, name="bandstand driver", context=pool.context)
     task.add_done_callback(lambda _task: pool.forget(driver), context=pool.context)
     return task
 
 
-async def live(driver: TaskDriver) -> None:
-    """What the task does, for as long as it lives."""
+async def run_driver(driver: TaskDriver) -> None:
+    """Wait for a coroutine that the driver cannot step itself, and run it; repeat until the task is not needed."""
     driver.has_started = True
-    if driver.stray is not None and not driver.is_busy():
+    if driver.late_cancel is not None and not driver.is_busy():
         return
-    is_forgiven = False
+    is_undone = False
     while True:
-        if driver.stray is not None:
-            driver.release()
-        if not driver.is_busy() or driver.is_kept:
-            park = driver.park = driver.pool.host.create_future()
-            if not driver.is_busy() and not driver.pool.park(driver):
+        if driver.late_cancel is not None:
+            driver.stop_waiting()
+        if not driver.is_busy() or driver.is_waiting:
+            idle_future = driver.idle_future = driver.pool.host.create_future()
+            if not driver.is_busy() and not driver.pool.give_back(driver):
                 return
-            if is_forgiven:
-                is_forgiven = False
-                driver.look_again()
+            if is_undone:
+                is_undone = False
+                driver.check_again()
             try:
-                await park
+                await idle_future
             except asyncio.CancelledError as error:
-                # Cancelled while it waits, or in a step that was made for us. A step may also take it back: a task of Python
-                # 3.13 then hears nothing of it. (If others take it back meanwhile it is gone, too; any other task would be told.)
-                is_forgiven = driver.is_kept and not driver.task.cancelling()
-                if is_forgiven:
+                # Cancelled while it waits, or during a step on its behalf. The step may also undo the cancellation; a task of Python 3.13 then
+                # raises nothing. (If other code undoes it in the meantime, the cancellation is lost as well; another task would still raise it.)
+                is_undone = driver.is_waiting and not driver.task.cancelling()
+                if is_undone:
                     continue
-                driver.release()
-                driver.stray = error
+                driver.stop_waiting()
+                driver.late_cancel = error
             finally:
-                driver.park = None
+                driver.idle_future = None
             if not driver.is_busy():
-                # There are enough of us.
+                # Enough tasks are idle.
                 return
-        await drive(driver)
+        await run_coroutine(driver)
 
 
-async def drive(driver: TaskDriver) -> None:
-    """CoroutineStep the coroutine at hand until it ends, or pauses."""
+async def run_coroutine(driver: TaskDriver) -> None:
+    """Step the driver's coroutine in its task until it ends, or the driver can wait itself."""
     cell, job = driver.cell, driver.job
     assert cell is not None
     assert job is not None
@@ -549,9 +553,9 @@ async def drive(driver: TaskDriver) -> None:
     failure: BaseException | None = None
     try:
         verdict = await _TaskSteps(driver, cell, job)
-    except BaseException as error:  # noqa: BLE001  # whatever a behavior raises goes to its actor, not to the host
+    except BaseException as error:  # noqa: BLE001  # any error of a behavior goes to its actor
         failure = error
-    if verdict is PAUSED:
+    if verdict is SUSPENDED:
         return
     driver.clear()
     driver.pool.resume(cell, verdict, failure)
@@ -559,7 +563,7 @@ async def drive(driver: TaskDriver) -> None:
 
 @final
 class _TaskSteps:
-    """Awaiting it steps a driver's coroutine to its end inside its own context, passing through what it waits for."""
+    """Awaiting it steps a coroutine in its own context, and passes what it waits for on to the task."""
 
     __slots__ = ("_cell", "_driver", "_job")
 
@@ -570,88 +574,87 @@ class _TaskSteps:
 
     def __await__(self) -> Generator[Any, Any, object]:
         driver, cell, job = self._driver, self._cell, self._job
-        stray, driver.stray = driver.stray, None
+        late_cancel, driver.late_cancel = driver.late_cancel, None
         yielded = driver.yielded
-        if not driver.is_begun and driver.pool.has_ended(cell):
-            # Its actor was killed before it could begin: then it never does.
+        if not driver.has_begun and driver.pool.has_ended(cell):
+            # The actor was killed before its coroutine started.
             job.close()
             return None
         try:
-            if not driver.is_begun or (yielded is None and stray is None):
-                # From its beginning; or what it waited for is over, and we were woken for it.
-                yielded = step(driver, cell, job.send, None)
-            if stray is not None and not is_cancelled(yielded, stray):
-                yielded = step(driver, cell, job.throw, stray)
+            if not driver.has_begun or (yielded is None and late_cancel is None):
+                # The first step; or the wait is over, and the driver has woken the task for it.
+                yielded = step_in_task(driver, cell, job.send, None)
+            if late_cancel is not None and not cancel_awaited(yielded, late_cancel):
+                yielded = step_in_task(driver, cell, job.throw, late_cancel)
             while True:
                 if type(yielded) is DriverFuture:
-                    # It goes on inside the loop: back to our place, the coroutine stays with us.
-                    driver.is_begun = True
+                    # The driver waits itself, and a tick continues the coroutine.
+                    driver.has_begun = True
                     driver.yielded = yielded
-                    driver.keep(yielded)
-                    return PAUSED
+                    driver.wait_for(yielded)
+                    return SUSPENDED
                 try:
                     sent = yield yielded
                 except GeneratorExit:
-                    # The host was closed with us in flight.
+                    # The event loop was closed before the coroutine ended.
                     job.close()
                     raise
-                except BaseException as error:  # noqa: BLE001  # a cancellation, or what the future failed with
-                    yielded = step(driver, cell, job.throw, error)
+                except BaseException as error:  # noqa: BLE001  # a cancellation, or the exception of the future
+                    yielded = step_in_task(driver, cell, job.throw, error)
                 else:
-                    yielded = step(driver, cell, job.send, sent)
+                    yielded = step_in_task(driver, cell, job.send, sent)
         except StopIteration as stop:
             return stop.value
 
 
-def is_cancelled(awaited: Any, stray: BaseException) -> bool:
-    """Cancel what a coroutine waits for, as its task does which was cancelled; False if the coroutine must be told itself."""
-    # With its words: by them anyio knows a cancellation of its own.
-    if awaited is None or not awaited.cancel(*stray.args[:1]):
+def cancel_awaited(awaited: Any, error: BaseException) -> bool:
+    """Cancel what a coroutine waits for, as a cancelled task does; return False if `error` must be thrown into the coroutine."""
+    # With its message: anyio recognizes its own cancellations by it.
+    if awaited is None or not awaited.cancel(*error.args[:1]):
         return False
-    # A task waits for what bears this mark, and the driver that has waited in its place has taken it off.
-    awaited._asyncio_future_blocking = True  # noqa: SLF001  # of asyncio's protocol, underscore and all
+    # The task will wait for it now. A task requires this mark, which the driver removed when it waited itself.
+    awaited._asyncio_future_blocking = True  # noqa: SLF001  # part of asyncio's protocol for custom tasks
     return True
 
 
-def step(driver: TaskDriver, cell: ActorCell, go_on: Callable[[Any], Any], value: object) -> Any:
-    """Make one step, in the coroutine's own context."""
+def step_in_task(driver: TaskDriver, cell: ActorCell, resume: Callable[[Any], Any], value: object) -> Any:
+    """Make one step in the coroutine's own context."""
     assert driver.context is not None
     driver.pool.begin_step(driver, cell)
     try:
-        return driver.context.run(go_on, value)
+        return driver.context.run(resume, value)
     finally:
         driver.pool.end_step()
 
 
 @final
 class _DriverCoroutine(Coroutine[Any, Any, None]):
-    """The coroutine of a driver's task, which starts whatever happens.
+    """The coroutine of a driver's task. It starts even if the task is cancelled before its first step.
 
-    A task that is cancelled before its first step throws the cancellation into a coroutine that has not begun, and that
-    is the end of both. But the driver may have been given a coroutine already, whose first step was made in its name:
-    it must start, and pass the cancellation on.
+    Such a task throws the cancellation into a coroutine that has not started, which ends both. But the driver may have a coroutine already
+    whose first step was made on its behalf. So this one starts, and passes the cancellation on.
     """
 
     __slots__ = ("_driver", "_inner")
 
     def __init__(self, driver: TaskDriver) -> None:
         self._driver = driver
-        self._inner = live(driver)
+        self._inner = run_driver(driver)
 
     def send(self, value: Any) -> Any:
-        """Go on."""
+        """Continue."""
         return self._inner.send(value)
 
     def throw(self, *error: Any) -> Any:
-        """Go on with an error; if it is the very first step, begin and keep the error for the coroutine at hand."""
+        """Continue with an error; before the first step, start and keep the error for the driver's coroutine."""
         if self._driver.has_started:
             return self._inner.throw(*error)
         first = error[0]
-        self._driver.stray = first if isinstance(first, BaseException) else asyncio.CancelledError()
+        self._driver.late_cancel = first if isinstance(first, BaseException) else asyncio.CancelledError()
         return self._inner.send(None)
 
     def close(self) -> None:
-        """End."""
+        """Close the inner coroutine."""
         self._inner.close()
 
     def __await__(self) -> Generator[Any, Any, None]:
@@ -660,7 +663,7 @@ class _DriverCoroutine(Coroutine[Any, Any, None]):
 
 @final
 class PendingCoroutine:
-    """Stands in a cell for the driver that its coroutine will have once the loop is driven."""
+    """A coroutine that cannot start because no event loop drives the loop. Takes the place of a driver in its cell."""
 
     __slots__ = ("_withdraw", "cell", "context", "job")
 
@@ -677,6 +680,6 @@ class PendingCoroutine:
         self._withdraw = withdraw
 
     def cancel(self) -> None:
-        """Give it up: like a task that is cancelled before its first step, it never begins."""
+        """Give the coroutine up: like a task that is cancelled before its first step, it never starts."""
         self._withdraw(self)
         self.job.close()

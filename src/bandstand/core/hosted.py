@@ -153,7 +153,7 @@ class Hosted(Pumped):
             if host is not None and not self._down:
                 self._end_actors()
                 if self._drivers is not None:
-                    await self._drivers.wait_out(host, self._time_left)
+                    await self._drivers.wait_busy(host, self._time_left)
                     self._leftover += self._end_drivers(has_waited=True)
             if host is not None:
                 # Those that end at once; after a destroy() inside the block also those it did not wait for.
@@ -249,7 +249,7 @@ class Hosted(Pumped):
             self._end_actors()
             host = self._own_host
             if self._drivers is not None and host is not None and self._drivers.host is host.loop:
-                host.loop.run_until_complete(self._drivers.wait_out(host, self._time_left))
+                host.loop.run_until_complete(self._drivers.wait_busy(host, self._time_left))
                 host.run_wait(self._end_drivers(has_waited=True), 0)
         finally:
             self._leftover += self._end_drivers(has_waited=False)

@@ -144,7 +144,7 @@ class Pumped(Pumping):
     ) -> None:
         if self._drivers is not None and self._drivers.is_closing:
             # The loop has ended, and an actor whose handler was in flight ends now: this is waited for, too.
-            self._drivers.perform_later(cell, coroutine, context)
+            self._drivers.start_later(cell, coroutine, context)
         elif self._host is None:
             # Whoever will drive us may do it on any event loop.
             unbegun = PendingCoroutine(cell, coroutine, context, self._withdraw_unbegun)
@@ -152,7 +152,7 @@ class Pumped(Pumping):
             self._suspend(cell, unbegun)
         else:
             # Never stepped here, inside somebody's task or another actor's turn.
-            self._drivers_of_host().perform_later(cell, coroutine, context)
+            self._drivers_of_host().start_later(cell, coroutine, context)
 
     def _withdraw_unbegun(self, unbegun: PendingCoroutine) -> None:
         del self._unbegun[unbegun]
@@ -171,7 +171,7 @@ class Pumped(Pumping):
             drivers.begin_closing()
             for unbegun in list(self._unbegun):
                 self._withdraw_unbegun(unbegun)
-                drivers.perform_later(unbegun.cell, unbegun.job, unbegun.context)
+                drivers.start_later(unbegun.cell, unbegun.job, unbegun.context)
 
     def _close_unbegun(self) -> None:
         """Nobody drives the loop any more: what has not begun never does."""

@@ -41,11 +41,11 @@ class Performing(Spawning):
         if drivers is None:
             drivers = self._drivers_of_host()
         if self._is_by_hand or not self._may_inline:
-            return drivers.perform_later(cell, coroutine, context)
+            return drivers.start_later(cell, coroutine, context)
         was_abroad = self._abroad
         self._abroad = True
         try:
-            return drivers.perform(cell, coroutine, context, self._is_inline)
+            return drivers.start(cell, coroutine, context, self._is_inline)
         finally:
             self._abroad = was_abroad
 
@@ -66,4 +66,4 @@ class Performing(Spawning):
         stepper: TaskDriver | None = self._stepper
         if stepper is None or drivers is None or drivers.is_closing or not self._may_inline:
             return None
-        return drivers.pause(stepper)
+        return drivers.new_future(stepper)
