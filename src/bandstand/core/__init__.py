@@ -16,6 +16,8 @@ Start reading in `loop` (the public class), `kernel` (sending and scheduling) an
 is the connection to asyncio, and `coroutines` runs async behaviors.
 """
 
+# First: compiled modules import the modules of the types they use, and these lead back to the kernel.
+import bandstand.core.kernel as _kernel  # noqa: F401
 from bandstand.core.clock import Clock as Clock
 from bandstand.core.clock import IdleClock as IdleClock
 from bandstand.core.clock import MonotonicClock as MonotonicClock
@@ -44,8 +46,8 @@ from bandstand.core.events import RuntimeEvent as RuntimeEvent
 from bandstand.core.events import RuntimeEvents as RuntimeEvents
 from bandstand.core.events import Stalled as Stalled
 from bandstand.core.events import Unhandled as Unhandled
-from bandstand.core.hot.monitors import Monitor as MonitorId
 from bandstand.core.ids import ActorId as ActorId
+from bandstand.core.links import Monitor as MonitorId
 from bandstand.core.loop import Loop as Loop
 from bandstand.core.messages import ChildExit as ChildExit
 from bandstand.core.messages import ChildStart as ChildStart

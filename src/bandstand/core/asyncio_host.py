@@ -13,16 +13,19 @@ import signal
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from types import FrameType, TracebackType
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 from weakref import WeakKeyDictionary
 
 from bandstand.errors import InvalidArgument, LoopBusy
 from bandstand.streams import open_standard_descriptors
 
+if TYPE_CHECKING:
+    from bandstand.core.loop import Loop
+
 __all__ = ("AsyncioHost", "StopSignals", "TickHooks", "new_event_loop", "running_loops")
 
 # The loops that each event loop drives.
-_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, list[object]] = WeakKeyDictionary()
+_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, list[Loop]] = WeakKeyDictionary()
 
 # Delays are rounded up to milliseconds. Two due times that differ by fewer seconds than this are the same.
 SAME_TIME = 0.0015
@@ -79,7 +82,7 @@ class AsyncioHost:
         self._has_cancelled = False
         self._is_stopping = False
         # The loop that `running_loops` returns while it is attached.
-        self._attached: object = None
+        self._attached: Loop | None = None
         self.owned = owned
         self.wakeups = 0
 
@@ -114,7 +117,7 @@ class AsyncioHost:
                 "an event loop is running in this thread, and this call would block it: use `async with loop:` there"
             )
 
-    def attach(self, loop: object) -> None:
+    def attach(self, loop: Loop) -> None:
         """Begin to drive a loop. The current context becomes that of the callbacks."""
         self.context = copy_context()
         self._attached = loop
@@ -258,23 +261,23 @@ class AsyncioHost:
         self._callback()
 
 
-def register_loop(host: asyncio.AbstractEventLoop, loop: object) -> None:
+def register_loop(host: asyncio.AbstractEventLoop, loop: Loop) -> None:
     """Record that an event loop drives a loop."""
     _loops.setdefault(host, []).append(loop)
 
 
-def unregister_loop(host: asyncio.AbstractEventLoop, loop: object) -> None:
+def unregister_loop(host: asyncio.AbstractEventLoop, loop: Loop) -> None:
     """Undo `register_loop`."""
     _loops[host].remove(loop)
 
 
-def running_loops() -> list[object]:
+def running_loops() -> list[Loop]:
     """Return the loops that the running event loop of this thread drives, the latest one last."""
     try:
         host = asyncio.get_running_loop()
     except RuntimeError:
         return []
-    return _loops.get(host, [])
+    return list(_loops.get(host, []))
 
 
 @final

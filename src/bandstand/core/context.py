@@ -16,7 +16,6 @@ except ModuleNotFoundError:  # interpreted, where Cython is not installed
     from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
 
 if TYPE_CHECKING:
-    from bandstand.core.hot.kernel import Kernel
     from bandstand.core.ids import ActorId
     from bandstand.core.loop import Loop
 
@@ -37,7 +36,7 @@ class ActorContext:
 
     __slots__ = ("lane_number", "loop", "self_id", "sender", "state", "tag")
 
-    def __init__(self, self_id: ActorId, loop: Kernel, state: object) -> None:
+    def __init__(self, self_id: ActorId, loop: Loop, state: object) -> None:
         self.self_id = self_id
         self.loop = loop
         self.state = state

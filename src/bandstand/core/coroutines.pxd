@@ -1,10 +1,27 @@
 cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
-from bandstand.core.hot.flights cimport Flights
+# Before the cimports below, which lead back here: the kernel needs this declaration.
+cdef extern from "Python.h":
+    ctypedef struct _AsyncMethods "PyAsyncMethods":
+        void* am_await
+    ctypedef struct _Type "PyTypeObject":
+        _AsyncMethods* tp_as_async
+    _Type* _type_of "Py_TYPE"(object value)
+
+cdef inline bint can_await(object value):
+    return _type_of(value).tp_as_async != NULL and _type_of(value).tp_as_async.am_await != NULL
+
+cpdef bint is_coroutine(object value) except -1
+
+from bandstand.core.kernel cimport Kernel
 from bandstand.core.mailbox cimport ActorCell
 
-cdef object PENDING
+cdef object OK_VERDICT
+cdef int INIT
+cdef int NORMAL
+cdef int STOPPED
+cdef int STOPPING
 cdef object SUSPENDED
 cdef object _enter_task
 cdef object _leave_task
@@ -25,6 +42,9 @@ cdef extern from "Python.h":
     int PyContext_Enter(object context) except -1
     int PyContext_Exit(object context) except -1
 
+cdef class CoroutineRunner
+
+@cython.final
 cdef class CoroutineStep:
     cdef readonly bint is_done
     cpdef object begin(self, object coroutine, object context)
@@ -42,6 +62,7 @@ cdef inline object begin_step(CoroutineStep step, object coroutine, object conte
     Py_DECREF(value)
     return value
 
+@cython.final
 cdef class DriverFuture:
     cdef object _driver
     cdef bint _is_awaited
@@ -51,9 +72,10 @@ cdef class DriverFuture:
     cpdef bint done(self)
     cpdef bint cancel(self, object msg=*)
 
+@cython.final
 cdef class TaskDriver:
     cdef readonly object pool
-    cdef readonly Flights kernel
+    cdef readonly CoroutineRunner runner
     cdef public object task
     cdef public object idle_future
     cdef public bint has_started
@@ -82,8 +104,9 @@ cdef class TaskDriver:
     cpdef bint is_free(self) except -1
     cpdef bint is_busy(self)
 
+@cython.final
 cdef class TaskPool:
-    cdef Flights _kernel
+    cdef CoroutineRunner _runner
     cdef readonly object host
     cdef readonly object context
     cdef readonly bint is_closing
@@ -97,7 +120,6 @@ cdef class TaskPool:
     cpdef object start_later(self, ActorCell cell, object job, object context)
     @cython.locals(cell=ActorCell)
     cpdef object advance(self, TaskDriver driver, bint is_inside)
-    @cython.final
     cdef object _step_for(self, TaskDriver driver, object job, object context, bint is_inside)
     cpdef DriverFuture new_future(self, TaskDriver driver)
     cpdef object begin_step(self, TaskDriver driver, ActorCell cell)
@@ -115,3 +137,42 @@ cdef class TaskPool:
     cpdef object begin_closing(self)
     @cython.locals(driver=TaskDriver)
     cpdef list busy(self)
+
+@cython.final
+cdef class CoroutineRunner:
+    cdef Kernel _kernel
+    cdef public TaskPool pool
+    cdef readonly object home_context
+    cdef public object host_context
+    cdef public bint may_inline
+    cdef readonly Py_ssize_t in_flight
+    cdef public Py_ssize_t paused
+    cdef public object stepper
+    cdef dict _unstarted
+
+    @cython.locals(kernel=Kernel, pool=TaskPool, was_foreign=bint)
+    cdef object start(self, ActorCell cell, object coroutine, object context)
+    @cython.locals(pool=TaskPool)
+    cdef object start_later(self, ActorCell cell, object coroutine, object context)
+    cpdef TaskPool make_pool(self)
+    cpdef bint has_unstarted(self)
+    cpdef bint is_bound_to_pool(self)
+    cpdef object start_unstarted(self)
+    @cython.locals(pool=TaskPool)
+    cpdef object start_exit_hooks(self)
+    cpdef object close_unstarted(self)
+    @cython.locals(cell=ActorCell)
+    cpdef object _withdraw(self, object unstarted)
+    cpdef object suspend(self, ActorCell cell, object driver)
+    @cython.locals(pool=TaskPool)
+    cpdef object new_future(self)
+    cpdef object wake(self, ActorCell cell)
+    @cython.locals(kernel=Kernel)
+    cpdef object wake_in_host_call(self, ActorCell cell)
+    @cython.locals(kernel=Kernel, pool=TaskPool, was_foreign=bint)
+    cdef object resume(self, object driver)
+    cpdef object begin_step(self, ActorCell cell)
+    cpdef object end_step(self)
+    cpdef bint has_exited(self, ActorCell cell)
+    @cython.locals(kernel=Kernel)
+    cpdef object finished(self, ActorCell cell, object verdict, object error, bint was_cancelled)

@@ -17,6 +17,10 @@ the coroutine yields something that a task must reject.
 Context variables. Each message starts with a copy of the context in which its actor was spawned, as a new task would. What one message sets
 is visible neither to the next message nor to other actors.
 
+A `CoroutineRunner` connects this to the kernel. A suspended coroutine is *in flight*: its actor stays outside the run queue, so that no other
+message of it begins. It comes back by `wake`, when the coroutine can be stepped again, and by `finished`, when it has ended. A coroutine that must
+not be stepped at once (an init inside another actor's turn, or any coroutine while no event loop drives the loop) starts later, in its own task.
+
 Cancellation. Stopping an actor cancels the task of its driver. A task with a cancellation that was not undone (`uncancel`) is not used
 again: it would pass the cancellation on to the next message.
 
@@ -24,8 +28,8 @@ Refused: a driver per actor (an idle task per idle actor); eager tasks (Python 3
 that awaits what its coroutine waits for (one iteration of the event loop to hand the coroutine over, one to get it back, and a future for each).
 """
 
-# The kernel's methods are called by their private names. The checker sees only one of the two definitions of begin_step.
-# pyright: reportPrivateUsage=false, reportPossiblyUnboundVariable=false
+# begin_step and can_await come from the .pxd when compiled; the checker sees one of two definitions.
+# pyright: reportPossiblyUnboundVariable=false
 
 from __future__ import annotations
 
@@ -35,10 +39,13 @@ import sys
 # asyncio documents these for custom tasks, despite the underscore.
 from asyncio import Task, _enter_task, _leave_task, current_task  # pyright: ignore[reportPrivateUsage]
 from collections.abc import Callable, Coroutine, Generator
-from contextvars import Context
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, final
+from contextvars import Context, copy_context
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeGuard, final
 
-from bandstand.core.hot.kernel import PENDING
+from bandstand.core.delivery import StashMessage
+from bandstand.core.enums import INIT, NORMAL, STOPPED, STOPPING, Verdict
+from bandstand.errors import IgnoreChild
 
 try:
     import cython
@@ -47,8 +54,8 @@ except ModuleNotFoundError:  # interpreted, where Cython is not installed
 
 if TYPE_CHECKING:
     from bandstand.core.asyncio_host import AsyncioHost
-    from bandstand.core.hot.flights import Flights
-    from bandstand.core.mailbox import ActorCell
+    from bandstand.core.kernel import Kernel
+    from bandstand.core.mailbox import ActorCell, CoroutineDriver
 
 Count: TypeAlias = int
 
@@ -63,6 +70,23 @@ LOCAL = True
 NOT_LOCAL = False
 BEGUN = True
 NOT_BEGUN = False
+OK_VERDICT = Verdict.OK
+
+
+if not cython.compiled:
+    # Compiled, this looks at two pointers, in the .pxd.
+    def can_await(value: object) -> bool:
+        """Return True if something has an `__await__`."""
+        return hasattr(type(value), "__await__")
+
+
+def is_coroutine(value: object) -> TypeGuard[Coroutine[Any, Any, Any]]:
+    """Return True for a coroutine, of Python's own kind or of another compiler's.
+
+    Every answer to an ask is checked, and asking the abstract class takes as long as the rest of the ask: so first check
+    whether the value can be awaited at all.
+    """
+    return can_await(value) and (type(value) is CoroutineType or isinstance(value, Coroutine))
 
 
 class CoroutineStep:
@@ -146,7 +170,7 @@ class TaskDriver:
         "is_listed",
         "is_waiting",
         "job",
-        "kernel",
+        "runner",
         "late_cancel",
         "pool",
         "serial",
@@ -154,9 +178,9 @@ class TaskDriver:
         "yielded",
     )
 
-    def __init__(self, pool: TaskPool, kernel: Flights) -> None:
+    def __init__(self, pool: TaskPool, runner: CoroutineRunner) -> None:
         self.pool = pool
-        self.kernel = kernel
+        self.runner = runner
         # Set by the pool. While the task is idle, it awaits `idle_future`.
         self.task: Any = None
         self.idle_future: Any = None
@@ -198,13 +222,13 @@ class TaskDriver:
         if type(yielded) is DriverFuture:
             future = yielded
             self.is_waiting = True
-            self.kernel._paused += 1
+            self.runner.paused += 1
             if future.done():
                 self.future_done(future)
             return True
         if yielded is None:
             future = DriverFuture(self, NOT_LOCAL)
-            self.pool.host.call_soon(future.set_result, None, context=self.kernel._ride_context)
+            self.pool.host.call_soon(future.set_result, None, context=self.runner.host_context)
             self.yielded = future
             self.is_waiting = True
             return True
@@ -215,7 +239,7 @@ class TaskDriver:
         if get_loop is None or get_loop() is not self.pool.host:
             return False
         yielded._asyncio_future_blocking = False  # noqa: SLF001  # part of asyncio's protocol for custom tasks
-        yielded.add_done_callback(self._wake, context=self.kernel._ride_context)
+        yielded.add_done_callback(self._wake, context=self.runner.host_context)
         self.is_waiting = True
         return True
 
@@ -227,9 +251,9 @@ class TaskDriver:
         if self.pool.is_closing:
             self.move_to_task()
         elif future.is_local:
-            self.kernel._go_on(self.cell)
+            self.runner.wake(self.cell)
         else:
-            self.kernel._go_on_now(self.cell)
+            self.runner.wake_in_host_call(self.cell)
 
     def wake(self, future: object) -> None:
         """Continue the coroutine, if it still waits for this asyncio future. The event loop calls it."""
@@ -239,7 +263,7 @@ class TaskDriver:
         if self.pool.is_closing:
             self.move_to_task()
         else:
-            self.kernel._go_on_now(self.cell)
+            self.runner.wake_in_host_call(self.cell)
 
     def check_again(self) -> None:
         """Continue the coroutine if its wait has ended while the task was cancelled; the cancellation was undone."""
@@ -249,7 +273,7 @@ class TaskDriver:
         if self.pool.is_closing:
             self.move_to_task()
         else:
-            self.kernel._go_on(self.cell)
+            self.runner.wake(self.cell)
 
     def move_to_task(self) -> None:
         """Let the task continue the coroutine if its wait is over: the loop has ended and runs no more ticks."""
@@ -286,7 +310,7 @@ class TaskDriver:
             if not yielded.done():
                 yielded.remove_done_callback(self._wake)
         elif yielded.is_local:
-            self.kernel._paused -= 1
+            self.runner.paused -= 1
 
     def clear(self) -> None:
         """Forget the coroutine: it has ended."""
@@ -314,13 +338,13 @@ class TaskDriver:
 class TaskPool:
     """The drivers of one loop on one event loop, `host`."""
 
-    __slots__ = ("_all", "_free", "_kernel", "_step", "context", "host", "is_closing")
+    __slots__ = ("_all", "_free", "_runner", "_step", "context", "host", "is_closing")
 
-    def __init__(self, kernel: Flights, host: Any) -> None:
-        self._kernel = kernel
+    def __init__(self, runner: CoroutineRunner, host: Any) -> None:
+        self._runner = runner
         self.host = host
         # The context of the tasks, and of coroutines whose actor has none of its own.
-        self.context = kernel._home_context
+        self.context = runner.home_context
         # True once the loop ends: drivers are not used again.
         self.is_closing = False
         self._step = CoroutineStep()
@@ -334,7 +358,7 @@ class TaskPool:
         context: Context | None,
         is_inside: bool,
     ) -> object:
-        """Start a coroutine; return its result, or PENDING if it has suspended. Raises what the coroutine raises.
+        """Start a coroutine; return its result, or None if it has suspended. Raises what the coroutine raises.
 
         `is_inside` is whether the tick may run inside another task; that task is not the current one during the step.
         """
@@ -349,16 +373,16 @@ class TaskPool:
             self._offer(driver)
             return value
         driver.take(cell, job, fresh, BEGUN, value)
-        self._kernel._suspend(cell, driver)
-        return PENDING
+        self._runner.suspend(cell, driver)
+        return None
 
     def start_later(self, cell: ActorCell, job: Coroutine[Any, Any, Any], context: Context | None) -> object:
-        """Start a coroutine in its task, because it cannot start here: the event loop is not running. Returns PENDING."""
+        """Start a coroutine in its task, because it cannot start here: the event loop is not running."""
         fresh = (self.context if context is None else context).copy()
         driver = self._free_driver()
         driver.take(cell, job, fresh, NOT_BEGUN, None)
-        self._kernel._suspend(cell, driver)
-        return PENDING
+        self._runner.suspend(cell, driver)
+        return None
 
     def advance(self, driver: TaskDriver, is_inside: bool) -> None:
         """Step a coroutine whose wait is over; `is_inside` as for `start`."""
@@ -370,12 +394,12 @@ class TaskPool:
         assert context is not None
         verdict: object = None
         failure: BaseException | None = None
-        self._kernel._begin_step(cell)
+        self._runner.begin_step(cell)
         try:
             verdict = self._step_for(driver, job, context, is_inside)
         except BaseException as error:  # noqa: BLE001  # any error of a behavior goes to its actor
             failure = error
-        self._kernel._end_step()
+        self._runner.end_step()
         if failure is None and not self._step.is_done:
             driver.take(cell, job, context, BEGUN, verdict)
             return
@@ -396,11 +420,11 @@ class TaskPool:
         if outer is not None:
             _leave_task(host, outer)
         _enter_task(host, task)
-        self._kernel._stepper = driver
+        self._runner.stepper = driver
         try:
             return self._step.begin(job, context)
         finally:
-            self._kernel._stepper = None
+            self._runner.stepper = None
             _leave_task(host, task)
             if outer is not None:
                 _enter_task(host, outer)
@@ -418,21 +442,21 @@ class TaskPool:
 
     def begin_step(self, driver: TaskDriver, cell: ActorCell) -> None:
         """Make the actor the running one: its task begins a step."""
-        self._kernel._begin_step(cell)
-        self._kernel._stepper = driver
+        self._runner.begin_step(cell)
+        self._runner.stepper = driver
 
     def end_step(self) -> None:
         """Undo `begin_step`."""
-        self._kernel._stepper = None
-        self._kernel._end_step()
+        self._runner.stepper = None
+        self._runner.end_step()
 
     def has_ended(self, cell: ActorCell) -> bool:
         """Return whether an actor has exited, even if its coroutine has not ended."""
-        return self._kernel._has_ended(cell)
+        return self._runner.has_exited(cell)
 
     def resume(self, cell: ActorCell, verdict: object, failure: BaseException | None) -> None:
         """Pass the result of a suspended coroutine, or its error, to its actor."""
-        self._kernel._resume(cell, verdict, failure, issubclass(type(failure), asyncio.CancelledError))
+        self._runner.finished(cell, verdict, failure, issubclass(type(failure), asyncio.CancelledError))
 
     # -- the pool ------------------------------------------------------------------------------------------------------
 
@@ -444,7 +468,7 @@ class TaskPool:
             if driver.is_free():
                 driver.serial += 1
                 return driver
-        driver = TaskDriver(self, self._kernel)
+        driver = TaskDriver(self, self._runner)
         driver.task = new_task(driver)
         self._all.add(driver)
         return driver
@@ -683,3 +707,208 @@ class PendingCoroutine:
         """Give the coroutine up: like a task that is cancelled before its first step, it never starts."""
         self._withdraw(self)
         self.job.close()
+
+
+class CoroutineRunner:
+    """Starts, steps and finishes the coroutines of one loop."""
+
+    __slots__ = (
+        "_kernel",
+        "_unstarted",
+        "home_context",
+        "host_context",
+        "in_flight",
+        "may_inline",
+        "paused",
+        "pool",
+        "stepper",
+    )
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        # The tasks in whose names coroutines are stepped on the current host; made when they are first needed.
+        self.pool: TaskPool | None = None
+        # Where async behaviors start from if their actor has no context of its own, and where inline ticks run.
+        self.home_context = copy_context()
+        # The context in which the host calls the loop.
+        self.host_context: Any = self.home_context
+        # True while there is a host, so that a task that waits for an answer may run a tick.
+        self.may_inline = False
+        # How many coroutines are suspended, and how many of them wait for something that ends inside the loop.
+        self.in_flight: Count = 0
+        self.paused: Count = 0
+        # The driver whose coroutine is being stepped.
+        self.stepper: Any = None
+        # Coroutines that wait for the loop to get a host.
+        self._unstarted: dict[PendingCoroutine, None] = {}
+
+    # -- starting ---------------------------------------------------------------------------------------------------
+
+    def start(self, cell: ActorCell, coroutine: Coroutine[Any, Any, Any], context: Context | None) -> object:
+        """Start a coroutine; return its result, or None if it has suspended. Raises what the coroutine raises."""
+        kernel = self._kernel
+        pool = self.pool
+        if pool is None:
+            pool = self.make_pool()
+        if kernel.is_polled or not self.may_inline:
+            return pool.start_later(cell, coroutine, context)
+        was_foreign = kernel.is_context_foreign
+        kernel.is_context_foreign = True
+        try:
+            return pool.start(cell, coroutine, context, kernel.is_inline)
+        finally:
+            kernel.is_context_foreign = was_foreign
+
+    def start_later(
+        self, cell: ActorCell, coroutine: Coroutine[Any, Any, Any], context: Context | None
+    ) -> None:
+        """Start a coroutine in its own task, not inside this call."""
+        pool = self.pool
+        if pool is not None and pool.is_closing:
+            # The loop ends, and an actor whose handler was in flight ends now: this is waited for as well.
+            pool.start_later(cell, coroutine, context)
+        elif self._kernel.host is None:
+            # The loop may be driven on any event loop later.
+            unstarted = PendingCoroutine(cell, coroutine, context, self._withdraw)
+            self._unstarted[unstarted] = None
+            self.suspend(cell, unstarted)
+        else:
+            self.make_pool().start_later(cell, coroutine, context)
+
+    def make_pool(self) -> TaskPool:
+        """Return the pool of tasks on the current host, making it first if there is none."""
+        if self.pool is None:
+            self.pool = TaskPool(self, self._kernel.runner.event_loop_for_tasks())
+        return self.pool
+
+    def has_unstarted(self) -> bool:
+        """Return True if coroutines wait for a host."""
+        return len(self._unstarted) > 0
+
+    def is_bound_to_pool(self) -> bool:
+        """Return True if coroutines are suspended in tasks of the pool's event loop."""
+        return self.in_flight > len(self._unstarted)
+
+    def start_unstarted(self) -> None:
+        """The loop has a host: start what waited for one."""
+        for unstarted in list(self._unstarted):
+            self._withdraw(unstarted)
+            self.start_later(unstarted.cell, unstarted.job, unstarted.context)
+
+    def start_exit_hooks(self) -> None:
+        """The loop ends: start the asynchronous exit hooks that have waited for a host."""
+        pool = self.make_pool()
+        pool.begin_closing()
+        for unstarted in list(self._unstarted):
+            self._withdraw(unstarted)
+            pool.start_later(unstarted.cell, unstarted.job, unstarted.context)
+
+    def close_unstarted(self) -> None:
+        """The loop has ended: what has not been started never will be."""
+        for unstarted in list(self._unstarted):
+            del self._unstarted[unstarted]
+            unstarted.job.close()
+
+    def _withdraw(self, unstarted: PendingCoroutine) -> None:
+        del self._unstarted[unstarted]
+        cell = unstarted.cell
+        cell.driver = None
+        self.in_flight -= 1
+
+    # -- suspending and going on ------------------------------------------------------------------------------------
+
+    def suspend(self, cell: ActorCell, driver: CoroutineDriver) -> None:
+        """Note that an actor's coroutine has suspended, and what drives it."""
+        cell.driver = driver
+        self.in_flight += 1
+
+    def new_future(self) -> DriverFuture | None:
+        """Return a future that the coroutine being stepped can await and that is completed inside the loop.
+
+        None if no coroutine is being stepped, or it must await a future of the event loop.
+        """
+        pool = self.pool
+        if self.stepper is None or pool is None or pool.is_closing or not self.may_inline:
+            return None
+        return pool.new_future(self.stepper)
+
+    def wake(self, cell: ActorCell) -> None:
+        """A suspended coroutine may go on: its actor gets a turn."""
+        self._kernel.requeue(cell)
+
+    def wake_in_host_call(self, cell: ActorCell) -> None:
+        """Do what `wake` does in a call of the host, which then runs the tick itself."""
+        kernel = self._kernel
+        kernel.run_queue.push(cell)
+        if kernel.is_awake or kernel.is_ticking or not self.may_inline:
+            kernel.wake_host()
+            return
+        kernel.is_awake = True
+        if kernel.host is not None:
+            kernel.host.wakeups += 1
+            kernel.host_call()
+
+    def resume(self, driver: Any) -> None:
+        """Step a coroutine whose wait is over."""
+        kernel = self._kernel
+        pool = self.pool
+        assert pool is not None
+        was_foreign = kernel.is_context_foreign
+        kernel.is_context_foreign = True
+        try:
+            # `poll_once` may be called by a task of the program.
+            pool.advance(driver, kernel.is_inline or kernel.is_polled)
+        finally:
+            kernel.is_context_foreign = was_foreign
+
+    def begin_step(self, cell: ActorCell) -> None:
+        """A step of an actor's coroutine begins: until it ends, it is this actor's turn."""
+        self._kernel.begin_step(cell)
+
+    def end_step(self) -> None:
+        """The step has ended."""
+        self._kernel.end_step()
+
+    def has_exited(self, cell: ActorCell) -> bool:
+        """Return True if an actor has exited, though its coroutine may still run."""
+        return cell.status >= STOPPED
+
+    def finished(
+        self, cell: ActorCell, verdict: object, error: BaseException | None, was_cancelled: bool
+    ) -> None:
+        """A coroutine that had suspended has ended: with a verdict, or with an error that may be a cancellation."""
+        kernel = self._kernel
+        cell.driver = None
+        message, cell.message = cell.message, None
+        self.in_flight -= 1
+        kernel.check_idle()
+        # By its type: isinstance() asks the exception for its __class__, which may raise.
+        kind = type(error)
+        if issubclass(kind, (KeyboardInterrupt, SystemExit)):
+            assert error is not None
+            kernel.exit_with(error)
+        if cell.status >= STOPPED:
+            # It was killed, or the loop could not wait any longer and has ended the actor without it.
+            return
+        if error is None:
+            if cell.turn is not None:
+                # The message was handled to its end: its delivery callback is no longer needed.
+                cell.turn.sender = 0
+            if cell.status == INIT:
+                kernel.actors.init_finished(cell, verdict)
+            elif verdict is not None and verdict is not OK_VERDICT:
+                kernel.apply_final_verdict(cell, verdict)
+        elif issubclass(kind, (KeyboardInterrupt, SystemExit)):
+            pass
+        elif cell.status == INIT and issubclass(kind, IgnoreChild):
+            kernel.actors.mark_stopping(cell)
+            cell.reason = NORMAL
+            cell.cause = error
+        elif issubclass(kind, StashMessage) or cell.status < STOPPING:
+            # An actor whose coroutine was suspended has a context.
+            kernel.behavior_raised(cell, cell.turn, message, error)  # type: ignore[arg-type]  # see above
+        elif not was_cancelled:
+            kernel.reporter.error(
+                f"the behavior of {kernel.label(cell)} raised while it was being stopped", error
+            )
+        kernel.settle(cell)

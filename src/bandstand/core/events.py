@@ -14,8 +14,6 @@ Refused: events as messages to an actor, which would cost an actor per loop and 
 would make every listener a multi-threaded program. A stall is seen by another thread, and published afterwards on the loop's thread.
 """
 
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from collections import deque
@@ -32,8 +30,8 @@ from bandstand.errors.formatting import safe_repr
 if TYPE_CHECKING:
     from bandstand.core.clock import Clock
     from bandstand.core.ids import ActorId
+    from bandstand.core.kernel import Kernel
     from bandstand.core.logs import SafeLogger
-    from bandstand.core.loop import Loop
 
 __all__ = (
     "DeadLetter",
@@ -305,13 +303,13 @@ class RuntimeEvents:
         "_is_delivering",
         "_is_scheduled",
         "_logger",
-        "_loop",
+        "_kernel",
         "_subscriptions",
         "_waiting",
     )
 
-    def __init__(self, loop: Loop, logger: SafeLogger, clock: Clock) -> None:
-        self._loop = loop
+    def __init__(self, kernel: Kernel, logger: SafeLogger, clock: Clock) -> None:
+        self._kernel = kernel
         self._subscriptions: tuple[EventSubscription, ...] = ()
         # The events published by `tell`; the kernel counts its own.
         self._counts: dict[type, int] = dict.fromkeys(
@@ -339,7 +337,7 @@ class RuntimeEvents:
             LoopClosed: the loop has ended.
             WrongThread: called off the loop's thread.
         """
-        self._loop._check_thread()  # noqa: SLF001
+        self._kernel.check_thread()
         is_callable = callable(listener)  # callers without types
         if not is_callable or iscoroutinefunction(listener):
             raise InvalidArgument(
@@ -350,7 +348,7 @@ class RuntimeEvents:
         subscription = EventSubscription(self, listener)
         self._subscriptions = (*self._subscriptions, subscription)
         if len(self._subscriptions) == 1:
-            self._loop._wire()  # noqa: SLF001
+            self._kernel.reporter.install_hooks()
         return subscription
 
     def tell(self, event: RuntimeEvent) -> None:
@@ -360,7 +358,7 @@ class RuntimeEvents:
             InvalidArgument: it is not an event of the runtime.
             WrongThread: called off the loop's thread.
         """
-        self._loop._check_thread()  # noqa: SLF001
+        self._kernel.check_thread()
         kind = type(event)
         if kind not in self._counts:
             raise InvalidArgument(
@@ -368,7 +366,7 @@ class RuntimeEvents:
             )
         self._counts[kind] += 1
         self._logger.record(event)
-        self._loop._mentioned = -1  # noqa: SLF001
+        self._kernel.reported = -1
         self._publish(event)
 
     def counts(self) -> EventCounts:
@@ -377,15 +375,16 @@ class RuntimeEvents:
         Raises:
             WrongThread: called off the loop's thread.
         """
-        loop = self._loop
-        loop._check_thread()  # noqa: SLF001
+        kernel = self._kernel
+        kernel.check_thread()
+        counters = kernel.counters
         counts = self._counts
         return EventCounts(
-            dead_letters=loop._dead - loop._dead_system + counts[DeadLetter],  # noqa: SLF001
+            dead_letters=counters.dead - counters.dead_system + counts[DeadLetter],
             unhandled=counts[Unhandled],
-            dropped=loop._dropped - loop._dropped_system + counts[Dropped],  # noqa: SLF001
-            restarts=loop._restarts + counts[Restarted],  # noqa: SLF001
-            escalations=loop._escalations + counts[Escalated],  # noqa: SLF001
+            dropped=counters.dropped - counters.dropped_system + counts[Dropped],
+            restarts=kernel.restarts + counts[Restarted],
+            escalations=kernel.escalations + counts[Escalated],
             lagged=counts[Lagged],
             stalls=counts[Stalled],
             untold=self._logger.untold,
@@ -408,7 +407,7 @@ class RuntimeEvents:
         """Return how to log a crash, as `CrashLimiter.admit` does."""
         count = self._logger.admit_crash(place, error)
         if count == 0:
-            self._loop._mentioned = -1  # noqa: SLF001
+            self._kernel.reported = -1
         return count
 
     def update_log(self, dead: int, dropped: int, *, force: bool = False) -> bool:
@@ -440,10 +439,10 @@ class RuntimeEvents:
     ) -> None:
         # No one loses anything by a system message to an actor that has exited.
         if lane is not Lane.SYSTEM:
-            self._publish(DeadLetter(target, lane, data, self._loop._what(data, tag)))  # noqa: SLF001
+            self._publish(DeadLetter(target, lane, data, self._kernel.reporter.describe(data, tag)))
 
     def _on_dropped(self, target: ActorId, lane: Lane, data: object, tag: object, _sender: object) -> None:
-        self._publish(Dropped(target, lane, data, self._loop._what(data, tag)))  # noqa: SLF001
+        self._publish(Dropped(target, lane, data, self._kernel.reporter.describe(data, tag)))
 
     def _on_restart(self, supervisor: ActorId, child: ActorId, attempt: int) -> None:
         self._publish(Restarted(supervisor, child, attempt))
@@ -457,7 +456,7 @@ class RuntimeEvents:
             return
         if len(self._waiting) >= MAX_WAITING:
             self._logger.record_untold(1)
-            self._loop._mentioned = -1  # noqa: SLF001
+            self._kernel.reported = -1
             return
         self._waiting.append((event, self._subscriptions))
         if not self._is_delivering:
@@ -479,7 +478,7 @@ class RuntimeEvents:
             self._is_delivering = False
         if waiting and not self._is_scheduled:
             self._is_scheduled = True
-            self._loop._call_afar(self._deliver_rest)  # noqa: SLF001
+            self._kernel.inbox.call_soon(self._deliver_rest)
 
     def _call(self, listener: Listener, event: RuntimeEvent) -> None:
         try:
@@ -487,7 +486,9 @@ class RuntimeEvents:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # noqa: BLE001  # a listener must not affect the loop
-            self._loop._complain(f"a listener of the loop's events raised for {type(event).__name__}", error)  # noqa: SLF001
+            self._kernel.reporter.error(
+                f"a listener of the loop's events raised for {type(event).__name__}", error
+            )
 
     def _deliver_rest(self) -> None:
         self._is_scheduled = False
@@ -496,13 +497,13 @@ class RuntimeEvents:
 
     def unsubscribe(self, subscription: EventSubscription) -> bool:
         """End a subscription; return False if it had ended already."""
-        self._loop._check_thread()  # noqa: SLF001
+        self._kernel.check_thread()
         if subscription.listener is None:
             return False
         subscription.listener = None
         self._subscriptions = tuple(each for each in self._subscriptions if each is not subscription)
         if not self._subscriptions:
-            self._loop._wire()  # noqa: SLF001
+            self._kernel.reporter.install_hooks()
         return True
 
 

@@ -23,7 +23,7 @@ except ModuleNotFoundError:  # interpreted, where Cython is not installed
     from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
 
 if TYPE_CHECKING:
-    from bandstand.core.hot.reach import Reach
+    from bandstand.core.kernel import Kernel
     from bandstand.core.mailbox import ActorCell
 
 # Python computes the hash of an int modulo this number.
@@ -45,7 +45,7 @@ class ActorId:
 
     __slots__ = ("cell", "home", "number", "reason", "status")
 
-    def __init__(self, number: Number, cell: ActorCell | None, home: Reach | None) -> None:
+    def __init__(self, number: Number, cell: ActorCell | None, home: Kernel | None) -> None:
         self.number = number
         # None once the actor has exited.
         self.cell = cell

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from bandstand.core.context import ActorContext
     from bandstand.core.delivery import StashCounter
     from bandstand.core.enums import ExitReason, Overflow
-    from bandstand.core.hot.monitors import Monitor
-    from bandstand.core.hot.reach import Reach
     from bandstand.core.ids import ActorId
+    from bandstand.core.kernel import Kernel
+    from bandstand.core.links import Monitor
     from bandstand.core.messages import ChildSummary
     from bandstand.core.timer_wheel import Timer, TimerQueue
 
@@ -641,7 +641,7 @@ class ActorCell(Mailbox):
 
     def __init__(self) -> None:
         self.set_cap(0, 0)
-        self.kernel: Reach | None = None
+        self.kernel: Kernel | None = None
         self.actor: ActorId | None = None
         self.behavior: Callable[..., Any] | None = None
         self.state: object = None
