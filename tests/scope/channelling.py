@@ -121,7 +121,7 @@ def is_heard(token: CancelToken) -> bool:
     """Whether somebody listens to a token."""
     # There is no other way to see that nobody does.
     inside: Any = token
-    listeners = inside._listeners
+    listeners = inside.listeners
     return bool(listeners)
 
 

@@ -403,7 +403,7 @@ def test_the_loop_is_the_one_that_rides_the_running_event_loop() -> None:
         actor = consume(Channel[int](), idle_element)
         assert actor.loop is loop
         async with Loop() as second:
-            with pytest.raises(InvalidArgument, match=r"2 loops ride .* loop="):
+            with pytest.raises(InvalidArgument, match=r"2 loops are attached .* loop="):
                 consume(Channel[int](), idle_element)
             assert consume(Channel[int](), idle_element, loop=second).loop is second
             second.request_stop()
@@ -420,7 +420,7 @@ def test_a_home_that_is_none_is_refused(name: str) -> None:
 
 
 def test_without_a_loop_it_says_what_to_pass() -> None:
-    with pytest.raises(InvalidArgument, match=r"there is no loop .* loop="):
+    with pytest.raises(InvalidArgument, match=r"no loop is attached .* loop="):
         consume(Channel[int](), idle_element)
 
 
@@ -523,10 +523,10 @@ def test_a_start_that_fails_leaves_nothing(loop: Loop, caplog: pytest.LogCapture
         def child(self) -> Broken:
             return self
 
-        def enlist(self, listener: object) -> None:
+        def add_listener(self, listener: object) -> None:
             raise InvalidArgument("nobody keeps the time")
 
-        def dismiss(self, listener: object) -> bool:
+        def remove_listener(self, listener: object) -> bool:
             return False
 
     channel = filled(1)

@@ -16,7 +16,7 @@ from bandstand.core import ActorStatus, Context, ExitReason, Loop, Verdict
 from bandstand.core.lowlevel import is_open
 from bandstand.errors import ActorFailed, ActorKilled, BadVerdict, ChannelTimeout, InvalidArgument, LoopBusy
 from bandstand.scope import UNBOUNDED, CancelToken, Channel, ChannelActor, EndedBy, Outcome, consume
-from bandstand.scope.latch import Wait
+from bandstand.scope.event import EventWait
 from bandstand.testing import VirtualClock
 from tests.core.stage import Boom, LoopMaker, check_books, settle, stopper
 from tests.scope.consuming import Desk, Slow, filled, pause, ride, until
@@ -371,7 +371,7 @@ def test_stop_twice_and_after_the_end_gives_the_same_outcome() -> None:
     ride(main)
 
 
-async def waited(wait: Wait[Outcome]) -> Outcome:
+async def waited(wait: EventWait[Outcome]) -> Outcome:
     return await wait
 
 
@@ -657,7 +657,7 @@ def test_an_ordinary_actor_can_end_it_from_its_turn(loop: Loop) -> None:
 def test_blocking_on_the_thread_of_its_own_loop_is_refused(loop: Loop) -> None:
     """Nobody would drive the loop meanwhile."""
     actor = consume(filled(1), print, loop=loop)
-    with pytest.raises(LoopBusy, match="nobody would drive"):
+    with pytest.raises(LoopBusy, match="could not run meanwhile"):
         actor.ended().blocking()
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from bandstand.core import Context, Loop, LoopConfig
 from bandstand.errors import Cancelled, ChannelTimeout, InvalidArgument, LoopClosed
-from bandstand.scope.alarm import set_alarm
+from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import Channel
-from bandstand.scope.token import CancelToken
+from bandstand.scope.deadline import DelayedCall
 from bandstand.testing import VirtualClock
 from tests.core.stage import LoopMaker
 from tests.scope.tokens import Ear, has_timers, heard, is_over, outcome, pause, perform, turns, waiting
@@ -62,7 +62,7 @@ def test_it_is_not_a_hair_late_either(loop: Loop, clock: VirtualClock) -> None:
     for _ in range(300):
         clock.advance(0.370001)
         token, ear = CancelToken(timeout_ms=50, loop=loop), Ear()
-        token.enlist(ear)
+        token.add_listener(ear)
         passed = clock.now_ns() - epoch
         left = (50 - -passed // 1_000_000) * 1_000_000 - passed
         clock.advance((left - 1) / 1e6)
@@ -115,7 +115,7 @@ def test_a_deadline_counts_from_when_the_token_was_made(clock: VirtualClock) -> 
         late = CancelToken(timeout_ms=10)
         await pause(30)
         ear = Ear()
-        late.enlist(ear)
+        late.add_listener(ear)
         assert ear.told == 1
 
     perform(main, clock)
@@ -128,7 +128,7 @@ def test_a_busy_function_sees_it_while_the_loop_is_blocked(clock: VirtualClock) 
     async def main() -> None:
         root = CancelToken(timeout_ms=50)
         child, ear = root.child(), Ear()
-        child.enlist(ear)
+        child.add_listener(ear)
         clock.advance(49)
         assert not is_over(child)
         clock.advance(1)
@@ -189,7 +189,7 @@ def test_one_that_is_cancelled_while_another_looks_up_the_tree_keeps_its_reason(
     root = CancelToken(timeout_ms=50, loop=loop)
     middle = root.child()
     leaf = middle.child()
-    deadline = root._deadline  # pyright: ignore[reportPrivateUsage]  # there is no other way to that moment
+    deadline = root.deadline  # pyright: ignore[reportPrivateUsage]  # there is no other way to that moment
     assert deadline is not None
     read = deadline._now  # pyright: ignore[reportPrivateUsage]  # likewise
 
@@ -227,13 +227,13 @@ def test_without_a_loop_the_event_loop_keeps_it(clock: VirtualClock) -> None:
 
 @pytest.mark.guarantee("G103")
 def test_where_there_is_neither_a_loop_must_be_given(loop: Loop, clock: VirtualClock) -> None:
-    with pytest.raises(InvalidArgument, match="nobody keeps the time here: pass loop="):
+    with pytest.raises(InvalidArgument, match="there is no clock here: pass loop="):
         CancelToken(timeout_ms=50)
-    with pytest.raises(InvalidArgument, match="nobody keeps the time here"):
+    with pytest.raises(InvalidArgument, match="there is no clock here"):
         CancelToken().child(timeout_ms=50)
     token = CancelToken(timeout_ms=50, loop=loop)
     ear = Ear()
-    token.child().enlist(ear)
+    token.child().add_listener(ear)
     clock.advance(49)
     loop.poll_once()
     assert ear.told == 0
@@ -284,11 +284,11 @@ def test_if_its_loop_ends_the_event_loop_goes_on(clock: VirtualClock, *, is_hear
         async with Loop(clock=clock):
             token = CancelToken(timeout_ms=50)
             if is_heard_before:
-                token.enlist(ear)
+                token.add_listener(ear)
             await asyncio.sleep(0.02)
         assert not token.cancelled
         if not is_heard_before:
-            token.enlist(ear)
+            token.add_listener(ear)
         assert await token.wait() == "its deadline of 50 ms has passed"
         assert ear.told == 1
         assert clock.now_ns() - start == 50_000_000
@@ -302,12 +302,12 @@ def test_a_listener_that_leaves_after_the_end_of_the_loop_leaves_no_timer(clock:
         ear = Ear()
         async with Loop(clock=clock):
             token = CancelToken(timeout_ms=50)
-            token.enlist(ear)
-        token.dismiss(ear)
-        deadline = token._deadline  # pyright: ignore[reportPrivateUsage]  # what it holds is what this is about
+            token.add_listener(ear)
+        token.remove_listener(ear)
+        deadline = token.deadline  # pyright: ignore[reportPrivateUsage]  # what it holds is what this is about
         assert deadline is not None
         assert deadline._cancel is None  # pyright: ignore[reportPrivateUsage]  # likewise
-        token.enlist(ear)
+        token.add_listener(ear)
         await asyncio.sleep(0.06)
         assert ear.told == 1
 
@@ -319,12 +319,12 @@ def test_if_nobody_is_left_to_keep_it_the_token_is_cancelled_at_once(make_loop: 
     loop = make_loop()
     token, ear = CancelToken(timeout_ms=50, loop=loop), Ear()
     unheard = CancelToken(timeout_ms=50, loop=loop)
-    token.child().enlist(ear)
+    token.child().add_listener(ear)
     loop.destroy()
     assert ear.told == 1
     assert token.reason == "the loop that kept its deadline has ended"
     assert not unheard.cancelled, "nobody has asked for it to be kept"
-    unheard.enlist(ear)
+    unheard.add_listener(ear)
     assert ear.told == 2
     assert unheard.reason == "the loop that kept its deadline has ended"
 
@@ -345,7 +345,7 @@ def test_what_listens_may_raise_and_the_loop_ends_all_the_same(
     take_back = second.on_cancel(lambda _: told.append("second"))
     token.on_cancel(lambda _: take_back())
     loop.destroy()
-    assert "raised at the end of the loop that kept a deadline" in caplog.text
+    assert "raised while the loop that kept a deadline ended" in caplog.text
     assert told in ([], ["second"])
     assert heard(second) == 0
 
@@ -355,10 +355,10 @@ def test_a_loop_that_was_asked_to_stop_takes_no_new_timers(clock: VirtualClock) 
     async def main() -> None:
         async with Loop(clock=clock) as loop:
             token, first, second = CancelToken(timeout_ms=50), Ear(), Ear()
-            token.enlist(first)
+            token.add_listener(first)
             loop.request_stop()
-            token.dismiss(first)
-            token.enlist(second)
+            token.remove_listener(first)
+            token.add_listener(second)
             await asyncio.sleep(0.06)
             assert (first.told, second.told) == (0, 1)
 
@@ -390,9 +390,9 @@ def test_a_listener_that_comes_between_two_runs_of_the_event_loop_is_told_in_tim
 
     with asyncio.Runner(loop_factory=clock.new_event_loop) as runner:
         token = runner.run(make())
-        token.enlist(ear)
-        token.enlist(gone)
-        token.dismiss(gone)
+        token.add_listener(ear)
+        token.add_listener(gone)
+        token.remove_listener(gone)
         assert (ear.told, is_over(token)) == (0, False)
         runner.run(go_on())
         loop.destroy()
@@ -412,7 +412,7 @@ def test_a_listener_of_another_thread_may_come_between_two_runs_as_well(
 
     with asyncio.Runner(loop_factory=clock.new_event_loop) as runner:
         token, ear = runner.run(make()), Ear()
-        thread = threading.Thread(target=token.enlist, args=(ear,))
+        thread = threading.Thread(target=token.add_listener, args=(ear,))
         thread.start()
         thread.join()
         runner.run(rest(51 if does_pass else 49))
@@ -427,7 +427,7 @@ def test_if_its_loop_ends_meanwhile_the_event_loop_goes_on_when_it_runs_again(cl
     async def make() -> CancelToken:
         await loop.__aenter__()
         token = CancelToken(timeout_ms=50)
-        token.enlist(ear)
+        token.add_listener(ear)
         return token
 
     async def go_on() -> None:
@@ -472,9 +472,9 @@ def test_a_wait_whose_event_loop_is_closed_before_its_loop_ends_harms_nobody(clo
 
     async def begin() -> CancelToken:
         await loop.__aenter__()
-        set_alarm(50, alarm.interrupt)
+        DelayedCall(50, alarm.on_cancelled)
         token = CancelToken(timeout_ms=50)
-        token.enlist(ear)
+        token.add_listener(ear)
         return token
 
     token = host.run_until_complete(begin())
@@ -494,7 +494,7 @@ def test_an_event_loop_that_ends_with_its_loop_keeps_nothing(make_loop: LoopMake
 
     async def behavior(ctx: Context[None], data: object) -> None:
         tokens.append(CancelToken(timeout_ms=5000))
-        tokens[0].enlist(ear)
+        tokens[0].add_listener(ear)
         await asyncio.sleep(0)
         if drives == "run":
             ctx.loop.request_stop()
@@ -515,13 +515,13 @@ def test_an_event_loop_that_ends_with_its_loop_keeps_nothing(make_loop: LoopMake
 def test_a_timer_of_an_event_loop_that_was_closed_is_not_relied_on(clock: VirtualClock) -> None:
     async def make() -> CancelToken:
         token = CancelToken(timeout_ms=50)
-        token.enlist(first)
+        token.add_listener(first)
         return token
 
     first, second = Ear(), Ear()
     token = clock.run(make())
     assert not is_over(token)
-    token.enlist(second)
+    token.add_listener(second)
     assert (first.told, second.told) == (1, 1)
     assert token.reason == "the loop that kept its deadline has ended"
 
@@ -536,14 +536,14 @@ def test_the_timer_is_on_the_wheel_just_while_somebody_listens(clock: VirtualClo
             token = CancelToken(timeout_ms=5000)
             leaf, one, two = token.child().child(), Ear(), Ear()
             assert not has_timers(loop)
-            leaf.enlist(one)
-            leaf.enlist(two)
+            leaf.add_listener(one)
+            leaf.add_listener(two)
             assert has_timers(loop)
-            leaf.dismiss(one)
+            leaf.remove_listener(one)
             assert has_timers(loop)
-            leaf.dismiss(two)
+            leaf.remove_listener(two)
             assert not has_timers(loop)
-            leaf.enlist(one)
+            leaf.add_listener(one)
             assert has_timers(loop)
             token.cancel()
             assert not has_timers(loop)
@@ -557,27 +557,27 @@ def test_a_finalizer_that_comes_while_the_timer_is_set_leaves_one_timer_at_most(
     loop: Loop, meddler: str
 ) -> None:
     token, first, second = CancelToken(timeout_ms=50, loop=loop), Ear(), Ear()
-    deadline = token._deadline  # pyright: ignore[reportPrivateUsage]  # there is no other way to that moment
+    deadline = token.deadline  # pyright: ignore[reportPrivateUsage]  # there is no other way to that moment
     assert deadline is not None
     read = deadline._now  # pyright: ignore[reportPrivateUsage]  # likewise
 
     def meddle() -> float:
-        if deadline._is_busy:  # pyright: ignore[reportPrivateUsage]  # likewise
+        if deadline._is_updating:  # pyright: ignore[reportPrivateUsage]  # likewise
             deadline._now = read  # pyright: ignore[reportPrivateUsage]  # likewise
             if meddler == "comes":
-                token.enlist(second)
+                token.add_listener(second)
             elif meddler == "goes":
-                token.dismiss(first)
+                token.remove_listener(first)
             else:
                 token.cancel()
         return read()
 
     deadline._now = meddle  # pyright: ignore[reportPrivateUsage]  # likewise
-    token.enlist(first)
+    token.add_listener(first)
     assert deadline._now is read, "it did not come"  # pyright: ignore[reportPrivateUsage]  # likewise
     assert has_timers(loop) == (meddler == "comes")
-    token.dismiss(first)
-    token.dismiss(second)
+    token.remove_listener(first)
+    token.remove_listener(second)
     assert not has_timers(loop)
     assert first.told == (meddler == "cancels")
 
@@ -598,8 +598,8 @@ def test_a_hundred_thousand_dropped_children_leave_nothing_behind(clock: Virtual
                 for number in range(100_000):
                     child = root.child(timeout_ms=60_000 + number)
                     if number % 4 == 1:
-                        child.enlist(ear)
-                        child.dismiss(ear)
+                        child.add_listener(ear)
+                        child.remove_listener(ear)
                     elif number % 4 == 2:
                         child.on_cancel(lambda _: None)()
                     elif number % 400 == 3:
@@ -666,14 +666,14 @@ def test_a_thread_that_comes_and_goes_asks_the_loop_once(loop: Loop, monkeypatch
     def call_afar(_: Loop, function: Callable[[], object]) -> None:
         asked.append(function)
 
-    monkeypatch.setattr("bandstand.scope.alarm.call_afar", call_afar)
+    monkeypatch.setattr("bandstand.scope.deadline.call_afar", call_afar)
     token, ear = CancelToken(timeout_ms=50, loop=loop), Ear()
 
     def come_and_go() -> None:
         for _ in range(100):
-            token.enlist(ear)
-            token.dismiss(ear)
-        token.enlist(ear)
+            token.add_listener(ear)
+            token.remove_listener(ear)
+        token.add_listener(ear)
 
     thread = threading.Thread(target=come_and_go)
     thread.start()
@@ -681,16 +681,16 @@ def test_a_thread_that_comes_and_goes_asks_the_loop_once(loop: Loop, monkeypatch
     assert len(asked) == 1
     asked.pop()()
     assert has_timers(loop)
-    token.dismiss(ear)
+    token.remove_listener(ear)
 
 
 @pytest.mark.guarantee("G103")
 def test_the_wheel_of_a_loop_that_is_closed_is_left_alone_by_other_threads(make_loop: LoopMaker) -> None:
     loop = make_loop()
     token, ear = CancelToken(timeout_ms=50, loop=loop), Ear()
-    token.enlist(ear)
+    token.add_listener(ear)
     loop.request_stop()
-    thread = threading.Thread(target=token.dismiss, args=(ear,))
+    thread = threading.Thread(target=token.remove_listener, args=(ear,))
     thread.start()
     thread.join()
     assert has_timers(loop)
@@ -704,7 +704,7 @@ def test_the_wheel_of_a_loop_that_is_closed_is_left_alone_by_other_threads(make_
 def test_what_was_on_its_way_to_an_event_loop_that_has_ended_is_not_waited_for(clock: VirtualClock) -> None:
     async def main() -> tuple[CancelToken, Ear]:
         token, ear = CancelToken(timeout_ms=5000), Ear()
-        thread = threading.Thread(target=token.enlist, args=(ear,))
+        thread = threading.Thread(target=token.add_listener, args=(ear,))
         thread.start()
         thread.join()
         asyncio.get_running_loop().stop()  # at once: nothing else has its turn
@@ -716,7 +716,7 @@ def test_what_was_on_its_way_to_an_event_loop_that_has_ended_is_not_waited_for(c
     finally:
         host.close()
     second = Ear()
-    token.enlist(second)
+    token.add_listener(second)
     assert (first.told, second.told) == (1, 1)
     assert token.reason == "the loop that kept its deadline has ended"
 

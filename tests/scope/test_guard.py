@@ -19,8 +19,8 @@ import pytest
 
 from bandstand.core import Context, Loop
 from bandstand.errors import Cancelled, InvalidArgument
+from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import Channel
-from bandstand.scope.token import CancelToken
 from bandstand.testing import VirtualClock
 from tests.scope.tokens import heard, outcome, perform, turns, waiting
 
@@ -243,7 +243,7 @@ def test_misuse_is_refused(clock: VirtualClock) -> None:
         guard = CancelToken().guard()
         async with guard:
             pass
-        with pytest.raises(InvalidArgument, match="entered once"):
+        with pytest.raises(InvalidArgument, match="entered only once"):
             async with guard:
                 pass
 

@@ -158,7 +158,7 @@ def test_a_class_is_not_spawned_by_the_scope(kind: Any) -> None:
         async with Scope() as scope:
             for arguments in ((), (5,)):
                 with pytest.raises(
-                    InvalidArgument, match=r"start it with loop.spawn\(.*give the handle to scope.adopt\(\)"
+                    InvalidArgument, match=r"start it with loop.spawn\(.*pass the handle to scope.adopt\(\)"
                 ):
                     scope.spawn(kind, *arguments)
             assert not scope.children
@@ -170,7 +170,7 @@ def test_a_class_is_not_spawned_by_the_scope(kind: Any) -> None:
 def test_what_is_no_actor_is_not_adopted(what: Any) -> None:
     async def main(loop: Loop) -> None:
         async with Scope() as scope:
-            with pytest.raises(InvalidArgument, match="pass an ActorId, a typed handle or a supervisor"):
+            with pytest.raises(InvalidArgument, match="pass the ActorId, typed handle or supervisor"):
                 scope.adopt(what)
 
     play(main)

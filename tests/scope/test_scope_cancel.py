@@ -23,11 +23,10 @@ from bandstand.actor import Actor, ask
 from bandstand.actor import Loop as Loop_
 from bandstand.core import Context, Loop, LoopConfig
 from bandstand.errors import Cancelled, ChannelTimeout, InvalidArgument
+from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import UNBOUNDED, Channel
-from bandstand.scope.consume import consume
-from bandstand.scope.outcome import EndedBy
+from bandstand.scope.consumer import EndedBy, consume
 from bandstand.scope.scope import Scope
-from bandstand.scope.token import CancelToken
 from bandstand.testing import VirtualClock
 from tests.scope.scoping import (
     Boom,
@@ -815,7 +814,7 @@ def test_a_task_that_ignores_its_cancellation_is_left_behind_and_reported(
         assert asyncio.get_running_loop().time() - before == pytest.approx(2)
         assert not task.done()
         assert "mule" in caplog.text
-        assert "has not ended 2000 ms after scope 'shop' was cancelled, and is left behind" in caplog.text
+        assert "did not end within 2000 ms after scope 'shop' was cancelled, and is abandoned" in caplog.text
         release.set()
         await turns()
         assert task.result() == "released"
@@ -839,7 +838,7 @@ def test_a_task_that_was_left_behind_and_fails_is_reported(caplog: pytest.LogCap
             await scope.cancel()
         release.set()
         await turns()
-        assert "had given up, has failed" in caplog.text
+        assert "had abandoned it" in caplog.text
         assert "much later" in caplog.text
 
     with caplog.at_level(logging.ERROR, "bandstand.scope"):

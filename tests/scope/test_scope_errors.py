@@ -19,10 +19,10 @@ import pytest
 
 from bandstand.core import FAIL, Context, Loop, Verdict
 from bandstand.errors import ActorKilled, Cancelled, ChildFailed
+from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import UNBOUNDED, Channel
-from bandstand.scope.outcome import EndedBy
+from bandstand.scope.consumer import EndedBy
 from bandstand.scope.scope import Scope
-from bandstand.scope.token import CancelToken
 from bandstand.testing import VirtualClock
 from tests.scope.scoping import (
     Boom,
@@ -89,7 +89,7 @@ def test_an_actor_that_fails(how: str) -> None:
             assert repr(error) == repr(Boom("hello"))
         else:
             assert isinstance(error, ChildFailed)
-            assert "has ended with reason FAIL" in str(error)
+            assert "ended with reason FAIL" in str(error)
 
     play(main)
 
@@ -656,7 +656,7 @@ def test_a_child_that_fails_when_nobody_waits_any_more_is_logged(caplog: pytest.
         await turns(20)
         # It had not ended when the scope was over: that it had would be a lie.
         assert await scopes[0].cancel() is False
-        assert "a child of scope 'shop' has failed, which nobody waits for any more" in caplog.text
+        assert "a child of scope 'shop' failed after the scope had ended" in caplog.text
         assert "unheard" in caplog.text
 
     with caplog.at_level("ERROR", "bandstand.scope"):

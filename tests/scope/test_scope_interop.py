@@ -17,10 +17,10 @@ import pytest
 
 from bandstand.core import STOP, Context, Loop, Verdict
 from bandstand.errors import Cancelled
+from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import UNBOUNDED, Channel
-from bandstand.scope.outcome import EndedBy
+from bandstand.scope.consumer import EndedBy
 from bandstand.scope.scope import Scope
-from bandstand.scope.token import CancelToken
 from bandstand.testing import VirtualClock
 from tests.scope.scoping import Boom, boom, check_clean, errors_of, flat, hang, idle, play, play_timed, turns
 

@@ -17,10 +17,10 @@ import pytest
 
 from bandstand.core import Loop
 from bandstand.errors import Cancelled, ChannelTimeout, LoopBusy
+from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import UNBOUNDED, Channel
-from bandstand.scope.outcome import EndedBy
+from bandstand.scope.consumer import EndedBy
 from bandstand.scope.scope import Scope
-from bandstand.scope.token import CancelToken
 from tests.scope.scoping import check_clean, hang, idle, play, turns
 
 pytestmark = [

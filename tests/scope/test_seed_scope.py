@@ -13,9 +13,7 @@ import pytest
 
 from bandstand.core import Loop
 from bandstand.scope.channel import UNBOUNDED, Channel
-from bandstand.scope.channelactor import ChannelActor
-from bandstand.scope.consume import consume
-from bandstand.scope.outcome import EndedBy, Outcome
+from bandstand.scope.consumer import ChannelActor, EndedBy, Outcome, consume
 from bandstand.scope.scope import Scope
 from tests.scope.scoping import hang, play, turns
 

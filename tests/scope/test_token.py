@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from bandstand.errors import Cancelled, ChannelTimeout, InvalidArgument, LoopBusy
+from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import Channel
-from bandstand.scope.token import CancelToken
 from tests.scope.tokens import Ear, heard, hushed, is_over, is_tidy, outcome, perform, turns, waiting
 
 pytestmark = pytest.mark.spec("K4")
@@ -121,7 +121,7 @@ def test_trees_may_be_deep() -> None:
         (lambda: CancelToken(timeout_ms=-1), "timeout_ms is -1"),
         (lambda: CancelToken(timeout_ms=float("nan")), "timeout_ms is nan"),
         (lambda: CancelToken(timeout_ms="1"), "timeout_ms is '1'"),  # type: ignore[arg-type]
-        (lambda: CancelToken(timeout_ms=5), "nobody keeps the time here: pass loop="),
+        (lambda: CancelToken(timeout_ms=5), "there is no clock here: pass loop="),
         (lambda: CancelToken().cancel(7), "reason is 7: pass a string"),  # type: ignore[arg-type]
         (lambda: CancelToken().on_cancel(5), "callback is 5: pass a function of the token"),  # type: ignore[arg-type]
         (lambda: CancelToken().error("x"), "is not cancelled"),
@@ -209,7 +209,7 @@ def test_what_a_function_raises_is_logged_and_all_others_are_called() -> None:
         token.on_cancel(fails)
     assert told == ["second"]
     assert len(said) == 2
-    assert all("raised, called at the end of <CancelToken" in line for line in said)
+    assert all("for the cancellation of <CancelToken" in line for line in said)
 
 
 @pytest.mark.guarantee("G101")
@@ -231,16 +231,16 @@ def test_a_ctrl_c_in_a_function_goes_on_when_all_have_been_told() -> None:
 @pytest.mark.guarantee("G101")
 def test_a_listener_that_raises_does_not_keep_others_from_being_told() -> None:
     class Broken:
-        def interrupt(self) -> None:
+        def on_cancelled(self) -> None:
             raise ValueError("oops")
 
     token, ear = CancelToken(), Ear()
-    token.enlist(Broken())
-    token.enlist(ear)
+    token.add_listener(Broken())
+    token.add_listener(ear)
     with hushed() as said:
         token.cancel()
     assert ear.told == 1
-    assert "the others are told all the same" in said[0]
+    assert "the other listeners are notified" in said[0]
 
 
 @pytest.mark.guarantee("G101")
@@ -273,15 +273,15 @@ def test_a_token_stands_with_its_parent_just_while_somebody_listens() -> None:
     leaf, sibling = middle.child(), middle.child()
     one, two, three = Ear(), Ear(), Ear()
     assert heard(root) == heard(middle) == 0
-    leaf.enlist(one)
-    leaf.enlist(two)
-    sibling.enlist(three)
+    leaf.add_listener(one)
+    leaf.add_listener(two)
+    sibling.add_listener(three)
     assert (heard(root), heard(middle), heard(leaf)) == (1, 2, 2)
-    assert leaf.dismiss(one)
-    assert sibling.dismiss(three)
-    assert not sibling.dismiss(three)
+    assert leaf.remove_listener(one)
+    assert sibling.remove_listener(three)
+    assert not sibling.remove_listener(three)
     assert (heard(root), heard(middle), heard(leaf)) == (1, 1, 1)
-    assert leaf.dismiss(two)
+    assert leaf.remove_listener(two)
     assert (heard(root), heard(middle), heard(leaf)) == (0, 0, 0)
     assert is_tidy(root, middle, leaf, sibling)
 
@@ -291,14 +291,14 @@ def test_a_listener_is_told_once_and_one_that_comes_late_at_once() -> None:
     root = CancelToken()
     leaf = root.child().child()
     one, two = Ear(), Ear()
-    leaf.enlist(one)
-    leaf.enlist(one)
+    leaf.add_listener(one)
+    leaf.add_listener(one)
     root.cancel()
     leaf.cancel()
-    leaf.enlist(two)
+    leaf.add_listener(two)
     assert (one.told, two.told) == (1, 1)
-    assert not leaf.dismiss(one)
-    assert not leaf.dismiss(two)
+    assert not leaf.remove_listener(one)
+    assert not leaf.remove_listener(two)
     assert heard(root) == heard(leaf) == 0
 
 
@@ -366,19 +366,19 @@ def test_a_finalizer_that_comes_in_between_breaks_nothing(change: str, moment: s
     """Made to come at the worst moment: in the middle of a change, under the lock, on the same thread."""
     root = CancelToken()
     child, first, second = root.child(), Ear(), Ear()
-    meddling = root._listeners = Meddling()  # pyright: ignore[reportPrivateUsage]  # there is no other way to that moment
+    meddling = root.listeners = Meddling()  # pyright: ignore[reportPrivateUsage]  # there is no other way to that moment
     if change == "goes":
-        child.enlist(first)
+        child.add_listener(first)
     meddling.moment = moment
     meddling.finalizer = {
         "cancel": lambda: root.cancel("finalizer"),
-        "dismiss": lambda: child.dismiss(first),
-        "enlist": lambda: child.enlist(second),
+        "dismiss": lambda: child.remove_listener(first),
+        "enlist": lambda: child.add_listener(second),
     }[meddler]
     if change == "goes":
-        child.dismiss(first)
+        child.remove_listener(first)
     else:
-        child.enlist(first)
+        child.add_listener(first)
     assert meddling.has_come
     assert is_tidy(child)
     root.cancel("in the end")
@@ -482,6 +482,6 @@ def test_a_cancelled_task_leaves_nothing_with_the_token_it_waited_with() -> None
 def test_a_token_cannot_be_initialised_again_with_itself_as_its_ancestor() -> None:
     token = CancelToken()
     for parent in (token, token.child(), None):
-        with pytest.raises(InvalidArgument, match="was initialised before"):
+        with pytest.raises(InvalidArgument, match="was already initialised"):
             token.__init__(parent)
     assert not token.cancelled

@@ -18,8 +18,8 @@ import pytest
 
 from bandstand.core import Loop
 from bandstand.errors import Cancelled
+from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import Channel
-from bandstand.scope.token import CancelToken
 from bandstand.testing import VirtualClock
 from tests.scope.tokens import Ear, has_timers, heard, hurried, is_tidy
 
@@ -114,7 +114,7 @@ def test_a_listener_that_comes_while_it_is_cancelled_is_told_once() -> None:
 
         def listen(share: int) -> None:
             for number, ear in enumerate(ears[share::4]):
-                leaves[number % 2].enlist(ear)
+                leaves[number % 2].add_listener(ear)
 
         with hurried():
             at_once(root.cancel, *(lambda share=share: listen(share) for share in range(4)))
@@ -163,19 +163,19 @@ def test_a_crowd_that_comes_and_goes_leaves_the_tree_tidy() -> None:
         for _ in range(600):
             if mine and random.random() < 0.5:
                 token, ear = mine.pop(random.randrange(len(mine)))
-                assert token.dismiss(ear)
+                assert token.remove_listener(ear)
             else:
                 mine.append((random.choice([root, *middles, *leaves]), Ear()))
-                mine[-1][0].enlist(mine[-1][1])
+                mine[-1][0].add_listener(mine[-1][1])
         for token, ear in mine:
-            assert token.dismiss(ear)
+            assert token.remove_listener(ear)
             assert ear.told == 0
 
     with hurried():
         at_once(*(lambda seed=seed: crowd(seed) for seed in range(4)))
     assert all(heard(token) == 0 for token in (root, *middles, *leaves))
     told = Ear()
-    leaves[4].enlist(told)
+    leaves[4].add_listener(told)
     root.cancel()
     assert told.told == 1
 
@@ -193,8 +193,8 @@ def test_deadlines_that_are_wanted_and_not_wanted_by_other_threads_are_kept_by_t
             random = Random(seed)
             for _ in range(300):
                 token, ear = random.choice(leaves), Ear()
-                token.enlist(ear)
-                assert token.dismiss(ear)
+                token.add_listener(ear)
+                assert token.remove_listener(ear)
 
         def work() -> None:
             try:
@@ -210,7 +210,7 @@ def test_deadlines_that_are_wanted_and_not_wanted_by_other_threads_are_kept_by_t
         thread.join(PATIENCE)
         loop.poll_once()
         assert not has_timers(loop)
-        thread = threading.Thread(target=leaves[0].enlist, args=(stays,))
+        thread = threading.Thread(target=leaves[0].add_listener, args=(stays,))
         thread.start()
         thread.join(PATIENCE)
         loop.poll_once()
@@ -230,7 +230,7 @@ def test_a_loop_that_ends_while_threads_listen_tells_all_of_them() -> None:
 
         def listen() -> None:
             for token, ear in zip(tokens, ears, strict=True):
-                token.enlist(ear)
+                token.add_listener(ear)
 
         thread = threading.Thread(target=listen)
         with hurried():
@@ -278,7 +278,7 @@ def test_functions_are_called_outside_of_locks_on_the_thread_that_cancels() -> N
     assert is_called.wait(PATIENCE)
     # It is in the middle of it, and everybody else can use tokens: this one, too.
     other = Ear()
-    token.enlist(other)
+    token.add_listener(other)
     assert other.told == 1
     assert token.child().cancelled
     assert not token.cancel()

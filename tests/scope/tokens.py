@@ -15,8 +15,7 @@ from typing import Any, TypeVar
 
 from bandstand.core import Loop
 from bandstand.errors import ChannelTimeout
-from bandstand.scope.branch import Branch
-from bandstand.scope.token import CancelToken
+from bandstand.scope.cancel import CancelNode, CancelToken
 from bandstand.testing import VirtualClock
 
 T = TypeVar("T")
@@ -88,7 +87,7 @@ def hurried() -> Generator[None]:
 
 def heard(token: CancelToken) -> int:
     """How many listen to a token, children that are listened to included."""
-    return len(token._listeners)
+    return len(token.listeners)
 
 
 def has_timers(loop: Loop) -> bool:
@@ -96,11 +95,10 @@ def has_timers(loop: Loop) -> bool:
     return loop._wake_in() != -1
 
 
-def is_tidy(*tokens: Branch) -> bool:
+def is_tidy(*tokens: CancelNode) -> bool:
     """Whether each stands with its parent just while somebody listens to it."""
     return all(
-        token._parent is None or (token in token._parent._listeners) == bool(token._listeners)
-        for token in tokens
+        token.parent is None or (token in token.parent.listeners) == bool(token.listeners) for token in tokens
     )
 
 
@@ -115,7 +113,7 @@ class Ear:
     def __init__(self) -> None:
         self.told = 0
 
-    def interrupt(self) -> None:
+    def on_cancelled(self) -> None:
         self.told += 1
 
 

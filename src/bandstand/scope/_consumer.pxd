@@ -6,8 +6,7 @@ from bandstand.core.hot.desk cimport Desk
 from bandstand.core.hot.ids cimport ActorId
 from bandstand.core.hot.kernel cimport is_coroutine
 from bandstand.core.hot.turn cimport Turn
-from bandstand.scope.hot.passage cimport Passage
-from bandstand.scope.hot.pipe cimport Pipe
+from bandstand.scope._channel cimport ChannelCore, ChannelOp
 
 cdef extern from "pythread.h":
     unsigned long PyThread_get_thread_ident() noexcept
@@ -23,58 +22,58 @@ cdef int FRESH
 cdef int DONE
 cdef int CLOSED
 cdef int LEFT
-cdef double FOREVER
+cdef double NO_TIMEOUT
 cdef bint RECEIVE
 cdef object ELEMENT
 cdef object OK_VERDICT
 cdef object STOP_VERDICT
 cdef object FAIL_VERDICT
 
-cdef class Feed(Passage):
+cdef class ActorReceive(ChannelOp):
     cdef object process
     cdef Desk kernel
     cdef readonly ActorId actor
     cdef readonly bint is_busy
-    cdef readonly bint is_due
+    cdef readonly bint is_scheduled
     cdef readonly bint is_stopping
     cdef readonly bint is_cancelled
-    cdef readonly bint is_over
-    cdef readonly bint has_returned
+    cdef readonly bint has_reached_end
+    cdef readonly bint has_returned_stop
     cdef readonly int64_t processed
     cdef readonly int64_t strays
 
-    @cython.locals(chore=Chore)
-    cpdef object turn(self, Turn turn)
-    cdef object judge(self, object verdict)
-    cpdef object prod(self)
+    @cython.locals(wrapped=ItemCoroutine)
+    cpdef object run(self, Turn turn)
+    cdef object finish_item(self, object verdict)
+    cpdef object schedule(self)
     cpdef object wake(self)
-    cdef bint is_lost(self) except -1
-    cpdef object ask_to_stop(self)
-    cpdef object interrupt(self)
-    cdef object have_obeyed(self)
-    cpdef object obey(self)
-    cpdef object end(self)
-    cpdef bint is_at_home(self) except -1
-    cpdef bint is_itself(self) except -1
+    cdef bint is_unreachable(self) except -1
+    cpdef object stop(self)
+    cpdef object on_cancelled(self)
+    cdef object request_end(self)
+    cpdef object end_actor(self)
+    cpdef object detach(self)
+    cpdef bint is_on_loop_thread(self) except -1
+    cpdef bint is_current(self) except -1
 
 @cython.final
-cdef class Chore:
-    cdef Feed feed
-    cdef object job
+cdef class ItemCoroutine:
+    cdef ActorReceive receive
+    cdef object coroutine
     cdef bint is_done
 
-cdef inline object step_job(Chore chore, object value):
+cdef inline object step_coroutine(ItemCoroutine wrapped, object value):
     cdef PyObject *result = NULL
-    chore.is_done = False
-    chore.is_done = PyIter_Send(chore.job, value, &result) == PYGEN_RETURN
-    # PyIter_Send has given us a reference; the cast takes one of its own.
+    wrapped.is_done = False
+    wrapped.is_done = PyIter_Send(wrapped.coroutine, value, &result) == PYGEN_RETURN
+    # PyIter_Send returns a new reference, and the cast adds one.
     value = <object>result
     Py_DECREF(value)
     return value
 
 @cython.final
-cdef class Fed:
-    cdef readonly Feed feed
+cdef class ConsumerState:
+    cdef readonly ActorReceive receive
 
-@cython.locals(fed=Fed)
-cpdef object consume_one(Turn turn, object _data)
+@cython.locals(state=ConsumerState)
+cpdef object consumer_behavior(Turn turn, object _data)

@@ -1,18 +1,18 @@
-"""Feeding an actor from a channel: the behavior of a channel actor, one element a visit.
+"""The compiled part of channel actors: a receive operation that belongs to an actor instead of a task.
 
-An actor that has nothing to do stands in the channel's line of receivers, as a task would. Whoever serves it prods the actor:
-one message of the system's, in a slot of its own, which says that there is something, and carries nothing. An element leaves
-the channel when the actor is about to process it, or is handed to it while it stands in line; if the actor ends first, that
-element goes back to the front.
+An actor without work waits in the channel's queue of receivers, as a task would. Completing its operation *schedules* the
+actor: it gets one system message, in a reserved slot, that carries nothing. An element leaves the channel when the actor is about to process it, or
+is given to it while it waits in the queue; if the actor ends first, that element returns to the front of the channel.
 
-When an element has been processed the actor prods itself, and comes again behind all others who are ready; it stands in line
-again only if it then finds nothing. There is never more than one prod under way: `is_due`. A coroutine is performed through
-a `Chore`, which sees how it has ended: nobody else could tell a function that has returned STOP from somebody's stop.
+After each element the actor schedules itself behind all other actors that are ready, and queues again only if it then finds the
+channel empty. At most one such message is on its way (`is_scheduled`). A coroutine that processes an element runs inside an `ItemCoroutine`,
+which sees its return value: only there can a function that returned STOP be told from a stop by someone else.
 """
 
-# PyThread_get_thread_ident and step_job come from one of two places, of which the checker sees one.
+# PyThread_get_thread_ident and step_job are defined either here or in the .pxd; the checker sees only one of the two.
 # pyright: reportPossiblyUnboundVariable=false
 # pyright: reportPrivateUsage=false
+# ruff: noqa: SLF001  # the kernel's methods, until they have public names
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ from bandstand.core.hot.turn import Turn
 from bandstand.core.vocabulary import SystemTag, Verdict
 from bandstand.errors import BadVerdict
 from bandstand.errors.formatting import safe_repr
-from bandstand.scope.hot.passage import Passage
-from bandstand.scope.hot.pipe import Pipe
-from bandstand.scope.numbers import CLOSED, DONE, FOREVER, FRESH, LEFT
+from bandstand.scope._channel import ChannelCore, ChannelOp, WaitState
 
 try:
     import cython
@@ -35,15 +33,20 @@ except ModuleNotFoundError:  # interpreted, where Cython is not installed
     from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
 
 if not cython.compiled:
-    # Compiled, this is C's function, declared in the .pxd.
+    # Compiled, this is a C function, declared in the .pxd.
     from threading import get_ident as PyThread_get_thread_ident
 
 if TYPE_CHECKING:
     from bandstand.core.hot.ids import ActorId
 
 Count: TypeAlias = int
+State: TypeAlias = int
 
-# What the pipe calls by the same name, which in C nobody else can see.
+FRESH: State = WaitState.FRESH.value
+DONE: State = WaitState.DONE.value
+CLOSED: State = WaitState.CLOSED.value
+LEFT: State = WaitState.LEFT.value
+NO_TIMEOUT = -1.0
 RECEIVE = False
 ELEMENT = SystemTag.ELEMENT
 OK_VERDICT = Verdict.OK
@@ -51,16 +54,16 @@ STOP_VERDICT = Verdict.STOP
 FAIL_VERDICT = Verdict.FAIL
 
 
-class Feed(Passage):
-    """What one incarnation of a channel actor receives by."""
+class ActorReceive(ChannelOp):
+    """The receive operation of one incarnation of a channel actor, used again for every element."""
 
     __slots__ = (
         "actor",
-        "has_returned",
+        "has_reached_end",
+        "has_returned_stop",
         "is_busy",
         "is_cancelled",
-        "is_due",
-        "is_over",
+        "is_scheduled",
         "is_stopping",
         "kernel",
         "process",
@@ -68,42 +71,44 @@ class Feed(Passage):
         "strays",
     )
 
-    def __init__(self, pipe: Pipe, process: Callable[[Any], Any], kernel: Desk, actor: ActorId) -> None:
-        self.set_up(pipe, RECEIVE, None, FOREVER, None)
+    def __init__(
+        self, channel: ChannelCore, process: Callable[[Any], Any], kernel: Desk, actor: ActorId
+    ) -> None:
+        self.prepare(channel, RECEIVE, None, NO_TIMEOUT, None)
         self.process = process
         self.kernel = kernel
         self.actor = actor
         # Whether an element is being processed.
         self.is_busy = False
-        # Whether a prod is under way.
-        self.is_due = False
-        # Whether it is to take no further element, and whether what it does is to be cancelled. From any thread.
+        # Whether a message is on its way that makes the actor look at the channel.
+        self.is_scheduled = False
+        # Whether the actor takes no further element; and whether the current one is cancelled. Set from any thread.
         self.is_stopping = False
         self.is_cancelled = False
-        # Whether it has met the end of the channel; and whether its function has returned STOP.
-        self.is_over = False
-        self.has_returned = False
+        # Whether the channel was closed and empty; and whether the function returned STOP.
+        self.has_reached_end = False
+        self.has_returned_stop = False
         self.processed: Count = 0
-        # Messages that somebody has sent to its id: they are nobody's.
+        # Messages sent to the actor's id. They are ignored.
         self.strays: Count = 0
 
-    # -- what the actor does -------------------------------------------------------------------------------------------
+    # -- processing
 
-    def turn(self, turn: Turn) -> Any:
-        """The behavior."""
+    def run(self, turn: Turn) -> Any:
+        """Process one element, or queue: the behavior of the actor."""
         if turn.tag is not ELEMENT:
             self.strays += 1
             return None
-        self.is_due = False
+        self.is_scheduled = False
         if self.is_stopping:
             return STOP_VERDICT
-        if self.state == FRESH and not self.begin() and not self.stand():
+        if self.state == FRESH and not self.try_now() and not self.enqueue():
             return None
         if self.state == CLOSED:
-            self.is_over = True
+            self.has_reached_end = True
             return STOP_VERDICT
         if self.state != DONE:
-            # Prodded for nothing: it stands in line.
+            # A spurious message: it is still in the queue.
             return None
         item, self.item = self.item, None
         self.state = FRESH
@@ -111,99 +116,103 @@ class Feed(Passage):
         self.is_busy = True
         verdict = self.process(item)
         if verdict is not None and verdict is not OK_VERDICT and is_coroutine(verdict):
-            chore = Chore.__new__(Chore)
-            chore.feed = self
-            chore.job = verdict
-            return chore
-        return self.judge(verdict)
+            wrapped = ItemCoroutine.__new__(ItemCoroutine)
+            wrapped.receive = self
+            wrapped.coroutine = verdict
+            return wrapped
+        return self.finish_item(verdict)
 
-    def judge(self, verdict: Any) -> Any:
-        """An element has been processed: what the kernel is to make of that."""
+    def finish_item(self, verdict: Any) -> Any:
+        """Return the verdict for the kernel, after an element was processed.
+
+        Raises:
+            BadVerdict: the function did not return a verdict.
+        """
         if verdict is None or verdict is OK_VERDICT:
             self.is_busy = False
             if self.is_stopping:
                 return STOP_VERDICT
-            self.prod()
+            self.schedule()
             return None
         if verdict is STOP_VERDICT:
-            self.has_returned = True
+            self.has_returned_stop = True
         elif verdict is not FAIL_VERDICT:
             what = getattr(self.process, "__qualname__", self.process)
             raise BadVerdict(
-                f"{what} returned {safe_repr(verdict)} for an element of {self.pipe!r}: return None to go on, STOP to end, FAIL to fail"
+                f"{what} returned {safe_repr(verdict)} for an element of {self.channel!r}: return None to continue, STOP to end, or FAIL to fail"
             )
         return verdict
 
-    def prod(self) -> None:
-        """Have the actor look at its channel. On the thread of its loop."""
-        if not self.is_due:
-            self.is_due = True
+    def schedule(self) -> None:
+        """Make the actor look at its channel. On the thread of its loop."""
+        if not self.is_scheduled:
+            self.is_scheduled = True
             self.kernel._prod(self.actor)
 
     def wake(self) -> None:
-        """It has been served: have the actor look. From any thread."""
-        if self.is_lost():
-            # It will never have a turn: what it was given is somebody else's.
+        """Make the actor look at its channel: the operation was completed. From any thread."""
+        if self.is_unreachable():
+            # The actor will never run again: give the element to another receiver.
             self.abandon()
         elif PyThread_get_thread_ident() == self.kernel._owner:
-            self.prod()
+            self.schedule()
         else:
-            self.kernel._call_afar(self.prod)
+            self.kernel._call_afar(self.schedule)
 
-    def is_lost(self) -> bool:
-        """Whether the event loop of its loop was closed under it."""
+    def is_unreachable(self) -> bool:
+        """Whether the event loop of the actor's loop was closed while the loop used it."""
         return self.kernel._is_stranded()
 
-    # -- what ends it --------------------------------------------------------------------------------------------------
+    # -- ending
 
-    def ask_to_stop(self) -> None:
-        """Have the actor take no further element, and end when it has processed the one at hand. From any thread."""
+    def stop(self) -> None:
+        """Take no further element, and end the actor after the current one. From any thread."""
         self.is_stopping = True
-        self.have_obeyed()
+        self.request_end()
 
-    def interrupt(self) -> None:
-        """The token was cancelled: have the actor end now, and a coroutine that is in flight cancelled. From any thread."""
+    def on_cancelled(self) -> None:
+        """End the actor now, and cancel the coroutine that processes an element: the token was cancelled. From any thread."""
         self.is_cancelled = True
         self.is_stopping = True
-        self.have_obeyed()
+        self.request_end()
 
-    def have_obeyed(self) -> None:
-        """Have the actor do what it was asked."""
+    def request_end(self) -> None:
+        """Call `end_actor` on the thread of the loop."""
         if PyThread_get_thread_ident() == self.kernel._owner:
-            self.obey()
+            self.end_actor()
         else:
-            self.kernel._call_afar(self.obey)
+            self.kernel._call_afar(self.end_actor)
 
-    def obey(self) -> None:
-        """The same, on the thread of its loop; anywhere, if that has ended, and the actor with it."""
+    def end_actor(self) -> None:
+        """End the actor, unless it must finish an element first. On the thread of its loop, or on any if the loop has ended."""
         if self.actor.cell is not None and (self.is_cancelled or not self.is_busy):
             self.kernel._kill_quietly(self.actor, None)
 
-    def end(self) -> None:
-        """The actor has ended: leave the line, and give back what came too late."""
+    def detach(self) -> None:
+        """Leave the queue, and return an element that was not processed: the actor has ended."""
         self.abandon()
         if self.state == FRESH:
             self.state = LEFT
 
-    # -- who asks ------------------------------------------------------------------------------------------------------
+    # -- the caller
 
-    def is_at_home(self) -> bool:
-        """Whether the caller is on the thread of its loop."""
+    def is_on_loop_thread(self) -> bool:
+        """Whether the caller is on the thread of the actor's loop."""
         return PyThread_get_thread_ident() == self.kernel._owner
 
-    def is_itself(self) -> bool:
-        """Whether the caller is the actor itself, in its turn. From any thread."""
+    def is_current(self) -> bool:
+        """Whether the caller is the actor itself. From any thread."""
         return PyThread_get_thread_ident() == self.kernel._owner and self.kernel._is_current(self.actor)
 
 
-class Chore:
-    """A coroutine that processes an element. For whoever steps it, it is that coroutine."""
+class ItemCoroutine:
+    """Wraps the coroutine that processes an element, to see its return value. It behaves like that coroutine."""
 
-    __slots__ = ("feed", "is_done", "job")
+    __slots__ = ("coroutine", "is_done", "receive")
 
-    def __init__(self, feed: Feed, job: Coroutine[Any, Any, Any]) -> None:
-        self.feed = feed
-        self.job = job
+    def __init__(self, receive: ActorReceive, coroutine: Coroutine[Any, Any, Any]) -> None:
+        self.receive = receive
+        self.coroutine = coroutine
         self.is_done = False
 
     def __await__(self) -> Self:
@@ -213,57 +222,57 @@ class Chore:
         return self
 
     def __next__(self) -> Any:
-        """Step it."""
-        value = step_job(self, None)
+        """Resume the coroutine."""
+        value = step_coroutine(self, None)
         if not self.is_done:
             return value
-        value = self.feed.judge(value)
+        value = self.receive.finish_item(value)
         if value is None:
             raise StopIteration
         raise StopIteration(value)
 
     def send(self, value: Any) -> Any:
-        """Step it with a value."""
-        value = step_job(self, value)
+        """Resume the coroutine with a value."""
+        value = step_coroutine(self, value)
         if not self.is_done:
             return value
-        raise StopIteration(self.feed.judge(value))
+        raise StopIteration(self.receive.finish_item(value))
 
     def throw(self, *error: Any) -> Any:
-        """Step it with an error."""
+        """Resume the coroutine with an error."""
         try:
-            return self.job.throw(*error)
+            return self.coroutine.throw(*error)
         except StopIteration as stop:
             value = stop.value
-        raise StopIteration(self.feed.judge(value))
+        raise StopIteration(self.receive.finish_item(value))
 
     def close(self) -> None:
-        """End it where it stands."""
-        self.job.close()
+        """Close the coroutine."""
+        self.coroutine.close()
 
 
 if not cython.compiled:
     # Compiled, this is C, in the .pxd.
-    def step_job(chore: Chore, value: Any) -> Any:
-        """Step a coroutine: what it waits for or, if `is_done` says so, what it has returned."""
-        chore.is_done = False
+    def step_coroutine(wrapped: ItemCoroutine, value: Any) -> Any:
+        """Resume a coroutine; return what it yields or, if `is_done` is set, what it returned."""
+        wrapped.is_done = False
         try:
-            return chore.job.send(value)
+            return wrapped.coroutine.send(value)
         except StopIteration as stop:
-            chore.is_done = True
+            wrapped.is_done = True
             return stop.value
 
 
-class Fed:
-    """The state of a channel actor. Not the feed itself: that can be awaited, and would be taken for the coroutine of an init."""
+class ConsumerState:
+    """The state of a channel actor. A wrapper, because the kernel would await a bare `ActorReceive` as an asynchronous init."""
 
-    __slots__ = ("feed",)
+    __slots__ = ("receive",)
 
-    def __init__(self, feed: Feed) -> None:
-        self.feed = feed
+    def __init__(self, receive: ActorReceive) -> None:
+        self.receive = receive
 
 
-def consume_one(turn: Turn, _data: object) -> Any:
-    """The behavior of every channel actor; its state is what this incarnation is fed by."""
-    fed: Any = turn.state
-    return fed.feed.turn(turn)
+def consumer_behavior(turn: Turn, _data: object) -> Any:
+    """The behavior of every channel actor. The state belongs to one incarnation."""
+    state: Any = turn.state
+    return state.receive.run(turn)

@@ -1,11 +1,11 @@
-"""Deadlines: on the wheel of the loop that rides the running event loop, or on the event loop itself if none does.
+"""Deadlines: delayed calls for waits, and the deadline of a cancel token.
 
-A wheel costs a tenth of what the event loop's own timers do, and keeps nothing of those that are taken back. If its loop ends
-first, the event loop goes on with what is left of the time: every wait has an end. One that does not run at the moment does so
-when it runs again; only one that is closed, or is about to be, since it was made by that loop, keeps no time.
+Both use the timer wheel of the `Loop` attached to the running event loop, and fall back to the event loop's own timers if
+there is none. A wheel timer costs about a tenth of an asyncio timer, and a cancelled one leaves nothing behind. If the loop ends
+first, the event loop takes over the remaining time, so every wait ends.
 
-An `Alarm` is for the thread it is set on. A `Deadline` is a moment that anybody may look at, and that has a timer just while
-somebody wants to be told: wants come from any thread, the timer is set and taken back on the thread of whoever keeps it.
+A `DelayedCall` belongs to the thread that made it. A `CancelDeadline` can be read from any thread; it has a timer only while its token has
+listeners, and that timer is set and cancelled on the thread of the loop that keeps it.
 """
 
 from __future__ import annotations
@@ -28,114 +28,122 @@ if TYPE_CHECKING:
     from bandstand.core import Loop
 
 __all__ = (
-    "Alarm",
-    "Deadline",
-    "event_loop_here",
-    "refuse_loop_thread",
-    "rouse_event_loop",
-    "set_alarm",
-    "wheel_here",
+    "CancelDeadline",
+    "DelayedCall",
+    "check_may_block",
+    "current_open_loops",
+    "running_event_loop",
+    "wake_event_loop",
 )
 
 logger = SafeLogger("bandstand.scope")
 
-# Whether anybody wants to be told; and who tells, with a reason: from then on nobody does.
-IsHeard: TypeAlias = Callable[[], bool]
+HasListeners: TypeAlias = Callable[[], bool]
+# Called with a reason. Afterwards the token has no listeners.
 Expire: TypeAlias = Callable[[str], object]
 
 
-def wheel_here() -> Loop | None:
-    """A loop that rides the running event loop and turns; None if there is none."""
+def current_open_loops() -> list[Loop]:
+    """Return the loops attached to the running event loop that were not asked to stop."""
+    return [loop for loop in current_loops() if is_open(loop)]
+
+
+def running_event_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the event loop that runs on this thread, or None."""
+    with suppress(RuntimeError):
+        return asyncio.get_running_loop()
+    return None
+
+
+def wake_event_loop() -> None:
+    """Wake this thread's event loop if it sleeps: a Python signal handler does not end its `select()` by itself."""
+    host = running_event_loop()
+    if host is not None and current_thread() is main_thread() and asyncio.current_task(host) is None:
+        host.call_soon_threadsafe(_do_nothing)
+
+
+def _do_nothing() -> None:
+    pass
+
+
+def check_may_block() -> None:
+    """Check that this thread may block.
+
+    Raises:
+        LoopBusy: an event loop runs on this thread.
+    """
+    if running_event_loop() is not None:
+        raise LoopBusy(
+            "blocking() would block a thread that runs an event loop, and could deadlock: use `await` here"
+        )
+
+
+def _first_open_loop() -> Loop | None:
     for loop in current_loops():
         if is_open(loop):
             return loop
     return None
 
 
-def event_loop_here() -> asyncio.AbstractEventLoop | None:
-    """The event loop that runs on this thread; None if none does."""
-    with suppress(RuntimeError):
-        return asyncio.get_running_loop()
-    return None
-
-
-def rouse_event_loop() -> None:
-    """Have this thread's event loop look again: a signal handler that comes while it sleeps does not end its sleep."""
-    host = event_loop_here()
-    if host is not None and current_thread() is main_thread() and asyncio.current_task(host) is None:
-        host.call_soon_threadsafe(_nothing)
-
-
-def _nothing() -> None:
-    pass
-
-
-def refuse_loop_thread() -> None:
-    """Refuse to block a thread that has an event loop to run.
-
-    Raises:
-        LoopBusy: it has.
-    """
-    if event_loop_here() is not None:
-        raise LoopBusy(
-            "blocking() would block a thread that runs an event loop, and may wait for itself: use `await` here"
-        )
-
-
 @final
-class Alarm:
-    """A function that is called once, later, on the thread it was set on; unless it is taken back."""
+class DelayedCall:
+    """Call a function once, after `ms` milliseconds, on this thread. Never earlier by the clock that is used.
 
-    __slots__ = ("_cancel", "_host", "_ring", "_when")
+    Requires a running event loop.
+    """
 
-    def __init__(self, ms: float, ring: Callable[[], object]) -> None:
-        self._ring = ring
+    __slots__ = ("_callback", "_cancel", "_due", "_host")
+
+    def __init__(self, ms: float, callback: Callable[[], object]) -> None:
+        self._callback = callback
         self._host = asyncio.get_running_loop()
-        self._when = self._host.time() + ms / 1000
-        loop = wheel_here()
+        self._due = self._host.time() + ms / 1000
+        loop = _first_open_loop()
         self._cancel: Callable[[], object]
         if loop is None:
-            self._cancel = self._host.call_at(self._when, ring).cancel
+            self._cancel = self._host.call_at(self._due, callback).cancel
         else:
-            self._cancel = call_after(loop, ceil(ms), ring, self._inherit)
+            self._cancel = call_after(loop, ceil(ms), callback, self._move_to_host)
 
     def cancel(self) -> None:
-        """Take it back. Nothing happens if it has rung."""
+        """Cancel the call. Does nothing if it was made already."""
         self._cancel()
 
-    def _inherit(self) -> None:
-        # It may well pause: what waits on it does so, too.
+    def _move_to_host(self) -> None:
+        # The loop has ended. The event loop may not run at the moment; then the wait does not either.
         if not self._host.is_closed():
-            self._cancel = self._host.call_at(self._when, self._ring).cancel
-
-
-def set_alarm(ms: float, ring: Callable[[], object]) -> Alarm:
-    """Have a function called in `ms` milliseconds, never earlier, by the clock of whoever keeps the time."""
-    return Alarm(ms, ring)
+            self._cancel = self._host.call_at(self._due, self._callback).cancel
 
 
 @final
-class Deadline:
-    """A moment, `ms` milliseconds from now by the clock of whoever keeps it.
+class CancelDeadline:
+    """The deadline of a cancel token: `ms` milliseconds from now.
 
-    Args:
-        ms: checked.
-        loop: who keeps it; None for the loop that rides the running event loop, else that event loop.
-        otherwise: who does if there is neither.
+    The clock is that of `loop`; if None, of the first open loop attached to the running event loop; else of the running event loop; else of `fallback`.
 
     Raises:
-        InvalidArgument: there is nobody.
+        InvalidArgument: there is neither a loop nor a running event loop.
         LoopClosed: the loop was asked to stop.
     """
 
-    __slots__ = ("_cancel", "_due", "_host", "_is_busy", "_is_owned", "_is_posted", "_loop", "_ms", "_now")
+    __slots__ = (
+        "_cancel",
+        "_due",
+        "_host",
+        "_host_ends_with_loop",
+        "_is_posted",
+        "_is_updating",
+        "_loop",
+        "_ms",
+        "_now",
+    )
 
-    def __init__(self, ms: float, loop: Loop | None, otherwise: Loop | None) -> None:
-        host = event_loop_here()
+    def __init__(self, ms: float, loop: Loop | None, fallback: Loop | None) -> None:
+        host = running_event_loop()
         if loop is None:
-            loop = wheel_here()
+            loop = _first_open_loop()
             if loop is None and host is None:
-                loop = otherwise
+                loop = fallback
         if loop is not None and not is_open(loop):
             raise LoopClosed(
                 "the loop that would keep the deadline is closed: it was asked to stop, or was destroyed"
@@ -143,132 +151,136 @@ class Deadline:
         if loop is not None:
             self._now = clock_of(loop)
         elif host is not None:
-            self._now = _clock_of_host(host)
+            self._now = _clock_of_event_loop(host)
         else:
             raise InvalidArgument(
-                f"timeout_ms is {ms:g}, but nobody keeps the time here: pass loop=, or make the token where an event loop runs"
+                f"timeout_ms is {ms:g}, but there is no clock here: pass loop=, or create the token inside a running event loop"
             )
         self._ms = ms
         self._due = self._now() + ms
         self._loop = loop
         self._host = host
-        # Whether the event loop ends with the loop.
-        self._is_owned = loop is not None and host is not None and owns(loop, host)
-        # What takes the timer back; None while there is none. Keeper's thread only, to look at from any.
+        self._host_ends_with_loop = loop is not None and host is not None and owns(loop, host)
+        # Cancels the timer; None while there is no timer. Changed on the keeper's thread only, read from any thread.
         self._cancel: Callable[[], object] | None = None
-        self._is_busy = False
+        self._is_updating = False
         self._is_posted = False
 
     @property
-    def is_over(self) -> bool:
-        """Whether the moment has come, by the clock. From any thread, even if the keeper is busy."""
+    def has_passed(self) -> bool:
+        """Whether the deadline has passed, by the clock. Correct on any thread, even while the loop is busy."""
         return self._now() >= self._due
 
     @property
-    def left_ms(self) -> float:
-        """How long it is until then, by that clock; below 0 if it has come."""
+    def remaining_ms(self) -> float:
+        """The time until the deadline; negative if it has passed."""
         return self._due - self._now()
 
     @property
     def reason(self) -> str:
-        """What to say then."""
+        """The reason of the cancellation that it causes."""
         return f"its deadline of {self._ms:g} ms has passed"
 
-    def tend(self, is_heard: IsHeard, expire: Expire) -> None:
-        """Have a timer just while somebody wants to be told. From any thread, after any change of that.
+    def update_timer(self, has_listeners: HasListeners, expire: Expire) -> None:
+        """Set the timer if the token has listeners, cancel it if not. Call it from any thread after any change of that.
 
-        It goes on until that is so, since others, and finalizers, may change their mind meanwhile; whoever finds it at work can
-        rely on it to look again.
+        Other threads and finalizers may change the listeners meanwhile, so this repeats until timer and listeners agree. A caller
+        that finds an update in progress can rely on it to look again.
         """
         if self._loop is None and self._host is not None and self._host.is_closed():
-            # A timer there rings no more.
+            # A closed event loop drops its timers.
             self._cancel = None
-        while not self._is_busy and (self._cancel is not None) != is_heard():
+        while not self._is_updating and (self._cancel is not None) != has_listeners():
             loop = self._loop
             if loop is not None and not is_open(loop):
                 if self._cancel is not None:
-                    # The heir will come, and see to it.
+                    # The loop calls `_on_loop_exit`, which updates the timer.
                     return
                 self._loop = None
-            if not self._is_here() and self._post(is_heard, expire):
+            if not self._is_on_keeper_thread() and self._post_update(has_listeners, expire):
                 return
-            self._is_busy = True
+            self._is_updating = True
             try:
                 if self._cancel is None:
-                    self._cancel = self._set(is_heard, expire)
+                    self._cancel = self._set_timer(has_listeners, expire)
                 else:
                     cancel, self._cancel = self._cancel, None
                     cancel()
             finally:
-                self._is_busy = False
+                self._is_updating = False
 
-    def _set(self, is_heard: IsHeard, expire: Expire) -> Callable[[], object] | None:
-        # Rounded to nanoseconds: what is left of 50 ms at once must not be a hair more.
+    def _set_timer(self, has_listeners: HasListeners, expire: Expire) -> Callable[[], object] | None:
+        # Rounded to nanoseconds, or float error would turn exactly 50 ms into 51.
         left = max(0, ceil(round(self._due - self._now(), 6)))
         loop = self._loop
         if loop is not None:
             return call_after(
-                loop, left, partial(self._ring, expire), partial(self._inherit, is_heard, expire)
+                loop,
+                left,
+                partial(self._on_timer, expire),
+                partial(self._on_loop_exit, has_listeners, expire),
             )
-        if self._host is not None and event_loop_here() is self._host:
-            return self._host.call_later(left / 1000, self._ring, expire).cancel
+        if self._host is not None and running_event_loop() is self._host:
+            return self._host.call_later(left / 1000, self._on_timer, expire).cancel
         expire("the loop that kept its deadline has ended")
         return None
 
-    def _ring(self, expire: Expire) -> None:
+    def _on_timer(self, expire: Expire) -> None:
         self._cancel = None
         expire(self.reason)
 
-    def _inherit(self, is_heard: IsHeard, expire: Expire) -> None:
-        """The loop has ended. Called inside its end, where nothing may be raised."""
+    def _on_loop_exit(self, has_listeners: HasListeners, expire: Expire) -> None:
+        """Continue on the event loop. The ending loop calls this, so nothing may be raised."""
         self._cancel = None
         self._loop = None
         try:
-            self.tend(is_heard, expire)
-        except BaseException:  # what listens may raise anything, and must not keep the loop from its end
-            logger.exception("%r raised at the end of the loop that kept a deadline", expire)
+            self.update_timer(has_listeners, expire)
+        except BaseException:  # a listener may raise anything, and must not prevent the loop from ending
+            logger.exception("%r raised while the loop that kept a deadline ended", expire)
 
-    def _is_here(self) -> bool:
-        """Whether this is the thread of whoever keeps it."""
+    def _is_on_keeper_thread(self) -> bool:
+        """Whether this is the thread of the loop, or event loop, that keeps the timer."""
         loop = self._loop
         if loop is None:
-            return event_loop_here() is self._host
+            return running_event_loop() is self._host
         try:
             check_thread(loop)
         except WrongThread:
             return False
         return True
 
-    def _post(self, is_heard: IsHeard, expire: Expire) -> bool:
-        """Have it tended on the keeper's thread; False if there is no keeper any more."""
+    def _post_update(self, has_listeners: HasListeners, expire: Expire) -> bool:
+        """Schedule `update_timer` on the keeper's thread; return False if no keeper is left."""
         loop, host = self._loop, self._host
-        if loop is None and (host is None or host.is_closed() or (self._is_owned and not host.is_running())):
+        if loop is None and (
+            host is None or host.is_closed() or (self._host_ends_with_loop and not host.is_running())
+        ):
             return False
         if self._is_posted:
             return True
         self._is_posted = True
-        arrive = partial(self._arrive, is_heard, expire)
+        update = partial(self._run_posted_update, has_listeners, expire)
         if loop is not None:
-            call_afar(loop, arrive)
+            call_afar(loop, update)
             return True
         assert host is not None
         try:
-            host.call_soon_threadsafe(arrive)
+            host.call_soon_threadsafe(update)
         except RuntimeError:
-            # It was closed this very moment.
+            # The event loop was closed after the check above.
             self._is_posted = False
             return False
         return True
 
-    def _arrive(self, is_heard: IsHeard, expire: Expire) -> None:
+    def _run_posted_update(self, has_listeners: HasListeners, expire: Expire) -> None:
         self._is_posted = False
-        self.tend(is_heard, expire)
+        self.update_timer(has_listeners, expire)
 
 
-def _clock_of_host(host: asyncio.AbstractEventLoop) -> Callable[[], float]:
-    """What tells an event loop's time in milliseconds, for every thread and for ever.
+def _clock_of_event_loop(host: asyncio.AbstractEventLoop) -> Callable[[], float]:
+    """Return a function that reads the event loop's time in milliseconds, from any thread, even after it is closed.
 
-    Where that is the machine's clock, it is asked itself: uvloop's `time()` rounds down, and changes the event loop as it is read.
+    Event loops that use the monotonic clock are bypassed: uvloop's `time()` rounds down, and updates the event loop's cached time.
     """
     kind = type(host)
     if (

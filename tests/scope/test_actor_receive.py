@@ -17,7 +17,7 @@ import pytest
 from bandstand.core import Loop, Verdict
 from bandstand.core.hot.kernel import is_coroutine
 from bandstand.scope import UNBOUNDED, Channel, Consumer, EndedBy, consume
-from bandstand.scope.hot.feeding import Chore, Feed
+from bandstand.scope._consumer import ActorReceive, ItemCoroutine
 from tests.core.stage import Boom, settle
 from tests.scope.consuming import Slow, filled, ride, until
 
@@ -76,29 +76,29 @@ def test_it_is_prodded_once_however_much_comes(loop: Loop) -> None:
 
 def test_a_second_prod_is_no_second_turn(loop: Loop) -> None:
     """From another thread it comes late, maybe when the actor has looked already."""
-    feed = Feed(Channel[int](), idle_element, loop, loop.spawn(lambda ctx, data: None))
-    feed.prod()
-    feed.prod()
-    assert feed.is_due
+    feed = ActorReceive(Channel[int](), idle_element, loop, loop.spawn(lambda ctx, data: None))
+    feed.schedule()
+    feed.schedule()
+    assert feed.is_scheduled
     assert loop.statistics().waiting == 1
-    feed.end()
+    feed.detach()
 
 
 def test_a_prod_for_nothing_leaves_it_in_line(loop: Loop) -> None:
     channel, got = Channel[int](UNBOUNDED), list[int]()
     work = Consumer(channel, got.append)
-    feeds: list[Feed] = []
+    feeds: list[ActorReceive] = []
 
     def init(ctx: Any) -> Any:
         fed = work.init(ctx)
-        feeds.append(fed.feed)
+        feeds.append(fed.receive)
         return fed
 
     from bandstand.supervision import ChildSpec, SupervisorSpec, spawn_supervisor
 
     spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("x", run=work.run, init=init)]))
     settle(loop)
-    feeds[0].prod()
+    feeds[0].schedule()
     settle(loop)
     assert channel.statistics().receivers == 1
     channel.try_send(1)
@@ -152,12 +152,12 @@ def test_an_ended_actor_is_not_kept_by_its_channel(loop: Loop) -> None:
 
 
 def test_it_cannot_be_pickled_or_copied(loop: Loop) -> None:
-    feed = Feed(Channel[int](), idle_element, loop, loop.spawn(lambda ctx, data: None))
+    feed = ActorReceive(Channel[int](), idle_element, loop, loop.spawn(lambda ctx, data: None))
     with pytest.raises(TypeError):
         pickle.dumps(feed)
     with pytest.raises(TypeError):
         _ = copy.copy(feed)
-    feed.end()
+    feed.detach()
 
 
 # --- chores --------------------------------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def test_a_chore_is_taken_for_a_coroutine() -> None:
         """Do nothing."""
 
     inner = job()
-    chore = Chore(None, inner)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # nobody asks it here
+    chore = ItemCoroutine(None, inner)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # nobody asks it here
     assert is_coroutine(chore)
     assert isinstance(chore, Coroutine)
     chore.close()
@@ -179,21 +179,21 @@ def test_a_chore_is_taken_for_a_coroutine() -> None:
 @pytest.mark.parametrize("verdict", [None, Verdict.OK, Verdict.STOP, Verdict.FAIL], ids=str)
 def test_a_chore_can_be_awaited(verdict: Any, loop: Loop) -> None:
     """Compiled, whoever steps it goes this way; interpreted, through `send`."""
-    feed = Feed(Channel[int](), idle_element, loop, loop.spawn(lambda ctx, data: None))
+    feed = ActorReceive(Channel[int](), idle_element, loop, loop.spawn(lambda ctx, data: None))
 
     async def job() -> Any:
         await asyncio.sleep(0)
         return verdict
 
     async def main() -> Any:
-        return await Chore(feed, job())
+        return await ItemCoroutine(feed, job())
 
     with asyncio.Runner() as runner:
         assert runner.run(main()) == (None if verdict is Verdict.OK else verdict)
-    assert feed.is_due is (verdict in {None, Verdict.OK})
-    assert feed.has_returned is (verdict is Verdict.STOP)
-    assert list(iter(Chore(feed, NeverYielding()))) == []  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # a coroutine as far as that goes
-    feed.end()
+    assert feed.is_scheduled is (verdict in {None, Verdict.OK})
+    assert feed.has_returned_stop is (verdict is Verdict.STOP)
+    assert list(iter(ItemCoroutine(feed, NeverYielding()))) == []  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # a coroutine as far as that goes
+    feed.detach()
 
 
 class NeverYielding:

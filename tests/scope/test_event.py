@@ -12,7 +12,7 @@ import pytest
 
 from bandstand.errors import Cancelled, ChannelTimeout, InvalidArgument, LoopBusy
 from bandstand.scope import CancelToken
-from bandstand.scope.latch import Latch
+from bandstand.scope.event import OneShotEvent
 from bandstand.testing import VirtualClock
 from tests.scope.channelling import (
     do,
@@ -29,135 +29,135 @@ from tests.scope.channelling import (
 pytestmark = pytest.mark.spec("K5")
 
 
-def waits_of(latch: Any) -> Any:
+def waits_of(event: Any) -> Any:
     """Those who wait for it."""
-    return latch._waits
+    return event._waits
 
 
 def test_it_happens_once() -> None:
-    latch = Latch[str]("the end of the world")
-    assert (latch.is_open, latch.value) == (False, None)
-    assert latch.open("fire")
-    assert not latch.open("ice")
-    assert (latch.is_open, latch.value) == (True, "fire")
+    event = OneShotEvent[str]("the end of the world")
+    assert (event.is_set, event.value) == (False, None)
+    assert event.set("fire")
+    assert not event.set("ice")
+    assert (event.is_set, event.value) == (True, "fire")
 
 
 def test_whoever_waits_is_woken_and_whoever_comes_late_does_not_wait() -> None:
     async def main() -> None:
-        latch = Latch[int]("it")
-        tasks = [await waiting(latch.wait()) for _ in range(3)]
-        latch.open(7)
+        event = OneShotEvent[int]("it")
+        tasks = [await waiting(event.wait()) for _ in range(3)]
+        event.set(7)
         await turns(2)
         assert [task.result() for task in tasks] == [7, 7, 7]
-        assert await latch.wait() == 7
-        assert await latch.wait(timeout_ms=0) == 7
+        assert await event.wait() == 7
+        assert await event.wait(timeout_ms=0) == 7
 
     perform(main)
 
 
 def test_none_is_a_value_as_any_other() -> None:
     async def main() -> None:
-        latch = Latch[None]("it")
+        event = OneShotEvent[None]("it")
         seen: list[None] = []
-        task = await waiting(latch.wait())
-        latch.on_open(seen.append)
-        latch.open(None)
-        latch.on_open(seen.append)
+        task = await waiting(event.wait())
+        event.add_callback(seen.append)
+        event.set(None)
+        event.add_callback(seen.append)
         await task
-        await latch.wait()
-        assert waits_of(latch) == {}
+        await event.wait()
+        assert waits_of(event) == {}
         assert seen == [None, None]
 
     perform(main)
 
 
 def test_every_function_is_called_exactly_once_in_order_and_late_ones_at_once() -> None:
-    latch = Latch[int]("it")
+    event = OneShotEvent[int]("it")
     seen: list[tuple[str, int]] = []
-    latch.on_open(lambda value: seen.append(("first", value)))
-    latch.on_open(lambda value: seen.append(("second", value)))
+    event.add_callback(lambda value: seen.append(("first", value)))
+    event.add_callback(lambda value: seen.append(("second", value)))
     assert seen == []
-    latch.open(1)
-    latch.open(2)
+    event.set(1)
+    event.set(2)
     assert seen == [("first", 1), ("second", 1)]
-    latch.on_open(lambda value: seen.append(("late", value)))
+    event.add_callback(lambda value: seen.append(("late", value)))
     assert seen[2:] == [("late", 1)]
 
 
 def test_what_a_function_raises_is_logged_and_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    latch = Latch[int]("the end of it")
+    event = OneShotEvent[int]("the end of it")
     seen: list[int] = []
 
     def broken(_: int) -> None:
         raise ValueError("broken")
 
-    latch.on_open(broken)
-    latch.on_open(seen.append)
+    event.add_callback(broken)
+    event.add_callback(seen.append)
     with caplog.at_level(logging.ERROR, "bandstand.scope"):
-        assert latch.open(1)
-        latch.on_open(broken)
+        assert event.set(1)
+        event.add_callback(broken)
     assert seen == [1]
     assert [record.name for record in caplog.records] == ["bandstand.scope"] * 2
     assert "the end of it" in caplog.text
 
 
 def test_an_exit_goes_on_when_all_have_been_called() -> None:
-    latch = Latch[int]("it")
+    event = OneShotEvent[int]("it")
     seen: list[int] = []
 
     def leave(_: int) -> None:
         raise SystemExit
 
-    latch.on_open(leave)
-    latch.on_open(seen.append)
-    latch.on_open(seen.append)
+    event.add_callback(leave)
+    event.add_callback(seen.append)
+    event.add_callback(seen.append)
     with pytest.raises(SystemExit):
-        latch.open(1)
+        event.set(1)
     assert seen == [1, 1]
 
 
 def test_functions_are_called_outside_of_locks() -> None:
-    """One may wait for another thread that uses the same latch."""
-    latch = Latch[int]("it")
+    """One may wait for another thread that uses the same event."""
+    event = OneShotEvent[int]("it")
     seen: list[Any] = []
 
     def ask_another_thread(_: int) -> None:
-        thread = threading.Thread(target=lambda: seen.append(latch.wait(timeout_ms=5000).blocking()))
+        thread = threading.Thread(target=lambda: seen.append(event.wait(timeout_ms=5000).blocking()))
         thread.start()
         thread.join(5)
 
-    latch.on_open(ask_another_thread)
-    latch.open(3)
+    event.add_callback(ask_another_thread)
+    event.set(3)
     assert seen == [3]
 
 
 def test_a_wait_ends_by_its_deadline_and_is_forgotten(bandstand_clock: VirtualClock) -> None:
     async def main() -> None:
-        latch = Latch[int]("the end of it")
+        event = OneShotEvent[int]("the end of it")
         before = bandstand_clock.now_ns()
         with pytest.raises(ChannelTimeout, match="the end of it did not come within 20 ms"):
-            await latch.wait(timeout_ms=20)
+            await event.wait(timeout_ms=20)
         assert 20 <= (bandstand_clock.now_ns() - before) / 1e6 <= 22
         with pytest.raises(ChannelTimeout):
-            await latch.wait(timeout_ms=0)
-        assert not waits_of(latch), "nothing is left behind"
+            await event.wait(timeout_ms=0)
+        assert not waits_of(event), "nothing is left behind"
 
     rehearse(main, clock=bandstand_clock)
 
 
 def test_a_wait_ends_by_a_token_and_is_forgotten() -> None:
     async def main() -> None:
-        latch = Latch[int]("the end of it")
+        event = OneShotEvent[int]("the end of it")
         token = CancelToken()
-        task = await waiting(latch.wait(token=token))
+        task = await waiting(event.wait(token=token))
         token.cancel("enough")
         assert await outcome(task) is Cancelled
         with pytest.raises(Cancelled, match="the end of it was cancelled: enough"):
-            await latch.wait(token=token)
-        assert not waits_of(latch), "nothing is left behind"
+            await event.wait(token=token)
+        assert not waits_of(event), "nothing is left behind"
         other = CancelToken()
-        task = await waiting(latch.wait(token=other))
-        latch.open(1)
+        task = await waiting(event.wait(token=other))
+        event.set(1)
         assert await task == 1
         assert not is_heard(other)
 
@@ -166,13 +166,13 @@ def test_a_wait_ends_by_a_token_and_is_forgotten() -> None:
 
 def test_a_cancelled_wait_is_forgotten() -> None:
     async def main() -> None:
-        latch = Latch[int]("it")
-        task = await waiting(latch.wait())
+        event = OneShotEvent[int]("it")
+        task = await waiting(event.wait())
         task.cancel()
         assert await outcome(task) is asyncio.CancelledError
-        assert not waits_of(latch), "nothing is left behind"
-        task = await waiting(latch.wait())
-        latch.open(1)
+        assert not waits_of(event), "nothing is left behind"
+        task = await waiting(event.wait())
+        event.set(1)
         task.cancel()
         assert await outcome(task) is asyncio.CancelledError
 
@@ -181,28 +181,28 @@ def test_a_cancelled_wait_is_forgotten() -> None:
 
 def test_at_once_needs_no_wait() -> None:
     async def main() -> None:
-        latch = Latch[str]("it")
-        assert await latch.wait(at_once="already") == "already"
-        assert not latch.is_open
+        event = OneShotEvent[str]("it")
+        assert await event.wait(immediate="already") == "already"
+        assert not event.is_set
 
     perform(main)
 
 
 @pytest.mark.slow
 def test_a_wait_that_nobody_awaits_is_warned_of_unless_it_comes_of_a_request() -> None:
-    latch = Latch[int]("it")
-    waits = [latch.wait()]
-    with pytest.warns(RuntimeWarning, match="<wait for it> was never awaited: nobody has waited"):
+    event = OneShotEvent[int]("it")
+    waits = [event.wait()]
+    with pytest.warns(RuntimeWarning, match="<wait for it> was never awaited: nothing waited for it"):
         waits.clear()
-    _ = latch.wait(is_request=True)
+    _ = event.wait(is_request=True)
     del _
     gc.collect()
 
 
 def test_a_wait_that_is_over_cannot_be_stepped_again() -> None:
-    latch = Latch[int]("it")
-    latch.open(1)
-    steps = latch.wait().__await__()
+    event = OneShotEvent[int]("it")
+    event.set(1)
+    steps = event.wait().__await__()
     with pytest.raises(StopIteration):
         next(steps)
     with pytest.raises(InvalidArgument, match="once"):
@@ -211,53 +211,53 @@ def test_a_wait_that_is_over_cannot_be_stepped_again() -> None:
 
 def test_a_wait_can_be_awaited_once() -> None:
     async def main() -> None:
-        latch = Latch[int]("it")
-        latch.open(1)
-        wait = latch.wait()
+        event = OneShotEvent[int]("it")
+        event.set(1)
+        wait = event.wait()
         assert await wait == 1
         with pytest.raises(InvalidArgument, match=r"wait for it.*once"):
             await wait
         with pytest.raises(LoopBusy):
-            latch.wait().blocking()
+            event.wait().blocking()
 
     perform(main)
 
 
 def test_bad_arguments() -> None:
-    latch = Latch[int]("it")
+    event = OneShotEvent[int]("it")
     with pytest.raises(InvalidArgument, match="timeout_ms"):
-        _ = latch.wait(timeout_ms=-1)
+        _ = event.wait(timeout_ms=-1)
     with pytest.raises(InvalidArgument, match="token"):
-        _ = latch.wait(token=5)
+        _ = event.wait(token=5)
 
 
 @pytest.mark.slow
 @pytest.mark.real_time(reason="threads live in real time")
-def test_opened_by_many_threads_it_opens_once_and_wakes_all() -> None:  # noqa: C901 -- many small parts
+def test_opened_by_many_threads_it_opens_once_and_wakes_all() -> None:
     with hurried():
         for _ in range(50):
-            latch = Latch[int]("it")
+            event = OneShotEvent[int]("it")
             called: list[int] = []
             woken: list[int] = []
             won: list[int] = []
 
-            async def tasks(latch: Latch[int] = latch, woken: list[int] = woken) -> None:
-                woken.extend(await asyncio.gather(*(do(latch.wait()) for _ in range(5))))
+            async def tasks(event: OneShotEvent[int] = event, woken: list[int] = woken) -> None:
+                woken.extend(await asyncio.gather(*(do(event.wait()) for _ in range(5))))
 
             def loop(tasks: Any = tasks) -> None:
                 with asyncio.Runner(loop_factory=lane_factory()) as runner:
                     runner.run(tasks())
 
-            def thread(latch: Latch[int] = latch, woken: list[int] = woken) -> None:
-                woken.append(latch.wait(timeout_ms=20_000).blocking())
+            def thread(event: OneShotEvent[int] = event, woken: list[int] = woken) -> None:
+                woken.append(event.wait(timeout_ms=20_000).blocking())
 
-            def opener(number: int, latch: Latch[int] = latch, won: list[int] = won) -> None:
-                if latch.open(number):
+            def opener(number: int, event: OneShotEvent[int] = event, won: list[int] = won) -> None:
+                if event.set(number):
                     won.append(number)
 
-            def register(latch: Latch[int] = latch, called: list[int] = called) -> None:
+            def register(event: OneShotEvent[int] = event, called: list[int] = called) -> None:
                 for _ in range(10):
-                    latch.on_open(called.append)
+                    event.add_callback(called.append)
 
             threads = [threading.Thread(target=each) for each in (loop, thread, thread, register, register)]
             threads += [threading.Thread(target=opener, args=(number,)) for number in range(3)]
