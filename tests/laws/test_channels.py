@@ -22,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from bandstand.core import Loop
 from bandstand.errors import Cancelled, ChannelClosed, ChannelTimeout
 from bandstand.scope import CONFLATED, UNBOUNDED, CancelToken, Channel, select
-from bandstand.scope.numbers import DONE
+from bandstand.scope._channel import WaitState
 from bandstand.testing import VirtualClock
 from tests.scope.channelling import Capacity, drain, is_heard, timers
 
@@ -128,11 +128,13 @@ class Stage:
         return [player for player in self.players if not player.task.done()]
 
     def served(self) -> list[Player]:
-        return [player for player in self.waiting() if any(it.state == DONE for it, _ in player.at_hand)]
+        return [
+            player for player in self.waiting() if any(it.state == WaitState.DONE for it, _ in player.at_hand)
+        ]
 
     def cancel(self, player: Player) -> None:
         for operation, sides in player.at_hand:
-            if operation.state == DONE:
+            if operation.state == WaitState.DONE:
                 self.disordered.update(at for at, _ in sides)
         player.task.cancel()
 
