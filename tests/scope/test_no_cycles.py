@@ -12,7 +12,7 @@ import pytest
 
 from bandstand.core import Context, Loop
 from bandstand.errors import Cancelled, ChannelTimeout
-from bandstand.scope import CancelToken, Channel, Scope
+from bandstand.scope import CancelToken, Channel, Scope, select
 from tests.scope.scoping import Boom, play_timed
 
 pytestmark = pytest.mark.guarantee("G281")
@@ -189,6 +189,41 @@ async def operations_of_a_channel(_loop: Loop) -> None:
     with suppress(Cancelled):
         await channel.receive(token=CancelToken(timeout_ms=10))
     channel.close()
+
+
+@act
+async def a_receive_in_a_task_that_is_cancelled(_loop: Loop) -> None:
+    async def wait() -> None:
+        await Channel[int]().receive()
+
+    task = asyncio.create_task(wait())
+    await asyncio.sleep(0)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+@act
+async def selects(_loop: Loop) -> None:
+    left, right = Channel[int](1), Channel[int](1)
+    left.try_send(1)
+    assert await select(left.receive(), right.receive()) == (0, 1)
+    with suppress(ChannelTimeout):
+        await select(left.receive(), right.receive(), timeout_ms=10)
+    with suppress(Cancelled):
+        await select(left.receive(), right.receive(), token=CancelToken(timeout_ms=10))
+
+
+@act
+async def a_select_in_a_task_that_is_cancelled(_loop: Loop) -> None:
+    async def wait() -> None:
+        await select(Channel[int]().receive(), Channel[int]().receive())
+
+    task = asyncio.create_task(wait())
+    await asyncio.sleep(0)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
 
 
 @pytest.mark.parametrize("name", ACTS)

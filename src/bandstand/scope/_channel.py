@@ -224,7 +224,12 @@ class Waiter:
     def throw(self, first: Any, *rest: Any) -> NoReturn:
         """Clean up and raise, as a generator's `throw`: the task was cancelled while it waited."""
         self.close()
-        raise first if isinstance(first, BaseException) else first(*rest[:1])
+        error = first if isinstance(first, BaseException) else first(*rest[:1])
+        try:
+            raise error
+        finally:
+            # The traceback of the error holds this frame: no reference cycle.
+            del error, first, rest
 
     def close(self) -> None:
         """Clean up, as a generator's `close`: the task has ended."""

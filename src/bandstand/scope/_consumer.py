@@ -244,6 +244,9 @@ class ItemCoroutine:
             return self.coroutine.throw(*error)
         except StopIteration as stop:
             value = stop.value
+        finally:
+            # The traceback of an error that propagates holds this frame: no reference cycle.
+            del error
         raise StopIteration(self.receive.finish_item(value))
 
     def close(self) -> None:
