@@ -1,4 +1,4 @@
-"""Channels, cancel tokens and scopes: passing elements between tasks, actors and threads, and ending them together.
+"""Channels, cancel tokens and scopes: connect tasks, actors and threads, and end them together.
 
     async with Loop(), Scope() as scope:
         orders = Channel[Order](100)
@@ -7,9 +7,10 @@
         await orders.send(order, timeout_ms=500)
         orders.close()                              # what is in it is still handled; then the actor ends, and the scope
 
-A `Channel` passes elements from any number of senders to any number of receivers, each element exactly once, in order.
-`select` does the first of several operations that is possible. A `CancelToken` is a request to end that tasks, threads and
-plain functions can check. A `Scope` is a block that owns what was started in it. The guarantees are numbered in `docs/semantics.md`.
+A `Channel` passes elements from any number of senders to any number of receivers, each element exactly once,
+in order. `select` does the first of several operations that is possible. A `CancelToken` is a request to end
+that tasks, threads and plain functions can check. A `Scope` is a block that owns what was started in it. The
+guarantees are numbered in `docs/semantics.md`.
 
 | module | contents |
 |---|---|

@@ -2,24 +2,28 @@
 
     senders ──▶ [ first … buffer … last ] ──▶ receivers
 
-**Invariants.** Between two critical sections, receivers wait only while the buffer is empty and no sender waits; senders wait
-only while the buffer is full. So a send hands its element to the first receiver, or puts it into the buffer, or queues; a receive
-takes the oldest element, and the first waiting sender moves into the buffer. Both queues are FIFO.
+**Invariants.** Between two critical sections, receivers wait only while the buffer is empty and no sender
+waits; senders wait only while the buffer is full. So a send hands its element to the first receiver, or puts
+it into the buffer, or queues; a receive takes the oldest element, and the first waiting sender moves into the
+buffer. Both queues are FIFO.
 
-**Waiting.** Tasks of any event loop and plain threads wait in the same queues. One object (`ChannelOp`) is the operation, the awaitable and
-the queue entry, so waiting costs one more allocation: a future for a task, a lock for a thread. `Waiter.state` leaves WAITING
-exactly once, inside a critical section, and the code that changed it wakes the waiter. A timeout, a token, `close()` and a
-partner may race: one wins, and the others see that the state has changed.
+**Waiting.** Tasks of any event loop and plain threads wait in the same queues. One object (`ChannelOp`) is
+the operation, the awaitable and the queue entry, so waiting costs one more allocation: a future for a task, a
+lock for a thread. `Waiter.state` leaves WAITING exactly once, inside a critical section, and the code that
+changed it wakes the waiter. A timeout, a token, `close()` and a partner may race: one wins, and the others
+see that the state has changed.
 
-**Critical sections.** Methods whose names end in `_locked` run inside one. Compiled, a critical section is C code that holds the GIL,
-allocates nothing that the garbage collector tracks, and drops no reference that could run a finalizer: no other thread and no
-finalizer can run in the middle of it, and no lock is needed. Interpreted, it is a block under `LOCK`. There is one lock for all channels,
-because a select changes several channels at once. Waking runs foreign code, so operations that were completed wait in
-`ChannelCore.completed` and are woken after the critical section. Code that allocates also runs outside, and checks again inside.
+**Critical sections.** Methods whose names end in `_locked` run inside one. Compiled, a critical section is C
+code that holds the GIL, allocates nothing that the garbage collector tracks, and drops no reference that
+could run a finalizer: no other thread and no finalizer can run in the middle of it, and no lock is needed.
+Interpreted, it is a block under `LOCK`. There is one lock for all channels, because a select changes several
+channels at once. Waking runs foreign code, so operations that were completed wait in `ChannelCore.completed`
+and are woken after the critical section. Code that allocates also runs outside, and checks again inside.
 
-**Cancellation.** asyncio may cancel a task after its receive was completed and before the task has run. Its element then returns to
-the front of the channel (`Waiter.abandon`). Several returned elements keep the order in which they were sent, by serial number, and
-the channel may then hold more than its capacity. No element is lost or delivered twice.
+**Cancellation.** asyncio may cancel a task after its receive was completed and before the task has run. Its
+element then returns to the front of the channel (`Waiter.abandon`). Several returned elements keep the order
+in which they were sent, by serial number, and the channel may then hold more than its capacity. No element is
+lost or delivered twice.
 """
 
 # PyThread_get_thread_ident is defined either here or in the .pxd; the checker sees only one of the two.
@@ -54,7 +58,10 @@ State: TypeAlias = int
 
 
 class WaitState(IntEnum):
-    """The state of a wait. It is FRESH until it is awaited, and after WAITING it changes once more, never back."""
+    """The state of a wait.
+
+    It is FRESH until it is awaited, and after WAITING it changes once more, never back.
+    """
 
     FRESH = 0
     WAITING = 1
@@ -86,7 +93,8 @@ MUST_GROW: State = -1
 SEND = True
 RECEIVE = False
 
-# Returned instead of an element: there is none now; there will never be one. Objects, because an element can be anything.
+# Returned instead of an element: there is none now; there will never be one. Objects, because an element can
+# be anything.
 EMPTY: Any = object()
 END: Any = object()
 
@@ -108,7 +116,7 @@ SHRINK_ABOVE: Count = 256
 LOCK = RLock()
 
 
-# -- arguments -----------------------------------------------------------------------------------------------------------
+# -- arguments -------------------------------------------------------------------------------------------------
 
 
 def checked_ms(ms: Any, name: str = "timeout_ms") -> Milliseconds:
@@ -134,11 +142,13 @@ def check_token(token: Any) -> None:
         raise InvalidArgument(f"token is {safe_repr(token)}: pass a CancelToken, or None")
 
 
-# -- waiting -------------------------------------------------------------------------------------------------------------
+# -- waiting ---------------------------------------------------------------------------------------------------
 
 
 class Waiter:
-    """One operation that may have to wait. It can be used once: awaited by a task, or called with `blocking()` on a thread.
+    """One operation that may have to wait.
+
+    It can be used once: awaited by a task, or called with `blocking()` on a thread.
 
     Abstract: `try_now`, `enqueue`, `withdraw`, `undo` and `result` are defined by each kind of wait.
     """
@@ -203,7 +213,8 @@ class Waiter:
                 if future is not None:
                     return future
         elif self.state == WAITING:
-            # It was resumed by something other than its future. It must leave the queue, or an element could be lost.
+            # It was resumed by something other than its future. It must leave the queue, or an element could
+            # be lost.
             self.close()
             raise InvalidArgument(
                 f"{self!r} is still waiting: only the event loop can resume it, when the wait is over"
@@ -237,7 +248,7 @@ class Waiter:
         self.abandon()
 
     def suspend(self) -> Any:
-        """Queue the operation; return the future that the task waits for, or None if the operation is complete."""
+        """Queue the operation; return the future to wait for, or None if the operation is complete."""
         if self.timeout_ms == 0:
             self.state = EXPIRED
             return None
@@ -308,7 +319,8 @@ class Waiter:
             if self.token is not None:
                 self.token.add_listener(self)
             while not thread_lock.acquire(True, self.sleep_seconds(until)):  # noqa: FBT003  # the lock's own signature
-                # The loop that keeps the token's deadline may be busy or not running, so this thread checks the deadline itself.
+                # The loop that keeps the token's deadline may be busy or not running, so this thread checks
+                # the deadline itself.
                 if self.token is not None and self.token.cancelled:
                     self.withdraw(CANCELLED)
                     break
@@ -404,7 +416,7 @@ class Waiter:
 
 
 class WaiterQueue:
-    """A FIFO queue of operations: a doubly linked list through the operations, so that removing one takes constant time."""
+    """A FIFO queue of operations: an intrusive doubly linked list, with removal in constant time."""
 
     __slots__ = ("count", "first", "last")
 
@@ -444,7 +456,7 @@ class WaiterQueue:
         self.count -= 1
 
 
-# -- operations ----------------------------------------------------------------------------------------------------------
+# -- operations ------------------------------------------------------------------------------------------------
 
 
 class ChannelOp(Waiter):
@@ -466,15 +478,20 @@ class ChannelOp(Waiter):
     def prepare(
         self, channel: ChannelCore, is_send: bool, item: object, timeout_ms: Milliseconds, token: Any
     ) -> None:
-        """Initialise it. A method instead of `__init__`, whose call from C would allocate a tuple for the arguments."""
+        """Initialise it.
+
+        A method instead of `__init__`, whose call from C would allocate a tuple for the arguments.
+        """
         if not cython.compiled:
             # In C, all attributes start as 0, False or None.
             Waiter.__init__(self)
-            # Whether the end of the channel raises StopAsyncIteration, for `async for`, instead of ChannelClosed.
+            # Whether the end of the channel raises StopAsyncIteration, for `async for`, instead of
+            # ChannelClosed.
             self.ends_iteration = False
             # The serial number of the element that it received.
             self.serial: Count = 0
-            # Whether it is part of a select. `select` is set when the select is awaited: earlier, it would be a reference cycle.
+            # Whether it is part of a select. `select` is set when the select is awaited: earlier, it would be
+            # a reference cycle.
             self.is_in_select = False
             self.select: SelectOp | None = None
             # The queue it is in, and its neighbours there.
@@ -563,7 +580,10 @@ class ChannelOp(Waiter):
         return item
 
     def complete_locked(self, state: State) -> None:
-        """End WAITING: a partner has come, or the channel was closed. The caller wakes it after the critical section."""
+        """End WAITING: a partner has come, or the channel was closed.
+
+        The caller wakes it after the critical section.
+        """
         queue = self.queue
         if queue is not None:
             queue.remove(self)
@@ -625,11 +645,12 @@ class ChannelOp(Waiter):
 class SelectOp(Waiter):
     """Several sends and receives of which exactly one is done. The result is its index and its value.
 
-    **Fairness.** If several can be done now, the channel that a select has used least recently goes first; the order of the arguments decides
-    only between channels that no select has used. So no channel starves, and a program always makes the same choices.
+    **Fairness.** If several can be done now, the channel that a select has used least recently goes first;
+    the order of the arguments decides only between channels that no select has used. So no channel starves,
+    and a program always makes the same choices.
 
-    If none can be done now, all of them queue. Completing the first of them removes the others from their queues inside
-    the same critical section, so no second element is received.
+    If none can be done now, all of them queue. Completing the first of them removes the others from their
+    queues inside the same critical section, so no second element is received.
     """
 
     __slots__ = ("chosen", "open_count", "ops", "until_any_closes")
@@ -826,15 +847,15 @@ SELECTS = SelectCounter()
 
 
 def last_selected(op: ChannelOp) -> Count:
-    """Return when a select last used this side of the operation's channel, as a number of selects; 0 for never."""
+    """Return the number of the last select that used this side of the channel; 0 for none."""
     return op.channel.last_select_send if op.is_send else op.channel.last_select_receive
 
 
-# -- the channel ---------------------------------------------------------------------------------------------------------
+# -- the channel -----------------------------------------------------------------------------------------------
 
 
 class ElementBuffer:
-    """The elements of a channel: a ring of `size` slots, a power of two, of which `count` are used from `head` on.
+    """The elements of a channel: a ring of `size` slots (a power of two), `count` used from `head` on.
 
     Elements that were received and returned stand at the front, ordered by their serial numbers.
     """
@@ -890,7 +911,10 @@ class ElementBuffer:
         return item
 
     def insert_returned(self, item: object, serial: Count) -> None:
-        """Insert a returned element at the front, behind returned elements that were sent before it. There must be a free slot."""
+        """Insert a returned element at the front, behind returned elements that were sent before it.
+
+        There must be a free slot.
+        """
         at = 0
         while at < len(self.returned) and self.returned[at] < serial:
             at += 1
@@ -944,8 +968,8 @@ class ElementBuffer:
 class ChannelCore:
     """A channel without types; `Channel` is the public class.
 
-    `capacity` is the number of elements it holds, or UNLIMITED. With `conflates`, a new element replaces the newest one that was not
-    received, instead of waiting for room.
+    `capacity` is the number of elements it holds, or UNLIMITED. With `conflates`, a new element replaces the
+    newest one that was not received, instead of waiting for room.
     """
 
     __slots__ = (
@@ -993,30 +1017,40 @@ class ChannelCore:
     # -- public methods; `Channel` declares their types
 
     def send(self, item: Any, *, timeout_ms: float | None = None, token: Any = None) -> Any:
-        """Send an element: `await channel.send(element)`. Waits for room, or on a rendezvous channel for a receiver.
+        """Send an element: `await channel.send(element)`.
 
-        Nothing happens before it is awaited. It waits at most `timeout_ms`, 0 to not wait, and until the CancelToken `token` is
-        cancelled. Raises ChannelClosed, ChannelTimeout or Cancelled: then the element was not sent.
+        Waits for room, or on a rendezvous channel for a receiver.
+
+        Nothing happens before it is awaited. It waits at most `timeout_ms`, 0 to not wait, and until the
+        CancelToken `token` is cancelled. Raises ChannelClosed, ChannelTimeout or Cancelled: then the element
+        was not sent.
         """
         return self.make_op(SEND, item, timeout_ms, token)
 
     def receive(self, *, timeout_ms: float | None = None, token: Any = None) -> Any:
         """Receive the oldest element: `await channel.receive()`. Waits until there is one.
 
-        Nothing happens before it is awaited. It waits at most `timeout_ms`, 0 to not wait, and until the CancelToken `token` is
-        cancelled. Raises ChannelClosed if the channel is closed and empty, ChannelTimeout or Cancelled.
+        Nothing happens before it is awaited. It waits at most `timeout_ms`, 0 to not wait, and until the
+        CancelToken `token` is cancelled. Raises ChannelClosed if the channel is closed and empty,
+        ChannelTimeout or Cancelled.
         """
         return self.make_op(RECEIVE, None, timeout_ms, token)
 
     def try_send(self, item: Any) -> bool:
-        """Send an element without waiting; return False if there is no room. Raises ChannelClosed. Callable from any thread."""
+        """Send an element without waiting; return False if there is no room.
+
+        Raises ChannelClosed. Callable from any thread.
+        """
         state = self.offer(item, None)
         if state == CLOSED:
             raise ChannelClosed(f"cannot send to {self!r}: it is closed")
         return state == DONE
 
     def try_receive(self, default: Any = None) -> Any:
-        """Receive the oldest element, or return `default` if there is none. Raises ChannelClosed. Callable from any thread."""
+        """Receive the oldest element, or return `default` if there is none.
+
+        Raises ChannelClosed. Callable from any thread.
+        """
         item = self.take(None)
         if item is EMPTY:
             return default
@@ -1025,7 +1059,10 @@ class ChannelCore:
         return item
 
     def close(self) -> bool:
-        """Close the channel: sends fail at once, receivers get what is left. Return False if it was closed before."""
+        """Close the channel: sends fail at once, receivers get what is left.
+
+        Return False if it was closed before.
+        """
         if not cython.compiled:
             with LOCK:
                 was_open = self.close_locked()
@@ -1179,7 +1216,7 @@ class ChannelCore:
         return op
 
     def push_locked(self, item: object, select: SelectOp | None) -> State:
-        """Send an element: DONE, CLOSED, WAITING if there is no room, or MUST_GROW if the buffer has no free slot."""
+        """Send an element: DONE, CLOSED, WAITING for lack of room, or MUST_GROW for lack of a free slot."""
         if self.closed:
             self.refused += 1
             return CLOSED
@@ -1231,7 +1268,7 @@ class ChannelCore:
         return END if self.closed else EMPTY
 
     def first_sender_locked(self, select: SelectOp | None) -> ChannelOp | None:
-        """Return the first waiting sender that is not part of the same select: a select does one of its operations, not two."""
+        """Return the first waiting sender, but not one of the same select, which does only one operation."""
         sender = self.senders.first
         if select is not None:
             while sender is not None and sender.select is select:
@@ -1248,7 +1285,7 @@ class ChannelCore:
             sender.complete_locked(DONE)
 
     def put_back_locked(self, item: object, serial: Count) -> bool:
-        """Give a returned element to the first receiver, or put it at the front; return False if the buffer must grow first."""
+        """Give a returned element to the first receiver, or put it at the front; return False to grow first."""
         receiver = self.receivers.first
         if receiver is not None:
             receiver.item = item
@@ -1321,7 +1358,10 @@ class ChannelCore:
         return True
 
     def counters_locked(self) -> tuple[int, int, int, int, int, int, int, int, int, int, bool]:
-        """Return all counters. All are read before the first Python object is made of them, which may run other code."""
+        """Return all counters.
+
+        All are read before the first Python object is made of them, which may run other code.
+        """
         sent = self.sent
         received = self.received
         conflated = self.conflated

@@ -1,15 +1,18 @@
 """The compiled part of channel actors: a receive operation that belongs to an actor instead of a task.
 
-An actor without work waits in the channel's queue of receivers, as a task would. Completing its operation *schedules* the
-actor: it gets one system message, in a reserved slot, that carries nothing. An element leaves the channel when the actor is about to process it, or
-is given to it while it waits in the queue; if the actor ends first, that element returns to the front of the channel.
+An actor without work waits in the channel's queue of receivers, as a task would. Completing its operation
+*schedules* the actor: it gets one system message, in a reserved slot, that carries nothing. An element leaves
+the channel when the actor is about to process it, or is given to it while it waits in the queue; if the actor
+ends first, that element returns to the front of the channel.
 
-After each element the actor schedules itself behind all other actors that are ready, and queues again only if it then finds the
-channel empty. At most one such message is on its way (`is_scheduled`). A coroutine that processes an element runs inside an `ItemCoroutine`,
-which sees its return value: only there can a function that returned STOP be told from a stop by someone else.
+After each element the actor schedules itself behind all other actors that are ready, and queues again only if
+it then finds the channel empty. At most one such message is on its way (`is_scheduled`). A coroutine that
+processes an element runs inside an `ItemCoroutine`, which sees its return value: only there can a function
+that returned STOP be told from a stop by someone else.
 """
 
-# PyThread_get_thread_ident and step_job are defined either here or in the .pxd; the checker sees only one of the two.
+# PyThread_get_thread_ident and step_job are defined either here or in the .pxd; the checker sees only one of
+# the two.
 # pyright: reportPossiblyUnboundVariable=false
 # pyright: reportPrivateUsage=false
 # ruff: noqa: SLF001  # the kernel's methods, until they have public names
@@ -82,7 +85,8 @@ class ActorReceive(ChannelOp):
         self.is_busy = False
         # Whether a message is on its way that makes the actor look at the channel.
         self.is_scheduled = False
-        # Whether the actor takes no further element; and whether the current one is cancelled. Set from any thread.
+        # Whether the actor takes no further element; and whether the current one is cancelled. Set from any
+        # thread.
         self.is_stopping = False
         self.is_cancelled = False
         # Whether the channel was closed and empty; and whether the function returned STOP.
@@ -171,7 +175,10 @@ class ActorReceive(ChannelOp):
         self.request_end()
 
     def on_cancelled(self) -> None:
-        """End the actor now, and cancel the coroutine that processes an element: the token was cancelled. From any thread."""
+        """End the actor now, and cancel the coroutine that processes an element: the token was cancelled.
+
+        From any thread.
+        """
         self.is_cancelled = True
         self.is_stopping = True
         self.request_end()
@@ -184,7 +191,10 @@ class ActorReceive(ChannelOp):
             self.kernel._call_afar(self.end_actor)
 
     def end_actor(self) -> None:
-        """End the actor, unless it must finish an element first. On the thread of its loop, or on any if the loop has ended."""
+        """End the actor, unless it must finish an element first.
+
+        On the thread of its loop, or on any if the loop has ended.
+        """
         if self.actor.cell is not None and (self.is_cancelled or not self.is_busy):
             self.kernel._kill_quietly(self.actor, None)
 
@@ -206,7 +216,10 @@ class ActorReceive(ChannelOp):
 
 
 class ItemCoroutine:
-    """Wraps the coroutine that processes an element, to see its return value. It behaves like that coroutine."""
+    """Wraps the coroutine that processes an element, to see its return value.
+
+    It behaves like that coroutine.
+    """
 
     __slots__ = ("coroutine", "is_done", "receive")
 
@@ -267,7 +280,10 @@ if not cython.compiled:
 
 
 class ConsumerState:
-    """The state of a channel actor. A wrapper, because the kernel would await a bare `ActorReceive` as an asynchronous init."""
+    """The state of a channel actor.
+
+    A wrapper, because the kernel would await a bare `ActorReceive` as an asynchronous init.
+    """
 
     __slots__ = ("receive",)
 

@@ -1,21 +1,24 @@
 """Cancel tokens: a request to end that tasks, threads and plain functions can check, wait for and pass on.
 
-asyncio cancels one task, by raising in it at an await: CPU-bound code and other threads do not notice, and the reason is lost. A token
-is checked instead, or passed to a wait.
+asyncio cancels one task, by raising in it at an await: CPU-bound code and other threads do not notice, and
+the reason is lost. A token is checked instead, or passed to a wait.
 
-**The problem.** Cancelling a parent cancels its children. But a server creates a child for every request and drops it: a parent
-with a list of its children would keep millions of them, and so would a timer wheel with their deadlines.
+**The problem.** Cancelling a parent cancels its children. But a server creates a child for every request and
+drops it: a parent with a list of its children would keep millions of them, and so would a timer wheel with
+their deadlines.
 
-**The choice.** The tree is linked upwards. `cancelled` is computed: a walk to the root that also compares deadlines with the clock. So the answer is
-correct at once, on every thread, even while the event loop is blocked. The tree is linked downwards only where there are listeners: a node
-is registered with its parent, and its deadline has a timer, exactly while someone waits for its cancellation. A token without listeners is
+**The choice.** The tree is linked upwards. `cancelled` is computed: a walk to the root that also compares
+deadlines with the clock. So the answer is correct at once, on every thread, even while the event loop is
+blocked. The tree is linked downwards only where there are listeners: a node is registered with its parent,
+and its deadline has a timer, exactly while someone waits for its cancellation. A token without listeners is
 ordinary garbage.
 
-**Rejected.** Weak references to children: one callback per child, and a deadline still needs its timer. Eager propagation: the same
-lists, and `cancelled` would lag behind while the tree is walked.
+**Rejected.** Weak references to children: one callback per child, and a deadline still needs its timer. Eager
+propagation: the same lists, and `cancelled` would lag behind while the tree is walked.
 
-**Locking.** Critical sections hold `LOCK`, and call nothing foreign. The lock is reentrant, and a finalizer or a signal handler may run
-between any two calls and use the same node, so each section checks again what it relies on.
+**Locking.** Critical sections hold `LOCK`, and call nothing foreign. The lock is reentrant, and a finalizer
+or a signal handler may run between any two calls and use the same node, so each section checks again what it
+relies on.
 """
 
 from __future__ import annotations
@@ -92,7 +95,8 @@ class Cancellation:
 class CancelNode:
     """A node in the tree of tokens: how a cancellation is found from above, and passed on to listeners below.
 
-    It is the part of `CancelToken` that the waits of this package use. The attributes are those of the tree; use the methods.
+    It is the part of `CancelToken` that the waits of this package use. The attributes are those of the tree;
+    use the methods.
     """
 
     __slots__ = ("cancellation", "deadline", "listeners", "parent", "serial")
@@ -114,13 +118,18 @@ class CancelNode:
                 self.listeners[listener] = None
                 changed = self._update_links()
             self._update_timers(changed)
-            # It may have been cancelled since the check. The code that removes the listener is the one that calls it.
+            # It may have been cancelled since the check. The code that removes the listener is the one that
+            # calls it.
             if self.find_cancellation() is None or not self.remove_listener(listener):
                 return
         listener.on_cancelled()
 
     def remove_listener(self, listener: CancelListener) -> bool:
-        """Remove a listener. Return True if it was registered: then it is not called. False if it was called, is being called, or was never added."""
+        """Remove a listener.
+
+        Return True if it was registered: then it is not called. False if it was called, is being called, or
+        was never added.
+        """
         with LOCK:
             if listener not in self.listeners:
                 return False
@@ -165,7 +174,10 @@ class CancelNode:
         return None if top is None else self._record_from(top)
 
     def remaining_ms(self) -> float | None:
-        """Return the time until the next deadline, here or above; None if there is none. For threads, which check it themselves."""
+        """Return the time until the next deadline, here or above; None if there is none.
+
+        For threads, which check it themselves.
+        """
         soonest: float | None = None
         node: CancelNode | None = self
         while node is not None:
@@ -176,7 +188,10 @@ class CancelNode:
         return soonest
 
     def drop_cause(self, errors: list[BaseException]) -> None:
-        """Keep the reason as text, but none of these exceptions. For code that raises them: no reference cycle remains."""
+        """Keep the reason as text, but none of these exceptions.
+
+        For code that raises them: no reference cycle remains.
+        """
         cancellation = self.find_cancellation()
         if cancellation is not None:
             cancellation.drop_cause(errors)
@@ -189,7 +204,8 @@ class CancelNode:
         """Cancel it and notify all listeners; return False if it was cancelled before."""
         with LOCK:
             self.find_cancellation()
-            # No call between this check and the assignment, so no finalizer and no signal handler can run in between.
+            # No call between this check and the assignment, so no finalizer and no signal handler can run in
+            # between.
             is_first = self.cancellation is None
             if is_first:
                 self.cancellation = cancellation
@@ -217,7 +233,10 @@ class CancelNode:
         return cancellation
 
     def _notify(self) -> None:
-        """Notify all listeners, here and below, in the order in which they were added. Iterative: trees may be deep."""
+        """Notify all listeners, here and below, in the order in which they were added.
+
+        Iterative: trees may be deep.
+        """
         error: BaseException | None = None
         pending = [self.take_listeners()]
         while pending:
@@ -240,7 +259,9 @@ class CancelNode:
             raise error
 
     def _update_links(self) -> list[CancelNode]:
-        """Register with the parent if there are listeners, deregister if not, and so on upwards. The caller holds LOCK.
+        """Register with the parent if there are listeners, deregister if not, and so on upwards.
+
+        The caller holds LOCK.
 
         Each step repeats until it is right: a finalizer may change the listeners meanwhile.
 
@@ -275,19 +296,21 @@ class CancelNode:
 
 @final
 class CancelToken(CancelNode):
-    """A request to end. It is cancelled once, and all its children with it; cancelling a child does not affect its parent.
+    """A request to end.
+
+    It is cancelled once, and all its children with it; cancelling a child does not affect its parent.
 
         token = CancelToken(timeout_ms=500)
         order = await orders.receive(token=token)       # raises Cancelled if the token is cancelled
 
-    All methods can be called from any thread, and from plain functions. A token without listeners is ordinary garbage,
-    its deadline included, however long its parent lives.
+    All methods can be called from any thread, and from plain functions. A token without listeners is ordinary
+    garbage, its deadline included, however long its parent lives.
 
     Args:
         parent: a token that cancels this one.
         timeout_ms: how long until it is cancelled automatically; 0 for at once, None for never.
-        loop: the loop whose clock is used; if None, the loop attached to the running event loop, else the running event loop.
-            Children that are created where there is neither use it too.
+        loop: the loop whose clock is used; if None, the loop attached to the running event loop, else the
+            running event loop. Children that are created where there is neither use it too.
 
     Raises:
         InvalidArgument: an argument is invalid, or there is no clock for the timeout.
@@ -330,7 +353,10 @@ class CancelToken(CancelNode):
 
     @property
     def cancelled(self) -> bool:
-        """Whether it is cancelled: by `cancel()`, by its deadline, or by a parent. Correct at once, on every thread."""
+        """Whether it is cancelled: by `cancel()`, by its deadline, or by a parent.
+
+        Correct at once, on every thread.
+        """
         return self.find_cancellation() is not None
 
     @property
@@ -343,14 +369,15 @@ class CancelToken(CancelNode):
     def cause(self) -> BaseException | None:
         """The exception it was cancelled with; a `TimeoutError` for a deadline; None if there is none.
 
-        The token of a scope has the error that cancelled the scope only until the scope ends: its block raises the error then.
+        The token of a scope has the error that cancelled the scope only until the scope ends: its block
+        raises the error then.
         """
         cancellation = self.find_cancellation()
         return None if cancellation is None else cancellation.cause
 
     @property
     def origin(self) -> int | None:
-        """The number of the token where the cancellation began: this one or one above; None if it is not cancelled."""
+        """The number of the token where the cancellation began, this one or one above; None if not cancelled."""
         cancellation = self.find_cancellation()
         return None if cancellation is None else cancellation.origin
 
@@ -364,7 +391,9 @@ class CancelToken(CancelNode):
             raise self.error("the work")
 
     def error(self, what: str) -> Cancelled:
-        """Return the error that says that `what` was cancelled, to be raised. Its `__cause__` is the token's `cause`.
+        """Return the error that says that `what` was cancelled, to be raised.
+
+        Its `__cause__` is the token's `cause`.
 
         Raises:
             InvalidArgument: the token is not cancelled.
@@ -379,7 +408,9 @@ class CancelToken(CancelNode):
     # -- cancelling
 
     def cancel(self, reason: str | BaseException | None = None) -> bool:
-        """Cancel it and all its children. Listeners have been notified when this returns True. Safe in signal handlers.
+        """Cancel it and all its children.
+
+        Listeners have been notified when this returns True. Safe in signal handlers.
 
         Args:
             reason: why, as text, or the exception that is the cause.
@@ -398,10 +429,11 @@ class CancelToken(CancelNode):
     # -- waiting
 
     def on_cancel(self, callback: Callable[[CancelToken], object]) -> Callable[[], bool]:
-        """Call `callback(token)` exactly once: on the thread that cancels, when the token is cancelled; now, if it is.
+        """Call `callback(token)` exactly once, on the thread that cancels the token; now, if it is cancelled.
 
-        Callbacks run in the order in which they were added, outside locks. Their exceptions are logged; a `BaseException` that is no `Exception`,
-        such as KeyboardInterrupt or asyncio's CancelledError, is raised to the caller of `cancel()` after all callbacks have run.
+        Callbacks run in the order in which they were added, outside locks. Their exceptions are logged; a
+        `BaseException` that is no `Exception`, such as KeyboardInterrupt or asyncio's CancelledError, is
+        raised to the caller of `cancel()` after all callbacks have run.
 
         Returns:
             A function that removes the callback: True if it will not be called, False if it is too late.
@@ -416,7 +448,9 @@ class CancelToken(CancelNode):
         return listener.remove
 
     def wait(self, *, timeout_ms: float | None = None, token: CancelToken | None = None) -> EventWait[str]:
-        """Wait for the cancellation: `await token.wait()`, or `token.wait().blocking()` on a plain thread. Returns the reason.
+        """Wait for the cancellation: `await token.wait()`, or `token.wait().blocking()` on a plain thread.
+
+        Returns the reason.
 
         Args:
             timeout_ms: how long to wait at most; 0 to not wait, None for no limit.
@@ -433,9 +467,10 @@ class CancelToken(CancelNode):
     def guard(self, *, timeout_ms: float | None = None) -> CancelGuard:
         """Cancel asyncio's own waits with the token: `async with token.guard() as inner:`.
 
-        If the token is cancelled, or its child `inner`, the task is cancelled at its current await, and the block raises `Cancelled`; the
-        task can await normally after it. If the task itself is cancelled, `inner` is cancelled, and CancelledError propagates, even if the token
-        is cancelled too. When the block ends normally, `inner` is cancelled.
+        If the token is cancelled, or its child `inner`, the task is cancelled at its current await, and the
+        block raises `Cancelled`; the task can await normally after it. If the task itself is cancelled,
+        `inner` is cancelled, and CancelledError propagates, even if the token is cancelled too. When the
+        block ends normally, `inner` is cancelled.
 
         Args:
             timeout_ms: how long until `inner` is cancelled automatically.
@@ -534,9 +569,10 @@ class CancellationSource:
 class CancelGuard:
     """The block of `async with token.guard() as inner:`. It can be entered once.
 
-    It counts as asyncio.timeout does: each `cancel()` of the guard is undone by one `uncancel()`, and the cancellation was the guard's alone
-    only if no request is left that was not there before. One difference: a request that was made before the block, but not raised
-    yet, counts as one made meanwhile. asyncio.timeout takes it for its own, and loses it.
+    It counts as asyncio.timeout does: each `cancel()` of the guard is undone by one `uncancel()`, and the
+    cancellation was the guard's alone only if no request is left that was not there before. One difference: a
+    request that was made before the block, but not raised yet, counts as one made meanwhile. asyncio.timeout
+    takes it for its own, and loses it.
     """
 
     __slots__ = (
@@ -577,8 +613,9 @@ class CancelGuard:
         self._task = task
         self._host = host
         self._thread_id = get_ident()
-        # A request that was not raised yet will be raised in the block or after it: like one made meanwhile, it is not the guard's. If it
-        # was undone, it is nobody's any more; before Python 3.13 it is raised all the same.
+        # A request that was not raised yet will be raised in the block or after it: like one made meanwhile,
+        # it is not the guard's. If it was undone, it is nobody's any more; before Python 3.13 it is raised
+        # all the same.
         self._before = max(0, task.cancelling() - getattr(task, "_must_cancel", False))
         inner = self._inner = self._token.child(self._timeout_ms)
         inner.add_listener(self)
@@ -614,7 +651,10 @@ class CancelGuard:
             del result, error, raised
 
     async def _absorb_pending(self, error: BaseException | None) -> BaseException | None:
-        """Let a pending cancellation be raised here: the block did not await anything since, and the next await is elsewhere.
+        """Let a pending cancellation be raised here.
+
+        The block has awaited nothing since the request, so it would be raised at the next await, after the
+        block.
 
         Before Python 3.13, uncancel() does not remove it.
 

@@ -73,7 +73,7 @@ class ChannelStatistics:
     timed_out: int
     """Sends and receives that waited, and timed out."""
     cancelled: int
-    """Sends and receives that waited, and were cancelled: by a token, by asyncio, or because another operation of the select was done."""
+    """Sends and receives that waited and were cancelled: by a token, by asyncio, or by their select."""
     senders: int
     """Sends that wait now."""
     receivers: int
@@ -87,14 +87,15 @@ class ChannelStatistics:
 
 
 class Channel(ChannelCore, Generic[T]):
-    """Passes elements of one type, in order, from any number of senders to any number of receivers: tasks, actors and threads.
+    """Passes elements of one type, in order, between tasks, actors and threads.
 
-    Each element is received exactly once, or is still in the channel, or its sender got an error. Senders and receivers are served
-    in the order in which they came. A channel belongs to no loop: it can be used from all event loops and threads at once.
+    Any number of senders and receivers may share it.     Each element is received exactly once, or is still
+    in the channel, or its sender got an error. Senders and receivers are served in the order in which they
+    came. A channel belongs to no loop: it can be used from all event loops and threads at once.
 
     Args:
-        capacity: how many elements it buffers. With 0, a *rendezvous*, a send waits until its element is received.
-            `UNBOUNDED` buffers any number, `CONFLATED` the newest one.
+        capacity: how many elements it buffers. With 0, a *rendezvous*, a send waits until its element is
+            received. `UNBOUNDED` buffers any number, `CONFLATED` the newest one.
         name: shown in errors, in the actor tree and in statistics.
 
     Raises:
@@ -175,10 +176,13 @@ class Channel(ChannelCore, Generic[T]):
         def send(
             self, item: T, *, timeout_ms: float | None = None, token: CancelToken | None = None
         ) -> Operation[None]:
-            """Send an element: `await channel.send(element)`. Waits for room, or on a rendezvous channel for a receiver.
+            """Send an element: `await channel.send(element)`.
 
-            Nothing happens before it is awaited. If it times out or its token is cancelled, the element was not sent. If its task
-            is cancelled while it waits, the element was not sent either, unless a receiver took it at that moment.
+            Waits for room, or on a rendezvous channel for a receiver.
+
+            Nothing happens before it is awaited. If it times out or its token is cancelled, the element was
+            not sent. If its task is cancelled while it waits, the element was not sent either, unless a
+            receiver took it at that moment.
 
             Args:
                 item: the element; passed by reference.
@@ -198,8 +202,8 @@ class Channel(ChannelCore, Generic[T]):
         ) -> Operation[T]:
             """Receive the oldest element: `await channel.receive()`. Waits until there is one.
 
-            Nothing happens before it is awaited. If its task is cancelled, no element is lost: one that was handed over at that
-            moment returns to the front of the channel.
+            Nothing happens before it is awaited. If its task is cancelled, no element is lost: one that was
+            handed over at that moment returns to the front of the channel.
 
             Args:
                 timeout_ms: how long to wait at most; 0 to not wait, None for no limit.
@@ -214,7 +218,9 @@ class Channel(ChannelCore, Generic[T]):
             ...
 
         def try_send(self, item: T) -> bool:
-            """Send an element without waiting; return False if there is no room. Callable from any thread and from plain functions.
+            """Send an element without waiting; return False if there is no room.
+
+            Callable from any thread and from plain functions.
 
             Raises:
                 ChannelClosed: the channel is closed.
@@ -226,7 +232,9 @@ class Channel(ChannelCore, Generic[T]):
         @overload
         def try_receive(self, default: D) -> T | D: ...
         def try_receive(self, default: Any = None) -> Any:
-            """Receive the oldest element, or return `default` if there is none. Callable from any thread and from plain functions.
+            """Receive the oldest element, or return `default` if there is none.
+
+            Callable from any thread and from plain functions.
 
             Raises:
                 ChannelClosed: the channel is closed and empty.
@@ -236,7 +244,8 @@ class Channel(ChannelCore, Generic[T]):
         def close(self) -> bool:
             """Close the channel: it accepts no more elements, and sends that wait fail at once.
 
-            Elements in it can still be received. After that an `async for` ends, and a receive raises `ChannelClosed`. Callable from any thread.
+            Elements in it can still be received. After that an `async for` ends, and a receive raises
+            `ChannelClosed`. Callable from any thread.
 
             Returns:
                 False if it was closed before.
@@ -306,21 +315,23 @@ def select(
 
         index, value = await select(orders.receive(), ticks.receive(), results.send(job))
 
-    Returns the index of the operation that was done and its value (None for a send). The others did not happen: their elements
-    stay where they were. If several are possible at once, the channel that was selected least recently goes first. A channel
-    that is closed and empty is never chosen.
+    Returns the index of the operation that was done and its value (None for a send). The others did not
+    happen: their elements stay where they were. If several are possible at once, the channel that was
+    selected least recently goes first. A channel that is closed and empty is never chosen.
 
     Args:
         operations: at least one, not awaited, without timeouts and tokens of their own.
         timeout_ms: how long to wait at most, for all of them together; 0 to not wait, None for no limit.
         token: a token that cancels the wait.
-        until_any_closes: end as soon as one of the channels is closed and empty, and no other operation is possible at once.
+        until_any_closes: end as soon as one of the channels is closed and empty, and no other operation is
+            possible at once.
 
     Raises:
         ChannelClosed: all channels are closed and empty; or one, with `until_any_closes`.
         ChannelTimeout: none was possible in time.
         Cancelled: the token was cancelled.
-        InvalidArgument: there are no operations; or one is not an operation, was used before, or has its own timeout or token.
+        InvalidArgument: there are no operations; or one is not an operation, was used before, or has its own
+            timeout or token.
     """
     if not operations:
         raise InvalidArgument("select() got no operations: pass channel.receive() or channel.send(element)")

@@ -1,7 +1,7 @@
 """Channel actors: actors that receive from a channel and call a function with each element.
 
-`consume` starts one and returns its handle, a `ChannelActor`. A `Consumer` is the same work as a child specification for a supervisor. The part that
-runs for every element is in the compiled `_consumer`.
+`consume` starts one and returns its handle, a `ChannelActor`. A `Consumer` is the same work as a child
+specification for a supervisor. The part that runs for every element is in the compiled `_consumer`.
 """
 
 from __future__ import annotations
@@ -42,12 +42,15 @@ __all__ = (
 T = TypeVar("T")
 
 Process: TypeAlias = Callable[[T], Verdict | None] | Callable[[T], Coroutine[Any, Any, Verdict | None]]
-"""What is called with each element: a function or a coroutine function. It returns what a behavior returns."""
+"""What is called with each element: a function or a coroutine function.
+
+It returns what a behavior returns.
+"""
 
 ConsumerEnded: TypeAlias = Callable[[ActorReceive, ExitReason, BaseException | None], object]
 
 
-# -- how it ended --------------------------------------------------------------------------------------------------------
+# -- how it ended ----------------------------------------------------------------------------------------------
 
 
 class EndedBy(Enum):
@@ -62,7 +65,7 @@ class EndedBy(Enum):
     RETURNED = "returned"
     """Its function returned STOP."""
     FAILED = "failed"
-    """Its function raised, returned FAIL, or returned something that is no verdict; or the actor was failed from outside."""
+    """Its function raised, returned FAIL or an invalid verdict; or the actor was failed from outside."""
     KILLED = "killed"
     """It was killed, without waiting for the current element."""
     NOT_YET = "not yet"
@@ -94,7 +97,7 @@ def _ended_by(receive: ActorReceive, reason: ExitReason, cause: BaseException | 
     return EndedBy.RETURNED if receive.has_returned_stop else EndedBy.STOPPED
 
 
-# -- the work ------------------------------------------------------------------------------------------------------------
+# -- the work --------------------------------------------------------------------------------------------------
 
 
 def check_work(channel: object, process: object) -> None:
@@ -116,9 +119,10 @@ class Consumer(Generic[T]):
         work = Consumer(orders, handle)
         ChildSpec("orders", run=work.run, init=work.init, mode=ChildMode.TRANSIENT)
 
-    Every incarnation continues with the next element. The element at which an incarnation failed was received, and is not processed
-    again. The end of the channel, or of the token, is a normal exit: a TRANSIENT child is not restarted after it. A
-    PERMANENT child would be restarted in vain, until its supervisor gives up.
+    Every incarnation continues with the next element. The element at which an incarnation failed was
+    received, and is not processed again. The end of the channel, or of the token, is a normal exit: a
+    TRANSIENT child is not restarted after it. A PERMANENT child would be restarted in vain, until its
+    supervisor gives up.
 
     Args:
         channel: the channel to consume. Several consumers may share one: each element goes to one of them.
@@ -145,7 +149,10 @@ class Consumer(Generic[T]):
         return cast("Behavior[ConsumerState]", consumer_behavior)
 
     def init(self, ctx: Context[ConsumerState], *_arguments: object) -> ConsumerState:
-        """Make the state of one incarnation: `ChildSpec(init=...)`. Arguments of a dynamic supervisor are ignored."""
+        """Make the state of one incarnation: `ChildSpec(init=...)`.
+
+        Arguments of a dynamic supervisor are ignored.
+        """
         return ConsumerState(self.begin(ctx.loop, ctx.self_id, None))
 
     def begin(self, loop: Loop, actor: ActorId, on_exit: ConsumerEnded | None) -> ActorReceive:
@@ -170,12 +177,15 @@ class Consumer(Generic[T]):
         return receive
 
 
-# -- the handle ----------------------------------------------------------------------------------------------------------
+# -- the handle ------------------------------------------------------------------------------------------------
 
 
 @final
 class ChannelActor(Generic[T]):
-    """The handle of an actor that consumes a channel; `consume` returns it. It can be used from any thread."""
+    """The handle of an actor that consumes a channel; `consume` returns it.
+
+    It can be used from any thread.
+    """
 
     __slots__ = ("_ended", "_outcome", "_receive", "channel", "loop", "name", "token")
 
@@ -218,20 +228,23 @@ class ChannelActor(Generic[T]):
         return self._begun.strays
 
     def on_done(self, callback: Callable[[Outcome], object]) -> None:
-        """Call a function with the outcome when it has ended, exactly once, on the loop's thread; now, if it has.
+        """Call a function with the outcome once, when it has ended, on the loop's thread; now, if it has.
 
         Exceptions of the function are logged.
         """
         self._ended.add_callback(callback)
 
     def stop(self, *, timeout_ms: float | None = None) -> EventWait[Outcome]:
-        """Stop it: it finishes the current element, and takes no further one. The request takes effect at once.
+        """Stop it: it finishes the current element, and takes no further one.
 
-        The result can be awaited, or used with `.blocking()` on a plain thread; it returns the outcome. In the actor's own function it does not
-        wait, and returns an outcome with `NOT_YET`.
+        The request takes effect at once.
+
+        The result can be awaited, or used with `.blocking()` on a plain thread; it returns the outcome. In
+        the actor's own function it does not wait, and returns an outcome with `NOT_YET`.
 
         Args:
-            timeout_ms: how long to wait at most; None for no limit. After `ChannelTimeout` the request still stands.
+            timeout_ms: how long to wait at most; None for no limit. After `ChannelTimeout` the request still
+                stands.
         """
         self._begun.stop()
         return self._wait(timeout_ms, None, is_request=True)
@@ -239,7 +252,9 @@ class ChannelActor(Generic[T]):
     def cancel(
         self, reason: str | BaseException | None = None, *, timeout_ms: float | None = None
     ) -> EventWait[Outcome]:
-        """Cancel its token: it ends now, and a coroutine that processes an element is cancelled. The request takes effect at once.
+        """Cancel its token: it ends now, and a coroutine that processes an element is cancelled.
+
+        The request takes effect at once.
 
         The result is as for `stop`.
         """
@@ -292,7 +307,10 @@ class ChannelActor(Generic[T]):
         return ConsumerState(self._receive)
 
     def _on_exit(self, receive: ActorReceive, reason: ExitReason, cause: BaseException | None) -> None:
-        """Record the outcome. This runs inside the actor's exit, so the event, whose callbacks may do anything, is set afterwards."""
+        """Record the outcome.
+
+        This runs inside the actor's exit, so the event, whose callbacks may do anything, is set afterwards.
+        """
         outcome = self._outcome = Outcome(reason, cause, _ended_by(receive, reason, cause))
         call_afar(self.loop, lambda: self._ended.set(outcome))
 
@@ -316,7 +334,7 @@ class ConsumerEndWait(EventWait[Outcome]):
         self._receive = receive
 
     def try_now(self) -> bool:
-        """Complete it if the actor has ended, or if its own function asks: that one cannot wait for itself."""
+        """Complete it if the actor has ended, or is the caller: it cannot wait for itself."""
         if not self._source.is_set and self._receive.is_current():
             self._immediate = NOT_ENDED
         return super().try_now()
@@ -325,7 +343,8 @@ class ConsumerEndWait(EventWait[Outcome]):
         """Wait on a plain thread.
 
         Raises:
-            LoopBusy: this thread runs an event loop; or it is the thread of the actor's loop, which could not run meanwhile.
+            LoopBusy: this thread runs an event loop; or it is the thread of the actor's loop, which could not
+                run meanwhile.
         """
         if self.state == WaitState.FRESH and not self._source.is_set and self._receive.is_on_loop_thread():
             self._may_be_ignored = True
@@ -339,7 +358,7 @@ class ConsumerEndWait(EventWait[Outcome]):
         return super().blocking()
 
 
-# -- starting one --------------------------------------------------------------------------------------------------------
+# -- starting one ----------------------------------------------------------------------------------------------
 
 
 def consume(
@@ -354,11 +373,13 @@ def consume(
 ) -> ChannelActor[T]:
     """Start an actor that receives from a channel and calls a function with each element, one at a time.
 
-    After each element the other actors that are ready run, so two busy consumers alternate. While the channel is empty the actor
-    costs nothing. It ends when the channel is closed and empty, when it is stopped or cancelled, and by what
-    the function returns or raises: None and OK continue, STOP ends it, FAIL and an exception fail it.
+    After each element the other actors that are ready run, so two busy consumers alternate. While the channel
+    is empty the actor costs nothing. It ends when the channel is closed and empty, when it is stopped or
+    cancelled, and by what the function returns or raises: None and OK continue, STOP ends it, FAIL and an
+    exception fail it.
 
-    If it ends before it processed an element that was handed to it, the element returns to the front of the channel.
+    If it ends before it processed an element that was handed to it, the element returns to the front of the
+    channel.
 
     Args:
         channel: the channel to consume. Several consumers may share one: each element goes to one of them.
@@ -366,7 +387,8 @@ def consume(
         token: a token that ends it. If the token is cancelled already, it processes no element.
         on_done: called with the outcome when it has ended: see `ChannelActor.on_done`.
         scope: the scope that owns it: it ends with the scope.
-        loop: the loop it runs on; None for that of the scope, else for the one attached to the running event loop.
+        loop: the loop it runs on; None for that of the scope, else for the one attached to the running event
+            loop.
         name: its name in the actor tree and in the log; None for the channel's.
 
     Raises:

@@ -1,11 +1,12 @@
 """Deadlines: delayed calls for waits, and the deadline of a cancel token.
 
-Both use the timer wheel of the `Loop` attached to the running event loop, and fall back to the event loop's own timers if
-there is none. A wheel timer costs about a tenth of an asyncio timer, and a cancelled one leaves nothing behind. If the loop ends
-first, the event loop takes over the remaining time, so every wait ends.
+Both use the timer wheel of the `Loop` attached to the running event loop, and fall back to the event loop's
+own timers if there is none. A wheel timer costs about a tenth of an asyncio timer, and a cancelled one leaves
+nothing behind. If the loop ends first, the event loop takes over the remaining time, so every wait ends.
 
-A `DelayedCall` belongs to the thread that made it. A `CancelDeadline` can be read from any thread; it has a timer only while its token has
-listeners, and that timer is set and cancelled on the thread of the loop that keeps it.
+A `DelayedCall` belongs to the thread that made it. A `CancelDeadline` can be read from any thread; it has a
+timer only while its token has listeners, and that timer is set and cancelled on the thread of the loop that
+keeps it.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def running_event_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def wake_event_loop() -> None:
-    """Wake this thread's event loop if it sleeps: a Python signal handler does not end its `select()` by itself."""
+    """Wake this thread's event loop if it sleeps: a Python signal handler alone does not end its sleep."""
     host = running_event_loop()
     if host is not None and current_thread() is main_thread() and asyncio.current_task(host) is None:
         host.call_soon_threadsafe(_do_nothing)
@@ -119,7 +120,8 @@ class DelayedCall:
 class CancelDeadline:
     """The deadline of a cancel token: `ms` milliseconds from now.
 
-    The clock is that of `loop`; if None, of the first open loop attached to the running event loop; else of the running event loop; else of `fallback`.
+    The clock is that of `loop`; if None, of the first open loop attached to the running event loop; else of
+    the running event loop; else of `fallback`.
 
     Raises:
         InvalidArgument: there is neither a loop nor a running event loop.
@@ -161,14 +163,18 @@ class CancelDeadline:
         self._loop = loop
         self._host = host
         self._host_ends_with_loop = loop is not None and host is not None and owns(loop, host)
-        # Cancels the timer; None while there is no timer. Changed on the keeper's thread only, read from any thread.
+        # Cancels the timer; None while there is no timer. Changed on the keeper's thread only, read from any
+        # thread.
         self._cancel: Callable[[], object] | None = None
         self._is_updating = False
         self._is_posted = False
 
     @property
     def has_passed(self) -> bool:
-        """Whether the deadline has passed, by the clock. Correct on any thread, even while the loop is busy."""
+        """Whether the deadline has passed, by the clock.
+
+        Correct on any thread, even while the loop is busy.
+        """
         return self._now() >= self._due
 
     @property
@@ -182,10 +188,12 @@ class CancelDeadline:
         return f"its deadline of {self._ms:g} ms has passed"
 
     def update_timer(self, has_listeners: HasListeners, expire: Expire) -> None:
-        """Set the timer if the token has listeners, cancel it if not. Call it from any thread after any change of that.
+        """Set the timer if the token has listeners, cancel it if not.
 
-        Other threads and finalizers may change the listeners meanwhile, so this repeats until timer and listeners agree. A caller
-        that finds an update in progress can rely on it to look again.
+        Call it from any thread after any change of that.
+
+        Other threads and finalizers may change the listeners meanwhile, so this repeats until timer and
+        listeners agree. A caller that finds an update in progress can rely on it to look again.
         """
         if self._loop is None and self._host is not None and self._host.is_closed():
             # A closed event loop drops its timers.
@@ -278,9 +286,10 @@ class CancelDeadline:
 
 
 def _clock_of_event_loop(host: asyncio.AbstractEventLoop) -> Callable[[], float]:
-    """Return a function that reads the event loop's time in milliseconds, from any thread, even after it is closed.
+    """Return a clock of the event loop in milliseconds that works on any thread, even after it is closed.
 
-    Event loops that use the monotonic clock are bypassed: uvloop's `time()` rounds down, and updates the event loop's cached time.
+    Event loops that use the monotonic clock are bypassed: uvloop's `time()` rounds down, and updates the
+    event loop's cached time.
     """
     kind = type(host)
     if (

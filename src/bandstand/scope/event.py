@@ -1,7 +1,8 @@
 """A one-shot event with a value: tasks and threads wait for it, and callbacks run when it is set.
 
-The end of a channel actor, the end of a scope's children and (through `CancelToken.wait`) a cancellation are such events. An event is set once,
-from any thread. Every waiter is woken, later waits return at once, and every callback is called exactly once, outside locks.
+The end of a channel actor, the end of a scope's children and (through `CancelToken.wait`) a cancellation are
+such events. An event is set once, from any thread. Every waiter is woken, later waits return at once, and
+every callback is called exactly once, outside locks.
 """
 
 from __future__ import annotations
@@ -83,7 +84,10 @@ class OneShotEvent(Generic[T]):
         return self._value
 
     def set(self, value: T) -> bool:
-        """Set it, wake all waiters and call all callbacks. From any thread. Return False if it was set before."""
+        """Set it, wake all waiters and call all callbacks.
+
+        From any thread. Return False if it was set before.
+        """
         with LOCK:
             if self._is_set:
                 return False
@@ -98,7 +102,10 @@ class OneShotEvent(Generic[T]):
         return True
 
     def add_callback(self, callback: Callable[[T], object]) -> None:
-        """Call a function once with the value, on the thread that sets the event; now, if it is set. Its exceptions are logged."""
+        """Call a function once with the value, on the thread that sets the event; now, if it is set.
+
+        Its exceptions are logged.
+        """
         with LOCK:
             if not self._is_set:
                 self._callbacks.append(callback)
@@ -119,8 +126,8 @@ class OneShotEvent(Generic[T]):
             timeout_ms: how long to wait at most; None for no limit.
             token: a token that cancels the wait.
             immediate: if not None, the result, without waiting.
-            is_request: whether the wait belongs to a request that was made already: then it is no mistake to ignore the wait.
-                Otherwise Python warns if it is never awaited.
+            is_request: whether the wait belongs to a request that was made already: then it is no mistake to
+                ignore the wait. Otherwise Python warns if it is never awaited.
         """
         return EventWait(self, timeout_ms, token, immediate, is_request=is_request)
 
@@ -209,7 +216,10 @@ class EventWait(Waiter, Generic[T]):
         return self.state != WAITING
 
     def complete_locked(self) -> bool:
-        """Complete the wait: the event was set. Return whether it was still WAITING. The caller holds the lock."""
+        """Complete the wait: the event was set.
+
+        Return whether it was still WAITING. The caller holds the lock.
+        """
         if self.state != WAITING:
             return False
         self.state = DONE

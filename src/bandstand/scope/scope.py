@@ -1,17 +1,19 @@
 """Scopes: a block that owns the tasks, actors and channel actors that were started in it.
 
-**The problem.** Tasks and actors that were started and forgotten keep running, fail unnoticed, and hold their resources.
+**The problem.** Tasks and actors that were started and forgotten keep running, fail unnoticed, and hold their
+resources.
 
-**The choice.** They belong to a block, as in asyncio's TaskGroup and trio's nursery: leaving the block waits for all of them, and
-raises every error.
+**The choice.** They belong to a block, as in asyncio's TaskGroup and trio's nursery: leaving the block waits
+for all of them, and raises every error.
 
-Three things end a scope before its body ends: a child fails (its error is collected, and the scope's token cancelled), the scope's
-token is cancelled, or the token it was given is cancelled, or one above that. Each of them cancels the children at once, and
-the body in a later iteration of the event loop; except if the body itself cancelled the scope: then the body continues until a child fails
-or something else cancels the scope too.
+Three things end a scope before its body ends: a child fails (its error is collected, and the scope's token
+cancelled), the scope's token is cancelled, or the token it was given is cancelled, or one above that. Each of
+them cancels the children at once, and the body in a later iteration of the event loop; except if the body
+itself cancelled the scope: then the body continues until a child fails or something else cancels the scope
+too.
 
-A `Scope` has a `BodyTask` (the task that runs the block, with asyncio's cancellation counting), `ScopeChildren` (what it owns) and an
-`ErrorCollector` (what the block raises).
+A `Scope` has a `BodyTask` (the task that runs the block, with asyncio's cancellation counting),
+`ScopeChildren` (what it owns) and an `ErrorCollector` (what the block raises).
 """
 
 from __future__ import annotations
@@ -65,7 +67,10 @@ ChildHandle: TypeAlias = "Task[Any] | ChannelActor[Any] | ActorId"
 
 
 class HasActorId(Protocol):
-    """An object that stands for an actor: a typed handle, or a supervisor. They are defined in packages above this one."""
+    """An object that stands for an actor: a typed handle, or a supervisor.
+
+    They are defined in packages above this one.
+    """
 
     def __actor_id__(self) -> ActorId:
         """Return the id of the actor; after a restart, of its current incarnation."""
@@ -83,22 +88,28 @@ class ScopePhase(Enum):
 
 @final
 class Scope:
-    """Owns tasks, channel actors and actors: `async with Scope() as scope:`. The block ends when all of them have ended.
+    """Owns tasks, channel actors and actors: `async with Scope() as scope:`.
 
-    If the body ends normally, the scope waits for tasks and channel actors. Then the actors process what is in their mailboxes and end, the
-    youngest first, one after the other. If the body or a child fails, or the scope is cancelled, all children are cancelled and
-    waited for. All errors, the body's included, are raised as one `ExceptionGroup`; a KeyboardInterrupt or SystemExit is raised bare.
+    The block ends when all of them have ended.
 
-    A cancellation reaches as far as what was cancelled. That of the scope itself, by `cancel()`, ends with its block. That of
-    the token it was given propagates as `Cancelled`. That of asyncio propagates as CancelledError, and has priority.
+    If the body ends normally, the scope waits for tasks and channel actors. Then the actors process what is
+    in their mailboxes and end, the youngest first, one after the other. If the body or a child fails, or the
+    scope is cancelled, all children are cancelled and waited for. All errors, the body's included, are raised
+    as one `ExceptionGroup`; a KeyboardInterrupt or SystemExit is raised bare.
 
-    The token, `cancel()` and `wait_all()` can be used from any thread; everything else only on the scope's event loop.
+    A cancellation reaches as far as what was cancelled. That of the scope itself, by `cancel()`, ends with
+    its block. That of the token it was given propagates as `Cancelled`. That of asyncio propagates as
+    CancelledError, and has priority.
+
+    The token, `cancel()` and `wait_all()` can be used from any thread; everything else only on the scope's
+    event loop.
 
     Args:
         token: a token that cancels the scope.
-        loop: the loop for its actors; None for the one attached to the running event loop, if there is exactly one.
-        stop_timeout_ms: how long cancelled children may take to end. After that, actors are killed, and tasks are left running,
-            which is logged. None for no limit.
+        loop: the loop for its actors; None for the one attached to the running event loop, if there is
+            exactly one.
+        stop_timeout_ms: how long cancelled children may take to end. After that, actors are killed, and tasks
+            are left running, which is logged. None for no limit.
         name: shown in errors and in the log.
 
     Raises:
@@ -136,7 +147,10 @@ class Scope:
         self.name = name
         """Its name in errors and in the log."""
         self.token = CancelToken(token, loop=loop)
-        """Its own token, a child of the one it was given. It is cancelled with the scope, and at the end of the scope."""
+        """Its own token, a child of the one it was given.
+
+        It is cancelled with the scope, and at the end of the scope.
+        """
         self._parent_token = token
         self._loop = loop
         self._stop_timeout_ms = (
@@ -153,7 +167,7 @@ class Scope:
 
     @property
     def loop(self) -> Loop | None:
-        """The loop for its actors; None if none was given and not exactly one is attached to the event loop."""
+        """The loop for its actors; None if none was given, and none or several are attached here."""
         return self._loop
 
     @property
@@ -177,7 +191,8 @@ class Scope:
 
         Raises:
             Cancelled: the token is cancelled already: the body does not run.
-            InvalidArgument: the scope was entered before, no task runs here, or its loop is not attached to this event loop.
+            InvalidArgument: the scope was entered before, no task runs here, or its loop is not attached to
+                this event loop.
         """
         if self._phase is not ScopePhase.NEW:
             raise InvalidArgument(
@@ -195,13 +210,14 @@ class Scope:
             raise self.token.error(self._label)
         self._body = body
         self._phase = ScopePhase.OPEN
-        # The parent first: when the children are cancelled, it is known already that the cancellation came from there.
+        # The parent first: when the children are cancelled, it is known already that the cancellation came
+        # from there.
         if self._parent_token is not None:
             self._remove_callbacks.append(self._parent_token.on_cancel(self._on_parent_cancelled))
         self._remove_callbacks.append(self.token.on_cancel(self._on_cancelled))
         if self.token.origin is not None:
-            # Another thread cancelled it after the check above. `on_cancel` then called us in the task of the body, which looks as if
-            # the body had cancelled the scope.
+            # Another thread cancelled it after the check above. `on_cancel` then called us in the task of the
+            # body, which looks as if the body had cancelled the scope.
             body.cancel_soon()
         return self
 
@@ -237,7 +253,8 @@ class Scope:
         """Start a task. Its result can be awaited; its error fails the scope, whether it is awaited or not.
 
         Raises:
-            Cancelled: the scope is cancelled. The coroutine is closed and never runs, as with all errors here but InvalidArgument.
+            Cancelled: the scope is cancelled. The coroutine is closed and never runs, as with all errors here
+                but InvalidArgument.
             ScopeClosed: the scope is over, or was not entered.
             InvalidArgument: it is not a coroutine.
             WrongThread: this is not the scope's event loop.
@@ -265,7 +282,10 @@ class Scope:
         loop: Loop | None = None,
         name: str | None = None,
     ) -> ChannelActor[T]:
-        """Start an actor that consumes a channel. The same as `consume(channel, process, scope=scope)`, which documents it."""
+        """Start an actor that consumes a channel.
+
+        The same as `consume(channel, process, scope=scope)`, which documents it.
+        """
         check_consume_arguments(channel, process, token, on_done, loop, name)
         body = self._check_open()
         actor = start_consumer(channel, process, self.token, loop or self._require_loop(), name)
@@ -308,8 +328,9 @@ class Scope:
         """Take over a running actor: from now on it ends with the scope, and its failure fails the scope.
 
         Args:
-            actor: its id, or an object that stands for it: a typed handle from `loop.spawn(SomeClass)`, or a supervisor from
-                `spawn_supervisor`. Adopt the supervisor of a supervised tree: if it gives up, the scope fails instead of its loop.
+            actor: its id, or an object that stands for it: a typed handle from `loop.spawn(SomeClass)`, or a
+                supervisor from `spawn_supervisor`. Adopt the supervisor of a supervised tree: if it gives up,
+                the scope fails instead of its loop.
 
         Raises:
             Cancelled, ScopeClosed: as for `launch`.
@@ -342,18 +363,23 @@ class Scope:
     def cancel(
         self, reason: str | BaseException | None = None, *, timeout_ms: float | None = None
     ) -> EventWait[bool]:
-        """Cancel all children, and the body, unless the body itself calls this. The request takes effect at once. From any thread.
+        """Cancel all children, and the body, unless the body itself calls this.
 
-        A body that calls it can finish its work, until something else calls this too, or a child fails: that cancels it at its
-        next await. Calls by an actor that runs inside the body's task, and by a signal handler, do not count as the body's. A signal
-        handler is recognised by the frame that Python passes to it: it must be a Python function that still holds it.
+        The request takes effect at once. From any thread.
 
-        The result can be awaited, or used with `.blocking()` on a plain thread, to wait until all children have ended. It returns True,
-        or False if tasks were left running. A child does not wait for itself: it gets False, at once.
+        A body that calls it can finish its work, until something else calls this too, or a child fails: that
+        cancels it at its next await. Calls by an actor that runs inside the body's task, and by a signal
+        handler, do not count as the body's. A signal handler is recognised by the frame that Python passes to
+        it: it must be a Python function that still holds it.
+
+        The result can be awaited, or used with `.blocking()` on a plain thread, to wait until all children
+        have ended. It returns True, or False if tasks were left running. A child does not wait for itself: it
+        gets False, at once.
 
         Args:
             reason: why, as text; or an exception, which becomes the `__cause__` of every `Cancelled`.
-            timeout_ms: how long to wait at most; None for no limit. After `ChannelTimeout` the request still stands.
+            timeout_ms: how long to wait at most; None for no limit. After `ChannelTimeout` the request still
+                stands.
 
         Raises:
             ScopeClosed: the scope was not entered.
@@ -373,9 +399,10 @@ class Scope:
         return wait
 
     def wait_all(self, timeout_ms: float | None = None) -> EventWait[bool]:
-        """Wait until all tasks and channel actors have ended: `await scope.wait_all()`, or `.blocking()` on a plain thread.
+        """Wait until all tasks and channel actors have ended.
 
-        It does not wait for actors, which serve the others. The scope stays open.
+        Use `await scope.wait_all()`, or `scope.wait_all().blocking()` on a plain thread. It does not wait for
+        actors, which serve the others. The scope stays open.
 
         Args:
             timeout_ms: how long to wait at most; 0 to not wait, None for no limit.
@@ -457,7 +484,8 @@ class Scope:
             is_end = isinstance(error, (CancelledError, GeneratorExit))
             self.token.cancel((None if is_end else self._errors.add(error)) or "its body was cancelled")
         try:
-            # A coroutine that was dropped must not await any more; a generator that is closed inside its task may.
+            # A coroutine that was dropped must not await any more; a generator that is closed inside its task
+            # may.
             if not isinstance(error, GeneratorExit) or body.current_task() is body.task:
                 foreign = await self._join(body, foreign)
         finally:
@@ -469,7 +497,7 @@ class Scope:
             del error, foreign
 
     async def _join(self, body: BodyTask, foreign: CancelledError | None) -> CancelledError | None:
-        """Wait until all children have ended; return the cancellation to propagate, if there is one that is not the scope's."""
+        """Wait until all children have ended; return the foreign cancellation to propagate, if there is one."""
         while self._children:
             self._children.drain()
             late = await body.wait(self._children.next_change(body.host))
@@ -485,7 +513,8 @@ class Scope:
 
     def _close(self) -> None:
         self._phase = ScopePhase.OVER
-        # Drop everything that holds a bound method of the scope: a scope that is over is in no reference cycle.
+        # Drop everything that holds a bound method of the scope: a scope that is over is in no reference
+        # cycle.
         callbacks, self._remove_callbacks = self._remove_callbacks, []
         for remove in callbacks:
             remove()
@@ -516,7 +545,7 @@ class Scope:
             del errors, final_error, error, foreign
 
 
-# -- errors --------------------------------------------------------------------------------------------------------------
+# -- errors ----------------------------------------------------------------------------------------------------
 
 
 @final
@@ -557,7 +586,10 @@ class ErrorCollector:
             return group
 
     def _contains_own_cancellation(self, group: BaseExceptionGroup[BaseException]) -> bool:
-        """Whether a part of a group only says that this scope was cancelled. Iterative: groups of nested scopes may be thousands deep."""
+        """Whether a part of a group only says that this scope was cancelled.
+
+        Iterative: groups of nested scopes may be thousands deep.
+        """
         if not self._token.cancelled:
             return False
         found = False
@@ -613,16 +645,19 @@ class ErrorCollector:
             result = self._parent_token.error(self._label)
         else:
             return None
-        # The context is in the group already, or is the CancelledError with which the scope has cancelled the body.
+        # The context is in the group already, or is the CancelledError with which the scope has cancelled the
+        # body.
         result.__suppress_context__ = True
         return result
 
 
-# -- the body ------------------------------------------------------------------------------------------------------------
+# -- the body --------------------------------------------------------------------------------------------------
 
-# From 3.13 on, uncancel() also removes a request that was not raised yet, so one can be left for the next await.
+# From 3.13 on, uncancel() also removes a request that was not raised yet, so one can be left for the next
+# await.
 CAN_REMOVE_PENDING_CANCEL = sys.version_info >= (3, 13)
-# The most iterations of the event loop that anyio takes to cancel a task again that is still in its cancel scope.
+# The most iterations of the event loop that anyio takes to cancel a task again that is still in its cancel
+# scope.
 ANYIO_ITERATIONS = 2
 
 
@@ -636,12 +671,13 @@ def current_actors() -> set[ActorId]:
 class BodyTask:
     """The task that runs the body of a scope, which the scope may cancel and uncancel.
 
-    asyncio counts the requests to cancel a task. Code that makes one and handles it removes it with `uncancel()`. If the count is then as
-    before, the CancelledError was its own, and is consumed. If not, a timeout or a group around the block has made
-    another one, and it propagates.
+    asyncio counts the requests to cancel a task. Code that makes one and handles it removes it with
+    `uncancel()`. If the count is then as before, the CancelledError was its own, and is consumed. If not, a
+    timeout or a group around the block has made another one, and it propagates.
 
-    The scope only cancels the task from a callback of the event loop, and never after the block has ended. A task that is
-    cancelled during its own step raises at its next await, which may be after the block; and before 3.13 that cannot be undone.
+    The scope only cancels the task from a callback of the event loop, and never after the block has ended. A
+    task that is cancelled during its own step raises at its next await, which may be after the block; and
+    before 3.13 that cannot be undone.
     """
 
     __slots__ = ("_actors", "_before", "_has_left", "_is_cancelled", "_message", "host", "task")
@@ -686,7 +722,7 @@ class BodyTask:
         return asyncio.current_task() if self.is_on_event_loop() else None
 
     def is_caller(self) -> bool:
-        """Whether the body is the caller: its task runs, and neither a signal handler nor an actor was called from there.
+        """Whether the body is the caller: its task runs, and no signal handler or actor is in between.
 
         A loop may run actors inside a task that awaits an answer, or starts an actor.
         """
@@ -697,7 +733,8 @@ class BodyTask:
     def call_on_event_loop(self, function: Callable[[], object]) -> bool:
         """Call a function on the event loop of the body; return False if that is closed.
 
-        It is called now if this is the event loop, except in a signal handler, which may have interrupted anything.
+        It is called now if this is the event loop, except in a signal handler, which may have interrupted
+        anything.
         """
         if not self.is_on_event_loop() or is_in_signal_handler():
             return self._call_soon(function)
@@ -716,7 +753,10 @@ class BodyTask:
     # -- cancelling
 
     def cancel_soon(self) -> None:
-        """Cancel the task in a later iteration of the event loop, if it is still in its block then. Once. From any thread."""
+        """Cancel the task in a later iteration of the event loop, if it is still in its block then.
+
+        Once. From any thread.
+        """
         if not self._has_left and not self._is_cancelled:
             self._call_soon(self._cancel)
 
@@ -726,14 +766,17 @@ class BodyTask:
             self._is_cancelled = self.task.cancel(self._message)
 
     def leave(self, error: BaseException | None) -> CancelledError | None:
-        """End the block, which raised `error` or nothing: remove the scope's request, and return a cancellation that is not the scope's."""
+        """End the block, which raised `error` or nothing; return a cancellation that is not the scope's.
+
+        The scope's own request is removed from the task.
+        """
         self._has_left = True
         assert self.task is not None
         is_foreign = not self._is_cancelled or self.task.uncancel() > self._before
         return error if isinstance(error, CancelledError) and is_foreign else None
 
     async def wait(self, future: Future[None]) -> CancelledError | None:
-        """Wait for a future after the block; return a cancellation that comes meanwhile, which is not the scope's."""
+        """Wait for a future after the block; return a cancellation that comes meanwhile, which is foreign."""
         try:
             await future
         except CancelledError as error:
@@ -746,8 +789,9 @@ class BodyTask:
     async def separate(self, foreign: CancelledError) -> CancelledError:
         """Return the cancellation to propagate, of two that were raised as one.
 
-        If others cancelled the task in the same iteration as the scope, asyncio raises one error for both, which may carry the
-        scope's message. anyio recognises its own by their message, and repeats them: wait for that.
+        If others cancelled the task in the same iteration as the scope, asyncio raises one error for both,
+        which may carry the scope's message. anyio recognises its own by their message, and repeats them: wait
+        for that.
         """
         if self._is_cancelled and foreign.args == (self._message,):
             for _ in range(ANYIO_ITERATIONS):
@@ -758,21 +802,28 @@ class BodyTask:
         return foreign
 
     def repeat_cancellation(self) -> None:
-        """Cancel the next await, where that is possible: an error propagates in place of a cancellation that is not the scope's."""
+        """Cancel the next await, where possible: an error was raised in place of a foreign cancellation."""
         if CAN_REMOVE_PENDING_CANCEL and self.task is not None and self.task.cancelling() > self._before:
             self.task.uncancel()
             self.task.cancel()
 
     def release_task(self) -> None:
-        """Drop the task. One that ends with an error holds the frames of its traceback, and they may hold the scope."""
+        """Drop the task.
+
+        One that ends with an error holds the frames of its traceback, and they may hold the scope.
+        """
         self.task = None
 
 
-# -- the children --------------------------------------------------------------------------------------------------------
+# -- the children ----------------------------------------------------------------------------------------------
 
 
 class ScopeChild(Protocol):
-    """A child of a scope. It reports its end to the scope exactly once, from a callback of the event loop: never inside the exit of an actor."""
+    """A child of a scope.
+
+    It reports its end to the scope exactly once, from a callback of the event loop: never inside the exit of
+    an actor.
+    """
 
     ends_by_itself: ClassVar[bool]
     """Whether the end of the block waits until it ends; if not, it is asked to end."""
@@ -894,7 +945,8 @@ class ActorChild:
     def _on_exit(self, reason: ExitReason, cause: BaseException | None) -> None:
         """Report the end in the next iteration of the event loop: this runs inside the actor's exit.
 
-        A channel actor has registered its own callback before, so waits for its end are woken before the scope hears of it.
+        A channel actor has registered its own callback before, so waits for its end are woken before the
+        scope hears of it.
         """
         self.has_ended = True
         # A closed event loop has no one that waits.
@@ -972,7 +1024,7 @@ class ScopeChildren:
         """Set while there is no child that ends by itself; replaced when there is one again."""
         self.idle.set(True)  # the result of a wait
         self.joined: OneShotEvent[bool] = OneShotEvent(f"the end of all children of {label}")
-        """Set when the scope was cancelled and no child is left; the value is False if a child was abandoned."""
+        """Set when the scope was cancelled and no child is left. The value is False if one was abandoned."""
 
     def handles(self) -> tuple[ChildHandle, ...]:
         """Return the handles of the children that have not ended, oldest first."""
@@ -1038,7 +1090,7 @@ class ScopeChildren:
             self.set_joined()
 
     def drain(self) -> None:
-        """If only actors are left, let the youngest process its mailbox and end; it may still need the others."""
+        """If only actors are left, let the youngest process its mailbox and end. It may need the others."""
         if self._workers or self._is_cancelled:
             return
         for child in reversed(list(self._all.values())):
@@ -1048,7 +1100,10 @@ class ScopeChildren:
                 return
 
     def kill_all(self, ms: float) -> None:
-        """Kill the children that have not ended in time, and abandon those that cannot be killed. Both are logged."""
+        """Kill the children that have not ended in time, and abandon those that cannot be killed.
+
+        Both are logged.
+        """
         for child in list(self._all.values()):
             if child.has_ended:
                 continue
@@ -1092,9 +1147,10 @@ class ScopeChildren:
             change.set_result(None)
 
 
-# -- signal handlers -----------------------------------------------------------------------------------------------------
+# -- signal handlers -------------------------------------------------------------------------------------------
 
-# A handler is no coroutine, and is not called by one: what is below a coroutine was interrupted, or does not matter here.
+# A handler is no coroutine, and is not called by one: what is below a coroutine was interrupted, or does not
+# matter here.
 COROUTINE_FLAGS = CO_COROUTINE | CO_ASYNC_GENERATOR
 # The module in which asyncio calls callbacks: what is below belongs to asyncio.
 CALLBACK_RUNNER = "asyncio.events"
@@ -1103,11 +1159,12 @@ HANDLER_ARGUMENTS = 2
 
 
 def is_in_signal_handler() -> bool:
-    """Whether the caller was called by a signal handler, and not by the code that the handler has interrupted.
+    """Whether the caller was called by a signal handler, not by the code that the handler interrupted.
 
-    Python calls a signal handler between any two instructions of the main thread: in any task, in the middle of anything. The only
-    sign is that a handler gets the frame that it has interrupted, which is the one below its own. So this looks for a function whose arguments
-    contain the frame below it. A handler that is not written in Python, or has dropped that frame, is not recognised.
+    Python calls a signal handler between any two instructions of the main thread: in any task, in the middle
+    of anything. The only sign is that a handler gets the frame that it has interrupted, which is the one
+    below its own. So this looks for a function whose arguments contain the frame below it. A handler that is
+    not written in Python, or has dropped that frame, is not recognised.
     """
     if get_ident() != main_thread().ident:
         return False
