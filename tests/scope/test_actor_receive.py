@@ -1,4 +1,4 @@
-"""The feed itself: one prod at a time, one place in the line, and what it gives back."""
+"""The receive operation of a channel actor: one message at a time, one place in the queue, and what it returns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bandstand.core.hot.kernel import is_coroutine
 from bandstand.scope import UNBOUNDED, Channel, Consumer, EndedBy, consume
 from bandstand.scope._consumer import ActorReceive, ItemCoroutine
 from tests.core.stage import Boom, settle
-from tests.scope.consuming import Slow, filled, ride, until
+from tests.scope.harness import SlowFunction, filled_channel, run_with_loop, wait_until
 
 pytestmark = pytest.mark.spec("K1", "K2")
 
@@ -30,16 +30,16 @@ def idle_element(_item: object) -> None:
 
 @pytest.mark.guarantee("G107")
 def test_an_element_costs_one_message(loop: Loop) -> None:
-    channel = filled(*range(100))
+    channel = filled_channel(*range(100))
     consume(channel, idle_element, loop=loop)
     settle(loop)
-    # One for each, and the one at which it found nothing.
+    # One for each, and the one at which the channel was empty.
     assert loop.statistics().handled == 101
 
 
 @pytest.mark.guarantee("G107")
 def test_an_element_that_comes_while_it_waits_costs_two(loop: Loop) -> None:
-    """One that it is prodded by, and one at which it finds nothing more."""
+    """One that wakes it, and one at which it finds the channel empty again."""
     channel = Channel[int](UNBOUNDED)
     consume(channel, idle_element, loop=loop)
     settle(loop)
@@ -55,14 +55,14 @@ def test_a_stop_from_inside_ends_it_in_the_same_turn(loop: Loop) -> None:
     def process(number: int) -> None:
         _ = actor.stop()
 
-    actor = consume(filled(1, 2), process, loop=loop)
+    actor = consume(filled_channel(1, 2), process, loop=loop)
     settle(loop)
     assert loop.statistics().handled == 1
     assert actor.outcome is not None
 
 
 @pytest.mark.guarantee("G107")
-def test_it_is_prodded_once_however_much_comes(loop: Loop) -> None:
+def test_it_is_scheduled_once_however_many_elements_come(loop: Loop) -> None:
     channel = Channel[int](UNBOUNDED)
     actor = consume(channel, idle_element, loop=loop)
     settle(loop)
@@ -74,31 +74,31 @@ def test_it_is_prodded_once_however_much_comes(loop: Loop) -> None:
     assert actor.processed == 10
 
 
-def test_a_second_prod_is_no_second_turn(loop: Loop) -> None:
-    """From another thread it comes late, maybe when the actor has looked already."""
-    feed = ActorReceive(Channel[int](), idle_element, loop, loop.spawn(lambda ctx, data: None))
-    feed.schedule()
-    feed.schedule()
-    assert feed.is_scheduled
+def test_scheduling_twice_gives_one_turn(loop: Loop) -> None:
+    """A call from another thread may arrive after the actor has already looked at its channel."""
+    receive = ActorReceive(Channel[int](), idle_element, loop, loop.spawn(lambda ctx, data: None))
+    receive.schedule()
+    receive.schedule()
+    assert receive.is_scheduled
     assert loop.statistics().waiting == 1
-    feed.detach()
+    receive.detach()
 
 
-def test_a_prod_for_nothing_leaves_it_in_line(loop: Loop) -> None:
+def test_a_spurious_message_leaves_it_in_the_queue(loop: Loop) -> None:
     channel, got = Channel[int](UNBOUNDED), list[int]()
     work = Consumer(channel, got.append)
-    feeds: list[ActorReceive] = []
+    receives: list[ActorReceive] = []
 
     def init(ctx: Any) -> Any:
-        fed = work.init(ctx)
-        feeds.append(fed.receive)
-        return fed
+        state = work.init(ctx)
+        receives.append(state.receive)
+        return state
 
     from bandstand.supervision import ChildSpec, SupervisorSpec, spawn_supervisor
 
     spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("x", run=work.run, init=init)]))
     settle(loop)
-    feeds[0].schedule()
+    receives[0].schedule()
     settle(loop)
     assert channel.statistics().receivers == 1
     channel.try_send(1)
@@ -107,8 +107,8 @@ def test_a_prod_for_nothing_leaves_it_in_line(loop: Loop) -> None:
 
 
 @pytest.mark.slow
-def test_a_feed_that_was_never_used_says_nothing(loop: Loop) -> None:
-    """It is an operation of its channel, and those complain if nobody awaits them."""
+def test_an_unused_receive_operation_does_not_warn(loop: Loop) -> None:
+    """Other operations of a channel warn if they are never awaited."""
     channel = Channel[int]()
     actor = consume(channel, idle_element, loop=loop)
     _ = actor.stop()
@@ -125,7 +125,7 @@ def test_an_element_is_not_kept(loop: Loop) -> None:
 
     element = Element()
     known = ref(element)
-    consume(filled(element), idle_element, loop=loop)
+    consume(filled_channel(element), idle_element, loop=loop)
     del element
     settle(loop)
     gc.collect()
@@ -152,48 +152,48 @@ def test_an_ended_actor_is_not_kept_by_its_channel(loop: Loop) -> None:
 
 
 def test_it_cannot_be_pickled_or_copied(loop: Loop) -> None:
-    feed = ActorReceive(Channel[int](), idle_element, loop, loop.spawn(lambda ctx, data: None))
+    receive = ActorReceive(Channel[int](), idle_element, loop, loop.spawn(lambda ctx, data: None))
     with pytest.raises(TypeError):
-        pickle.dumps(feed)
+        pickle.dumps(receive)
     with pytest.raises(TypeError):
-        _ = copy.copy(feed)
-    feed.detach()
+        _ = copy.copy(receive)
+    receive.detach()
 
 
-# --- chores --------------------------------------------------------------------------------------------------------------
+# --- the wrapped coroutine -----------------------------------------------------------------------------------------------
 
 
-def test_a_chore_is_taken_for_a_coroutine() -> None:
+def test_the_wrapper_counts_as_a_coroutine() -> None:
     async def job() -> None:
         """Do nothing."""
 
     inner = job()
-    chore = ItemCoroutine(None, inner)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # nobody asks it here
-    assert is_coroutine(chore)
-    assert isinstance(chore, Coroutine)
-    chore.close()
+    wrapper = ItemCoroutine(None, inner)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # it is not used here
+    assert is_coroutine(wrapper)
+    assert isinstance(wrapper, Coroutine)
+    wrapper.close()
     with pytest.raises(RuntimeError, match="cannot reuse already awaited coroutine"):
         inner.send(None)
 
 
 @pytest.mark.parametrize("verdict", [None, Verdict.OK, Verdict.STOP, Verdict.FAIL], ids=str)
-def test_a_chore_can_be_awaited(verdict: Any, loop: Loop) -> None:
-    """Compiled, whoever steps it goes this way; interpreted, through `send`."""
-    feed = ActorReceive(Channel[int](), idle_element, loop, loop.spawn(lambda ctx, data: None))
+def test_the_wrapper_can_be_awaited(verdict: Any, loop: Loop) -> None:
+    """Compiled, it is stepped this way; interpreted, through `send`."""
+    receive = ActorReceive(Channel[int](), idle_element, loop, loop.spawn(lambda ctx, data: None))
 
     async def job() -> Any:
         await asyncio.sleep(0)
         return verdict
 
     async def main() -> Any:
-        return await ItemCoroutine(feed, job())
+        return await ItemCoroutine(receive, job())
 
     with asyncio.Runner() as runner:
         assert runner.run(main()) == (None if verdict is Verdict.OK else verdict)
-    assert feed.is_scheduled is (verdict in {None, Verdict.OK})
-    assert feed.has_returned_stop is (verdict is Verdict.STOP)
-    assert list(iter(ItemCoroutine(feed, NeverYielding()))) == []  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # a coroutine as far as that goes
-    feed.detach()
+    assert receive.is_scheduled is (verdict in {None, Verdict.OK})
+    assert receive.has_returned_stop is (verdict is Verdict.STOP)
+    assert list(iter(ItemCoroutine(receive, NeverYielding()))) == []  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # a coroutine as far as that goes
+    receive.detach()
 
 
 class NeverYielding:
@@ -202,8 +202,8 @@ class NeverYielding:
 
 
 @pytest.mark.slow
-def test_a_coroutine_that_never_began_is_closed_with_its_chore() -> None:
-    """An actor that was cancelled in its own function, which gave a coroutine nevertheless: nobody performs it."""
+def test_a_coroutine_that_never_began_is_closed_with_its_wrapper() -> None:
+    """The actor is cancelled in its own function, which still returns a coroutine: it is never run."""
     jobs: list[Any] = []
 
     async def job() -> None:
@@ -215,18 +215,18 @@ def test_a_coroutine_that_never_began_is_closed_with_its_chore() -> None:
             jobs.append(job())
             return jobs[-1]
 
-        actor = consume(filled(1), process)
+        actor = consume(filled_channel(1), process)
         assert (await actor.ended()).ended_by is EndedBy.CANCELLED
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ride(main)
+        run_with_loop(main)
         jobs.clear()
         gc.collect()
 
 
-def test_what_a_coroutine_catches_and_returns_is_judged() -> None:
-    """A cancellation that is not the actor's end: asyncio.timeout, or anybody who cancels the task."""
+def test_a_verdict_returned_after_a_caught_cancellation_counts() -> None:
+    """A cancellation that does not end the actor: by asyncio.timeout, or by task.cancel()."""
 
     async def main(loop: Loop) -> None:
         async def process(number: int) -> Verdict:
@@ -239,12 +239,12 @@ def test_what_a_coroutine_catches_and_returns_is_judged() -> None:
                 task.uncancel()
             return Verdict.STOP
 
-        channel = filled(1, 2)
+        channel = filled_channel(1, 2)
         actor = consume(channel, process)
         assert (await actor.ended()).ended_by is EndedBy.RETURNED
         assert len(channel) == 1
 
-    ride(main)
+    run_with_loop(main)
 
 
 def test_a_coroutine_is_stepped_with_values_and_errors_as_it_would_be_by_a_task() -> None:
@@ -268,7 +268,7 @@ def test_a_coroutine_is_stepped_with_values_and_errors_as_it_would_be_by_a_task(
                 await asyncio.sleep(0)
             return Verdict.STOP
 
-        actor = consume(filled(1), process)
+        actor = consume(filled_channel(1), process)
         await asyncio.sleep(0)
         good.set_result("good")
         await asyncio.sleep(0)
@@ -276,11 +276,11 @@ def test_a_coroutine_is_stepped_with_values_and_errors_as_it_would_be_by_a_task(
         assert (await actor.ended()).ended_by is EndedBy.RETURNED
         assert seen == ["good"]
 
-    ride(main)
+    run_with_loop(main)
 
 
 class BareYield:
-    """What `asyncio.sleep(0)` does: a turn of the event loop, and no future."""
+    """The same as `asyncio.sleep(0)`: one iteration of the event loop, and no future."""
 
     def __await__(self) -> Generator[None, None, None]:
         yield
@@ -296,28 +296,28 @@ def test_the_function_is_awaited_in_a_task_and_the_same_one_throughout() -> None
                 await asyncio.sleep(0)
             return Verdict.STOP
 
-        await consume(filled(1), process).ended()
+        await consume(filled_channel(1), process).ended()
         assert tasks[0] is not None
         assert len(set(tasks)) == 1
 
-    ride(main)
+    run_with_loop(main)
 
 
 @pytest.mark.guarantee("G108")
 def test_stray_messages_while_in_flight_change_nothing() -> None:
     async def main(loop: Loop) -> None:
-        slow = Slow[int]()
-        channel = filled(1, 2)
+        slow = SlowFunction[int]()
+        channel = filled_channel(1, 2)
         actor = consume(channel, slow)
-        await until(lambda: slow.begun == [1])
+        await wait_until(lambda: slow.begun == [1])
         loop.send(actor.id, "stray")
         await asyncio.sleep(0)
         assert slow.begun == [1]
         slow.gate.set()
-        await until(lambda: slow.ended == [1, 2])
-        await until(lambda: actor.strays == 1)
+        await wait_until(lambda: slow.ended == [1, 2])
+        await wait_until(lambda: actor.strays == 1)
 
-    ride(main)
+    run_with_loop(main)
 
 
 @pytest.mark.slow
@@ -327,7 +327,7 @@ def test_a_coroutine_that_is_polled_by_hand_and_killed_before_it_begins_is_close
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        actor = consume(filled(1), process, loop=loop)
+        actor = consume(filled_channel(1), process, loop=loop)
         loop.poll_once()
         loop.kill_actor(actor.id)
         settle(loop)
@@ -338,7 +338,7 @@ def test_a_coroutine_that_is_polled_by_hand_and_killed_before_it_begins_is_close
 
 @pytest.mark.guarantee("G112")
 @pytest.mark.parametrize("is_afar", [False, True], ids=["on its own thread", "from another thread"])
-def test_an_element_is_not_lost_to_an_actor_whose_event_loop_was_closed_under_it(*, is_afar: bool) -> None:
+def test_no_element_is_lost_to_an_actor_whose_event_loop_was_closed(*, is_afar: bool) -> None:
     channel = Channel[int](UNBOUNDED)
     loops: list[Loop] = []
 

@@ -1,4 +1,4 @@
-"""Latches: what happens once, and everybody who wants to know of it does, once."""
+"""One-shot events: set once, and every wait and callback is notified once."""
 
 from __future__ import annotations
 
@@ -14,27 +14,26 @@ from bandstand.errors import Cancelled, ChannelTimeout, InvalidArgument, LoopBus
 from bandstand.scope import CancelToken
 from bandstand.scope.event import OneShotEvent
 from bandstand.testing import VirtualClock
-from tests.scope.channelling import (
-    do,
-    hurried,
-    is_heard,
-    lane_factory,
-    outcome,
-    perform,
-    rehearse,
-    turns,
-    waiting,
+from tests.scope.harness import (
+    as_coroutine,
+    event_loop_factory,
+    fast_thread_switching,
+    iterate,
+    result_of,
+    run,
+    run_virtual,
+    start_waiting,
 )
 
 pytestmark = pytest.mark.spec("K5")
 
 
 def waits_of(event: Any) -> Any:
-    """Those who wait for it."""
+    """Return its registered waits."""
     return event._waits
 
 
-def test_it_happens_once() -> None:
+def test_it_is_set_once() -> None:
     event = OneShotEvent[str]("the end of the world")
     assert (event.is_set, event.value) == (False, None)
     assert event.set("fire")
@@ -42,24 +41,24 @@ def test_it_happens_once() -> None:
     assert (event.is_set, event.value) == (True, "fire")
 
 
-def test_whoever_waits_is_woken_and_whoever_comes_late_does_not_wait() -> None:
+def test_waiting_tasks_are_woken_and_later_ones_do_not_wait() -> None:
     async def main() -> None:
         event = OneShotEvent[int]("it")
-        tasks = [await waiting(event.wait()) for _ in range(3)]
+        tasks = [await start_waiting(event.wait()) for _ in range(3)]
         event.set(7)
-        await turns(2)
+        await iterate(2)
         assert [task.result() for task in tasks] == [7, 7, 7]
         assert await event.wait() == 7
         assert await event.wait(timeout_ms=0) == 7
 
-    perform(main)
+    run(main)
 
 
-def test_none_is_a_value_as_any_other() -> None:
+def test_none_is_an_ordinary_value() -> None:
     async def main() -> None:
         event = OneShotEvent[None]("it")
         seen: list[None] = []
-        task = await waiting(event.wait())
+        task = await start_waiting(event.wait())
         event.add_callback(seen.append)
         event.set(None)
         event.add_callback(seen.append)
@@ -68,10 +67,10 @@ def test_none_is_a_value_as_any_other() -> None:
         assert waits_of(event) == {}
         assert seen == [None, None]
 
-    perform(main)
+    run(main)
 
 
-def test_every_function_is_called_exactly_once_in_order_and_late_ones_at_once() -> None:
+def test_every_callback_is_called_exactly_once_in_order_and_late_ones_at_once() -> None:
     event = OneShotEvent[int]("it")
     seen: list[tuple[str, int]] = []
     event.add_callback(lambda value: seen.append(("first", value)))
@@ -84,7 +83,7 @@ def test_every_function_is_called_exactly_once_in_order_and_late_ones_at_once() 
     assert seen[2:] == [("late", 1)]
 
 
-def test_what_a_function_raises_is_logged_and_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_a_callback_raises_is_logged_and_the_others_are_called(caplog: pytest.LogCaptureFixture) -> None:
     event = OneShotEvent[int]("the end of it")
     seen: list[int] = []
 
@@ -101,7 +100,7 @@ def test_what_a_function_raises_is_logged_and_stops_nobody(caplog: pytest.LogCap
     assert "the end of it" in caplog.text
 
 
-def test_an_exit_goes_on_when_all_have_been_called() -> None:
+def test_system_exit_propagates_after_all_callbacks() -> None:
     event = OneShotEvent[int]("it")
     seen: list[int] = []
 
@@ -116,8 +115,8 @@ def test_an_exit_goes_on_when_all_have_been_called() -> None:
     assert seen == [1, 1]
 
 
-def test_functions_are_called_outside_of_locks() -> None:
-    """One may wait for another thread that uses the same event."""
+def test_callbacks_run_outside_locks() -> None:
+    """A callback may wait for another thread that uses the same event."""
     event = OneShotEvent[int]("it")
     seen: list[Any] = []
 
@@ -131,7 +130,7 @@ def test_functions_are_called_outside_of_locks() -> None:
     assert seen == [3]
 
 
-def test_a_wait_ends_by_its_deadline_and_is_forgotten(bandstand_clock: VirtualClock) -> None:
+def test_a_wait_times_out_and_is_removed(bandstand_clock: VirtualClock) -> None:
     async def main() -> None:
         event = OneShotEvent[int]("the end of it")
         before = bandstand_clock.now_ns()
@@ -142,54 +141,54 @@ def test_a_wait_ends_by_its_deadline_and_is_forgotten(bandstand_clock: VirtualCl
             await event.wait(timeout_ms=0)
         assert not waits_of(event), "nothing is left behind"
 
-    rehearse(main, clock=bandstand_clock)
+    run_virtual(main, clock=bandstand_clock)
 
 
-def test_a_wait_ends_by_a_token_and_is_forgotten() -> None:
+def test_a_token_cancels_a_wait_which_is_removed() -> None:
     async def main() -> None:
         event = OneShotEvent[int]("the end of it")
         token = CancelToken()
-        task = await waiting(event.wait(token=token))
+        task = await start_waiting(event.wait(token=token))
         token.cancel("enough")
-        assert await outcome(task) is Cancelled
+        assert await result_of(task) is Cancelled
         with pytest.raises(Cancelled, match="the end of it was cancelled: enough"):
             await event.wait(token=token)
         assert not waits_of(event), "nothing is left behind"
         other = CancelToken()
-        task = await waiting(event.wait(token=other))
+        task = await start_waiting(event.wait(token=other))
         event.set(1)
         assert await task == 1
-        assert not is_heard(other)
+        assert not other.has_listeners()
 
-    perform(main)
+    run(main)
 
 
-def test_a_cancelled_wait_is_forgotten() -> None:
+def test_a_cancelled_wait_is_removed() -> None:
     async def main() -> None:
         event = OneShotEvent[int]("it")
-        task = await waiting(event.wait())
+        task = await start_waiting(event.wait())
         task.cancel()
-        assert await outcome(task) is asyncio.CancelledError
+        assert await result_of(task) is asyncio.CancelledError
         assert not waits_of(event), "nothing is left behind"
-        task = await waiting(event.wait())
+        task = await start_waiting(event.wait())
         event.set(1)
         task.cancel()
-        assert await outcome(task) is asyncio.CancelledError
+        assert await result_of(task) is asyncio.CancelledError
 
-    perform(main)
+    run(main)
 
 
-def test_at_once_needs_no_wait() -> None:
+def test_an_immediate_result_needs_no_wait() -> None:
     async def main() -> None:
         event = OneShotEvent[str]("it")
         assert await event.wait(immediate="already") == "already"
         assert not event.is_set
 
-    perform(main)
+    run(main)
 
 
 @pytest.mark.slow
-def test_a_wait_that_nobody_awaits_is_warned_of_unless_it_comes_of_a_request() -> None:
+def test_a_wait_that_is_never_awaited_warns_unless_it_belongs_to_a_request() -> None:
     event = OneShotEvent[int]("it")
     waits = [event.wait()]
     with pytest.warns(RuntimeWarning, match="<wait for it> was never awaited: nothing waited for it"):
@@ -199,7 +198,7 @@ def test_a_wait_that_nobody_awaits_is_warned_of_unless_it_comes_of_a_request() -
     gc.collect()
 
 
-def test_a_wait_that_is_over_cannot_be_stepped_again() -> None:
+def test_a_wait_that_is_over_cannot_be_resumed() -> None:
     event = OneShotEvent[int]("it")
     event.set(1)
     steps = event.wait().__await__()
@@ -220,7 +219,7 @@ def test_a_wait_can_be_awaited_once() -> None:
         with pytest.raises(LoopBusy):
             event.wait().blocking()
 
-    perform(main)
+    run(main)
 
 
 def test_bad_arguments() -> None:
@@ -233,8 +232,8 @@ def test_bad_arguments() -> None:
 
 @pytest.mark.slow
 @pytest.mark.real_time(reason="threads live in real time")
-def test_opened_by_many_threads_it_opens_once_and_wakes_all() -> None:
-    with hurried():
+def test_set_by_many_threads_it_is_set_once_and_wakes_all() -> None:
+    with fast_thread_switching():
         for _ in range(50):
             event = OneShotEvent[int]("it")
             called: list[int] = []
@@ -242,10 +241,10 @@ def test_opened_by_many_threads_it_opens_once_and_wakes_all() -> None:
             won: list[int] = []
 
             async def tasks(event: OneShotEvent[int] = event, woken: list[int] = woken) -> None:
-                woken.extend(await asyncio.gather(*(do(event.wait()) for _ in range(5))))
+                woken.extend(await asyncio.gather(*(as_coroutine(event.wait()) for _ in range(5))))
 
             def loop(tasks: Any = tasks) -> None:
-                with asyncio.Runner(loop_factory=lane_factory()) as runner:
+                with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
                     runner.run(tasks())
 
             def thread(event: OneShotEvent[int] = event, woken: list[int] = woken) -> None:

@@ -1,4 +1,4 @@
-"""What is over leaves no cycle of references: it goes at once, and the garbage collector has nothing to do."""
+"""Nothing leaves a reference cycle: everything is freed at once, without the garbage collector."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from bandstand.core import Context, Loop
 from bandstand.errors import Cancelled, ChannelTimeout
 from bandstand.scope import CancelToken, Channel, Scope, select
-from tests.scope.scoping import Boom, play_timed
+from tests.scope.harness import Boom, run_clean_virtual
 
 pytestmark = pytest.mark.guarantee("G281")
 
@@ -229,7 +229,7 @@ async def a_select_in_a_task_that_is_cancelled(_loop: Loop) -> None:
 @pytest.mark.parametrize("name", ACTS)
 def test_nothing_is_left_for_the_garbage_collector(name: str) -> None:
     async def main(loop: Loop) -> None:
-        # What is made once, at the first time, is none of ours.
+        # Caches that are filled at the first run do not count.
         for _ in range(2):
             await ACTS[name](loop)
         await asyncio.sleep(1)
@@ -246,4 +246,4 @@ def test_nothing_is_left_for_the_garbage_collector(name: str) -> None:
                 gc.enable()
         assert found == 0
 
-    play_timed(main)
+    run_clean_virtual(main)

@@ -8,7 +8,7 @@ ends first, that element returns to the front of the channel.
 After each element the actor schedules itself behind all other actors that are ready, and queues again only if
 it then finds the channel empty. At most one such message is on its way (`is_scheduled`). A coroutine that
 processes an element runs inside an `ItemCoroutine`, which sees its return value: only there can a function
-that returned STOP be told from a stop by someone else.
+that returned STOP be distinguished from a stop by someone else.
 """
 
 # PyThread_get_thread_ident and step_job are defined either here or in the .pxd; the checker sees only one of

@@ -158,7 +158,7 @@ class CancelNode:
     def find_cancellation(self) -> Cancellation | None:
         """Return how it was cancelled; None if it was not.
 
-        A cancellation from above has priority over a deadline of its own that has passed unnoticed.
+        A cancellation from above has priority over its own deadline if that has passed unnoticed.
         """
         if self.cancellation is not None:
             return self.cancellation
@@ -304,7 +304,7 @@ class CancelToken(CancelNode):
         order = await orders.receive(token=token)       # raises Cancelled if the token is cancelled
 
     All methods can be called from any thread, and from plain functions. A token without listeners is ordinary
-    garbage, its deadline included, however long its parent lives.
+    garbage, its deadline included, even while its parent is in use.
 
     Args:
         parent: a token that cancels this one.
@@ -614,8 +614,7 @@ class CancelGuard:
         self._host = host
         self._thread_id = get_ident()
         # A request that was not raised yet will be raised in the block or after it: like one made meanwhile,
-        # it is not the guard's. If it was undone, it is nobody's any more; before Python 3.13 it is raised
-        # all the same.
+        # it is not the guard's. Before Python 3.13 it is raised even if it was undone.
         self._before = max(0, task.cancelling() - getattr(task, "_must_cancel", False))
         inner = self._inner = self._token.child(self._timeout_ms)
         inner.add_listener(self)

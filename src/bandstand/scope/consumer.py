@@ -121,8 +121,8 @@ class Consumer(Generic[T]):
 
     Every incarnation continues with the next element. The element at which an incarnation failed was
     received, and is not processed again. The end of the channel, or of the token, is a normal exit: a
-    TRANSIENT child is not restarted after it. A PERMANENT child would be restarted in vain, until its
-    supervisor gives up.
+    TRANSIENT child is not restarted after it. A PERMANENT child would be restarted, and end again at
+    once, until its supervisor gives up.
 
     Args:
         channel: the channel to consume. Several consumers may share one: each element goes to one of them.

@@ -946,10 +946,10 @@ class ActorChild:
         """Report the end in the next iteration of the event loop: this runs inside the actor's exit.
 
         A channel actor has registered its own callback before, so waits for its end are woken before the
-        scope hears of it.
+        scope is notified.
         """
         self.has_ended = True
-        # A closed event loop has no one that waits.
+        # If the event loop is closed, nothing waits for the scope.
         with suppress(RuntimeError):
             self._host.call_soon(self._on_ended, self, self._error(reason, cause))
 
