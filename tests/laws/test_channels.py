@@ -24,7 +24,7 @@ from bandstand.errors import Cancelled, ChannelClosed, ChannelTimeout
 from bandstand.scope import CONFLATED, UNBOUNDED, CancelToken, Channel, select
 from bandstand.scope._channel import WaitState
 from bandstand.testing import VirtualClock
-from tests.scope.channelling import Capacity, drain, is_heard, timers
+from tests.scope.harness import Capacity, drain, pending_timers
 
 
 class Item(NamedTuple):
@@ -239,8 +239,8 @@ class Stage:
             left = [(at, item) for at, channel in enumerate(self.channels) for item in drain(channel)]
             self.check_elements(left)
             self.check_order(left)
-            assert timers() == 0, "a deadline is left"
-            assert not any(is_heard(token) for token in self.tokens)
+            assert pending_timers() == 0, "a deadline is left"
+            assert not any(token.has_listeners() for token in self.tokens)
         finally:
             self.host.run_until_complete(self.loop.__aexit__(None, None, None))
             self.host.close()

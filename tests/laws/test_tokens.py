@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from bandstand.core import Loop
 from bandstand.scope.cancel import CancelToken
 from bandstand.testing import VirtualClock
-from tests.scope.tokens import has_timers, is_tidy
+from tests.scope.harness import has_timers, is_linked_correctly
 
 NEVER = float("inf")
 
@@ -196,7 +196,7 @@ class TokensAgainstModel(RuleBasedStateMachine):
 
     @invariant()
     def the_tree_is_tidy(self) -> None:
-        assert is_tidy(*(model.token for model in self.models))
+        assert is_linked_correctly(*(model.token for model in self.models))
 
     @invariant()
     def timers_are_for_those_who_listen(self) -> None:
