@@ -30,6 +30,7 @@ cdef object END
 cdef double NO_TIMEOUT
 cdef double MAX_TIMEOUT_MS
 cdef double MIN_SLEEP
+cdef Py_ssize_t NEVER_FULL
 cdef Py_ssize_t MIN_BUFFER_SIZE
 cdef Py_ssize_t SHRINK_ABOVE
 

@@ -105,8 +105,9 @@ MAX_TIMEOUT_MS: Milliseconds = 100 * 366 * 86_400_000.0
 # A thread that waits for the deadline of its token sleeps at least this long at a time.
 MIN_SLEEP: Seconds = 0.001
 
-# The capacity of a channel that is never full.
+# The capacity of a channel that is never full; and the same as a C integer.
 UNLIMITED: Final[int] = -1
+NEVER_FULL: Count = UNLIMITED
 
 MIN_BUFFER_SIZE: Count = 4
 # A buffer that has grown beyond this is shrunk when it is empty.
@@ -1232,7 +1233,7 @@ class ChannelCore:
             receiver.serial = self.sent
             receiver.complete_locked(DONE)
             return DONE
-        if self.buffer.count < self.capacity or self.capacity == UNLIMITED:
+        if self.buffer.count < self.capacity or self.capacity == NEVER_FULL:
             if self.buffer.count == self.buffer.size:
                 return MUST_GROW
             self.sent += 1
