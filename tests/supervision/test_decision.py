@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from bandstand.core import ExitReason
 from bandstand.supervision import AutoShutdown, Backoff, ChildMode, History, Intensity, Strategy
-from bandstand.supervision.decision import Fate, ends_supervisor, fate_of, who_restarts
 from bandstand.supervision.hot.planning import Plan, plan_restart
+from bandstand.supervision.restart import Fate, ends_supervisor, fate_of, who_restarts
 
 pytestmark = pytest.mark.once
 

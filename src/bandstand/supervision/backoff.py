@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_repr
-from bandstand.supervision.checks import LONGEST_MS, check_ms, is_number
+from bandstand.supervision.validate import LONGEST_MS, check_ms, is_number
 
 __all__ = ("Backoff", "Wait")
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, final
 from bandstand.core import ActorId, ActorStatus, ExitReason
 from bandstand.errors import InvalidArgument, MaxChildren, NoSuchChild
 from bandstand.errors.formatting import safe_repr
-from bandstand.supervision.decision import Fate
 from bandstand.supervision.hot.seat import Seat
 from bandstand.supervision.overseer import Overseer
+from bandstand.supervision.restart import Fate
 from bandstand.supervision.spec import DynamicSpec
 
 if TYPE_CHECKING:

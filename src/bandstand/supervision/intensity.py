@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from bandstand.supervision.checks import check_intensity
+from bandstand.supervision.validate import check_intensity
 
 if TYPE_CHECKING:
     from bandstand.supervision.hot.history import History

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from bandstand.core import ActorId, ActorStatus, ExitReason, SystemTag
 from bandstand.core.lowlevel import clock_of, send_system_after, tell_escalation
 from bandstand.errors import ActorKilled, BandstandError, MaxActors, NoMemory
-from bandstand.supervision import story
-from bandstand.supervision.decision import Fate, ends_supervisor, who_restarts
+from bandstand.supervision import log as story
 from bandstand.supervision.hot.history import History
 from bandstand.supervision.hot.seat import Seat
 from bandstand.supervision.intensity import Intensity
 from bandstand.supervision.place import DOWN, STARTING, WAITING
+from bandstand.supervision.restart import Fate, ends_supervisor, who_restarts
 from bandstand.supervision.seats import Maker, Seats
 from bandstand.supervision.stage import CLOSED, CLOSING, OPENING
 from bandstand.supervision.vocabulary import AutoShutdown, ChildMode, Strategy

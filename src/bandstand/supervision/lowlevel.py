@@ -9,14 +9,14 @@ from typing import Any, cast
 from bandstand.core import ActorId, Loop, SystemTag
 from bandstand.core.lowlevel import send_system
 from bandstand.errors import IgnoreChild, StartFailed
-from bandstand.supervision.checks import check_member, check_ms
-from bandstand.supervision.decision import Fate, fate_of
+from bandstand.supervision.child_watch import Following, is_gone
 from bandstand.supervision.dynamic import restart_if_start_fails
-from bandstand.supervision.following import Following, is_gone
 from bandstand.supervision.hot.planning import plan_restart
 from bandstand.supervision.household import Household
 from bandstand.supervision.keys import jump_of
+from bandstand.supervision.restart import Fate, fate_of
 from bandstand.supervision.stage import End
+from bandstand.supervision.validate import check_member, check_ms
 
 __all__ = (
     "Fate",

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 from bandstand.core import ActorId, ActorStatus
 from bandstand.core.lowlevel import check_open, check_thread
 from bandstand.errors import BandstandError, ChildState, NoSuchChild
-from bandstand.supervision import story
-from bandstand.supervision.engine import Engine
+from bandstand.supervision import log as story
 from bandstand.supervision.hot.seat import Seat
 from bandstand.supervision.place import DOWN, STARTING, STOPPING, UP, ChildInfo
 from bandstand.supervision.stage import CLOSED, CLOSING
+from bandstand.supervision.supervisor_actor import Engine
 
 if TYPE_CHECKING:
     from bandstand.core import Loop

@@ -24,7 +24,7 @@ from bandstand.core.lowlevel import (
     send_system_after,
 )
 from bandstand.errors import ActorKilled, BandstandError, TimerInvalid
-from bandstand.supervision import story
+from bandstand.supervision import log as story
 from bandstand.supervision.hot.rebirth import Rebirth
 from bandstand.supervision.hot.seat import Seat
 from bandstand.supervision.intensity import Intensity

@@ -14,8 +14,8 @@ from bandstand.core import Behavior, Context
 from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_repr
 from bandstand.supervision.backoff import Backoff
-from bandstand.supervision.checks import check_intensity, check_member, check_ms
 from bandstand.supervision.intensity import Intensity
+from bandstand.supervision.validate import check_intensity, check_member, check_ms
 from bandstand.supervision.vocabulary import AutoShutdown, ChildMode, Mailbox, Shutdown, Strategy
 
 __all__ = (

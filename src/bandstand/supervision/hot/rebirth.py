@@ -20,23 +20,23 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from bandstand.core import ChildExit
 from bandstand.core.numbers import RUNNING, STOPPED, SYSTEM
 from bandstand.errors import BandstandError, ChildState, IgnoreChild
-from bandstand.supervision.decision import RESTART
 from bandstand.supervision.hot.history import History
 from bandstand.supervision.hot.planning import plan_restart
+from bandstand.supervision.log import CAUSES_TOLD, is_heard, log_restart
 from bandstand.supervision.place import DOWN, STARTING, UP, WAITING
+from bandstand.supervision.restart import RESTART
 from bandstand.supervision.stage import CLOSED, CLOSING, OPENING
-from bandstand.supervision.story import CAUSES_TOLD, is_heard, log_restart
 from bandstand.supervision.vocabulary import Strategy
 
 if TYPE_CHECKING:
     from bandstand.core import Loop
     from bandstand.core.hot.ids import ActorId
     from bandstand.core.hot.turn import Turn
-    from bandstand.supervision.decision import Fate
     from bandstand.supervision.hot.seat import Seat
     from bandstand.supervision.intensity import Intensity
+    from bandstand.supervision.log import Failure
+    from bandstand.supervision.restart import Fate
     from bandstand.supervision.stage import Stage
-    from bandstand.supervision.story import Failure
 
 Milliseconds: TypeAlias = float
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from bandstand.core import ExitReason
 from bandstand.core.lowlevel import Member
-from bandstand.supervision.decision import fate_of
 from bandstand.supervision.place import DOWN, UP, WAITING, ChildInfo
+from bandstand.supervision.restart import fate_of
 from bandstand.supervision.vocabulary import ChildMode, Mailbox
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from bandstand.core.lowlevel import (
     spawn_child,
 )
 from bandstand.errors import IgnoreChild, NoSuchActor
-from bandstand.supervision import story
+from bandstand.supervision import log as story
 from bandstand.supervision.hot.seat import Seat
 from bandstand.supervision.household import Household
 from bandstand.supervision.intensity import Intensity
