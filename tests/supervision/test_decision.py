@@ -8,8 +8,14 @@ from hypothesis import strategies as st
 
 from bandstand.core import ExitReason
 from bandstand.supervision import AutoShutdown, Backoff, ChildMode, History, Intensity, Strategy
-from bandstand.supervision.hot.planning import Plan, plan_restart
-from bandstand.supervision.restart import Fate, ends_supervisor, fate_of, who_restarts
+from bandstand.supervision.restart import (
+    ExitAction,
+    RestartPlan,
+    exit_action,
+    plan_restart,
+    restart_group,
+    triggers_auto_shutdown,
+)
 
 pytestmark = pytest.mark.once
 
@@ -21,19 +27,19 @@ ABNORMAL = (ExitReason.FAIL, ExitReason.PANIC)
 @pytest.mark.parametrize(
     ("mode", "reason", "fate"),
     [
-        (ChildMode.PERMANENT, ExitReason.NORMAL, Fate.RESTART),
-        (ChildMode.PERMANENT, ExitReason.FAIL, Fate.RESTART),
-        (ChildMode.PERMANENT, ExitReason.PANIC, Fate.RESTART),
-        (ChildMode.TRANSIENT, ExitReason.NORMAL, Fate.LEAVE),
-        (ChildMode.TRANSIENT, ExitReason.FAIL, Fate.RESTART),
-        (ChildMode.TRANSIENT, ExitReason.PANIC, Fate.RESTART),
-        (ChildMode.TEMPORARY, ExitReason.NORMAL, Fate.FORGET),
-        (ChildMode.TEMPORARY, ExitReason.FAIL, Fate.FORGET),
-        (ChildMode.TEMPORARY, ExitReason.PANIC, Fate.FORGET),
+        (ChildMode.PERMANENT, ExitReason.NORMAL, ExitAction.RESTART),
+        (ChildMode.PERMANENT, ExitReason.FAIL, ExitAction.RESTART),
+        (ChildMode.PERMANENT, ExitReason.PANIC, ExitAction.RESTART),
+        (ChildMode.TRANSIENT, ExitReason.NORMAL, ExitAction.STAY_DOWN),
+        (ChildMode.TRANSIENT, ExitReason.FAIL, ExitAction.RESTART),
+        (ChildMode.TRANSIENT, ExitReason.PANIC, ExitAction.RESTART),
+        (ChildMode.TEMPORARY, ExitReason.NORMAL, ExitAction.FORGET),
+        (ChildMode.TEMPORARY, ExitReason.FAIL, ExitAction.FORGET),
+        (ChildMode.TEMPORARY, ExitReason.PANIC, ExitAction.FORGET),
     ],
 )
-def test_the_table_of_restarts(mode: ChildMode, reason: ExitReason, fate: Fate) -> None:
-    assert fate_of(mode, reason) is fate
+def test_the_table_of_restarts(mode: ChildMode, reason: ExitReason, fate: ExitAction) -> None:
+    assert exit_action(mode, reason) is fate
 
 
 @pytest.mark.spec("J18")
@@ -54,7 +60,7 @@ def test_the_table_of_restarts(mode: ChildMode, reason: ExitReason, fate: Fate) 
     ],
 )
 def test_the_table_of_strategies(strategy: Strategy, place: int, count: int, who: list[int]) -> None:
-    assert list(who_restarts(strategy, place, count)) == who
+    assert list(restart_group(strategy, place, count)) == who
 
 
 @pytest.mark.spec("J18", "J24")
@@ -64,7 +70,7 @@ def test_whoever_fails_is_among_them_and_they_are_in_order(
     strategy: Strategy, count: int, data: st.DataObject
 ) -> None:
     place = data.draw(st.integers(0, count - 1))
-    who = list(who_restarts(strategy, place, count))
+    who = list(restart_group(strategy, place, count))
     assert place in who
     assert who == sorted(set(who))
     assert set(who) <= set(range(count))
@@ -85,7 +91,7 @@ def test_whoever_fails_is_among_them_and_they_are_in_order(
     ],
 )
 def test_the_table_of_automatic_ends(auto: AutoShutdown, others: list[bool], *, ends: bool) -> None:
-    assert ends_supervisor(auto, others) is ends
+    assert triggers_auto_shutdown(auto, others) is ends
 
 
 # --- one restart planned --------------------------------------------------------------------------------------------------
@@ -101,7 +107,7 @@ def plan(
     stored_ms: float = 0,
     lived_ms: float = 0,
     chance: float = 0.5,
-) -> Plan:
+) -> RestartPlan:
     return plan_restart(
         Intensity() if intensity is None else intensity,
         History() if history is None else history,
@@ -118,7 +124,9 @@ def plan(
 @pytest.mark.guarantee("G49")
 @pytest.mark.parametrize("reason", list(ExitReason))
 def test_without_a_backoff_nobody_waits(reason: ExitReason) -> None:
-    assert plan(reason=reason) == Plan(gives_up=False, delay_ms=0, stored_ms=0, history=History((1000,)))
+    assert plan(reason=reason) == RestartPlan(
+        gives_up=False, delay_ms=0, stored_ms=0, history=History((1000,))
+    )
 
 
 @pytest.mark.spec("J20")
@@ -130,7 +138,7 @@ def test_without_a_backoff_nobody_waits(reason: ExitReason) -> None:
 )
 def test_an_abnormal_end_waits(reason: ExitReason, stored: float, lived: float, delay: float) -> None:
     made = plan(backoff=Backoff(), reason=reason, stored_ms=stored, lived_ms=lived)
-    assert made == Plan(gives_up=False, delay_ms=delay, stored_ms=delay, history=History((1000,)))
+    assert made == RestartPlan(gives_up=False, delay_ms=delay, stored_ms=delay, history=History((1000,)))
 
 
 @pytest.mark.spec("J20")

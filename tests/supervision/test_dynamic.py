@@ -174,7 +174,7 @@ def test_name_of_follows_an_actor_through_its_restarts(loop: Loop) -> None:
     assert new is not None
     assert new != old
     assert supervisor.name_of(new) == "job-1"
-    with pytest.raises(NoSuchChild, match="no child of supervisor 'many'"):
+    with pytest.raises(NoSuchChild, match="not a child of supervisor 'many'"):
         supervisor.name_of(old)
     with pytest.raises(NoSuchChild):
         supervisor.name_of(loop.spawn(idle))
@@ -361,7 +361,7 @@ def test_a_new_life_under_a_supervisor_begins_with_none(loop: Loop) -> None:
     jobs = root.supervisor("jobs", DynamicSupervisor)
     assert jobs is not None
     actors = [jobs.start_child() for _ in range(3)]
-    with pytest.raises(NoSuchChild, match="no Supervisor; it is DynamicSupervisor"):
+    with pytest.raises(NoSuchChild, match="not a Supervisor; it is a DynamicSupervisor"):
         root.supervisor("jobs", Supervisor)
     loop.fail_actor(actors[1])
     settle(loop)
@@ -420,7 +420,7 @@ def test_twenty_thousand_come_and_go_without_a_walk_over_the_others(make_loop: L
     count = 20_000
     loop = make_loop(max_actors=count + 10)
     supervisor = many(loop, ChildSpec("job", idle), intensity=count)
-    tally = supervisor._seats = Tally()  # pyright: ignore[reportPrivateUsage]  # counting is the point
+    tally = supervisor._actor.children.slots = Tally()  # pyright: ignore[reportPrivateUsage]  # counting is the point
     Tally.steps = 0
     actors = [supervisor.start_child() for _ in range(count)]
     assert len(tally) == count

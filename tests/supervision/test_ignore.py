@@ -1,4 +1,4 @@
-"""An init that raises `IgnoreChild`: its supervisor goes on without the child, as OTP does when an init returns `ignore`."""
+"""An init that raises `IgnoreChild`: its supervisor continues without the child, as OTP does when an init returns `ignore`."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_supervisor_starts_without_a_child_that_is_not_needed(
     assert sup.child("odd") is None
     assert book.restarts == []
     assert [record.levelname for record in caplog.records] == ["INFO"]
-    assert "goes on without child 'odd': IgnoreChild: not needed here" in caplog.text
+    assert "continues without child 'odd': IgnoreChild: not needed here" in caplog.text
     check_books(loop)
 
 

@@ -687,7 +687,9 @@ def test_who_has_come_back_with_its_group_is_not_to_come_back_once_more(
     sup = start(loop, *map(child, "abc"), strategy=strategy)
     order(loop, sup, "a", crash)
     assert running(sup) == ["a", "b", "c"]
-    assert [seat.name for seat in sup._seats.values() if seat.comes_back or seat.must_end] == []
+    assert [
+        seat.name for seat in sup._actor.children.slots.values() if seat.starts_after_stop or seat.must_stop
+    ] == []
 
 
 @pytest.mark.guarantee("G47")

@@ -255,7 +255,7 @@ def test_under_a_supervisor(loop: Loop) -> None:
     root = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("store", below)]))
     store = root.supervisor("store", PartitionSupervisor)
     assert store is not None
-    with pytest.raises(NoSuchChild, match="no DynamicSupervisor; it is PartitionSupervisor"):
+    with pytest.raises(NoSuchChild, match="not a DynamicSupervisor; it is a PartitionSupervisor"):
         root.supervisor("store", DynamicSupervisor)
     old = store.route("ann")
     assert old is not None

@@ -524,9 +524,11 @@ def test_asking_for_a_supervisor_of_the_wrong_kind(loop: Loop) -> None:
         assert isinstance(sup.supervisor(name, kind), kind)
         for _, other in kinds:
             if other is not kind:
-                with pytest.raises(NoSuchChild, match=rf"'{name}'.*is no {other.__name__}.*{kind.__name__}"):
+                with pytest.raises(
+                    NoSuchChild, match=rf"'{name}'.*is not a {other.__name__}.*{kind.__name__}"
+                ):
                     sup.supervisor(name, other)
-    with pytest.raises(NoSuchChild, match=r"'worker'.*no Supervisor"):
+    with pytest.raises(NoSuchChild, match=r"'worker'.*not a Supervisor"):
         sup.supervisor("worker", Supervisor)
 
 
@@ -592,7 +594,7 @@ def test_a_dynamic_supervisor_that_is_ending(loop: Loop) -> None:
         loop.send(sup.start_child(), "begin")
         spin(loop)
         sup.stop()
-        with pytest.raises(ChildState, match=r"'root' is ending"):
+        with pytest.raises(ChildState, match=r"'root' is stopping"):
             sup.start_child()
         assert not sup.stop_child("a-1")
         gate.open()
@@ -859,7 +861,7 @@ def test_requests_while_the_supervisor_is_ending(loop: Loop, request_name: str) 
         loop.send(id_of(sup, "deaf"), "begin")
         spin(loop)
         sup.stop()
-        with pytest.raises(ChildState, match=r"'root' is ending and cannot"):
+        with pytest.raises(ChildState, match=r"'root' is stopping and cannot"):
             REQUESTS[request_name](sup)
         gate.open()
         spin(loop)

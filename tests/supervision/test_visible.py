@@ -276,7 +276,7 @@ def test_several_that_fail_together_escalate_once(loop: Loop, caplog: pytest.Log
     levels = [line.levelno for line in lines(caplog)]
     assert levels[:4] == [logging.WARNING] * 3 + [logging.ERROR]
     assert levels[4:] == [logging.ERROR] * 16, "those who failed too are named, though nobody restarts them"
-    assert all("was just stopping" in line.getMessage() for line in lines(caplog)[4:])
+    assert all("was stopping child" in line.getMessage() for line in lines(caplog)[4:])
     assert len(ledger.restarted) == 3
     check_books(loop)
 

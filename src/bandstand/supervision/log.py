@@ -1,51 +1,154 @@
-"""What a supervisor says: one structured line for each restart, and the story of why it gave up.
+"""The log lines and the errors of a supervisor.
 
-The fields are in the line for people, and on the log record for programs: `supervisor`, `child`, `reason`, `attempt`, `delay_ms`.
+The logger is `bandstand.supervision`. Each line has its fields on the log record as well: `supervisor`, `child`, `reason`, `attempt`,
+`delay_ms`.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import TypeAlias, final
 
 from bandstand.core import ExitReason, Loop
 from bandstand.core.logs import SafeLogger, repeated
 from bandstand.errors import ActorFailed, GaveUp, StartFailed
 from bandstand.errors.formatting import describe_exception, safe_repr
-from bandstand.supervision.intensity import Intensity
+from bandstand.supervision.restart import Intensity
 
-__all__ = (
-    "Failure",
-    "gave_up",
-    "is_heard",
-    "log_end",
-    "log_give_up",
-    "log_ignored",
-    "log_kill",
-    "log_restart",
-    "log_stray",
-    "start_failed",
-)
+__all__ = ("MAX_FAILURES", "ChildFailure", "SupervisorLog", "gave_up", "is_enabled_for", "start_failed")
 
 logger = SafeLogger("bandstand.supervision")
-# Whether anybody listens: a restart need not put words together for nobody.
-is_heard = logger.isEnabledFor
+is_enabled_for = logging.getLogger("bandstand.supervision").isEnabledFor
+"""Whether lines of a level are written. Every restart asks, so that it need not format a line that goes nowhere."""
 
-# How many of the last causes a supervisor that gives up tells of.
-CAUSES_TOLD = 10
-# How much of a cause fits into a line.
-LONGEST_CAUSE = 200
-NORMAL_HINT = (
-    ", and a permanent child is started again after that too: make it transient if its work has an end"
+MAX_FAILURES = 10
+"""How many of the last failures a `GaveUp` contains."""
+# The longest text of a cause in a line.
+MAX_CAUSE_CHARS = 200
+NORMAL_EXIT_HINT = (
+    ", and a permanent child is restarted after that too: make it transient if its work can be finished"
 )
 
+ChildFailure: TypeAlias = tuple[str, ExitReason, BaseException | None]
+"""One exit of one child: its name, the reason and the cause. A plain tuple, because every restart makes one."""
 
-Failure: TypeAlias = tuple[str, ExitReason, BaseException | None]
-"""One end of one child, as it is told later: its name, the reason and the cause. A bare tuple: every restart makes one."""
+
+@final
+class SupervisorLog:
+    """Writes the log lines of one supervisor."""
+
+    __slots__ = ("_loop", "_supervisor")
+
+    def __init__(self, loop: Loop, supervisor: str) -> None:
+        self._loop = loop
+        self._supervisor = supervisor
+
+    def restart(self, failure: ChildFailure, attempt: int, delay_ms: float, siblings: Iterable[str]) -> None:
+        """Log that a child is restarted. Similar failures in quick succession are only counted."""
+        child, reason, cause = failure
+        count = self._loop.events.admit_crash(f"child {self._supervisor}/{child}", cause)
+        if count == 0:
+            return
+        others = ", ".join(siblings)
+        logger.warning(
+            "supervisor %r restarts child %r: reason %s%s, attempt %d, delay %g ms%s%s",
+            self._supervisor,
+            child,
+            reason.name,
+            _in_brackets(cause),
+            attempt,
+            delay_ms,
+            f", together with {others}" if others else "",
+            repeated(count),
+            exc_info=cause,
+            is_known=count > 1,
+            extra=self._fields(failure, attempt=attempt, delay_ms=delay_ms),
+        )
+
+    def final_exit(self, failure: ChildFailure) -> None:
+        """Log that a child has failed and is not restarted."""
+        self._log_failure("supervisor %r does not restart child %r: reason %s", failure)
+
+    def failed_while_stopping(self, failure: ChildFailure) -> None:
+        """Log that a child failed while it was being stopped."""
+        self._log_failure("supervisor %r was stopping child %r when it failed: reason %s", failure)
+
+    def failed_start(self, failure: ChildFailure) -> None:
+        """Log that a start that was requested has failed after the request returned."""
+        self._log_failure("supervisor %r could not start child %r: reason %s", failure)
+
+    def ignored(self, child: str, error: BaseException) -> None:
+        """Log that a child does not run because its init raised `IgnoreChild`."""
+        logger.info(
+            "supervisor %r continues without child %r: %s",
+            self._supervisor,
+            child,
+            describe_exception(error),
+            extra={"supervisor": self._supervisor, "child": child},
+        )
+
+    def killed(self, child: str, patience_ms: float) -> None:
+        """Log that a child is killed because it did not stop in time."""
+        logger.warning(
+            "supervisor %r kills child %r: it did not stop within %g ms",
+            self._supervisor,
+            child,
+            patience_ms,
+            extra={"supervisor": self._supervisor, "child": child, "patience_ms": patience_ms},
+        )
+
+    def gave_up(self, failure: ChildFailure, error: GaveUp) -> None:
+        """Log that the supervisor gives up."""
+        logger.error("%s", error, extra=self._fields(failure))
+
+    def stray_message(self, data: object) -> None:
+        """Log that the supervisor has received a user message."""
+        logger.warning(
+            "supervisor %r received a %s and dropped it: a supervisor handles no messages",
+            self._supervisor,
+            type(data).__name__,
+            extra={"supervisor": self._supervisor},
+        )
+
+    def _log_failure(self, text: str, failure: ChildFailure) -> None:
+        child, reason, cause = failure
+        logger.error(text, self._supervisor, child, reason.name, exc_info=cause, extra=self._fields(failure))
+
+    def _fields(self, failure: ChildFailure, **more: object) -> dict[str, object]:
+        child, reason, _ = failure
+        return {"supervisor": self._supervisor, "child": child, "reason": reason.name, **more}
 
 
-def error_of(failure: Failure) -> BaseException:
-    """The cause of a failure; where there was none but a verdict, an error that says so."""
+def gave_up(supervisor: str, failures: Iterable[ChildFailure], count: int, intensity: Intensity) -> GaveUp:
+    """Return the error of a supervisor that gives up.
+
+    Args:
+        supervisor: its name.
+        failures: the last failures; the last one is the one too many.
+        count: the restarts within the period, with the one that is not made.
+        intensity: how many were allowed.
+    """
+    last = list(failures)
+    child, reason, cause = last[-1]
+    error = GaveUp(
+        f"supervisor {supervisor!r} gave up on child {child!r}: this would be restart {count} within "
+        f"{intensity.period_ms:g} ms, and {intensity.limit} are allowed; it ended with reason {reason.name}"
+        + (_in_brackets(cause) if reason is not ExitReason.NORMAL else NORMAL_EXIT_HINT)
+    )
+    error.__cause__ = BaseExceptionGroup(
+        f"the last {len(last)} failures under supervisor {supervisor!r}", [_error_of(one) for one in last]
+    )
+    return error
+
+
+def start_failed(supervisor: str, child: str, cause: BaseException | None) -> StartFailed:
+    """Return the error of a child that did not start."""
+    return StartFailed.of(f"child {child!r} of supervisor {supervisor!r}", child, cause)
+
+
+def _error_of(failure: ChildFailure) -> BaseException:
+    """Return the cause of a failure, or an error that describes it if it has no cause."""
     child, reason, cause = failure
     if cause is not None:
         return cause
@@ -54,107 +157,5 @@ def error_of(failure: Failure) -> BaseException:
     return ActorFailed(f"child {child!r} returned FAIL, or was failed without a reason")
 
 
-def log_restart(
-    loop: Loop, supervisor: str, failure: Failure, attempt: int, delay_ms: float, siblings: Iterable[str]
-) -> None:
-    """Say that a child is being started again; of many that are alike, only how many."""
-    child, reason, cause = failure
-    count = loop.events.admit_crash(f"child {supervisor}/{child}", cause)
-    if count == 0:
-        return
-    others = ", ".join(siblings)
-    logger.warning(
-        "supervisor %r restarts child %r: reason %s%s, attempt %d, delay %g ms%s%s",
-        supervisor,
-        child,
-        reason.name,
-        _why(cause),
-        attempt,
-        delay_ms,
-        f", together with {others}" if others else "",
-        repeated(count),
-        exc_info=cause,
-        is_known=count > 1,
-        extra=_fields(supervisor, failure, attempt=attempt, delay_ms=delay_ms),
-    )
-
-
-def log_end(supervisor: str, failure: Failure, what: str) -> None:
-    """Say that a child has ended abnormally and is not started again."""
-    child, reason, cause = failure
-    logger.error(
-        "supervisor %r %s child %r: reason %s",
-        supervisor,
-        what,
-        child,
-        reason.name,
-        exc_info=cause,
-        extra=_fields(supervisor, failure),
-    )
-
-
-def log_ignored(supervisor: str, child: str, why: BaseException | None) -> None:
-    """Say that a child does not run, because its init has said so."""
-    logger.info(
-        "supervisor %r goes on without child %r: %s",
-        supervisor,
-        child,
-        "it is not needed" if why is None else describe_exception(why),
-        extra={"supervisor": supervisor, "child": child},
-    )
-
-
-def log_kill(supervisor: str, child: str, patience_ms: float) -> None:
-    """Say that a child did not stop in its time."""
-    logger.warning(
-        "supervisor %r kills child %r: it was stopped and has not ended within its %g ms",
-        supervisor,
-        child,
-        patience_ms,
-        extra={"supervisor": supervisor, "child": child, "patience_ms": patience_ms},
-    )
-
-
-def log_give_up(supervisor: str, failure: Failure, error: GaveUp) -> None:
-    """Say that a supervisor gives up."""
-    logger.error("%s", error, extra=_fields(supervisor, failure))
-
-
-def _why(cause: BaseException | None) -> str:
-    """The cause in brackets, in at most a line: the traceback says the rest."""
-    return "" if cause is None else f" ({safe_repr(cause, LONGEST_CAUSE)})"
-
-
-def _fields(supervisor: str, failure: Failure, **more: object) -> dict[str, object]:
-    child, reason, _ = failure
-    return {"supervisor": supervisor, "child": child, "reason": reason.name, **more}
-
-
-def gave_up(supervisor: str, failures: Iterable[Failure], count: int, intensity: Intensity) -> GaveUp:
-    """The error of a supervisor that gives up after `count` restarts, one too many: the last failure is the last straw."""
-    told = list(failures)
-    child, reason, cause = told[-1]
-    error = GaveUp(
-        f"supervisor {supervisor!r} gave up on child {child!r}: this would be restart {count} within "
-        f"{intensity.period_ms:g} ms, and {intensity.limit} are allowed; it ended with reason {reason.name}"
-        + (_why(cause) if reason is not ExitReason.NORMAL else NORMAL_HINT)
-    )
-    error.__cause__ = BaseExceptionGroup(
-        f"the last {len(told)} failures under supervisor {supervisor!r}", [error_of(one) for one in told]
-    )
-    return error
-
-
-def start_failed(supervisor: str, child: str, cause: BaseException | None) -> StartFailed:
-    """The error of a child that did not start."""
-    return StartFailed.of(f"child {child!r} of supervisor {supervisor!r}", child, cause)
-
-
-def log_stray(supervisor: str, data: object) -> None:
-    """Say that somebody sends messages to a supervisor, which has no use for them."""
-    logger.warning(
-        "supervisor %r was sent a %s: a supervisor handles no messages, and this one was dropped",
-        supervisor,
-        type(data).__name__,
-        extra={"supervisor": supervisor},
-    )
+def _in_brackets(cause: BaseException | None) -> str:
+    return "" if cause is None else f" ({safe_repr(cause, MAX_CAUSE_CHARS)})"
