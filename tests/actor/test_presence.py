@@ -33,5 +33,5 @@ def test_one_that_is_cancelled_while_others_are_told_hears_nothing_and_is_forgot
     settle(loop)
     first.cancel()
     assert told == ["first"]
-    followers = root._seats["worker"].followers  # pyright: ignore[reportPrivateUsage]  # what is left of them
+    followers = root._actor.children.slots["worker"].watchers  # pyright: ignore[reportPrivateUsage]  # what is left of them
     assert not followers

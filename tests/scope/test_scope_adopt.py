@@ -29,7 +29,7 @@ from bandstand.supervision import (
     SupervisorSpec,
     spawn_supervisor,
 )
-from bandstand.supervision.overseer import Overseer
+from bandstand.supervision.supervisor import BaseSupervisor
 from bandstand.testing import VirtualClock
 from tests.scope.scoping import Boom, errors_of, hang, idle, turns
 
@@ -200,7 +200,7 @@ def test_a_supervisor_is_adopted_as_it_was_returned(kind: str) -> None:
     async def main(loop: Loop) -> None:
         one = ChildSpec("one", run=idle)
         async with Scope() as scope:
-            top: Overseer
+            top: BaseSupervisor
             if kind == "supervisor":
                 top = spawn_supervisor(loop, SupervisorSpec(children=[one]), name="top")
             elif kind == "dynamic":

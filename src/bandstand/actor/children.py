@@ -15,7 +15,6 @@ from bandstand.actor.spawning import ChildInit, kind_of
 from bandstand.core import ActorId, Behavior
 from bandstand.errors import InvalidArgument
 from bandstand.supervision import Backoff, ChildMode, ChildSpec, Mailbox, Overseer, Shutdown
-from bandstand.supervision.lowlevel import Following, is_gone
 
 if TYPE_CHECKING:
     from bandstand.actor.actor import Actor
@@ -130,12 +129,12 @@ class Seat:
 
     @property
     def is_gone(self) -> bool:
-        """Whether nobody will be there any more: see `bandstand.supervision.lowlevel.is_gone`. Loop thread only."""
-        return is_gone(self._root, self._path)
+        """Whether nobody will be there any more: see `BaseSupervisor.is_child_gone`. Loop thread only."""
+        return self._root.is_child_gone(self._path)
 
     def follow(self, told: Callable[[], object]) -> Callable[[], None]:
         """Have a function called when somebody is there anew, or nobody will be any more; what takes that back."""
-        return Following(self._root, self._path, told).cancel
+        return self._root.watch_child(self._path, told).cancel
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Seat):

@@ -29,7 +29,7 @@ from bandstand.core.lowlevel import end_actor, set_epilogue
 from bandstand.errors import ActorFailed
 from bandstand.errors.formatting import safe_repr
 from bandstand.supervision import ChildSpec, Mailbox, Supervisor, SupervisorSpec, spawn_supervisor
-from bandstand.supervision.lowlevel import required
+from bandstand.supervision.spec import required_init
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine
@@ -140,7 +140,7 @@ class Seat(Speaker):
                 ChildSpec(
                     self.id,
                     self.behave,
-                    init=required(self._begin, f"capability {self.id}"),
+                    init=required_init(self._begin, f"capability {self.id}"),
                     mailbox=Mailbox.KEPT,
                     mailbox_cap=self._cap + self._router.loop.config.sys_reserved,
                     backoff=policy.backoff,

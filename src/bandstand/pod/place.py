@@ -13,7 +13,7 @@ from bandstand.pod.held import Held
 from bandstand.pod.link.codec import Packet
 from bandstand.pod.passport import Passport, passport_of
 from bandstand.pod.vocabulary import WhenDown
-from bandstand.supervision.lowlevel import check_member, check_ms
+from bandstand.supervision.validate import check_member, check_ms
 
 if TYPE_CHECKING:
     from bandstand.actor.lowlevel import Asked, Handle, Method

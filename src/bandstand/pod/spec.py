@@ -20,7 +20,7 @@ from bandstand.errors.formatting import safe_repr
 from bandstand.pod.passport import TroupeIdentity
 from bandstand.pod.vocabulary import RestartPolicy, ThreadModel, WhenDown
 from bandstand.supervision import Backoff, Intensity
-from bandstand.supervision.lowlevel import check_member, check_ms
+from bandstand.supervision.validate import check_member, check_ms
 
 __all__ = ("MAILBOX_BYTES", "PodSpec", "RoleSpec", "TroupeSpec")
 

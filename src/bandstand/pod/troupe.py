@@ -24,7 +24,7 @@ from bandstand.pod.settled import settled
 from bandstand.pod.shutdown import KILL_S
 from bandstand.pod.vocabulary import ThreadModel
 from bandstand.pod.wakeup import wait_hearing
-from bandstand.supervision.lowlevel import check_ms
+from bandstand.supervision.validate import check_ms
 
 if TYPE_CHECKING:
     from bandstand.pod.books import PodBooks

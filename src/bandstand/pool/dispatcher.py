@@ -40,7 +40,7 @@ from bandstand.errors.formatting import safe_repr
 from bandstand.pool.routing import ByKey, KeyRouter, OnDeath, Routing, WorkerPicker
 from bandstand.pool.status import JobOutcome, PoolCounters, WorkerStatus
 from bandstand.scope import Channel
-from bandstand.supervision.lowlevel import jump_of
+from bandstand.supervision.dynamic import consistent_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -427,7 +427,7 @@ class Dispatcher:
         """Compute the key of a job. If that fails, settle the job and return False."""
         try:
             job.key = routing.of(*arguments_of(job.method, job.arguments))
-            jump_of(job.key, 1)
+            consistent_hash(job.key, 1)
         except Exception as error:  # noqa: BLE001  # a user's function may raise anything
             wrong = InvalidArgument(
                 f"the key of {job.method.owner}.{job.method.name}() could not be computed: {safe_repr(error)}; the pool {self._name!r} did not pass it on"

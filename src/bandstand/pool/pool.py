@@ -35,7 +35,8 @@ from bandstand.pool.routing import ByKey, OnDeath, Routing
 from bandstand.pool.status import JobOutcome, PoolStatus
 from bandstand.scope import Channel
 from bandstand.supervision import Backoff, ChildSpec, DynamicSpec, Mailbox, Shutdown, spawn_supervisor
-from bandstand.supervision.lowlevel import check_member, required, restart_if_start_fails
+from bandstand.supervision.spec import required_init
+from bandstand.supervision.validate import check_member
 
 if TYPE_CHECKING:
     from bandstand.actor import Actor, ActorReport, Implements, Loop
@@ -255,7 +256,9 @@ class Pool(Generic[H]):
     # -- workers -------------------------------------------------------------------------------------------------------------------
 
     def _init_of(self, spec: ChildSpec[Any]) -> Callable[..., object]:
-        make = required(cast("Callable[[Any], object]", spec.init), f"a worker of the pool {self._name!r}")
+        make = required_init(
+            cast("Callable[[Any], object]", spec.init), f"a worker of the pool {self._name!r}"
+        )
 
         def init(ctx: Context[Any], slot: WorkerSlot) -> object:
             state = make(ctx)
@@ -272,7 +275,7 @@ class Pool(Generic[H]):
             slot = WorkerSlot(self._settings.ahead)
             actor = self._supervisor.start_child(slot)
             # The slot stays: without a restart it would never have a worker.
-            restart_if_start_fails(self._supervisor, actor)
+            self._supervisor.restart_if_start_fails(actor)
             slot.name = self._supervisor.name_of(actor)
             slots.append(slot)
 

@@ -39,7 +39,7 @@ from bandstand.shutdown.census import ActorCensus
 from bandstand.shutdown.hooks import Hook, Hooks
 from bandstand.shutdown.report import ShutdownPhase
 from bandstand.shutdown.shutdown_run import ShutdownLimits, ShutdownRun
-from bandstand.supervision.lowlevel import check_member
+from bandstand.supervision.validate import check_member
 
 if TYPE_CHECKING:
     from bandstand.shutdown.census import ActorLike

@@ -17,7 +17,7 @@ from bandstand.core.lowlevel import clock_of, is_open
 from bandstand.shutdown.hooks import REVERSED_PHASES, Hooks, call_hook, name_of
 from bandstand.shutdown.report import Busy, PhaseEnd, PhaseReport, ShutdownPhase, ShutdownReport, named
 from bandstand.shutdown.waiter import Waiter
-from bandstand.supervision.lowlevel import check_ms
+from bandstand.supervision.validate import check_ms
 
 if TYPE_CHECKING:
     from bandstand.core import ActorId, Loop
