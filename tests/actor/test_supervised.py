@@ -276,7 +276,7 @@ def test_what_supervised_refuses(loop: Loop) -> None:
         untyped(root, int, "worker")
     with pytest.raises(NoSuchChild, match="nobody"):
         supervised(root, Worker, "nobody")
-    with pytest.raises(NoSuchChild, match="no supervisor"):
+    with pytest.raises(NoSuchChild, match="not a supervisor"):
         supervised(root, Worker, "worker", "below")
     with pytest.raises(NoSuchChild, match="nobody"):
         supervised(root, Worker, "inner", "nobody")
