@@ -12,7 +12,7 @@ from bandstand.core.lowlevel import close_mailbox, end_actor, is_open
 from bandstand.errors import ActorKilled, ActorNotLocal, BandstandError, InvalidArgument, NoSuchActor
 from bandstand.errors.formatting import safe_repr
 from bandstand.shutdown.report import Busy
-from bandstand.supervision.supervisor_actor import is_supervisor_family, stop_supervisor
+from bandstand.supervision.supervisor_actor import is_supervisor_actor, stop_supervisor
 
 if TYPE_CHECKING:
     from bandstand.core import Loop
@@ -48,7 +48,7 @@ class ActorCensus:
             known = {row[0]: row for row in rows(self._loop)}
             row = known.get(who)
             above = None if row is None or row[2] is None else known.get(row[2])
-            if above is not None and is_supervisor_family(above[5]):
+            if above is not None and is_supervisor_actor(above[5]):
                 raise InvalidArgument(
                     f"{safe_repr(actor)} is a supervisor's child and would be started again as soon as it ends: stop its source of messages "
                     f"in a hook of ShutdownPhase.INTAKE instead"
@@ -102,11 +102,11 @@ class ActorCensus:
             return (
                 above is None
                 or above not in families
-                or (families[above] is None and not is_supervisor_family(family))
+                or (families[above] is None and not is_supervisor_actor(family))
             )
 
         return [
-            (actor, is_supervisor_family(family))
+            (actor, is_supervisor_actor(family))
             for actor, _, above, status, _, family in reversed(known)
             if is_root(above, family) and status < ActorStatus.STOPPING
         ]

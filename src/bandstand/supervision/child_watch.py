@@ -40,7 +40,7 @@ class ChildWatch:
         self._callback()
 
     def cancel(self) -> None:
-        """Watch no longer."""
+        """Stop watching."""
         for slot in self._slots:
             if slot.watchers is not None:
                 slot.watchers.pop(self, None)

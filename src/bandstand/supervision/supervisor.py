@@ -241,7 +241,7 @@ class BaseSupervisor:
 
     def spend_restarts(self) -> None:
         """Count as many restarts as are allowed as made just now: the next failure within the period makes it give up."""
-        self._actor.exhaust_restarts()
+        self._actor.spend_restarts()
 
     def _slot(self, name: str) -> ChildSlot:
         return _slot_of(self._actor, name)

@@ -29,7 +29,7 @@ cdef class SupervisorActor:
     cdef readonly object spec
     cdef readonly object name
     cdef readonly object context
-    cdef readonly ActorId actor
+    cdef readonly ActorId actor_id
     cdef readonly object parent
     cdef readonly Py_ssize_t depth
     cdef readonly object state

@@ -141,11 +141,11 @@ class StopRequest(NamedTuple):
 class SupervisorActor:
     """A supervisor as an actor. Users see it through a `BaseSupervisor`. Loop thread only, except where noted.
 
-    It is the actor's behavior, and at the same time the loop's `Family`: the loop asks it about its children.
+    It is the behavior of its actor, and it answers the loop's questions about its children.
     """
 
     __slots__ = (
-        "actor",
+        "actor_id",
         "auto_shutdown",
         "children",
         "context",
@@ -181,7 +181,7 @@ class SupervisorActor:
         # The context variables with which its children's coroutines start, at restarts too.
         self.context = context
         # None until it is launched.
-        self.actor: ActorId | None = None
+        self.actor_id: ActorId | None = None
         self.parent: ActorId | int | None = None
         # How many supervisors there are from the root down to this one.
         self.depth = 1
@@ -215,7 +215,7 @@ class SupervisorActor:
         self.group_delay: RestartDue | None = None
         self.last_token: Count = 0
 
-        # A message is being handled, or a request: no other request may come in between.
+        # A message or a request is being handled: no other request may interrupt it.
         self.is_busy = False
         self.is_in_init = False
         # Whether `spawn_supervisor` has raised the outcome.
@@ -229,10 +229,10 @@ class SupervisorActor:
         self.parent = parent
         self.depth = depth
         cap = checked_cap(self.loop, None)
-        self.actor = spawn_child(
+        self.actor_id = spawn_child(
             self.loop, self, self._init, name=self.name, cap=cap, supervisor=parent, context=self.context
         )
-        return self.actor
+        return self.actor_id
 
     def raise_start_error(self) -> None:
         """Raise the outcome, if the start has failed by now. Then the failure does not end the loop."""
@@ -241,8 +241,8 @@ class SupervisorActor:
             raise self.outcome
 
     def _init(self, ctx: Context[Any]) -> object:
-        self.actor = ctx.self_id
-        set_family(self.loop, self.actor, self)
+        self.actor_id = ctx.self_id
+        set_family(self.loop, self.actor_id, self)
         for slot in first_slots(self.spec, self.context):
             slot.phase = WAITING
             self.children.add(slot)
@@ -258,8 +258,8 @@ class SupervisorActor:
     @property
     def own_id(self) -> ActorId:
         """Its id, once it is launched."""
-        assert self.actor is not None, "the supervisor has not been launched"
-        return self.actor
+        assert self.actor_id is not None, "the supervisor has not been launched"
+        return self.actor_id
 
     # -- messages --------------------------------------------------------------------------------------------------------------
 
@@ -496,7 +496,7 @@ class SupervisorActor:
         return names
 
     def delay_restart(self, slot: ChildSlot, ms: Milliseconds, error: BandstandError | None) -> None:
-        """Let a child wait before its restart, or its whole group."""
+        """Delay the restart of a child, or of its whole group."""
         self.last_token += 1
         due = RestartDue(slot, self.last_token, error)
         slot.token = self.last_token
@@ -508,7 +508,7 @@ class SupervisorActor:
         slot.timer = send_system_after(self.loop, self.own_id, ceil(ms), due, SystemTag.CHILD_RESTART)
 
     def cancel_group_delay(self) -> None:
-        """Let the group wait for no backoff."""
+        """Cancel the delay for which a group waits."""
         if self.group_delay is not None:
             self.group_delay.slot.cancel_timer(self.loop)
             self.group_delay = None
@@ -560,7 +560,7 @@ class SupervisorActor:
                     slot.init,
                     slot.name,
                     slot.mailbox_cap,
-                    self.actor,
+                    self.actor_id,
                     slot.context,
                     slot.keeps_mailbox,
                     mailbox,
@@ -629,8 +629,8 @@ class SupervisorActor:
         slot.started_at = self.loop._now_ms()  # noqa: SLF001
         if slot.is_restart:
             slot.is_restart = False
-            assert self.actor is not None
-            self.loop._tell_restart(self.actor, actor, slot.restarts)  # noqa: SLF001
+            assert self.actor_id is not None
+            self.loop._tell_restart(self.actor_id, actor, slot.restarts)  # noqa: SLF001
 
     def on_no_actor(self, slot: ChildSlot, error: BandstandError) -> None:
         """Handle a start that made no actor: the loop has no room for it, or the supervisor is being ended."""
@@ -668,13 +668,13 @@ class SupervisorActor:
     # -- stop one child --------------------------------------------------------------------------------------------------------
 
     def mark_for_stop(self, slot: ChildSlot) -> None:
-        """Let a child stop when its turn comes; nothing if it does not run."""
+        """Mark a running child as having to stop, and queue it."""
         slot.must_stop = slot.actor is not None
         if slot.must_stop and not self.is_unordered:
             self.children.queue_stop(slot)
 
     def retire(self, slot: ChildSlot) -> None:
-        """Want a child no longer: one that runs must stop, one that waits is down."""
+        """Mark a child as no longer wanted: one that runs must stop, one that waits is down."""
         if slot.phase is WAITING:
             slot.phase = DOWN
             slot.cancel_timer(self.loop)
@@ -907,7 +907,7 @@ class SupervisorActor:
         finally:
             self.is_busy = False
 
-    def exhaust_restarts(self) -> None:
+    def spend_restarts(self) -> None:
         """Count as many restarts as are allowed as made just now, so that the next failure within the period is one too many."""
         self.history = History((self.now_ms(),) * self.intensity.limit)
 
@@ -950,12 +950,12 @@ class SupervisorActor:
                 return True
             nested = slot.supervisor
             # Without an id it is just being made and has no children yet.
-            if nested is None or nested.state is SUPERVISOR_ENDED or nested.actor is None:
+            if nested is None or nested.state is SUPERVISOR_ENDED or nested.actor_id is None:
                 return False
             supervisor = nested
         return False
 
-    # -- questions of the loop: see `Family` -----------------------------------------------------------------------------------
+    # -- questions of the loop -------------------------------------------------------------------------------------------------
 
     def disband(self, children: list[ActorId]) -> None:
         """Note that the supervisor has ended, for whatever reason, and append the children that end with it."""
@@ -994,9 +994,9 @@ def is_a(error: BaseException | None, kind: type[BaseException]) -> bool:
     return issubclass(type(error), kind)
 
 
-def is_supervisor_family(family: object) -> bool:
-    """Return whether a `Family` of the loop is that of a supervisor, which restarts its children."""
-    return isinstance(family, SupervisorActor)
+def is_supervisor_actor(value: object) -> bool:
+    """Return whether a value is the actor behind a supervisor, which restarts its children."""
+    return isinstance(value, SupervisorActor)
 
 
 def stop_supervisor(loop: Loop, actor: ActorId) -> None:
