@@ -9,8 +9,8 @@ from weakref import ref
 
 import pytest
 
-from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Loop, LoopConfig
-from bandstand.errors import ChildState, GaveUp, MaxChildren, NoSuchChild, StartFailed
+from bandstand.core import STOP, ActorId, ActorStatus, Context, Down, ExitReason, Loop, LoopConfig, Verdict
+from bandstand.errors import ChildState, GaveUp, InvalidArgument, MaxChildren, NoSuchChild, StartFailed
 from bandstand.supervision import (
     Backoff,
     ChildMode,
@@ -25,7 +25,7 @@ from bandstand.supervision import (
     SupervisorSpec,
     spawn_supervisor,
 )
-from bandstand.testing import VirtualClock, leaks_of
+from bandstand.testing import VirtualClock, leaks_of, shuffle
 from tests.core.stage import Boom, Diary, LoopMaker, check_books, collect, idle, panicker, settle, stopper
 
 pytestmark = pytest.mark.guarantee("G56")
@@ -468,3 +468,58 @@ def test_the_arguments_are_kept_only_for_a_child_that_may_start_again(
     supervisor.stop_child("job-1")
     settle(loop)
     assert seen() is None
+
+
+@pytest.mark.guarantee("G56")
+def test_arguments_without_an_init_are_refused(loop: Loop) -> None:
+    tree = spawn_supervisor(loop, DynamicSpec(child=ChildSpec("a", idle)))
+    with pytest.raises(InvalidArgument, match="has no init, so 'ada' would be lost"):
+        tree.start_child("ada")
+    assert tree.children() == ()
+
+
+@pytest.mark.guarantee("G56")
+def test_a_child_can_be_stopped_by_its_id(loop: Loop) -> None:
+    tree = spawn_supervisor(loop, DynamicSpec(child=ChildSpec("a", idle)))
+    actor = tree.start_child()
+    assert tree.stop_child(actor)
+    with pytest.raises(NoSuchChild):
+        tree.stop_child(actor)
+
+
+@pytest.mark.guarantee("G56")
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("mode", [ChildMode.TEMPORARY, ChildMode.TRANSIENT])
+def test_an_actor_that_receives_a_down_can_start_the_next_child(
+    loop: Loop, seed: int, mode: ChildMode
+) -> None:
+    shuffle(loop, seed)
+    jobs = list(range(12))
+    done: list[int] = []
+
+    def work(ctx: Context[int], data: object) -> Verdict:
+        done.append(ctx.state)
+        return STOP
+
+    def begin(ctx: Context[int], job: int) -> int:
+        ctx.loop.send(ctx.self_id, "go")
+        return job
+
+    pool = spawn_supervisor(
+        loop, DynamicSpec(child=ChildSpec("job", work, init=begin, mode=mode), max_children=2)
+    )
+
+    def feed(ctx: Context[None], data: object) -> None:
+        assert data == "begin" or isinstance(data, Down)
+        for _ in range(2 if data == "begin" else 1):
+            if jobs:
+                ctx.loop.monitor(ctx.self_id, pool.start_child(jobs.pop()))
+
+    loop.send(loop.spawn(feed), "begin")
+    settle(loop)
+    assert sorted(done) == list(range(12))
+    for _ in range(2):
+        pool.start_child(0)
+    with pytest.raises(MaxChildren):
+        pool.start_child(0)
+    check_books(loop)

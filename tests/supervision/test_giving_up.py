@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from bandstand.core import ActorStatus, Context, ExitReason, Loop
+from bandstand.core import STOP, ActorStatus, Context, ExitReason, Loop, Verdict
 from bandstand.errors import ActorFailed, GaveUp, LoopClosed, StartFailed
 from bandstand.supervision import (
     Backoff,
     ChildMode,
+    ChildSpec,
     DynamicSpec,
     Mailbox,
     PartitionSpec,
@@ -39,10 +40,10 @@ from tests.core.stage import (
     settle,
     tell,
 )
-from tests.supervision.cast import (
-    Book,
+from tests.supervision.helpers import (
     Fails,
-    Gate,
+    NameRecorder,
+    StubbornCoroutine,
     below,
     causes_of,
     child,
@@ -176,27 +177,27 @@ def test_the_loop_is_over(loop: Loop) -> None:
 
 
 def test_the_children_end_in_order_before_the_loop_does(loop: Loop) -> None:
-    book = Book()
-    loop.set_observer(book)
+    recorder = NameRecorder()
+    loop.set_observer(recorder)
     inner = SupervisorSpec(children=[child("x"), child("y")])
     sup = spawn_supervisor(
         loop,
         SupervisorSpec(children=[child("a"), below("mid", inner), child("z")], intensity=0),
     )
     loop.spawn(idle, name="bystander")
-    book.take()
+    recorder.take()
     loop.send(id_of(sup, "a"), crash)
     with pytest.raises(GaveUp):
         loop.run()
-    assert book.take() == ["-a", "!root", "-z", "-y", "-x", "-mid", "-root", "-bystander"]
-    assert book.escalated == ["root"]
+    assert recorder.take() == ["-a", "!root", "-z", "-y", "-x", "-mid", "-root", "-bystander"]
+    assert recorder.escalated == ["root"]
 
 
 @pytest.mark.guarantee("G52")
 def test_it_waits_for_its_children_in_their_time(make_loop: LoopMaker, clock: VirtualClock) -> None:
     # The loop's own end waits for the deaf one's coroutine as well, in the time of its event loop.
     loop = make_loop(stop_timeout_ms=1)
-    with Gate() as gate:
+    with StubbornCoroutine() as gate:
         sup = spawn_supervisor(
             loop, SupervisorSpec(children=[child("a"), child("deaf", gate, shutdown=1000)], intensity=0)
         )
@@ -216,7 +217,7 @@ def test_it_waits_for_its_children_in_their_time(make_loop: LoopMaker, clock: Vi
 
 @pytest.mark.guarantee("G52")
 def test_no_request_brings_back_a_supervisor_that_gives_up(loop: Loop) -> None:
-    with Gate() as gate:
+    with StubbornCoroutine() as gate:
         sup = spawn_supervisor(loop, SupervisorSpec(children=[child("a"), child("deaf", gate)], intensity=0))
         loop.send(id_of(sup, "deaf"), "begin")
         spin(loop)
@@ -230,9 +231,9 @@ def test_no_request_brings_back_a_supervisor_that_gives_up(loop: Loop) -> None:
 
 
 def test_failures_while_it_gives_up_change_nothing(loop: Loop) -> None:
-    book = Book()
-    loop.set_observer(book)
-    with Gate() as gate:
+    recorder = NameRecorder()
+    loop.set_observer(recorder)
+    with StubbornCoroutine() as gate:
         specs = [child("a"), child("b"), child("deaf", gate)]
         sup = spawn_supervisor(loop, SupervisorSpec(children=specs, intensity=0))
         loop.send(id_of(sup, "deaf"), "begin")
@@ -245,7 +246,7 @@ def test_failures_while_it_gives_up_change_nothing(loop: Loop) -> None:
         with pytest.raises(GaveUp, match=r"'a'") as caught:
             spin(loop)
     assert len(causes_of(caught.value)) == 1
-    assert book.escalated == ["root"]
+    assert recorder.escalated == ["root"]
 
 
 @pytest.mark.parametrize("strategy", list(Strategy))
@@ -679,3 +680,14 @@ def test_the_error_survives_the_loop_and_holds_no_actor_alive(loop: Loop) -> Non
     assert GaveUp.code == -108
     text = "".join(traceback.format_exception(caught.value))
     assert "the last 1 failures under supervisor 'root'" in text
+
+
+@pytest.mark.guarantee("G48")
+def test_the_error_for_a_permanent_child_that_keeps_exiting_normally_says_what_to_do(loop: Loop) -> None:
+    def done(ctx: Context[Any], data: object) -> Verdict:
+        return STOP
+
+    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("job", done)], intensity=0))
+    loop.send(tree.address("job"), None)
+    with pytest.raises(GaveUp, match="make it transient"):
+        loop.run(until_idle=True)

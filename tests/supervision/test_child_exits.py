@@ -48,10 +48,10 @@ from tests.core.stage import (
     settle,
     tell,
 )
-from tests.supervision.cast import (
+from tests.supervision.helpers import (
     ENDS,
-    Book,
-    Gate,
+    NameRecorder,
+    StubbornCoroutine,
     bad_init,
     below,
     child,
@@ -180,7 +180,7 @@ def test_ended_while_its_init_is_in_flight(loop: Loop, family: Family, how: str)
 def test_stopped_while_its_init_is_in_flight_and_that_ends_well_all_the_same(
     loop: Loop, family: Family
 ) -> None:
-    with Gate() as gate:
+    with StubbornCoroutine() as gate:
 
         async def init(ctx: Context[Any]) -> str:
             await gate.wait()
@@ -196,7 +196,7 @@ def test_stopped_while_its_init_is_in_flight_and_that_ends_well_all_the_same(
 
 
 def test_stopped_twice(loop: Loop, family: Family) -> None:
-    with Gate() as gate:
+    with StubbornCoroutine() as gate:
         actor = family.child(gate)
         loop.send(actor, "begin")
         spin(loop)
@@ -227,7 +227,7 @@ def test_fails_while_stopping(loop: Loop, family: Family) -> None:
 
 @pytest.mark.guarantee("G42")
 def test_killed_while_stopping(loop: Loop, family: Family) -> None:
-    with Gate() as gate:
+    with StubbornCoroutine() as gate:
         actor = family.child(gate)
         loop.send(actor, "begin")
         spin(loop)
@@ -328,7 +328,7 @@ def test_a_supervisor_that_gives_up(loop: Loop, family: Family, strategy: Strate
 
 @pytest.mark.parametrize("how", ["stop", "stop twice", "stop, then kill", "stop, then stop_actor"])
 def test_a_supervisor_that_is_stopped(loop: Loop, family: Family, how: str) -> None:
-    with Gate() as gate:
+    with StubbornCoroutine() as gate:
         sup = spawn_supervisor(
             loop, SupervisorSpec(children=[child("a"), child("deaf", gate)]), parent=family.actor
         )
@@ -356,8 +356,8 @@ def test_a_supervisor_that_is_stopped(loop: Loop, family: Family, how: str) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", list(Strategy))
 def test_every_exit_is_one_restart_and_nobody_is_started_twice(loop: Loop, strategy: Strategy) -> None:
-    book = Book()
-    loop.set_observer(book)
+    recorder = NameRecorder()
+    loop.set_observer(recorder)
     sup = spawn_supervisor(
         loop, SupervisorSpec(children=list(map(child, "abcde")), strategy=strategy, intensity=10**6)
     )
@@ -367,10 +367,10 @@ def test_every_exit_is_one_restart_and_nobody_is_started_twice(loop: Loop, strat
             loop.send(id_of(sup, "abcde"[(number * 7) % 5]), crash)
         settle(loop)
         assert running(sup) == list("abcde")
-    counts = Counter(book.entries)
+    counts = Counter(recorder.entries)
     for name in "abcde":
         assert counts[f"+{name}"] == counts[f"-{name}"] + 1
-        assert sum(entry[1] == name for entry in book.restarts) == counts[f"-{name}"]
+        assert sum(entry[1] == name for entry in recorder.restarts) == counts[f"-{name}"]
     check_books(loop)
     assert loop.statistics().alive == 6
 
@@ -380,7 +380,7 @@ def test_a_child_that_is_killed_by_its_supervisor_while_it_fails_by_itself(
     loop: Loop, clock: VirtualClock
 ) -> None:
     """Its time is up in the very tick in which its coroutine ends: one exit, and no stale deadline hits the next one."""
-    with Gate() as gate:
+    with StubbornCoroutine() as gate:
         sup = spawn_supervisor(loop, SupervisorSpec(children=[child("deaf", gate, shutdown=100)]))
         before = id_of(sup, "deaf")
         loop.send(before, "begin")
@@ -403,7 +403,7 @@ def test_a_child_that_is_killed_by_its_supervisor_while_it_fails_by_itself(
 def test_stop_child_again_and_again_is_one_stop(
     loop: Loop, clock: VirtualClock, strategy: Strategy, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with Gate() as gate:
+    with StubbornCoroutine() as gate:
         sup = spawn_supervisor(
             loop, SupervisorSpec(children=[child("deaf", gate, shutdown=100)], strategy=strategy)
         )

@@ -28,7 +28,18 @@ from bandstand.supervision import (
 )
 from bandstand.testing import VirtualClock
 from tests.core.stage import Boom, LoopMaker, Seen, check_books, exits, idle, obey, record, settle, tell
-from tests.supervision.props import Ledger, alive, fails_at_once, pass_time, phases, restarts, since, watched
+from tests.supervision.helpers import (
+    SupervisionRecorder,
+    child,
+    crash,
+    fails_at_once,
+    id_of,
+    pass_time,
+    phases_of,
+    restarts,
+    since,
+    watched,
+)
 
 ABSENT = object()
 
@@ -87,7 +98,7 @@ def test_a_restart_is_one_line_with_its_fields_and_its_cause(
     assert lines(caplog) == [], "a start is no news"
     for attempt in (1, 2, 3):
         caplog.clear()
-        end(loop, alive(tree, "kid"))
+        end(loop, id_of(tree, "kid"))
         settle(loop)
         (line,) = caplog.records
         assert line.name == "bandstand.supervision"
@@ -108,7 +119,7 @@ def test_a_restart_is_one_line_with_its_fields_and_its_cause(
 @pytest.mark.guarantee("G55")
 def test_the_line_shows_where_it_went_wrong(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", obey)]))
-    tell(loop, alive(tree, "kid"), boom)
+    tell(loop, id_of(tree, "kid"), boom)
     settle(loop)
     assert "Boom: of its own" in caplog.text
     assert "in boom" in caplog.text
@@ -138,7 +149,7 @@ def test_a_group_is_one_line_that_names_the_others(
     children = [ChildSpec(name, idle) for name in ("ann", "bob", "cid")]
     children.append(ChildSpec("dan", idle, mode=ChildMode.TEMPORARY))
     tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy))
-    loop.fail_actor(alive(tree, "bob"))
+    loop.fail_actor(id_of(tree, "bob"))
     settle(loop)
     (line,) = lines(caplog)
     assert fields(line)["child"] == "bob"
@@ -153,10 +164,10 @@ def test_what_is_not_started_again_is_one_line_if_it_failed_and_none_if_not(
 ) -> None:
     children = [ChildSpec("good", obey, mode=mode), ChildSpec("bad", obey, mode=ChildMode.TEMPORARY)]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children))
-    loop.stop_actor(alive(tree, "good"))
+    loop.stop_actor(id_of(tree, "good"))
     settle(loop)
     assert caplog.records == []
-    tell(loop, alive(tree, "bad"), boom)
+    tell(loop, id_of(tree, "bad"), boom)
     settle(loop)
     (line,) = caplog.records
     assert line.levelno == logging.ERROR
@@ -168,7 +179,7 @@ def test_what_is_not_started_again_is_one_line_if_it_failed_and_none_if_not(
 def test_nobody_listens_and_all_goes_on(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", idle)]))
     with caplog.at_level(logging.CRITICAL, logger="bandstand.supervision"):
-        loop.fail_actor(alive(tree, "kid"))
+        loop.fail_actor(id_of(tree, "kid"))
         settle(loop)
     assert caplog.records == []
     assert restarts(tree) == {"kid": 1}
@@ -180,7 +191,7 @@ def test_a_quiet_life_says_nothing(loop: Loop, caplog: pytest.LogCaptureFixture)
     below: ChildSpec[Any] = ChildSpec("below", SupervisorSpec(children=[ChildSpec("kid", idle)]))
     spec = SupervisorSpec(children=[ChildSpec("kid", idle), below])
     tree = spawn_supervisor(loop, spec, parent=boss)
-    loop.send(alive(tree, "kid"), "hello")
+    loop.send(id_of(tree, "kid"), "hello")
     settle(loop)
     tree.stop_child("kid")
     tree.restart_child("kid")
@@ -197,12 +208,12 @@ def test_a_quiet_life_says_nothing(loop: Loop, caplog: pytest.LogCaptureFixture)
 @pytest.mark.guarantee("G48", "G55")
 def test_giving_up_is_one_line_and_one_call(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     seen: list[Seen] = []
-    ledger = watched(loop)
+    recorder = watched(loop)
     boss = loop.spawn(record, seen)
     spec = SupervisorSpec(children=[ChildSpec("kid", obey), ChildSpec("other", obey)])
     tree = spawn_supervisor(loop, spec, name="family", parent=boss)
     for _ in range(4):
-        tell(loop, alive(tree, "kid"), boom)
+        tell(loop, id_of(tree, "kid"), boom)
         settle(loop)
     *before, last = lines(caplog)
     assert [line.levelno for line in before] == [logging.WARNING] * 3
@@ -216,9 +227,11 @@ def test_giving_up_is_one_line_and_one_call(loop: Loop, caplog: pytest.LogCaptur
     group: Any = note.cause.__cause__
     assert type(group) in {ExceptionGroup, BaseExceptionGroup}
     assert [type(one) for one in group.exceptions] == [Boom] * 4
-    assert ledger.escalated == [tree.actor]
-    assert ledger.entries.index("escalate") < len(ledger.entries) - 2, "it is told before the children stop"
-    after = ledger.entries[ledger.entries.index("escalate") :]
+    assert recorder.escalated == [tree.actor]
+    assert recorder.entries.index("escalate") < len(recorder.entries) - 2, (
+        "it is told before the children stop"
+    )
+    after = recorder.entries[recorder.entries.index("escalate") :]
     assert after == ["escalate", "stop", "stop"], "the other child, then the supervisor"
     check_books(loop)
 
@@ -229,7 +242,7 @@ def test_an_escalation_that_climbs_is_one_line_and_one_call_on_each_floor(
     loop: Loop, caplog: pytest.LogCaptureFixture
 ) -> None:
     boss = loop.spawn(idle)
-    ledger = watched(loop)
+    recorder = watched(loop)
     inner = SupervisorSpec(children=[ChildSpec("kid", obey)], intensity=0)
     middle = SupervisorSpec(children=[ChildSpec("inner", inner)], intensity=1)
     tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("middle", middle)]), parent=boss)
@@ -239,15 +252,15 @@ def test_an_escalation_that_climbs_is_one_line_and_one_call_on_each_floor(
         assert below is not None
         lowest = below.supervisor("inner", Supervisor)
         assert lowest is not None
-        tell(loop, alive(lowest, "kid"), boom)
+        tell(loop, id_of(lowest, "kid"), boom)
         settle(loop)
 
     fail()
     found = [(line.levelno, fields(line)["supervisor"], fields(line)["child"]) for line in lines(caplog)]
     assert found == [(logging.ERROR, "inner", "kid"), (logging.WARNING, "middle", "inner")]
     assert isinstance(cause_of(lines(caplog)[1]), GaveUp)
-    assert len(ledger.escalated) == 1
-    assert [attempt for _, _, attempt in ledger.restarted] == [1]
+    assert len(recorder.escalated) == 1
+    assert [attempt for _, _, attempt in recorder.restarted] == [1]
     caplog.clear()
 
     fail()
@@ -257,7 +270,7 @@ def test_an_escalation_that_climbs_is_one_line_and_one_call_on_each_floor(
         (logging.ERROR, "middle", "inner"),
         (logging.WARNING, "root", "middle"),
     ]
-    assert len(ledger.escalated) == len(set(ledger.escalated)) == 3
+    assert len(recorder.escalated) == len(set(recorder.escalated)) == 3
     assert loop.status(tree.actor) is ActorStatus.RUNNING
     assert restarts(tree) == {"middle": 1}
 
@@ -266,18 +279,18 @@ def test_an_escalation_that_climbs_is_one_line_and_one_call_on_each_floor(
 @pytest.mark.guarantee("G48", "G55")
 def test_several_that_fail_together_escalate_once(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     boss = loop.spawn(idle)
-    ledger = watched(loop)
+    recorder = watched(loop)
     children = [ChildSpec(str(number), idle) for number in range(20)]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children), parent=boss)
     for number in range(20):
-        loop.fail_actor(alive(tree, str(number)))
+        loop.fail_actor(id_of(tree, str(number)))
     settle(loop)
-    assert ledger.escalated == [tree.actor]
+    assert recorder.escalated == [tree.actor]
     levels = [line.levelno for line in lines(caplog)]
     assert levels[:4] == [logging.WARNING] * 3 + [logging.ERROR]
     assert levels[4:] == [logging.ERROR] * 16, "those who failed too are named, though nobody restarts them"
     assert all("was stopping child" in line.getMessage() for line in lines(caplog)[4:])
-    assert len(ledger.restarted) == 3
+    assert len(recorder.restarted) == 3
     check_books(loop)
 
 
@@ -305,25 +318,25 @@ def test_a_kill_because_of_a_shutdown_time_is_one_line(
     said: list[float],
 ) -> None:
     loop = make_loop(loop_factory=clock.new_event_loop)
-    ledger = watched(loop)
+    recorder = watched(loop)
     spec = SupervisorSpec(children=[ChildSpec("kid", stubborn, shutdown=shutdown), ChildSpec("hand", obey)])
     tree = spawn_supervisor(loop, spec, name="family")
-    kid = alive(tree, "kid")
+    kid = id_of(tree, "kid")
     loop.send(kid, "go")
 
     def stop(ctx: Context[Any]) -> None:
         tree.stop_child("kid")
 
-    loop.send_after(alive(tree, "hand"), 50, stop)
+    loop.send_after(id_of(tree, "hand"), 50, stop)
     loop.run(until_idle=True)
     found = lines(caplog)
     assert [fields(line) for line in found] == [
         {"supervisor": "family", "child": "kid", "patience_ms": ms} for ms in said
     ]
     assert all(line.levelno == logging.WARNING and "kills child 'kid'" in line.getMessage() for line in found)
-    (reason,) = [reason for actor, reason in ledger.stopped if actor == kid]
+    (reason,) = [reason for actor, reason in recorder.stopped if actor == kid]
     assert reason is (ExitReason.FAIL if said or shutdown is Shutdown.KILL else ExitReason.NORMAL)
-    assert phases(tree)["kid"] is Phase.DOWN
+    assert phases_of(tree)["kid"] is Phase.DOWN
 
 
 # --- the observer ----------------------------------------------------------------------------------------------------------------
@@ -332,28 +345,28 @@ def test_a_kill_because_of_a_shutdown_time_is_one_line(
 @pytest.mark.spec("J16")
 @pytest.mark.guarantee("G55")
 def test_the_observer_hears_of_each_restart_with_its_number_from_1(loop: Loop, clock: VirtualClock) -> None:
-    ledger = watched(loop)
+    recorder = watched(loop)
     tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("a", idle), ChildSpec("b", idle)]))
-    assert ledger.restarted == [], "a first start is no restart"
+    assert recorder.restarted == [], "a first start is no restart"
     expected: list[tuple[ActorId, ActorId, int]] = []
     for name, attempt in (("a", 1), ("b", 1), ("a", 2), ("a", 3), ("b", 2)):
-        loop.fail_actor(alive(tree, name))
+        loop.fail_actor(id_of(tree, name))
         settle(loop)
-        expected.append((tree.actor, alive(tree, name), attempt))
+        expected.append((tree.actor, id_of(tree, name), attempt))
         pass_time(loop, clock, 2000, 2000)
-    assert ledger.restarted == expected
+    assert recorder.restarted == expected
 
 
 @pytest.mark.spec("J16")
 @pytest.mark.guarantee("G55")
 def test_a_start_on_request_is_no_restart(loop: Loop) -> None:
-    ledger = watched(loop)
+    recorder = watched(loop)
     tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", idle)]))
     tree.stop_child("kid")
     tree.restart_child("kid")
     tree.start_child(ChildSpec("late", idle))
     settle(loop)
-    assert ledger.restarted == []
+    assert recorder.restarted == []
     assert restarts(tree) == {"kid": 0, "late": 0}
 
 
@@ -363,7 +376,7 @@ def test_a_restart_that_fails_is_heard_of_when_one_has_succeeded(
     loop: Loop, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each attempt is a line; the observer hears of starts, and of the number of the attempt that was one."""
-    ledger = watched(loop)
+    recorder = watched(loop)
     outcomes = iter([True, False, False, True])
 
     def init(ctx: Context[None]) -> None:
@@ -371,9 +384,9 @@ def test_a_restart_that_fails_is_heard_of_when_one_has_succeeded(
             raise Boom("init")
 
     tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", idle, init)]))
-    loop.fail_actor(alive(tree, "kid"))
+    loop.fail_actor(id_of(tree, "kid"))
     settle(loop)
-    assert ledger.restarted == [(tree.actor, alive(tree, "kid"), 3)]
+    assert recorder.restarted == [(tree.actor, id_of(tree, "kid"), 3)]
     assert [(fields(line)["attempt"], fields(line)["reason"]) for line in lines(caplog)] == [
         (1, "FAIL"),
         (2, "PANIC"),
@@ -381,7 +394,7 @@ def test_a_restart_that_fails_is_heard_of_when_one_has_succeeded(
     ]
 
 
-class Curious(Ledger):
+class Curious(SupervisionRecorder):
     """Asks, inside each hook, what the supervisor says of the child."""
 
     def __init__(self) -> None:
@@ -416,8 +429,8 @@ def test_inside_the_hook_the_name_points_to_the_new_one(
     spec = SupervisorSpec(children=[ChildSpec(name, idle) for name in "abc"], strategy=strategy)
     curious.tree = tree = spawn_supervisor(loop, spec)
     loop.set_observer(curious)
-    old = {alive(tree, name) for name in "abc"}
-    loop.fail_actor(alive(tree, "b"))
+    old = {id_of(tree, name) for name in "abc"}
+    loop.fail_actor(id_of(tree, "b"))
     settle(loop)
     again = {Strategy.ONE_FOR_ONE: "b", Strategy.ONE_FOR_ALL: "abc", Strategy.REST_FOR_ONE: "bc"}[strategy]
     assert [name for name, _, _, _ in curious.answers] == list(again)
@@ -446,7 +459,7 @@ class EveryStart(Observer):
 @pytest.mark.guarantee("G51", "G55")
 def test_a_name_never_points_to_one_that_has_ended(loop: Loop) -> None:
     tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", idle)]))
-    old = alive(tree, "kid")
+    old = id_of(tree, "kid")
     observer = EveryStart(tree, loop)
     loop.set_observer(observer)
     loop.fail_actor(old)
@@ -455,7 +468,7 @@ def test_a_name_never_points_to_one_that_has_ended(loop: Loop) -> None:
     assert old not in observer.answers
 
 
-class Raiser(Ledger):
+class Raiser(SupervisionRecorder):
     """Raises in every hook, after it has written it down."""
 
     def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
@@ -481,33 +494,33 @@ class Raiser(Ledger):
 def test_an_observer_that_raises_harms_nothing(
     loop: Loop, clock: VirtualClock, caplog: pytest.LogCaptureFixture, strategy: Strategy
 ) -> None:
-    def play(ledger: Ledger) -> list[object]:
+    def play(recorder: SupervisionRecorder) -> list[object]:
         seen: list[Seen] = []
         boss = loop.spawn(record, seen)
-        loop.set_observer(ledger)
+        loop.set_observer(recorder)
         children = [ChildSpec(name, idle, backoff=Backoff() if name == "b" else None) for name in "abc"]
         tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy), parent=boss)
         numbers = {tree.actor: "tree"}
         for name in "bab":
-            loop.fail_actor(alive(tree, name))
+            loop.fail_actor(id_of(tree, name))
             settle(loop)
             pass_time(loop, clock, 300)
         counts = dict(restarts(tree))
-        loop.fail_actor(alive(tree, "c"))
+        loop.fail_actor(id_of(tree, "c"))
         settle(loop)
         loop.set_observer(None)
         (note,) = exits(seen)
         assert isinstance(note.cause, GaveUp)
         return [
             counts,
-            ledger.entries,
-            [(numbers[supervisor], attempt) for supervisor, _, attempt in ledger.restarted],
-            [numbers[supervisor] for supervisor in ledger.escalated],
-            [name for _, name in ledger.started],
-            [reason for _, reason in ledger.stopped],
+            recorder.entries,
+            [(numbers[supervisor], attempt) for supervisor, _, attempt in recorder.restarted],
+            [numbers[supervisor] for supervisor in recorder.escalated],
+            [name for _, name in recorder.started],
+            [reason for _, reason in recorder.stopped],
         ]
 
-    calm = play(Ledger())
+    calm = play(SupervisionRecorder())
     caplog.clear()
     raising = Raiser()
     assert play(raising) == calm
@@ -529,12 +542,12 @@ def test_every_kind_of_supervisor_is_seen(loop: Loop, caplog: pytest.LogCaptureF
     else:
         spec = PartitionSpec(child=ChildSpec("kid", idle), partitions=2)
         tree, name = spawn_supervisor(loop, spec, parent=boss), "kid-1"
-    ledger = watched(loop)
+    recorder = watched(loop)
     for _ in range(4):
-        loop.fail_actor(alive(tree, name))
+        loop.fail_actor(id_of(tree, name))
         settle(loop)
-    assert [attempt for _, _, attempt in ledger.restarted] == [1, 2, 3]
-    assert ledger.escalated == [tree.actor]
+    assert [attempt for _, _, attempt in recorder.restarted] == [1, 2, 3]
+    assert recorder.escalated == [tree.actor]
     assert {fields(line)["child"] for line in lines(caplog)} == {name}
     assert [line.levelno for line in lines(caplog)] == [logging.WARNING] * 3 + [logging.ERROR]
 
@@ -556,16 +569,16 @@ def test_the_tree_shows_the_living_and_those_that_wait(loop: Loop, clock: Virtua
         ]
     )
     tree = spawn_supervisor(loop, spec, name="family")
-    loop.fail_actor(alive(tree, "first"))
+    loop.fail_actor(id_of(tree, "first"))
     settle(loop)
-    loop.fail_actor(alive(tree, "slow"))
+    loop.fail_actor(id_of(tree, "slow"))
     inner = tree.supervisor("below", Supervisor)
     assert inner is not None
-    loop.stop_actor(alive(inner, "y"))
+    loop.stop_actor(id_of(inner, "y"))
     tree.stop_child("held")
     settle(loop)
-    loop.send(alive(tree, "first"), "one")
-    loop.send(alive(tree, "first"), "two")
+    loop.send(id_of(tree, "first"), "one")
+    loop.send(id_of(tree, "first"), "two")
     picture = loop.tree()
 
     root = picture.find("family")
@@ -613,7 +626,7 @@ def test_the_tree_shows_the_living_and_those_that_wait(loop: Loop, clock: Virtua
 def test_the_tree_shows_a_group_that_waits_in_its_order(loop: Loop, clock: VirtualClock) -> None:
     children = [ChildSpec(name, idle, backoff=Backoff()) for name in "abc"]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=Strategy.ONE_FOR_ALL))
-    loop.fail_actor(alive(tree, "c"))
+    loop.fail_actor(id_of(tree, "c"))
     settle(loop)
     assert str(loop.tree()).splitlines() == [
         "root (running)",
@@ -622,7 +635,7 @@ def test_the_tree_shows_a_group_that_waits_in_its_order(loop: Loop, clock: Virtu
         "└── c (down, 1 restart, waiting)",
     ]
     pass_time(loop, clock, 100)
-    loop.fail_actor(alive(tree, "a"))
+    loop.fail_actor(id_of(tree, "a"))
     settle(loop)
     pass_time(loop, clock, 100)
     assert str(loop.tree()).splitlines() == [
@@ -669,7 +682,7 @@ def test_the_tree_of_the_other_kinds(loop: Loop, kind: str) -> None:
     else:
         tree = spawn_supervisor(loop, PartitionSpec(child=kid, partitions=2))
     one, other = [info.name for info in tree.children()]
-    loop.fail_actor(alive(tree, one))
+    loop.fail_actor(id_of(tree, one))
     settle(loop)
     assert str(loop.tree()).splitlines() == [
         "root (running)",
@@ -683,7 +696,51 @@ def test_a_snapshot_does_not_change(loop: Loop) -> None:
     tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", idle)]))
     before = loop.tree()
     picture = str(before)
-    loop.fail_actor(alive(tree, "kid"))
+    loop.fail_actor(id_of(tree, "kid"))
     settle(loop)
     assert str(before) == picture
     assert loop.tree() != before
+
+
+def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [line.getMessage() for line in caplog.records if line.levelno == logging.ERROR]
+
+
+@pytest.mark.guarantee("G55")
+def test_two_failures_of_a_group_in_one_tick_are_both_logged(
+    loop: Loop, caplog: pytest.LogCaptureFixture
+) -> None:
+    tree = spawn_supervisor(
+        loop, SupervisorSpec(strategy=Strategy.ONE_FOR_ALL, children=[child("a"), child("b")])
+    )
+    for name in ("a", "b"):
+        loop.send(tree.address(name), crash)
+    settle(loop)
+    assert [info.restarts for info in tree.children()] == [1, 1]
+    (line,) = errors(caplog)
+    assert "'b'" in line
+    assert "was stopping child" in line
+
+
+@pytest.mark.guarantee("G55", "G57")
+def test_a_failure_just_before_a_stop_is_logged(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    tree = spawn_supervisor(loop, SupervisorSpec(children=[child("a")]))
+    loop.fail_actor(tree.address("a"), "by itself")
+    assert tree.stop_child("a")
+    settle(loop)
+    assert tree.child("a") is None
+    assert "'a'" in errors(caplog)[0]
+
+
+@pytest.mark.guarantee("G55")
+def test_a_first_start_does_not_count_as_a_restart(loop: Loop) -> None:
+    async def slow(ctx: Context[Any]) -> None:
+        pass
+
+    spec = SupervisorSpec(
+        strategy=Strategy.ONE_FOR_ALL, children=[child("a"), child("b", init=slow), child("never")]
+    )
+    tree = spawn_supervisor(loop, spec)
+    loop.fail_actor(tree.address("a"))
+    loop.run(until_idle=True)
+    assert [info.restarts for info in tree.children()] == [1, 0, 0]

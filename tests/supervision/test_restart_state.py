@@ -41,10 +41,10 @@ from bandstand.supervision import (
 from bandstand.testing import VirtualClock, leaks_of
 from tests.core.plumbing import Plumbing, poll_until
 from tests.core.stage import USER_LANES, Boom, LoopMaker, check_books, idle, obey, settle, tell
-from tests.supervision.cast import (
-    Book,
+from tests.supervision.helpers import (
     Fails,
-    Gate,
+    NameRecorder,
+    StubbornCoroutine,
     child,
     crash,
     fail,
@@ -67,10 +67,10 @@ def plumbing() -> Iterator[Plumbing]:
 
 
 @pytest.fixture
-def book(loop: Loop) -> Book:
-    book = Book()
-    loop.set_observer(book)
-    return book
+def recorder(loop: Loop) -> NameRecorder:
+    recorder = NameRecorder()
+    loop.set_observer(recorder)
+    return recorder
 
 
 def start(loop: Loop, *children: ChildSpec[Any], **fields: Any) -> Supervisor:
@@ -330,14 +330,14 @@ def test_arguments_and_context_of_a_dynamic_child_are_those_it_was_started_with(
 # --- FRESH ----------------------------------------------------------------------------------------------------------------
 
 
-def test_fresh_what_was_not_handled_is_a_dead_letter(loop: Loop, book: Book) -> None:
+def test_fresh_what_was_not_handled_is_a_dead_letter(loop: Loop, recorder: NameRecorder) -> None:
     reader = Reader()
     sup = start(loop, reader.spec(mailbox=Mailbox.FRESH))
     for message in ("one", "poison", "two", "three"):
         loop.send(id_of(sup, "reader"), message)
     settle(loop)
     assert reader.read == [(1, "one"), (1, "poison")]
-    assert book.dead == ["two", "three"]
+    assert recorder.dead == ["two", "three"]
     assert loop.statistics().dead == 2
     loop.send(id_of(sup, "reader"), "four")
     settle(loop)
@@ -349,14 +349,14 @@ def test_fresh_what_was_not_handled_is_a_dead_letter(loop: Loop, book: Book) -> 
 
 
 @pytest.mark.guarantee("G4")
-def test_kept_in_order_and_the_poison_is_not_repeated(loop: Loop, book: Book) -> None:
+def test_kept_in_order_and_the_poison_is_not_repeated(loop: Loop, recorder: NameRecorder) -> None:
     reader = Reader()
     sup = start(loop, reader.spec())
     for message in ("one", "poison", "two", "poison", "three"):
         loop.send(id_of(sup, "reader"), message)
     settle(loop)
     assert reader.read == [(1, "one"), (1, "poison"), (2, "two"), (2, "poison"), (3, "three")]
-    assert book.dead == []
+    assert recorder.dead == []
     assert loop.statistics().dead == 0
     check_books(loop)
 
@@ -458,7 +458,7 @@ def test_kept_by_a_sibling_that_has_to_be_killed_for_its_group(
     loop: Loop, clock: VirtualClock, shutdown: float | Shutdown
 ) -> None:
     read: list[object] = []
-    with Gate() as gate:
+    with StubbornCoroutine() as gate:
 
         async def run(ctx: Context[int], data: object) -> None:
             read.append(data)
@@ -496,14 +496,14 @@ def test_kept_over_a_backoff(loop: Loop, clock: VirtualClock) -> None:
 
 @pytest.mark.guarantee("G50")
 @pytest.mark.parametrize("fails", [1, 2, 5])
-def test_kept_through_failing_inits(loop: Loop, book: Book, fails: int) -> None:
+def test_kept_through_failing_inits(loop: Loop, recorder: NameRecorder, fails: int) -> None:
     reader = Reader(fails=fails)
     sup = start(loop, reader.spec())
     for message in ("poison", "one", "two"):
         loop.send(id_of(sup, "reader"), message)
     settle(loop)
     assert reader.read == [(1, "poison"), (2, "one"), (2, "two")]
-    assert book.dead == []
+    assert recorder.dead == []
     check_books(loop)
 
 
@@ -667,8 +667,8 @@ def test_kept_messages_are_buried_when_there_is_no_next_one(
         intensity=1 if is_waiting else 0,
         strategy=strategy if not is_waiting else Strategy.REST_FOR_ONE,
     )
-    book = Book()
-    loop.set_observer(book)
+    recorder = NameRecorder()
+    loop.set_observer(recorder)
     actor = id_of(sup, "reader")
     if is_waiting:
         loop.send(actor, "poison")
@@ -685,7 +685,7 @@ def test_kept_messages_are_buried_when_there_is_no_next_one(
             loop.destroy()
         else:
             settle(loop)
-    kept = [message for message in book.dead if message in ("one", "two")]
+    kept = [message for message in recorder.dead if message in ("one", "two")]
     read = [data for _, data in reader.read if data != "poison"]
     assert sorted([*kept, *read], key=str) == ["one", "two"], "each has one fate"
     if when != "in its mailbox" or ending is not give_up:
@@ -697,14 +697,16 @@ def test_kept_messages_are_buried_when_there_is_no_next_one(
 
 
 @pytest.mark.guarantee("G47")
-def test_kept_messages_of_a_transient_child_that_ends_normally_are_buried(loop: Loop, book: Book) -> None:
+def test_kept_messages_of_a_transient_child_that_ends_normally_are_buried(
+    loop: Loop, recorder: NameRecorder
+) -> None:
     reader = Reader()
     sup = start(loop, reader.spec(mode=ChildMode.TRANSIENT))
     for message in ("leave", "one", "two"):
         loop.send(id_of(sup, "reader"), message)
     settle(loop)
     assert phases(sup) == {"reader": "down"}
-    assert book.dead == ["one", "two"]
+    assert recorder.dead == ["one", "two"]
     sup.restart_child("reader")
     settle(loop)
     assert reader.read == [(1, "leave")], "the next one, on request, begins with nothing"
@@ -720,12 +722,14 @@ def test_kept_messages_of_a_permanent_child_that_ends_normally_are_kept(loop: Lo
     assert reader.read == [(1, "leave"), (2, "one")]
 
 
-def test_a_child_stopped_and_started_on_request_begins_with_nothing(loop: Loop, book: Book) -> None:
+def test_a_child_stopped_and_started_on_request_begins_with_nothing(
+    loop: Loop, recorder: NameRecorder
+) -> None:
     reader = Reader()
     sup = start(loop, reader.spec())
     loop.send(id_of(sup, "reader"), "one")
     sup.stop_child("reader")
-    assert book.dead == ["one"]
+    assert recorder.dead == ["one"]
     sup.restart_child("reader")
     settle(loop)
     assert reader.read == []
@@ -733,7 +737,7 @@ def test_a_child_stopped_and_started_on_request_begins_with_nothing(loop: Loop, 
 
 
 def test_what_a_failing_start_on_request_has_sent_itself_is_not_kept_for_the_next_request(
-    loop: Loop, book: Book
+    loop: Loop, recorder: NameRecorder
 ) -> None:
     read: list[object] = []
     inits = 0
@@ -753,14 +757,16 @@ def test_what_a_failing_start_on_request_has_sent_itself_is_not_kept_for_the_nex
     sup.stop_child("a")
     with pytest.raises(StartFailed):
         sup.restart_child("a")
-    assert book.dead == ["from init 2"], "it is down, as before"
+    assert recorder.dead == ["from init 2"], "it is down, as before"
     sup.restart_child("a")
     settle(loop)
     assert read == ["from init 1", "from init 3"]
     check_books(loop)
 
 
-def test_a_failed_start_of_a_new_kept_child_buries_what_its_init_has_sent(loop: Loop, book: Book) -> None:
+def test_a_failed_start_of_a_new_kept_child_buries_what_its_init_has_sent(
+    loop: Loop, recorder: NameRecorder
+) -> None:
     def init(ctx: Context[None]) -> None:
         ctx.loop.send(ctx.self_id, "to myself")
         raise Boom("init")
@@ -768,7 +774,7 @@ def test_a_failed_start_of_a_new_kept_child_buries_what_its_init_has_sent(loop: 
     sup = start(loop)
     with pytest.raises(StartFailed):
         sup.start_child(child("a", init=init, mailbox=KEPT))
-    assert book.dead == ["to myself"]
+    assert recorder.dead == ["to myself"]
     settle(loop)
     assert loop.statistics().waiting == 0
     check_books(loop)
@@ -802,7 +808,9 @@ def test_kept_messages_when_the_observer_ends_the_next_one_at_its_birth(loop: Lo
     check_books(loop)
 
 
-def test_kept_messages_of_a_dynamic_child_that_is_stopped_while_it_waits(loop: Loop, book: Book) -> None:
+def test_kept_messages_of_a_dynamic_child_that_is_stopped_while_it_waits(
+    loop: Loop, recorder: NameRecorder
+) -> None:
     reader = Reader()
     sup = spawn_supervisor(loop, DynamicSpec(child=reader.spec(backoff=Backoff())))
     actor = sup.start_child()
@@ -810,13 +818,15 @@ def test_kept_messages_of_a_dynamic_child_that_is_stopped_while_it_waits(loop: L
         loop.send(actor, message)
     settle(loop)
     assert sup.stop_child("reader-1")
-    assert book.dead == ["one"]
+    assert recorder.dead == ["one"]
     assert sup.children() == ()
     assert loop.statistics().timers_pending == 0
     check_books(loop)
 
 
-def test_kept_messages_go_with_a_nested_supervisor_that_is_restarted(loop: Loop, book: Book) -> None:
+def test_kept_messages_go_with_a_nested_supervisor_that_is_restarted(
+    loop: Loop, recorder: NameRecorder
+) -> None:
     """The whole subtree is new: nobody knows what its children of old had not read."""
     reader = Reader()
     low = SupervisorSpec(children=[child("x"), reader.spec()], intensity=0)
@@ -829,7 +839,7 @@ def test_kept_messages_go_with_a_nested_supervisor_that_is_restarted(loop: Loop,
     again = sup.supervisor("low", Supervisor)
     assert again is not None
     assert again is not lowest
-    assert [data for _, data in reader.read] + book.dead == ["one"]
+    assert [data for _, data in reader.read] + recorder.dead == ["one"]
     assert loop.statistics().waiting == 0
 
 

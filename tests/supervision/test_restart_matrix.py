@@ -11,7 +11,7 @@ import pytest
 from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Loop, Verdict
 from bandstand.supervision import ChildMode, ChildSpec, Phase, Strategy, SupervisorSpec, spawn_supervisor
 from tests.core.stage import Boom, check_books, obey, settle, tell
-from tests.supervision.props import alive, phases, restarts, watched
+from tests.supervision.helpers import id_of, phases_of, restarts, watched
 
 NAMES = "abc"
 
@@ -90,8 +90,8 @@ def test_matrix(
     end, reason = ENDS[how]
     children = [ChildSpec(name, obey, mode=mode if name == dying else others) for name in NAMES]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy))
-    before = {name: alive(tree, name) for name in NAMES}
-    ledger = watched(loop)
+    before = {name: id_of(tree, name) for name in NAMES}
+    recorder = watched(loop)
 
     end(loop, before[dying])
     settle(loop)
@@ -119,15 +119,15 @@ def test_matrix(
         assert tree.child(name) == actor
     assert list(found) == [name for name in NAMES if expected[name] != "gone"], "their order is as it was"
     assert restarts(tree) == {name: int(name in new) for name in found}
-    assert set(phases(tree).values()) <= {Phase.UP, Phase.DOWN}
+    assert set(phases_of(tree).values()) <= {Phase.UP, Phase.DOWN}
 
     # The observer has seen each end and each start once, in order, and the old ids are stale.
     ended = [dying, *with_it]
-    assert ledger.stopped == [(before[dying], reason), *((before[name], NORMAL) for name in with_it)]
-    assert [name for _, name in ledger.started] == new
-    assert [actor for actor, _ in ledger.started] == [found[name].actor for name in new]
-    assert ledger.restarted == [(tree.actor, found[name].actor, 1) for name in new]
-    assert ledger.escalated == []
+    assert recorder.stopped == [(before[dying], reason), *((before[name], NORMAL) for name in with_it)]
+    assert [name for _, name in recorder.started] == new
+    assert [actor for actor, _ in recorder.started] == [found[name].actor for name in new]
+    assert recorder.restarted == [(tree.actor, found[name].actor, 1) for name in new]
+    assert recorder.escalated == []
     assert all(loop.status(before[name]) >= ActorStatus.STOPPED for name in ended)
     assert loop.status(tree.actor) is ActorStatus.RUNNING
 
@@ -162,14 +162,14 @@ def test_those_that_had_ended_normally_come_back_with_their_group(
     children = [ChildSpec(name, obey, mode=T if name in "bd" else P) for name in "abcde"]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy))
     for name in "bd":
-        loop.stop_actor(alive(tree, name))
+        loop.stop_actor(id_of(tree, name))
     settle(loop)
-    assert [name for name, phase in phases(tree).items() if phase is Phase.DOWN] == ["b", "d"]
-    ledger = watched(loop)
-    loop.fail_actor(alive(tree, failing))
+    assert [name for name, phase in phases_of(tree).items() if phase is Phase.DOWN] == ["b", "d"]
+    recorder = watched(loop)
+    loop.fail_actor(id_of(tree, failing))
     settle(loop)
     assert [name for name in "bd" if tree.child(name) is not None] == list(back)
-    started = [name or "" for _, name in ledger.started]
+    started = [name or "" for _, name in recorder.started]
     assert started == sorted(started), "in their order"
     assert {name: restarts(tree)[name] for name in "bd"} == {name: int(name in back) for name in "bd"}
 
@@ -184,21 +184,21 @@ def test_a_child_that_was_stopped_on_request_stays_down(
     children = [ChildSpec(name, obey, mode=mode if name == "b" else P) for name in NAMES]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy))
     assert tree.stop_child("b")
-    loop.fail_actor(alive(tree, "a"))
+    loop.fail_actor(id_of(tree, "a"))
     settle(loop)
-    loop.fail_actor(alive(tree, "c"))
+    loop.fail_actor(id_of(tree, "c"))
     settle(loop)
     if mode is X:
-        assert list(phases(tree)) == ["a", "c"], "a temporary one is forgotten"
+        assert list(phases_of(tree)) == ["a", "c"], "a temporary one is forgotten"
         return
-    assert phases(tree) == {"a": Phase.UP, "b": Phase.DOWN, "c": Phase.UP}
+    assert phases_of(tree) == {"a": Phase.UP, "b": Phase.DOWN, "c": Phase.UP}
     assert restarts(tree)["b"] == 0
     tree.restart_child("b")
-    assert phases(tree)["b"] is Phase.UP
-    before = alive(tree, "b")
+    assert phases_of(tree)["b"] is Phase.UP
+    before = id_of(tree, "b")
     loop.fail_actor(before)
     settle(loop)
-    assert alive(tree, "b") != before, "it is a child like any other again"
+    assert id_of(tree, "b") != before, "it is a child like any other again"
 
 
 @pytest.mark.spec("J6", "J18", "J25")
@@ -210,14 +210,14 @@ def test_of_many_that_end_in_one_tick_each_is_heard_once(loop: Loop, strategy: S
     spec = SupervisorSpec(children=children, strategy=strategy, intensity=many)
     tree = spawn_supervisor(loop, spec)
     old = {info.name: info.actor for info in tree.children()}
-    ledger = watched(loop)
+    recorder = watched(loop)
     for info in tree.children():
         assert info.actor is not None
         loop.kill_actor(info.actor)
     settle(loop)
-    assert sorted(actor for actor, _ in ledger.stopped) == sorted(actor for actor in old.values() if actor)
+    assert sorted(actor for actor, _ in recorder.stopped) == sorted(actor for actor in old.values() if actor)
     assert {info.restarts for info in tree.children()} == {1}
     assert {info.phase for info in tree.children()} == {Phase.UP}
-    assert [attempt for _, _, attempt in ledger.restarted] == [1] * many
-    assert [name for _, name in ledger.started] == list(old)
+    assert [attempt for _, _, attempt in recorder.restarted] == [1] * many
+    assert [name for _, name in recorder.started] == list(old)
     check_books(loop)

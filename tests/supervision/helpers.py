@@ -1,4 +1,4 @@
-"""Who plays under a supervisor in these tests: children that do as they are told, and a book of who came and went when."""
+"""Helpers for the tests of supervisors: recorders, specs of obedient children, and virtual time in steps."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self, cast
 
 from bandstand.core import ActorId, Context, ExitReason, Loop, Observer, Verdict
-from bandstand.supervision import AnySupervisorSpec, ChildSpec, Overseer
-from tests.core.stage import Boom, obey, settle
+from bandstand.supervision import AnySupervisorSpec, ChildSpec, Overseer, Phase
+from bandstand.testing import VirtualClock
+from tests.core.stage import Boom, Diary, obey, settle
 
 PASSES = 30  # ticks, and turns of the host, in which everything that can go on by itself has gone on
 
 
-class Book(Observer):
+class NameRecorder(Observer):
     """Who came and went, by name, in order."""
 
     def __init__(self) -> None:
@@ -46,7 +47,7 @@ class Book(Observer):
         return entries
 
 
-class Gate:
+class StubbornCoroutine:
     """A coroutine that takes no notice of a cancellation, until it is opened. Opened at the end of its block."""
 
     def __init__(self, *, ignores: int = 1_000_000) -> None:
@@ -191,3 +192,63 @@ def causes_of(error: BaseException | None) -> Sequence[BaseException]:
 def place_init(ctx: Context[Any], place: int) -> int:
     """The init of a partition: its state is its place."""
     return place
+
+
+class SupervisionRecorder(Diary):
+    """A diary that hears of supervisors, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.restarted: list[tuple[ActorId, ActorId, int]] = []
+        self.escalated: list[ActorId] = []
+
+    def on_actor_restart(self, supervisor: ActorId, child: ActorId, attempt: int) -> None:
+        self.restarted.append((supervisor, child, attempt))
+        self.entries.append("restart")
+
+    def on_supervisor_escalate(self, supervisor: ActorId) -> None:
+        self.escalated.append(supervisor)
+        self.entries.append("escalate")
+
+
+def watched(loop: Loop) -> SupervisionRecorder:
+    """A recorder that the loop writes into from now on."""
+    recorder = SupervisionRecorder()
+    loop.set_observer(recorder)
+    return recorder
+
+
+def pass_time(loop: Loop, clock: VirtualClock, ms: float, step: float = 100) -> None:
+    """Let time pass in even steps, and the loop come to rest after each of them."""
+    for _ in range(round(ms / step)):
+        clock.advance(step)
+        settle(loop)
+
+
+def since(clock: VirtualClock) -> Callable[[], float]:
+    """A stopwatch: milliseconds since this call."""
+    start = clock.now_ns()
+    return lambda: (clock.now_ns() - start) / 1_000_000
+
+
+def fails_at_once(
+    times: list[float], watch: Callable[[], float]
+) -> tuple[Any, Callable[[Context[None]], None]]:
+    """The behavior and the init of a child that fails as soon as it has started, and notes when."""
+
+    def init(ctx: Context[None]) -> None:
+        ctx.loop.send(ctx.self_id, "fail")
+
+    def behavior(ctx: Context[None], data: object) -> None:
+        times.append(watch())
+        raise Boom(data)
+
+    return behavior, init
+
+
+def phases_of(supervisor: Overseer) -> dict[str, Phase]:
+    return {info.name: info.phase for info in supervisor.children()}
+
+
+def restarts(supervisor: Overseer) -> dict[str, int]:
+    return {info.name: info.restarts for info in supervisor.children()}

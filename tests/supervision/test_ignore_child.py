@@ -24,7 +24,7 @@ from bandstand.supervision import (
     spawn_supervisor,
 )
 from tests.core.stage import check_books, exits, record, settle
-from tests.supervision.cast import Book, child, crash, order, phases, running, spin
+from tests.supervision.helpers import NameRecorder, child, crash, order, phases, running, spin
 
 pytestmark = pytest.mark.guarantee("G279")
 
@@ -32,10 +32,10 @@ GROUPS = [Strategy.ONE_FOR_ALL, Strategy.REST_FOR_ONE]
 
 
 @pytest.fixture
-def book(loop: Loop) -> Book:
-    book = Book()
-    loop.set_observer(book)
-    return book
+def recorder(loop: Loop) -> NameRecorder:
+    recorder = NameRecorder()
+    loop.set_observer(recorder)
+    return recorder
 
 
 def start(loop: Loop, *children: Any, **fields: Any) -> Supervisor:
@@ -76,7 +76,12 @@ HOW = pytest.mark.parametrize("how", ["plain", "async"])
 @pytest.mark.parametrize("strategy", list(Strategy))
 @pytest.mark.parametrize("mode", [ChildMode.PERMANENT, ChildMode.TRANSIENT])
 def test_a_supervisor_starts_without_a_child_that_is_not_needed(
-    loop: Loop, book: Book, how: str, strategy: Strategy, mode: ChildMode, caplog: pytest.LogCaptureFixture
+    loop: Loop,
+    recorder: NameRecorder,
+    how: str,
+    strategy: Strategy,
+    mode: ChildMode,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "bandstand.supervision")
     odd = child("odd", init=made(how), mode=mode)
@@ -84,7 +89,7 @@ def test_a_supervisor_starts_without_a_child_that_is_not_needed(
     spin(loop)
     assert phases(sup) == {"a": "up", "odd": "down", "z": "up"}
     assert sup.child("odd") is None
-    assert book.restarts == []
+    assert recorder.restarts == []
     assert [record.levelname for record in caplog.records] == ["INFO"]
     assert "continues without child 'odd': IgnoreChild: not needed here" in caplog.text
     check_books(loop)
@@ -112,7 +117,7 @@ def test_start_child_succeeds_with_an_id_of_nobody(loop: Loop, how: str) -> None
 
 
 @HOW
-def test_restart_child_tries_again(loop: Loop, book: Book, how: str) -> None:
+def test_restart_child_tries_again(loop: Loop, recorder: NameRecorder, how: str) -> None:
     sup = start(loop, child("odd", init=made(how, 1, 2)))
     spin(loop)
     assert not sup.restart_child("odd").is_alive or how == "async"
@@ -128,13 +133,15 @@ def test_restart_child_tries_again(loop: Loop, book: Book, how: str) -> None:
 
 
 @HOW
-def test_a_restart_that_is_ignored_leaves_the_child_down(loop: Loop, book: Book, how: str) -> None:
+def test_a_restart_that_is_ignored_leaves_the_child_down(
+    loop: Loop, recorder: NameRecorder, how: str
+) -> None:
     sup = start(loop, child("odd", init=made(how, 2)), child("z"))
     spin(loop)
     order(loop, sup, "odd", crash)
     spin(loop)
     assert phases(sup) == {"odd": "down", "z": "up"}
-    assert book.restarts == [], "it was not started again"
+    assert recorder.restarts == [], "it was not started again"
     assert loop.statistics().alive == 2
 
 
@@ -206,14 +213,14 @@ def test_the_end_is_a_normal_one(loop: Loop, how: str) -> None:
     assert [down.data.reason for down in watcher] == [ExitReason.NORMAL]
 
 
-def test_raised_by_a_behavior_it_is_a_panic_like_any_other(loop: Loop, book: Book) -> None:
+def test_raised_by_a_behavior_it_is_a_panic_like_any_other(loop: Loop, recorder: NameRecorder) -> None:
     def behave(ctx: Context[Any], data: object) -> None:
         raise IgnoreChild("too late")
 
     sup = start(loop, child("late", behave))
     loop.send(sup.address("late"), "x")
     settle(loop)
-    assert book.restarts == [("root", "late", 1)]
+    assert recorder.restarts == [("root", "late", 1)]
 
 
 def test_a_supervisor_whose_children_are_all_ignored_runs(loop: Loop) -> None:
