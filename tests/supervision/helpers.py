@@ -159,7 +159,7 @@ def bad_init(ctx: Context[Any]) -> str:
 
 
 class Fails:
-    """An init that fails some times, counted from the second start on unless told otherwise."""
+    """An init that fails some times, counted from the second start on by default."""
 
     def __init__(self, times: int, *, skip: int = 1) -> None:
         self.times = times

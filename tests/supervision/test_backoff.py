@@ -1,4 +1,4 @@
-"""Backoff: the series, its bounds and its memory, as arithmetic and in a supervisor that lives in virtual time."""
+"""Backoff: the delays as arithmetic, and in a supervisor in virtual time."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_the_intensity_wins(loop: Loop, clock: VirtualClock, intensity: int, las
     assert recorder.escalated == [tree.actor], "no time has passed since that failure"
     (note,) = exits(seen)
     assert isinstance(note.cause, GaveUp)
-    assert loop.statistics().timers_pending == 0, "nobody waits"
+    assert loop.statistics().timers_pending == 0, "no child waits"
     pass_time(loop, clock, 30_000)
     assert times[-1] == last
     assert recorder.escalated == [tree.actor]
@@ -227,7 +227,7 @@ def test_without_a_backoff_a_restart_is_immediate(loop: Loop) -> None:
 
 
 def wait_of(loop: Loop, clock: VirtualClock, tree: Overseer, name: str, step: float = 1) -> float:
-    """How long a child that has just been ended is down: in steps of 1 ms, if not told otherwise."""
+    """How long a child that has just been ended is down: in steps of 1 ms by default."""
     settle(loop)
     watch = since(clock)
     while tree.child(name) is None:
@@ -462,7 +462,7 @@ class Play:
     ) -> None:
         self.loop, self.clock = loop, clock
         self.held: set[str] = set()
-        # Those that were to start together with one that was held: down, until somebody or their group starts them.
+        # Those that were to start together with one that was held: down until a request or their group starts them.
         self.left_down: set[str] = set()
         # How many of the next inits of each child fail.
         self.broken: Counter[str] = Counter()
@@ -521,7 +521,7 @@ class Play:
             self.held.discard(name)
 
     def check(self) -> None:
-        """Nobody has failed for long: all that is wanted is up, nothing is pending, and the order is the spec's."""
+        """No child has failed for long: every wanted child is up, nothing is pending, and the order is the spec's."""
         found = phases_of(self.tree)
         assert list(found) == sorted(found)
         for spec in self.specs:
@@ -593,7 +593,7 @@ def test_who_has_no_backoff_makes_no_group_wait(loop: Loop) -> None:
 
 @pytest.mark.spec("J20")
 @pytest.mark.guarantee("G49")
-def test_one_that_waits_holds_up_nobody_else(loop: Loop, clock: VirtualClock) -> None:
+def test_a_waiting_child_does_not_delay_its_siblings(loop: Loop, clock: VirtualClock) -> None:
     children = [ChildSpec(name, idle, backoff=Backoff(initial_ms=ms)) for name, ms in (("a", 500), ("b", 20))]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children))
     loop.fail_actor(id_of(tree, "a"))
@@ -659,7 +659,7 @@ def test_a_child_that_is_stopped_while_it_waits_stays_down(loop: Loop, clock: Vi
 def test_an_end_of_waiting_that_has_become_stale_is_ignored(
     loop: Loop, clock: VirtualClock, strategy: Strategy, then: str
 ) -> None:
-    """The timer has fired, its message waits for the supervisor's turn; and just then somebody changes everything."""
+    """The timer has fired, its message waits for the supervisor's turn; and just then a request changes everything."""
     hand = loop.spawn(obey)
     children = [ChildSpec("other", idle), ChildSpec("kid", idle, backoff=Backoff()), ChildSpec("last", idle)]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy))

@@ -1,4 +1,4 @@
-"""Exactly one CHILD_EXIT for each exit, whatever the end: counted by a plain actor above, and by supervisors that restart."""
+"""Exactly one CHILD_EXIT per exit, of whatever kind: for a plain parent, and for supervisors that restart."""
 
 from __future__ import annotations
 
@@ -278,7 +278,7 @@ def test_linked_children_fall_together_and_each_is_heard_once(loop: Loop, family
 
 
 def test_dies_together_with_its_supervisor(loop: Loop, family: Family) -> None:
-    """The supervisor and its children end in one tick: whoever is above hears of the supervisor, once."""
+    """The supervisor and its children end in one tick: the parent receives one exit, that of the supervisor."""
     sup = spawn_supervisor(loop, SupervisorSpec(children=[child("a"), child("b")]), parent=family.actor)
     loop.send(id_of(sup, "a"), crash)
     loop.send(id_of(sup, "b"), crash)
@@ -355,7 +355,7 @@ def test_a_supervisor_that_is_stopped(loop: Loop, family: Family, how: str) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", list(Strategy))
-def test_every_exit_is_one_restart_and_nobody_is_started_twice(loop: Loop, strategy: Strategy) -> None:
+def test_every_exit_is_one_restart_and_no_child_starts_twice(loop: Loop, strategy: Strategy) -> None:
     recorder = NameRecorder()
     loop.set_observer(recorder)
     sup = spawn_supervisor(

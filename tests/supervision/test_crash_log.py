@@ -1,4 +1,4 @@
-"""An actor that keeps failing does not flood the log: one traceback, some lines, and then only how many there were."""
+"""An actor that keeps failing does not flood the log: one traceback, some lines, then only a count."""
 
 from __future__ import annotations
 

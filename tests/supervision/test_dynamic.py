@@ -1,4 +1,4 @@
-"""A supervisor of many children of one shape: their number, their names, their arguments, their ends."""
+"""Dynamic supervisors: number, names, arguments and exits of the children."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def test_too_many_restarts_of_all_together_end_it(make_loop: LoopMaker) -> None:
     assert leaks_of(loop) == []
 
 
-def test_an_ending_supervisor_starts_nobody(loop: Loop) -> None:
+def test_a_stopping_supervisor_starts_no_child(loop: Loop) -> None:
     supervisor = many(loop, ChildSpec("job", idle))
     supervisor.start_child()
     supervisor.stop()
@@ -325,7 +325,7 @@ def test_all_stop_together(
 
 
 @pytest.mark.guarantee("G54")
-def test_nobody_is_left_over_when_it_is_killed(loop: Loop) -> None:
+def test_no_child_is_left_when_it_is_killed(loop: Loop) -> None:
     watch = loop.spawn(collect, [])
     supervisor = spawn_supervisor(loop, DynamicSpec(child=ChildSpec("job", idle)), parent=watch)
     for _ in range(5):
@@ -346,7 +346,7 @@ def test_what_was_not_begun_never_begins_after_the_end(loop: Loop) -> None:
     supervisor = many(loop, ChildSpec("job", behavior))
     actor = supervisor.start_child()
     loop.send(actor, "begin")
-    # Nobody runs an event loop: the coroutine is made, and begins with the next look at the host.
+    # No event loop runs: the coroutine is made, and starts at the next poll of the host.
     loop.poll_once()
     assert (begun, loop.statistics().in_flight) == ([], 1)
     loop.kill_actor(actor)

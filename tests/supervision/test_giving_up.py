@@ -1,4 +1,4 @@
-"""A supervisor that gives up with nobody above it ends the loop, and whoever drives the loop is told the story."""
+"""A supervisor without a parent that gives up ends the loop, which raises the error."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ Riding = Callable[[Coroutine[Any, Any, Any]], Any]
 
 @pytest.fixture
 def riding(loop_factory: HostFactory) -> Riding:
-    """Run a coroutine on an event loop of somebody else's; nothing may be left on it at the end."""
+    """Run a coroutine on a foreign event loop, and check that nothing is left on it."""
 
     def run(main: Coroutine[Any, Any, Any]) -> Any:
         escaped: list[dict[str, Any]] = []
@@ -117,13 +117,13 @@ def test_run_raises_the_story(loop: Loop, until_idle: bool, caplog: pytest.LogCa
     causes = causes_of(caught.value)
     assert [type(cause) for cause in causes] == [Boom] * 3
     assert all(cause.__traceback__ is not None for cause in causes)
-    told = [line for line in caplog.records if line.levelno == logging.ERROR]
-    assert [line.getMessage() for line in told] == [words], "one line, and not a second one for its own end"
+    logged = [line for line in caplog.records if line.levelno == logging.ERROR]
+    assert [line.getMessage() for line in logged] == [words], "one line, and not a second one for its own end"
     is_clean(loop)
     assert "Boom: crash" in "".join(traceback.format_exception(caught.value))
 
 
-def test_ends_without_an_exception_are_told_in_words(loop: Loop) -> None:
+def test_exits_without_an_exception_are_described(loop: Loop) -> None:
     sup = doomed(loop, after=2)
     order(loop, sup, "a", crash)
     order(loop, sup, "a", fail)
@@ -144,7 +144,7 @@ def test_the_last_straw_may_be_another_child_than_the_others(loop: Loop) -> None
     assert [type(cause) for cause in causes_of(caught.value)] == [Boom, ActorFailed]
 
 
-def test_only_the_last_ten_causes_are_told(loop: Loop) -> None:
+def test_only_the_last_ten_causes_are_reported(loop: Loop) -> None:
     sup = doomed(loop, after=25)
 
     def numbered(number: int) -> Callable[[Context[Any]], None]:
@@ -362,7 +362,7 @@ def test_in_a_with_block_run_raises_it(make_loop: LoopMaker) -> None:
     is_clean(loop)
 
 
-def test_run_until_idle_returns_as_long_as_nobody_gives_up(loop: Loop) -> None:
+def test_run_until_idle_returns_if_no_supervisor_gives_up(loop: Loop) -> None:
     sup = doomed(loop, after=1)
     loop.send(id_of(sup, "a"), crash)
     loop.run(until_idle=True)
@@ -491,9 +491,7 @@ def test_an_outer_timeout_is_not_mistaken_for_ours(make_loop: LoopMaker, riding:
     riding(main())
 
 
-def test_somebody_elses_cancellation_at_the_same_time_is_not_swallowed(
-    make_loop: LoopMaker, riding: Riding
-) -> None:
+def test_another_cancellation_at_the_same_time_is_not_swallowed(make_loop: LoopMaker, riding: Riding) -> None:
     outcome: list[str] = []
 
     async def inner() -> None:
@@ -588,7 +586,7 @@ def test_async_with_ends_what_is_in_flight_too(make_loop: LoopMaker, riding: Rid
     assert leaks_of(loop) == []
 
 
-# --- with somebody above ------------------------------------------------------------------------------------------------
+# --- with a parent       ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("J18")
@@ -660,7 +658,7 @@ def test_a_root_that_is_killed_is_no_give_up(loop: Loop) -> None:
     tell(loop, loop.spawn(obey), lambda ctx: ctx.loop.kill_actor(sup.actor))
     loop.run(until_idle=True)
     assert loop.status(sup.actor) is ActorStatus.FAILED
-    assert loop.spawn(idle), "somebody wanted it so: the loop goes on"
+    assert loop.spawn(idle), "it was requested, so the loop continues"
 
 
 def test_a_temporary_child_is_no_reason_to_give_up(loop: Loop) -> None:

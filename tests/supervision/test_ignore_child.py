@@ -103,7 +103,7 @@ def test_a_temporary_child_that_is_not_needed_is_forgotten(loop: Loop, how: str)
 
 
 @HOW
-def test_start_child_succeeds_with_an_id_of_nobody(loop: Loop, how: str) -> None:
+def test_start_child_returns_the_id_of_an_ended_actor(loop: Loop, how: str) -> None:
     sup = start(loop, child("a"))
     actor = sup.start_child(child("odd", init=made(how)))
     spin(loop)
@@ -191,7 +191,7 @@ def test_a_partition_that_is_not_needed_has_no_route(loop: Loop, how: str) -> No
 
 
 @HOW
-def test_a_significant_child_that_is_not_needed_ends_nobody(loop: Loop, how: str) -> None:
+def test_a_significant_child_that_is_ignored_does_not_stop_its_supervisor(loop: Loop, how: str) -> None:
     odd = child("odd", init=made(how), mode=ChildMode.TRANSIENT, significant=True)
     sup = start(loop, odd, child("a"), auto_shutdown=AutoShutdown.ANY_SIGNIFICANT)
     spin(loop)

@@ -88,7 +88,7 @@ def test_adding_to_any_history_changes_no_other(period: float, steps: list[tuple
 
 @pytest.mark.once
 def test_a_long_history_forgets_what_lies_before_its_window_and_nothing_else() -> None:
-    """Beyond the slack the shared list is copied: nobody sees a difference, and it does not grow for ever."""
+    """The shared list is compacted: the result does not change, and the list does not grow for ever."""
     intensity, history, kept = Intensity(3, 10), History(), list[History]()
     for now in range(20 * COMPACT_FROM):
         history = intensity.add(history, now).history
@@ -96,7 +96,7 @@ def test_a_long_history_forgets_what_lies_before_its_window_and_nothing_else() -
     for now, old in enumerate(kept):
         assert old.times == tuple(range(max(0, now - 9), now + 1))
     held = max(map(len, gc_lists(history)))
-    assert held <= 2 * COMPACT_FROM + 12, "it holds on to what nobody counts any more"
+    assert held <= 2 * COMPACT_FROM + 12, "it keeps outdated entries"
 
 
 @pytest.mark.once
@@ -310,7 +310,7 @@ def test_several_of_a_group_that_fail_together_count_once(loop: Loop) -> None:
 def test_failures_that_are_too_old_to_count_are_let_go_all_of_them(
     loop: Loop, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # What is logged is kept by whoever reads the log here, with its traceback.
+    # caplog would keep the logged exceptions alive.
     monkeypatch.setattr(logging.getLogger("bandstand.supervision"), "disabled", True)
     causes: list[weakref.ref[BaseException]] = []
 
@@ -335,7 +335,7 @@ def test_failures_that_are_too_old_to_count_are_let_go_all_of_them(
 def test_an_ended_supervisor_is_freed_after_a_failed_restart(
     loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # What is logged is kept by whoever reads the log here, with its traceback.
+    # caplog would keep the logged exceptions alive.
     monkeypatch.setattr(logging.getLogger("bandstand.supervision"), "disabled", True)
 
     class State:

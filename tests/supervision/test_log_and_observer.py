@@ -1,4 +1,4 @@
-"""Nothing happens in silence: log lines, hooks, and the tree."""
+"""What a supervisor reports: log lines, observer hooks, and the tree."""
 
 from __future__ import annotations
 
@@ -110,9 +110,9 @@ def test_a_restart_is_one_line_with_its_fields_and_its_cause(
             "attempt": attempt,
             "delay_ms": 0,
         }
-        told = line.getMessage()
+        message = line.getMessage()
         for part in ("'family'", "'kid'", f"reason {reason}", f"attempt {attempt}", "delay 0 ms"):
-            assert part in told
+            assert part in message
         assert (None if cause is None else cause) is (type(cause_of(line)) if line.exc_info else None)
 
 
@@ -176,7 +176,7 @@ def test_what_is_not_started_again_is_one_line_if_it_failed_and_none_if_not(
 
 
 @pytest.mark.guarantee("G55")
-def test_nobody_listens_and_all_goes_on(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+def test_restarts_work_with_logging_off(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", idle)]))
     with caplog.at_level(logging.CRITICAL, logger="bandstand.supervision"):
         loop.fail_actor(id_of(tree, "kid"))
@@ -229,7 +229,7 @@ def test_giving_up_is_one_line_and_one_call(loop: Loop, caplog: pytest.LogCaptur
     assert [type(one) for one in group.exceptions] == [Boom] * 4
     assert recorder.escalated == [tree.actor]
     assert recorder.entries.index("escalate") < len(recorder.entries) - 2, (
-        "it is told before the children stop"
+        "the hook runs before the children stop"
     )
     after = recorder.entries[recorder.entries.index("escalate") :]
     assert after == ["escalate", "stop", "stop"], "the other child, then the supervisor"
@@ -288,7 +288,9 @@ def test_several_that_fail_together_escalate_once(loop: Loop, caplog: pytest.Log
     assert recorder.escalated == [tree.actor]
     levels = [line.levelno for line in lines(caplog)]
     assert levels[:4] == [logging.WARNING] * 3 + [logging.ERROR]
-    assert levels[4:] == [logging.ERROR] * 16, "those who failed too are named, though nobody restarts them"
+    assert levels[4:] == [logging.ERROR] * 16, (
+        "the others that failed are logged, though they are not restarted"
+    )
     assert all("was stopping child" in line.getMessage() for line in lines(caplog)[4:])
     assert len(recorder.restarted) == 3
     check_books(loop)

@@ -1,4 +1,4 @@
-"""A storm of restarts: a hundred thousand of them leave nothing behind."""
+"""A hundred thousand restarts leave nothing behind."""
 
 from __future__ import annotations
 

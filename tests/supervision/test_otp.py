@@ -1,6 +1,6 @@
 """OTP's own cases, under the names of its supervisor_SUITE where it has one."""
 
-# The flags of a seat are nobody's business but a test's.
+# The flags of a slot are internal.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations
@@ -706,15 +706,13 @@ def test_a_transient_sibling_that_had_ended_normally_comes_back_with_its_group(
 
 @pytest.mark.guarantee("G47")
 @pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
-def test_who_has_come_back_with_its_group_is_not_to_come_back_once_more(
-    loop: Loop, strategy: Strategy
-) -> None:
-    """Else whoever ends it later, and says nothing of that, would have it started again."""
+def test_a_child_restarted_with_its_group_is_not_restarted_again(loop: Loop, strategy: Strategy) -> None:
+    """Otherwise a later stop would start it again."""
     sup = start(loop, *map(child, "abc"), strategy=strategy)
     order(loop, sup, "a", crash)
     assert running(sup) == ["a", "b", "c"]
     assert [
-        seat.name for seat in sup._actor.children.slots.values() if seat.starts_after_stop or seat.must_stop
+        slot.name for slot in sup._actor.children.slots.values() if slot.starts_after_stop or slot.must_stop
     ] == []
 
 
@@ -1000,7 +998,7 @@ def test_hanging_restart_loop(make_loop: LoopMaker, strategy: Strategy) -> None:
     loop.poll_once()
     tries = init.calls
     assert tries > 2
-    assert not sup.stop_child("mid"), "it is told by a message"
+    assert not sup.stop_child("mid"), "a message asks it to stop"
     loop.poll_once()
     assert loop.status(mid.actor) is ActorStatus.STOPPED
     assert init.calls <= tries + 1, "the request was served before the next try"
@@ -1185,7 +1183,7 @@ def test_any_significant_and_all_significant(loop: Loop, mode: ChildMode) -> Non
 
 
 @pytest.mark.guarantee("G53")
-def test_a_child_that_is_not_significant_ends_nobody(loop: Loop) -> None:
+def test_a_child_that_is_not_significant_does_not_stop_its_supervisor(loop: Loop) -> None:
     sup = start(
         loop,
         child("a", mode=TEMPORARY),
@@ -1199,7 +1197,7 @@ def test_a_child_that_is_not_significant_ends_nobody(loop: Loop) -> None:
 @pytest.mark.guarantee("G53")
 @pytest.mark.parametrize("auto", [ANY, ALL])
 @pytest.mark.parametrize("mode", [TEMPORARY, TRANSIENT])
-def test_a_significant_child_that_somebody_stopped_ends_nobody(
+def test_a_significant_child_stopped_on_request_does_not_stop_its_supervisor(
     loop: Loop, auto: AutoShutdown, mode: ChildMode
 ) -> None:
     sup = start(loop, child("s", mode=mode, significant=True), child("a"), auto_shutdown=auto)
@@ -1212,7 +1210,7 @@ def test_a_significant_child_that_somebody_stopped_ends_nobody(
 @pytest.mark.guarantee("G53", "G47")
 @pytest.mark.parametrize("strategy", [ONE_FOR_ALL, REST_FOR_ONE])
 @pytest.mark.parametrize("auto", [ANY, ALL])
-def test_a_significant_temporary_sibling_that_goes_with_its_group_ends_nobody(
+def test_a_significant_temporary_sibling_stopped_with_its_group_does_not_stop_the_supervisor(
     loop: Loop, auto: AutoShutdown, strategy: Strategy
 ) -> None:
     sup = start(
@@ -1398,7 +1396,7 @@ def test_delete_restart_and_terminate_of_a_child_that_is_restarting(loop: Loop, 
 
 
 @pytest.mark.guarantee("G49")
-def test_a_restart_that_is_stale_when_it_is_read_starts_nobody(loop: Loop, clock: VirtualClock) -> None:
+def test_a_stale_restart_message_starts_no_child(loop: Loop, clock: VirtualClock) -> None:
     """The backoff is over and its message lies in the mailbox when the child is stopped and started by a request."""
     sup = start(loop, child("a", backoff=Backoff(initial_ms=100)))
     order(loop, sup, "a", crash)
@@ -1668,7 +1666,7 @@ def test_supervisor_killed_a_child_to_be_killed_does_not_outlive_it(loop: Loop) 
 
 @pytest.mark.guarantee("G54", "G52")
 def test_supervisor_killed_no_child_outlives_it_for_ever(loop: Loop, clock: VirtualClock) -> None:
-    """Whoever takes no notice of a cancellation ends all the same: at once, or after the shutdown time."""
+    """A coroutine that ignores its cancellation ends all the same: at once, or after the shutdown time."""
     with StubbornCoroutine() as gate:
         sup = start(loop, child("deaf", gate, shutdown=1000))
         deaf = id_of(sup, "deaf")
@@ -1728,14 +1726,14 @@ def test_parent_exit(loop: Loop, end: str, caplog: pytest.LogCaptureFixture) -> 
     assert loop.status(parent) >= ActorStatus.STOPPED
     assert running(sup) == ["a"]
     with pytest.raises(GaveUp):
-        # It had a parent, and has none now: there is nobody left to turn to.
+        # It had a parent and has none now, so the loop ends.
         order(loop, sup, "a", crash)
     assert loop.status(sup.actor) is ActorStatus.FAILED
     assert isinstance(sup.outcome, GaveUp)
 
 
 @pytest.mark.guarantee("G54")
-def test_child_unlink_a_child_that_ends_long_after_its_supervisor_bothers_nobody(loop: Loop) -> None:
+def test_child_unlink_a_child_that_ends_long_after_its_supervisor_has_no_effect(loop: Loop) -> None:
     with StubbornCoroutine() as gate:
         sup = start(loop, child("deaf", gate))
         loop.send(id_of(sup, "deaf"), "begin")
@@ -1794,7 +1792,7 @@ def test_an_init_that_ends_its_own_supervisor_at_a_request(loop: Loop, how: str)
         sup.start_child(child("b", init=init))
     settle(loop)
     assert loop.status(sup.actor) >= ActorStatus.STOPPED
-    assert loop.statistics().alive == 0, "nobody is left over"
+    assert loop.statistics().alive == 0, "no actor is left"
     check_books(loop)
 
 

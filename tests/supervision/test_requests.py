@@ -1,4 +1,4 @@
-"""Requests: children added, stopped, started again, deleted and listed while the supervisor runs, and every refusal by name."""
+"""Requests: children added, stopped, started, deleted and listed while the supervisor runs, and every refusal."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_spawn_supervisor_refuses_what_is_no_name(loop: Loop, name: Any) -> None
 
 
 @pytest.mark.parametrize("room", [0, 1, 2])
-def test_spawn_supervisor_without_room_for_all_leaves_nobody(make_loop: LoopMaker, room: int) -> None:
+def test_spawn_supervisor_without_room_for_all_leaves_no_actor(make_loop: LoopMaker, room: int) -> None:
     loop = make_loop(max_actors=3)
     for _ in range(3 - room):
         loop.spawn(idle)
@@ -225,7 +225,7 @@ def test_start_child_with_an_async_init_that_fails_later_is_taken_out_and_logged
 def test_start_child_of_one_that_is_stopped_while_its_init_is_in_flight(loop: Loop) -> None:
     sup = start(loop, child("a"))
     sup.start_child(child("b", init=slow_init))
-    assert sup.stop_child("b"), "nobody drives the loop: there is nothing in flight to wait for"
+    assert sup.stop_child("b"), "the loop does not run: nothing is in flight"
     assert phases(sup) == {"a": "up", "b": "down"}
     sup.restart_child("b")
     loop.poll_once()
@@ -327,7 +327,7 @@ def test_start_child_refuses_a_mailbox_that_does_not_suit_the_loop(loop: Loop) -
 
 
 @pytest.mark.guarantee("G53")
-def test_start_child_refuses_a_significant_child_that_nobody_would_notice(loop: Loop) -> None:
+def test_start_child_refuses_a_significant_child_without_auto_shutdown(loop: Loop) -> None:
     spec = child("s", mode=ChildMode.TEMPORARY, significant=True)
     with pytest.raises(InvalidArgument, match=r"'s'.*significant.*'root'.*NEVER"):
         start(loop).start_child(spec)
@@ -720,7 +720,7 @@ def test_requests_from_the_hook_of_a_give_up_are_refused(loop: Loop) -> None:
 
 
 def test_a_hook_may_ask_when_the_supervisor_is_not_at_work(loop: Loop) -> None:
-    """A child is ended by somebody else: the hook runs in that call, and may ask."""
+    """A child is ended from outside: the hook runs in that call, and may ask."""
     asked: list[ActorId] = []
 
     class Asking:
@@ -902,7 +902,7 @@ def test_requests_to_a_supervisor_that_was_ended_from_outside(loop: Loop, how: s
             with pytest.raises(ChildState, match=r"'root' has ended"):
                 request(sup)
     assert sup.child("a") is None
-    assert sup.count_children().active == 0, "nobody is active under a supervisor that has ended"
+    assert sup.count_children().active == 0, "no child of an ended supervisor is active"
 
 
 # --- in the middle of a sequence ------------------------------------------------------------------------------------------
@@ -1039,7 +1039,7 @@ def test_under_one_for_one_a_restart_of_another_child_is_no_hindrance(loop: Loop
     assert running(sup) == ["down", "new"]
 
 
-def test_stop_child_of_a_group_member_touches_nobody_else(loop: Loop) -> None:
+def test_stop_child_of_a_group_member_touches_no_other_child(loop: Loop) -> None:
     sup = start(loop, *map(child, "abc"), strategy=Strategy.ONE_FOR_ALL)
     others = [id_of(sup, name) for name in "ac"]
     assert sup.stop_child("b")
@@ -1104,7 +1104,7 @@ def test_a_supervisor_handles_no_messages_of_users(loop: Loop, caplog: pytest.Lo
     assert running(sup) == ["a"]
     assert loop.status(sup.actor) is ActorStatus.RUNNING
     strays = [line for line in caplog.records if "handles no messages" in line.getMessage()]
-    assert len(strays) == 1, "said once: a flood is nobody's business but its sender's"
+    assert len(strays) == 1, "it is logged once only"
 
 
 @pytest.mark.guarantee("G54")

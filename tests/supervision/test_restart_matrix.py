@@ -1,4 +1,4 @@
-"""Every way to end, in every mode, under every strategy, at every place: who is new, who is gone, who is left alone."""
+"""Every kind of exit in every mode, under every strategy, at every position: which children are new, gone or untouched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows from an end: the tables row by row, and one restart planned."""
+"""The restart policy: the tables row by row, and the plan of one restart."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_the_table_of_strategies(strategy: Strategy, place: int, count: int, who
 @pytest.mark.spec("J18", "J24")
 @pytest.mark.guarantee("G47")
 @given(strategy=st.sampled_from(Strategy), count=st.integers(1, 50), data=st.data())
-def test_whoever_fails_is_among_them_and_they_are_in_order(
+def test_a_group_contains_the_failed_child_and_is_in_order(
     strategy: Strategy, count: int, data: st.DataObject
 ) -> None:
     place = data.draw(st.integers(0, count - 1))
@@ -90,7 +90,7 @@ def test_whoever_fails_is_among_them_and_they_are_in_order(
         (AutoShutdown.ALL_SIGNIFICANT, [False, False], True),
     ],
 )
-def test_the_table_of_automatic_ends(auto: AutoShutdown, others: list[bool], *, ends: bool) -> None:
+def test_the_table_of_auto_shutdown(auto: AutoShutdown, others: list[bool], *, ends: bool) -> None:
     assert triggers_auto_shutdown(auto, others) is ends
 
 
@@ -123,7 +123,7 @@ def plan(
 @pytest.mark.spec("J20")
 @pytest.mark.guarantee("G49")
 @pytest.mark.parametrize("reason", list(ExitReason))
-def test_without_a_backoff_nobody_waits(reason: ExitReason) -> None:
+def test_without_a_backoff_there_is_no_delay(reason: ExitReason) -> None:
     assert plan(reason=reason) == RestartPlan(
         gives_up=False, delay_ms=0, stored_ms=0, history=History((1000,))
     )

@@ -1,4 +1,4 @@
-"""A restart is fresh: new state, new id, nothing of the old one; and messages are kept only where the spec says so."""
+"""A restart has new state and a new id, and keeps messages only if the spec says so."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_state_and_id_are_new(loop: Loop) -> None:
     for one, other in pairwise(seen):
         if generation_of(one)[0] == generation_of(other)[0]:
             assert generation_of(one)[1] < generation_of(other)[1]
-    assert len(set(indexes)) < 6, "seats of the table are used again"
+    assert len(set(indexes)) < 6, "slots of the actor table are used again"
     for stale in seen[:-1]:
         assert loop.status(stale) is ActorStatus.FAILED
         with pytest.raises(NoSuchActor):
@@ -184,7 +184,7 @@ def test_timers_of_the_old_one_are_gone(loop: Loop, clock: VirtualClock) -> None
             raise Boom(data)
 
     sup = start(loop, ChildSpec("a", run, init=init))
-    loop.send_after(id_of(sup, "a"), 500, "somebody else's")
+    loop.send_after(id_of(sup, "a"), 500, "from outside")
     clock.advance(100)
     loop.send(id_of(sup, "a"), "crash")
     settle(loop)
@@ -486,7 +486,7 @@ def test_kept_over_a_backoff(loop: Loop, clock: VirtualClock) -> None:
         loop.send(id_of(sup, "reader"), message)
     settle(loop)
     assert phases(sup) == {"reader": "waiting"}
-    assert loop.statistics().waiting == 2, "they wait, and are in nobody's mailbox"
+    assert loop.statistics().waiting == 2, "they wait, and are in no mailbox"
     check_books(loop)
     clock.advance(100)
     settle(loop)
@@ -615,7 +615,7 @@ def test_what_other_threads_have_sent_and_was_not_in_yet_is_a_dead_letter(loop: 
     check_books(loop)
 
 
-# --- KEPT, and nobody to keep for -----------------------------------------------------------------------------------------
+# --- KEPT without a next one       -----------------------------------------------------------------------------------------
 
 Ending = Callable[[Loop, Supervisor, VirtualClock], None]
 
@@ -827,7 +827,7 @@ def test_kept_messages_of_a_dynamic_child_that_is_stopped_while_it_waits(
 def test_kept_messages_go_with_a_nested_supervisor_that_is_restarted(
     loop: Loop, recorder: NameRecorder
 ) -> None:
-    """The whole subtree is new: nobody knows what its children of old had not read."""
+    """The whole subtree is new: the unhandled messages of its old children are lost."""
     reader = Reader()
     low = SupervisorSpec(children=[child("x"), reader.spec()], intensity=0)
     sup = start(loop, ChildSpec("low", low))
@@ -885,7 +885,7 @@ def test_the_books_balance_at_every_step(loop: Loop, clock: VirtualClock, strate
 
 
 def test_fails_counts_itself() -> None:
-    """The tests' own tool: it fails as often as it was told, and from the start it was told."""
+    """The helper fails as often, and from that start on, as its arguments say."""
     init = Fails(2)
     outcomes: list[bool] = []
     for _ in range(4):

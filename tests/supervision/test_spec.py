@@ -1,4 +1,4 @@
-"""Specs are checked where they are written: every field, every combination, and the whole tree before anything starts."""
+"""Specs are checked when they are made: every field, every combination; and the whole tree before anything starts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ HUGE = 10**400
 
 
 class Other(Enum):
-    """An enumeration of somebody else's."""
+    """A foreign enumeration."""
 
     PERMANENT = "permanent"
 

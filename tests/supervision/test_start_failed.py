@@ -1,4 +1,4 @@
-"""The text of `StartFailed` under supervisors in supervisors: the way down and the root cause, each once."""
+"""The text of `StartFailed` in nested supervisors: the path and the root cause, each once."""
 
 from __future__ import annotations
 
