@@ -30,6 +30,10 @@ def fails(ctx: Context[None]) -> None:
     raise Boom("it's broken")
 
 
+def fail_itself(ctx: Context[Any]) -> None:
+    ctx.loop.fail_actor(ctx.self_id, "mine")
+
+
 async def fails_slowly(ctx: Context[None]) -> None:
     fails(ctx)
 
@@ -128,7 +132,7 @@ def test_a_failed_start_has_its_own_cause_and_not_an_older_one(loop: Loop) -> No
     settle(loop)
     assert starts == 3
     with pytest.raises(StartFailed) as caught:
-        tree.start_child(child("b", init=lambda ctx: ctx.loop.fail_actor(ctx.self_id, "mine")))
+        tree.start_child(child("b", init=fail_itself))
     assert "mine" in str(caught.value.__cause__)
     assert "old" not in str(caught.value)
 

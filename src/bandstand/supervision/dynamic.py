@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from contextvars import copy_context
 from hashlib import blake2b
-from typing import final
+from typing import cast, final
 from zlib import crc32
 
 from bandstand.core import ActorId, ActorStatus, ExitReason
@@ -41,9 +41,9 @@ class DynamicSupervisor(BaseSupervisor):
 
     spec_type = DynamicSpec
 
-    def __init__(self, actor: SupervisorActor, spec: DynamicSpec) -> None:
+    def __init__(self, actor: SupervisorActor) -> None:
         super().__init__(actor)
-        self._spec = spec
+        self._spec = cast("DynamicSpec", actor.spec)
 
     def start_child(self, *arguments: object) -> ActorId:
         """Start one more child. Its init receives `arguments` after the context.
@@ -122,9 +122,9 @@ class PartitionSupervisor(BaseSupervisor):
 
     spec_type = PartitionSpec
 
-    def __init__(self, actor: SupervisorActor, spec: PartitionSpec) -> None:
+    def __init__(self, actor: SupervisorActor) -> None:
         super().__init__(actor)
-        self._spec = spec
+        self._spec = cast("PartitionSpec", actor.spec)
 
     @property
     def partitions(self) -> int:

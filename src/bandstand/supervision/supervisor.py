@@ -35,6 +35,9 @@ __all__ = ("BaseSupervisor", "Counts", "Supervisor", "spawn_supervisor")
 
 Kind = TypeVar("Kind", bound="BaseSupervisor")
 
+# The kinds of supervisors. Each has a `spec_type`.
+kinds: list[type[BaseSupervisor]] = []
+
 
 class Counts(NamedTuple):
     """How many children a supervisor has, in total and of each kind."""
@@ -57,6 +60,10 @@ class BaseSupervisor:
 
     spec_type: ClassVar[type] = object
     """The spec from which `spawn_supervisor` makes a supervisor of this kind."""
+
+    def __init_subclass__(cls) -> None:
+        """Register a kind of supervisor, which `spawn_supervisor` finds by its `spec_type`."""
+        kinds.append(cls)
 
     def __init__(self, actor: SupervisorActor) -> None:
         self._actor = actor
@@ -365,15 +372,7 @@ def spawn_supervisor(
 
 def _handle_of(actor: SupervisorActor) -> BaseSupervisor:
     """Return a new handle for a supervisor's actor, of the kind that belongs to its spec."""
-    # They derive from this module's class.
-    from bandstand.supervision.dynamic import DynamicSupervisor, PartitionSupervisor
-
-    spec = actor.spec
-    if isinstance(spec, SupervisorSpec):
-        return Supervisor(actor)
-    if isinstance(spec, DynamicSpec):
-        return DynamicSupervisor(actor, spec)
-    return PartitionSupervisor(actor, spec)
+    return next(kind for kind in kinds if isinstance(actor.spec, kind.spec_type))(actor)
 
 
 def _slot_of(supervisor: SupervisorActor, name: str) -> ChildSlot:
