@@ -9,7 +9,7 @@ from contextvars import ContextVar, copy_context
 from typing import Any
 
 from bandstand.actor import Actor, Loop, ask, data
-from bandstand.actor.hot.stage import Parcel
+from bandstand.actor.context_vars import Envelope
 from tests.actor.players import Book, turns
 from tests.core.stage import Boom
 
@@ -127,4 +127,4 @@ def parcels_of_a_send(loop: Loop) -> int:
 
 
 def _parcels() -> int:
-    return sum(type(one) is Parcel for one in gc.get_objects())
+    return sum(type(one) is Envelope for one in gc.get_objects())

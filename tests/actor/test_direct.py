@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bandstand.actor import Actor, Loop, ask, control, data, is_alive
-from bandstand.actor.lowlevel import allow_direct_calls
 from bandstand.errors import LoopClosed, NoSuchActor, TargetEnded
 from tests.actor.conftest import LoopMaker
 from tests.actor.players import elsewhere, ride
@@ -72,7 +71,7 @@ def book() -> list[str]:
 @pytest.fixture
 def loop(make_loop: LoopMaker) -> Loop:
     loop = make_loop()
-    allow_direct_calls(loop)
+    loop.allow_direct_calls()
     return loop
 
 
@@ -340,7 +339,7 @@ def test_order_holds_under_any_mixture(data_: st.DataObject) -> None:
     )
     seen: dict[int, list[tuple[int, int]]] = {n: [] for n in range(actors)}
     loop = Loop()
-    allow_direct_calls(loop)
+    loop.allow_direct_calls()
 
     class Node(Actor):
         def __init__(self, number: int) -> None:

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 import pytest
 
 from bandstand.actor import Actor, Loop, ask, child, control, data
-from bandstand.actor.lowlevel import checked_handle
+from bandstand.actor.handle import checked_handle
 from bandstand.core import (
     ActorId,
     DeadLetter,
@@ -67,7 +67,7 @@ def test_a_dead_letter_of_a_typed_actor_is_its_method_and_its_arguments(
     loop: Loop, seen: list[RuntimeEvent]
 ) -> None:
     counter = loop.spawn(Counter)
-    actor = checked_handle(counter)._bs_actor  # pyright: ignore[reportPrivateUsage]
+    actor = checked_handle(counter).__handle_actor__  # pyright: ignore[reportPrivateUsage]
     token = travels.set("along")  # what travels along is not what was sent
     counter.add(5, True)  # noqa: FBT003  # as it is sent
     counter.reset(7)
@@ -125,7 +125,7 @@ def test_a_message_sent_past_a_handle_is_unhandled(
     loop: Loop, seen: list[RuntimeEvent], caplog: pytest.LogCaptureFixture
 ) -> None:
     counter = loop.options(name="ann").spawn(Counter)
-    actor = checked_handle(counter)._bs_actor  # pyright: ignore[reportPrivateUsage]
+    actor = checked_handle(counter).__handle_actor__  # pyright: ignore[reportPrivateUsage]
     for number in (1, 2.5):
         loop.send(actor, number)
     loop.poll_once()

@@ -59,7 +59,7 @@ TOOLS = ("after", "every", "every_after", "background", "spawn", "options")
 def test_what_is_the_actors_own_is_hidden_with_an_explanation(loop: Loop, name: str) -> None:
     handle = loop.spawn(Family)
     with pytest.raises(
-        AttributeError, match=rf"a handle of Family has no '{name}': that is the actor's own"
+        AttributeError, match=rf"a handle of Family has no '{name}': it belongs to the actor"
     ) as caught:
         getattr(handle, name)
     assert "add a method with @ask" in str(caught.value)
@@ -99,7 +99,7 @@ def test_a_descriptor_that_nobody_can_look_at_through_the_class_is_hidden_like_t
 
     handle = loop.spawn(Host)
     assert answer(loop, handle.look()) == 5
-    with pytest.raises(AttributeError, match="that is the actor's own"):
+    with pytest.raises(AttributeError, match="it belongs to the actor"):
         _ = handle.shy
 
 

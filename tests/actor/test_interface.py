@@ -69,7 +69,7 @@ def test_wrong_arguments_are_found_by_the_interface(loop: Loop) -> None:
 
 def test_what_the_interface_does_not_declare_is_the_actors_own(loop: Loop) -> None:
     counter: Any = loop.spawn(Counter)
-    with pytest.raises(AttributeError, match="a handle of Counter has no 'double': that is the actor's own"):
+    with pytest.raises(AttributeError, match="a handle of Counter has no 'double': it belongs to the actor"):
         _ = counter.double
 
 

@@ -153,7 +153,7 @@ def test_a_start_that_returns_something_is_refused(loop: Loop) -> None:
         def on_start(self) -> Any:
             return 7
 
-    with pytest.raises(StartFailed, match="returns nothing"):
+    with pytest.raises(StartFailed, match="must return nothing"):
         loop.spawn(Odd, [])
 
 

@@ -182,7 +182,7 @@ def test_a_message_that_no_method_is_for_is_a_type_error_here_and_is_not_sent(lo
     for send in (account.tell, account.tell.try_send, account.tell.when_room, account.ask):
         for message in (Stranger(), 5, None, Deposit):
             with pytest.raises(
-                UnknownMessage, match=r"Account 'a'.* has no method for messages of \w+; it has some for "
+                UnknownMessage, match=r"Account 'a'.* has no method for messages of \w+; it has methods for "
             ):
                 send(message)
     assert issubclass(UnknownMessage, TypeError)
@@ -197,7 +197,7 @@ def test_a_request_is_asked_and_what_is_none_is_told(loop: Loop) -> None:
         ):
             send(Balance())
     with pytest.raises(
-        UnknownMessage, match=r"Deposit is no Request, so nobody answers it: use handle\.tell"
+        UnknownMessage, match=r"Deposit is not a Request, so it is not answered: use handle\.tell"
     ):
         account.ask(Deposit(1))
     assert loop.statistics().sent == 0
@@ -245,7 +245,7 @@ def test_a_request_is_not_waited_for_on_the_thread_that_has_to_answer_it(loop: L
     for send in (wrong.ask.blocking, wrong.ask.future):
         with pytest.raises(UnknownMessage):
             send(Stranger())
-        with pytest.raises(UnknownMessage, match="Deposit is no Request"):
+        with pytest.raises(UnknownMessage, match="Deposit is not a Request"):
             send(Deposit(1))
     assert loop.statistics().sent == 0
 

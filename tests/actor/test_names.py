@@ -38,7 +38,7 @@ def test_names_that_are_pythons_are_no_messages(name: str) -> None:
         class_with(name, data(nothing))
 
 
-@pytest.mark.parametrize("name", ["_bs_loop", "_bs_me", "_bs_anything"])
+@pytest.mark.parametrize("name", ["__handle_loop__", "_bs_me", "_bs_anything"])
 @pytest.mark.parametrize("value", [data(nothing), nothing, 5], ids=["message", "method", "number"])
 def test_names_that_are_ours_are_refused(name: str, value: object) -> None:
     with pytest.raises(BadDeclaration, match=rf"Made\.{name}"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bandstand.actor import Actor, Loop, child, data, supervised
-from bandstand.actor.lowlevel import Presence
+from bandstand.actor.handle_watch import HandleWatch
 from tests.actor.workers import one_for_one
 from tests.core.stage import Boom, settle
 
@@ -27,8 +27,8 @@ def test_one_that_is_cancelled_while_others_are_told_hears_nothing_and_is_forgot
         told.append("first")
         second.cancel()
 
-    first = Presence(loop, worker, lambda: None, first_came)
-    second = Presence(loop, worker, lambda: None, lambda: told.append("second"))
+    first = HandleWatch(loop, worker, lambda: None, first_came)
+    second = HandleWatch(loop, worker, lambda: None, lambda: told.append("second"))
     worker.crash()
     settle(loop)
     first.cancel()

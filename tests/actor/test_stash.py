@@ -22,7 +22,6 @@ from bandstand.actor import (
     is_alive,
     supervised,
 )
-from bandstand.actor.lowlevel import allow_direct_calls
 from bandstand.core import Observer, Overflow, SystemTag
 from bandstand.core.lifelines import is_quiet
 from bandstand.core.lowlevel import send_system
@@ -481,7 +480,7 @@ def test_it_is_kept_where_messages_are_calls(loop: Loop) -> None:
             client.note("direct")
             client.open()
 
-    allow_direct_calls(loop)
+    loop.allow_direct_calls()
     client, sender = loop.spawn(Client, book), loop.spawn(Sender)
     sender.go(client)
     settle(loop)

@@ -261,7 +261,7 @@ def test_a_core_loop_is_refused_with_a_clear_error(clock: VirtualClock) -> None:
 def test_supervised_needs_a_service_loop(clock: VirtualClock) -> None:
     with CoreLoop(clock=clock) as loop:
         root = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("raw", lambda ctx, data: None)]))
-        with pytest.raises(InvalidArgument, match=r"bandstand\.service\.Loop"):
+        with pytest.raises(InvalidArgument, match=r"bandstand\.actor\.Loop"):
             supervised(root, Worker, "raw")
 
 

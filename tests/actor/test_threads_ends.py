@@ -16,7 +16,7 @@ from typing import cast
 import pytest
 
 from bandstand.actor import Actor, Loop, ask
-from bandstand.actor.far import FarReply
+from bandstand.actor.cross_thread import CrossThreadReply
 from bandstand.core import ExitReason, LoopConfig, MonotonicClock, Overflow
 from bandstand.errors import (
     AskTimeout,
@@ -464,7 +464,7 @@ def test_a_reply_from_afar_says_whether_it_is_there_and_is_no_answer_itself(stag
     oracle, gate = stage.do(lambda: stage.loop.spawn(Oracle)), Event()
 
     async def main() -> None:
-        reply = cast("FarReply", oracle.held(gate, 5))
+        reply = cast("CrossThreadReply", oracle.held(gate, 5))
         assert not reply.done()
         with pytest.raises(LoopBusy, match="has not answered yet"):
             reply.result()
@@ -486,7 +486,7 @@ def test_a_reply_that_is_taken_back_by_hand_is_a_cancellation_to_whoever_looks(s
     oracle, gate = stage.do(lambda: stage.loop.spawn(Oracle)), Event()
 
     async def main() -> None:
-        reply = cast("FarReply", oracle.held(gate, 5))
+        reply = cast("CrossThreadReply", oracle.held(gate, 5))
         assert reply.cancel()
         assert reply.done()
         with pytest.raises(asyncio.CancelledError):
@@ -503,13 +503,13 @@ def test_a_reply_that_is_taken_back_by_hand_is_a_cancellation_to_whoever_looks(s
 def test_an_answer_to_an_event_loop_that_was_closed_meanwhile_harms_nobody(stage: Stage) -> None:
     oracle, gate = stage.do(lambda: stage.loop.spawn(Oracle)), Event()
 
-    def go() -> FarReply:
+    def go() -> CrossThreadReply:
         """Leave in the middle of an await, as an event loop does that is stopped from outside."""
         host = asyncio.new_event_loop()
-        replies: list[FarReply] = []
+        replies: list[CrossThreadReply] = []
 
         async def main() -> None:
-            replies.append(cast("FarReply", oracle.held(gate, 5)))
+            replies.append(cast("CrossThreadReply", oracle.held(gate, 5)))
             step = replies[0].__await__()
             waits.append(step)
             next(step)

@@ -54,7 +54,7 @@ def test_chains_are_told_and_drawn(clock: VirtualClock) -> None:
         assert drawn == ("a waits for b: Link.through(), 1500 ms\n└── b waits for c: Link.through(), 1500 ms")
         gate.set()
         assert await reply == "end"
-        assert (len(loop.waits()), str(loop.waits())) == (0, "(nobody waits)")
+        assert (len(loop.waits()), str(loop.waits())) == (0, "(no actor waits)")
 
     in_time(clock)(story)
 

@@ -1,188 +1,353 @@
-"""The faces of a handle's methods: what `handle.add` is when it is not called at once.
+"""What a handle offers without a call: `handle.add`, `handle.value`, `handle.tell`, `handle.ask` and `handle.ended`.
 
-`handle.add(5)` sends. `handle.add.try_send(5)` answers whether it could. `await handle.add.when_room(5)` waits until it can.
+`handle.add(5)` sends. `handle.add.try_send(5)` returns whether it could. `await handle.add.when_room(5)` waits until it can.
 `await handle.value()` asks; `handle.value.within(100)()` asks with another deadline; `handle.value.blocking()` and
-`handle.value.future()` ask from a thread that has no event loop.
+`handle.value.future()` ask from a thread without an event loop.
 """
 
-# An actor keeps what the room needs under private names, to leave users theirs.
+# Handles keep their state under `_bs_` names.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import asyncio
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar, cast, final
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, final
 
-from bandstand.actor import far
-from bandstand.actor.hot.port import ask, is_afar, land, tell, try_tell
-from bandstand.errors import InvalidArgument
+from bandstand.actor import cross_thread
+from bandstand.actor.handle import (
+    ask,
+    loop_of,
+    on_other_thread,
+    refresh,
+    stop_local,
+    tell,
+    tell_when_room,
+    try_tell,
+)
+from bandstand.actor.reply import UNSET_MS, checked_ask_ms, wait_for_exit
+from bandstand.core.lowlevel import call_afar, close_mailbox
+from bandstand.errors import ActorNotLocal, LoopClosed, NoSuchActor, UnknownMessage, WrongThread
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
-    from bandstand.actor.hot.handle import Handle
-    from bandstand.actor.hot.port import Port
+    from bandstand.actor.dispatch import Method
+    from bandstand.actor.handle import Handle, HandleMethod
+    from bandstand.actor.reply import Reply
+    from bandstand.core import ActorId, ExitReason
 
-__all__ = ("Ask", "Reply", "Tell")
+__all__ = ("Ask", "End", "MessageAsk", "MessageTell", "Request", "Tell", "kill_actor", "stop_actor")
 
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
-# A hundred years, as for timers.
-LONGEST_MS = 100 * 366 * 24 * 3600 * 1000
 
-
-class Reply(Protocol[R_co]):
-    """The answer to one ask, to be awaited; the same each time it is.
-
-    The ask was sent when the method was called, not when the reply is awaited: several can be under way. It ends exactly
-    once: with the answer, with an exception that the method declares (`@ask(raises=...)`), with `TargetEnded` when the actor
-    ends first, with `AskTimeout` at its deadline, or cancelled. The deadline holds while somebody waits, and is counted from
-    the ask. To await it is to be on the thread that asked.
-    """
-
-    def __await__(self) -> Generator[Any, Any, R_co]:
-        """Wait for the answer."""
-        ...
-
-    def __bool__(self) -> NoReturn:
-        """Refused: a reply is no answer, and would always be true.
-
-        Raises:
-            TypeError: always.
-        """
-        ...
-
-    def result(self) -> R_co:
-        """What it has ended with: the answer, or what is raised in its place.
-
-        Raises:
-            LoopBusy: it has not ended.
-        """
-        ...
-
-    def cancel(self) -> bool:
-        """Take the ask back; False if it has ended. Its handler never begins, or is cancelled at its next await."""
-        ...
-
-    def done(self) -> bool:
-        """Whether it has ended."""
-        ...
+# -- methods -----------------------------------------------------------------------------------------------------------
 
 
 @final
 class Tell(Generic[P]):
     """A one-way method of a handle."""
 
-    __slots__ = ("_handle", "_port")
+    __slots__ = ("handle", "handle_method")
 
-    def __init__(self, handle: Handle, port: Port) -> None:
-        self._handle = handle
-        self._port = port
+    def __init__(self, handle: Handle, handle_method: HandleMethod) -> None:
+        self.handle = handle
+        self.handle_method = handle_method
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Send. It is accepted, and then handled exactly once unless its actor ends first, or this raises.
+        """Send the message. If this returns, the message is handled exactly once, unless the actor exits first.
 
-        From the loop's own thread or any other.
+        Thread-safe.
 
         Raises:
             MailboxFull: its lane has no room.
-            NoSuchActor: the actor has ended, or, under a supervisor, is just not there.
+            NoSuchActor: the actor has exited, or its supervisor has not restarted it yet.
             LoopClosed: the loop was asked to stop.
             TypeError: these are not its arguments.
         """
-        tell(self._handle, self._port.method, self._port.binder(None, *args, **kwargs))
+        tell(self.handle, self.handle_method.method, self.handle_method.binder(None, *args, **kwargs))
 
     def try_send(self, /, *args: P.args, **kwargs: P.kwargs) -> bool:
-        """Send, but answer False where a call would raise because of the state of things; wrong arguments still raise."""
-        return try_tell(self._handle, self._port.method, self._port.binder(None, *args, **kwargs))
+        """Send the message. Return False where a call would raise, except for wrong arguments, which still raise."""
+        return try_tell(
+            self.handle, self.handle_method.method, self.handle_method.binder(None, *args, **kwargs)
+        )
 
     def when_room(self, /, *args: P.args, **kwargs: P.kwargs) -> Reply[None]:
-        """Send as soon as there is room: to be awaited, on whatever event loop. Those who wait get in in their order.
+        """Send the message as soon as there is room. Await the result, on any event loop. Waiters are served in order.
 
-        It ends when the message is in, with `TargetEnded` when the actor ends first, with `AskCycle` if that actor waits
-        for this one, or when it is cancelled, and then nothing is sent.
+        It ends when the message is in the mailbox, with `TargetEnded` if the actor exits first, or with `AskCycle` if that actor
+        waits for this one. If it is cancelled, nothing is sent.
 
         Raises:
             NoSuchActor, LoopClosed, TypeError: as for a call.
         """
-        data = self._port.binder(None, *args, **kwargs)
-        if is_afar(self._handle):
-            return far.land(self._handle, self._port.method, data)
-        return land(self._handle, self._port.method, data)
+        data = self.handle_method.binder(None, *args, **kwargs)
+        return _tell_when_room(self.handle, self.handle_method.method, data)
 
     def __repr__(self) -> str:
-        return f"<{self._port.method.name} of {self._handle!r}>"
+        return f"<{self.handle_method.method.name} of {self.handle!r}>"
 
 
 @final
 class Ask(Generic[P, R]):
     """A method of a handle that answers."""
 
-    __slots__ = ("_handle", "_ms", "_port")
+    __slots__ = ("_ms", "handle", "handle_method")
 
-    def __init__(self, handle: Handle, port: Port, ms: int | None = None) -> None:
-        self._handle = handle
-        self._port = port
-        self._ms = handle._bs_ask_ms if ms is None else ms
+    def __init__(self, handle: Handle, handle_method: HandleMethod, ms: int | None = None) -> None:
+        self.handle = handle
+        self.handle_method = handle_method
+        self._ms = handle.__handle_ask_ms__ if ms is None else ms
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Reply[R]:
-        """Ask: `await` the reply for the answer. From the loop's own thread, or from another event loop's.
+        """Ask, and `await` the reply for the answer. On the loop's own thread, or on the thread of another event loop.
 
         Raises:
             MailboxFull, NoSuchActor, LoopClosed, TypeError: nothing was sent, as for a one-way call.
-            LoopBusy: there is no event loop here to await anything in; use `blocking` or `future`.
+            LoopBusy: this thread runs no event loop; use `blocking` or `future`.
         """
-        data = self._port.binder(None, *args, **kwargs)
-        reply = None if is_afar(self._handle) else ask(self._handle, self._port.method, data, self._ms)
-        return cast("Reply[R]", self._ask_afar(data)) if reply is None else reply
-
-    def _ask_afar(self, data: object) -> Reply[Any]:
-        """The same from another thread, of arguments that are bound."""
-        return far.ask(self._handle, self._port.method, data, self._ms)
+        data = self.handle_method.binder(None, *args, **kwargs)
+        return _ask(self.handle, self.handle_method.method, data, self._ms)
 
     def within(self, ms: float | None) -> Ask[P, R]:
-        """The same method with another deadline, in milliseconds; None for none at all.
+        """Return the same method with another deadline, in milliseconds; None for no deadline.
 
         Raises:
-            InvalidArgument: it is negative, or no number.
+            InvalidArgument: it is negative, or not a number.
         """
-        return Ask(self._handle, self._port, checked_ask_ms("ms", ms))
+        return Ask(self.handle, self.handle_method, checked_ask_ms("ms", ms))
 
     def blocking(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Ask from a plain thread, and wait there for the answer. Ctrl-C ends the wait.
+        """Ask from a plain thread, and block until the answer arrives. Ctrl-C ends the wait.
 
         Raises:
-            LoopBusy: this is a thread that runs an event loop, or owns the actor's loop: it would wait for itself.
-            AskTimeout, TargetEnded, MailboxFull, NoSuchActor, LoopClosed, TypeError: as when it is awaited.
+            LoopBusy: this thread runs an event loop, or is the thread of the actor's loop.
+            AskTimeout, TargetEnded, MailboxFull, NoSuchActor, LoopClosed, TypeError: as for a reply that is awaited.
         """
-        answer: R = far.block(
-            self._handle, self._port.method, self._port.binder(None, *args, **kwargs), self._ms
-        )
+        data = self.handle_method.binder(None, *args, **kwargs)
+        answer: R = cross_thread.ask_blocking(self.handle, self.handle_method.method, data, self._ms)
         return answer
 
     def future(self, /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
-        """Ask from a plain thread, and get a future of `concurrent.futures`. Cancelling it takes the ask back.
+        """Ask from a plain thread, and return a `concurrent.futures.Future`. Cancelling the future cancels the ask.
 
-        Raises what a call raises; what the ask ends with is in the future.
+        This raises what a call raises; the future holds the result of the ask.
         """
-        return far.submit(self._handle, self._port.method, self._port.binder(None, *args, **kwargs), self._ms)
+        data = self.handle_method.binder(None, *args, **kwargs)
+        return cross_thread.ask_future(self.handle, self.handle_method.method, data, self._ms)
 
     def __repr__(self) -> str:
-        return f"<{self._port.method.name} of {self._handle!r}>"
+        return f"<{self.handle_method.method.name} of {self.handle!r}>"
 
 
-def checked_ask_ms(field: str, ms: float | None) -> int:
-    """A deadline in whole milliseconds, rounded up; -1 for None, which is none.
+def _tell_when_room(handle: Handle, method: Method, data: object) -> Reply[None]:
+    if on_other_thread(handle):
+        return cross_thread.tell_when_room(handle, method, data)
+    return tell_when_room(handle, method, data)
 
-    Raises:
-        InvalidArgument: it is negative, no number, or beyond a hundred years.
+
+def _ask(handle: Handle, method: Method, data: object, ms: int) -> Reply[Any]:
+    reply = None if on_other_thread(handle) else ask(handle, method, data, ms)
+    return cross_thread.ask(handle, method, data, ms) if reply is None else reply
+
+
+# -- message classes ---------------------------------------------------------------------------------------------------
+
+
+class Request(Generic[R_co]):
+    """The base of messages that are answered: `class GetBalance(Request[int])` is answered with an int."""
+
+    __slots__ = ()
+
+
+@final
+class MessageTell:
+    """`handle.tell` of a `MessageActor`: sends a message by its class."""
+
+    __slots__ = ("_handle",)
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    def __call__(self, message: object) -> None:
+        """Send a message."""
+        tell(self._handle, _one_way(self._handle, message), message)
+
+    def try_send(self, message: object) -> bool:
+        """Send a message. Return False if it is not accepted."""
+        return try_tell(self._handle, _one_way(self._handle, message), message)
+
+    def when_room(self, message: object) -> Reply[None]:
+        """Send a message as soon as there is room."""
+        return _tell_when_room(self._handle, _one_way(self._handle, message), message)
+
+
+@final
+class MessageAsk:
+    """`handle.ask` of a `MessageActor`: asks by a message of a `Request` class.
+
+    Each form takes a deadline in milliseconds, `within`: None for no deadline; the default is the actor's own.
     """
-    if ms is None:
-        return -1
-    if type(ms) not in {int, float} or not 0 <= ms <= LONGEST_MS:
-        raise InvalidArgument(
-            f"{field} is {safe_repr(ms)}: pass milliseconds, from 0 to a hundred years, or None for no deadline"
+
+    __slots__ = ("_handle",)
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    def __call__(self, message: Request[R], /, *, within: float | None = UNSET_MS) -> Reply[R]:
+        """Ask, and `await` the reply.
+
+        Raises:
+            UnknownMessage: no method takes messages of this class.
+            MailboxFull, NoSuchActor, LoopClosed, LoopBusy: as for any ask.
+        """
+        method, ms = self._checked(message, within)
+        return _ask(self._handle, method, message, ms)
+
+    def blocking(self, message: Request[R], /, *, within: float | None = UNSET_MS) -> R:
+        """Ask from a plain thread, and block until the answer arrives."""
+        method, ms = self._checked(message, within)
+        answer: R = cross_thread.ask_blocking(self._handle, method, message, ms)
+        return answer
+
+    def future(self, message: Request[R], /, *, within: float | None = UNSET_MS) -> Future[R]:
+        """Ask from a plain thread, and return a future."""
+        method, ms = self._checked(message, within)
+        return cross_thread.ask_future(self._handle, method, message, ms)
+
+    def _checked(self, message: object, within: float | None) -> tuple[Method, int]:
+        method = _method_for(self._handle, message)
+        if not method.is_ask:
+            raise UnknownMessage(
+                f"{type(message).__qualname__} is not a Request, so it is not answered: use handle.tell(...), or derive it from Request"
+            )
+        return method, self._handle.__handle_ask_ms__ if within == UNSET_MS else checked_ask_ms(
+            "within", within
         )
-    return -int(-ms // 1)
+
+
+def _method_for(handle: Handle, message: object) -> Method:
+    messages: dict[type, HandleMethod] = getattr(handle, "__handle_messages__")  # noqa: B009  # every handle class has them
+    kind = type(message)
+    found = messages.get(kind)
+    if found is None:
+        found = next((messages[base] for base in kind.__mro__ if base in messages), None)
+        if found is None:
+            known = ", ".join(sorted(each.__qualname__ for each in messages))
+            raise UnknownMessage(
+                f"{safe_repr(handle)} has no method for messages of {kind.__qualname__}; it has methods for {known}"
+            )
+        messages[kind] = found
+    return found.method
+
+
+def _one_way(handle: Handle, message: object) -> Method:
+    method = _method_for(handle, message)
+    if method.is_ask:
+        raise UnknownMessage(
+            f"{type(message).__qualname__} is a Request, which is answered: use `await handle.ask(...)`"
+        )
+    return method
+
+
+# -- stopping, and waiting for the exit ----------------------------------------------------------------------------------
+
+
+def stop_actor(handle: Handle, *, drain: bool = False) -> None:
+    """Stop the actor of a handle."""
+    if not drain and stop_local(handle):
+        return
+    # It has exited, there is a new incarnation, or this is another thread.
+    loop = loop_of(handle)
+    _apply(handle, partial(close_mailbox, loop) if drain else loop.stop_actor)
+
+
+def kill_actor(handle: Handle) -> None:
+    """Kill the actor of a handle."""
+    _apply(handle, loop_of(handle).kill_actor)
+
+
+def _apply(handle: Handle, action: Callable[[ActorId], None]) -> None:
+    if on_other_thread(handle):
+        call_afar(loop_of(handle), partial(_apply_here, handle, action))
+    else:
+        _apply_here(handle, action)
+
+
+def _apply_here(handle: Handle, action: Callable[[ActorId], None]) -> None:
+    refresh(handle)
+    # An actor that has exited is what the caller wants. This is another thread only if the loop has ended.
+    with suppress(NoSuchActor, LoopClosed, ActorNotLocal, WrongThread):
+        action(handle.__handle_actor__)
+
+
+@final
+class End:
+    """`handle.ended`: waits for the exit of an actor."""
+
+    __slots__ = ("_handle",)
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    def __call__(self) -> Reply[ExitReason]:
+        """Return a reply that ends with the exit reason; it has already ended if the actor has exited."""
+        handle = self._handle
+        if on_other_thread(handle):
+            cross_thread.require_event_loop("ended")
+            return cast("Reply[ExitReason]", asyncio.wrap_future(self.future()))
+        refresh(handle)
+        return wait_for_exit(
+            handle.__handle_loop__, handle.__handle_actor__, handle.__handle_name__, handle.__handle_asks__
+        )
+
+    def future(self) -> Future[ExitReason]:
+        """Return a future, for a plain thread."""
+        future: Future[ExitReason] = Future()
+        call_afar(loop_of(self._handle), partial(self._watch, future))
+        return future
+
+    def blocking(self) -> ExitReason:
+        """Block a plain thread until the actor exits."""
+        cross_thread.require_plain_thread(self._handle, "ended")
+        return self.future().result()
+
+    def __repr__(self) -> str:
+        return f"<the end of {self._handle!r}>"
+
+    def _watch(self, future: Future[ExitReason]) -> None:
+        handle = self._handle
+        refresh(handle)
+        reply = wait_for_exit(
+            handle.__handle_loop__, handle.__handle_actor__, handle.__handle_name__, handle.__handle_asks__
+        )
+        reply.add_waiter(_FutureWaiter(future, reply))
+        future.add_done_callback(partial(self._unwatch, reply))
+
+    def _unwatch(self, reply: Any, future: Future[ExitReason]) -> None:
+        if future.cancelled():
+            call_afar(loop_of(self._handle), reply.cancel)
+
+
+@final
+class _FutureWaiter:
+    """A waiter of a reply that completes a future of another thread."""
+
+    __slots__ = ("_future", "_reply")
+
+    def __init__(self, future: Future[ExitReason], reply: Any) -> None:
+        self._future = future
+        self._reply = reply
+
+    def done(self) -> bool:
+        return self._future.done()
+
+    def set_result(self, _nothing: None) -> None:
+        if self._future.set_running_or_notify_cancel():
+            self._future.set_result(self._reply.result())

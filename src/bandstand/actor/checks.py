@@ -69,7 +69,7 @@ def checked_loop(loop: Any) -> Loop:
     Raises:
         InvalidArgument: it is one of the core's own.
     """
-    if not hasattr(loop, "_asks"):
+    if not hasattr(loop, "ask_table"):
         raise InvalidArgument(f"{safe_repr(loop)} has no typed actors: make it with bandstand.actor.Loop")
     typed: Loop = loop
     return typed

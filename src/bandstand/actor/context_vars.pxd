@@ -1,19 +1,26 @@
 cimport cython
 from bandstand.core.hot.desk cimport Desk
-from bandstand.actor.hot.handle cimport Handle
-from bandstand.actor.hot.method cimport Method
 
 cdef extern from "Python.h":
     object current_context "PyContext_CopyCurrent" ()
 
 @cython.final
-cdef class Porter:
+cdef class Envelope:
+    cdef readonly object data
+    cdef readonly object carried
+
+@cython.final
+cdef class CarriedContext:
+    cdef readonly object context
+    cdef readonly object tracer
+    cdef readonly object value
+
+@cython.final
+cdef class ContextCarrier:
     cdef object home
     cdef bint carries
-    cdef object sending
-    cdef object luggage
-    cdef object packing
-    cdef bint is_light
+    cdef object tracer
+    cdef object pack
+    cdef bint context_only
 
-    @cython.locals(kernel=Desk)
-    cpdef object pack(self, Handle handle, Method method, object data)
+    cpdef object wrap(self, Desk kernel, object handle, object method, object data)

@@ -1,149 +1,156 @@
-"""What travels with a message besides its data: the sender's context variables, and whatever a tracer gives along.
+"""What travels with a message besides its data: the sender's context variables, and what a tracer adds.
 
-The packing is in `hot.porter`; here is what a parcel does where it arrives.
+If nothing travels along, a message is its data and nothing else. Otherwise the data is in an `Envelope`. Only a context that
+differs from the loop's own is worth one; two contexts with the same variables compare equal by one comparison of pointers.
 """
 
-# An actor keeps what the room needs under private names, to leave users theirs.
+# current_context has one definition for each mode, and pyright sees one of them.
+# pyright: reportPossiblyUnboundVariable=false
+# The compiled modules use the kernel's attributes directly, through the .pxd files.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from contextvars import Context
+from contextvars import Context, copy_context
 from inspect import iscoroutine
-from types import coroutine
-from typing import TYPE_CHECKING, Any, Protocol, final
+from typing import TYPE_CHECKING, Any, Protocol
 
-from bandstand.actor.hot.porter import Porter
-from bandstand.actor.hot.stage import gather, handle
+from bandstand.actor.async_handlers import run_in_context, run_traced
+
+try:
+    import cython
+except ModuleNotFoundError:  # interpreted, where Cython is not installed
+    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+
+if not cython.compiled:
+    # In compiled mode this is the C function, declared in the .pxd.
+    current_context = copy_context
 
 if TYPE_CHECKING:
-    from bandstand.actor.hot.handle import Handle
-    from bandstand.actor.hot.method import Method
+    from bandstand.actor.dispatch import Method
+    from bandstand.actor.handle import Handle
     from bandstand.core import ActorId
+    from bandstand.core.hot.desk import Desk
     from bandstand.core.hot.turn import Turn
-
-__all__ = ("Tracer", "make_porter")
 
 
 class Tracer(Protocol):
-    """Watches messages of typed actors where they are sent and where they are handled.
+    """Sees each message of typed actors where it is sent and where it is handled.
 
-    It is part of the call, and no observer: what it raises is raised there, in the sender, or in the handler's actor.
+    A tracer is part of the call, not an observer: an exception it raises is raised in the sender, or in the handling actor.
     """
 
     def sending(self, target: ActorId, method: str) -> object:
-        """Called where a message is sent, before it is, on the sender's thread. What it returns travels with the message."""
+        """Called on the sender's thread before a message is sent. The return value travels with the message."""
         ...
 
     def handling(self, target: ActorId, method: str, carried: Any) -> AbstractContextManager[Any]:
-        """Called where it is handled. What it returns is entered around the handler, until an async one has ended."""
+        """Called where the message is handled. The handler, also an async one, runs inside the returned context manager."""
         ...
 
 
-def make_porter(home: Context, tracer: Tracer | None, *, carries: bool) -> Porter | None:
-    """What packs the messages of a loop; None if nothing is to travel along."""
-    if tracer is None:
-        return Porter(home, True, None, _plain_luggage) if carries else None  # noqa: FBT003  # by position in C
+class Envelope:
+    """The data of a message, with the context it is handled in."""
 
-    def sending(handle: Handle, method: Method) -> object:
-        return tracer.sending(handle._bs_actor, _name(method))
+    __slots__ = ("carried", "data")
 
-    def luggage(context: Context | None, carried: object) -> Luggage:
-        return Luggage(context, tracer, carried)
-
-    return Porter(home, carries, sending, luggage)
+    def __init__(self, data: object, carried: CarriedContext) -> None:
+        self.data = data
+        self.carried = carried
 
 
-def _plain_luggage(context: Context | None, _carried: object) -> Luggage:
-    return Luggage(context, None, None)
+class CarriedContext:
+    """The context that travels with a message: context variables, a tracer's value, or both."""
 
+    __slots__ = ("context", "tracer", "value")
 
-def _name(method: Method) -> str:
-    return f"{method.owner}.{method.name}"
+    def __init__(self, context: Context | None, tracer: Tracer | None, value: object) -> None:
+        self.context = context
+        self.tracer = tracer
+        self.value = value
 
-
-@final
-class Luggage:
-    """What travels along, and how a message is handled that has it."""
-
-    __slots__ = ("_carried", "_context", "_tracer")
-
-    def __init__(self, context: Context | None, tracer: Tracer | None, carried: object) -> None:
-        self._context = context
-        self._tracer = tracer
-        self._carried = carried
-
-    def handle(self, turn: Turn, method: Method, data: object) -> Any:
-        """Handle a message: in the sender's context, and in what the tracer says."""
-        work: Callable[[], Any] = lambda: handle(turn, method, data)  # noqa: E731  # a partial could not be told from it
-        if method.limit > 0:
-            work = lambda: gather(turn, method, data, self)  # noqa: E731  # same
-        if self._tracer is not None:
-            work = self._traced(self._tracer, turn, method, work)
-        if self._context is None:
+    def run(self, turn: Turn, method: Method, work: Callable[[], Any]) -> Any:
+        """Call `work` in the sender's context and inside the tracer. Return its result, or a coroutine to run."""
+        if self.tracer is not None:
+            work = self._traced(self.tracer, turn, method, work)
+        if self.context is None:
             return work()
         if method.awaits:
-            return inside(self._context, work)
+            return run_in_context(self.context, work)
         loop = turn.loop
-        # What is sent from here on takes this context along.
+        # Messages that the handler sends carry this context on.
         was_abroad, loop._abroad = loop._abroad, True
         try:
-            result = self._context.run(work)
+            result = self.context.run(work)
         finally:
             loop._abroad = was_abroad
-        return inside(self._context, lambda: result) if iscoroutine(result) else result
+        return run_in_context(self.context, lambda: result) if iscoroutine(result) else result
 
-    def fits(self, other: Luggage) -> bool:
-        """Whether a message with that luggage can be handled together with ours: in one context, and by no tracer.
+    def fits(self, other: CarriedContext) -> bool:
+        """Return whether one batch may hold both messages: they have the same context, and no tracer.
 
-        A tracer sees each message by itself.
+        A tracer sees each message separately.
         """
-        return self._tracer is None and other._tracer is None and self._context == other._context
+        return self.tracer is None and other.tracer is None and self.context == other.context
 
     def _traced(
         self, tracer: Tracer, turn: Turn, method: Method, work: Callable[[], Any]
     ) -> Callable[[], Any]:
-        name = _name(method)
-
         def run() -> Any:
-            manager = tracer.handling(turn.self_id, name, self._carried)
+            manager = tracer.handling(turn.self_id, f"{method.owner}.{method.name}", self.value)
             if method.awaits:
-                return _traced_coroutine(manager, work)
+                return run_traced(manager, work)
             with manager:
                 return work()
 
         return run
 
 
-async def _traced_coroutine(manager: AbstractContextManager[Any], work: Callable[[], Any]) -> Any:
-    with manager:
-        result = work()
-        return await result if iscoroutine(result) else result
+class ContextCarrier:
+    """Wraps the data of messages that are sent through the handles of one loop.
+
+    Args:
+        home: the context that the loop's plain handlers run in.
+        carries: whether context variables travel along.
+        tracer: adds a value to each message; None for no tracer.
+        pack: makes what is sent from handle, method and data, instead of all of the above; None for nearly every loop.
+    """
+
+    __slots__ = ("carries", "context_only", "home", "pack", "tracer")
+
+    def __init__(
+        self,
+        home: Context,
+        carries: bool,
+        tracer: Tracer | None = None,
+        pack: Callable[[Handle, Method, object], object] | None = None,
+    ) -> None:
+        self.home = home
+        self.carries = carries
+        self.tracer = tracer
+        self.pack = pack
+        # If only context variables can travel along, a plain handler's message is always its data: see `wrap`.
+        self.context_only = tracer is None and pack is None
+
+    def wrap(self, kernel: Desk, handle: Handle, method: Method, data: object) -> object:
+        """Return the data of a message to an actor of this loop, in an envelope if something travels along."""
+        if self.pack is not None:
+            return self.pack(handle, method, data)
+        context: Context | None = None
+        # A plain handler runs in the loop's own context, and all of them see what it sets there: nothing to carry.
+        if self.carries and (kernel._abroad or not kernel._ticking or kernel._is_afar()):
+            context = current_context()
+            if context == self.home:
+                context = None
+        tracer = self.tracer
+        if tracer is not None:
+            value = tracer.sending(handle.__handle_actor__, f"{method.owner}.{method.name}")
+            return Envelope(data, CarriedContext(context, tracer, value))
+        return data if context is None else Envelope(data, CarriedContext(context, None, None))
 
 
-async def inside(context: Context, make: Callable[[], Any]) -> Any:
-    """Perform a coroutine in a context, inside whoever performs us. It is made in here: if we never begin, nothing does."""
-    work = context.run(make)
-    # There may be nothing to do any more: an ask that was taken back.
-    return await _steps_inside(context, work) if iscoroutine(work) else work
-
-
-@coroutine
-def _steps_inside(context: Context, work: Any) -> Generator[Any, Any, Any]:
-    step: Callable[..., Any] = work.send
-    value: Any = None
-    while True:
-        try:
-            yielded = context.run(step, value)
-        except StopIteration as stop:
-            return stop.value
-        try:
-            value = yield yielded
-            step = work.send
-        except GeneratorExit:
-            work.close()
-            raise
-        except BaseException as error:  # noqa: BLE001  # a cancellation, or what it waited for has failed with
-            step, value = work.throw, error
+def wrap_in(context: Context, data: object) -> Envelope:
+    """Return the data of a message that is handled in a given context."""
+    return Envelope(data, CarriedContext(context, None, None))

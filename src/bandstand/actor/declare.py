@@ -12,17 +12,16 @@ from dataclasses import dataclass
 from inspect import Parameter, Signature, iscoroutinefunction, isfunction, signature, unwrap
 from typing import Any
 
-from bandstand.actor.faces import Ask, Tell
-from bandstand.actor.hot.handle import Handle
-from bandstand.actor.hot.method import Method
-from bandstand.actor.hot.port import Port
+from bandstand.actor.bound_methods import Ask, Tell
+from bandstand.actor.dispatch import Method
+from bandstand.actor.handle import Handle, HandleMethod
 from bandstand.actor.likeness import BY_POSITION, parameters_of, refuse_shape, returns_of
 from bandstand.actor.marks import Mark
 from bandstand.actor.numbers import NAMED, NOTHING, ONE, SEVERAL
 from bandstand.errors import BadDeclaration
 from bandstand.errors.formatting import safe_repr
 
-__all__ = ("ON", "Schema", "make_port", "marks_of", "read_class", "read_interface")
+__all__ = ("ON", "Schema", "make_handle_method", "marks_of", "read_class", "read_interface")
 
 # Where a function keeps for which classes of messages it is.
 ON = "__bandstand_on__"
@@ -35,8 +34,8 @@ class Schema:
     """What a class of actors can be sent: its methods by name, and its messages by class."""
 
     name: str
-    ports: Mapping[str, Port]
-    messages: dict[type, Port]
+    handle_methods: Mapping[str, HandleMethod]
+    messages: dict[type, HandleMethod]
     """Also what was found out about classes that derive from one of them."""
     handle: type[Handle]
 
@@ -69,8 +68,8 @@ def read_class(
     _refuse_names(cls, marks, reserved)
     _refuse_overridden(cls, marks)
     called: Mapping[str, Callable[..., Any]] = {} if handlers is None else handlers
-    ports = {
-        name: make_port(
+    handle_methods = {
+        name: make_handle_method(
             cls.__qualname__,
             name,
             called.get(name, mark.function),
@@ -80,7 +79,7 @@ def read_class(
         )
         for name, mark in marks.items()
     }
-    return _schema(cls, ports, plain)
+    return _schema(cls, handle_methods, plain)
 
 
 def read_interface(cls: type, interface: type, reserved: Iterable[str], plain: Mapping[str, Any]) -> Schema:
@@ -105,12 +104,14 @@ def read_interface(cls: type, interface: type, reserved: Iterable[str], plain: M
                 f"{cls.__qualname__}.{name} is {safe_repr(mark)}, but {interface.__qualname__} declares {safe_repr(known)}: the interface says "
                 f"how it goes"
             )
-    ports: dict[str, Port] = {}
+    handle_methods: dict[str, HandleMethod] = {}
     for name, mark in marks.items():
         handler = _handler(cls, interface, name)
         refuse_shape(cls, interface, name, mark, handler)
-        ports[name] = make_port(interface.__qualname__, name, handler, mark, binds=mark.function)
-    return _schema(cls, ports, plain)
+        handle_methods[name] = make_handle_method(
+            interface.__qualname__, name, handler, mark, binds=mark.function
+        )
+    return _schema(cls, handle_methods, plain)
 
 
 def _names_of(names: list[str]) -> Callable[[Handle], list[str]]:
@@ -133,24 +134,24 @@ def marks_of(cls: type) -> dict[str, Mark]:
     return marks
 
 
-def _schema(cls: type, ports: dict[str, Port], plain: Mapping[str, Any]) -> Schema:
-    messages: dict[type, Port] = {}
+def _schema(cls: type, handle_methods: dict[str, HandleMethod], plain: Mapping[str, Any]) -> Schema:
+    messages: dict[type, HandleMethod] = {}
     namespace: dict[str, Any] = {
         "__slots__": (),
         "__module__": cls.__module__,
         "__qualname__": f"{cls.__qualname__}.Handle",
         "__doc__": f"A handle of {cls.__qualname__}.",
-        "_bs_messages": messages,
-        "_bs_ports": ports,
+        "__handle_messages__": messages,
+        "__handle_methods__": handle_methods,
         # What can be used, and not what is only explained.
-        "__dir__": _names_of(sorted({*ports, *HANDLES_OWN})),
-        "_bs_kind": cls.__name__,
-        "_bs_class": cls,
+        "__dir__": _names_of(sorted({*handle_methods, *HANDLES_OWN})),
+        "__handle_class_name__": cls.__name__,
+        "__handle_class__": cls,
         **plain,
-        **ports,
+        **handle_methods,
     }
     handle = type(f"handle of {cls.__qualname__}", (Handle,), namespace)
-    return Schema(cls.__qualname__, ports, messages, handle)
+    return Schema(cls.__qualname__, handle_methods, messages, handle)
 
 
 def _refuse_names(cls: type, marks: Mapping[str, Mark], reserved: Iterable[str]) -> None:
@@ -214,7 +215,7 @@ def _hint(name: str, known: Iterable[str]) -> str:
     return f" (did you mean {close[0]}?)" if close else ""
 
 
-def make_port(
+def make_handle_method(
     owner: str,
     name: str,
     function: Callable[..., Any],
@@ -222,8 +223,8 @@ def make_port(
     *,
     binds: Callable[..., Any] | None = None,
     answers: tuple[type[BaseException], ...] = (),
-) -> Port:
-    """The port of one method; `binds` is whose signature callers see, if not the function's own."""
+) -> HandleMethod:
+    """The handle_method of one method; `binds` is whose signature callers see, if not the function's own."""
     if not mark.is_ask and (returned := returns_of(function)) not in (None, "None", "NoReturn", "Never"):
         raise BadDeclaration(
             f"{owner}.{name} is one-way but is to return {returned}: nobody would get it; mark it with @ask"
@@ -248,7 +249,7 @@ def make_port(
         mark.limit,
         mark.is_reentrant,
     )
-    return Port(method, binder, Ask if mark.is_ask else Tell)
+    return HandleMethod(method, binder, Ask if mark.is_ask else Tell)
 
 
 def _binder(name: str, parameters: list[Parameter]) -> tuple[int, int, Callable[..., Any]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from inspect import getattr_static, signature
 from typing import TYPE_CHECKING, Any
 
-from bandstand.actor import outside
+from bandstand.actor.bound_methods import End, kill_actor, stop_actor
+from bandstand.actor.handle import HiddenAttribute
 from bandstand.actor.marks import Mark
 from bandstand.errors import BadDeclaration
 from bandstand.errors.formatting import safe_repr, safe_str
@@ -52,9 +53,9 @@ def refuse_hook(cls: type[Performer], name: str, takes: int) -> None:
 def facade(cls: type[Performer]) -> dict[str, Any]:
     """What every handle of a class has besides its methods."""
     face: dict[str, Any] = {
-        "stop": outside.stop,
-        "kill": outside.kill,
-        "ended": property(outside.End),
+        "stop": stop_actor,
+        "kill": kill_actor,
+        "ended": property(End),
         "me": property(lambda handle: handle),
     }
     # No __getattr__: with one, Python would make a bound object for every call. So what the class has is explained name by name.
@@ -64,7 +65,7 @@ def facade(cls: type[Performer]) -> dict[str, Any]:
             and name not in face
             and not isinstance(getattr_static(cls, name), Mark)
         ):
-            face[name] = outside.Hidden(cls.__qualname__, name)
+            face[name] = HiddenAttribute(cls.__qualname__, name)
     for name in ("stop", "kill"):
         face[name].__doc__ = getattr(cls, name).__doc__
     return face

@@ -1,23 +1,23 @@
-"""A presence: whoever is behind a handle, for somebody who keeps the handle and must know when it is good for nothing any more.
+"""Watching a handle: for code that keeps a handle and must know when it stops being useful.
 
-A handle of one actor is good until that actor has ended. One of a supervisor's child is good as long as its place is: between two
-incarnations nobody is there, and then somebody is again. Names, groups and subscriptions all want the same three answers: who is
-there now, will anybody be, and tell me when that changes.
+A handle of one actor is useful until that actor exits. A handle of a supervised child is useful as long as the child has a place
+in the tree: between two incarnations there is no actor, and then there is one again. Names, groups and subscriptions all need to
+know which actor is there now, whether there will be one, and when that changes.
 
-The answers are looked up, not remembered: they are right from the first moment of an exit, whoever is told first. Being told is for
-tidying up, and for those who wait. It comes inside the exit, by a receipt that waits there, or from the supervisor itself.
+The state is looked up, not stored, so it is right from the first moment of an exit, whichever callback runs first. The callbacks
+are for cleanup and for waiters. They run inside the exit, or inside the supervisor.
 """
 
-# An actor keeps what the room needs under private names, to leave users theirs.
+# Handles keep their state under `_bs_` names.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast, final
+from typing import TYPE_CHECKING, Any, final
 
-from bandstand.actor.children import Seat
-from bandstand.actor.hot.handle import Handle
+from bandstand.actor.handle import Handle, refresh
+from bandstand.actor.supervised_actor import ChildRef
 from bandstand.core import ActorId, ActorStatus
 from bandstand.core.lifelines import mourn
 from bandstand.errors import ActorNotLocal, InvalidArgument, NoSuchActor
@@ -25,121 +25,115 @@ from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
     from bandstand.actor.loop import Loop
-    from bandstand.actor.performer import Performer
 
-__all__ = ("Presence", "class_of", "key_of")
+__all__ = ("HandleWatch", "watch_key")
 
 
 @final
-class Presence:
-    """Whoever is behind a handle. Loop thread only.
+class HandleWatch:
+    """Watches the actor of a handle. Loop thread only.
 
     Args:
-        loop: the loop that the actor must live on.
-        handle: of one actor, or of a supervisor's child. Of another place that is kept by somebody (a pod's role), the actor that is there now is meant.
-        gone: called once when nobody will be there any more: inside the exit, and before anybody else is told. It must not raise.
-        came: called when somebody may be there anew. It must not raise.
+        loop: the loop that the actor must run on.
+        handle: a handle of one actor or of a supervised child. For a handle of a pod's role, the current actor is watched.
+        on_gone: called once when there is no actor and will be none: inside the exit, before observers, supervisors and
+            monitors learn of it. It must not raise.
+        on_restart: called when there may be a new incarnation. It must not raise.
 
     Raises:
-        InvalidArgument: it is no handle.
-        ActorNotLocal: its actor lives on another loop.
-        NoSuchActor: nobody is there, and nobody will be.
+        InvalidArgument: it is not a handle.
+        ActorNotLocal: its actor runs on another loop.
+        NoSuchActor: there is no actor and will be none.
     """
 
-    __slots__ = ("_actor", "_came", "_forget", "_gone", "_loop", "_seat", "handle")
+    __slots__ = ("_actor", "_child", "_loop", "_on_gone", "_on_restart", "_unsubscribe", "handle")
 
     def __init__(
         self,
         loop: Loop,
         handle: object,
-        gone: Callable[[], object],
-        came: Callable[[], object] | None = None,
+        on_gone: Callable[[], object],
+        on_restart: Callable[[], object] | None = None,
     ) -> None:
         known = checked_local(loop, handle)
         self.handle: Any = known
         self._loop = loop
-        self._gone: Callable[[], object] | None = gone
-        self._came = came
-        place = known._bs_place
-        self._seat = place if isinstance(place, Seat) else None
-        self._actor: ActorId = known._bs_actor
+        self._on_gone: Callable[[], object] | None = on_gone
+        self._on_restart = on_restart
+        ref = known.__handle_ref__
+        self._child = ref if isinstance(ref, ChildRef) else None
+        self._actor: ActorId = known.__handle_actor__
         if self.is_gone:
-            raise NoSuchActor(f"{safe_repr(handle)} has ended, and nobody comes after it")
-        self._forget: Callable[[], None] = (
-            mourn(loop, self._actor, self._mourned)
-            if self._seat is None
-            else self._seat.follow(self._changed)
+            raise NoSuchActor(f"{safe_repr(handle)} has ended and will not be restarted")
+        self._unsubscribe: Callable[[], None] = (
+            mourn(loop, self._actor, self._exited)
+            if self._child is None
+            else self._child.follow(self._changed)
         )
 
     @property
     def key(self) -> object:
-        """What makes it the one it is: the place, or the actor. Two handles of one have the same."""
-        return self._actor if self._seat is None else self._seat
+        """What identifies it: the `ChildRef`, or the actor. Two handles of the same child have the same key."""
+        return self._actor if self._child is None else self._child
 
     @property
     def actor(self) -> ActorId | None:
-        """Whoever is there and accepts messages at this moment."""
-        actor = self._actor if self._seat is None else self._seat.find()
+        """The actor, if one accepts messages at this moment."""
+        actor = self._actor if self._child is None else self._child.find()
         return actor if actor is not None and actor.is_alive else None
 
     @property
     def is_gone(self) -> bool:
-        """Whether nobody will be there any more."""
-        if self._seat is not None:
-            return self._seat.is_gone
+        """Whether there is no actor and will be none."""
+        if self._child is not None:
+            return self._child.is_gone
         return self._loop.status(self._actor) >= ActorStatus.STOPPED
 
     def cancel(self) -> None:
-        """Be told of nothing any more."""
-        self._gone = self._came = None
-        self._forget()
+        """Stop watching."""
+        self._on_gone = self._on_restart = None
+        self._unsubscribe()
 
-    def _mourned(self, _reason: object, _cause: object) -> None:
+    def _exited(self, _reason: object, _cause: object) -> None:
         self._end()
 
     def _changed(self) -> None:
         if self.is_gone:
             self._end()
-        elif self._came is not None:
-            self._came()
+        elif self._on_restart is not None:
+            self._on_restart()
 
     def _end(self) -> None:
-        gone = self._gone
+        on_gone = self._on_gone
         self.cancel()
-        if gone is not None:
-            gone()
+        if on_gone is not None:
+            on_gone()
 
 
 def checked_local(loop: Loop, handle: object) -> Handle:
-    """A handle of an actor of a loop.
+    """Return the argument if it is a handle of an actor of this loop.
 
     Raises:
-        InvalidArgument: it is no handle.
-        ActorNotLocal: it lives on another loop.
+        InvalidArgument: it is not a handle.
+        ActorNotLocal: its actor runs on another loop.
     """
     if isinstance(handle, ActorId):
         raise InvalidArgument(
-            f"{safe_repr(handle)} is the id of an actor without a class: pass a handle, what spawn() of a class returned"
+            f"{safe_repr(handle)} is the id of a raw actor: pass a handle, as spawn() of a class returns it"
         )
     if not isinstance(handle, Handle):
         raise InvalidArgument(
-            f"{safe_repr(handle)} is no handle: pass what spawn() returned, or self.me inside an actor"
+            f"{safe_repr(handle)} is not a handle: pass what spawn() returned, or self.me inside an actor"
         )
-    # Of a place, whoever is there now.
-    handle._bs_refresh()
-    if handle._bs_loop is not loop:
-        raise ActorNotLocal(f"{safe_repr(handle)} lives on another loop than {safe_repr(loop)}")
+    refresh(handle)
+    if handle.__handle_loop__ is not loop:
+        raise ActorNotLocal(f"{safe_repr(handle)} runs on another loop than {safe_repr(loop)}")
     return handle
 
 
-def key_of(handle: Handle) -> object:
-    """What a presence of this handle has for its key."""
-    if isinstance(handle._bs_place, Seat):
-        return handle._bs_place
-    handle._bs_refresh()
-    return handle._bs_actor
-
-
-def class_of(handle: object) -> type[Performer]:
-    """The class that a handle was made for: whose methods it has."""
-    return cast("type[Performer]", cast("Any", type(handle))._bs_class)
+def watch_key(handle: Handle) -> object:
+    """Return the `key` that a watch of this handle has."""
+    if isinstance(handle.__handle_ref__, ChildRef):
+        return handle.__handle_ref__
+    refresh(handle)
+    return handle.__handle_actor__

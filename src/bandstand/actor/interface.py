@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, get_origin
 
-from bandstand.actor import outside
+from bandstand.actor.bound_methods import End
 from bandstand.actor.declare import read_interface
 from bandstand.actor.facade import RESERVED, facade
 from bandstand.actor.generics import argument_of
@@ -60,7 +60,7 @@ class Interface(Protocol):
         ...
 
     @property
-    def ended(self) -> outside.End:
+    def ended(self) -> End:
         """As `Actor.ended`."""
         ...
 

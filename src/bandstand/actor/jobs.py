@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, final
 
-from bandstand.actor.hot.method import Method
+from bandstand.actor.dispatch import Method
 from bandstand.actor.numbers import ONE
 from bandstand.core import Lane
 from bandstand.errors import InvalidArgument
@@ -67,12 +67,15 @@ _LANES = {lane.value: lane for lane in Lane}
 
 def job_method(schema: Schema, function: Callable[..., Any]) -> tuple[Lane, Method]:
     """By which lane a job goes: a marked method's own, else DATA."""
-    port = schema.ports.get(getattr(function, "__name__", ""))
+    handle_method = schema.handle_methods.get(getattr(function, "__name__", ""))
     lane = Lane.DATA
     inside = getattr(function, "__func__", None)
     # One that takes a list is called by another, which tells what it wraps.
-    if port is not None and port.method.function in (inside, getattr(inside, "__wrapped__", None)):
-        lane = _LANES[port.method.lane]
+    if handle_method is not None and handle_method.method.function in (
+        inside,
+        getattr(inside, "__wrapped__", None),
+    ):
+        lane = _LANES[handle_method.method.lane]
     return lane, _METHODS[lane]
 
 

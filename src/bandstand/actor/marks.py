@@ -1,7 +1,7 @@
 """The marks that make a method a message: `@control`, `@management`, `@data`, `@ask`.
 
 On the class, a mark keeps the function and says by which lane its messages go. On the object, inside the actor, it is the
-plain method. On a handle it is a port, which sends. Type checkers see the handle's side everywhere, since a handle has the
+plain method. On a handle it is a handle_method, which sends. Type checkers see the handle's side everywhere, since a handle has the
 type of its class: `Tell` for one-way methods, `Ask` for requests. So code that several handlers share belongs in a method
 without a mark.
 """
@@ -14,7 +14,7 @@ from inspect import isasyncgenfunction, iscoroutine, isfunction, isgeneratorfunc
 from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, final, overload
 
-from bandstand.actor.faces import Ask, Tell
+from bandstand.actor.bound_methods import Ask, Tell
 from bandstand.core import Lane
 from bandstand.errors import BadDeclaration
 from bandstand.errors.formatting import safe_repr

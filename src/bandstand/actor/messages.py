@@ -44,19 +44,18 @@ from typing import (
 )
 
 from bandstand.actor.actor import Actor
-from bandstand.actor.declare import ON, make_port, read_class
+from bandstand.actor.bound_methods import MessageAsk, MessageTell, Request, Tell
+from bandstand.actor.declare import ON, make_handle_method, read_class
 from bandstand.actor.facade import RESERVED, facade
-from bandstand.actor.faces import Tell
 from bandstand.actor.generics import argument_of, is_open
 from bandstand.actor.marks import Mark
 from bandstand.actor.marks import ask as ask_mark
-from bandstand.actor.posting import MessageAsk, MessageTell, Request
 from bandstand.core import Lane
 from bandstand.errors import BadDeclaration
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
-    from bandstand.actor.hot.port import Port
+    from bandstand.actor.handle import HandleMethod
 
 __all__ = ("MessageActor", "OnMark", "on")
 
@@ -136,8 +135,8 @@ def on(*messages: type[Any], lane: Lane = Lane.DATA, raises: Raises = ()) -> OnM
     return OnMark(messages, lane, raises if isinstance(raises, tuple) else (raises,))
 
 
-def _message_ports(cls: type) -> dict[type, Port]:
-    ports: dict[type, Port] = {}
+def _message_ports(cls: type) -> dict[type, HandleMethod]:
+    handle_methods: dict[type, HandleMethod] = {}
     for base in reversed(cls.__mro__):
         taken: dict[type, str] = {}
         for name, value in vars(base).items():
@@ -154,27 +153,27 @@ def _message_ports(cls: type) -> dict[type, Port]:
                         f"{cls.__qualname__}.{name} is {safe_repr(function)}, but it is to handle {message.__qualname__}: make it a plain "
                         f"method"
                     )
-                ports[message] = make_port(cls.__qualname__, name, function, mark)
-                if ports[message].method.arity != 1:
+                handle_methods[message] = make_handle_method(cls.__qualname__, name, function, mark)
+                if handle_methods[message].method.arity != 1:
                     raise BadDeclaration(
                         f"{cls.__qualname__}.{name} handles messages, and so takes one and nothing else"
                     )
-    return ports
+    return handle_methods
 
 
-def _refuse_mismatch(cls: type, ports: Mapping[type, Port]) -> None:
+def _refuse_mismatch(cls: type, handle_methods: Mapping[type, HandleMethod]) -> None:
     declared = _declared(cls)
     if declared is None:
         return
-    if missing := [message for message in declared if message not in ports]:
+    if missing := [message for message in declared if message not in handle_methods]:
         raise BadDeclaration(
             f"{cls.__qualname__} has no method for {missing[0].__qualname__}, which it declares as its message: mark one with "
             f"@on({missing[0].__qualname__})"
         )
-    for message, port in ports.items():
+    for message, handle_method in handle_methods.items():
         if message not in declared:
             raise BadDeclaration(
-                f"{cls.__qualname__}.{port.method.name} is for {message.__qualname__}, which is none of the messages it "
+                f"{cls.__qualname__}.{handle_method.method.name} is for {message.__qualname__}, which is none of the messages it "
                 f"declares: {', '.join(known.__qualname__ for known in declared)}"
             )
 
@@ -212,9 +211,9 @@ class MessageActor(Actor, Generic[M_contra]):
     def _bs_declare(cls) -> None:
         face = {**facade(cls), "tell": property(MessageTell), "ask": property(MessageAsk)}
         schema = read_class(cls, RESERVED | {"ask", "tell"}, face, takes_messages=True)
-        ports = _message_ports(cls)
-        _refuse_mismatch(cls, ports)
-        schema.messages.update(ports)
+        handle_methods = _message_ports(cls)
+        _refuse_mismatch(cls, handle_methods)
+        schema.messages.update(handle_methods)
         cls._bs_adopt_schema(schema)
 
     @property

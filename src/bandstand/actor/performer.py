@@ -17,14 +17,14 @@ from typing import (
     overload,
 )
 
-from bandstand.actor import outside
+from bandstand.actor.bound_methods import End, kill_actor, stop_actor
 from bandstand.actor.brood import Brood
 from bandstand.actor.declare import Schema
 from bandstand.actor.facade import NOTES, OURS, TOOLS, refuse_hook
-from bandstand.actor.faces import checked_ask_ms
-from bandstand.actor.hot.handle import Handle, stop_at_once
+from bandstand.actor.handle import Handle, id_of, loop_of, stop_local
 from bandstand.actor.jobs import Job
-from bandstand.actor.spawning import UNSET_MS, Options, Spawner
+from bandstand.actor.loop import Spawner, SpawnOptions
+from bandstand.actor.reply import UNSET_MS, checked_ask_ms
 from bandstand.actor.timing import Alarm, Ticker
 from bandstand.actor.work import Work
 from bandstand.core import ChildExit, ChildStart, Down, Exit, ExitReason, IoEvent, Overflow
@@ -71,7 +71,7 @@ class Performer:
             # A class that was read already and is made once more (`@dataclass(slots=True)` does) has what we noted.
             noted = NOTES if isinstance(vars(cls).get("_bs_schema"), Schema) else frozenset[str]()
             names = vars(cls).keys() - noted
-            taken = sorted(name for name in names if name in TOOLS or name.startswith("_bs_"))
+            taken = sorted(name for name in names if name in TOOLS or name.startswith(("_bs_", "__handle_")))
             if taken:
                 raise BadDeclaration(
                     f"{cls.__qualname__}.{taken[0]} is a name that every actor has for its own: choose another"
@@ -94,12 +94,14 @@ class Performer:
         ]
         for hook, takes in (("on_start", 0), ("on_stop", 2), ("on_signal", 1), ("on_park", 0)):
             refuse_hook(cls, hook, takes)
-        ports = (*schema.ports.values(), *schema.messages.values())
+        handle_methods = (*schema.handle_methods.values(), *schema.messages.values())
         # Made as all objects are, without hooks, and without coroutines that need a context to start from: then there is
         # nothing to do or to check at its start.
         is_made_plainly = cls.__new__ is object.__new__ and type(cls).__call__ is type.__call__
         cls._bs_is_plain = (
-            is_made_plainly and not any(hooks) and not any(port.method.awaits for port in ports)
+            is_made_plainly
+            and not any(hooks)
+            and not any(handle_method.method.awaits for handle_method in handle_methods)
         )
         cls._bs_has_epilogue = hooks[1]
 
@@ -159,7 +161,7 @@ class Performer:
 
     def __actor_id__(self) -> ActorId:
         """The id of the actor, for what takes any kind of actor: `Scope.adopt` for one."""
-        return outside.id_of(self._bs_handle())
+        return id_of(self._bs_handle())
 
     def stop(self, *, drain: bool = False) -> None:
         """End with reason `NORMAL`: inside, when the present handler has ended; on a handle, from any thread, at once.
@@ -173,15 +175,15 @@ class Performer:
         """
         me = self._bs_handle()
         # By far the most common way: an actor that has done its work, and says so itself.
-        if drain or not stop_at_once(me):
-            outside.stop(me, drain=drain)
+        if drain or not stop_local(me):
+            stop_actor(me, drain=drain)
 
     def kill(self) -> None:
         """End without waiting for anything, with reason `FAIL`: a coroutine in flight is cancelled, `on_stop` is not called."""
-        outside.kill(self._bs_handle())
+        kill_actor(self._bs_handle())
 
     @property
-    def ended(self) -> outside.End:
+    def ended(self) -> End:
         """`await handle.ended()` waits until the actor has ended, and gives the reason. Also `blocking` and `future`."""
         raise LoopBusy("an actor cannot wait for its own end")
 
@@ -190,21 +192,25 @@ class Performer:
 
         Never early. It goes with the actor, and `cancel()` takes it back.
         """
-        alarm = Alarm(self._bs_handle()._bs_loop, self._bs_me._bs_actor)
+        alarm = Alarm(self._bs_handle().__handle_loop__, self._bs_me.__handle_actor__)
         alarm._begin(self._bs_schema, ms, Job(method, args, kwargs))
         return alarm
 
     def every(self, ms: float, method: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Ticker:
         """Have `method(*args)` called every `ms` milliseconds, at a fixed rate; what an actor misses that lags is left out."""
-        loop = self._bs_handle()._bs_loop
-        return Ticker(loop, self._bs_me._bs_actor, self._bs_schema, ms, method, args, kwargs, is_rate=True)
+        loop = self._bs_handle().__handle_loop__
+        return Ticker(
+            loop, self._bs_me.__handle_actor__, self._bs_schema, ms, method, args, kwargs, is_rate=True
+        )
 
     def every_after(
         self, ms: float, method: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs
     ) -> Ticker:
         """Have `method(*args)` called again and again, each time `ms` milliseconds after the last one has ended."""
-        loop = self._bs_handle()._bs_loop
-        return Ticker(loop, self._bs_me._bs_actor, self._bs_schema, ms, method, args, kwargs, is_rate=False)
+        loop = self._bs_handle().__handle_loop__
+        return Ticker(
+            loop, self._bs_me.__handle_actor__, self._bs_schema, ms, method, args, kwargs, is_rate=False
+        )
 
     def background(
         self,
@@ -223,8 +229,8 @@ class Performer:
             raise InvalidArgument(
                 f"work is {safe_repr(work)}, which cannot be awaited: pass a coroutine, self.fetch(), not self.fetch"
             )
-        piece = Work(outside.loop_of(me), me, self._bs_schema, work, then, failed)
-        loop = outside.loop_of(me)
+        piece = Work(loop_of(me), me, self._bs_schema, work, then, failed)
+        loop = loop_of(me)
         name = f"background {getattr(work, '__qualname__', type(work).__name__)}"
         try:
             child = spawn_child(
@@ -233,7 +239,7 @@ class Performer:
                 piece.begin,
                 name=name,
                 cap=checked_cap(loop, None),
-                supervisor=me._bs_actor,
+                supervisor=me.__handle_actor__,
                 context=copy_context(),
             )
         except BaseException:  # there is no room, or it is ending: then it never begins
@@ -252,7 +258,7 @@ class Performer:
         if brood is None:
             brood = Brood()
             object.__setattr__(self, "_bs_brood", brood)
-            set_family(self._bs_me._bs_loop, self._bs_me._bs_actor, brood)
+            set_family(self._bs_me.__handle_loop__, self._bs_me.__handle_actor__, brood)
         return brood
 
     @overload
@@ -272,9 +278,9 @@ class Performer:
         overflow: Overflow = Overflow.REJECT,
         ask_ms: float | None = UNSET_MS,
     ) -> Spawner:
-        """Options for a child: `self.options(name="w").spawn(Worker, 3)`, as `Loop.options`."""
-        loop = self._bs_handle()._bs_loop
-        options = Options(
+        """SpawnOptions for a child: `self.options(name="w").spawn(Worker, 3)`, as `Loop.options`."""
+        loop = self._bs_handle().__handle_loop__
+        options = SpawnOptions(
             loop, name=name, mailbox_cap=mailbox_cap, overflow=overflow, ask_ms=ask_ms, parent=self
         )
         return Spawner(loop, options)
@@ -287,8 +293,8 @@ class Performer:
     def _bs_handle_other(self, data: Any, is_signal: bool) -> Any:
         """Handle what is no message of a method: a signal, or something that was sent past the handle."""
         if not is_signal:
-            self._bs_me._bs_asks.unhandled += 1
-            self._bs_me._bs_loop._mention_unhandled(self._bs_me, data)
+            self._bs_me.__handle_asks__.unhandled += 1
+            self._bs_me.__handle_loop__.report_unhandled(data)
             return None
         if isinstance(data, ChildExit):
             if self._bs_brood is not None and not self._bs_brood.note_end(data.child):

@@ -1,20 +1,22 @@
-"""Asks that are handled out of turn: an actor answers those that it waits for itself.
+"""Reentrant asks: an actor answers an ask that it waits for itself.
 
-The problem. A asks B, and B, to answer, asks A. A's handler is suspended, its next message is not begun before it has ended, and so
-both would wait for ever: `AskCycle`. Where A's method only reads, or is written for it, it may be answered all the same.
+The problem. A asks B, and B, to answer, asks A. A's handler is suspended, and A does not start the next message before it
+ends, so both would wait for ever: `AskCycle`. If A's method only reads, or is written for it, A may answer it all the same.
 
-The choice. Where an ask would close a cycle and its method is marked `@ask(reentrant=True)`, its message is moved from the mailbox of its
-actor to that of a child, made for it, whose state is the very same object. So it is handled as every message is: plain or async, with
-its context variables, its declared errors, its deadline; it is cancelled with its asker, and ends with its actor. Whoever looks for
-cycles sees the child, and not the actor, and goes on finding those that are left. A failure in it is a failure of the actor.
+The choice. If an ask would close a cycle and its method is marked `@ask(reentrant=True)`, its message moves from the mailbox of
+the actor to the mailbox of a child actor that is created for it and has the same object as its state. So it is handled like
+every message: by a plain or async handler, with its context variables, declared errors and deadline. It is cancelled with its
+asker, and it ends with its actor. The wait graph sees the child instead of the actor, and still detects the remaining cycles. A
+failure of the child is a failure of the actor.
 
-Only an ask that closes a cycle is treated so: one from outside the chain waits its turn. An actor that nobody waits for in a circle
-never handles two messages at a time. Refused: reentrancy for all messages of a class, as an actor then has no turn to rely on.
+Only an ask that closes a cycle is handled this way; an ask from outside the chain waits for its turn. So an actor that is not
+part of a cycle never handles two messages at the same time. We refused reentrancy for all messages of a class: such an actor
+could not rely on anything between two awaits.
 
-Cost: a cell for each such ask; nothing for any other.
+The cost is one actor cell for each such ask, and nothing for others.
 """
 
-# An actor keeps what the room needs under private names, to leave users theirs.
+# Code here uses the private attributes of the kernel and of actor objects.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations
@@ -22,79 +24,80 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
-from bandstand.actor.hot.stage import perform
+from bandstand.actor.dispatch import dispatch_message
 from bandstand.core import ActorId, ExitReason
 from bandstand.core.lifelines import mourn
 from bandstand.core.lowlevel import checked_cap, close_mailbox, end_actor
 from bandstand.errors import BandstandError
 
 if TYPE_CHECKING:
-    from bandstand.actor.hot.method import Method
+    from bandstand.actor.dispatch import Method
     from bandstand.actor.loop import Loop
 
-__all__ = ("MOST_INSIDE", "Reentry")
+__all__ = ("MAX_NESTED", "Reentrancy")
 
-MOST_INSIDE = 64
-"""How many asks of one actor may be inside each other."""
+MAX_NESTED = 64
+"""How many reentrant asks of one actor may be nested."""
 
 
 @final
-class Reentry:
-    """Has asks of one loop handled out of turn."""
+class Reentrancy:
+    """Handles the reentrant asks of one loop."""
 
-    __slots__ = ("_children", "_inside", "_loop")
+    __slots__ = ("_loop", "_nested", "_parents")
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
-        self._inside: dict[ActorId, int] = {}
-        # Those that handle an ask at present, and in whose name.
-        self._children: dict[ActorId, ActorId] = {}
+        # How many reentrant asks of an actor are being handled.
+        self._nested: dict[ActorId, int] = {}
+        # For each child that handles one, its actor.
+        self._parents: dict[ActorId, ActorId] = {}
 
-    def serve(self, asked: Any, method: Method) -> bool:
-        """Have an ask that waits in a mailbox handled now; False if it does not wait there, or there is no room for it."""
+    def handle_now(self, callback: Any, method: Method) -> bool:
+        """Handle a queued ask now, in a child. Return False if it is not queued, or there is no room for the child."""
         loop = self._loop
-        actor: ActorId = asked.actor
+        actor: ActorId = callback.actor
         instance: Any = loop._state_of(actor)
-        if not hasattr(instance, "_bs_adopt") or self._inside.get(actor, 0) >= MOST_INSIDE:
+        if not hasattr(instance, "_bs_adopt") or self._nested.get(actor, 0) >= MAX_NESTED:
             return False
-        if not loop._holds(actor, method.lane, asked):
-            # It is being handled already.
+        if not loop._holds(actor, method.lane, callback):
+            # It is already being handled.
             return False
         name = f"{method.name} out of turn"
         try:
             child = loop._make(
-                perform, instance, name, checked_cap(loop, None), None, actor, loop._lineage(actor)
+                dispatch_message, instance, name, checked_cap(loop, None), None, actor, loop._lineage(actor)
             )
         except BandstandError:
-            # There is no room for one more, or the actor is ending.
+            # There is no room for another actor, or this one is stopping.
             return False
         instance._bs_adopt(child, name)
         instance._bs_family().silence(child)
-        if not loop._move(actor, method.lane, asked, child):
-            # An observer has ended one of them.
+        if not loop._move(actor, method.lane, callback, child):
+            # An observer has stopped one of them.
             end_actor(loop, child)
             return False
-        self._inside[actor] = self._inside.get(actor, 0) + 1
-        asked.moved(child)
-        # What it fails with is its actor's, and told as such.
+        self._nested[actor] = self._nested.get(actor, 0) + 1
+        callback.redirect(child)
+        # A failure is reported for the actor, so it is not reported for the child.
         loop._set_heard(child)
-        self._children[child] = actor
-        mourn(loop, child, partial(self._over, child))
-        # One message, and then its end.
+        self._parents[child] = actor
+        mourn(loop, child, partial(self._exited, child))
+        # The child exits after this one message.
         close_mailbox(loop, child)
         return True
 
-    def recall(self, child: ActorId) -> None:
-        """The deadline of an ask has come: end its handler, if it is out of turn. The actor's own goes on, and is to be alone again."""
-        if child in self._children:
+    def stop(self, child: ActorId) -> None:
+        """Stop the handler of an ask whose deadline has passed, if it is a child; a handler of the actor itself goes on."""
+        if child in self._parents:
             end_actor(self._loop, child)
 
-    def _over(self, child: ActorId, reason: ExitReason, cause: BaseException | None) -> None:
-        actor = self._children.pop(child)
-        left = self._inside[actor] - 1
+    def _exited(self, child: ActorId, reason: ExitReason, cause: BaseException | None) -> None:
+        actor = self._parents.pop(child)
+        left = self._nested[actor] - 1
         if left:
-            self._inside[actor] = left
+            self._nested[actor] = left
         else:
-            del self._inside[actor]
+            del self._nested[actor]
         if reason is not ExitReason.NORMAL:
             self._loop._fail_like(actor, cause)

@@ -3,9 +3,8 @@ from libc.stdint cimport int64_t
 from bandstand.core.hot.cell cimport Cell
 from bandstand.core.hot.desk cimport Desk
 from bandstand.core.hot.ids cimport ActorId
+from bandstand.core.hot.receipt cimport Receipt
 from bandstand.core.hot.wheel cimport Timer
-from bandstand.actor.hot.asks cimport Asked, Asks
-from bandstand.actor.hot.method cimport Method
 
 cdef extern from "pythread.h":
     unsigned long PyThread_get_thread_ident() noexcept
@@ -16,50 +15,97 @@ cdef int FAILED
 cdef int CANCELLED
 cdef int EXPIRED
 cdef int LOST
+cdef int ASK
+cdef int ROOM
+cdef int EXIT
+cdef tuple REASONS
+cdef dict CROSS_LOOP_WAITS
 
-cdef class Reply(Asked):
+cdef class ReplyCallback(Receipt):
+    cdef public ActorId actor
+    cdef public object relay
+    cpdef object answer(self, object value)
+    cpdef object fail(self, object error)
+    cpdef bint is_cancelled(self) except -1
+    cpdef bint done(self) except -1
+    cpdef object redirect(self, ActorId actor)
+
+@cython.final
+cdef class AskTable:
+    cdef public int64_t asked
+    cdef public int64_t answered
+    cdef public int64_t failed
+    cdef public int64_t cancelled
+    cdef public int64_t expired
+    cdef public int64_t late
+    cdef public int64_t unhandled
+    cdef dict waits
+    cdef dict other_threads
+    cdef object lock
+    cdef public object reentrancy
+
+    @cython.locals(cell=Cell)
+    cpdef list edges(self)
+    cpdef list waits_of(self, ActorId actor)
+    @cython.locals(cell=Cell, following=Cell, reply=ReplyCallback, path=list, paths=list)
+    cdef list find_cycle(self, Cell asker, Cell target)
+
+@cython.final
+cdef class LocalReply(ReplyCallback):
+    cdef int kind
+    cdef int state
     cdef Desk kernel
     cdef object name
-    cdef Method method
+    cdef object method
+    cdef AskTable table
     cdef Py_ssize_t ms
-    cdef Asks asks
     cdef int64_t asked_at
     cdef Cell asker
-    cdef object stepper
+    cdef object driver
     cdef Py_ssize_t serial
-    cdef int state
     cdef object value
     cdef Timer timer
     cdef object alarm
     cdef list waiters
+    cdef Timer waiter
 
     cdef object lose(self, object error)
     cpdef object expire(self)
     cpdef bint cancel(self) except -1
-    cpdef bint done(self) except -1
-    cpdef object detach(self)
+    cdef object end_wait(self, int state, object value)
+    cdef object settle(self, int state, object value)
+    @cython.locals(timer=Timer)
+    cdef object wake(self)
     cpdef object result(self)
+    @cython.locals(asker=Cell, waits=dict)
+    cdef tuple begin_wait(self)
     cpdef object add_waiter(self, object waiter)
     @cython.locals(kernel=Desk, passed=int64_t, left=int64_t)
     cdef object set_deadline(self)
     cdef object note_asker(self)
     @cython.locals(current=Cell, asker=Cell)
-    cdef Cell present_asker(self)
-    @cython.locals(links=list, left=list, steps=list, reply=Reply)
+    cdef Cell current_asker(self)
+    cpdef object detach(self)
+    @cython.locals(chain=list, left=list, steps=list, reply=LocalReply)
     cdef object refuse_cycle(self, Cell asker)
-    @cython.locals(reply=Reply, method=Method)
-    cdef bint gives_way(self, list links) except -1
-    cpdef tuple account(self)
+    @cython.locals(reply=LocalReply)
+    cdef bint break_cycle(self, list chain) except -1
     @cython.locals(waits=dict, mine=list)
-    cdef object forget(self, Cell asker)
-    @cython.locals(timer=Timer)
-    cdef object wake(self)
+    cdef object remove_edge(self, Cell asker)
+    cpdef tuple wait_info(self)
     cdef str target(self)
-    cdef str called(self, Cell cell)
-    @cython.locals(method=Method)
+    cdef str label(self, Cell cell)
     cdef str what(self)
 
+# A new object of C has None and 0 in every field: a pending reply to an ask.
+cdef inline LocalReply new_reply():
+    return LocalReply.__new__(LocalReply)
+
+@cython.locals(reply=LocalReply)
+cpdef LocalReply wait_for_room(Desk kernel, ActorId actor, object name, object method, AskTable table)
+@cython.locals(reply=LocalReply, cell=Cell)
+cpdef LocalReply wait_for_exit(Desk kernel, ActorId actor, object name, AskTable table)
 @cython.locals(cell=Cell)
-cpdef Py_ssize_t depth_of(ActorId actor) except -1
+cpdef object cancel_handler(ActorId actor, ReplyCallback callback)
 @cython.locals(cell=Cell)
-cpdef object interrupt_handler(ActorId actor, Asked asked)
+cpdef Py_ssize_t mailbox_depth(ActorId actor) except -1

@@ -54,7 +54,7 @@ class Ride:
         if not self._has_begun:
             self.course = course
             return
-        self._machine._bs_handle()._bs_loop._check_thread()
+        self._machine._bs_handle().__handle_loop__._check_thread()
         self._is_moving = True
         try:
             self._call("leave")
@@ -88,7 +88,7 @@ class Ride:
         except Exception as error:
             # Half a transition is no answer, and nothing to go on from: whatever the handler makes of it, the machine has failed.
             me = self._machine._bs_handle()
-            me._bs_loop._fail_like(me._bs_actor, error)
+            me.__handle_loop__._fail_like(me.__handle_actor__, error)
             raise
 
     def _expire(self, visit: int) -> Any:
@@ -111,13 +111,13 @@ class Ride:
         if verdict is Verdict.IGNORE:
             return None
         me = self._machine._bs_handle()
-        if verdict is Verdict.POSTPONE and me._bs_loop._tag_at_hand(me._bs_actor) is not None:
+        if verdict is Verdict.POSTPONE and me.__handle_loop__._tag_at_hand(me.__handle_actor__) is not None:
             self.stash.keep()
         # Nobody said what to do; or it is handled out of turn, and cannot wait.
         what = f"{type(self._machine).__qualname__}.{name}() in state {state}"
-        me._bs_asks.unhandled += 1
+        me.__handle_asks__.unhandled += 1
         data = arguments[0] if len(arguments) == 1 and not named else (arguments or None)
-        me._bs_loop.events.tell(Unhandled(me._bs_actor, me._bs_name, data, what))
+        me.__handle_loop__.events.tell(Unhandled(me.__handle_actor__, me.__handle_name__, data, what))
         if mark.is_ask:
             raise NotInThisState(f"{me!r} does not answer {what}: ask again when it is in another state")
         return None

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn, final
 
-from bandstand.actor.hot.method import Method
+from bandstand.actor.dispatch import Method
 from bandstand.actor.jobs import is_job
 from bandstand.actor.performer import Performer
 from bandstand.core.aside import SetAside
@@ -38,7 +38,7 @@ from bandstand.errors import InvalidArgument, LoopBusy, StashFull
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
-    from bandstand.actor.hot.handle import Handle
+    from bandstand.actor.handle import Handle
 
 __all__ = ("Stash",)
 
@@ -101,7 +101,7 @@ class Stash:
             WrongThread: called off the loop's thread.
         """
         me = self._handle()
-        method = me._bs_loop._tag_at_hand(me._bs_actor)
+        method = me.__handle_loop__._tag_at_hand(me.__handle_actor__)
         if not isinstance(method, Method):
             raise LoopBusy(
                 f"{me!r} handles no message in its turn that could be kept: call keep() in the handler of one, not in a hook, in work "
@@ -134,12 +134,12 @@ class Stash:
             WrongThread: called off the loop's thread.
         """
         me = self._handle()
-        count: int = me._bs_loop._take_back(me._bs_actor, self._shelf)
+        count: int = me.__handle_loop__._take_back(me.__handle_actor__, self._shelf)
         return count
 
     def _handle(self) -> Handle:
         me: Handle = self._actor._bs_handle()
-        me._bs_loop._check_thread()
+        me.__handle_loop__._check_thread()
         return me
 
     def __repr__(self) -> str:

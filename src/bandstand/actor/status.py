@@ -15,21 +15,19 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
-from bandstand.actor.faces import Ask, Reply, checked_ask_ms
-from bandstand.actor.hot.asks import Asked
-from bandstand.actor.hot.handle import Handle
-from bandstand.actor.hot.method import Method
-from bandstand.actor.hot.port import Port
+from bandstand.actor.bound_methods import Ask
+from bandstand.actor.dispatch import Method
+from bandstand.actor.handle import Handle, HandleMethod, loop_of, refresh
 from bandstand.actor.jobs import is_job
 from bandstand.actor.numbers import NOTHING
-from bandstand.actor.outside import loop_of
 from bandstand.actor.performer import DEFAULT_ASK_MS
+from bandstand.actor.reply import Reply, ReplyCallback, checked_ask_ms
 from bandstand.core import ActorStatus, Lane
 from bandstand.errors import InvalidArgument, NoSuchActor
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
-    from bandstand.actor.waiting import WaitFor
+    from bandstand.actor.wait_graph import WaitFor
     from bandstand.core import ActorId
 
 __all__ = ("ActorReport", "Inquiry", "answer_inquiry", "peek", "ping", "report_of", "status_of")
@@ -72,10 +70,10 @@ class ActorReport:
 class Inquiry(Generic[R]):
     """A question that every typed actor answers. `await ping(handle)`; `ping.blocking(handle)` from a plain thread."""
 
-    __slots__ = ("_port",)
+    __slots__ = ("_handle_method",)
 
-    def __init__(self, port: Port) -> None:
-        self._port = port
+    def __init__(self, handle_method: HandleMethod) -> None:
+        self._handle_method = handle_method
 
     def __call__(self, handle: object, /, *, ms: float | None = DEFAULT_ASK_MS) -> Reply[R]:
         """Ask, with a deadline of 5 s if nothing is said: `await` the reply. As any ask, and from where any ask can be made.
@@ -95,10 +93,10 @@ class Inquiry(Generic[R]):
         return self._face(handle, ms).future()
 
     def _face(self, handle: object, ms: float | None) -> Ask[[], R]:
-        return Ask(_checked(handle), self._port, checked_ask_ms("ms", ms))
+        return Ask(_checked(handle), self._handle_method, checked_ask_ms("ms", ms))
 
     def __repr__(self) -> str:
-        return f"<{self._port.method.name}, which every typed actor answers>"
+        return f"<{self._handle_method.method.name}, which every typed actor answers>"
 
 
 def _checked(handle: object) -> Handle:
@@ -132,15 +130,15 @@ def _report(actor: Any) -> ActorReport:
 def report_of(me: Handle, kind: str, state: str | None, children: tuple[str, ...]) -> ActorReport:
     """How the actor behind a handle stands, with what the loop cannot know. Loop thread only."""
     loop: Any = loop_of(me)
-    seen = loop._insight(me._bs_actor)
+    seen = loop._insight(me.__handle_actor__)
     if seen is None:
         raise NoSuchActor(f"{me!r} has ended")
     system, control, management, data, kept, _, tag = seen
     return ActorReport(
-        me._bs_actor,
-        me._bs_name,
+        me.__handle_actor__,
+        me.__handle_name__,
         kind,
-        loop.status(me._bs_actor),
+        loop.status(me.__handle_actor__),
         state,
         system,
         control,
@@ -148,16 +146,16 @@ def report_of(me: Handle, kind: str, state: str | None, children: tuple[str, ...
         data,
         kept,
         _handling(tag),
-        loop.waits().of(me._bs_actor),
+        loop.waits().of(me.__handle_actor__),
         children,
     )
 
 
-def answer_inquiry(tag: object, asked: Asked, report: Callable[[], ActorReport]) -> bool:
+def answer_inquiry(tag: object, asked: ReplyCallback, report: Callable[[], ActorReport]) -> bool:
     """Answer `ping` and `status_of` for an actor that is not its class itself, as a pool's; False if it was asked something else."""
-    if tag is ping._port.method:
+    if tag is ping._handle_method.method:
         asked.answer(None)
-    elif tag is status_of._port.method:
+    elif tag is status_of._handle_method.method:
         asked.answer(report())
     else:
         return False
@@ -170,7 +168,7 @@ def _handling(tag: object) -> str | None:
     return "a timer's call, or one of its own work" if is_job(tag) else f"{tag.owner}.{tag.name}()"
 
 
-def _port(name: str, function: Any) -> Port:
+def _handle_method(name: str, function: Any) -> HandleMethod:
     method = Method(
         "actor",
         name,
@@ -182,13 +180,13 @@ def _port(name: str, function: Any) -> Port:
         False,  # noqa: FBT003  # same
         (),
     )
-    return Port(method, _bind, Ask)
+    return HandleMethod(method, _bind, Ask)
 
 
-ping: Inquiry[None] = Inquiry(_port("ping", _pong))
+ping: Inquiry[None] = Inquiry(_handle_method("ping", _pong))
 """`await ping(handle)`: returns when the actor has taken its turn to answer."""
 
-status_of: Inquiry[ActorReport] = Inquiry(_port("status", _report))
+status_of: Inquiry[ActorReport] = Inquiry(_handle_method("status", _report))
 """`await status_of(handle)`: an `ActorReport`, made by the actor in its turn."""
 
 
@@ -201,10 +199,10 @@ def peek(handle: object) -> ActorReport:
         WrongThread: called off the loop's thread.
     """
     known = _checked(handle)
-    known._bs_refresh()
+    refresh(known)
     loop: Any = loop_of(known)
     loop._check_thread()
-    instance: Any = loop._state_of(known._bs_actor)
+    instance: Any = loop._state_of(known.__handle_actor__)
     if not hasattr(instance, "_bs_me"):
         raise NoSuchActor(
             f"{safe_repr(known)} has ended, or is not started yet, or lives in another process, or is a pool's: use Pool.status() there"

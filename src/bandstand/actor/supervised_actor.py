@@ -1,6 +1,6 @@
-"""Typed actors under supervisors: classes as `ChildSpec`s, and handles that stay good over restarts."""
+"""Typed actors under supervisors: actor classes as `ChildSpec`s, and handles that stay valid over restarts."""
 
-# What an actor keeps for the room under private names, so as not to take a user's, the room may use.
+# Actor classes keep what was declared under `_bs_` names.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations
@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final, overload
 
-from bandstand.actor.checks import checked_kind, checked_loop
-from bandstand.actor.hot.stage import perform
+from bandstand.actor.checks import check_instance, checked_kind, checked_loop
+from bandstand.actor.dispatch import dispatch_message
+from bandstand.actor.handle import attach_handle
+from bandstand.actor.loop import run_on_start
 from bandstand.actor.numbers import REFUSED
-from bandstand.actor.spawning import ChildInit, kind_of
 from bandstand.core import ActorId, Behavior
 from bandstand.errors import InvalidArgument
 from bandstand.supervision import Backoff, ChildMode, ChildSpec, Mailbox, Overseer, Shutdown
@@ -19,13 +20,14 @@ from bandstand.supervision.lowlevel import Following, is_gone
 
 if TYPE_CHECKING:
     from bandstand.actor.actor import Actor
-    from bandstand.actor.hot.asks import Asked
-    from bandstand.actor.hot.handle import Handle
-    from bandstand.actor.hot.method import Method
+    from bandstand.actor.dispatch import Method
+    from bandstand.actor.handle import Handle
     from bandstand.actor.interface import Implements
     from bandstand.actor.performer import Performer
+    from bandstand.actor.reply import ReplyCallback
+    from bandstand.core import Context
 
-__all__ = ("ChildOptions", "Seat", "child", "supervised")
+__all__ = ("ChildInit", "ChildOptions", "ChildRef", "child", "supervised")
 
 A = TypeVar("A", bound="Actor")
 I = TypeVar("I")  # noqa: E741  # I for interface
@@ -33,8 +35,31 @@ P = ParamSpec("P")
 
 
 @final
+class ChildInit:
+    """The init of a supervised child: makes a new object of the class for each incarnation, from the same arguments."""
+
+    __slots__ = ("_arguments", "_name", "_named", "kind")
+
+    def __init__(
+        self, kind: type[Performer], name: str, arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> None:
+        self.kind = kind
+        self._name = name
+        self._arguments = arguments
+        self._named = named
+
+    def __call__(self, ctx: Context[Any], *more: Any) -> Any:
+        """Make an incarnation; `more` are the arguments of this child alone."""
+        loop = checked_loop(ctx.loop)
+        instance = self.kind(*self._arguments, *more, **self._named)
+        check_instance(self.kind, instance)
+        attach_handle(loop, instance, ctx.self_id, self._name, None)
+        return run_on_start(loop, instance)
+
+
+@final
 class ChildOptions:
-    """How a child is supervised; `of` says what it is."""
+    """The supervision options of a child; `of` adds its class."""
 
     __slots__ = ("_name", "_options")
 
@@ -45,27 +70,27 @@ class ChildOptions:
     def of(
         self, kind: Callable[P, Actor] | Callable[P, Implements[Any]], /, *args: P.args, **kwargs: P.kwargs
     ) -> ChildSpec[Any]:
-        """The spec of a child that is an actor of this class: each incarnation is made anew from these arguments.
+        """Return the spec of a child of this class. Each incarnation is made from these arguments.
 
         Raises:
-            InvalidArgument: it is no class of actors, or the options have no sense.
+            InvalidArgument: it is not an actor class, or an option is invalid.
         """
         return self.each_of(kind, *args, **kwargs)
 
-    # Any: they are a part of the arguments, and no type says which part.
+    # Any: these are only some of the arguments, and no type can say which.
     def each_of(
         self, kind: Callable[..., Actor] | Callable[..., Implements[Any]], /, *args: Any, **kwargs: Any
     ) -> ChildSpec[Any]:
-        """The same for a dynamic or a partition supervisor, whose children have arguments of their own, after these.
+        """Return the spec for a dynamic or partition supervisor, whose children add their own arguments after these.
 
-        Type checkers cannot see what is missing here: it shows as a `StartFailed` when a child is started.
+        Type checkers cannot see which arguments are missing; a wrong number raises `StartFailed` when a child starts.
 
         Raises:
             InvalidArgument: as for `of`.
         """
         init = ChildInit(checked_kind(kind), self._name, args, kwargs)
-        # The stage is a behavior; the kernel's own name for a context is Turn.
-        behavior: Behavior[Any] = perform  # type: ignore[assignment]  # see above
+        # The kernel's own type for a context is Turn.
+        behavior: Behavior[Any] = dispatch_message  # type: ignore[assignment]  # see above
         return ChildSpec(self._name, behavior, init=init, **self._options)
 
 
@@ -79,9 +104,9 @@ def child(
     shutdown: float | Shutdown | None = None,
     significant: bool = False,
 ) -> ChildOptions:
-    """A supervisor's child that is a typed actor: `child("counter", backoff=Backoff()).of(Counter, start=10)`.
+    """Describe a supervised child that is a typed actor: `child("counter", backoff=Backoff()).of(Counter, start=10)`.
 
-    The options are those of `ChildSpec`, and mean the same.
+    The options are those of `ChildSpec`.
     """
     options = {
         "mode": mode,
@@ -95,8 +120,8 @@ def child(
 
 
 @final
-class Seat:
-    """The place of a child in a tree of supervisors."""
+class ChildRef:
+    """A `StableRef` to a child in a tree of supervisors, by the names on the path to it."""
 
     __slots__ = ("_kind", "_path", "_root")
 
@@ -106,7 +131,7 @@ class Seat:
         self._path = path
 
     def find(self) -> ActorId | None:
-        """The present incarnation; None while there is none, or it is of another class than was meant."""
+        """Return the current incarnation; None while there is none, or if it is of another class."""
         found = self._root.locate(self._path)
         if found is None:
             return None
@@ -114,31 +139,37 @@ class Seat:
         return actor if _is_of(spec, self._kind) else None
 
     def describe(self) -> str:
-        """Why there is none."""
-        return f"child {'/'.join(self._path)!r} of supervisor {self._root.name!r} is down, or just being started again"
+        """Return why there is no actor."""
+        return f"child {'/'.join(self._path)!r} of supervisor {self._root.name!r} is down or being restarted"
 
-    is_patient = False
+    holds_messages = False
 
     def hold(
-        self, _handle: Handle, _method: Method, _data: object, _asked: Asked | None, _may_wait: bool, /
+        self,
+        _handle: Handle,
+        _method: Method,
+        _data: object,
+        _callback: ReplyCallback | None,
+        _may_wait: bool,
+        /,
     ) -> int:
-        """A supervisor's child is not waited for."""
+        """Refuse: messages to a supervised child are not held."""
         return REFUSED
 
-    def passport(self) -> None:
-        """It is a place in this process alone."""
+    def reduce(self) -> None:
+        """Return None: the tree of supervisors exists only in this process."""
 
     @property
     def is_gone(self) -> bool:
-        """Whether nobody will be there any more: see `bandstand.supervision.lowlevel.is_gone`. Loop thread only."""
+        """Whether the child has ended and will not be restarted. Loop thread only."""
         return is_gone(self._root, self._path)
 
-    def follow(self, told: Callable[[], object]) -> Callable[[], None]:
-        """Have a function called when somebody is there anew, or nobody will be any more; what takes that back."""
-        return Following(self._root, self._path, told).cancel
+    def follow(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """Call a function on each restart, and when there will be no more. Return a function that unsubscribes it."""
+        return Following(self._root, self._path, callback).cancel
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Seat):
+        if not isinstance(other, ChildRef):
             return NotImplemented
         return self._root is other._root and self._path == other._path
 
@@ -151,10 +182,10 @@ def supervised(root: Overseer, kind: type[Implements[I]], /, *path: str) -> I: .
 @overload
 def supervised(root: Overseer, kind: type[A], /, *path: str) -> A: ...
 def supervised(root: Overseer, kind: Any, /, *path: str) -> Any:
-    """A handle of a supervisor's child, found by its name, or by the names on the way to it through other supervisors.
+    """Return a handle of a supervised child, by its name, or by the names on the path to it through other supervisors.
 
-    It stays good over restarts: a call goes to the present incarnation. While there is none, a call raises `NoSuchActor`, and
-    `try_send` answers False. Two handles of one place are equal.
+    The handle stays valid over restarts: a call goes to the current incarnation. While there is none, a call raises
+    `NoSuchActor`, and `try_send` returns False. Two handles of the same child are equal.
 
     Args:
         root: the supervisor.
@@ -162,7 +193,7 @@ def supervised(root: Overseer, kind: Any, /, *path: str) -> Any:
         path: its name, or several names, from the root down.
 
     Raises:
-        InvalidArgument: it is no class of actors; there is no name; or the child is of another class.
+        InvalidArgument: it is not an actor class; there is no name; or the child is of another class.
         NoSuchChild: there is no child of that name.
         WrongThread: called off the loop's thread.
     """
@@ -171,23 +202,18 @@ def supervised(root: Overseer, kind: Any, /, *path: str) -> Any:
     known = checked_kind(kind)
     loop = checked_loop(root.loop)
     spec = root.spec_at(path)
-    if spec is not None:
-        _refuse_kind(spec, known, path)
-    place = Seat(root, known, path)
-    actor = place.find()
-    if actor is None:
-        actor = ActorId(0, None, loop)
-    return known._bs_schema.handle(loop, actor, path[-1], loop._asks, known._bs_ask_ms, place)
+    if spec is not None and not _is_of(spec, known):
+        declared = _class_of(spec)
+        what = "not a typed actor" if declared is None else f"a {declared.__qualname__}"
+        raise InvalidArgument(f"child {'/'.join(path)!r} is {what}, not a {known.__qualname__}")
+    ref = ChildRef(root, known, path)
+    return loop.handle_at(known, ref, name=path[-1], actor=ref.find())
+
+
+def _class_of(spec: ChildSpec[Any]) -> type[Performer] | None:
+    return spec.init.kind if isinstance(spec.init, ChildInit) else None
 
 
 def _is_of(spec: ChildSpec[Any], kind: type[Performer]) -> bool:
-    declared = kind_of(spec.init)
+    declared = _class_of(spec)
     return declared is not None and issubclass(declared, kind)
-
-
-def _refuse_kind(spec: ChildSpec[Any], kind: type[Performer], path: tuple[str, ...]) -> None:
-    """Refuse to see in a child what it is not."""
-    if not _is_of(spec, kind):
-        declared = kind_of(spec.init)
-        what = "no typed actor" if declared is None else f"a {declared.__qualname__}"
-        raise InvalidArgument(f"child {'/'.join(path)!r} is {what}, not a {kind.__qualname__}")

@@ -1,20 +1,22 @@
-"""Waits between actors of different loops: finds an ask cycle over several loops of one process when it closes.
+"""The wait graph: which actor waits for which, and ask cycles across several loops.
 
-Each loop keeps the waits between its own actors (`Asks.waits`). This module keeps the waits from an actor of one loop for an actor of another,
-for the whole process. A waiter adds its wait first and looks for a cycle then, so of two threads that close a cycle at the same moment at
-least one sees the other.
+Each loop keeps the waits between its own actors in its `AskTable`. This module keeps the waits of an actor of one loop for an
+actor of another, for the whole process. A waiter first adds its wait and then looks for a cycle, so if two threads close a
+cycle at the same moment, at least one of them sees the other.
 
-A wait for an actor of another process is a wait for its stand-in, on a loop of its own, and so it is kept here too. Where a way of waits leads
-out of the process, it is followed over the link (`bandstand.pod.link.probes`).
+A wait for an actor of another process is a wait for its proxy, which runs on a loop in this process, so it is kept here too.
+Where a chain of waits leaves the process, `bandstand.pod.link.probes` follows it over the link.
 
-Only what an actor awaits itself, in its turn, is attributed to it. A task that an actor has made waits for itself, and has its deadline.
+Only what an actor awaits itself, in its turn, is attributed to it. A task that an actor creates is not; it has its deadline.
 """
 
-# The kernels' insides are the house's own.
+# Code here reads the kernel's private attributes; the loop is the same layer's.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, final
@@ -25,100 +27,170 @@ from bandstand.errors import AskCycle
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
-    from bandstand.actor.hot.method import Method
+    from bandstand.actor.dispatch import Method
     from bandstand.core import ActorId
 
 __all__ = (
-    "ARRIVALS",
-    "CROSSINGS",
-    "Crossing",
-    "account_of",
-    "begin_crossing",
-    "chase_afar",
-    "cycle_of",
-    "name_of",
-    "paths_afar",
-    "refuse_crossing",
-    "step_of",
-    "told_of",
+    "CROSS_LOOP_WAITS",
+    "REMOTE_ARRIVALS",
+    "CrossLoopWait",
+    "WaitFor",
+    "Waits",
+    "actor_label",
+    "add_cross_loop_wait",
+    "ask_label",
+    "cycle_error",
+    "paths_to_processes",
+    "probe_other_processes",
+    "refuse_cross_loop_cycle",
+    "wait_step",
 )
 
 # With more loops than this on one event loop, finding the one whose actor waits would cost more than the ask itself.
-MOST_RIDERS = 64
+MAX_LOOPS = 64
 
 _lock = Lock()
-# What those that wait are called, as far as they have names.
+# Names of the actors that wait, for those that have one.
 _names: dict[ActorId, str] = {}
-CROSSINGS: dict[ActorId, list[Any]] = {}
-"""The waits across loops, by the actor that waits. Most programs have none: test this before a call of `refuse_crossing`."""
-ARRIVALS: list[int] = [0]
-"""How many asks and probes have come over links to other processes: one entry, only ever raised."""
+CROSS_LOOP_WAITS: dict[ActorId, list[Any]] = {}
+"""The waits across loops, by the actor that waits. Usually empty: test this before calling `refuse_cross_loop_cycle`."""
+REMOTE_ARRIVALS: list[int] = [0]
+"""How many asks and probes have arrived over links from other processes: one item, which only grows."""
+
+
+# -- what users see ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WaitFor:
+    """One actor waits, in its turn, for another."""
+
+    asker: ActorId
+    asker_name: str | None
+    target: ActorId
+    """The actor it waits for; for a reentrant ask, the child actor that handles it."""
+    target_name: str | None
+    what: str
+    """The method that was asked, or `its end`. For display."""
+    since_ms: float
+    """How long ago it was asked, in milliseconds."""
+
+    def __str__(self) -> str:
+        return (
+            f"{_display_name(self.asker, self.asker_name)} waits for {_display_name(self.target, self.target_name)}: "
+            f"{self.what}, {self.since_ms:.0f} ms"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """A snapshot of all actors of a loop that wait in their turn. `str(waits)` draws the chains; iterate to get each wait."""
+
+    waits: tuple[WaitFor, ...]
+
+    def __iter__(self) -> Iterator[WaitFor]:
+        return iter(self.waits)
+
+    def __len__(self) -> int:
+        return len(self.waits)
+
+    def of(self, actor: ActorId) -> tuple[WaitFor, ...]:
+        """Return the waits of one actor."""
+        return tuple(wait for wait in self.waits if wait.asker == actor)
+
+    def __str__(self) -> str:
+        return "\n".join(_draw(self.waits)) if self.waits else "(no actor waits)"
+
+
+def _display_name(actor: ActorId, name: str | None) -> str:
+    return repr(actor) if name is None else name
+
+
+def _draw(waits: Sequence[WaitFor]) -> Iterator[str]:
+    by_asker: dict[ActorId, list[WaitFor]] = {}
+    for wait in waits:
+        by_asker.setdefault(wait.asker, []).append(wait)
+    targets = {wait.target for wait in waits}
+    # There are no cycles, so every chain starts with an actor that no other waits for.
+    heads = [wait for asker, mine in by_asker.items() if asker not in targets for wait in mine]
+    pending = [(wait, "", "") for wait in reversed(heads)]
+    while pending:
+        wait, first, rest = pending.pop()
+        yield f"{first}{wait}"
+        following = by_asker.get(wait.target, [])
+        last = len(following) - 1
+        for index in range(last, -1, -1):
+            bend, stem = ("└── ", "    ") if index == last else ("├── ", "│   ")
+            pending.append((following[index], rest + bend, rest + stem))
+
+
+# -- waits across loops ------------------------------------------------------------------------------------------------
 
 
 @final
-class Crossing:
-    """A wait of an actor for one of another loop, while it lasts."""
+class CrossLoopWait:
+    """A wait of an actor for an actor of another loop, from construction until `end()`."""
 
-    __slots__ = ("_asked", "_asker")
+    __slots__ = ("_asker", "_callback")
 
-    def __init__(self, asker: ActorId, asked: Any, name: str | None = None) -> None:
+    def __init__(self, asker: ActorId, callback: Any, name: str | None = None) -> None:
         self._asker = asker
-        self._asked = asked
+        self._callback = callback
         with _lock:
             if name:
                 _names[asker] = name
-            CROSSINGS[asker] = [*CROSSINGS.get(asker, ()), asked]
+            CROSS_LOOP_WAITS[asker] = [*CROSS_LOOP_WAITS.get(asker, ()), callback]
 
     def end(self) -> None:
-        """It waits no more."""
+        """Remove the wait."""
         with _lock:
-            left = [each for each in CROSSINGS.get(self._asker, ()) if each is not self._asked]
+            left = [each for each in CROSS_LOOP_WAITS.get(self._asker, ()) if each is not self._callback]
             if left:
-                CROSSINGS[self._asker] = left
+                CROSS_LOOP_WAITS[self._asker] = left
             else:
-                CROSSINGS.pop(self._asker, None)
+                CROSS_LOOP_WAITS.pop(self._asker, None)
                 _names.pop(self._asker, None)
 
 
-def begin_crossing(asked: Any, method: Method | None) -> Crossing | None:
+def add_cross_loop_wait(callback: Any, method: Method | None) -> CrossLoopWait | None:
     """Note that an actor of this thread waits for an answer from another loop. Return None if no actor waits.
 
     Args:
-        asked: what is waited for: has `actor`, `account()`, `done()` and `cancel()`.
-        method: what was asked.
+        callback: what the actor waits for: has `actor`, `relay`, `wait_info()`, `done()` and `cancel()`.
+        method: the method that was asked.
 
     Raises:
         AskCycle: the actor that was asked waits, directly or through others, for the actor that asks.
     """
-    found = _asker_here()
+    found = _running_actor()
     if found is None:
         return None
     asker, name = found
-    crossing = Crossing(asker, asked, name)
+    wait = CrossLoopWait(asker, callback, name)
     try:
-        refuse_crossing(asker, asked, method)
+        refuse_cross_loop_cycle(asker, callback, method)
     except AskCycle:
-        crossing.end()
+        wait.end()
         raise
-    relay: Any = asked.relay
+    relay: Any = callback.relay
     if relay is None:
-        chase_afar(asked.actor)
-    elif getattr(relay, "arrivals", ARRIVALS[0]) != ARRIVALS[0]:
-        # It went to another process some time ago. What came from there since has not seen that this actor waits.
-        relay.chase()
-    return crossing
+        probe_other_processes(callback.actor)
+    elif getattr(relay, "arrivals", REMOTE_ARRIVALS[0]) != REMOTE_ARRIVALS[0]:
+        # The ask went to another process some time ago. What has arrived from there since did not see this wait.
+        relay.start_probe()
+    return wait
 
 
-def chase_afar(asked: ActorId) -> None:
-    """An actor has begun to wait for another one of this process. If that one waits for another process, the cycle may close there."""
-    for _asker, _path, relay in paths_afar(asked):
-        relay.chase()
+def probe_other_processes(target: ActorId) -> None:
+    """Send a probe over each link that `target` waits on: an actor has begun to wait for it, and may close a cycle there."""
+    for _asker, _path, relay in paths_to_processes(target):
+        relay.start_probe()
 
 
-def _asker_here() -> tuple[ActorId, str | None] | None:
-    """The actor whose turn it is on this thread, and its name."""
+def _running_actor() -> tuple[ActorId, str | None] | None:
+    """Return id and name of the actor that is running on this thread; None if no actor is."""
     loops: list[Any] = riders()
-    if len(loops) > MOST_RIDERS:
+    if len(loops) > MAX_LOOPS:
         return None
     for loop in loops:
         found = loop._at_hand()
@@ -127,106 +199,110 @@ def _asker_here() -> tuple[ActorId, str | None] | None:
     return None
 
 
-def refuse_crossing(asker: ActorId, asked: Any, method: Method | None) -> None:
-    """Refuse an ask that closes a cycle over several loops. Its asker and target may be on one loop.
+def refuse_cross_loop_cycle(asker: ActorId, callback: Any, method: Method | None) -> None:
+    """Raise if an ask closes a cycle over several loops. Its asker and target may be on one loop.
+
+    If one of the asks in the cycle is reentrant, it is handled now instead, and there is no cycle.
 
     Raises:
         AskCycle: the actor that was asked waits, directly or through others, for the actor that asks.
     """
-    links = _path(asked.actor, asker)
-    if links is None:
+    chain = _path(callback.actor, asker)
+    if chain is None:
         return
-    for each, what in ((asked, method), *((link, getattr(link, "method", None)) for link in links)):
+    for each, what in ((callback, method), *((link, getattr(link, "method", None)) for link in chain)):
         if what is not None and what.is_reentrant:
-            # It is handled out of turn, on its own thread: then there is no cycle any more.
+            # Its own thread handles it out of turn, which breaks the cycle.
             home = each.actor.home
-            call_afar(home, partial(home._asks.serve, each, what))
+            call_afar(home, partial(home.ask_table.reentrancy.handle_now, each, what))
             return
-    steps = [f"{name_of(asker)} asks {told_of(asked)}"]
-    steps += [step_of(link) for link in links]
-    asked.cancel()
-    raise cycle_of(steps)
-
-
-def cycle_of(steps: list[str]) -> AskCycle:
-    """The error for a cycle."""
-    return AskCycle(
-        f"{', '.join(steps)}: they would wait for each other until their deadlines. Ask in the background, or send a message and let the "
-        f"answer come as one."
-    )
-
-
-def step_of(asked: Any) -> str:
-    """One step of a cycle: what somebody waits for."""
-    target, what = account_of(asked)
-    return f"which waits for {target} to answer {what}"
+    steps = [f"{actor_label(asker)} asks {ask_label(callback)}"]
+    steps += [wait_step(link) for link in chain]
+    callback.cancel()
+    raise cycle_error(steps)
 
 
 def _path(start: ActorId, goal: ActorId) -> list[Any] | None:
-    """The asks by which one actor waits for another, in order; None if it does not."""
+    """Return the chain of asks by which `start` waits for `goal`, in order; None if it does not."""
     if start == goal:
         return []
     paths: list[tuple[ActorId, list[Any]]] = [(start, [])]
     seen = {start}
     while paths:
         actor, path = paths.pop()
-        for asked in _waits_of(actor):
-            following = asked.actor
-            if asked.done() or following is None:
+        for callback in _waits_of(actor):
+            following = callback.actor
+            if callback.done() or following is None:
                 continue
             if following == goal:
-                return [*path, asked]
+                return [*path, callback]
             if following not in seen:
                 seen.add(following)
-                paths.append((following, [*path, asked]))
+                paths.append((following, [*path, callback]))
     return None
 
 
-def paths_afar(start: ActorId) -> list[tuple[ActorId, list[Any], Any]]:
-    """The ways by which an actor waits for other processes.
+def paths_to_processes(start: ActorId) -> list[tuple[ActorId, list[Any], Any]]:
+    """Return the chains of asks by which an actor waits for other processes.
 
-    Each is the asks of this process, in order, of which the last went over a link; before them the actor that waits for that one, after
-    them its relay, which has a `chase()`.
+    Each item is the actor that made the last ask, the asks of this process in order, and the relay that forwarded the last
+    one over a link. The relay has a `start_probe()`.
     """
     found: list[tuple[ActorId, list[Any], Any]] = []
     paths: list[tuple[ActorId, list[Any]]] = [(start, [])]
     seen = {start}
     while paths:
         actor, path = paths.pop()
-        for asked in _waits_of(actor):
-            following = asked.actor
-            if asked.done() or following is None:
+        for callback in _waits_of(actor):
+            following = callback.actor
+            if callback.done() or following is None:
                 continue
-            # Its own thread may take the relay away at any time.
-            relay = asked.relay
-            if hasattr(relay, "chase"):
-                found.append((actor, [*path, asked], relay))
+            # Read once: its own thread may remove the relay at any time.
+            relay = callback.relay
+            if hasattr(relay, "start_probe"):
+                found.append((actor, [*path, callback], relay))
             elif following not in seen:
                 seen.add(following)
-                paths.append((following, [*path, asked]))
+                paths.append((following, [*path, callback]))
     return found
 
 
 def _waits_of(actor: ActorId) -> list[Any]:
-    found = list(CROSSINGS.get(actor, ()))
-    asks: Any = getattr(actor.home, "_asks", None)
-    return found if asks is None else found + asks.waits_of(actor)
+    found = list(CROSS_LOOP_WAITS.get(actor, ()))
+    table: Any = getattr(actor.home, "ask_table", None)
+    return found if table is None else found + table.waits_of(actor)
 
 
-def account_of(asked: Any) -> tuple[str, str]:
-    """Of whom something was asked, and what, for people."""
-    actor, name, what, _at = asked.account()
-    return (safe_repr(actor) if name is None else f"{name!r} {safe_repr(actor)}"), what
+# -- text --------------------------------------------------------------------------------------------------------------
 
 
-def told_of(asked: Any) -> str:
-    """The same as one piece of a sentence."""
-    target, what = account_of(asked)
+def cycle_error(steps: list[str]) -> AskCycle:
+    """Return the error for a cycle."""
+    return AskCycle(
+        f"{', '.join(steps)}: they would wait for each other until their deadlines. Ask in the background, or send a one-way "
+        f"message and let the answer come back as another."
+    )
+
+
+def wait_step(callback: Any) -> str:
+    """Describe one wait of a cycle."""
+    target, what = _parts(callback)
+    return f"which waits for {target} to answer {what}"
+
+
+def ask_label(callback: Any) -> str:
+    """Describe an ask: its target and what was asked."""
+    target, what = _parts(callback)
     return f"{target} for {what}"
 
 
-def name_of(actor: ActorId) -> str:
-    """An actor that waits, for people."""
+def _parts(callback: Any) -> tuple[str, str]:
+    actor, name, what, _asked_at = callback.wait_info()
+    return (safe_repr(actor) if name is None else f"{name!r} {safe_repr(actor)}"), what
+
+
+def actor_label(actor: ActorId) -> str:
+    """Describe an actor that waits: its name, if it has one, and its id."""
     home: Any = actor.home
     found = home._at_hand()
     name = found[2] if found[1] == actor else _names.get(actor)

@@ -16,16 +16,16 @@ from contextlib import suppress
 from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, final
 
-from bandstand.actor.hot.port import land
-from bandstand.actor.hot.reply import Reply
+from bandstand.actor.handle import tell_when_room
 from bandstand.actor.jobs import Job, job_method
+from bandstand.actor.reply import LocalReply
 from bandstand.core.lowlevel import end_actor
 from bandstand.errors import ActorFailed, BandstandError, InvalidArgument
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
     from bandstand.actor.declare import Schema
-    from bandstand.actor.hot.handle import Handle
+    from bandstand.actor.handle import Handle
     from bandstand.core import ActorId, Loop
     from bandstand.core import Context as ActorContext
 
@@ -47,7 +47,7 @@ class Work:
         then: Callable[[Any], Any] | None,
         failed: Callable[[Exception], Any] | None,
     ) -> None:
-        if isinstance(awaitable, Reply):
+        if isinstance(awaitable, LocalReply):
             # The turn that asked goes on without it.
             awaitable.detach()
         for callback in (then, failed):
@@ -106,7 +106,7 @@ class Work:
         if job is not None:
             lane_and_method = job_method(self._schema, job.function)
             # It waits for room: a result is never lost to a full mailbox.
-            await land(self._parent, lane_and_method[1], job)
+            await tell_when_room(self._parent, lane_and_method[1], job)
         self._actor = None
         end_actor(self._loop, actor)
 
