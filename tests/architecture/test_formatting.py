@@ -20,10 +20,10 @@ OWN = frozenset(
     [
         "OVERLOADED",
         "__qualname__",
-        "_bs_actor",
+        "__handle_actor__",
         "_bs_handle()",
         "_bs_me",
-        "_bs_name",
+        "__handle_name__",
         "_handle",
         "_here",
         "_host",

@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import pytest
 
 from bandstand.actor import Actor, Implements, Interface, data
-from bandstand.actor.lowlevel import UNSET_MS
+from bandstand.actor.reply import UNSET_MS
 from bandstand.core import LoopConfig, Overflow
 from bandstand.errors import BadDeclaration, InvalidArgument
 from bandstand.pod.cast import Cast

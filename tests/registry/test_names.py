@@ -121,7 +121,7 @@ def test_what_cannot_have_a_name(loop: Loop, make_loop: LoopMaker) -> None:
     raw = loop.spawn(lambda ctx, data: None)
     ended = loop.spawn(Database)
     ended.stop()
-    with pytest.raises(InvalidArgument, match="actor without a class"):
+    with pytest.raises(InvalidArgument, match="id of a raw actor"):
         registry.register("raw", raw)  # type: ignore[arg-type]  # what is tested
     with pytest.raises(InvalidArgument, match="no handle"):
         registry.register("it", Database())

@@ -21,7 +21,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bandstand.actor import Loop
-from bandstand.actor.lowlevel import allow_direct_calls, handle_at
 from bandstand.core import LoopConfig
 from bandstand.core.lifelines import books_afar, is_quiet
 from bandstand.core.logs import SafeLogger
@@ -43,7 +42,7 @@ from bandstand.pod.vocabulary import PodPhase, ThreadModel, WhenDown
 if TYPE_CHECKING:
     import socket
 
-    from bandstand.actor.lowlevel import Handle
+    from bandstand.actor.handle import Handle
     from bandstand.core import ActorId
     from bandstand.pod.link import Undelivered
     from bandstand.pod.spec import PodSpec, TroupeSpec
@@ -160,7 +159,7 @@ class Ensemble:
             self._pack if self._is_apart(pod) else None,
         )
         actor = self.registry.find(pod.name, role)
-        handle = handle_at(known.kind, self.loop, place, name=role, ask_ms=known.ask_ms, actor=actor)
+        handle = self.loop.handle_at(known.kind, place, name=role, ask_ms=known.ask_ms, actor=actor)
         self.registry.enlist(handle)
         return handle
 
@@ -350,7 +349,7 @@ class Ensemble:
     # -- inside ----------------------------------------------------------------------------------------------------------------
 
     async def _begin(self) -> None:
-        allow_direct_calls(self.loop)
+        self.loop.allow_direct_calls()
         if self.players is None:
             self._enter(PodPhase.RUNNING, "")
         else:

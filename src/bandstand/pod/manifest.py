@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from inspect import ismethod
 from typing import Any, ClassVar, Protocol, TypeAlias
 
-from bandstand.actor.lowlevel import checked_kind
+from bandstand.actor.checks import checked_kind
 from bandstand.errors import BadDeclaration, InvalidArgument
 from bandstand.errors.formatting import safe_repr, safe_str
 from bandstand.pod.declare import PodOptions, RoleDeclaration, RoleOptions, pod

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import socket
 
     from bandstand.actor import Loop
-    from bandstand.actor.lowlevel import Handle
+    from bandstand.actor.handle import Handle
     from bandstand.core import ActorId
     from bandstand.pod.link import Packer, Undelivered
     from bandstand.pod.passport import HandleCheck, Resolver

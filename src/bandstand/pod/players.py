@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, final
 
 from bandstand.actor import id_of
-from bandstand.actor.lowlevel import instance_of, parks, settle_at
+from bandstand.actor.schema import has_park_hook
 from bandstand.core import ActorStatus, ChildExit, ChildStart, Context, ExitReason
 from bandstand.core.lifelines import is_quiet, set_park, shut
 from bandstand.core.lowlevel import close_mailbox, is_open
@@ -19,7 +19,7 @@ from bandstand.pod.vocabulary import PodPhase
 
 if TYPE_CHECKING:
     from bandstand.actor import Loop
-    from bandstand.actor.lowlevel import Handle
+    from bandstand.actor.handle import Handle
     from bandstand.core import ActorId
     from bandstand.pod.registry import PodRegistry
     from bandstand.pod.spec import PodSpec, RoleSpec
@@ -113,7 +113,7 @@ class Players:
         self.handles[role.name] = handle
         self.addresses[role.name] = actor
         self._christen(actor)
-        if parks(role.kind):
+        if has_park_hook(role.kind):
             self._parking.append(actor)
         if self._loop.status(actor) is ActorStatus.INIT:
             self._unborn.add(actor)
@@ -139,7 +139,7 @@ class Players:
         pod = self._pod
         kind = next(each.kind for each in pod.roles if each.name == role)
         place = RolePlace(self._registry, pod.name, role, kind, pod.when_down, pod.down_ms)
-        settle_at(self._loop, actor, place)
+        self._loop.set_ref(actor, place)
 
     def _role_of(self, actor: ActorId) -> str:
         return next((name for name, known in self.addresses.items() if known == actor), "")
@@ -159,6 +159,6 @@ class Players:
             if not actor.is_alive or actor in self._unborn:
                 continue
             try:
-                instance_of(self._loop, actor).on_park()
+                self._loop.instance_of(actor).on_park()
             except Exception as error:  # noqa: BLE001  # it is the actor's failure, as of any of its handlers
                 self._loop.fail_actor(actor, error)

@@ -13,7 +13,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from bandstand.actor.lowlevel import UNSET_MS, check_ask_ms, checked_kind
+from bandstand.actor.checks import checked_kind
+from bandstand.actor.reply import UNSET_MS, check_ask_ms
 from bandstand.core import LoopConfig, Overflow
 from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_repr

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pkgutil import resolve_name
 
-from bandstand.actor.lowlevel import checked_kind
+from bandstand.actor.checks import checked_kind
 from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_str
 from bandstand.pod.directory import Wanted

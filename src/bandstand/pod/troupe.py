@@ -16,7 +16,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from bandstand.actor.lowlevel import is_plain_thread
+from bandstand.actor.cross_thread import is_plain_thread
 from bandstand.core.lowlevel import Interrupts
 from bandstand.errors import InvalidArgument, PodFailed, PodTimeout
 from bandstand.pod.production import Production

@@ -14,8 +14,9 @@ from types import SimpleNamespace, UnionType
 from typing import Any, get_origin, get_type_hints
 
 from bandstand.actor import Implements, Interface
+from bandstand.actor.checks import checked_kind
 from bandstand.actor.generics import argument_of
-from bandstand.actor.lowlevel import checked_kind, ports_of
+from bandstand.actor.schema import handle_methods_of
 from bandstand.errors.formatting import safe_str
 from bandstand.pod.directory import Directory, Wanted, wanted_by
 from bandstand.pod.nested import NestedSpec
@@ -130,7 +131,7 @@ def _unfit(kind: type[Any], hint: Any) -> str | None:
     if not getattr(meant, "_is_protocol", False):
         return ""
     # A protocol is met by whoever has its methods.
-    offered = {*dir(Interface), *ports_of(kind)} if hasattr(kind, "_bs_schema") else set(dir(kind))
+    offered = {*dir(Interface), *handle_methods_of(kind)} if hasattr(kind, "_bs_schema") else set(dir(kind))
     methods = {
         name
         for base in meant.__mro__

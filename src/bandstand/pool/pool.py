@@ -8,16 +8,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, final, overload
 
 from bandstand.actor import child, id_of
-from bandstand.actor.lowlevel import (
-    UNSET_MS,
-    check_ask_ms,
-    checked_kind,
-    checked_loop,
-    class_of,
-    gauge_of,
-    handle_of,
-    report_of,
-)
+from bandstand.actor.checks import checked_kind, checked_loop
+from bandstand.actor.dispatch import MailboxGauge
+from bandstand.actor.handle import class_of
+from bandstand.actor.reply import UNSET_MS, check_ask_ms
+from bandstand.actor.status import report_of
 from bandstand.core import ActorId, ExitReason
 from bandstand.core.lifelines import mourn
 from bandstand.core.lowlevel import call_afar, check_open, check_thread, close_mailbox, end_actor
@@ -108,8 +103,10 @@ class Pool(Generic[H]):
         dispatcher.actor = loop.spawn(
             dispatcher, name=self._name, mailbox_cap=settings.mailbox_cap, supervisor=settings.supervisor
         )
-        self._gauge = gauge_of(dispatcher.actor)
-        self._handle = cast("H", handle_of(kind, loop, dispatcher.actor, self._name, settings.ask_ms))
+        self._gauge = MailboxGauge(dispatcher.actor)
+        self._handle = cast(
+            "H", loop.handle_at(kind, None, actor=dispatcher.actor, name=self._name, ask_ms=settings.ask_ms)
+        )
         try:
             self._supervisor = spawn_supervisor(
                 loop,
@@ -298,7 +295,7 @@ class Pool(Generic[H]):
         dispatcher = self._dispatcher
         # The loop reports these as dead letters: they were never jobs.
         dispatcher.counters.write_off(self._unread)
-        self._gauge.forget()
+        self._gauge.close()
         dispatcher.close((dispatcher.actor, self._name, reason.value, cause))
         # Not inside this exit, which may run inside a worker's turn.
         call_afar(self._loop, self._stop_workers)

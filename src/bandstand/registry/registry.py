@@ -12,7 +12,9 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar, final, overload
 
-from bandstand.actor.lowlevel import Presence, check_ask_ms, checked_kind, checked_loop
+from bandstand.actor.checks import checked_kind, checked_loop
+from bandstand.actor.handle_watch import HandleWatch
+from bandstand.actor.reply import check_ask_ms
 from bandstand.core.lifelines import at_end
 from bandstand.core.lowlevel import check_open, check_thread, clock_of
 from bandstand.errors import (
@@ -56,7 +58,7 @@ class NameEntry:
         self.name = name
         self._on_gone = on_gone
         self._on_available = on_available
-        self.presence = Presence(loop, handle, self._gone, self._came)
+        self.presence = HandleWatch(loop, handle, self._gone, self._came)
 
     @property
     def handle(self) -> Any:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, final
 
 from bandstand.actor import is_alive
-from bandstand.actor.lowlevel import parts_of
 from bandstand.core import Lagged
 from bandstand.core.logs import SafeLogger
 from bandstand.core.lowlevel import call_after
@@ -120,5 +119,5 @@ class Lag:
         elif self._owed or is_cut_off:
             owed, self._owed = self._owed, 0
             is_taken = self._on_lag.try_send(Lagged(self._source, self._subscriber, owed, is_cut_off))
-            if not is_taken and is_alive(parts_of(self._on_lag)[0]):
+            if not is_taken and is_alive(self._on_lag.handle):
                 self._owed += owed

@@ -19,7 +19,8 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Union, final, get_args, get_origin
 
 from bandstand.actor import Tell
-from bandstand.actor.lowlevel import check_ask_ms, checked_loop, parts_of
+from bandstand.actor.checks import checked_loop
+from bandstand.actor.reply import check_ask_ms
 from bandstand.core import Lagged
 from bandstand.core.lowlevel import call_afar, check_open, check_thread, is_open
 from bandstand.errors import (
@@ -388,7 +389,7 @@ def checked_tell(field: str, method: object) -> Tell[...]:
         )
     tell: Tell[...] = method
     try:
-        signature(parts_of(tell)[2]).bind(None, None)
+        signature(tell.handle_method.binder).bind(None, None)
     except TypeError:
         raise InvalidArgument(
             f"{field} is {safe_repr(method)}, which does not take one argument: the event"

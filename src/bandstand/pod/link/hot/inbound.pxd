@@ -6,8 +6,8 @@ from bandstand.pod.link.hot.doors cimport Inlet
 from bandstand.pod.link.hot.plain cimport is_plain
 from bandstand.pod.link.hot.receipts cimport Question, Tally
 from bandstand.pod.link.hot.tray cimport Tray
-from bandstand.actor.hot.method cimport Method
-from bandstand.actor.hot.port cimport land_at
+from bandstand.actor.dispatch cimport Method
+from bandstand.actor.handle cimport post_or_wait
 
 cdef int ANSWERED
 cdef int ANSWER_LANE

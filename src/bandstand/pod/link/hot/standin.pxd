@@ -4,7 +4,7 @@ from bandstand.core.hot.ids cimport ActorId
 from bandstand.core.hot.turn cimport Turn
 from bandstand.pod.link.hot.outgoing cimport Outgoing
 from bandstand.pod.link.hot.outlet cimport Channel, Outlet
-from bandstand.actor.hot.asks cimport Asked
+from bandstand.actor.reply cimport ReplyCallback
 
 @cython.final
 cdef class StandIn:
@@ -17,6 +17,6 @@ cdef class StandIn:
     cdef bint _is_lost
     cdef bint _is_draining
 
-    @cython.locals(outlet=Outlet, asked=Asked)
+    @cython.locals(outlet=Outlet, asked=ReplyCallback)
     cpdef object pass_on(self, Turn turn, object data)
     cpdef object free(self, int lane, Py_ssize_t count)

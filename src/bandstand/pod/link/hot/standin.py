@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from bandstand.actor.hot.asks import Asked
-from bandstand.actor.lowlevel import methods_of
+from bandstand.actor.reply import ReplyCallback
+from bandstand.actor.schema import methods_of
 from bandstand.core import ExitReason, Overflow
 from bandstand.core.lifelines import answer_for, mourn
 from bandstand.core.lowlevel import end_actor
@@ -88,7 +88,7 @@ class StandIn:
         if outlet is None:
             # Something that was sent past the handle, or what every actor answers but does not cross a link.
             sender: object = turn.sender
-            if isinstance(sender, Asked):
+            if isinstance(sender, ReplyCallback):
                 sender.fail(
                     UnknownMessage(
                         f"{self.role!r} lives in another process, where only the methods of its class can be asked, and not {turn.tag!r}: "
@@ -100,7 +100,7 @@ class StandIn:
             # What it has passed on is counted as if it were still in its mailbox, until the other side says that it has ended.
             self._porch._hold_slot(self.actor, outlet.lane)
         if outlet.is_ask:
-            asked: Asked = turn.sender  # type: ignore[assignment]  # an ask has one
+            asked: ReplyCallback = turn.sender  # type: ignore[assignment]  # an ask has one
             self._outgoing.ask(outlet, asked, data)
         else:
             self._outgoing.send(outlet, turn.sender, data)
