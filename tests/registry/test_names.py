@@ -123,7 +123,7 @@ def test_what_cannot_have_a_name(loop: Loop, make_loop: LoopMaker) -> None:
     ended.stop()
     with pytest.raises(InvalidArgument, match="id of a raw actor"):
         registry.register("raw", raw)  # type: ignore[arg-type]  # what is tested
-    with pytest.raises(InvalidArgument, match="no handle"):
+    with pytest.raises(InvalidArgument, match="is not a handle"):
         registry.register("it", Database())
     with pytest.raises(NoSuchActor, match="has ended"):
         registry.register("ended", ended)

@@ -195,7 +195,7 @@ def test_an_intake_accepts_nothing_more_and_handles_what_it_has(
 
     @shutdown.on(ShutdownPhase.DRAIN)
     def too_late() -> None:
-        with pytest.raises(NoSuchActor, match="accepts no messages"):
+        with pytest.raises(NoSuchActor, match="accepts nothing any more"):
             door.work("too late")
         back.work("still open")
         refused.append("refused")

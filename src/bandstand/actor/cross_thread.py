@@ -360,7 +360,11 @@ def _send(
 
 def is_plain_thread() -> bool:
     """Return whether this thread runs no event loop, and so may be blocked."""
-    return asyncio._get_running_loop() is None
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return True
+    return False
 
 
 def require_event_loop(name: str) -> None:

@@ -50,8 +50,8 @@ except ModuleNotFoundError:  # interpreted, where Cython is not installed
 if TYPE_CHECKING:
     from contextvars import Context
 
-    from bandstand.actor.loop import Loop
     from bandstand.actor.performer import Performer
+    from bandstand.core import Loop
     from bandstand.core.hot.cell import Cell
     from bandstand.core.hot.wheel import Timer
 

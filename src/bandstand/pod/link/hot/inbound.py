@@ -254,7 +254,7 @@ class Inbound:
 
     def _inside(self, data: object, carried: Carried, actor: ActorId) -> object:
         """The data of a message that is handled with context variables of its sender's."""
-        context: Context = actor.home._home_context.copy() if actor.home is not None else Context()  # type: ignore[arg-type]  # a loop
+        context: Context = actor.home._home_context.copy() if actor.home is not None else Context()  # type: ignore[attr-defined]  # a loop
         for place, value in carried:
             context.run(self._carries[place].set, value)
         return wrap_in(context, data)
