@@ -153,7 +153,7 @@ def _tell_when_room(handle: Handle, method: Method, data: object) -> Reply[None]
 
 
 def _ask(handle: Handle, method: Method, data: object, ms: int) -> Reply[Any]:
-    reply = None if on_other_thread(handle) else ask(handle, method, data, ms)
+    reply = ask(handle, method, data, ms)
     return cross_thread.ask(handle, method, data, ms) if reply is None else reply
 
 

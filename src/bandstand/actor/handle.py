@@ -602,14 +602,16 @@ def ask(handle: Handle, method: Method, data: object, ms: Milliseconds) -> Local
     """Ask, on the loop's own thread.
 
     Returns:
-        The reply; None if nothing was sent because the actor is on another thread by now, or the `StableRef` may hold the message:
-        ask again as another thread does.
+        The reply; None if nothing was sent because this is another thread, or because the `StableRef` may hold the message. Then
+        the caller asks with `cross_thread.ask`.
 
     Raises:
         MailboxFull, NoSuchActor, LoopClosed: nothing was sent.
     """
     actor = handle.__handle_actor__
     kernel: Desk = actor.home  # type: ignore[assignment]  # a loop
+    if kernel._is_afar():
+        return None
     carrier = kernel._porter
     message = data if carrier is None else carrier.wrap(kernel, handle, method, data)
     table = handle.__handle_asks__
@@ -730,7 +732,7 @@ class HandleMethod:
         """Send a message with bound arguments."""
         method = self.method
         if method.is_ask:
-            reply = None if on_other_thread(handle) else ask(handle, method, data, handle.__handle_ask_ms__)
+            reply = ask(handle, method, data, handle.__handle_ask_ms__)
             return ask_off_thread(handle, method, data) if reply is None else reply
         if not try_fast_path(handle.__handle_loop__, handle.__handle_actor__, method, data):
             send(handle, method, data, MAY_WAIT)
