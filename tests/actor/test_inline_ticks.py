@@ -1,4 +1,4 @@
-"""Asks outside of ticks: whoever waits runs the tick himself. Cheap, but bounded, never nested, and in nobody else's context."""
+"""Inline ticks: code that awaits a reply outside a tick runs the tick itself. They are bounded, never nest, and keep contexts apart."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def play(request: pytest.FixtureRequest, clock: VirtualClock, loop_factory: Host
 
 
 def soon() -> Callable[[], bool]:
-    """Tells whether the event loop has had a turn since this call."""
+    """Return a function that says whether the event loop has had a turn since this call."""
     came: list[bool] = []
     asyncio.get_running_loop().call_soon(came.append, True)  # noqa: FBT003  # what is appended
     return lambda: bool(came)
@@ -37,7 +37,7 @@ def soon() -> Callable[[], bool]:
 # --- no turn of the event loop ----------------------------------------------------------------------------------------
 
 
-def test_an_answer_that_can_be_given_at_once_takes_no_turn_of_the_event_loop(play: Play) -> None:
+def test_an_immediate_answer_takes_no_turn_of_the_event_loop(play: Play) -> None:
     async def story(loop: Loop) -> None:
         oracle = loop.spawn(Oracle)
         await oracle.plain()
@@ -52,7 +52,7 @@ def test_an_answer_that_can_be_given_at_once_takes_no_turn_of_the_event_loop(pla
     play(story)
 
 
-def test_the_very_first_ask_takes_none_either(play: Play) -> None:
+def test_the_first_ask_takes_no_turn_either(play: Play) -> None:
     async def story(loop: Loop) -> None:
         has_turned = soon()
         assert await loop.spawn(Oracle).plain(1) == 1
@@ -61,7 +61,7 @@ def test_the_very_first_ask_takes_none_either(play: Play) -> None:
     play(story)
 
 
-def test_what_has_to_wait_gives_the_event_loop_its_turn(play: Play) -> None:
+def test_an_ask_that_has_to_wait_yields_to_the_event_loop(play: Play) -> None:
     async def story(loop: Loop) -> None:
         gate = Event()
         has_turned = soon()
@@ -72,14 +72,14 @@ def test_what_has_to_wait_gives_the_event_loop_its_turn(play: Play) -> None:
     play(story)
 
 
-def test_a_tick_of_an_asker_is_a_tick_like_any_other(play: Play) -> None:
+def test_an_inline_tick_is_like_any_other(play: Play) -> None:
     log: list[str] = []
 
     async def story(loop: Loop) -> None:
         first, second = loop.spawn(Oracle, log), loop.spawn(Oracle)
         first.note("before")
         assert await second.plain(1) == 1
-        # Who was ready first has run first, though nobody waits for it.
+        # The actor that was ready first has run first, although no one awaits it.
         assert log == ["before"]
 
     play(story)
@@ -89,7 +89,7 @@ def test_a_tick_of_an_asker_is_a_tick_like_any_other(play: Play) -> None:
 
 
 @pytest.mark.parametrize("method", ["plain", "quick"])
-def test_asking_without_end_does_not_starve_the_event_loop(play: Play, method: str) -> None:
+def test_asking_in_a_loop_does_not_starve_the_event_loop(play: Play, method: str) -> None:
     async def story(loop: Loop) -> None:
         oracle = loop.spawn(Oracle)
         for _ in range(3):
@@ -102,7 +102,7 @@ def test_asking_without_end_does_not_starve_the_event_loop(play: Play, method: s
     play(story)
 
 
-def test_asking_several_in_turn_does_not_either(play: Play) -> None:
+def test_asking_several_actors_in_turn_does_not_starve_the_event_loop(play: Play) -> None:
     async def story(loop: Loop) -> None:
         oracles = [loop.spawn(Oracle) for _ in range(7)]
         has_turned, count = soon(), 0
@@ -114,7 +114,7 @@ def test_asking_several_in_turn_does_not_either(play: Play) -> None:
     play(story)
 
 
-def test_slow_handlers_give_the_event_loop_its_turn_by_time(clock: VirtualClock) -> None:
+def test_slow_handlers_yield_to_the_event_loop_after_the_tick_limit(clock: VirtualClock) -> None:
     class Lazy(Actor):
         @ask
         def work(self) -> None:
@@ -126,13 +126,13 @@ def test_slow_handlers_give_the_event_loop_its_turn_by_time(clock: VirtualClock)
         while not has_turned():
             await lazy.work()
             count += 1
-        # Three milliseconds, and the one that was under way.
+        # Three milliseconds, plus the handler that was running.
         assert count <= 4
 
     in_time(clock)(story, max_tick_ms=3.0)
 
 
-def test_other_tasks_get_their_turns_while_one_asks(play: Play) -> None:
+def test_other_tasks_run_while_one_asks(play: Play) -> None:
     async def story(loop: Loop) -> None:
         oracle = loop.spawn(Oracle)
         is_over = Event()
@@ -154,7 +154,7 @@ def test_other_tasks_get_their_turns_while_one_asks(play: Play) -> None:
     play(story)
 
 
-def test_what_a_tick_of_an_asker_leaves_is_done_by_the_host(clock: VirtualClock) -> None:
+def test_the_host_continues_what_an_inline_tick_leaves(clock: VirtualClock) -> None:
     fired: list[str] = []
 
     class Timed(Actor):
@@ -176,7 +176,7 @@ def test_what_a_tick_of_an_asker_leaves_is_done_by_the_host(clock: VirtualClock)
         timed = loop.spawn(Timed)
         await turns()
         await timed.start()
-        # One message a visit, one visit a tick: the rest is left over.
+        # One message a visit, one visit a tick: the rest is left.
         assert fired == []
         await asyncio.sleep(0.02)
         assert fired == ["again 3", "again 2", "again 1", "timer"]
@@ -188,11 +188,11 @@ def test_what_a_tick_of_an_asker_leaves_is_done_by_the_host(clock: VirtualClock)
 
 
 def is_below(name: str) -> bool:
-    """Whether a function of this name is being executed further down the stack."""
+    """Return whether a function of this name is on the stack."""
     return any(frame.f_code.co_name == name for frame, _line in walk_stack(None))
 
 
-def test_ticks_never_nest(play: Play) -> None:
+def test_inline_ticks_never_nest(play: Play) -> None:
     nested: list[bool] = []
 
     class Inner(Actor):
@@ -213,7 +213,7 @@ def test_ticks_never_nest(play: Play) -> None:
 
     async def story(loop: Loop) -> None:
         outer = loop.spawn(Outer, loop.spawn(Inner))
-        # In its first step it is inside the tick of the asker; after a pause, in a step of its own task.
+        # Its first step is inside the inline tick; after a suspension, in a step of its own task.
         await outer.outer_handler(0)
         await outer.outer_handler(2)
         await asyncio.gather(outer.outer_handler(0), outer.outer_handler(1))
@@ -222,7 +222,7 @@ def test_ticks_never_nest(play: Play) -> None:
     assert nested == [False] * 8
 
 
-def test_a_task_of_a_handler_may_run_ticks_but_not_inside_one(play: Play) -> None:
+def test_a_task_of_a_handler_may_run_ticks_outside_a_tick(play: Play) -> None:
     nested: list[bool] = []
 
     class Inner(Actor):
@@ -245,11 +245,11 @@ def test_a_task_of_a_handler_may_run_ticks_but_not_inside_one(play: Play) -> Non
     assert nested == [False] * 3
 
 
-# --- nobody else's context --------------------------------------------------------------------------------------------
+# --- contexts ---------------------------------------------------------------------------------------------------------
 
 
 class Looker(Actor):
-    """Tells what it sees, and leaves something behind."""
+    """Reads a context variable, and sets it."""
 
     @ask
     def see(self) -> str:
@@ -269,11 +269,11 @@ class Looker(Actor):
 
 
 @pytest.mark.guarantee("G70")
-def test_the_askers_context_does_not_leak_where_none_is_carried(play: Play) -> None:
+def test_the_askers_context_does_not_leak_if_none_is_carried(play: Play) -> None:
     async def story(loop: Loop) -> None:
         looker = loop.spawn(Looker)
         who.set("asker")
-        # A plain handler leaves its mark in the loop's own context, which is not the asker's.
+        # A plain handler sets the variable in the loop's own context, not in the asker's.
         assert await looker.see_async() == "nobody"
         assert await looker.see() == "nobody"
         assert who.get() == "asker"
@@ -283,7 +283,7 @@ def test_the_askers_context_does_not_leak_where_none_is_carried(play: Play) -> N
 
 
 @pytest.mark.guarantee("G70")
-def test_what_a_handler_sets_the_asker_does_not_see_where_context_is_carried(play: Play) -> None:
+def test_the_asker_does_not_see_what_a_handler_sets(play: Play) -> None:
     async def story(loop: Loop) -> None:
         looker = loop.spawn(Looker)
         who.set("asker")
@@ -294,7 +294,7 @@ def test_what_a_handler_sets_the_asker_does_not_see_where_context_is_carried(pla
     play(story)
 
 
-def test_a_handler_has_a_task_of_its_own_and_the_asker_keeps_his(play: Play) -> None:
+def test_a_handler_and_its_asker_run_in_different_tasks(play: Play) -> None:
     async def story(loop: Loop) -> None:
         looker, mine = loop.spawn(Looker), asyncio.current_task()
         theirs = await looker.task()
@@ -305,10 +305,10 @@ def test_a_handler_has_a_task_of_its_own_and_the_asker_keeps_his(play: Play) -> 
     play(story)
 
 
-# --- the end of things ------------------------------------------------------------------------------------------------
+# --- stopping ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_loop_that_was_asked_to_stop_runs_no_ticks_for_askers(play: Play) -> None:
+def test_a_stopping_loop_runs_no_inline_ticks(play: Play) -> None:
     log: list[str] = []
 
     async def story(loop: Loop) -> None:
@@ -325,7 +325,7 @@ def test_a_loop_that_was_asked_to_stop_runs_no_ticks_for_askers(play: Play) -> N
     assert log == []
 
 
-def test_a_system_exit_in_a_tick_of_an_asker_ends_everything(clock: VirtualClock) -> None:
+def test_a_system_exit_in_an_inline_tick_ends_the_loop(clock: VirtualClock) -> None:
     class Leaver(Actor):
         @ask
         def leave(self) -> None:

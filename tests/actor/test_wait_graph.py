@@ -1,4 +1,4 @@
-"""`Loop.waits`: who waits for whom, for what and since when."""
+"""`Loop.waits`: which actor waits for which, for what, and since when."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Link(Actor, ask_ms=None):
         self.background(other.through(gate=gate))
 
 
-def test_chains_are_told_and_drawn(clock: VirtualClock) -> None:
+def test_chains_of_waits_are_listed_and_drawn(clock: VirtualClock) -> None:
     async def story(loop: Loop) -> None:
         a, b, c = (loop.options(name=name).spawn(Link) for name in "abc")
         gate = Event()
@@ -59,7 +59,7 @@ def test_chains_are_told_and_drawn(clock: VirtualClock) -> None:
     in_time(clock)(story)
 
 
-def test_one_may_wait_for_several_and_for_an_end(clock: VirtualClock) -> None:
+def test_an_actor_may_wait_for_several_replies_and_for_an_exit(clock: VirtualClock) -> None:
     async def story(loop: Loop) -> None:
         a, b, c, d = (loop.options(name=name).spawn(Link) for name in "abcd")
         gate = Event()
@@ -85,7 +85,7 @@ def test_one_may_wait_for_several_and_for_an_end(clock: VirtualClock) -> None:
     in_time(clock)(story)
 
 
-def test_work_in_the_background_waits_in_nobodys_turn_but_its_own(clock: VirtualClock) -> None:
+def test_background_work_does_not_count_as_a_wait_of_its_actor(clock: VirtualClock) -> None:
     async def story(loop: Loop) -> None:
         a, b = (loop.options(name=name).spawn(Link) for name in "ab")
         gate = Event()
@@ -98,6 +98,6 @@ def test_work_in_the_background_waits_in_nobodys_turn_but_its_own(clock: Virtual
     in_time(clock)(story)
 
 
-def test_another_thread_has_nothing_to_look_at(loop: Loop) -> None:
+def test_waits_refuses_other_threads(loop: Loop) -> None:
     with pytest.raises(WrongThread):
         elsewhere(loop.waits)

@@ -1,4 +1,4 @@
-"""What has ended is not kept: a hundred thousand asks leave memory as it was, however they end."""
+"""Memory: a hundred thousand asks leave nothing behind, however they end."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tests.actor.asking import Oracle, ended, in_time, is_at_rest, outcome, turn
 pytestmark = [pytest.mark.guarantee("G61"), pytest.mark.heavy]
 
 ASKS = 100_000
-FEWER = 20_000  # where the way is the same, or takes its time
+FEWER = 20_000  # for slower variants
 BATCH = 500
 TOLERANCE = 2_000
-"""How many more blocks Python may hold: caches of the interpreter. One for every ten asks would be a leak."""
+"""How many more blocks Python may hold, for interpreter caches. One for every ten asks would be a leak."""
 
 
 def held() -> int:
@@ -32,7 +32,7 @@ def held() -> int:
 
 
 def left_of_asks() -> dict[str, int]:
-    """What of asks is still there, by class."""
+    """Count the objects of asks that still exist, by class."""
     gc.collect()
     names = [type(thing).__name__ for thing in gc.get_objects()]
     return {name: names.count(name) for name in ("Reply", "Timer", "AskTimeout", "Task")}
@@ -41,7 +41,7 @@ def left_of_asks() -> dict[str, int]:
 def assert_flat(
     clock: VirtualClock, batch: Callable[[Loop, Oracle], Awaitable[object]], asks: int, **ends: int
 ) -> None:
-    """Do batches of asks, and compare what is held after the first few with what is held after the last."""
+    """Run batches of asks, and compare the memory after the first few with the memory after the last."""
 
     async def story(loop: Loop) -> None:
         oracle = loop.options(mailbox_cap=2 * BATCH).spawn(Oracle)
@@ -53,7 +53,7 @@ def assert_flat(
         assert held() - before <= TOLERANCE
         now = left_of_asks()
         assert all(now[name] <= kept[name] + 10 for name in kept), (kept, now)
-        # Nothing is in the wheel, and nothing in the mailbox.
+        # No timer and no message is left.
         assert is_at_rest(loop)
         assert loop.statistics().waiting == 0
         books = loop.ask_statistics()
@@ -65,7 +65,7 @@ def assert_flat(
 
 @pytest.fixture(autouse=True)
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody writes anything down: neither the oracle nor the logger, whose records pytest keeps."""
+    """Keep no logs: neither in the oracle nor in the logger, whose records pytest keeps."""
     monkeypatch.setattr(logging.getLogger("bandstand.core"), "disabled", True)
 
     class Nothing(list[str]):
@@ -90,7 +90,7 @@ def test_answered_asks_leave_nothing(clock: VirtualClock) -> None:
         asyncio.get_running_loop().call_soon(gate.set)
         for reply in replies:
             await reply
-        # And some that nobody reads.
+        # And some that are never awaited.
         for number in range(BATCH // 5):
             oracle.quick(number)  # type: ignore[unused-awaitable]  # that is the point
         await oracle.slow(1)
@@ -102,7 +102,7 @@ def test_answered_asks_leave_nothing(clock: VirtualClock) -> None:
 def test_timed_out_asks_leave_nothing(clock: VirtualClock) -> None:
     async def batch(loop: Loop, oracle: Oracle) -> None:
         gate = Event()
-        # The first one is being handled, the others wait behind it.
+        # The first one is being handled, the others are queued.
         for _ in range(BATCH // 10):
             assert type(await outcome(oracle.held.within(1)(gate))) is AskTimeout
         replies = [oracle.plain.within(1)(number) for number in range(BATCH - BATCH // 10)]
@@ -118,7 +118,7 @@ def test_cancelled_asks_leave_nothing(clock: VirtualClock) -> None:
     async def batch(loop: Loop, oracle: Oracle) -> None:
         gate = Event()
         for _ in range(BATCH // 5):
-            # Where the handler waits.
+            # While the handler is suspended.
             task = asyncio.ensure_future(outcome(oracle.held(gate)))
             await turns(2)
             task.cancel()
@@ -166,7 +166,7 @@ def test_refused_cycles_leave_nothing(clock: VirtualClock) -> None:
     assert_flat(clock, batch, FEWER, answered=BATCH, cancelled=BATCH)
 
 
-def test_waits_for_room_and_for_the_end_that_are_given_up_leave_nothing(clock: VirtualClock) -> None:
+def test_cancelled_waits_for_room_and_for_an_exit_leave_nothing(clock: VirtualClock) -> None:
     async def batch(loop: Loop, oracle: Oracle) -> None:
         gate = Event()
         oracle.block(gate)
@@ -183,7 +183,7 @@ def test_waits_for_room_and_for_the_end_that_are_given_up_leave_nothing(clock: V
     assert_flat(clock, batch, FEWER, answered=1)
 
 
-def test_waits_for_an_end_that_another_thread_gives_up_leave_nothing(clock: VirtualClock) -> None:
+def test_waits_for_an_exit_that_another_thread_cancels_leave_nothing(clock: VirtualClock) -> None:
     def give_up(oracle: Oracle) -> None:
         for _ in range(BATCH):
             assert oracle.ended.future().cancel()

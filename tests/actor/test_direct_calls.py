@@ -1,4 +1,4 @@
-"""Direct calls: a message that is handled inside the turn of the actor that sends it, and where it must not be."""
+"""Direct calls: messages that are handled inside the turn of the sender, and those that must not be."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ request_id: ContextVar[str] = ContextVar("request_id", default="nobody's")
 
 
 class Scribe(Actor):
-    """Writes down what happens to it, and does what it is told in between."""
+    """Records what happens, and runs a script in between."""
 
     def __init__(self, book: list[str], name: str) -> None:
         self.book = book
@@ -89,7 +89,7 @@ def test_an_idle_actor_is_called_inside_the_turn_of_the_sender(loop: Loop, book:
     check_books(loop)
 
 
-def test_only_where_the_loop_allows_it(make_loop: LoopMaker, book: list[str]) -> None:
+def test_calls_are_direct_only_if_the_loop_allows_it(make_loop: LoopMaker, book: list[str]) -> None:
     loop = make_loop()
     a, b = pair(loop, book)
     a.do(lambda: b.note("hears"))
@@ -98,7 +98,7 @@ def test_only_where_the_loop_allows_it(make_loop: LoopMaker, book: list[str]) ->
 
 
 @pytest.mark.guarantee("G121")
-def test_nobody_is_overtaken(loop: Loop, book: list[str]) -> None:
+def test_a_direct_call_does_not_overtake_earlier_messages(loop: Loop, book: list[str]) -> None:
     a, b = pair(loop, book)
     b.note("first")
     a.do(lambda: b.note("second"))
@@ -111,9 +111,9 @@ def test_nobody_is_overtaken(loop: Loop, book: list[str]) -> None:
 
 
 @pytest.mark.guarantee("G121")
-def test_one_that_waits_in_its_mailbox_is_not_overtaken_by_a_call(loop: Loop, book: list[str]) -> None:
+def test_a_direct_call_does_not_overtake_a_queued_message(loop: Loop, book: list[str]) -> None:
     a, b = pair(loop, book)
-    # a is ready before b, which has something to do already.
+    # a is ready before b, which already has a message.
     a.do(lambda: b.urgent("called"))
     b.note("queued")
     settle(loop)
@@ -121,7 +121,7 @@ def test_one_that_waits_in_its_mailbox_is_not_overtaken_by_a_call(loop: Loop, bo
 
 
 @pytest.mark.guarantee("G122")
-def test_who_is_in_his_turn_is_never_called_into_it(loop: Loop, book: list[str]) -> None:
+def test_an_actor_in_its_turn_is_not_called_directly(loop: Loop, book: list[str]) -> None:
     a, b = pair(loop, book)
     a.do(lambda: b.do(lambda: a.note("later")))
     settle(loop)
@@ -129,7 +129,7 @@ def test_who_is_in_his_turn_is_never_called_into_it(loop: Loop, book: list[str])
 
 
 @pytest.mark.guarantee("G122")
-def test_who_sends_to_himself_waits(loop: Loop, book: list[str]) -> None:
+def test_a_message_to_oneself_is_not_a_direct_call(loop: Loop, book: list[str]) -> None:
     a, _b = pair(loop, book)
     a.do(lambda: a.note("later"))
     settle(loop)
@@ -137,7 +137,7 @@ def test_who_sends_to_himself_waits(loop: Loop, book: list[str]) -> None:
 
 
 @pytest.mark.guarantee("G122")
-def test_calls_are_sixteen_deep_at_most(loop: Loop, book: list[str]) -> None:
+def test_direct_calls_nest_at_most_sixteen_deep(loop: Loop, book: list[str]) -> None:
     row = [loop.spawn(Scribe, book, str(n)) for n in range(40)]
 
     def step(n: int) -> Callable[[], object]:
@@ -149,13 +149,13 @@ def test_calls_are_sixteen_deep_at_most(loop: Loop, book: list[str]) -> None:
     for line in book:
         depth += 1 if line.endswith("begins") else -1
         deepest = max(deepest, depth)
-    assert deepest == 17  # the first one's own turn, and sixteen inside it
+    assert deepest == 17  # the first turn, and sixteen inside it
     assert sum(line.endswith("ends") for line in book) == len(row)
     check_books(loop)
 
 
 @pytest.mark.guarantee("G123")
-def test_a_failure_is_the_callees_and_never_the_callers(
+def test_a_failure_in_a_direct_call_fails_only_the_callee(
     loop: Loop, book: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     a, b = pair(loop, book)
@@ -171,7 +171,7 @@ def test_a_failure_is_the_callees_and_never_the_callers(
 
 
 @pytest.mark.guarantee("G123")
-def test_a_callee_may_end_its_caller_which_ends_when_it_returns(loop: Loop, book: list[str]) -> None:
+def test_a_callee_may_stop_its_caller_which_exits_after_its_turn(loop: Loop, book: list[str]) -> None:
     a, b = pair(loop, book)
     a.do(lambda: b.do(a.kill))
     settle(loop)
@@ -182,7 +182,7 @@ def test_a_callee_may_end_its_caller_which_ends_when_it_returns(loop: Loop, book
 
 
 @pytest.mark.guarantee("G123")
-def test_a_callee_may_end_itself(loop: Loop, book: list[str]) -> None:
+def test_a_callee_may_stop_itself(loop: Loop, book: list[str]) -> None:
     a, b = pair(loop, book)
     a.do(b.leave)
     settle(loop)
@@ -205,7 +205,7 @@ def test_a_coroutine_is_never_called_directly(loop: Loop, book: list[str]) -> No
 
 
 @pytest.mark.guarantee("G122")
-def test_what_a_coroutine_sends_waits_and_takes_its_context_along(loop: Loop, book: list[str]) -> None:
+def test_a_message_from_a_coroutine_is_queued_with_its_context(loop: Loop, book: list[str]) -> None:
     a, b = pair(loop, book)
 
     class Sender(Actor):
@@ -225,7 +225,7 @@ def test_what_a_coroutine_sends_waits_and_takes_its_context_along(loop: Loop, bo
 
 
 @pytest.mark.guarantee("G121")
-def test_what_was_sent_with_a_context_calls_in_that_context(loop: Loop, book: list[str]) -> None:
+def test_a_direct_call_from_a_carried_context_runs_in_it(loop: Loop, book: list[str]) -> None:
     a, b = pair(loop, book)
     token = request_id.set("8")
     a.do(lambda: b.note("hears"))
@@ -242,7 +242,7 @@ def test_what_was_sent_with_a_context_calls_in_that_context(loop: Loop, book: li
 
 
 @pytest.mark.guarantee("G121")
-def test_a_call_in_a_context_of_its_own_changes_nobody_elses(loop: Loop, book: list[str]) -> None:
+def test_a_direct_call_in_another_context_changes_only_that_one(loop: Loop, book: list[str]) -> None:
     a, b = pair(loop, book)
     token = request_id.set("8")
 
@@ -272,7 +272,7 @@ def test_an_ask_of_a_plain_method_is_answered_when_the_call_returns(loop: Loop, 
 
 
 @pytest.mark.guarantee("G123")
-def test_an_ask_that_fails_its_actor_is_told_so(loop: Loop, book: list[str]) -> None:
+def test_a_direct_ask_that_fails_its_actor_ends_with_target_ended(loop: Loop, book: list[str]) -> None:
     class Fragile(Actor):
         @ask
         def break_(self) -> None:
@@ -289,7 +289,7 @@ def test_an_ask_that_fails_its_actor_is_told_so(loop: Loop, book: list[str]) -> 
 
 
 @pytest.mark.guarantee("G122")
-def test_what_is_sent_outside_of_any_turn_waits(loop: Loop, book: list[str]) -> None:
+def test_a_message_from_outside_all_turns_is_queued(loop: Loop, book: list[str]) -> None:
     _a, b = pair(loop, book)
     b.note("waits")
     assert book == []
@@ -298,12 +298,12 @@ def test_what_is_sent_outside_of_any_turn_waits(loop: Loop, book: list[str]) -> 
 
 
 @pytest.mark.guarantee("G122")
-def test_what_comes_from_another_thread_waits(loop: Loop, book: list[str]) -> None:
+def test_a_message_from_another_thread_is_queued(loop: Loop, book: list[str]) -> None:
     a, b = pair(loop, book)
 
     def deed() -> None:
         elsewhere(lambda: b.note("from afar"))
-        # It is on its way: one that is sent now must not overtake it... of another sender, but the mailbox says that it expects.
+        # The message is in the inbox: the mailbox expects it, so a later one must not overtake it by a direct call.
         b.note("from here")
 
     a.do(deed)
@@ -313,7 +313,7 @@ def test_what_comes_from_another_thread_waits(loop: Loop, book: list[str]) -> No
 
 
 @pytest.mark.guarantee("G123")
-def test_a_stop_in_a_call_lets_no_other_begin(loop: Loop, book: list[str]) -> None:
+def test_a_stop_in_a_direct_call_starts_no_other_message(loop: Loop, book: list[str]) -> None:
     a, b = pair(loop, book)
 
     def deed() -> None:
@@ -329,8 +329,8 @@ def test_a_stop_in_a_call_lets_no_other_begin(loop: Loop, book: list[str]) -> No
 @pytest.mark.slow
 @pytest.mark.guarantee("G121")
 @given(data_=st.data())
-def test_order_holds_under_any_mixture(data_: st.DataObject) -> None:
-    """Whoever sends, and however deep: what one actor has sent another comes in its order, each once."""
+def test_order_is_kept_under_any_mixture_of_calls(data_: st.DataObject) -> None:
+    """Messages from one actor to another arrive once and in order, at any depth."""
     actors = data_.draw(st.integers(2, 4))
     plan = data_.draw(
         st.lists(

@@ -1,4 +1,4 @@
-"""What the tests of other threads play with: a loop on a thread of its own, and threads to use its handles on."""
+"""Helpers for tests of other threads: a loop on its own thread, and threads that use its handles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 class Sink(Actor):
-    """Writes down what comes, and can be held up for real."""
+    """Records messages, and can block its thread."""
 
     def __init__(self, log: list[Any]) -> None:
         self.log = log
@@ -40,8 +40,8 @@ class Sink(Actor):
         return len(self.log)
 
 
-class Stage:
-    """A loop that runs on a thread of its own; `do` does something there, and other threads have its handles."""
+class ThreadLoop:
+    """A loop that runs on its own thread; `do` runs a function there."""
 
     def __init__(self, factory: HostFactory) -> None:
         self._ready = threading.Event()
@@ -49,10 +49,10 @@ class Stage:
         self._end: Event | None = None
         self._host: asyncio.AbstractEventLoop | None = None
         self._failure: BaseException | None = None
-        # Whether everybody else is done with it when it ends: then there is something to audit.
+        # Whether all other threads are done with it when it ends, so that it can be audited.
         self.is_quiet = True
         self.loop = Loop(LoopConfig(), clock=MonotonicClock())
-        self.thread = threading.Thread(target=self._run, name="stage")
+        self.thread = threading.Thread(target=self._run, name="loop owner")
         self.thread.start()
         assert self._ready.wait(PATIENCE)
 
@@ -61,9 +61,9 @@ class Stage:
             with asyncio.Runner(loop_factory=self._factory) as runner:
                 runner.run(self._main())
             if self.is_quiet:
-                # Here, on the thread that owns it.
+                # On the thread that owns the loop.
                 audit(self.loop)
-        except BaseException as error:  # noqa: BLE001  # handed to the test's own thread
+        except BaseException as error:  # noqa: BLE001  # raised in the test's thread
             self._failure = error
 
     async def _main(self) -> None:
@@ -78,7 +78,7 @@ class Stage:
         return asyncio.run_coroutine_threadsafe(coroutine, self._host)
 
     def do(self, deed: Callable[[], R]) -> R:
-        """Do something on the loop's thread."""
+        """Run a function on the loop's thread."""
 
         async def body() -> R:
             return deed()
@@ -90,7 +90,7 @@ class Stage:
         self.submit(turns()).result(PATIENCE)
 
     def close(self) -> None:
-        """End the loop, wait until it has ended, and hear what its audit has found."""
+        """Stop the loop, wait for its thread, and raise what its audit found."""
         if self.thread.is_alive():
             assert self._host is not None
             assert self._end is not None
@@ -102,25 +102,25 @@ class Stage:
 
 
 @contextmanager
-def staged(factory: HostFactory) -> Generator[Stage]:
-    """A stage for the length of a block; its books are audited at the end."""
-    stage = Stage(factory)
+def thread_loop(factory: HostFactory) -> Generator[ThreadLoop]:
+    """Run a loop on its own thread for a block, and audit it at the end."""
+    owner = ThreadLoop(factory)
     try:
-        yield stage
+        yield owner
     finally:
-        stage.close()
+        owner.close()
 
 
-def elsewhere(act: Callable[[], R]) -> R:
-    """Do something on a plain thread: its result, or what it raised."""
+def on_thread(act: Callable[[], R]) -> R:
+    """Run a function on a plain thread. Return its result, or raise its error."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(act).result(PATIENCE)
 
 
-def looping(main: Callable[[], Coroutine[Any, Any, R]]) -> R:
-    """Run a coroutine on another thread's own event loop."""
-    return elsewhere(lambda: asyncio.run(asyncio.wait_for(main(), PATIENCE)))
+def on_event_loop(main: Callable[[], Coroutine[Any, Any, R]]) -> R:
+    """Run a coroutine on an event loop of another thread."""
+    return on_thread(lambda: asyncio.run(asyncio.wait_for(main(), PATIENCE)))
 
 
-def books(stage: Stage) -> dict[str, int]:
-    return stage.do(lambda: ended(stage.loop.ask_statistics()))
+def ask_counts(owner: ThreadLoop) -> dict[str, int]:
+    return owner.do(lambda: ended(owner.loop.ask_statistics()))

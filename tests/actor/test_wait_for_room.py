@@ -1,8 +1,9 @@
-"""Waiting for room: in line with due timers, in no statistics, and with nothing left behind."""
+"""Waits for mailbox room: order with due timers, statistics, and cleanup."""
 
 from __future__ import annotations
 
 import asyncio
+from asyncio import Event
 from typing import Any
 
 import pytest
@@ -10,21 +11,22 @@ import pytest
 from bandstand.actor import Loop, id_of
 from bandstand.errors import NoSuchActor, TargetEnded
 from bandstand.testing import VirtualClock
+from tests.actor.asking import CAP, Oracle, in_place
 from tests.actor.players import Book, Noter, Puppet, ride, turns
-from tests.core.stage import Diary, check_books, settle
+from tests.core.stage import Diary, HostFactory, check_books, settle
 
 pytestmark = pytest.mark.guarantee("G59")
 
 
 def full(loop: Loop, book: Book, slots: int = 2) -> Noter:
-    """An actor whose DATA lane has just been filled."""
+    """Return an actor with a full DATA lane."""
     handle = loop.options(mailbox_cap=loop.config.sys_reserved + slots).spawn(Noter, book)
     for number in range(slots):
         handle.note(number)
     return handle
 
 
-def test_those_who_wait_get_in_in_their_order_before_anybody_who_comes_later(loop: Loop) -> None:
+def test_waiters_are_served_in_order_before_later_sends(loop: Loop) -> None:
     book: Book = []
 
     async def body() -> None:
@@ -42,7 +44,7 @@ def test_those_who_wait_get_in_in_their_order_before_anybody_who_comes_later(loo
     check_books(loop)
 
 
-def test_with_room_it_is_in_at_once(loop: Loop) -> None:
+def test_with_room_the_message_is_sent_at_once(loop: Loop) -> None:
     book: Book = []
     handle = loop.spawn(Noter, book)
     assert handle.note.when_room(1).done()
@@ -50,11 +52,11 @@ def test_with_room_it_is_in_at_once(loop: Loop) -> None:
     assert book == [1]
 
 
-def test_they_wait_in_line_with_due_timers(loop: Loop, clock: VirtualClock) -> None:
+def test_waiters_and_due_timers_share_one_queue(loop: Loop, clock: VirtualClock) -> None:
     book: Book = []
     handle = full(loop, book)
     first = handle.note.when_room("first")
-    loop.send_after(id_of(handle), 1, "raw")  # a raw message: unhandled, but it takes its place
+    loop.send_after(id_of(handle), 1, "raw")  # a raw message: unhandled, but it takes a slot
     clock.advance(2)
     second = handle.note.when_room("second")
     settle(loop)
@@ -66,7 +68,7 @@ def test_they_wait_in_line_with_due_timers(loop: Loop, clock: VirtualClock) -> N
     check_books(loop)
 
 
-def test_one_that_gives_up_sends_nothing(loop: Loop) -> None:
+def test_a_cancelled_wait_sends_nothing(loop: Loop) -> None:
     book: Book = []
     handle = full(loop, book)
     landings = [handle.note.when_room(f"w{number}") for number in range(3)]
@@ -78,7 +80,7 @@ def test_one_that_gives_up_sends_nothing(loop: Loop) -> None:
     check_books(loop)
 
 
-def test_all_that_give_up_leave_nothing_behind(loop: Loop) -> None:
+def test_cancelled_waits_leave_nothing_behind(loop: Loop) -> None:
     book: Book = []
     handle = full(loop, book)
     for landing in [handle.note.when_room("never") for _ in range(100)]:
@@ -92,7 +94,7 @@ def test_all_that_give_up_leave_nothing_behind(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_those_who_wait_hear_of_the_end(loop: Loop, diary: Diary, end: str) -> None:
+def test_the_exit_of_the_actor_ends_all_waits(loop: Loop, diary: Diary, end: str) -> None:
     async def body() -> None:
         handle = full(loop, [])
         landings = [handle.note.when_room(number) for number in range(3)]
@@ -104,12 +106,12 @@ def test_those_who_wait_hear_of_the_end(loop: Loop, diary: Diary, end: str) -> N
             await handle.note.when_room("later")
 
     ride(loop, body)
-    assert len(diary.dead) == 2  # what never was in is no dead letter
+    assert len(diary.dead) == 2  # a message that was never in the mailbox is not a dead letter
     check_books(loop)
 
 
-def test_a_crash_ends_every_wait_one_way_or_the_other(loop: Loop, diary: Diary) -> None:
-    # The message that crashes has made room for the first of them: that one is in, and a dead letter.
+def test_a_crash_ends_every_wait(loop: Loop, diary: Diary) -> None:
+    # The crashing message has made room for the first waiter, whose message becomes a dead letter.
     async def body() -> None:
         handle = loop.options(mailbox_cap=loop.config.sys_reserved + 1).spawn(Noter, [])
         handle.crash()
@@ -142,7 +144,7 @@ def test_the_end_of_the_loop_ends_every_wait(loop: Loop) -> None:
     check_books(loop)
 
 
-def test_waits_for_room_are_no_asks(loop: Loop) -> None:
+def test_waits_for_room_are_not_counted_as_asks(loop: Loop) -> None:
     handle = full(loop, [])
     landing = handle.note.when_room("w")
     handle.note.when_room("x").cancel()
@@ -150,3 +152,23 @@ def test_waits_for_room_are_no_asks(loop: Loop) -> None:
     assert landing.done()
     books = loop.ask_statistics()
     assert (books.asked, books.answered, books.cancelled, books.pending) == (0, 0, 0, 0)
+
+
+@pytest.mark.guarantee("G60")
+def test_a_wait_for_room_that_fails_has_its_own_error_text(
+    loop_factory: HostFactory,
+) -> None:
+    async def story(loop: Loop) -> None:
+        oracle = loop.options(mailbox_cap=CAP).spawn(Oracle)
+        oracle.block(Event())
+        await turns(10)
+        while oracle.note.try_send("filler"):
+            pass
+        landing = oracle.note.when_room("late")
+        await turns(10)
+        oracle.kill()
+        with pytest.raises(TargetEnded, match=r"before there was room for Oracle\.note\(\)") as caught:
+            await landing
+        assert "answered" not in str(caught.value)
+
+    in_place(loop_factory)(story)

@@ -1,4 +1,4 @@
-"""Presences: who keeps an eye on a place, and what is left when he does not any more."""
+"""`HandleWatch`: cancelling while callbacks run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Worker(Actor):
 
 
 @pytest.mark.guarantee("G204")
-def test_one_that_is_cancelled_while_others_are_told_hears_nothing_and_is_forgotten(loop: Loop) -> None:
+def test_a_watch_that_is_cancelled_during_notification_is_not_called(loop: Loop) -> None:
     root = one_for_one(loop, child("worker").of(Worker))
     settle(loop)
     worker = supervised(root, Worker, "worker")

@@ -1,4 +1,4 @@
-"""Who plays in the tests of what travels with a message: an actor that says what it sees."""
+"""Helpers for tests of context variables: an actor that reads them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ user: ContextVar[str] = ContextVar("user", default="nobody")
 request: ContextVar[int] = ContextVar("request", default=0)
 
 
-class Seer(Actor):
-    """Says what it sees, in every way a handler can."""
+class ContextReader(Actor):
+    """Reads context variables, in every way a handler can."""
 
-    def __init__(self, book: Book, other: Seer | None = None) -> None:
+    def __init__(self, book: Book, other: ContextReader | None = None) -> None:
         self.book = book
         self.other = other
 
@@ -105,26 +105,26 @@ class Seer(Actor):
         raise Boom(user.get())
 
 
-def as_user(name: str, deed: Callable[[], Any]) -> Any:
-    """Do something where the variable is set, and nowhere else."""
+def as_user(name: str, function: Callable[[], Any]) -> Any:
+    """Call a function in a context in which the variable is set."""
 
     def inside() -> Any:
         user.set(name)
-        return deed()
+        return function()
 
     return copy_context().run(inside)
 
 
-def parcels_of_a_send(loop: Loop) -> int:
-    """How many parcels a message takes that is sent here and now."""
-    twin = loop.spawn(Seer, [])
-    before = _parcels()
+def envelopes_of_a_send(loop: Loop) -> int:
+    """Return how many envelopes a message needs that is sent here."""
+    twin = loop.spawn(ContextReader, [])
+    before = _envelopes()
     twin.change("x")
     try:
-        return _parcels() - before
+        return _envelopes() - before
     finally:
         twin.kill()
 
 
-def _parcels() -> int:
+def _envelopes() -> int:
     return sum(type(one) is Envelope for one in gc.get_objects())
