@@ -54,3 +54,5 @@ cdef class MailboxGauge:
     cdef Cell cell
     cpdef Py_ssize_t depth(self) except -1
     cpdef object close(self)
+
+cdef Cell cell_of(ActorId actor)

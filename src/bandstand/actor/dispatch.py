@@ -311,7 +311,7 @@ class MailboxGauge:
     __slots__ = ("cell",)
 
     def __init__(self, actor: ActorId) -> None:
-        self.cell: Cell | None = actor.cell
+        self.cell: Cell | None = cell_of(actor)
 
     def depth(self) -> int:
         """Return how many messages wait; 0 after `close`."""
@@ -320,3 +320,8 @@ class MailboxGauge:
     def close(self) -> None:
         """Stop reading. Call this at the end of the actor's exit: the kernel may reuse the mailbox."""
         self.cell = None
+
+
+def cell_of(actor: ActorId) -> Cell | None:
+    """Return the cell of an actor: a function, because the constructor of a C class has no typed arguments."""
+    return actor.cell
