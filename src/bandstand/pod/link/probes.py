@@ -180,7 +180,7 @@ class Probes:
             return
         asks: Any = getattr(question.actor.home, "ask_table", None)
         method: Any = question.method
-        if asks is not None and method is not None and method.is_reentrant and asks.serve(question, method):
+        if asks is not None and method is not None and method.is_reentrant and asks.reentrancy.handle_now(question, method):
             self._served.add(number)
             return
         question.fail(cycle_error(steps))
