@@ -11,7 +11,7 @@ from typing import Any, Never, NoReturn
 import pytest
 
 from bandstand.actor import Actor, Loop, Reply, ask, control, data, is_alive, management
-from bandstand.actor.marks import Mark
+from bandstand.actor.decorators import Mark
 from bandstand.core import ExitReason, Lane, Verdict
 from bandstand.errors import AskTimeout, BadDeclaration, BadVerdict, InvalidArgument, TargetEnded
 from bandstand.testing import VirtualClock

@@ -33,11 +33,17 @@ behind a handle that somebody keeps.
 """
 
 from bandstand.actor.actor import Actor as Actor
+from bandstand.actor.actor import Signal as Signal
+from bandstand.actor.background import Work as Work
 from bandstand.actor.batching import batch as batch
 from bandstand.actor.batching import batch_ask as batch_ask
 from bandstand.actor.children import ChildOptions as ChildOptions
 from bandstand.actor.children import child as child
 from bandstand.actor.children import supervised as supervised
+from bandstand.actor.decorators import ask as ask
+from bandstand.actor.decorators import control as control
+from bandstand.actor.decorators import data as data
+from bandstand.actor.decorators import management as management
 from bandstand.actor.faces import Ask as Ask
 from bandstand.actor.faces import Reply as Reply
 from bandstand.actor.faces import Tell as Tell
@@ -45,34 +51,28 @@ from bandstand.actor.interface import Implements as Implements
 from bandstand.actor.interface import Interface as Interface
 from bandstand.actor.loop import AskStatistics as AskStatistics
 from bandstand.actor.loop import Loop as Loop
-from bandstand.actor.machine import Machine as Machine
-from bandstand.actor.marks import ask as ask
-from bandstand.actor.marks import control as control
-from bandstand.actor.marks import data as data
-from bandstand.actor.marks import management as management
 from bandstand.actor.messages import MessageActor as MessageActor
 from bandstand.actor.messages import on as on
 from bandstand.actor.outside import End as End
 from bandstand.actor.outside import id_of as id_of
 from bandstand.actor.outside import is_alive as is_alive
 from bandstand.actor.outside import loop_of as loop_of
-from bandstand.actor.performer import Signal as Signal
 from bandstand.actor.porter import Tracer as Tracer
 from bandstand.actor.posting import MessageAsk as MessageAsk
 from bandstand.actor.posting import Request as Request
 from bandstand.actor.spawning import Spawner as Spawner
 from bandstand.actor.stash import Stash as Stash
+from bandstand.actor.state_machine import Machine as Machine
 from bandstand.actor.states import State as State
 from bandstand.actor.status import ActorReport as ActorReport
 from bandstand.actor.status import Inquiry as Inquiry
 from bandstand.actor.status import peek as peek
 from bandstand.actor.status import ping as ping
 from bandstand.actor.status import status_of as status_of
-from bandstand.actor.timing import Alarm as Alarm
-from bandstand.actor.timing import Ticker as Ticker
+from bandstand.actor.timers import Alarm as Alarm
+from bandstand.actor.timers import Ticker as Ticker
 from bandstand.actor.waiting import WaitFor as WaitFor
 from bandstand.actor.waiting import Waits as Waits
-from bandstand.actor.work import Work as Work
 
 __all__ = (
     "Actor",

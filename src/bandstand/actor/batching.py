@@ -24,8 +24,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from inspect import Parameter, isfunction, signature
 from typing import Any, Generic, Never, TypeVar, final, get_origin, overload
 
-from bandstand.actor.likeness import BY_POSITION, hint_of, parameters_of
-from bandstand.actor.marks import AskMark, TellMark, checked_settings
+from bandstand.actor.decorators import AskMark, TellMark, checked_settings
+from bandstand.actor.introspection import BY_POSITION, hint_of, parameters_of
 from bandstand.core import Lane
 from bandstand.errors import BadDeclaration
 from bandstand.errors.formatting import safe_repr

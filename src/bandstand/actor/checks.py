@@ -9,8 +9,8 @@ from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
+    from bandstand.actor.actor import Performer
     from bandstand.actor.loop import Loop
-    from bandstand.actor.performer import Performer
 
 __all__ = ("check_instance", "checked_kind", "checked_loop", "refuse_factory")
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final, overload
 
 from bandstand.actor.checks import checked_kind, checked_loop
+from bandstand.actor.enums import REFUSED
 from bandstand.actor.hot.stage import perform
-from bandstand.actor.numbers import REFUSED
 from bandstand.actor.spawning import ChildInit, kind_of
 from bandstand.core import ActorId, Behavior
 from bandstand.errors import InvalidArgument
@@ -18,12 +18,11 @@ from bandstand.supervision import Backoff, ChildMode, ChildSpec, Mailbox, Overse
 from bandstand.supervision.lowlevel import Following, is_gone
 
 if TYPE_CHECKING:
-    from bandstand.actor.actor import Actor
+    from bandstand.actor.actor import Actor, Performer
     from bandstand.actor.hot.asks import Asked
     from bandstand.actor.hot.handle import Handle
     from bandstand.actor.hot.method import Method
     from bandstand.actor.interface import Implements
-    from bandstand.actor.performer import Performer
 
 __all__ = ("ChildOptions", "Seat", "child", "supervised")
 

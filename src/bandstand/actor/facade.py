@@ -6,12 +6,12 @@ from inspect import getattr_static, signature
 from typing import TYPE_CHECKING, Any
 
 from bandstand.actor import outside
-from bandstand.actor.marks import Mark
+from bandstand.actor.decorators import Mark
 from bandstand.errors import BadDeclaration
 from bandstand.errors.formatting import safe_repr, safe_str
 
 if TYPE_CHECKING:
-    from bandstand.actor.performer import Performer
+    from bandstand.actor.actor import Performer
 
 __all__ = ("NOTES", "OURS", "RESERVED", "TOOLS", "facade", "refuse_hook")
 
@@ -29,10 +29,9 @@ NOTES = frozenset(
 # The modules whose classes make up what every actor has.
 OURS = frozenset(
     {
-        "bandstand.actor.performer",
         "bandstand.actor.actor",
         "bandstand.actor.interface",
-        "bandstand.actor.machine",
+        "bandstand.actor.state_machine",
         "bandstand.actor.messages",
     }
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, get_origin
 
 from bandstand.actor import outside
-from bandstand.actor.declare import read_interface
+from bandstand.actor.actor import Performer
+from bandstand.actor.declaration import read_interface
 from bandstand.actor.facade import RESERVED, facade
 from bandstand.actor.generics import argument_of
-from bandstand.actor.performer import Performer
 from bandstand.errors import BadDeclaration
 from bandstand.errors.formatting import safe_repr
 

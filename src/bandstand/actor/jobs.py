@@ -6,14 +6,14 @@ from collections.abc import Callable, Coroutine
 from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, final
 
+from bandstand.actor.enums import ONE
 from bandstand.actor.hot.method import Method
-from bandstand.actor.numbers import ONE
 from bandstand.core import Lane
 from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
-    from bandstand.actor.declare import Schema
+    from bandstand.actor.declaration import Schema
 
 __all__ = ("Job", "is_job", "job_method")
 

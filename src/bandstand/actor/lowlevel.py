@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from bandstand.actor.actor import Performer
 from bandstand.actor.checks import checked_kind, checked_loop
+from bandstand.actor.decorators import TellMark
+from bandstand.actor.enums import HELD, NOTHING, ONE, RETRY, SEVERAL
 from bandstand.actor.faces import checked_ask_ms
 from bandstand.actor.far import is_in_event_loop
 from bandstand.actor.hot.asks import Asked
@@ -21,12 +24,9 @@ from bandstand.actor.hot.port import has_room, is_draining, land_at, packed, pos
 from bandstand.actor.hot.reply import interrupt_handler
 from bandstand.actor.hot.stage import Parcel
 from bandstand.actor.interface import Implements, interface_of
-from bandstand.actor.marks import TellMark
-from bandstand.actor.numbers import HELD, NOTHING, ONE, RETRY, SEVERAL
 from bandstand.actor.outside import checked as checked_handle
 from bandstand.actor.outside import kill as kill_behind
 from bandstand.actor.outside import stop as stop_behind
-from bandstand.actor.performer import Performer
 from bandstand.actor.porter import Luggage
 from bandstand.actor.presence import Presence, class_of, key_of
 from bandstand.actor.spawning import UNSET_MS

@@ -44,12 +44,12 @@ from typing import (
 )
 
 from bandstand.actor.actor import Actor
-from bandstand.actor.declare import ON, make_port, read_class
+from bandstand.actor.declaration import ON, make_port, read_class
+from bandstand.actor.decorators import Mark
+from bandstand.actor.decorators import ask as ask_mark
 from bandstand.actor.facade import RESERVED, facade
 from bandstand.actor.faces import Tell
 from bandstand.actor.generics import argument_of, is_open
-from bandstand.actor.marks import Mark
-from bandstand.actor.marks import ask as ask_mark
 from bandstand.actor.posting import MessageAsk, MessageTell, Request
 from bandstand.core import Lane
 from bandstand.errors import BadDeclaration

@@ -9,8 +9,8 @@ from typing import Any
 
 from bandstand.actor.bodies import is_empty
 from bandstand.actor.course import Table
-from bandstand.actor.likeness import parameters_of, refuse_shape
-from bandstand.actor.marks import Mark
+from bandstand.actor.decorators import Mark
+from bandstand.actor.introspection import parameters_of, refuse_shape
 from bandstand.actor.states import NOTED, Note, State
 from bandstand.errors import BadDeclaration
 from bandstand.errors.formatting import safe_repr, safe_str

@@ -24,8 +24,8 @@ from bandstand.errors import ActorNotLocal, InvalidArgument, NoSuchActor
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
+    from bandstand.actor.actor import Performer
     from bandstand.actor.loop import Loop
-    from bandstand.actor.performer import Performer
 
 __all__ = ("Presence", "class_of", "key_of")
 

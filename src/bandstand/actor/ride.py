@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, final
 
+from bandstand.actor.actor import Performer
 from bandstand.actor.course import Course, Verdict
-from bandstand.actor.performer import Performer
 from bandstand.actor.stash import Stash
 from bandstand.core.events import Unhandled
 from bandstand.errors import BadTransition, NotInThisState
 
 if TYPE_CHECKING:
-    from bandstand.actor.marks import Mark
+    from bandstand.actor.decorators import Mark
     from bandstand.actor.plan import Plan
-    from bandstand.actor.timing import Alarm
+    from bandstand.actor.timers import Alarm
 
 __all__ = ("Ride",)
 

@@ -25,10 +25,9 @@ from bandstand.errors import InvalidArgument, StartFailed
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
-    from bandstand.actor.actor import Actor
+    from bandstand.actor.actor import Actor, Performer
     from bandstand.actor.interface import Implements
     from bandstand.actor.loop import Loop
-    from bandstand.actor.performer import Performer
     from bandstand.core import Context
 
 __all__ = (

@@ -30,9 +30,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn, final
 
+from bandstand.actor.actor import Performer
 from bandstand.actor.hot.method import Method
 from bandstand.actor.jobs import is_job
-from bandstand.actor.performer import Performer
 from bandstand.core.aside import SetAside
 from bandstand.errors import InvalidArgument, LoopBusy, StashFull
 from bandstand.errors.formatting import safe_repr

@@ -23,8 +23,8 @@ from collections.abc import Callable, Coroutine, Iterable
 from inspect import isfunction
 from typing import Any, Concatenate, Generic, Literal, NamedTuple, ParamSpec, TypeVar, final, overload
 
+from bandstand.actor.decorators import AskMark, Mark, TellMark
 from bandstand.actor.faces import checked_ask_ms
-from bandstand.actor.marks import AskMark, Mark, TellMark
 from bandstand.errors import BadDeclaration
 from bandstand.errors.formatting import safe_repr
 

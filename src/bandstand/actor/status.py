@@ -15,15 +15,15 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
+from bandstand.actor.actor import DEFAULT_ASK_MS
+from bandstand.actor.enums import NOTHING
 from bandstand.actor.faces import Ask, Reply, checked_ask_ms
 from bandstand.actor.hot.asks import Asked
 from bandstand.actor.hot.handle import Handle
 from bandstand.actor.hot.method import Method
 from bandstand.actor.hot.port import Port
 from bandstand.actor.jobs import is_job
-from bandstand.actor.numbers import NOTHING
 from bandstand.actor.outside import loop_of
-from bandstand.actor.performer import DEFAULT_ASK_MS
 from bandstand.core import ActorStatus, Lane
 from bandstand.errors import InvalidArgument, NoSuchActor
 from bandstand.errors.formatting import safe_repr

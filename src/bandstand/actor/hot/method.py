@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from bandstand.actor.numbers import NOTHING, ONE, SEVERAL
+from bandstand.actor.enums import NOTHING, ONE, SEVERAL
 
 LaneNumber: TypeAlias = int
 Shape: TypeAlias = int

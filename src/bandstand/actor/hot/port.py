@@ -17,12 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from bandstand.actor.enums import HELD, PENDING, RETRY
 from bandstand.actor.hot.asks import Asked
 from bandstand.actor.hot.handle import Handle
 from bandstand.actor.hot.method import Method
 from bandstand.actor.hot.reply import Reply
 from bandstand.actor.hot.waits import Landing
-from bandstand.actor.numbers import HELD, PENDING, RETRY
 from bandstand.core.numbers import ACCEPTED, AFAR, AWAY, DATA, FULL
 from bandstand.errors import BandstandError, LoopClosed, MailboxFull, NoSuchActor, PodDown
 from bandstand.errors.formatting import safe_repr

@@ -25,8 +25,8 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from bandstand.actor.crossing import CROSSINGS, begin_crossing, chase_afar, refuse_crossing
+from bandstand.actor.enums import ANSWERED, CANCELLED, EXPIRED, FAILED, LOST, PENDING
 from bandstand.actor.hot.asks import Asked, Asks
-from bandstand.actor.numbers import ANSWERED, CANCELLED, EXPIRED, FAILED, LOST, PENDING
 from bandstand.core.hot.cell import Cell
 from bandstand.core.hot.desk import Desk
 from bandstand.core.vocabulary import ExitReason

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from bandstand.actor.enums import ANSWERED, CANCELLED, FAILED, PENDING
 from bandstand.actor.hot.asks import Asks
 from bandstand.actor.hot.reply import Reply
-from bandstand.actor.numbers import ANSWERED, CANCELLED, FAILED, PENDING
 from bandstand.core.hot.desk import Desk
 from bandstand.core.vocabulary import ExitReason
 from bandstand.errors import TargetEnded

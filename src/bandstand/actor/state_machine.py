@@ -14,7 +14,7 @@ from inspect import iscoroutine, signature
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bandstand.actor.actor import Actor
-from bandstand.actor.declare import marks_of, read_class
+from bandstand.actor.declaration import marks_of, read_class
 from bandstand.actor.facade import RESERVED, facade
 from bandstand.actor.plan import Plan, read_plan
 from bandstand.actor.ride import Ride
@@ -25,7 +25,7 @@ from bandstand.errors.formatting import safe_repr, safe_str
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bandstand.actor.marks import Mark
+    from bandstand.actor.decorators import Mark
 
 __all__ = ("Machine",)
 

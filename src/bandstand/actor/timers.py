@@ -13,7 +13,7 @@ from bandstand.errors import InvalidArgument, TimerInvalid
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
-    from bandstand.actor.declare import Schema
+    from bandstand.actor.declaration import Schema
     from bandstand.core import ActorId, Loop, TimerId
 
 __all__ = ("Alarm", "Ticker")

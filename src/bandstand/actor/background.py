@@ -24,7 +24,7 @@ from bandstand.errors import ActorFailed, BandstandError, InvalidArgument
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
-    from bandstand.actor.declare import Schema
+    from bandstand.actor.declaration import Schema
     from bandstand.actor.hot.handle import Handle
     from bandstand.core import ActorId, Loop
     from bandstand.core import Context as ActorContext

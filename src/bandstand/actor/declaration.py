@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from inspect import Parameter, Signature, iscoroutinefunction, isfunction, signature, unwrap
 from typing import Any
 
+from bandstand.actor.decorators import Mark
+from bandstand.actor.enums import NAMED, NOTHING, ONE, SEVERAL
 from bandstand.actor.faces import Ask, Tell
 from bandstand.actor.hot.handle import Handle
 from bandstand.actor.hot.method import Method
 from bandstand.actor.hot.port import Port
-from bandstand.actor.likeness import BY_POSITION, parameters_of, refuse_shape, returns_of
-from bandstand.actor.marks import Mark
-from bandstand.actor.numbers import NAMED, NOTHING, ONE, SEVERAL
+from bandstand.actor.introspection import BY_POSITION, parameters_of, refuse_shape, returns_of
 from bandstand.errors import BadDeclaration
 from bandstand.errors.formatting import safe_repr
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from inspect import Parameter, Signature, signature
 from typing import Any
 
+from bandstand.actor.decorators import Mark
 from bandstand.actor.generics import is_open
-from bandstand.actor.marks import Mark
 from bandstand.errors import BadDeclaration
 
 __all__ = ("BY_POSITION", "hint_of", "parameters_of", "refuse_shape", "returns_of")
