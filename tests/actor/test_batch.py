@@ -423,16 +423,20 @@ def yields(self: Any, rows: list[int]) -> Iterable[int]:
 @pytest.mark.parametrize(
     ("mark", "function", "words"),
     [
-        (batch(), takes_one, "takes_one, whose row is of int: it gets a list"),
+        (batch(), takes_one, "takes_one, whose parameter row has type int: it gets a list"),
         (batch(), takes_two, "takes one parameter besides self"),
         (batch(), takes_none, "takes one parameter besides self"),
         (batch(), takes_named, "takes one parameter besides self"),
         (batch(), takes_some, "takes one parameter besides self"),
-        (batch(), 5, "@batch is on 5, which is no function"),
+        (batch(), 5, "@batch is on 5, which is not a function"),
         (batch(), yields, "@batch is on yields, a generator"),
-        (batch_ask(), answers_none, "returns a list of as many answers.*@batch"),
-        (batch_ask(), answers_one, "to return int"),
-        (batch_ask(), takes_one, "takes_one, whose row is of int"),
+        (
+            batch_ask(),
+            answers_none,
+            "returns NoneType: return a list with one answer per item, or use @batch",
+        ),
+        (batch_ask(), answers_one, "which returns int"),
+        (batch_ask(), takes_one, "takes_one, whose parameter row has type int"),
     ],
 )
 def test_a_wrong_shape_is_found_when_it_is_declared(
@@ -449,7 +453,7 @@ def test_a_return_annotation_that_was_evaluated_is_read_like_one_that_was_not() 
 
     # As in a module without `from __future__ import annotations`.
     store.__annotations__ = {"rows": list[int], "return": None}
-    with pytest.raises(BadDeclaration, match="to return NoneType"):
+    with pytest.raises(BadDeclaration, match="which returns NoneType"):
         batch_ask()(store)
     store.__annotations__ = {"rows": list[int], "return": list[str]}
     assert batch_ask()(store) is not None
@@ -470,18 +474,18 @@ def test_settings_without_sense_are_refused() -> None:
 @pytest.mark.once
 @pytest.mark.guarantee("G234")
 def test_a_class_that_derives_keeps_the_kind_of_a_method() -> None:
-    with pytest.raises(BadDeclaration, match=r"Changed.store is .*overrides .*batching"):
+    with pytest.raises(BadDeclaration, match=r"Changed.store is .*overrides <batch one-way"):
 
         class Changed(Writer):
             @data
             def store(self, rows: list[int]) -> None: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # what it is about
 
-    with pytest.raises(BadDeclaration, match="put @batch on it"):
+    with pytest.raises(BadDeclaration, match="add @batch"):
 
         class Unmarked(Writer):
             def store(self, rows: list[int]) -> None: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # same
 
-    with pytest.raises(BadDeclaration, match="the interface says"):
+    with pytest.raises(BadDeclaration, match="remove the decorator"):
 
         class Other(Implements[Rows]):
             @batch(limit=6)
@@ -489,4 +493,4 @@ def test_a_class_that_derives_keeps_the_kind_of_a_method() -> None:
             def seen(self) -> list[list[int]]:
                 return []
 
-    assert repr(vars(Writer)["store"]) == "<batching one-way method Writer.store by DATA>"
+    assert repr(vars(Writer)["store"]) == "<batch one-way method Writer.store on lane DATA>"

@@ -11,7 +11,7 @@ from typing import Any, Never, NoReturn
 import pytest
 
 from bandstand.actor import Actor, Loop, Reply, ask, control, data, is_alive, management
-from bandstand.actor.decorators import Mark
+from bandstand.actor.decorators import DeclaredMethod
 from bandstand.core import ExitReason, Lane, Verdict
 from bandstand.errors import AskTimeout, BadDeclaration, BadVerdict, InvalidArgument, TargetEnded
 from bandstand.testing import VirtualClock
@@ -60,7 +60,7 @@ def test_a_lane_of_an_ask_is_one_of_users() -> None:
 def test_what_an_ask_raises_is_exception_classes() -> None:
     bad: Any
     for bad in (BaseException, KeyboardInterrupt, KeyError("x"), [KeyError], (KeyError, "x"), int, None):
-        with pytest.raises(BadDeclaration, match=r"raises has .*: pass exception classes"):
+        with pytest.raises(BadDeclaration, match=r"raises contains .*: pass Exception or classes"):
             ask(raises=bad)
 
 
@@ -94,11 +94,11 @@ def test_a_mark_keeps_what_its_method_says_of_itself() -> None:
         """Add a number."""
 
     mark = data(add)
-    assert isinstance(mark, Mark)
+    assert isinstance(mark, DeclaredMethod)
     assert mark.__doc__ == "Add a number."
     assert mark.function is add
-    assert re.match(r"<one-way method .*add by DATA>", repr(mark))
-    assert re.match(r"<ask method .*add by DATA>", repr(ask(add)))
+    assert re.match(r"<one-way method .*add on lane DATA>", repr(mark))
+    assert re.match(r"<ask method .*add on lane DATA>", repr(ask(add)))
     assert class_with("add", mark).add is mark
 
 
@@ -114,7 +114,7 @@ def test_a_mark_is_on_a_plain_method_only(mark: Any) -> None:
     covered: list[Any] = [f(nothing) for f in (staticmethod, classmethod, property, functools.cache)]
     for wrong in covered:
         with pytest.raises(
-            BadDeclaration, match=r"@\w+ is on .*, which is no function: put it on a plain method"
+            BadDeclaration, match=r"@\w+ is on .*, which is not a function: put it on a plain method"
         ):
             mark(wrong)
     for wrong in (
@@ -124,10 +124,12 @@ def test_a_mark_is_on_a_plain_method_only(mark: Any) -> None:
         functools.partial(nothing),
         data(nothing),
     ):
-        with pytest.raises(BadDeclaration, match="which is no function"):
+        with pytest.raises(BadDeclaration, match="which is not a function"):
             mark(wrong)
     for wrong in (generate, generate_later):
-        with pytest.raises(BadDeclaration, match=r"generate\w*, a generator: a handler returns its answer"):
+        with pytest.raises(
+            BadDeclaration, match=r"generate\w*, a generator: a handler must return its answer"
+        ):
             mark(wrong)
 
 
@@ -153,7 +155,7 @@ def test_a_method_without_self_is_no_message() -> None:
     def named(**kwargs: object) -> None: ...
 
     for function in (lost, packed, named):
-        with pytest.raises(BadDeclaration, match=f"{function.__name__} takes no self"):
+        with pytest.raises(BadDeclaration, match=f"{function.__name__} has no self parameter"):
             class_with("message", loose_data(function))
 
 
@@ -203,7 +205,7 @@ def test_a_one_way_method_declares_no_return(mark: Any, returned: object) -> Non
     send.__annotations__["return"] = returned
     with pytest.raises(
         BadDeclaration,
-        match=r"Made\.send is one-way but is to return .*: nobody would get it; mark it with @ask",
+        match=r"Made\.send is one-way but returns .*: use @ask, or return None",
     ):
         class_with("send", mark(send))
 

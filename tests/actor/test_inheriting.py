@@ -57,10 +57,10 @@ def test_an_override_may_take_another_lane(loop: Loop) -> None:
 def test_an_override_without_a_mark_is_refused(override: object) -> None:
     with pytest.raises(
         BadDeclaration,
-        match=r"Made\.high overrides .*Book\.high by CONTROL.* without a mark: put @control on it",
+        match=r"Made\.high overrides .*Book\.high on lane CONTROL.* without a decorator: add @control",
     ):
         class_with("high", override, Book)
-    with pytest.raises(BadDeclaration, match=r"Made\.low_ask overrides .* without a mark: put @ask on it"):
+    with pytest.raises(BadDeclaration, match=r"Made\.low_ask overrides .* without a decorator: add @ask"):
         class_with("low_ask", override, Book)
 
 
@@ -99,7 +99,7 @@ def test_a_mixin_may_not_cover_a_message() -> None:
     class Cover:
         def low(self, line: object = "covered") -> None: ...
 
-    with pytest.raises(BadDeclaration, match=r"Covered\.low overrides .* without a mark"):
+    with pytest.raises(BadDeclaration, match=r"Covered\.low overrides .* without a decorator"):
         type("Covered", (Cover, Book), {})
     # Behind the class it covers nothing.
     type("Behind", (Book, Cover), {})

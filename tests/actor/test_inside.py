@@ -165,7 +165,7 @@ def test_an_object_that_is_no_actor_yet_has_no_handle(loop: Loop) -> None:
         alone.stop,
         alone.kill,
     ):
-        with pytest.raises(LoopBusy, match="this Inside is not running as an actor"):
+        with pytest.raises(LoopBusy, match="this Inside does not run as an actor"):
             use()
 
 
@@ -208,9 +208,7 @@ def test_an_actor_cannot_wait_for_its_own_end(loop: Loop) -> None:
 def test_what_is_no_class_of_actors_is_not_spawned(loop: Loop) -> None:
     wrong: Any
     for wrong in (int, object, Implements, str):
-        with pytest.raises(
-            InvalidArgument, match="is no class of actors: pass a class that derives from Actor"
-        ):
+        with pytest.raises(InvalidArgument, match="is not an actor class: pass a class derived from Actor"):
             loop.spawn(wrong)
     assert loop.statistics().spawned == 0
 

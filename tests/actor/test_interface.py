@@ -13,7 +13,7 @@ import pytest
 
 from bandstand import core
 from bandstand.actor import Implements, Interface, Loop, ask, control, data, id_of, is_alive, management
-from bandstand.actor.facade import RESERVED
+from bandstand.actor.declaration import RESERVED_NAMES
 from bandstand.core import ActorId, ExitReason, Lane
 from bandstand.errors import InvalidArgument, NoSuchActor, TargetEnded
 from tests.actor.answers import answer
@@ -203,9 +203,9 @@ def test_a_missing_method_is_named() -> None:
 def test_a_marked_method_that_the_interface_does_not_know_is_named() -> None:
     extra: Any = data(nothing)
     said = refusal(lambda: without_mark(clear=extra))
-    assert said.startswith("Made.clear is marked as a message, but Counting has none of that name: ")
+    assert said.startswith("Made.clear is declared as a message, but Counting has no such message: ")
     said = refusal(lambda: without_mark(rest=extra))
-    assert "Counting has none of that name (did you mean reset?)" in said
+    assert "Counting has no such message (did you mean reset?)" in said
     # Without a mark it is the actor's own.
     without_mark(clear=nothing)
 
@@ -213,15 +213,15 @@ def test_a_marked_method_that_the_interface_does_not_know_is_named() -> None:
 def test_a_mark_of_another_lane_or_kind_is_refused() -> None:
     add, value = vars(Counter)["add"], vars(Counter)["value"]
     cases: list[tuple[str, Any, str]] = [
-        ("add", control(add), "by CONTROL"),
-        ("add", management(add), "by MANAGEMENT"),
+        ("add", control(add), "on lane CONTROL"),
+        ("add", management(add), "on lane MANAGEMENT"),
         ("add", ask(add), "ask method"),
-        ("value", ask(lane=Lane.CONTROL)(value), "by CONTROL"),
+        ("value", ask(lane=Lane.CONTROL)(value), "on lane CONTROL"),
     ]
     for name, mark, what in cases:
         said = refusal(functools.partial(without_mark, **{name: mark}))
         assert re.match(
-            rf"Made\.{name} is <.*{what}.*>, but Counting declares <.*Counting\.{name} by DATA>", said
+            rf"Made\.{name} is <.*{what}.*>, but Counting declares <.*Counting\.{name} on lane DATA>", said
         ), said
 
 
@@ -260,17 +260,17 @@ DIFFERENCES = {
     "no default": (SAME.replace("b: str = 'x'", "b: str"), "parameter 2 (b) has no default"),
     "a default": (SAME.replace("a: int,", "a: int = 1,", 1), "parameter 1 (a) has a default"),
     "a keyword's default": (SAME.replace("c: float", "c: float = 1"), "parameter 4 (c) has a default"),
-    "another type": (SAME.replace("a: int", "a: str", 1), "parameter 1 (a) is of str, not of int"),
+    "another type": (SAME.replace("a: int", "a: str", 1), "parameter 1 (a) is str, not int"),
     "another type of the rest": (
         SAME.replace("*rest: int", "*rest: str"),
-        "parameter 3 (rest) is of str, not of int",
+        "parameter 3 (rest) is str, not int",
     ),
     "the rest missing": (
         "(self, a: int, b: str = 'x', *, c: float, d: int = 4)",
         "parameter 3 is c, not rest",
     ),
-    "the last missing": (SAME.replace(", **others: int", ""), "misses others"),
-    "two missing": (SAME.replace(", d: int = 4, **others: int", ""), "misses d, others"),
+    "the last missing": (SAME.replace(", **others: int", ""), "lacks the parameter others"),
+    "two missing": (SAME.replace(", d: int = 4, **others: int", ""), "lacks the parameters d, others"),
     "another result": (SAME.replace("-> int", "-> str"), "returns str, but Shape.call declares int"),
     "no result": (SAME.replace("-> int", "-> None"), "returns None, but Shape.call declares int"),
 }
@@ -299,11 +299,11 @@ def test_one_parameter_more_is_refused() -> None:
     def reset(self: object, hard: bool = False) -> None: ...
 
     said = refusal(lambda: without_mark(reset=reset))
-    assert said.startswith("Made.reset has hard, unlike Counting.reset()")
+    assert said.startswith("Made.reset has the extra parameter hard, unlike Counting.reset()")
 
 
 def test_a_method_of_an_interface_takes_self() -> None:
-    assert "takes no self" in refusal(lambda: without_mark(reset=lambda: None))
+    assert "has no self parameter" in refusal(lambda: without_mark(reset=lambda: None))
 
 
 NO_METHODS: list[Any] = [
@@ -330,7 +330,7 @@ def test_a_one_way_method_returns_nothing() -> None:
         return 5
 
     said = refusal(lambda: implementing(Loose, send=send))
-    assert "send is one-way but is to return int" in said
+    assert "send is one-way but returns int" in said
 
 
 def test_generators_implement_nothing() -> None:
@@ -345,16 +345,16 @@ def test_an_interface_has_marked_methods() -> None:
         def add(self, n: int) -> None: ...
 
     assert refusal(lambda: implementing(Empty)).startswith(
-        "test_an_interface_has_marked_methods.<locals>.Empty is no interface"
+        "test_an_interface_has_marked_methods.<locals>.Empty is not an interface"
     )
-    assert "int is no interface" in refusal(lambda: implementing(int))
+    assert "int is not an interface" in refusal(lambda: implementing(int))
     assert "pass the class itself" in refusal(lambda: implementing("Counting"))
 
 
-@pytest.mark.parametrize("name", sorted(RESERVED))
+@pytest.mark.parametrize("name", sorted(RESERVED_NAMES))
 def test_an_interface_leaves_the_names_alone_that_every_actor_has(name: str) -> None:
     interface = type("Taken", (Interface,), {name: data(nothing)})
-    assert f"Taken.{name} is marked as a message, but every actor has a {name}" in refusal(
+    assert f"Taken.{name} is declared as a message, but every actor has its own {name}" in refusal(
         lambda: implementing(interface)
     )
 
@@ -369,5 +369,5 @@ def test_an_interface_must_be_said() -> None:
 def test_an_interface_is_no_class_of_actors(loop: Loop) -> None:
     wrong: Any
     for wrong in (Counting, Interface):
-        with pytest.raises(InvalidArgument, match="is no class of actors"):
+        with pytest.raises(InvalidArgument, match="is not an actor class"):
             loop.spawn(wrong)

@@ -107,7 +107,7 @@ def test_a_class_in_between_may_leave_the_interface_open(loop: Loop) -> None:
     made.reset()
     assert answer(loop, made.value()) == 0
     wrong: Any = Between
-    with pytest.raises(InvalidArgument, match="is no class of actors"):
+    with pytest.raises(InvalidArgument, match="is not an actor class"):
         loop.spawn(wrong)
     between: Any = Between[Counting]
     assert "has no method add" in refusal(lambda: type("Short", (Between,), {"__orig_bases__": (between,)}))

@@ -105,4 +105,4 @@ def test_dataclasses_and_classes_with_slots(loop: Loop) -> None:
 
 def test_what_a_class_says_stays_when_it_is_made_once_more() -> None:
     """`@dataclass(slots=True)` makes the class again."""
-    assert Slim._bs_ask_ms == 70  # pyright: ignore[reportPrivateUsage]  # what the class noted
+    assert Slim.__actor_ask_ms__ == 70

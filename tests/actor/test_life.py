@@ -77,7 +77,7 @@ def test_an_object_that_is_no_actor_yet_has_no_handle(loop: Loop) -> None:
         def __init__(self, book: Book) -> None:
             super().__init__(book)
             for deed in (lambda: self.me, self.stop, self.kill, lambda: self.after(1, self.note, 1)):
-                with pytest.raises(LoopBusy, match="not running as an actor") as info:
+                with pytest.raises(LoopBusy, match="not run as an actor") as info:
                     deed()
                 caught.append(info.value)
 

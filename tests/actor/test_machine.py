@@ -275,7 +275,9 @@ def test_a_state_of_another_class_is_refused(loop: Loop) -> None:
         door.go(foreign)
         reply = door.knock()
         settle(loop)
-        with pytest.raises(TargetEnded, match="is no state of Door: it has closed, opened, locked") as caught:
+        with pytest.raises(
+            TargetEnded, match="is not a state of Door: it has closed, opened, locked"
+        ) as caught:
             reply.result()
         assert isinstance(caught.value.__cause__, InvalidArgument)
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bandstand.actor import Actor, Loop, Machine, State, ask, batch, data
-from bandstand.actor.bodies import is_empty
+from bandstand.actor.introspection import is_empty
 from bandstand.errors import BadDeclaration, InvalidArgument
 from tests.core.stage import settle
 
@@ -226,31 +226,34 @@ BAD: list[tuple[Callable[[], None], str]] = [
     (two_handlers, r"two methods for push in state first: one and other"),
     (
         other_shape,
-        r"Bad\.one is to handle push in state first, but is not like it: .*parameter 1 is soft, not hard",
+        r"Bad\.one handles push in state first, but has a different signature: .*parameter 1 is soft, not hard",
     ),
     (other_return, r"returns int, but .*look declares str"),
-    (foreign_state, r"Bad\.one is for <state third>, which is no state of that class: it has first, second"),
-    (foreign_message, r"pull by DATA>, which is no message of .*Bad"),
+    (
+        foreign_state,
+        r"Bad\.one is for <state third>, which is not a state of that class: it has first, second",
+    ),
+    (foreign_message, r"handles <one-way method .*pull on lane DATA>, which is not a message of .*Bad"),
     (no_states, r"a machine without states"),
     (two_initial, r"two initial states: first and second"),
-    (no_timeout, r"Bad\.first has after_ms without"),
-    (no_after, r"Bad\.first has after_ms without"),
+    (no_timeout, r"Bad\.first has after_ms but no timeout method: decorate one with @first\.timeout"),
+    (no_after, r"Bad\.first has a timeout method but no after_ms"),
     (two_timeouts, r"two methods for timeout in state first: late and later"),
     (async_hook, r"@first\.enter, is async"),
-    (hook_with_arguments, r"@first\.leave, takes arguments"),
+    (hook_with_arguments, r"@first\.leave, has parameters"),
     (ignored_ask, r"ignores look, which is an ask"),
-    (handled_and_postponed, r"first postpones push, and something else"),
-    (postponed_and_ignored, r"first ignores push, and something else"),
-    (postponed_nothing, r"postpones has 'push', which is no message"),
-    (postponed_foreign, r"Bad\.first postpones is for .*push"),
-    (postponed_list, r"Bad\.first postpones store, which takes a list"),
-    (handled_list, r"\.on: .*store.* takes a list, which is handled alike in all states"),
+    (handled_and_postponed, r"first postpones push, but also"),
+    (postponed_and_ignored, r"first ignores push, but also"),
+    (postponed_nothing, r"postpones contains 'push', which is not a message"),
+    (postponed_foreign, r"Bad\.first postpones <one-way method .*push"),
+    (postponed_list, r"Bad\.first postpones store, which handles batches"),
+    (handled_list, r"\.on: .*store.* handles batches, and does so in all states"),
     (taken_name, r"Bad\.become is a name that every machine has"),
     (taken_message, r"Bad\.state is a name that every machine has"),
-    (state_replaced, r"Bad\.first is a state of its base, and 5 here"),
-    (two_names, r"Bad\.second is <state first> by another name"),
-    (outside_a_class, r"@enter is used in the body of a class"),
-    (on_nothing, r"'push' is no message"),
+    (state_replaced, r"Bad\.first is 5, but a state in its base class"),
+    (two_names, r"Bad\.second is <state first> under another name"),
+    (outside_a_class, r"@enter is used outside of a class"),
+    (on_nothing, r"'push' is not a message"),
     (no_function, r"@enter is on <built-in function print>"),
     (bad_limit, r"postpone_limit is 0"),
 ]

@@ -50,7 +50,7 @@ def handler(*messages: Any, **options: Any) -> Any:
 def test_a_message_without_a_method_is_named() -> None:
     said = refusal(Deposit | Balance, deposit=handler(Deposit))
     assert (
-        said == "Made has no method for Balance, which it declares as its message: mark one with @on(Balance)"
+        said == "Made has no method for Balance, one of its declared messages: decorate one with @on(Balance)"
     )
     assert "Made has no method for Deposit" in refusal(Deposit)
     # A method for a class above is not enough: whoever declares both means both.
@@ -59,8 +59,8 @@ def test_a_message_without_a_method_is_named() -> None:
 
 def test_a_method_for_a_class_that_is_not_declared_is_named() -> None:
     said = refusal(Deposit, deposit=handler(Deposit), close=handler(Close))
-    assert said == "Made.close is for Close, which is none of the messages it declares: Deposit"
-    assert "Made.bonus is for Bonus" in refusal(Deposit, deposit=handler(Deposit), bonus=handler(Bonus))
+    assert said == "Made.close handles Close, which is not one of its declared messages: Deposit"
+    assert "Made.bonus handles Bonus" in refusal(Deposit, deposit=handler(Deposit), bonus=handler(Bonus))
 
 
 def test_two_methods_for_one_class_are_named() -> None:
@@ -119,21 +119,21 @@ def test_a_generic_message_is_handled_by_its_class(loop: Loop) -> None:
 def test_what_is_wrong_with_a_mark() -> None:
     bad: Any
     for bad in (Deposit(1), "Deposit", None, 5, list[int], Deposit | Close):
-        with pytest.raises(BadDeclaration, match=r"@on: .* is no class of messages"):
+        with pytest.raises(BadDeclaration, match=r"@on: .* is not a message class"):
             on(bad)
     for bad in (Lane.SYSTEM, 1, None):
         with pytest.raises(BadDeclaration, match="lane is "):
             on(Deposit, lane=bad)
     for bad in (BaseException, [KeyError], "KeyError", None):
-        with pytest.raises(BadDeclaration, match="raises has "):
+        with pytest.raises(BadDeclaration, match="raises contains "):
             on(Balance, raises=bad)
 
 
 def test_a_mark_names_a_class() -> None:
     nobody: Any = on
-    with pytest.raises(BadDeclaration, match="@on names no class of messages"):
+    with pytest.raises(BadDeclaration, match="@on has no message class"):
         nobody()
-    with pytest.raises(BadDeclaration, match="@on: 5 is no class of messages"):
+    with pytest.raises(BadDeclaration, match="@on: 5 is not a message class"):
         nobody(Deposit, 5)
 
 
@@ -164,7 +164,7 @@ def test_what_is_wrong_with_a_method() -> None:
     def returning(self: Any, message: Any) -> int:
         return 5
 
-    assert "Made.deposit is one-way but is to return int" in refusal(Deposit, deposit=mark(returning))
+    assert "Made.deposit is one-way but returns int" in refusal(Deposit, deposit=mark(returning))
 
     def none(self: object) -> None: ...
     def two(self: object, a: object, b: object) -> None: ...
@@ -175,7 +175,7 @@ def test_what_is_wrong_with_a_method() -> None:
     for function in (none, two, default, named, rest):
         assert (
             refusal(Deposit, deposit=mark(function))
-            == "Made.deposit handles messages, and so takes one and nothing else"
+            == "Made.deposit handles messages: it must take exactly one parameter besides self"
         )
 
 
@@ -218,13 +218,15 @@ def test_an_override_that_is_no_method_is_refused(wrong: object) -> None:
 
 
 def test_an_override_of_another_shape_is_refused() -> None:
-    with pytest.raises(BadDeclaration, match=r"Made\.deposit handles messages, and so takes one"):
+    with pytest.raises(
+        BadDeclaration, match=r"Made\.deposit handles messages: it must take exactly one parameter"
+    ):
         type("Made", (Account,), {"deposit": nothing})
 
 
 def test_more_messages_are_declared_anew(loop: Loop) -> None:
     with pytest.raises(
-        BadDeclaration, match=r"Made\.more is for Stranger, which is none of the messages it declares"
+        BadDeclaration, match=r"Made\.more handles Stranger, which is not one of its declared messages"
     ):
         type("Made", (Account,), {"more": handler(Stranger)})
     every = Deposit | Bonus | Close | Balance | Fail | Stranger

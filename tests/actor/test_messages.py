@@ -231,9 +231,9 @@ def test_inside_tell_sends_and_a_method_is_called(loop: Loop) -> None:
     assert answer(loop, inner.ask(Balance())) == 3
     assert answer(loop, inner.ask(Balance())) == 9
     alone: Any = Inner()
-    with pytest.raises(LoopBusy, match="is not running as an actor"):
+    with pytest.raises(LoopBusy, match="does not run as an actor"):
         alone.tell(Deposit(1))
-    with pytest.raises(LoopBusy, match="is not running as an actor"):
+    with pytest.raises(LoopBusy, match="does not run as an actor"):
         alone.ask(Balance())
 
 

@@ -127,7 +127,7 @@ def test_options_without_sense_are_refused_before_anything_starts(loop: Loop, wh
 
 @pytest.mark.parametrize("kind", [int, Actor.__init__, object, "Noter"])
 def test_what_is_no_class_of_actors_is_refused(loop: Loop, kind: Any) -> None:
-    with pytest.raises(InvalidArgument, match="no class of actors"):
+    with pytest.raises(InvalidArgument, match="not an actor class"):
         loop.options().spawn(kind)
     assert loop.statistics().spawned == 0
 

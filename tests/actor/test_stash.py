@@ -199,7 +199,8 @@ def test_one_more_than_it_holds_is_a_failure_unless_it_is_caught(loop: Loop) -> 
     settle(loop)
     assert not is_alive(client)
     with pytest.raises(
-        TargetEnded, match=r"StashFull: the stash of .*holds 2 messages, and cannot keep Client\.note\(\)"
+        TargetEnded,
+        match=r"StashFull: the stash of .*is full: it has 2 messages and cannot keep Client\.note\(\)",
     ):
         reply.result()
     check_books(loop)
@@ -367,8 +368,8 @@ def test_there_must_be_a_message_to_keep(loop: Loop, clock: VirtualClock) -> Non
     hasty.leave()
     settle(loop)
     words = [str(error) for error in errors]
-    assert "is not running as an actor" in words[0]
-    assert "handles no message in its turn" in words[1]
+    assert "does not run as an actor" in words[0]
+    assert "is not handling a message in its turn" in words[1]
     assert any("a call of a timer" in word for word in words)
     assert len(words) == 5
     check_books(loop)
@@ -387,7 +388,7 @@ def test_a_list_cannot_be_kept_and_none_of_it_is_lost(loop: Loop) -> None:
             try:
                 self.stash.keep()
             except LoopBusy as error:
-                book.append((numbers, "takes a list" in str(error)))
+                book.append((numbers, "handles a batch" in str(error)))
 
         @batch_ask(limit=8, raises=LoopBusy)
         async def double(self, numbers: list[int]) -> list[int]:
@@ -402,7 +403,7 @@ def test_a_list_cannot_be_kept_and_none_of_it_is_lost(loop: Loop) -> None:
         settle(loop)
     assert book == [([0, 1, 2], True)]
     for reply in replies:
-        with pytest.raises(LoopBusy, match="takes a list"):
+        with pytest.raises(LoopBusy, match="handles a batch"):
             reply.result()
     assert loop.statistics().waiting == 0
     check_books(loop)
@@ -419,7 +420,7 @@ def test_a_limit_is_a_number(limit: Any) -> None:
 def test_a_stash_is_an_actors_own(loop: Loop) -> None:
     client = loop.spawn(Client, [])
     handed: Any = client
-    with pytest.raises(InvalidArgument, match="pass self, not"):
+    with pytest.raises(InvalidArgument, match="a stash belongs to an actor, pass self"):
         Stash(handed)
 
 

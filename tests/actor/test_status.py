@@ -218,9 +218,9 @@ def test_from_another_thread(loop: Loop) -> None:
 def test_a_raw_actor_cannot_be_asked(loop: Loop, what: Any) -> None:
     def raw(_ctx: Context[None], _data: object) -> None: ...
 
-    with pytest.raises(InvalidArgument, match="is no handle of a typed actor"):
+    with pytest.raises(InvalidArgument, match="is not the handle of a typed actor"):
         what(loop.spawn(raw))
-    assert repr(ping) == "<ping, which every typed actor answers>"
+    assert repr(ping) == "<ping, an ask that every typed actor answers>"
 
 
 @pytest.mark.guarantee("G249")

@@ -255,13 +255,13 @@ def test_a_core_loop_is_refused_with_a_clear_error(clock: VirtualClock) -> None:
         while error is not None:
             causes.append(str(error))
             error = error.__cause__
-        assert any("make it with bandstand.actor.Loop" in cause for cause in causes)
+        assert any("use bandstand.actor.Loop" in cause for cause in causes)
 
 
 def test_supervised_needs_a_service_loop(clock: VirtualClock) -> None:
     with CoreLoop(clock=clock) as loop:
         root = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("raw", lambda ctx, data: None)]))
-        with pytest.raises(InvalidArgument, match=r"bandstand\.service\.Loop"):
+        with pytest.raises(InvalidArgument, match=r"bandstand\.actor\.Loop"):
             supervised(root, Worker, "raw")
 
 
@@ -272,7 +272,7 @@ def test_what_supervised_refuses(loop: Loop) -> None:
     untyped: Any = supervised
     with pytest.raises(InvalidArgument, match="name of a child"):
         supervised(root, Worker)
-    with pytest.raises(InvalidArgument, match="no class of actors"):
+    with pytest.raises(InvalidArgument, match="not an actor class"):
         untyped(root, int, "worker")
     with pytest.raises(NoSuchChild, match="nobody"):
         supervised(root, Worker, "nobody")
@@ -306,7 +306,7 @@ def test_a_class_that_the_child_derives_from_is_good_enough(loop: Loop) -> None:
 
 @pytest.mark.parametrize("kind", [int, "Worker", None, Actor.stop])
 def test_of_takes_classes_of_actors_only(kind: Any) -> None:
-    with pytest.raises(InvalidArgument, match="no class of actors"):
+    with pytest.raises(InvalidArgument, match="not an actor class"):
         child("worker").of(kind)
 
 

@@ -35,12 +35,12 @@ behind a handle that somebody keeps.
 from bandstand.actor.actor import Actor as Actor
 from bandstand.actor.actor import Signal as Signal
 from bandstand.actor.background import Work as Work
-from bandstand.actor.batching import batch as batch
-from bandstand.actor.batching import batch_ask as batch_ask
 from bandstand.actor.children import ChildOptions as ChildOptions
 from bandstand.actor.children import child as child
 from bandstand.actor.children import supervised as supervised
 from bandstand.actor.decorators import ask as ask
+from bandstand.actor.decorators import batch as batch
+from bandstand.actor.decorators import batch_ask as batch_ask
 from bandstand.actor.decorators import control as control
 from bandstand.actor.decorators import data as data
 from bandstand.actor.decorators import management as management
@@ -63,7 +63,7 @@ from bandstand.actor.posting import Request as Request
 from bandstand.actor.spawning import Spawner as Spawner
 from bandstand.actor.stash import Stash as Stash
 from bandstand.actor.state_machine import Machine as Machine
-from bandstand.actor.states import State as State
+from bandstand.actor.state_machine import State as State
 from bandstand.actor.status import ActorReport as ActorReport
 from bandstand.actor.status import Inquiry as Inquiry
 from bandstand.actor.status import peek as peek

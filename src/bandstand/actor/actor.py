@@ -1,34 +1,48 @@
-"""What every actor has: hooks to override, and tools to use. `Actor` and `Implements` are what to derive from."""
+"""Actors as classes.
 
-# An actor keeps what the room needs under private names, to leave users theirs.
+    class Counter(Actor):
+        def __init__(self, start: int = 0) -> None:
+            self.total = start
+
+        @data
+        def add(self, n: int) -> None:
+            self.total += n
+
+        @ask
+        def value(self) -> int:
+            return self.total
+
+An instance is the state of one actor, and only that actor uses it. `loop.spawn(Counter, 10)` returns a *handle* instead of the
+instance: it has the declared methods, which send messages, and the few methods of `Actor` that make sense from outside.
+
+`BaseActor` is everything actors have in common. Derive from `Actor`, which declares messages on the class itself, from
+`Implements[...]`, whose messages are declared by an interface, from `MessageActor[...]` or from `Machine`.
+"""
+
+# The state of a handle is private to this package.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import copy_context
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    ClassVar,
-    ParamSpec,
-    Self,
-    TypeVar,
-    overload,
-)
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, Self, TypeVar, final, overload
 
 from bandstand.actor import outside
 from bandstand.actor.background import Work
-from bandstand.actor.brood import Brood
-from bandstand.actor.declaration import Schema, read_class
-from bandstand.actor.facade import NOTES, OURS, RESERVED, TOOLS, facade, refuse_hook
+from bandstand.actor.declaration import (
+    RESERVED_PREFIXES,
+    TOOLS,
+    ActorSchema,
+    check_hook,
+    read_class,
+)
 from bandstand.actor.faces import checked_ask_ms
-from bandstand.actor.hot.handle import Handle, stop_at_once
-from bandstand.actor.jobs import Job
+from bandstand.actor.hot.handle import stop_at_once
 from bandstand.actor.spawning import UNSET_MS, Options, Spawner
-from bandstand.actor.timers import Alarm, Ticker
+from bandstand.actor.timers import Alarm, DeferredCall, Ticker, start_alarm
 from bandstand.core import ChildExit, ChildStart, Down, Exit, ExitReason, IoEvent, Overflow
-from bandstand.core.lowlevel import checked_cap, set_family, spawn_child
+from bandstand.core.lowlevel import Member, checked_cap, set_family, spawn_child
 from bandstand.errors import BadDeclaration, ChildFailed, InvalidArgument, LoopBusy
 from bandstand.errors.formatting import safe_repr
 
@@ -36,7 +50,7 @@ if TYPE_CHECKING:
     from bandstand.actor.interface import Implements
     from bandstand.core import ActorId
 
-__all__ = ("DEFAULT_ASK_MS", "Actor", "Performer", "Signal")
+__all__ = ("DEFAULT_ASK_MS", "Actor", "BaseActor", "OwnedChildren", "Signal", "own_handle")
 
 A = TypeVar("A", bound="Actor")
 I_co = TypeVar("I_co", covariant=True)
@@ -44,166 +58,162 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Signal = ChildExit | ChildStart | Down | Exit | IoEvent
-"""What the system tells an actor: see `Actor.on_signal`."""
+"""A message from the system to an actor: see `Actor.on_signal`."""
 
 DEFAULT_ASK_MS = 5000
 
+# The modules of the classes that users derive from. Their own names are not checked.
+_OWN_MODULES = frozenset(
+    f"bandstand.actor.{module}" for module in ("actor", "interface", "messages", "state_machine")
+)
+# Hooks, with the number of their arguments besides self.
+_HOOK_ARGUMENTS = {"on_start": 0, "on_stop": 2, "on_signal": 1, "on_park": 0}
 
-class Performer:
-    """What all classes of actors have. `Actor` and `Implements` are what to derive from."""
 
-    __slots__ = ("_bs_brood", "_bs_me")
+class BaseActor:
+    """What all actor classes have: hooks to override and tools to use. Derive from `Actor` or `Implements`."""
 
-    _bs_schema: ClassVar[Schema]
-    _bs_ask_ms: ClassVar[int] = DEFAULT_ASK_MS
-    # Whether its actors can be made in one step; and whether they have something to do at their end.
-    _bs_is_plain: ClassVar[bool]
-    _bs_has_epilogue: ClassVar[bool] = False
-    # Whether something of the house's own is to be done once it has started.
-    _bs_has_prologue: ClassVar[bool] = False
-    _bs_me: Any
-    _bs_brood: Brood | None
+    # Users choose the names in their classes, so all state of ours has special names that start with `__actor_`.
+    __slots__ = ("__actor_children__", "__actor_handle__")
+
+    __actor_schema__: ClassVar[ActorSchema]
+    """The messages of the class; missing while a generic class leaves them open."""
+    __actor_ask_ms__: ClassVar[int] = DEFAULT_ASK_MS
+    """The deadline of asks through handles of this class; -1 for none."""
+    __actor_is_plain__: ClassVar[bool]
+    """Whether a spawn has nothing to do but to create the object: there are no hooks and no coroutines."""
+    __actor_has_on_stop__: ClassVar[bool] = False
+    __actor_after_start__: ClassVar[Callable[[Any], None] | None] = None
+    """Called after `on_start`, as part of the start; None if there is nothing to do."""
+
+    __actor_handle__: Any
+    """The actor's own handle; missing until the object runs as an actor."""
+    __actor_children__: OwnedChildren | None
 
     def __init_subclass__(cls, *, ask_ms: float | None = UNSET_MS, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if cls.__module__ not in OURS:
-            # A class that was read already and is made once more (`@dataclass(slots=True)` does) has what we noted.
-            noted = NOTES if isinstance(vars(cls).get("_bs_schema"), Schema) else frozenset[str]()
-            names = vars(cls).keys() - noted
-            taken = sorted(name for name in names if name in TOOLS or name.startswith("_bs_"))
-            if taken:
-                raise BadDeclaration(
-                    f"{cls.__qualname__}.{taken[0]} is a name that every actor has for its own: choose another"
-                )
+        if cls.__module__ not in _OWN_MODULES:
+            _check_reserved_names(cls)
         if ask_ms != UNSET_MS:
-            cls._bs_ask_ms = checked_ask_ms(f"class {cls.__qualname__}: ask_ms", ask_ms)
-        cls._bs_declare()
-
-    @classmethod
-    def _bs_declare(cls) -> None:
-        """Read the class. The kinds of actors say how."""
-
-    @classmethod
-    def _bs_adopt_schema(cls, schema: Schema) -> None:
-        """Note what was read."""
-        cls._bs_schema = schema
-        hooks = [
-            getattr(cls, hook) is not getattr(Performer, hook)
-            for hook in ("on_start", "on_stop", "on_signal")
-        ]
-        for hook, takes in (("on_start", 0), ("on_stop", 2), ("on_signal", 1), ("on_park", 0)):
-            refuse_hook(cls, hook, takes)
+            cls.__actor_ask_ms__ = checked_ask_ms(f"class {cls.__qualname__}: ask_ms", ask_ms)
+        schema = cls.__actor_declare__()
+        if schema is None:
+            return
+        for hook, count in _HOOK_ARGUMENTS.items():
+            check_hook(cls, hook, count)
+        overridden = {hook for hook in _HOOK_ARGUMENTS if getattr(cls, hook) is not getattr(BaseActor, hook)}
+        is_created_plainly = cls.__new__ is object.__new__ and type(cls).__call__ is type.__call__
         ports = (*schema.ports.values(), *schema.messages.values())
-        # Made as all objects are, without hooks, and without coroutines that need a context to start from: then there is
-        # nothing to do or to check at its start.
-        is_made_plainly = cls.__new__ is object.__new__ and type(cls).__call__ is type.__call__
-        cls._bs_is_plain = (
-            is_made_plainly and not any(hooks) and not any(port.method.awaits for port in ports)
+        cls.__actor_schema__ = schema
+        cls.__actor_has_on_stop__ = "on_stop" in overridden
+        cls.__actor_is_plain__ = (
+            is_created_plainly
+            and not overridden & {"on_start", "on_stop", "on_signal"}
+            # A coroutine needs the context variables of the spawn.
+            and not any(port.method.awaits for port in ports)
+            and cls.__actor_after_start__ is None
         )
-        cls._bs_has_epilogue = hooks[1]
 
-    # -- what to override --------------------------------------------------------------------------------------------------
+    @classmethod
+    def __actor_declare__(cls) -> ActorSchema | None:
+        """Read the declaration of the class; None if classes derived from it will complete it."""
+        return None
+
+    # -- hooks ---------------------------------------------------------------------------------------------------------
 
     def on_start(self) -> Any:
-        """Called once, before the first message; may be `async def`. Here `self.me` exists, which in `__init__` it does not.
+        """Called once before the first message; may be `async def`. `self.me` exists here, unlike in `__init__`.
 
-        Messages wait until it has ended. If it fails the actor ends, for that reason; `on_stop` is not called then.
-        Under a supervisor it may raise `IgnoreChild`, here or in `__init__`: the supervisor goes on without this child.
+        Messages wait until it has returned. If it raises, the actor ends with that error and `on_stop` is not called.
+        Under a supervisor, `on_start` and `__init__` may raise `IgnoreChild`: the supervisor continues without this child.
         """
 
     def on_stop(self, reason: ExitReason, cause: BaseException | None, /) -> Any:
-        """Called once, when the actor ends, however it does, unless it is killed; may be `async def`.
+        """Called once when the actor ends for any reason, unless it is killed; may be `async def`.
 
-        It accepts nothing any more. What this raises is logged, and changes nothing.
+        The actor accepts no messages any more. An exception raised here is logged and changes nothing.
         """
 
     def on_park(self) -> None:
-        """Called in a pod after each round in which its actors have handled what there was, before it waits for more."""
+        """Called in a pod when its actors have handled all their messages, before the pod waits for more."""
 
     def on_signal(self, signal: Signal, /) -> Any:
-        """Called with what the system tells the actor, before all messages of users; may be `async def`.
+        """Called with messages of the system, before all user messages; may be `async def`.
 
-        A `ChildExit` of a child that it has started, a `Down` of an actor it monitors, an `Exit` of one it is linked with,
-        an `IoEvent` of a descriptor it watches. If it is not overridden, a child that ends abnormally takes its parent along:
-        errors do not pass silently.
+        A signal is the `ChildExit` of a child this actor has started, the `Down` of an actor it monitors, the `Exit` of an actor it is
+        linked to, or an `IoEvent` of a descriptor it watches. The default fails this actor when a child ends abnormally.
 
         Raises:
             ChildFailed: a child has ended abnormally.
         """
         if isinstance(signal, ChildExit) and signal.reason is not ExitReason.NORMAL:
             raise ChildFailed(
-                f"child {signal.child!r} of {self._bs_me!r} has ended with reason {signal.reason.name}; override on_signal() to decide "
-                f"what that means, or start it under a supervisor"
+                f"child {signal.child!r} of {self.__actor_handle__!r} has ended with reason {signal.reason.name}: override on_signal() "
+                f"to handle this, or start the child under a supervisor"
             ) from signal.cause
 
-    # -- what it can do ----------------------------------------------------------------------------------------------------
+    # -- identity and end ----------------------------------------------------------------------------------------------
 
     @property
     def me(self) -> Self:
-        """The actor's own handle, to give to others, or to send itself a message.
+        """The actor's own handle, to pass to others or to send messages to itself.
 
         Raises:
-            LoopBusy: the object is not running as an actor, or not yet: in `__init__` it is not.
+            LoopBusy: the object does not run as an actor, or not yet, as in `__init__`.
         """
-        me: Self = self._bs_handle()
+        me: Self = own_handle(self)
         return me
 
-    def _bs_handle(self) -> Any:
-        try:
-            return self._bs_me
-        except AttributeError:
-            raise LoopBusy(
-                f"this {type(self).__qualname__} is not running as an actor: it has a handle from on_start() on"
-            ) from None
-
     def __actor_id__(self) -> ActorId:
-        """The id of the actor, for what takes any kind of actor: `Scope.adopt` for one."""
-        return outside.id_of(self._bs_handle())
+        """Return the id of the actor, for functions that take any kind of actor, such as `Scope.adopt`."""
+        return outside.id_of(own_handle(self))
 
     def stop(self, *, drain: bool = False) -> None:
-        """End with reason `NORMAL`: inside, when the present handler has ended; on a handle, from any thread, at once.
+        """End the actor with reason `NORMAL`: at once, or inside the actor after its current handler.
 
-        A handler that is suspended, also the caller itself, is cancelled where it waits, or at its next await.
-        Nothing is drained: what waits becomes dead letters, and asks among it are answered with `TargetEnded`. With `drain`
-        it first handles what waits, and accepts nothing new from now on, not even from itself; work in the background is not
-        waited for. If it has ended already, nothing
-        happens. An actor
-        under a supervisor is started again if its mode says so.
+        A suspended handler, also the one that calls this, is cancelled at the point where it waits, or at its next await.
+
+        Messages that wait become dead letters, and asks among them get `TargetEnded`. With `drain` the actor first handles the messages
+        that wait, and accepts no new ones from now on, not even from itself; it does not wait for background work. On a handle this
+        can be called from any thread. Stopping an actor that has ended does nothing. An actor under a supervisor is restarted if
+        its mode says so.
         """
-        me = self._bs_handle()
-        # By far the most common way: an actor that has done its work, and says so itself.
-        if drain or not stop_at_once(me):
-            outside.stop(me, drain=drain)
+        handle = own_handle(self)
+        # An actor that stops itself is by far the most common case.
+        if drain or not stop_at_once(handle):
+            outside.stop(handle, drain=drain)
 
     def kill(self) -> None:
-        """End without waiting for anything, with reason `FAIL`: a coroutine in flight is cancelled, `on_stop` is not called."""
-        outside.kill(self._bs_handle())
+        """End the actor at once, with reason `FAIL`: a running coroutine is cancelled, and `on_stop` is not called."""
+        outside.kill(own_handle(self))
 
     @property
     def ended(self) -> outside.End:
-        """`await handle.ended()` waits until the actor has ended, and gives the reason. Also `blocking` and `future`."""
-        raise LoopBusy("an actor cannot wait for its own end")
+        """`await handle.ended()` waits until the actor has ended and returns the reason. Also `blocking` and `future`."""
+        raise LoopBusy(
+            "an actor cannot wait for its own end: await ended() on a handle, outside of the actor"
+        )
+
+    # -- timers and background work ------------------------------------------------------------------------------------
 
     def after(self, ms: float, method: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Alarm:
-        """Have `method(*args)` called in `ms` milliseconds, as a message: by a marked method's own lane, else by DATA.
+        """Call `method(*args)` as a message in `ms` milliseconds: on the lane of a declared method, else on DATA.
 
-        Never early. It goes with the actor, and `cancel()` takes it back.
+        The call is never early. It is dropped when the actor ends, and `cancel()` cancels it.
         """
-        alarm = Alarm(self._bs_handle()._bs_loop, self._bs_me._bs_actor)
-        alarm._begin(self._bs_schema, ms, Job(method, args, kwargs))
-        return alarm
+        handle = own_handle(self)
+        call = DeferredCall(method, args, kwargs)
+        return start_alarm(handle._bs_loop, handle._bs_actor, self.__actor_schema__, ms, call)
 
     def every(self, ms: float, method: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Ticker:
-        """Have `method(*args)` called every `ms` milliseconds, at a fixed rate; what an actor misses that lags is left out."""
-        loop = self._bs_handle()._bs_loop
-        return Ticker(loop, self._bs_me._bs_actor, self._bs_schema, ms, method, args, kwargs, is_rate=True)
+        """Call `method(*args)` every `ms` milliseconds at a fixed rate. An actor that lags behind skips the ticks it missed."""
+        return _start_ticker(self, ms, DeferredCall(method, args, kwargs), is_fixed_rate=True)
 
     def every_after(
         self, ms: float, method: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs
     ) -> Ticker:
-        """Have `method(*args)` called again and again, each time `ms` milliseconds after the last one has ended."""
-        loop = self._bs_handle()._bs_loop
-        return Ticker(loop, self._bs_me._bs_actor, self._bs_schema, ms, method, args, kwargs, is_rate=False)
+        """Call `method(*args)` repeatedly, each time `ms` milliseconds after the previous call has finished."""
+        return _start_ticker(self, ms, DeferredCall(method, args, kwargs), is_fixed_rate=False)
 
     def background(
         self,
@@ -211,57 +221,46 @@ class Performer:
         then: Callable[[R], Any] | None = None,
         failed: Callable[[Exception], Any] | None = None,
     ) -> Work:
-        """Do something beside the messages: a coroutine, a reply, `asyncio.to_thread(...)`.
+        """Await something beside the messages: a coroutine, a reply, `asyncio.to_thread(...)`.
 
-        When it has ended, `then(result)` is called as a message of this actor; if it raises, `failed(error)` is, and without
-        a `failed` the actor fails with that error. It is cancelled when the actor ends; a thread cannot be, but its result is
-        dropped then.
+        On success, `then(result)` is called as a message of this actor. If the work raises, `failed(error)` is called; without
+        `failed`, the actor fails with the error. The work is cancelled when the actor ends. A thread cannot be cancelled, but its
+        result is dropped.
         """
-        me: Handle = self._bs_handle()
+        handle = own_handle(self)
         if not hasattr(work, "__await__"):
             raise InvalidArgument(
-                f"work is {safe_repr(work)}, which cannot be awaited: pass a coroutine, self.fetch(), not self.fetch"
+                f"work is {safe_repr(work)}, which is not awaitable: pass a coroutine, self.fetch(), not self.fetch"
             )
-        piece = Work(outside.loop_of(me), me, self._bs_schema, work, then, failed)
-        loop = outside.loop_of(me)
+        loop = outside.loop_of(handle)
+        piece = Work(loop, handle, self.__actor_schema__, work, then, failed)
         name = f"background {getattr(work, '__qualname__', type(work).__name__)}"
         try:
             child = spawn_child(
                 loop,
-                _idle,
+                _ignore_message,
                 piece.begin,
                 name=name,
                 cap=checked_cap(loop, None),
-                supervisor=me._bs_actor,
+                supervisor=handle._bs_actor,
                 context=copy_context(),
             )
-        except BaseException:  # there is no room, or it is ending: then it never begins
+        except BaseException:  # the loop has no room for the child, or is closing
             piece.abandon()
             raise
-        self._bs_adopt(child, name)
-        self._bs_family().silence(child)
+        self.__actor_ensure_children__().add(child, name, reports_exit=False)
         return piece
 
-    def _bs_adopt(self, child: ActorId, name: str) -> None:
-        """Note that a child has been started: it ends with us."""
-        self._bs_family().add(child, name)
-
-    def _bs_family(self) -> Brood:
-        brood = self._bs_brood
-        if brood is None:
-            brood = Brood()
-            object.__setattr__(self, "_bs_brood", brood)
-            set_family(self._bs_me._bs_loop, self._bs_me._bs_actor, brood)
-        return brood
+    # -- children ------------------------------------------------------------------------------------------------------
 
     @overload
     def spawn(self, kind: Callable[P, Implements[I_co]], /, *args: P.args, **kwargs: P.kwargs) -> I_co: ...
     @overload
     def spawn(self, kind: Callable[P, A], /, *args: P.args, **kwargs: P.kwargs) -> A: ...
     def spawn(self, kind: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Start a child, which ends with this actor: `self.spawn(Worker, 3)`, as `Loop.spawn`. Its end is a signal."""
-        # Not self.options: a field of the user's may have that name.
-        return Performer.options(self).spawn(kind, *args, **kwargs)
+        """Start a child that ends with this actor: `self.spawn(Worker, 3)`, as `Loop.spawn`. Its exit is a signal."""
+        # Not self.options: a user's attribute may have that name.
+        return BaseActor.options(self).spawn(kind, *args, **kwargs)
 
     def options(
         self,
@@ -271,45 +270,137 @@ class Performer:
         overflow: Overflow = Overflow.REJECT,
         ask_ms: float | None = UNSET_MS,
     ) -> Spawner:
-        """Options for a child: `self.options(name="w").spawn(Worker, 3)`, as `Loop.options`."""
-        loop = self._bs_handle()._bs_loop
+        """Set options for a child: `self.options(name="w").spawn(Worker, 3)`, as `Loop.options`."""
+        loop = own_handle(self)._bs_loop
         options = Options(
             loop, name=name, mailbox_cap=mailbox_cap, overflow=overflow, ask_ms=ask_ms, parent=self
         )
         return Spawner(loop, options)
 
-    # -- what the stage asks of it -----------------------------------------------------------------------------------------
+    def __actor_ensure_children__(self) -> OwnedChildren:
+        """Return the children of this actor; the first call registers it as their parent."""
+        children = self.__actor_children__
+        if children is None:
+            children = OwnedChildren()
+            # object's own method: the class may define __setattr__, as a frozen dataclass does.
+            object.__setattr__(self, "__actor_children__", children)
+            handle = self.__actor_handle__
+            set_family(handle._bs_loop, handle._bs_actor, children)
+        return children
 
-    def _bs_prologue(self) -> None:
-        """What some kinds of actors do once `on_start` has ended, as part of the start."""
+    # -- dispatch ------------------------------------------------------------------------------------------------------
 
-    def _bs_handle_other(self, data: Any, is_signal: bool) -> Any:
-        """Handle what is no message of a method: a signal, or something that was sent past the handle."""
+    def __actor_receive__(self, data: Any, is_signal: bool) -> Any:
+        """Handle a message that is not a method call: a signal, or something that was sent without the handle."""
         if not is_signal:
-            self._bs_me._bs_asks.unhandled += 1
-            self._bs_me._bs_loop._mention_unhandled(self._bs_me, data)
+            handle = self.__actor_handle__
+            handle._bs_asks.unhandled += 1
+            handle._bs_loop._mention_unhandled(handle, data)
+            return None
+        if isinstance(data, ChildStart):
             return None
         if isinstance(data, ChildExit):
-            if self._bs_brood is not None and not self._bs_brood.note_end(data.child):
+            children = self.__actor_children__
+            if children is not None and not children.remove(data.child):
                 return None
-        elif isinstance(data, ChildStart):
-            return None
         return self.on_signal(data)
 
 
-class Actor(Performer):
-    """Derive from this, and mark the methods that are messages: `@data`, `@control`, `@management`, `@ask`.
+class Actor(BaseActor):
+    """Derive from this class, and declare messages with `@data`, `@control`, `@management` and `@ask`.
 
-    `class Slow(Actor, ask_ms=30_000)` gives asks of it another deadline than 5 s; None for none.
+    `class Slow(Actor, ask_ms=30_000)` sets the deadline of asks, which is 5 s by default; None for no deadline.
 
     Raises:
-        BadDeclaration: when a class is made that contradicts itself.
+        BadDeclaration: when a class is created that contradicts itself.
     """
 
     @classmethod
-    def _bs_declare(cls) -> None:
-        cls._bs_adopt_schema(read_class(cls, RESERVED, facade(cls)))
+    def __actor_declare__(cls) -> ActorSchema | None:
+        return read_class(cls)
 
 
-def _idle(_ctx: Any, _data: Any) -> None:
-    """The behavior of what has only an init."""
+@final
+class OwnedChildren:
+    """The children that an actor has started itself. They end when their parent ends, the last one first."""
+
+    __slots__ = ("_names", "_unreported")
+
+    def __init__(self) -> None:
+        self._names: dict[ActorId, str] = {}
+        # Children whose exit is not passed to `on_signal`.
+        self._unreported: set[ActorId] = set()
+
+    def add(self, child: ActorId, name: str, *, reports_exit: bool = True) -> None:
+        """Add a child that was started."""
+        self._names[child] = name
+        if not reports_exit:
+            self._unreported.add(child)
+
+    def ignore_exit(self, child: ActorId) -> None:
+        """Do not pass the exit of this child to `on_signal`."""
+        self._unreported.add(child)
+
+    def remove(self, child: ActorId) -> bool:
+        """Remove a child that has ended; return whether its exit is passed to `on_signal`."""
+        self._names.pop(child, None)
+        if child not in self._unreported:
+            return True
+        self._unreported.remove(child)
+        return False
+
+    def disband(self, children: list[ActorId]) -> None:
+        """Append all children to a list, to be ended with their parent."""
+        children.extend(self._names)
+        self._names.clear()
+
+    def cause_of_kill(self) -> None:
+        """Return None: children are stopped, not killed, so that a running coroutine can handle its cancellation."""
+
+    def keep(self, actor: ActorId, estate: object) -> None:
+        """Do nothing: these children are never restarted, so their mailboxes are not kept."""
+
+    def members(self) -> Sequence[Member]:
+        """Return the children, for the tree."""
+        return [Member(name, child, 0, "") for child, name in self._names.items()]
+
+
+def own_handle(actor: BaseActor) -> Any:
+    """Return the handle of an actor, given its instance.
+
+    Raises:
+        LoopBusy: the object does not run as an actor, or not yet.
+    """
+    try:
+        return actor.__actor_handle__
+    except AttributeError:
+        raise LoopBusy(
+            f"this {type(actor).__qualname__} does not run as an actor: it has a handle from on_start() on"
+        ) from None
+
+
+def _check_reserved_names(cls: type[BaseActor]) -> None:
+    names = set(vars(cls))
+    if isinstance(vars(cls).get("__actor_schema__"), ActorSchema):
+        # The class was read before and is created once more, as `@dataclass(slots=True)` does: these names are ours.
+        names -= {name for name in names if name.startswith("__actor_")}
+    taken = sorted(
+        name
+        for name in names
+        if name in TOOLS or (name.startswith(RESERVED_PREFIXES) and name != "__actor_id__")
+    )
+    if taken:
+        raise BadDeclaration(
+            f"{cls.__qualname__}.{taken[0]} is a name that every actor has for its own use: choose another name"
+        )
+
+
+def _start_ticker(actor: BaseActor, ms: float, call: DeferredCall, *, is_fixed_rate: bool) -> Ticker:
+    handle: Any = own_handle(actor)
+    return Ticker(
+        handle._bs_loop, handle._bs_actor, actor.__actor_schema__, ms, call, is_fixed_rate=is_fixed_rate
+    )
+
+
+def _ignore_message(_ctx: Any, _data: Any) -> None:
+    """The behavior of a child actor that only has an init function."""

@@ -1,12 +1,9 @@
-"""Work in the background, owned by an actor: a coroutine of its own, whose result comes back as a message.
+"""Background work of an actor: a coroutine that runs beside its messages, and whose result comes back as a message.
 
-It is a child actor with one coroutine and no mailbox to speak of. So it has what every actor has: it is cancelled and waited
-for when its parent ends, shows in the tree, and begins when somebody drives the loop. It is nobody's turn: the parent handles
-messages meanwhile, and what the work waits for, the parent does not.
+The work runs in a child actor that has one coroutine and receives no messages. So it behaves like any actor: it is cancelled and
+awaited when its parent ends, it appears in the tree, and it starts when the loop runs. It takes no turn of the parent, which
+handles messages meanwhile and does not wait for what the work waits for.
 """
-
-# An actor keeps what the room needs under private names, to leave users theirs.
-# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -18,13 +15,13 @@ from typing import TYPE_CHECKING, Any, final
 
 from bandstand.actor.hot.port import land
 from bandstand.actor.hot.reply import Reply
-from bandstand.actor.jobs import Job, job_method
+from bandstand.actor.timers import DeferredCall, lane_and_method
 from bandstand.core.lowlevel import end_actor
 from bandstand.errors import ActorFailed, BandstandError, InvalidArgument
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
-    from bandstand.actor.declaration import Schema
+    from bandstand.actor.declaration import ActorSchema
     from bandstand.actor.hot.handle import Handle
     from bandstand.core import ActorId, Loop
     from bandstand.core import Context as ActorContext
@@ -34,26 +31,35 @@ __all__ = ("Work",)
 
 @final
 class Work:
-    """A piece of work in the background."""
+    """A piece of background work. `Actor.background` creates it; keep it to cancel the work."""
 
-    __slots__ = ("_actor", "_awaitable", "_failed", "_has_begun", "_loop", "_parent", "_schema", "_then")
+    __slots__ = (
+        "_actor",
+        "_awaitable",
+        "_failed",
+        "_has_begun",
+        "_loop",
+        "_parent",
+        "_schema",
+        "_then",
+    )
 
     def __init__(
         self,
         loop: Loop,
         parent: Handle,
-        schema: Schema,
+        schema: ActorSchema,
         awaitable: Awaitable[Any],
         then: Callable[[Any], Any] | None,
         failed: Callable[[Exception], Any] | None,
     ) -> None:
         if isinstance(awaitable, Reply):
-            # The turn that asked goes on without it.
+            # The work waits for the reply, not the turn that asked.
             awaitable.detach()
         for callback in (then, failed):
             if callback is not None and not callable(callback):
                 raise InvalidArgument(
-                    f"{safe_repr(callback)} cannot be called: pass a function, self.got, and not what it returns"
+                    f"{safe_repr(callback)} is not callable: pass the function, self.got, not its result"
                 )
         self._loop = loop
         self._parent = parent
@@ -65,17 +71,17 @@ class Work:
         self._has_begun = False
 
     def begin(self, ctx: ActorContext[Any]) -> Any:
-        """The init of the actor that does it."""
+        """Return the coroutine that does the work. This is the init function of the child actor."""
         self._actor = ctx.self_id
-        return Piece(self, self._run(ctx.self_id))
+        return WorkCoroutine(self, self._run(ctx.self_id))
 
     def abandon(self) -> None:
-        """It never begins: a coroutine that nobody will await is closed."""
+        """Close the coroutine if the work has not begun, so that Python does not warn that it was never awaited."""
         if not self._has_begun and iscoroutine(self._awaitable):
             self._awaitable.close()
 
     def cancel(self) -> bool:
-        """Give it up: it is cancelled, and no message comes. False if it has ended."""
+        """Cancel the work: neither callback is called. False if the work has ended."""
         actor, self._actor = self._actor, None
         if actor is None:
             return False
@@ -85,53 +91,51 @@ class Work:
 
     @property
     def is_done(self) -> bool:
-        """Whether it has ended."""
+        """Whether the work has ended or was cancelled."""
         return self._actor is None
 
     async def _run(self, actor: ActorId) -> None:
         if self._actor is None:
-            # It was given up before it began: then it never does.
+            # Cancelled before it began.
             self.abandon()
             return
         self._has_begun = True
+        call: DeferredCall | None
         try:
-            job = self._job_of(await self._awaitable)
+            result = await self._awaitable
+            call = None if self._then is None else DeferredCall(self._then, (result,), {})
         except CancelledError as error:
-            if is_being_cancelled():
+            if _is_being_cancelled():
                 raise
-            # Not we were cancelled, but what we waited for.
-            job = self._failure(ActorFailed("work in the background was cancelled by somebody else"), error)
-        except Exception as error:  # noqa: BLE001  # whatever it raises, the parent decides
-            job = self._failure(error, None)
-        if job is not None:
-            lane_and_method = job_method(self._schema, job.function)
-            # It waits for room: a result is never lost to a full mailbox.
-            await land(self._parent, lane_and_method[1], job)
+            # The awaitable was cancelled, not this task.
+            failure = ActorFailed("what the background work waited for was cancelled")
+            failure.__cause__ = error
+            call = self._failure_call(failure)
+        except Exception as error:  # noqa: BLE001  # the parent decides about any exception
+            call = self._failure_call(error)
+        if call is not None:
+            _, method = lane_and_method(self._schema, call.function)
+            # This waits for room, so that a full mailbox does not lose the result.
+            await land(self._parent, method, call)
         self._actor = None
         end_actor(self._loop, actor)
 
-    def _failure(self, error: Exception, cause: BaseException | None) -> Job:
-        if cause is not None:
-            error.__cause__ = cause
-        return Job(_fail if self._failed is None else self._failed, (error,), {})
-
-    def _job_of(self, result: object) -> Job | None:
-        return None if self._then is None else Job(self._then, (result,), {})
+    def _failure_call(self, error: Exception) -> DeferredCall:
+        return DeferredCall(_raise if self._failed is None else self._failed, (error,), {})
 
 
-def is_being_cancelled() -> bool:
-    """Whether somebody has cancelled the task we run in."""
+def _is_being_cancelled() -> bool:
     task = current_task()
     return task is not None and task.cancelling() > 0
 
 
-def _fail(error: Exception) -> None:
+def _raise(error: Exception) -> None:
     raise error
 
 
 @final
-class Piece(Coroutine[Any, Any, None]):
-    """The coroutine that does it. Closed before it has begun, it closes what it was to wait for."""
+class WorkCoroutine(Coroutine[Any, Any, None]):
+    """The coroutine of a `Work`. If it is closed before it starts, it also closes what it was to await."""
 
     __slots__ = ("_inner", "_work")
 
@@ -140,15 +144,15 @@ class Piece(Coroutine[Any, Any, None]):
         self._inner = inner
 
     def send(self, value: Any) -> Any:
-        """Go on."""
+        """Resume the coroutine."""
         return self._inner.send(value)
 
     def throw(self, *error: Any) -> Any:
-        """Go on with an error."""
+        """Resume the coroutine with an exception."""
         return self._inner.throw(*error)
 
     def close(self) -> None:
-        """End."""
+        """Close the coroutine."""
         self._inner.close()
         self._work.abandon()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final, overload
 
-from bandstand.actor.checks import checked_kind, checked_loop
+from bandstand.actor.declaration import checked_actor_class, checked_actor_loop
 from bandstand.actor.enums import REFUSED
 from bandstand.actor.hot.stage import perform
 from bandstand.actor.spawning import ChildInit, kind_of
@@ -18,7 +18,7 @@ from bandstand.supervision import Backoff, ChildMode, ChildSpec, Mailbox, Overse
 from bandstand.supervision.lowlevel import Following, is_gone
 
 if TYPE_CHECKING:
-    from bandstand.actor.actor import Actor, Performer
+    from bandstand.actor.actor import Actor, BaseActor
     from bandstand.actor.hot.asks import Asked
     from bandstand.actor.hot.handle import Handle
     from bandstand.actor.hot.method import Method
@@ -62,7 +62,7 @@ class ChildOptions:
         Raises:
             InvalidArgument: as for `of`.
         """
-        init = ChildInit(checked_kind(kind), self._name, args, kwargs)
+        init = ChildInit(checked_actor_class(kind), self._name, args, kwargs)
         # The stage is a behavior; the kernel's own name for a context is Turn.
         behavior: Behavior[Any] = perform  # type: ignore[assignment]  # see above
         return ChildSpec(self._name, behavior, init=init, **self._options)
@@ -99,7 +99,7 @@ class Seat:
 
     __slots__ = ("_kind", "_path", "_root")
 
-    def __init__(self, root: Overseer, kind: type[Performer], path: tuple[str, ...]) -> None:
+    def __init__(self, root: Overseer, kind: type[BaseActor], path: tuple[str, ...]) -> None:
         self._root = root
         self._kind = kind
         self._path = path
@@ -167,8 +167,8 @@ def supervised(root: Overseer, kind: Any, /, *path: str) -> Any:
     """
     if not path:
         raise InvalidArgument("supervised() needs the name of a child")
-    known = checked_kind(kind)
-    loop = checked_loop(root.loop)
+    known = checked_actor_class(kind)
+    loop = checked_actor_loop(root.loop)
     spec = root.spec_at(path)
     if spec is not None:
         _refuse_kind(spec, known, path)
@@ -176,15 +176,15 @@ def supervised(root: Overseer, kind: Any, /, *path: str) -> Any:
     actor = place.find()
     if actor is None:
         actor = ActorId(0, None, loop)
-    return known._bs_schema.handle(loop, actor, path[-1], loop._asks, known._bs_ask_ms, place)
+    return known.__actor_schema__.handle(loop, actor, path[-1], loop._asks, known.__actor_ask_ms__, place)
 
 
-def _is_of(spec: ChildSpec[Any], kind: type[Performer]) -> bool:
+def _is_of(spec: ChildSpec[Any], kind: type[BaseActor]) -> bool:
     declared = kind_of(spec.init)
     return declared is not None and issubclass(declared, kind)
 
 
-def _refuse_kind(spec: ChildSpec[Any], kind: type[Performer], path: tuple[str, ...]) -> None:
+def _refuse_kind(spec: ChildSpec[Any], kind: type[BaseActor], path: tuple[str, ...]) -> None:
     """Refuse to see in a child what it is not."""
     if not _is_of(spec, kind):
         declared = kind_of(spec.init)

@@ -1,7 +1,7 @@
-"""Reading a class: from its marks to its methods, and from those to its handle class.
+"""Reading an actor class: from its declared methods to its schema and its handle class.
 
-Everything that can be wrong with a class of actors is found here, when the class is made, and said with the names of class
-and method: nothing is left to find out at the first message.
+A class is checked completely when it is created: every error names the class and the method, and no mistake is left to be found
+by the first message.
 """
 
 from __future__ import annotations
@@ -9,288 +9,409 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from inspect import Parameter, Signature, iscoroutinefunction, isfunction, signature, unwrap
-from typing import Any
+from inspect import (
+    CO_VARARGS,
+    CO_VARKEYWORDS,
+    Parameter,
+    Signature,
+    getattr_static,
+    iscoroutinefunction,
+    signature,
+    unwrap,
+)
+from typing import TYPE_CHECKING, Any
 
-from bandstand.actor.decorators import Mark
-from bandstand.actor.enums import NAMED, NOTHING, ONE, SEVERAL
+from bandstand.actor import outside
+from bandstand.actor.decorators import DeclaredMethod
+from bandstand.actor.enums import KEYWORD_ARGUMENTS, NO_ARGUMENTS, ONE_ARGUMENT, POSITIONAL_ARGUMENTS
 from bandstand.actor.faces import Ask, Tell
 from bandstand.actor.hot.handle import Handle
 from bandstand.actor.hot.method import Method
 from bandstand.actor.hot.port import Port
-from bandstand.actor.introspection import BY_POSITION, parameters_of, refuse_shape, returns_of
-from bandstand.errors import BadDeclaration
-from bandstand.errors.formatting import safe_repr
+from bandstand.actor.introspection import POSITIONAL, parameters_of, return_annotation
+from bandstand.errors import BadDeclaration, InvalidArgument
+from bandstand.errors.formatting import safe_repr, safe_str
 
-__all__ = ("ON", "Schema", "make_port", "marks_of", "read_class", "read_interface")
+if TYPE_CHECKING:
+    from bandstand.actor.actor import BaseActor
+    from bandstand.actor.loop import Loop
 
-# Where a function keeps for which classes of messages it is.
-ON = "__bandstand_on__"
-# What every handle has besides its messages.
-HANDLES_OWN = ("ended", "kill", "me", "stop")
+__all__ = (
+    "MESSAGE_CLASSES",
+    "RESERVED_NAMES",
+    "RESERVED_PREFIXES",
+    "TOOLS",
+    "ActorSchema",
+    "check_hook",
+    "check_instance",
+    "check_is_behavior",
+    "check_names",
+    "checked_actor_class",
+    "checked_actor_loop",
+    "close_match",
+    "declared_methods",
+    "make_port",
+    "make_schema",
+    "read_class",
+)
+
+HOOKS = frozenset({"on_park", "on_signal", "on_start", "on_stop"})
+TOOLS = frozenset(
+    {"after", "background", "ended", "every", "every_after", "kill", "me", "options", "spawn", "stop"}
+)
+RESERVED_NAMES = HOOKS | TOOLS
+"""Names that a message cannot have, because every actor or every handle has them."""
+RESERVED_PREFIXES = ("__actor_", "_bs_")
+"""Actors and handles keep their own state under these prefixes, so that all other names are free for users."""
+HANDLE_MEMBERS = ("ended", "kill", "me", "stop")
+"""What every handle has besides its messages."""
+MESSAGE_CLASSES = "__bandstand_on__"
+"""The attribute in which `@on` records the message classes of a function."""
 
 
 @dataclass(frozen=True, slots=True)
-class Schema:
-    """What a class of actors can be sent: its methods by name, and its messages by class."""
+class ActorSchema:
+    """The messages of an actor class, and the class of its handles."""
 
     name: str
     ports: Mapping[str, Port]
+    """The methods of a handle by name."""
     messages: dict[type, Port]
-    """Also what was found out about classes that derive from one of them."""
+    """The methods by message class. Filled further at run time with classes derived from these."""
     handle: type[Handle]
+
+
+# -- reading a class ---------------------------------------------------------------------------------------------------
 
 
 def read_class(
     cls: type,
-    reserved: Iterable[str],
-    plain: Mapping[str, Any],
     *,
-    takes_messages: bool = False,
+    reserved: Iterable[str] = (),
+    members: Mapping[str, Any] | None = None,
+    accepts_message_classes: bool = False,
     handlers: Mapping[str, Callable[..., Any]] | None = None,
-    answers: tuple[type[BaseException], ...] = (),
-) -> Schema:
-    """Read a class whose methods carry the marks.
+    raises: tuple[type[BaseException], ...] = (),
+) -> ActorSchema:
+    """Read a class whose methods carry the decorators.
 
     Args:
         cls: the class.
-        reserved: names that no message may have.
-        plain: what every handle has besides.
-        takes_messages: whether methods may be for classes of messages.
-        handlers: what is called for a message, if it is not the marked method itself.
-        answers: what every ask may raise as its answer, besides what its mark says.
+        reserved: names that its messages cannot have, besides those reserved for all actors.
+        members: what its handles have, besides what all handles have.
+        accepts_message_classes: whether methods may be decorated with `@on`.
+        handlers: the functions to call for messages by name, where that is not the declared method itself.
+        raises: exceptions that every ask may raise as its answer, besides those its decorator declares.
+
+    Raises:
+        BadDeclaration: the class contradicts itself.
     """
-    marks = marks_of(cls)
+    methods = declared_methods(cls)
     for name, value in vars(cls).items():
-        if not takes_messages and hasattr(value, ON):
+        if not accepts_message_classes and hasattr(value, MESSAGE_CLASSES):
             raise BadDeclaration(
-                f"{cls.__qualname__}.{name} is marked with @on: derive from MessageActor[...], whose handles can send messages"
+                f"{cls.__qualname__}.{name} is decorated with @on: derive the class from MessageActor[...]"
             )
-    _refuse_names(cls, marks, reserved)
-    _refuse_overridden(cls, marks)
-    called: Mapping[str, Callable[..., Any]] = {} if handlers is None else handlers
+    check_names(cls, methods, reserved)
+    _check_overrides(cls, methods)
+    functions: Mapping[str, Callable[..., Any]] = {} if handlers is None else handlers
     ports = {
         name: make_port(
             cls.__qualname__,
             name,
-            called.get(name, mark.function),
-            mark,
-            binds=mark.function,
-            answers=answers if mark.is_ask else (),
+            functions.get(name, declared.function),
+            declared,
+            signature_of=declared.function,
+            raises=raises if declared.is_ask else (),
         )
-        for name, mark in marks.items()
+        for name, declared in methods.items()
     }
-    return _schema(cls, ports, plain)
+    return make_schema(cls, ports, members)
 
 
-def read_interface(cls: type, interface: type, reserved: Iterable[str], plain: Mapping[str, Any]) -> Schema:
-    """Read a class that implements an interface, whose methods carry the marks.
-
-    Raises:
-        BadDeclaration: it misses a handler, has one that the interface does not know, or one of another shape.
-    """
-    marks = marks_of(interface)
-    if not marks:
-        raise BadDeclaration(f"{interface.__qualname__} is no interface: it has no method with a mark")
-    _refuse_names(interface, marks, reserved)
-    for name, mark in marks_of(cls).items():
-        known = marks.get(name)
-        if known is None:
-            raise BadDeclaration(
-                f"{cls.__qualname__}.{name} is marked as a message, but {interface.__qualname__} has none of that name"
-                f"{_hint(name, marks)}: declare it there, or take the mark away"
-            )
-        if known.manner != mark.manner:
-            raise BadDeclaration(
-                f"{cls.__qualname__}.{name} is {safe_repr(mark)}, but {interface.__qualname__} declares {safe_repr(known)}: the interface says "
-                f"how it goes"
-            )
-    ports: dict[str, Port] = {}
-    for name, mark in marks.items():
-        handler = _handler(cls, interface, name)
-        refuse_shape(cls, interface, name, mark, handler)
-        ports[name] = make_port(interface.__qualname__, name, handler, mark, binds=mark.function)
-    return _schema(cls, ports, plain)
-
-
-def _names_of(names: list[str]) -> Callable[[Handle], list[str]]:
-    def listing(_handle: Handle) -> list[str]:
-        return names
-
-    return listing
-
-
-def marks_of(cls: type) -> dict[str, Mark]:
-    """The marked methods of a class, those it inherits first."""
-    marks: dict[str, Mark] = {}
+def declared_methods(cls: type) -> dict[str, DeclaredMethod]:
+    """Return the declared methods of a class by name, inherited ones first."""
+    methods: dict[str, DeclaredMethod] = {}
     for base in reversed(cls.__mro__):
         for name, value in vars(base).items():
-            if isinstance(value, Mark):
-                marks[name] = value
-            elif name in marks:
-                # Overridden by something without a mark: `_refuse_overridden` says so.
-                del marks[name]
-    return marks
+            if isinstance(value, DeclaredMethod):
+                methods[name] = value
+            elif name in methods:
+                # Overridden without a decorator, which `_check_overrides` reports.
+                del methods[name]
+    return methods
 
 
-def _schema(cls: type, ports: dict[str, Port], plain: Mapping[str, Any]) -> Schema:
+def check_names(cls: type, methods: Mapping[str, DeclaredMethod], reserved: Iterable[str] = ()) -> None:
+    """Check the names of messages, and that no declared method is wrapped by another decorator.
+
+    Raises:
+        BadDeclaration: a name is reserved, or a declared method is inside a property, a class method or the like.
+    """
+    if taken := sorted(methods.keys() & (RESERVED_NAMES | set(reserved))):
+        raise BadDeclaration(
+            f"{cls.__qualname__}.{taken[0]} is declared as a message, but every actor has its own {taken[0]}: rename the message"
+        )
+    for name in methods:
+        if name.startswith("__") and name.endswith("__"):
+            raise BadDeclaration(f"{cls.__qualname__}.{name} is a special method and cannot be a message")
+    for name, value in vars(cls).items():
+        wrapped = (
+            getattr(value, "fget", None) if isinstance(value, property) else getattr(value, "__func__", None)
+        )
+        if isinstance(wrapped, DeclaredMethod):
+            raise BadDeclaration(
+                f"{cls.__qualname__}.{name} has @{wrapped.decorator} below @{type(value).__name__}: a message must be a plain method"
+            )
+
+
+def _check_overrides(cls: type, methods: Mapping[str, DeclaredMethod]) -> None:
+    """Check that a message of a base class stays a message of the same kind.
+
+    Otherwise a handle that is typed as the base class would not do what its type says.
+    """
+    for base in cls.__mro__[1:]:
+        for name, value in vars(base).items():
+            if not isinstance(value, DeclaredMethod):
+                continue
+            if name not in methods:
+                raise BadDeclaration(
+                    f"{cls.__qualname__}.{name} overrides {safe_repr(value)} without a decorator: add @{value.decorator}"
+                )
+            override = methods[name]
+            if (override.is_ask, override.batch_limit > 0) != (value.is_ask, value.batch_limit > 0):
+                raise BadDeclaration(
+                    f"{cls.__qualname__}.{name} is {safe_repr(override)}, but overrides {safe_repr(value)}: keep the kind of the base "
+                    f"class, whose handles are used for this class too"
+                )
+
+
+def check_hook(cls: type, name: str, count: int) -> None:
+    """Check that a hook can be called with this many arguments besides self.
+
+    Raises:
+        BadDeclaration: it cannot.
+    """
+    hook = getattr_static(cls, name)
+    try:
+        signature(hook).bind(None, *(None for _ in range(count)))
+    except TypeError as error:
+        raise BadDeclaration(
+            f"{cls.__qualname__}.{name} is {safe_repr(hook)}, which cannot be called with {count} arguments besides self: {safe_str(error)}"
+        ) from None
+
+
+def close_match(name: str, known: Iterable[str]) -> str:
+    """Return ` (did you mean ...?)` with the most similar known name, or an empty string."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
+# -- handle classes ----------------------------------------------------------------------------------------------------
+
+
+def make_schema(cls: type, ports: dict[str, Port], members: Mapping[str, Any] | None = None) -> ActorSchema:
+    """Make the handle class of an actor class, and the schema of both."""
     messages: dict[type, Port] = {}
+    names = sorted({*ports, *HANDLE_MEMBERS})
     namespace: dict[str, Any] = {
         "__slots__": (),
         "__module__": cls.__module__,
         "__qualname__": f"{cls.__qualname__}.Handle",
         "__doc__": f"A handle of {cls.__qualname__}.",
+        # Only what works on a handle, without the names that raise an explanation.
+        "__dir__": _return_list(names),
         "_bs_messages": messages,
         "_bs_ports": ports,
-        # What can be used, and not what is only explained.
-        "__dir__": _names_of(sorted({*ports, *HANDLES_OWN})),
         "_bs_kind": cls.__name__,
         "_bs_class": cls,
-        **plain,
+        **_handle_members(cls),
+        **({} if members is None else members),
         **ports,
     }
     handle = type(f"handle of {cls.__qualname__}", (Handle,), namespace)
-    return Schema(cls.__qualname__, ports, messages, handle)
+    return ActorSchema(cls.__qualname__, ports, messages, handle)
 
 
-def _refuse_names(cls: type, marks: Mapping[str, Mark], reserved: Iterable[str]) -> None:
-    """Refuse names that are taken, and marks that are hidden under something else."""
-    if taken := sorted(set(marks) & set(reserved)):
-        raise BadDeclaration(
-            f"{cls.__qualname__}.{taken[0]} is marked as a message, but every actor has a {taken[0]} of its own: give the message "
-            f"another name"
-        )
-    for name in marks:
-        if name.startswith("__") and name.endswith("__"):
-            raise BadDeclaration(f"{cls.__qualname__}.{name} is Python's own, and cannot be a message")
-    for name, value in vars(cls).items():
-        below = (
-            getattr(value, "fget", None) if isinstance(value, property) else getattr(value, "__func__", None)
-        )
-        if isinstance(below, Mark):
-            raise BadDeclaration(
-                f"{cls.__qualname__}.{name} has @{below.word} below a @{type(value).__name__}: a message is a plain method"
-            )
+def _return_list(names: list[str]) -> Callable[[Handle], list[str]]:
+    def list_names(_handle: Handle) -> list[str]:
+        return names
+
+    return list_names
 
 
-def _refuse_overridden(cls: type, marks: Mapping[str, Mark]) -> None:
-    """A method that a base declares as a message stays one: else a handle typed as the base would lie."""
-    for base in cls.__mro__[1:]:
-        for name, value in vars(base).items():
-            if not isinstance(value, Mark):
-                continue
-            if name not in marks:
-                raise BadDeclaration(
-                    f"{cls.__qualname__}.{name} overrides {safe_repr(value)} without a mark: put @{value.word} on it"
-                )
-            if (marks[name].is_ask, marks[name].limit > 0) != (value.is_ask, value.limit > 0):
-                raise BadDeclaration(
-                    f"{cls.__qualname__}.{name} is {safe_repr(marks[name])}, but overrides {safe_repr(value)}: whoever holds a handle of the base "
-                    f"would get the other kind"
-                )
-
-
-def _handler(cls: type, interface: type, name: str) -> Callable[..., Any]:
-    for base in cls.__mro__:
-        if base in interface.__mro__:
-            continue
-        value = vars(base).get(name)
-        if isinstance(value, Mark):
-            return value.function
-        if isfunction(value):
-            return value
-        if value is not None:
-            raise BadDeclaration(
-                f"{cls.__qualname__}.{name} is {safe_repr(value)}, but {interface.__qualname__} declares a method: make it a plain method"
-            )
-    functions = [key for base in cls.__mro__ for key, value in vars(base).items() if isfunction(value)]
-    raise BadDeclaration(
-        f"{cls.__qualname__} has no method {name}, which {interface.__qualname__} declares{_hint(name, functions)}"
-    )
-
-
-def _hint(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f" (did you mean {close[0]}?)" if close else ""
+def _handle_members(cls: type) -> dict[str, Any]:
+    """Return what the handles of a class have besides its messages."""
+    members: dict[str, Any] = {
+        "stop": outside.stop,
+        "kill": outside.kill,
+        "ended": property(outside.End),
+        "me": property(lambda handle: handle),
+    }
+    # With a __getattr__ on the handle, Python would create a bound object for every call of a message. So each attribute of the
+    # actor that a handle does not have gets a descriptor, whose error says so.
+    for name in dir(cls):
+        if (
+            not name.startswith(("__", *RESERVED_PREFIXES))
+            and name not in members
+            and not isinstance(getattr_static(cls, name), DeclaredMethod)
+        ):
+            members[name] = outside.Hidden(cls.__qualname__, name)
+    return members
 
 
 def make_port(
     owner: str,
     name: str,
     function: Callable[..., Any],
-    mark: Mark,
+    declared: DeclaredMethod,
     *,
-    binds: Callable[..., Any] | None = None,
-    answers: tuple[type[BaseException], ...] = (),
+    signature_of: Callable[..., Any] | None = None,
+    raises: tuple[type[BaseException], ...] = (),
 ) -> Port:
-    """The port of one method; `binds` is whose signature callers see, if not the function's own."""
-    if not mark.is_ask and (returned := returns_of(function)) not in (None, "None", "NoReturn", "Never"):
-        raise BadDeclaration(
-            f"{owner}.{name} is one-way but is to return {returned}: nobody would get it; mark it with @ask"
-        )
+    """Make the handle's side of one method.
+
+    Args:
+        owner: the name of the class, for error messages.
+        name: the name of the method.
+        function: what is called in the actor.
+        declared: how it was declared.
+        signature_of: the function whose signature callers see, if not that of `function`.
+        raises: exceptions that are answers, besides the declared ones.
+
+    Raises:
+        BadDeclaration: a one-way method is annotated to return something, or has no self.
+    """
+    returned = return_annotation(function)
+    if not declared.is_ask and returned not in (None, "None", "NoReturn", "Never"):
+        raise BadDeclaration(f"{owner}.{name} is one-way but returns {returned}: use @ask, or return None")
     parameters_of(function)
-    parameters = list(signature(function if binds is None else binds).parameters.values())
-    if mark.limit:
-        # Its list has a name inside; whoever sends one for it has none.
+    parameters = list(signature(function if signature_of is None else signature_of).parameters.values())
+    if declared.batch_limit:
+        # The parameter is a list inside the actor and a single item outside, so its name means nothing to callers.
         parameters = [each.replace(kind=Parameter.POSITIONAL_ONLY) for each in parameters]
-    shape, arity, binder = _binder(name, parameters)
+    shape, arity, binder = _make_binder(name, parameters)
     method = Method(
         owner,
         name,
         function,
-        mark.lane.value,
+        declared.lane.value,
         shape,
         arity,
-        mark.is_ask,
-        # A wrapper that follows the rules tells what it wraps.
+        declared.is_ask,
         iscoroutinefunction(unwrap(function)),
-        (*mark.raises, *answers),
-        mark.limit,
-        mark.is_reentrant,
+        (*declared.raises, *raises),
+        declared.batch_limit,
+        declared.is_reentrant,
     )
-    return Port(method, binder, Ask if mark.is_ask else Tell)
+    return Port(method, binder, Ask if declared.is_ask else Tell)
 
 
-def _binder(name: str, parameters: list[Parameter]) -> tuple[int, int, Callable[..., Any]]:
-    """The shape of a method's messages, how many arguments by position make one, and the function that binds any others.
+def _make_binder(name: str, parameters: list[Parameter]) -> tuple[int, int, Callable[..., Any]]:
+    """Compile a function that turns the arguments of a call into the data of a message.
 
-    The binder has the very signature of the method, `self` included, so Python itself checks the arguments, fills in defaults,
-    and words the TypeError. It is written out and compiled, as `dataclasses` and `namedtuple` do with theirs.
+    It has the signature of the method, `self` included, so that Python itself checks the arguments, fills in defaults and raises
+    the TypeError. It is generated as source, as `dataclasses` and `namedtuple` do.
+
+    Returns:
+        How the data carries the arguments, the number of positional arguments that need no binding (-1 if all calls do), and
+        the function.
     """
-    whole = parameters
-    parameters = whole[1:]
-    names = [parameter.name for parameter in parameters]
-    if all(parameter.kind in BY_POSITION for parameter in parameters):
-        shape = (NOTHING, ONE)[len(names)] if len(names) < 2 else SEVERAL
+    arguments = parameters[1:]
+    names = [parameter.name for parameter in arguments]
+    if all(parameter.kind in POSITIONAL for parameter in arguments):
+        shape = (NO_ARGUMENTS, ONE_ARGUMENT)[len(names)] if len(names) < 2 else POSITIONAL_ARGUMENTS
         arity = len(names)
         data = "None" if not names else names[0] if len(names) == 1 else f"({', '.join(names)})"
     else:
-        shape, arity = NAMED, -1
-        positional = [f"{p.name}, " for p in parameters if p.kind in BY_POSITION]
-        positional += [f"*{p.name}, " for p in parameters if p.kind is Parameter.VAR_POSITIONAL]
-        named = [f"'{p.name}': {p.name}, " for p in parameters if p.kind is Parameter.KEYWORD_ONLY]
-        named += [f"**{p.name}, " for p in parameters if p.kind is Parameter.VAR_KEYWORD]
-        data = f"(({''.join(positional)}), {{{''.join(named)}}})"
-    defaults = {f"_default_{p.name}": p.default for p in whole if p.default is not Parameter.empty}
+        shape, arity = KEYWORD_ARGUMENTS, -1
+        positional = [f"{p.name}, " for p in arguments if p.kind in POSITIONAL]
+        positional += [f"*{p.name}, " for p in arguments if p.kind is Parameter.VAR_POSITIONAL]
+        keyword = [f"'{p.name}': {p.name}, " for p in arguments if p.kind is Parameter.KEYWORD_ONLY]
+        keyword += [f"**{p.name}, " for p in arguments if p.kind is Parameter.VAR_KEYWORD]
+        data = f"(({''.join(positional)}), {{{''.join(keyword)}}})"
+    defaults = {f"_default_{p.name}": p.default for p in parameters if p.default is not Parameter.empty}
     bare = [
         p.replace(
             annotation=Parameter.empty,
-            default=Parameter.empty if p.default is Parameter.empty else _Verbatim(f"_default_{p.name}"),
+            default=Parameter.empty if p.default is Parameter.empty else _SourceText(f"_default_{p.name}"),
         )
-        for p in whole
+        for p in parameters
     ]
     source = f"def {name}{Signature(bare)}:\n    return {data}\n"
     namespace: dict[str, Any] = dict(defaults)
-    exec(source, namespace)  # noqa: S102  # names and shape come from a function's own signature
+    exec(source, namespace)  # noqa: S102  # the names come from a function's own signature
     binder: Callable[..., Any] = namespace[name]
     return shape, arity, binder
 
 
-class _Verbatim:
-    """Writes itself as it is in a signature's text."""
+class _SourceText:
+    """A default value that a `Signature` prints as the given source text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
 
     def __repr__(self) -> str:
         return self._text
+
+
+# -- checks before a start ---------------------------------------------------------------------------------------------
+
+
+def checked_actor_class(cls: Any) -> type[BaseActor]:
+    """Return an actor class; for a parametrized generic one, the class without its arguments.
+
+    Raises:
+        InvalidArgument: it is not an actor class.
+    """
+    cls = getattr(cls, "__origin__", cls)
+    if not isinstance(cls, type) or not hasattr(cls, "__actor_schema__"):
+        raise InvalidArgument(
+            f"{safe_repr(cls)} is not an actor class: pass a class derived from Actor, or from Implements[TheInterface]"
+        )
+    actor_class: type[BaseActor] = cls
+    return actor_class
+
+
+def checked_actor_loop(loop: Any) -> Loop:
+    """Return a loop that can run typed actors.
+
+    Raises:
+        InvalidArgument: it is a `bandstand.core.Loop`, or not a loop at all.
+    """
+    if not hasattr(loop, "ask_statistics"):
+        raise InvalidArgument(f"{safe_repr(loop)} cannot run typed actors: use bandstand.actor.Loop instead")
+    actor_loop: Loop = loop
+    return actor_loop
+
+
+def check_instance(cls: type[BaseActor], instance: object) -> None:
+    """Check that the object a class has created can become its actor.
+
+    Raises:
+        InvalidArgument: it is an instance of another class, or already runs as an actor.
+    """
+    if not isinstance(instance, cls):
+        raise InvalidArgument(
+            f"{cls.__qualname__}() returned {safe_repr(instance)}, which is not an instance of the class: it cannot run as its actor"
+        )
+    if hasattr(instance, "__actor_handle__"):
+        raise InvalidArgument(
+            f"{cls.__qualname__}() returned an object that already runs as an actor: create a new object for each actor"
+        )
+
+
+def check_is_behavior(behavior: Any) -> None:
+    """Check that a behavior function was not mixed up with a typed actor, which type checkers do not notice.
+
+    Raises:
+        InvalidArgument: it is an actor class or an instance of one, or does not take a context and a message.
+    """
+    wrapped: object = getattr(behavior, "func", None)
+    code = getattr(behavior, "__code__", None)
+    count = 2 if code is None or code.co_flags & (CO_VARARGS | CO_VARKEYWORDS) else code.co_argcount
+    if hasattr(behavior, "__actor_schema__") or hasattr(wrapped, "__actor_schema__") or count < 2:
+        raise InvalidArgument(
+            f"{safe_repr(behavior)} is not a behavior of (ctx, data): for a typed actor pass the class and the arguments of its "
+            f"constructor, loop.spawn(Counter, 10)"
+        )

@@ -8,16 +8,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from bandstand import core
-from bandstand.actor.checks import check_instance, checked_kind, refuse_factory
+from bandstand.actor.declaration import check_instance, check_is_behavior, checked_actor_class
 from bandstand.actor.hot.asks import Asks
 from bandstand.actor.hot.handle import attach
 from bandstand.actor.hot.method import Method
 from bandstand.actor.hot.porter import Porter
 from bandstand.actor.hot.stage import Parcel, perform
-from bandstand.actor.jobs import Job
 from bandstand.actor.porter import Tracer, make_porter
 from bandstand.actor.reentry import Reentry
 from bandstand.actor.spawning import UNSET_MS, Options, Spawner, start_in_steps
+from bandstand.actor.timers import DeferredCall
 from bandstand.actor.waiting import WaitFor, Waits
 from bandstand.core import ActorId, Behavior, Clock, Lane, LoopConfig, Overflow, Unhandled
 from bandstand.core.lowlevel import check_open
@@ -127,12 +127,12 @@ class Loop(core.Loop):
             return self._start(kind, args, kwargs, self._defaults)
         if hasattr(kind, "__origin__"):
             # A generic class with its arguments.
-            return self._start(checked_kind(kind), args, kwargs, self._defaults)
+            return self._start(checked_actor_class(kind), args, kwargs, self._defaults)
         if kind is NOBODY:
             # A behavior may be named, as for a raw loop.
-            refuse_factory(kwargs.get("behavior"))
+            check_is_behavior(kwargs.get("behavior"))
             return super().spawn(**kwargs)
-        refuse_factory(kind)
+        check_is_behavior(kind)
         return super().spawn(kind, *args, **kwargs)
 
     def _start(
@@ -142,9 +142,9 @@ class Loop(core.Loop):
         self._check_thread()
         if self._closed:
             check_open(self)
-        is_plain = getattr(kind, "_bs_is_plain", None)
+        is_plain = getattr(kind, "__actor_is_plain__", None)
         if is_plain is None:
-            kind = checked_kind(kind)
+            kind = checked_actor_class(kind)
         instance = kind(*arguments, **named)
         if not is_plain or options.parent is not None:
             check_instance(kind, instance)
@@ -232,8 +232,8 @@ class Loop(core.Loop):
     def _what(self, data: object, tag: object) -> str:
         if isinstance(data, Parcel):
             data = data.data
-        if isinstance(data, Job):
-            return data.what
+        if isinstance(data, DeferredCall):
+            return data.description
         return f"{tag.owner}.{tag.name}()" if isinstance(tag, Method) else super()._what(data, tag)
 
     def _mention_unhandled(self, _handle: Handle, data: object) -> None:

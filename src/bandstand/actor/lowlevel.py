@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from bandstand.actor.actor import Performer
-from bandstand.actor.checks import checked_kind, checked_loop
-from bandstand.actor.decorators import TellMark
-from bandstand.actor.enums import HELD, NOTHING, ONE, RETRY, SEVERAL
+from bandstand.actor.actor import BaseActor
+from bandstand.actor.declaration import checked_actor_class, checked_actor_loop
+from bandstand.actor.decorators import DeclaredTell
+from bandstand.actor.enums import HELD, NO_ARGUMENTS, ONE_ARGUMENT, POSITIONAL_ARGUMENTS, RETRY
 from bandstand.actor.faces import checked_ask_ms
 from bandstand.actor.far import is_in_event_loop
 from bandstand.actor.hot.asks import Asked
@@ -30,7 +30,7 @@ from bandstand.actor.outside import stop as stop_behind
 from bandstand.actor.porter import Luggage
 from bandstand.actor.presence import Presence, class_of, key_of
 from bandstand.actor.spawning import UNSET_MS
-from bandstand.actor.status import answer_inquiry, report_of
+from bandstand.actor.status import answer_inquiry, make_report
 from bandstand.core import ActorId
 from bandstand.core.numbers import ACCEPTED, AWAY, FULL
 
@@ -51,18 +51,18 @@ __all__ = (
     "RETRY",
     "UNSET_MS",
     "Asked",
+    "DeclaredTell",
     "Handle",
     "Method",
     "Parcel",
     "Presence",
-    "TellMark",
     "allow_direct_calls",
     "answer_inquiry",
     "arguments_of",
     "check_ask_ms",
+    "checked_actor_class",
+    "checked_actor_loop",
     "checked_handle",
-    "checked_kind",
-    "checked_loop",
     "class_of",
     "deliver",
     "forget_actor",
@@ -79,6 +79,7 @@ __all__ = (
     "key_of",
     "kill_behind",
     "land_at",
+    "make_report",
     "methods_of",
     "name_of_mark",
     "packed_for",
@@ -89,7 +90,6 @@ __all__ = (
     "ports_of",
     "post_at",
     "replaced",
-    "report_of",
     "set_packing",
     "settle_at",
     "stop_behind",
@@ -126,11 +126,11 @@ def handle_at(
         ask_ms: how long asks wait; None for ever, the class's own if nothing is said.
         actor: who is there at present; None if nobody is.
     """
-    known = checked_kind(kind)
+    known = checked_actor_class(kind)
     home = cast("Loop", loop if actor is None else actor.home)
     known_actor = ActorId(0, None, home) if actor is None else actor
-    ms = known._bs_ask_ms if ask_ms == UNSET_MS else checked_ask_ms("ask_ms", ask_ms)
-    return known._bs_schema.handle(home, known_actor, name, home._asks, ms, place)
+    ms = known.__actor_ask_ms__ if ask_ms == UNSET_MS else checked_ask_ms("ask_ms", ask_ms)
+    return known.__actor_schema__.handle(home, known_actor, name, home._asks, ms, place)
 
 
 def handle_of(kind: type[Any], loop: Loop, actor: ActorId, name: str | None, ask_ms: float | None) -> Handle:
@@ -143,19 +143,19 @@ def handle_of(kind: type[Any], loop: Loop, actor: ActorId, name: str | None, ask
         name: for people.
         ask_ms: how long asks wait; None for ever, UNSET_MS for the class's own.
     """
-    known = checked_kind(kind)
-    ms = known._bs_ask_ms if ask_ms == UNSET_MS else checked_ask_ms("ask_ms", ask_ms)
-    return known._bs_schema.handle(loop, actor, name, loop._asks, ms, None)
+    known = checked_actor_class(kind)
+    ms = known.__actor_ask_ms__ if ask_ms == UNSET_MS else checked_ask_ms("ask_ms", ask_ms)
+    return known.__actor_schema__.handle(loop, actor, name, loop._asks, ms, None)
 
 
 def arguments_of(method: Method, data: object) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments that a message carries, as its sender gave them."""
-    if method.shape == NOTHING:
+    if method.shape == NO_ARGUMENTS:
         return (), {}
-    if method.shape == ONE:
+    if method.shape == ONE_ARGUMENT:
         return (data,), {}
     arguments: Any = data
-    return (arguments, {}) if method.shape == SEVERAL else (arguments[0], arguments[1])
+    return (arguments, {}) if method.shape == POSITIONAL_ARGUMENTS else (arguments[0], arguments[1])
 
 
 def replaced(handle: Handle, place: Place) -> Handle:
@@ -174,7 +174,7 @@ def settle_at(loop: Loop, actor: ActorId, place: Place) -> None:
     """Have an actor call itself by its place: what it gives others as `self.me` stays good when it is started again."""
     instance: Any = loop._state_of(actor)
     if instance is not None:
-        object.__setattr__(instance, "_bs_me", replaced(instance._bs_me, place))
+        object.__setattr__(instance, "__actor_handle__", replaced(instance.__actor_handle__, place))
 
 
 def place_of(handle: Handle) -> Place | None:
@@ -184,7 +184,7 @@ def place_of(handle: Handle) -> Place | None:
 
 def ports_of(kind: type[Any]) -> Mapping[str, Port]:
     """The ports of a class's handles, by the names of its methods."""
-    return checked_kind(kind)._bs_schema.ports
+    return checked_actor_class(kind).__actor_schema__.ports
 
 
 def name_of_mark(kind: type[Any], mark: object) -> str | None:
@@ -192,11 +192,11 @@ def name_of_mark(kind: type[Any], mark: object) -> str | None:
 
     The mark may be that of a base, or of the interface.
     """
-    known = checked_kind(kind)
+    known = checked_actor_class(kind)
     interface = interface_of(known) if Implements in known.__mro__ else None
     for base in (*known.__mro__, *(() if interface is None else interface.__mro__)):
         for name, value in vars(base).items():
-            if value is mark and name in known._bs_schema.ports:
+            if value is mark and name in known.__actor_schema__.ports:
                 return name
     return None
 
@@ -208,7 +208,7 @@ def methods_of(what: type[Any] | Handle) -> list[Method]:
         known: Any = type(what)
         ports, messages = known._bs_ports, known._bs_messages
     else:
-        schema = checked_kind(what)._bs_schema
+        schema = checked_actor_class(what).__actor_schema__
         ports, messages = schema.ports, schema.messages
     return list({port.method: None for port in (*ports.values(), *messages.values())})
 
@@ -258,7 +258,7 @@ def parcel_in(context: Context, data: object) -> Parcel:
 
 def parks(kind: type[Any]) -> bool:
     """Whether actors of a class want to know that a round is over: see `Actor.on_park`."""
-    return checked_kind(kind).on_park is not Performer.on_park
+    return checked_actor_class(kind).on_park is not BaseActor.on_park
 
 
 def home_context(loop: Loop) -> Context:

@@ -24,7 +24,7 @@ from bandstand.errors import ActorNotLocal, InvalidArgument, NoSuchActor
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
-    from bandstand.actor.actor import Performer
+    from bandstand.actor.actor import BaseActor
     from bandstand.actor.loop import Loop
 
 __all__ = ("Presence", "class_of", "key_of")
@@ -140,6 +140,6 @@ def key_of(handle: Handle) -> object:
     return handle._bs_actor
 
 
-def class_of(handle: object) -> type[Performer]:
+def class_of(handle: object) -> type[BaseActor]:
     """The class that a handle was made for: whose methods it has."""
-    return cast("type[Performer]", cast("Any", type(handle))._bs_class)
+    return cast("type[BaseActor]", cast("Any", type(handle))._bs_class)

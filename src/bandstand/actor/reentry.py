@@ -55,7 +55,7 @@ class Reentry:
         loop = self._loop
         actor: ActorId = asked.actor
         instance: Any = loop._state_of(actor)
-        if not hasattr(instance, "_bs_adopt") or self._inside.get(actor, 0) >= MOST_INSIDE:
+        if not hasattr(instance, "__actor_ensure_children__") or self._inside.get(actor, 0) >= MOST_INSIDE:
             return False
         if not loop._holds(actor, method.lane, asked):
             # It is being handled already.
@@ -68,8 +68,8 @@ class Reentry:
         except BandstandError:
             # There is no room for one more, or the actor is ending.
             return False
-        instance._bs_adopt(child, name)
-        instance._bs_family().silence(child)
+        instance.__actor_ensure_children__().add(child, name)
+        instance.__actor_ensure_children__().ignore_exit(child)
         if not loop._move(actor, method.lane, asked, child):
             # An observer has ended one of them.
             end_actor(loop, child)

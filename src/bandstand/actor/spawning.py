@@ -15,7 +15,7 @@ from functools import partial
 from inspect import iscoroutine, iscoroutinefunction
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final, overload
 
-from bandstand.actor.checks import check_instance, checked_kind, checked_loop
+from bandstand.actor.declaration import check_instance, checked_actor_class, checked_actor_loop
 from bandstand.actor.faces import checked_ask_ms
 from bandstand.actor.hot.handle import Handle, attach
 from bandstand.actor.hot.stage import perform
@@ -25,7 +25,7 @@ from bandstand.errors import InvalidArgument, StartFailed
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
-    from bandstand.actor.actor import Actor, Performer
+    from bandstand.actor.actor import Actor, BaseActor
     from bandstand.actor.interface import Implements
     from bandstand.actor.loop import Loop
     from bandstand.core import Context
@@ -62,7 +62,7 @@ class Options:
         overflow: Overflow = Overflow.REJECT,
         ask_ms: float | None = UNSET_MS,
         supervisor: object = None,
-        parent: Performer | None = None,
+        parent: BaseActor | None = None,
     ) -> None:
         if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
             raise InvalidArgument(f"name is {safe_repr(name)}: pass a string")
@@ -82,7 +82,7 @@ class Options:
     def told(self) -> ActorId | None:
         """Who is told of the end: of a handle, its present incarnation."""
         if self.parent is not None:
-            told: ActorId = self.parent._bs_me._bs_actor
+            told: ActorId = self.parent.__actor_handle__._bs_actor
             return told
         if isinstance(self.supervisor, Handle):
             self.supervisor._bs_refresh()
@@ -115,10 +115,10 @@ class Spawner:
             InvalidArgument: it is no class of actors.
             MaxActors, NoMemory, LoopClosed, WrongThread: as for a spawn of the loop's own.
         """
-        return self._loop._start(checked_kind(kind), args, kwargs, self._options)
+        return self._loop._start(checked_actor_class(kind), args, kwargs, self._options)
 
 
-def start_in_steps(loop: Loop, instance: Performer, options: Options) -> Handle:
+def start_in_steps(loop: Loop, instance: BaseActor, options: Options) -> Handle:
     """Make an actor of an object that has an `on_start`, an `on_stop`, or anything else that takes its time."""
     kind = type(instance)
     parent = options.parent
@@ -144,18 +144,18 @@ def start_in_steps(loop: Loop, instance: Performer, options: Options) -> Handle:
         if error is not None:
             if parent is not None:
                 # It is told here, and not once more by a signal.
-                parent._bs_family().silence(actor)
+                parent.__actor_ensure_children__().ignore_exit(actor)
             what = f"{kind.__qualname__} {options.name or '(unnamed)'}"
             raise StartFailed.of(what, options.name or kind.__qualname__, error, "its on_start() raised ")
     elif parent is not None:
-        parent._bs_adopt(actor, options.name or kind.__name__)
+        parent.__actor_ensure_children__().add(actor, options.name or kind.__name__)
     if not handles:
         # An observer has ended it before its first turn.
         handles.append(attach(loop, instance, actor, options.name, options.ask_ms))
     return handles[0]
 
 
-def start(loop: Loop, instance: Performer) -> Any:
+def start(loop: Loop, instance: BaseActor) -> Any:
     """Call an actor's `on_start`: what its state is, or a coroutine that gives it."""
     if iscoroutinefunction(instance.on_start):
         # Called when it begins: one that never does must not leave a coroutine that nobody awaits.
@@ -170,20 +170,21 @@ def start(loop: Loop, instance: Performer) -> Any:
     return _start_slowly(loop, instance, result)
 
 
-async def _start_slowly(loop: Loop, instance: Performer, result: Any) -> Performer:
+async def _start_slowly(loop: Loop, instance: BaseActor, result: Any) -> BaseActor:
     await (instance.on_start() if result is None else result)
     return _started(loop, instance)
 
 
-def _started(loop: Loop, instance: Performer) -> Performer:
-    if type(instance)._bs_has_prologue:
-        instance._bs_prologue()
-    if type(instance)._bs_has_epilogue:
-        set_epilogue(loop, instance._bs_me._bs_actor, partial(_farewell, instance))
+def _started(loop: Loop, instance: BaseActor) -> BaseActor:
+    after_start = type(instance).__actor_after_start__
+    if after_start is not None:
+        after_start(instance)
+    if type(instance).__actor_has_on_stop__:
+        set_epilogue(loop, instance.__actor_handle__._bs_actor, partial(_farewell, instance))
     return instance
 
 
-def _farewell(instance: Performer, reason: ExitReason, cause: BaseException | None) -> Any:
+def _farewell(instance: BaseActor, reason: ExitReason, cause: BaseException | None) -> Any:
     result = instance.on_stop(reason, cause)
     return result if result is None or iscoroutine(result) else _wait_for(result)
 
@@ -199,7 +200,7 @@ class ChildInit:
     __slots__ = ("_arguments", "_name", "_named", "kind")
 
     def __init__(
-        self, kind: type[Performer], name: str, arguments: tuple[Any, ...], named: dict[str, Any]
+        self, kind: type[BaseActor], name: str, arguments: tuple[Any, ...], named: dict[str, Any]
     ) -> None:
         self.kind = kind
         self._name = name
@@ -208,14 +209,14 @@ class ChildInit:
 
     def __call__(self, ctx: Context[Any], *more: Any) -> Any:
         """Make one; `more` are the arguments of this child alone."""
-        loop = checked_loop(ctx.loop)
+        loop = checked_actor_loop(ctx.loop)
         instance = self.kind(*self._arguments, *more, **self._named)
         check_instance(self.kind, instance)
         attach(loop, instance, ctx.self_id, self._name, None)
         return start(loop, instance)
 
 
-def kind_of(init: object) -> type[Performer] | None:
+def kind_of(init: object) -> type[BaseActor] | None:
     """The class of a supervisor's child, by its init; None if it is no typed actor."""
     return init.kind if isinstance(init, ChildInit) else None
 

@@ -1,47 +1,108 @@
-"""Time for actors: calls that come later, once or again and again. They are messages, and go with their actor."""
+"""Timers of actors: calls that an actor receives later as messages, once or repeatedly. They end with their actor."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from inspect import iscoroutine
 from math import ceil
 from typing import TYPE_CHECKING, Any, final
 
-from bandstand.actor.jobs import Job, job_method
+from bandstand.actor.enums import ONE_ARGUMENT
+from bandstand.actor.hot.method import Method
+from bandstand.core import Lane
 from bandstand.core.lowlevel import clock_of, send_tagged_after, send_tagged_at
 from bandstand.errors import InvalidArgument, TimerInvalid
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
-    from bandstand.actor.declaration import Schema
+    from bandstand.actor.declaration import ActorSchema
     from bandstand.core import ActorId, Loop, TimerId
 
-__all__ = ("Alarm", "Ticker")
+__all__ = ("Alarm", "DeferredCall", "Ticker", "is_deferred_call", "lane_and_method", "start_alarm")
+
+NS_PER_MS = 1_000_000
 
 
-# In a millisecond.
-NANOSECONDS = 1_000_000
+# -- deferred calls ----------------------------------------------------------------------------------------------------
+
+
+@final
+class DeferredCall:
+    """A function call that an actor makes in a turn of its own: for a timer, or for the result of background work."""
+
+    __slots__ = ("args", "function", "kwargs")
+
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if not callable(function):
+            raise InvalidArgument(
+                f"{safe_repr(function)} is not callable: pass the function, self.tick, not its result"
+            )
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+
+    def run(self) -> Any:
+        """Make the call."""
+        return self.function(*self.args, **self.kwargs)
+
+    @property
+    def description(self) -> str:
+        """The name of the function, for logs."""
+        return f"{getattr(self.function, '__qualname__', self.function)}()"
+
+    def __repr__(self) -> str:
+        return f"<call of {getattr(self.function, '__qualname__', self.function)}>"
+
+
+def _run(_instance: object, call: Any) -> Coroutine[Any, Any, None] | None:
+    result = call.run()
+    return _await_and_drop(result) if iscoroutine(result) else None
+
+
+async def _await_and_drop(coroutine: Coroutine[Any, Any, Any]) -> None:
+    # A deferred call has no caller, so its result is dropped.
+    await coroutine
+
+
+_METHODS = {
+    lane: Method("actor", "deferred_call", _run, lane.value, ONE_ARGUMENT, 1, False, False, ())  # noqa: FBT003  # by position in C
+    for lane in (Lane.CONTROL, Lane.MANAGEMENT, Lane.DATA)
+}
+_LANES = {lane.value: lane for lane in Lane}
+
+
+def lane_and_method(schema: ActorSchema, function: Callable[..., Any]) -> tuple[Lane, Method]:
+    """Return the lane and the method of a deferred call: the lane of a declared method, else DATA."""
+    port = schema.ports.get(getattr(function, "__name__", ""))
+    lane = Lane.DATA
+    inside = getattr(function, "__func__", None)
+    # A batch method is bound through a wrapper.
+    if port is not None and port.method.function in (inside, getattr(inside, "__wrapped__", None)):
+        lane = _LANES[port.method.lane]
+    return lane, _METHODS[lane]
+
+
+def is_deferred_call(method: Method) -> bool:
+    """Whether a message is a deferred call, and not a message sent through a handle."""
+    return method in _METHODS.values()
+
+
+# -- timers ------------------------------------------------------------------------------------------------------------
 
 
 class Alarm:
-    """A call that an actor will get. Keep it to take it back."""
+    """A call that an actor receives once. `Actor.after` creates it; keep it to cancel the call."""
 
-    __slots__ = ("_actor", "_loop", "_timer")
+    __slots__ = ("_loop", "_timer")
 
-    def __init__(self, loop: Loop, actor: ActorId) -> None:
+    def __init__(self, loop: Loop, timer: TimerId | None) -> None:
         self._loop = loop
-        self._actor = actor
-        self._timer: TimerId | None = None
-
-    def _begin(self, schema: Schema, ms: float, job: Job) -> None:
-        """Set it, once."""
-        lane, method = job_method(schema, job.function)
-        self._timer = send_tagged_after(self._loop, self._actor, ms, lane, job, method)
+        self._timer = timer
 
     def cancel(self) -> bool:
-        """Take it back: it will not be called any more. False if it has been, or went with its actor.
+        """Cancel the call; False if it was made, was cancelled, or its actor has ended.
 
-        One that is due and waits in the mailbox is called.
+        A call that is due and waits in the mailbox is still made.
         """
         timer, self._timer = self._timer, None
         if timer is None:
@@ -53,94 +114,104 @@ class Alarm:
         return True
 
 
+def start_alarm(loop: Loop, actor: ActorId, schema: ActorSchema, ms: float, call: DeferredCall) -> Alarm:
+    """Have an actor make a call after `ms` milliseconds."""
+    lane, method = lane_and_method(schema, call.function)
+    return Alarm(loop, send_tagged_after(loop, actor, ms, lane, call, method))
+
+
 @final
 class Ticker(Alarm):
-    """A call that an actor gets again and again, never twice at a time.
+    """A call that an actor receives repeatedly, one at a time. `Actor.every` and `Actor.every_after` create it.
 
-    At a fixed rate, ticks are due at whole multiples of the period from the start. An actor that lags gets one tick when it
-    comes to it, not all that it missed. At a fixed delay, the next tick is due that long after the last one has ended.
+    At a fixed rate, ticks are due at whole multiples of the period from the start; an actor that lags behind gets one tick and
+    skips those it missed. With a fixed delay, the next tick is due one period after the previous one has finished.
     """
 
     __slots__ = (
+        "_actor",
         "_call",
         "_count",
-        "_is_rate",
-        "_is_stopped",
-        "_job",
-        "_method",
-        "_period",
+        "_is_cancelled",
+        "_is_fixed_rate",
+        "_lane_and_method",
+        "_period_ms",
         "_period_ns",
-        "_start",
+        "_start_ns",
+        "_tick_call",
     )
 
     def __init__(
         self,
         loop: Loop,
         actor: ActorId,
-        schema: Schema,
+        schema: ActorSchema,
         ms: float,
-        function: Callable[..., Any],
-        arguments: tuple[Any, ...],
-        named: dict[str, Any],
+        call: DeferredCall,
         *,
-        is_rate: bool,
+        is_fixed_rate: bool,
     ) -> None:
-        super().__init__(loop, actor)
+        super().__init__(loop, None)
         if type(ms) not in {int, float} or not 0 < ms < float("inf"):
-            raise InvalidArgument(f"ms is {safe_repr(ms)}: a period is a number of milliseconds above 0")
-        self._call = Job(function, arguments, named)
-        self._job = Job(self._tick, (), {})
-        self._method = job_method(schema, function)
-        self._period = ms
-        self._is_rate = is_rate
-        self._is_stopped = False
-        self._period_ns = max(1, round(ms * NANOSECONDS))
-        # The wheel counts whole milliseconds: ticks are whole multiples from the next full one.
-        self._start = ceil(clock_of(loop)()) * NANOSECONDS
+            raise InvalidArgument(f"ms is {safe_repr(ms)}: pass a period in milliseconds, above 0")
+        self._actor = actor
+        self._call = call
+        self._tick_call = DeferredCall(self._tick, (), {})
+        self._lane_and_method = lane_and_method(schema, call.function)
+        self._period_ms = ms
+        self._period_ns = max(1, round(ms * NS_PER_MS))
+        self._is_fixed_rate = is_fixed_rate
+        self._is_cancelled = False
+        # The loop's timers count whole milliseconds, so the ticks do too.
+        self._start_ns = ceil(clock_of(loop)()) * NS_PER_MS
         self._count = 0
-        if is_rate:
-            self._set_next()
+        if is_fixed_rate:
+            self._schedule_multiple()
         else:
-            self._set(ms)
+            self._schedule_delay()
 
     def cancel(self) -> bool:
-        """Tick no more. False if it was cancelled already. A tick that is due and waits in the mailbox comes to nothing."""
-        if self._is_stopped:
+        """Stop ticking; False if it was cancelled already. A tick that is due and waits in the mailbox does nothing."""
+        if self._is_cancelled:
             return False
-        self._is_stopped = True
+        self._is_cancelled = True
         super().cancel()
         return True
 
-    def _set(self, ms: float) -> None:
-        lane, method = self._method
-        self._timer = send_tagged_after(self._loop, self._actor, ms, lane, self._job, method)
-
     def _tick(self) -> Any:
-        if self._is_stopped:
+        if self._is_cancelled:
             return None
-        if self._is_rate:
-            self._set_next()
+        if self._is_fixed_rate:
+            self._schedule_multiple()
         result = self._call.run()
         if iscoroutine(result):
             return self._finish(result)
-        self._go_on()
+        self._after_tick()
         return None
 
-    async def _finish(self, work: Any) -> None:
-        await work
-        self._go_on()
+    async def _finish(self, coroutine: Any) -> None:
+        await coroutine
+        self._after_tick()
 
-    def _go_on(self) -> None:
-        if not self._is_rate and not self._is_stopped:
-            self._set(self._period)
+    def _after_tick(self) -> None:
+        if not self._is_fixed_rate and not self._is_cancelled:
+            self._schedule_delay()
 
-    def _set_next(self) -> None:
-        """Set the tick for the next multiple of the period: those that were missed are left out.
+    def _schedule_delay(self) -> None:
+        lane, method = self._lane_and_method
+        self._timer = send_tagged_after(
+            self._loop, self._actor, self._period_ms, lane, self._tick_call, method
+        )
 
-        In whole nanoseconds: a multiple that is rounded could come out as now, over and over.
+    def _schedule_multiple(self) -> None:
+        """Schedule the tick for the next multiple of the period, and skip those that were missed.
+
+        The arithmetic is in whole nanoseconds: a rounded multiple could turn out to be now, over and over.
         """
-        passed = round(clock_of(self._loop)() * NANOSECONDS) - self._start
-        self._count = max(self._count, passed // self._period_ns) + 1
-        due = self._start + self._count * self._period_ns
-        lane, method = self._method
-        self._timer = send_tagged_at(self._loop, self._actor, -(-due // NANOSECONDS), lane, self._job, method)
+        elapsed_ns = round(clock_of(self._loop)() * NS_PER_MS) - self._start_ns
+        self._count = max(self._count, elapsed_ns // self._period_ns) + 1
+        due_ns = self._start_ns + self._count * self._period_ns
+        lane, method = self._lane_and_method
+        self._timer = send_tagged_at(
+            self._loop, self._actor, -(-due_ns // NS_PER_MS), lane, self._tick_call, method
+        )

@@ -154,16 +154,16 @@ class Handle:
 def attach(loop: Any, instance: object, actor: ActorId, name: str | None, ask_ms: int | None) -> Handle:
     """Make an object that actor; its handle. `loop` is one with typed actors, `ask_ms` None for what its class says."""
     kind: Any = type(instance)
-    handle = new_handle(kind._bs_schema.handle)
+    handle = new_handle(kind.__actor_schema__.handle)
     handle._bs_loop = loop
     handle._bs_actor = actor
     handle._bs_name = name
     handle._bs_asks = loop._asks
-    handle._bs_ask_ms = kind._bs_ask_ms if ask_ms is None else ask_ms
+    handle._bs_ask_ms = kind.__actor_ask_ms__ if ask_ms is None else ask_ms
     handle._bs_place = None
     # Past a __setattr__ of the class's own: a frozen dataclass can be an actor, too.
-    set_past(instance, "_bs_me", handle)
-    set_past(instance, "_bs_brood", None)
+    set_past(instance, "__actor_handle__", handle)
+    set_past(instance, "__actor_children__", None)
     return handle
 
 

@@ -1,8 +1,8 @@
 cimport cython
 
-cdef int NOTHING
-cdef int ONE
-cdef int SEVERAL
+cdef int NO_ARGUMENTS
+cdef int ONE_ARGUMENT
+cdef int POSITIONAL_ARGUMENTS
 
 @cython.final
 cdef class Method:

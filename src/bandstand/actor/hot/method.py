@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from bandstand.actor.enums import NOTHING, ONE, SEVERAL
+from bandstand.actor.enums import NO_ARGUMENTS, ONE_ARGUMENT, POSITIONAL_ARGUMENTS
 
 LaneNumber: TypeAlias = int
 Shape: TypeAlias = int
@@ -68,12 +68,12 @@ class Method:
 
     def call(self, instance: object, data: object) -> Any:
         """Call the function on an actor, with the arguments that a message carries."""
-        if self.shape == ONE:
+        if self.shape == ONE_ARGUMENT:
             return self.function(instance, data)
-        if self.shape == NOTHING:
+        if self.shape == NO_ARGUMENTS:
             return self.function(instance)
         arguments: Any = data
-        if self.shape == SEVERAL:
+        if self.shape == POSITIONAL_ARGUMENTS:
             return self.function(instance, *arguments)
         return self.function(instance, *arguments[0], **arguments[1])
 

@@ -40,7 +40,7 @@ def perform(turn: Turn, data: object) -> object:
     """Have an actor handle one message. What it returns is for the kernel: None, or a coroutine to be performed."""
     tag = turn.tag
     if type(tag) is not Method:
-        return turn.state._bs_handle_other(data, turn.lane_number == SYSTEM)  # type: ignore[attr-defined]  # an actor
+        return turn.state.__actor_receive__(data, turn.lane_number == SYSTEM)  # type: ignore[attr-defined]  # an actor
     method = tag
     if type(data) is Parcel:
         parcel = data
