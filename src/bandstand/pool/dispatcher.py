@@ -26,12 +26,12 @@ from bandstand.actor.lowlevel import (
     Asked,
     Method,
     Parcel,
-    answer_inquiry,
     arguments_of,
     interrupt_handler,
     land_at,
     methods_of,
 )
+from bandstand.actor.status import answer_inquiry
 from bandstand.core import ChildExit, ExitReason, Lane
 from bandstand.core.events import DeadLetter, Unhandled
 from bandstand.core.lifelines import free_slots, hold_slot, prod

@@ -8,16 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, final, overload
 
 from bandstand.actor import child, id_of
-from bandstand.actor.lowlevel import (
-    UNSET_MS,
-    check_ask_ms,
-    checked_kind,
-    checked_loop,
-    class_of,
-    gauge_of,
-    handle_of,
-    report_of,
-)
+from bandstand.actor.declaration import checked_actor_class, checked_actor_loop
+from bandstand.actor.lowlevel import UNSET_MS, check_ask_ms, class_of, gauge_of, handle_of
+from bandstand.actor.status import make_report
 from bandstand.core import ActorId, ExitReason
 from bandstand.core.lifelines import mourn
 from bandstand.core.lowlevel import call_afar, check_open, check_thread, close_mailbox, end_actor
@@ -245,7 +238,7 @@ class Pool(Generic[H]):
     def _report(self) -> ActorReport:
         workers = tuple(slot.name for slot in self._dispatcher.all_slots)
         handle: Any = self._handle
-        return report_of(handle, class_of(handle).__qualname__, None, workers)
+        return make_report(handle, class_of(handle).__qualname__, None, workers)
 
     @property
     def _unread(self) -> int:
@@ -380,7 +373,7 @@ class PoolOptions:
         """
         settings = self._settings
         mailbox = Mailbox.FRESH if settings.on_death is OnDeath.DEAD_LETTER else Mailbox.KEPT
-        known = checked_kind(kind)
+        known = checked_actor_class(kind)
         options = child(
             settings.name or known.__name__,
             mailbox=mailbox,
@@ -444,4 +437,4 @@ def pooled(
         shutdown=shutdown,
         supervisor=supervisor if supervisor is None or isinstance(supervisor, ActorId) else id_of(supervisor),
     )
-    return PoolOptions(checked_loop(loop), settings)
+    return PoolOptions(checked_actor_loop(loop), settings)

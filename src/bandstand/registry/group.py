@@ -15,7 +15,7 @@ from bandstand.topic.lag import Lag
 
 if TYPE_CHECKING:
     from bandstand.actor import Loop
-    from bandstand.actor.lowlevel import TellMark
+    from bandstand.actor.decorators import DeclaredTell
 
 __all__ = ("Change", "Group", "Told", "check_class")
 
@@ -129,7 +129,7 @@ class Group(Generic[A]):
             cast("A", one.presence.handle) for one in self._members.values() if one.presence.actor is not None
         )
 
-    def tell(self, method: TellMark[P], /, *args: P.args, **kwargs: P.kwargs) -> Told:
+    def tell(self, method: DeclaredTell[P], /, *args: P.args, **kwargs: P.kwargs) -> Told:
         """Send a message to every member that is running: `workers.tell(Worker.add, 5)`. Return how many took it and how many refused it.
 
         A member never makes this raise. When a member refuses, the loop's events get a `Lagged`: at once for the first, then at most once a

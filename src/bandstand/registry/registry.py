@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar, final, overload
 
-from bandstand.actor.lowlevel import Presence, check_ask_ms, checked_kind, checked_loop
+from bandstand.actor.declaration import checked_actor_class, checked_actor_loop
+from bandstand.actor.lowlevel import Presence, check_ask_ms
 from bandstand.core.lifelines import at_end
 from bandstand.core.lowlevel import check_open, check_thread, clock_of
 from bandstand.errors import (
@@ -158,7 +159,7 @@ class Registry:
     __slots__ = ("__weakref__", "_entries", "_groups", "_loop", "_waiters")
 
     def __init__(self, loop: Loop) -> None:
-        self._loop = checked_loop(loop)
+        self._loop = checked_actor_loop(loop)
         check_thread(loop)
         self._entries: dict[str, NameEntry] = {}
         self._groups: dict[str, Group[Any]] = {}
@@ -224,7 +225,7 @@ class Registry:
         """
         check_thread(self._loop)
         check_name(name)
-        known = checked_kind(kind)
+        known = checked_actor_class(kind)
         entry = self._entry(name)
         if entry is None:
             return None
@@ -299,7 +300,7 @@ class Registry:
         """
         check_thread(self._loop)
         check_name(name)
-        known = checked_kind(kind)
+        known = checked_actor_class(kind)
         group = self._groups.get(name)
         if group is None:
             group = self._groups[name] = Group(self._loop, name, known)

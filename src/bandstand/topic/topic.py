@@ -19,7 +19,8 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Union, final, get_args, get_origin
 
 from bandstand.actor import Tell
-from bandstand.actor.lowlevel import check_ask_ms, checked_loop, parts_of
+from bandstand.actor.declaration import checked_actor_loop
+from bandstand.actor.lowlevel import check_ask_ms, parts_of
 from bandstand.core import Lagged
 from bandstand.core.lowlevel import call_afar, check_open, check_thread, is_open
 from bandstand.errors import (
@@ -100,7 +101,7 @@ class Topic(Generic[T]):
     )
 
     def __init__(self, loop: Loop, kind: type[T], *, name: str) -> None:
-        self._loop = checked_loop(loop)
+        self._loop = checked_actor_loop(loop)
         check_thread(loop)
         self._classes = checked_classes(kind, name)
         self._kind: object = kind
