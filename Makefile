@@ -1,4 +1,4 @@
-# The verbs. Each works from a bare clone: it makes .venv, installs what it needs and compiles the hot modules; the
+# The verbs. Each works from a bare clone: it makes .venv, installs what it needs and compiles the modules with a .pxd; the
 # second time there is nothing to do. All they need is one Python of 3.11-3.13 with its headers, a C compiler and, for
 # `make check`, node.
 
@@ -95,5 +95,5 @@ soak: ready ## run for long under load: loops, nodes and pods; a node under sieg
 clean: ## remove everything the verbs made
 	rm -rf .venv .venvs build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -rf src/*.egg-info
-	find src -path '*/hot/*' \( -name '*.so' -o -name _stamp.json \) -delete
+	find src \( -name '*.so' -o -name _stamp.json \) -delete
 	find src tests tools bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -7,13 +7,11 @@ import os
 import platform
 import subprocess
 import sysconfig
-from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import bandstand
-from bandstand import mode
-from bandstand.core import hot
+from bandstand import _build_mode
 from bench import otp
 from bench.threads import PYTHON
 
@@ -44,7 +42,7 @@ def describe() -> dict[str, str]:
         "load": _load(),
         "python": f"{platform.python_implementation()} {platform.python_version()}{_build()}",
         "bandstand": bandstand.__version__,
-        "cython": _compiled_by() or "not compiled",
+        "cython": _build_mode.cython_version() or "not compiled",
         "uvloop": uvloop or "not installed",
         "host": f"uvloop {uvloop}" if uvloop else "asyncio",
     }
@@ -110,15 +108,6 @@ def _build() -> str:
 def _load() -> str:
     """How busy the machine was before we began: figures of a busy one are noisy."""
     return f"{os.getloadavg()[0]:.1f}"
-
-
-def _compiled_by() -> str | None:
-    """Return the version of Cython that compiled the hot modules here, as the build's stamp has it."""
-    try:
-        stamp = json.loads(Path(hot.__path__[0], mode.STAMP).read_text("utf-8"))
-        return str(stamp[EXTENSION_SUFFIXES[0]]["cython"])
-    except (OSError, ValueError, KeyError):
-        return None
 
 
 def _version(package: str) -> str | None:

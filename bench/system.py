@@ -25,7 +25,7 @@ class System:
     kind: Kind
     what: str
     mode: str | None = None
-    """The mode in which the hot modules must run; None where bandstand is not used."""
+    """The mode that bandstand must run in; None where bandstand is not used."""
     loop: str = "asyncio"
     """The event loop of the queues."""
     is_slow: bool = False
@@ -56,7 +56,7 @@ class System:
             except ImportError:
                 return "uvloop is not installed"
         if self.mode is not None:
-            return _mode_refusal(self.mode, self.table)
+            return _mode_refusal(self.mode)
         return None
 
     def prepare(self) -> None:
@@ -89,19 +89,14 @@ APART_REFUSALS: dict[Kind, Callable[[], str | None]] = {
 """Why the peers cannot be measured here, each by itself."""
 
 
-def _mode_refusal(wanted: str, table: Table) -> str | None:
-    # All of them announce their hot modules.
-    if table == "bus":
-        pass  # pyright: ignore[reportUnusedImport]
-    if table == "pods":
-        pass  # pyright: ignore[reportUnusedImport]
-    from bandstand import mode
+def _mode_refusal(wanted: str) -> str | None:
+    from bandstand import _build_mode
 
-    if (found := mode.mode()) != wanted:
+    if (found := _build_mode.mode()) != wanted:
         hint = "; `make ready` compiles them" if wanted == "compiled" else ""
-        return f"the hot modules run {found}, not {wanted}{hint}"
-    if stale := mode.stale_modules():
-        return f"{len(stale)} hot modules are compiled from other sources than those here; `make ready` compiles them"
+        return f"the compiled modules run {found}, not {wanted}{hint}"
+    if stale := _build_mode.stale_modules():
+        return f"{len(stale)} extensions are stale; `make ready` compiles them"
     return None
 
 

@@ -1,7 +1,7 @@
 """What holds for every test: the mode its lane demands, the event loop, and no real sleeping.
 
 A lane says by environment what it must find: BANDSTAND_TEST_MODE (compiled or interpreted) and BANDSTAND_TEST_LOOP
-(uvloop or asyncio). The run refuses to start if the hot modules run otherwise, or if one of them is stale.
+(uvloop or asyncio). The run refuses to start in another mode, or if an extension is stale.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Entered for their effect: the hot modules announce themselves to bandstand.mode.
-from bandstand import mode
+from bandstand import _build_mode
 
 pytest_plugins = ("pytester",)
 
@@ -46,14 +45,14 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"BANDSTAND_TEST_MODE is {demanded!r}: it must be compiled or interpreted")
     if loop_name() not in {"uvloop", "asyncio"}:
         raise pytest.UsageError(f"BANDSTAND_TEST_LOOP is {loop_name()!r}: it must be uvloop or asyncio")
-    if demanded and demanded != mode.mode():
+    if demanded and demanded != _build_mode.mode():
         raise pytest.UsageError(
-            f"this lane demands {demanded} hot modules, but they run {mode.mode()} "
-            f"(compiled: {', '.join(sorted(mode.compiled_modules())) or 'none'})"
+            f"this lane demands {demanded} modules, but they run {_build_mode.mode()} "
+            f"(compiled: {', '.join(sorted(_build_mode.compiled_modules())) or 'none'})"
         )
-    if stale := mode.stale_modules():
+    if stale := _build_mode.stale_modules():
         raise pytest.UsageError(
-            f"compiled from other sources than those here: {', '.join(sorted(stale))}; build again"
+            f"stale extensions, compiled from other sources: {', '.join(sorted(stale))}; build again"
         )
 
 
@@ -67,7 +66,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_report_header() -> str:
-    return f"bandstand: {len(mode.hot_modules())} hot modules, {mode.mode()}; {loop_name()} event loop"
+    return f"bandstand: {len(_build_mode.modules_with_pxd())} modules with a .pxd, {_build_mode.mode()}; {loop_name()} event loop"
 
 
 def loop_name() -> str:

@@ -8,7 +8,7 @@
 
 Four steps, each taken only if the content it depends on has changed since (digests, not file times, so a fresh
 checkout of the same commit has nothing to do): what bandstand needs (requirements/run.txt), the tools
-(requirements/*.txt), the package (pyproject.toml), the hot modules (their sources and setup.py). Who only wants to see it
+(requirements/*.txt), the package (pyproject.toml), the compiled modules (their sources and setup.py). Who only wants to see it
 run does not wait for the tools. Standard library only: it runs before anything is installed.
 """
 
@@ -30,8 +30,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 ROOT = Path(__file__).resolve().parent.parent
-# The packages of hot modules, wherever there is one; setup.py knows their order.
-HOT = sorted((ROOT / "src" / "bandstand").glob("**/hot"))
+PACKAGE = ROOT / "src" / "bandstand"
 VERSIONS = ("3.11", "3.12", "3.13")
 
 Step: TypeAlias = Callable[[Path, Path, str], None]
@@ -92,7 +91,11 @@ def steps_for(requirements: str) -> list[tuple[str, str, Step]]:
     steps: list[tuple[str, str, Step]] = [("run", _tools_digest("run"), _install_needs)]
     if requirements != "run":
         steps.append(("tools", _tools_digest(requirements), _install_tools))
-    return [*steps, ("package", _package_digest(), _install_package), ("hot", _hot_digest(), _build_hot)]
+    return [
+        *steps,
+        ("package", _package_digest(), _install_package),
+        ("extensions", _extensions_digest(), _build_extensions),
+    ]
 
 
 def prepare_peers(python: str, requirements: str = "peers") -> None:
@@ -116,7 +119,7 @@ def _take(steps: Iterable[tuple[str, str, Step]], python: str, folder: Path, req
         _say(f"{folder.name}: making the environment with {python}")
         _run([python, "-m", "venv", "--clear", str(folder)])
     for name, wanted, step in steps:
-        if done.get(name) == wanted and (name != "hot" or _is_built(inside)):
+        if done.get(name) == wanted and (name != "extensions" or _is_built(inside)):
             continue
         if done.pop(name, None) is not None:
             # A step that fails half-way has left neither what was there nor what was wanted.
@@ -146,8 +149,8 @@ def _install_package(inside: Path, folder: Path, _requirements: str) -> None:
     _pip(inside, "--no-deps", "--no-build-isolation", "--editable", str(ROOT), BANDSTAND_BUILD="skip")
 
 
-def _build_hot(inside: Path, folder: Path, _requirements: str) -> None:
-    _say(f"{folder.name}: compiling the hot modules (two or three minutes the first time)")
+def _build_extensions(inside: Path, folder: Path, _requirements: str) -> None:
+    _say(f"{folder.name}: compiling (two or three minutes the first time)")
     _run([str(inside), "setup.py", "--quiet", "build_ext", "--inplace"], BANDSTAND_BUILD="need")
 
 
@@ -166,22 +169,28 @@ def _package_digest() -> str:
     return _digest(json.dumps([config["build-system"], config["project"], config["tool"]["setuptools"]]))
 
 
-def _hot_digest() -> str:
-    sources = [path for hot in HOT for kind in ("*.py", "*.pxd") for path in hot.glob(kind)]
+def _declarations() -> list[Path]:
+    """Return the `.pxd` files: a module is compiled if it has one."""
+    return sorted(PACKAGE.rglob("*.pxd"))
+
+
+def _extensions_digest() -> str:
+    sources = [path.with_suffix(".py") for path in _declarations()]
+    build = [ROOT / "setup.py", PACKAGE / "_build_mode.py"]
     return _digest(
         *(
-            # With its folder: a file that moves from one package to another is a change.
+            # With its folder: a file that moves to another package is a change.
             f"{path.relative_to(ROOT)}\n{path.read_text('utf-8')}"
-            for path in sorted([*sources, ROOT / "setup.py"])
+            for path in [*_declarations(), *sources, *build]
         )
     )
 
 
 def _is_built(inside: Path) -> bool:
-    """Say whether every hot module has its extension for this interpreter: a deleted one is built again."""
+    """Return whether every compiled module has its extension for this interpreter: a deleted one is built again."""
     ask = [str(inside), "-c", "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))"]
     suffix = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
-    return all(path.with_suffix(suffix).exists() for hot in HOT for path in hot.glob("*.pxd"))
+    return all(path.with_suffix(suffix).exists() for path in _declarations())
 
 
 def _digest(*texts: str) -> str:

@@ -5,7 +5,7 @@
     python -m bench.instructions --record            record the figures of this machine
 
 How it counts. A *workload* is one of the benchmark's cases on one of its systems, small, and run by a process of its own under
-valgrind's callgrind, with the hot modules compiled. The process runs it ten times unwatched: then the interpreter has specialised
+valgrind's callgrind, compiled. The process runs it ten times unwatched: then the interpreter has specialised
 what it will, and every cache is filled. Then it is watched doing N operations, and 2N; the difference, divided by N, is the
 figure, so that what it costs to begin and to end does not count. The collector is emptied and what lives is frozen; hashes are not random.
 

@@ -41,7 +41,7 @@ def build() -> str:
 
 
 def compiler() -> str:
-    """The compiler of the hot modules, by its first line."""
+    """The C compiler, by its first line."""
     path = shutil.which(os.environ.get("CC", "cc"))
     if path is None:
         return "none"

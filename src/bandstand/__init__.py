@@ -21,11 +21,18 @@ A map of the house. An upper floor may import any lower one; everyone enters a r
     scope      lifetimes: channels, cancel tokens, scopes, actors that consume a channel
     core       the loop: ids, mailboxes, lanes, run queue, timing wheel, scheduler, clock, observer
     errors     one exception tree, drawn at its door
-    mode       which twin of the hot modules runs, compiled or interpreted
+    _build_mode  which modules are compiled, and whether they run compiled or interpreted
     streams    descriptors 0, 1 and 2, opened where they are closed
 """
 
+import os
 from typing import TYPE_CHECKING
+
+if os.environ.get("BANDSTAND_PURE", "") not in {"", "0"}:
+    # Before any other module of the package is imported.
+    from bandstand._build_mode import install_source_finder as _install_source_finder
+
+    _install_source_finder()
 
 if TYPE_CHECKING:
     from bandstand.actor import Actor as Actor

@@ -14,12 +14,7 @@ from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final, TextIO, TypeAlias
 
-import bandstand.actor  # pyright: ignore[reportUnusedImport]
-
-# Entered for their effect: the hot modules announce themselves to bandstand.mode.
-import bandstand.core  # pyright: ignore[reportUnusedImport]
-import bandstand.scope  # pyright: ignore[reportUnusedImport]
-from bandstand import mode
+from bandstand import __version__, _build_mode
 from bandstand.bus import (
     Adapter,
     BootSummary,
@@ -57,7 +52,7 @@ class Diagnosis:
     """What the doctor saw. `problems` is empty when all is well; each one says what to do."""
 
     version: str
-    mode: mode.Mode
+    mode: _build_mode.Mode
     compiled: tuple[str, ...]
     interpreted: tuple[str, ...]
     stale: tuple[str, ...]
@@ -79,16 +74,16 @@ class Diagnosis:
 
 def diagnose() -> Diagnosis:
     """Look at this installation."""
-    compiled = mode.compiled_modules()
-    stale = tuple(sorted(mode.stale_modules()))
+    compiled = _build_mode.compiled_modules()
+    stale = tuple(sorted(_build_mode.stale_modules()))
     extras = {extra: {name: _version(name) for name in names} for extra, names in EXTRAS.items()}
     uvloop = extras["fast"]["uvloop"]
-    running = mode.mode()
+    running = _build_mode.mode()
     return Diagnosis(
-        version=bandstand.__version__,
+        version=__version__,
         mode=running,
         compiled=tuple(sorted(compiled)),
-        interpreted=tuple(sorted(mode.hot_modules() - compiled)),
+        interpreted=tuple(sorted(_build_mode.modules_with_pxd() - compiled)),
         stale=stale,
         event_loop=f"uvloop {uvloop}" if uvloop else "asyncio",
         python=f"{platform.python_implementation()} {platform.python_version()} ({sys.executable})",
@@ -103,7 +98,7 @@ def render(seen: Diagnosis) -> str:
     rows = [
         ("bandstand", seen.version),
         ("mode", f"{seen.mode}{_REMARKS.get(seen.mode, '')}"),
-        ("hot modules", _hot(seen)),
+        ("compiled", _compiled(seen)),
         ("event loop", seen.event_loop),
         ("python", seen.python),
         ("platform", seen.platform),
@@ -121,31 +116,31 @@ def render(seen: Diagnosis) -> str:
 _REMARKS: Final = {"interpreted": ": same behaviour, several times slower than compiled"}
 
 
-def _problems(running: mode.Mode, stale: tuple[str, ...]) -> tuple[str, ...]:
+def _problems(running: _build_mode.Mode, stale: tuple[str, ...]) -> tuple[str, ...]:
     problems: list[str] = []
     if running == "mixed":
         problems.append(
-            "some hot modules run compiled and some interpreted. Build them again "
+            "some modules run compiled and some interpreted. Build them again "
             "(BANDSTAND_BUILD=need pip install --force-reinstall ., or make run in a checkout)."
         )
     if stale:
         problems.append(
-            f"{_join(stale)}: compiled from other sources than those that lie beside. Build again "
+            f"{_join(stale)}: compiled from other sources than those installed. Build again "
             "(make run in a checkout), or set BANDSTAND_PURE=1 to run the sources."
         )
     return tuple(problems)
 
 
-def _hot(seen: Diagnosis) -> str:
-    """How the hot modules run: their number where all run alike, their names where that is news."""
-    every = len(seen.compiled) + len(seen.interpreted)
+def _compiled(seen: Diagnosis) -> str:
+    """Return how many modules run compiled, with the names of the interpreted ones if the modes are mixed."""
+    total = len(seen.compiled) + len(seen.interpreted)
     if seen.compiled and seen.interpreted:
-        return f"{len(seen.compiled)} of {every} compiled; interpreted: {_join(seen.interpreted)}"
-    return f"all {every} {'compiled' if seen.compiled else 'interpreted'}"
+        return f"{len(seen.compiled)} of {total} modules; interpreted: {_join(seen.interpreted)}"
+    return f"{'all' if seen.compiled else 'none'} of {total} modules"
 
 
 def _join(names: tuple[str, ...]) -> str:
-    return ", ".join(name.rpartition(".")[2] for name in names) or "none"
+    return ", ".join(name.removeprefix("bandstand.") for name in names)
 
 
 def _version(distribution: str) -> str | None:

@@ -23,11 +23,10 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any, cast
 
-from bandstand import mode
-from tests.architecture import house
+from tests.architecture import package_layout
 
 # Where the public classes live that derive from compiled ones.
-ROOMS = (
+PACKAGES = (
     "bandstand.core",
     "bandstand.scope",
     "bandstand.supervision",
@@ -62,24 +61,22 @@ BLOCKING = {
 LONGEST_SECONDS = 100
 # Of the strangers, the first are plain values.
 FEW = 9
-# In place of the name of a class: all public functions of the hot modules.
+# In place of the name of a class: all public functions of the compiled modules.
 FUNCTIONS = "functions"
 
 
 def classes() -> list[type]:
-    """Return every class of the hot modules, and every public class of bandstand that derives from one."""
+    """Return every class of the compiled modules, and every public class of bandstand that derives from one."""
     found: dict[type, None] = {}
-    for name in house.HOT:
-        import_module(name)
-    for name in sorted(mode.hot_modules()):
+    for name in package_layout.compiled_modules():
         module = import_module(name)
         for value in vars(module).values():
             if is_class(value) and value.__module__ == name:
                 found[value] = None
-    for name in ROOMS:
-        room = import_module(name)
-        for entry in getattr(room, "__all__", ()):
-            value = getattr(room, entry)
+    for name in PACKAGES:
+        package = import_module(name)
+        for entry in getattr(package, "__all__", ()):
+            value = getattr(package, entry)
             if is_class(value) and any(base in found for base in value.__mro__[1:]):
                 found[value] = None
     return list(found)
@@ -90,10 +87,10 @@ def is_class(value: object) -> bool:
 
 
 def functions() -> list[tuple[str, Callable[..., Any]]]:
-    """Return every public function of the hot modules with its full name."""
+    """Return every public function of the compiled modules with its full name."""
     return [
         (f"{name}.{entry}", value)
-        for name in sorted(mode.hot_modules())
+        for name in package_layout.compiled_modules()
         for entry, value in vars(import_module(name)).items()
         if not entry.startswith("_")
         and isinstance(value, (types.FunctionType, types.BuiltinFunctionType))

@@ -7,77 +7,89 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
-from tests.architecture import house
+from tests.architecture import package_layout
 
 pytestmark = [pytest.mark.slow, pytest.mark.once, pytest.mark.timeout(300)]
 
 
 class Tree:
-    """A copy of what the build needs, with seven small hot modules so that compiling is quick.
+    """A copy of what the build needs, with a few small compiled modules so that compiling is quick.
 
-    `one` and `two` are the core's. `three` is the service's and knows the layout of a class of `one`. `four` is the bus's and calls
-    `three`. `five`, the scope's, `six`, the supervisors', and `seven`, the links', know nobody.
+    `core.one` and `core.two` are in the lowest layer. `actor.two` knows the layout of a class of `core.one`, and
+    `bus.inner.four` calls it. `plain` is not compiled.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
-            shutil.copy(house.ROOT / name, folder / name)
-        package = folder / "src" / "bandstand"
-        package.mkdir(parents=True)
-        for name in ("__init__.py", "mode.py", "py.typed"):
-            shutil.copy(house.PACKAGE / name, package / name)
-        (package / "__init__.py").write_text('__version__ = "0.1.0"\n')
-        self.core = self._package(package, "core", ("one", "two"))
-        self.actor = self._package(package, "actor", ("three",))
-        self.bus = self._package(package, "bus", ("four",))
-        self.scope = self._package(package, "scope", ("five",))
-        self.supervision = self._package(package, "supervision", ("six",))
-        self.link = self._package(package, "pod/link", ("seven",))
-        (package / "pod" / "__init__.py").write_text("import bandstand.pod.link\n")
-        for name in ("one", "two"):
-            (self.core / f"{name}.py").write_text("def twice(n):\n    return n * 2\n")
-            (self.core / f"{name}.pxd").write_text("cpdef long twice(long n)\n")
-        with (self.core / "one.py").open("a") as file:
-            file.write("\n\nclass Number:\n    def __init__(self, value):\n        self.value = value\n")
-        with (self.core / "one.pxd").open("a") as file:
-            file.write("\ncdef class Number:\n    cdef public long value\n")
-        (self.actor / "three.py").write_text("def thrice(number):\n    return number.value * 3\n")
-        (self.actor / "three.pxd").write_text(
-            "from bandstand.core.hot.one cimport Number\n\ncpdef long thrice(Number number)\n"
-        )
-        (self.bus / "four.py").write_text(
-            "from bandstand.actor.hot.three import thrice\n\n\ndef six_times(number):\n    return 2 * thrice(number)\n"
-        )
-        (self.bus / "four.pxd").write_text(
-            "from bandstand.core.hot.one cimport Number\nfrom bandstand.actor.hot.three cimport thrice\n\n"
-            "cpdef long six_times(Number number)\n"
-        )
-        for hot, name in ((self.scope, "five"), (self.supervision, "six"), (self.link, "seven")):
-            (hot / f"{name}.py").write_text("def fivefold(n):\n    return n * 5\n")
-            (hot / f"{name}.pxd").write_text("cpdef long fivefold(long n)\n")
+            shutil.copy(package_layout.ROOT / name, folder / name)
+        self.package = folder / "src" / "bandstand"
+        self.package.mkdir(parents=True)
+        for name in ("__init__.py", "_build_mode.py", "py.typed"):
+            shutil.copy(package_layout.PACKAGE / name, self.package / name)
+        for name in ("core", "actor", "bus", "bus/inner"):
+            (self.package / name).mkdir()
+            (self.package / name / "__init__.py").touch()
+        self.write(
+            "core/one",
+            """
+            def twice(n):
+                return n * 2
 
-    def _package(self, package: Path, room: str, modules: tuple[str, ...]) -> Path:
-        """Make a room with a hot package whose door is the real one, but for the list of modules."""
-        hot = package / room / "hot"
-        hot.mkdir(parents=True)
-        (package / room / "__init__.py").write_text(f"import bandstand.{room.replace('/', '.')}.hot\n")
-        door = (house.PACKAGE / room / "hot" / "__init__.py").read_text("utf-8")
-        start, end = door.index("MODULES = "), door.index("announce(")
-        (hot / "__init__.py").write_text(f"{door[:start]}MODULES = {modules}\n{door[end:]}")
-        return hot
 
-    def break_declarations(self, name: str = "two") -> None:
-        folder = self.actor if name == "three" else self.core
-        with (folder / f"{name}.pxd").open("a") as file:
+            class Number:
+                def __init__(self, value):
+                    self.value = value
+            """,
+            """
+            cpdef long twice(long n)
+
+            cdef class Number:
+                cdef public long value
+            """,
+        )
+        self.write("core/two", "def twice(n):\n    return n * 2\n", "cpdef long twice(long n)\n")
+        self.write("core/plain", "def once(n):\n    return n\n")
+        self.write(
+            "actor/two",
+            "def thrice(number):\n    return number.value * 3\n",
+            "from bandstand.core.one cimport Number\n\ncpdef long thrice(Number number)\n",
+        )
+        self.write(
+            "bus/inner/four",
+            """
+            from bandstand.actor.two import thrice
+
+
+            def six_times(number):
+                return 2 * thrice(number)
+            """,
+            """
+            from bandstand.core.one cimport Number
+            from bandstand.actor.two cimport thrice
+
+            cpdef long six_times(Number number)
+            """,
+        )
+
+    def write(self, module: str, source: str, declarations: str | None = None) -> None:
+        """Write a module; with declarations it is a compiled one."""
+        path = self.package / f"{module}.py"
+        path.write_text(dedent(source))
+        if declarations is not None:
+            path.with_suffix(".pxd").write_text(dedent(declarations))
+
+    def break_declarations(self, name: str = "core/two") -> None:
+        with (self.package / f"{name}.pxd").open("a") as file:
             file.write("\ncpdef nonsense sense(long n)\n")
 
     def widen(self) -> None:
-        """Change the layout of the class that both packages know."""
-        path = self.core / "one.pxd"
+        """Change the layout of the class that several packages know."""
+        path = self.package / "core" / "one.pxd"
         text = path.read_text("utf-8")
         path.write_text(
             text.replace("    cdef public long value", "    cdef long first\n    cdef public long value")
@@ -103,9 +115,8 @@ class Tree:
 
     def mode(self) -> list[object]:
         script = (
-            "import bandstand.bus, bandstand.pod, bandstand.scope, bandstand.actor, bandstand.supervision; "
-            "from bandstand import mode; "
-            "print(json.dumps([mode.mode(), sorted(mode.stale_modules())]))"
+            "from bandstand import _build_mode; "
+            "print(json.dumps([_build_mode.mode(), sorted(_build_mode.stale_modules())]))"
         )
         result: list[object] = json.loads(self.ask(script))
         return result
@@ -123,18 +134,20 @@ def tree(tmp_path: Path) -> Tree:
 
 
 def contents(tree: Tree) -> set[str]:
+    """Return what a wheel contains in the packages, and the stamp."""
     [path] = (tree.folder / "dist").glob("*.whl")
     with zipfile.ZipFile(path) as archive:
-        paths = [Path(name) for name in archive.namelist() if "/hot/" in name]
-    return {f"{path.parts[1]}/{path.name.partition('.')[0]}{path.suffix}" for path in paths}
+        paths = [Path(name) for name in archive.namelist() if name.startswith("bandstand/")]
+    names = [path.relative_to("bandstand") for path in paths if len(path.parts) > 2 or path.suffix == ".json"]
+    return {str(name.with_name(f"{name.name.partition('.')[0]}{name.suffix}")) for name in names}
 
 
-MODULES = ("core/one", "core/two", "scope/five", "supervision/six", "actor/three", "bus/four", "pod/seven")
-ROOMS = {module.partition("/")[0] for module in MODULES}
-SOURCES = {f"{room}/__init__.py" for room in ROOMS} | {
-    f"{module}{suffix}" for module in MODULES for suffix in (".py", ".pxd")
+MODULES = ("core/one", "core/two", "actor/two", "bus/inner/four")
+SOURCES = {f"{package}/__init__.py" for package in ("core", "actor", "bus", "bus/inner")} | {
+    "core/plain.py",
+    *(f"{module}{suffix}" for module in MODULES for suffix in (".py", ".pxd")),
 }
-EXTENSIONS = {f"{room}/_stamp.json" for room in ROOMS} | {f"{module}.so" for module in MODULES}
+EXTENSIONS = {"_stamp.json"} | {f"{module}.so" for module in MODULES}
 
 
 def test_need_compiles_and_ships_sources_declarations_extensions_and_stamp(tree: Tree) -> None:
@@ -148,7 +161,7 @@ def test_need_fails_on_a_broken_declaration(tree: Tree) -> None:
     tree.break_declarations()
     done = tree.wheel(BANDSTAND_BUILD="need")
     assert done.returncode != 0
-    assert "BANDSTAND_BUILD=need, but compiling the hot modules failed" in done.stdout + done.stderr
+    assert "BANDSTAND_BUILD=need, but compiling the modules with a .pxd failed" in done.stdout + done.stderr
     assert not list(tree.folder.glob("dist/*.whl"))
 
 
@@ -179,57 +192,69 @@ def test_auto_compiles_where_it_can(tree: Tree, environment: dict[str, str]) -> 
     assert tree.mode() == ["compiled", []]
 
 
-@pytest.mark.parametrize("broken", ["two", "three"])
+@pytest.mark.parametrize("broken", ["core/two", "actor/two"])
 def test_auto_reports_a_failure_plainly_and_goes_on(tree: Tree, broken: str) -> None:
     tree.break_declarations(broken)
     done = tree.wheel()
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "compiling the hot modules failed" in done.stdout + done.stderr
-    assert "The interpreted twins will be used" in done.stdout + done.stderr
+    assert "compiling the modules with a .pxd failed" in done.stdout + done.stderr
+    assert "They will run interpreted" in done.stdout + done.stderr
     assert contents(tree) == SOURCES
 
 
-ONE, TWO = "bandstand.core.hot.one", "bandstand.core.hot.two"
-THREE, FOUR, FIVE = "bandstand.actor.hot.three", "bandstand.bus.hot.four", "bandstand.scope.hot.five"
-SIX, SEVEN = "bandstand.supervision.hot.six", "bandstand.pod.link.hot.seven"
+ALL = sorted(f"bandstand.{module.replace('/', '.')}" for module in MODULES)
 
 
-@pytest.mark.parametrize(
-    ("broken", "stale"), [("two", [THREE, FOUR, ONE, TWO, SEVEN, FIVE, SIX]), ("three", [THREE, FOUR, SEVEN])]
-)
-def test_a_failed_auto_build_leaves_no_yesterday_behind(tree: Tree, broken: str, stale: list[str]) -> None:
-    """Not in the other packages either: one half compiled and the other not would be a mixture."""
+@pytest.mark.parametrize("broken", ["core/two", "actor/two"])
+def test_a_failed_auto_build_leaves_no_old_extension(tree: Tree, broken: str) -> None:
+    """Not in other packages either: the modules run all compiled or all interpreted."""
     assert tree.in_place(BANDSTAND_BUILD="need").returncode == 0
     assert tree.mode() == ["compiled", []]
     tree.break_declarations(broken)
-    assert tree.mode() == ["compiled", stale]
+    assert tree.mode() == ["compiled", ALL]
     done = tree.in_place()
     assert done.returncode == 0
-    assert "The interpreted twins will be used" in done.stderr
+    assert "They will run interpreted" in done.stderr
     assert tree.mode() == ["interpreted", []]
 
 
 def test_a_changed_source_is_compiled_again(tree: Tree) -> None:
     assert tree.in_place(BANDSTAND_BUILD="need").returncode == 0
-    with (tree.core / "one.py").open("a") as file:
+    with (tree.package / "core" / "one.py").open("a") as file:
         file.write("\n\nANOTHER = 1\n")
-    assert tree.mode() == ["compiled", [ONE]]
+    assert tree.mode() == ["compiled", ["bandstand.core.one"]]
     assert tree.in_place(BANDSTAND_BUILD="need").returncode == 0
     assert tree.mode() == ["compiled", []]
 
 
-def test_a_changed_declaration_is_compiled_anew_in_the_package_above_too(tree: Tree) -> None:
+def test_a_changed_declaration_recompiles_the_packages_above(tree: Tree) -> None:
     script = (
-        "from bandstand.core.hot.one import Number; from bandstand.bus.hot.four import six_times; "
+        "from bandstand.core.one import Number; from bandstand.bus.inner.four import six_times; "
         "print(six_times(Number(2)))"
     )
     assert tree.in_place(BANDSTAND_BUILD="need").returncode == 0
     assert tree.ask(script) == "12\n"
     tree.widen()
-    assert tree.mode() == ["compiled", [THREE, FOUR, ONE, TWO, SEVEN, FIVE, SIX]]
+    assert tree.mode() == ["compiled", ALL]
     assert tree.in_place(BANDSTAND_BUILD="need").returncode == 0
     assert tree.mode() == ["compiled", []]
     assert tree.ask(script) == "12\n"
+
+
+def test_a_module_becomes_compiled_by_its_pxd_alone_and_plain_without_it(tree: Tree) -> None:
+    assert tree.in_place(BANDSTAND_BUILD="need").returncode == 0
+    script = "from bandstand.core import plain; print(plain.__file__.endswith('.py'))"
+    assert tree.ask(script) == "True\n"
+    declarations = tree.package / "core" / "plain.pxd"
+    declarations.write_text("cpdef long once(long n)\n")
+    assert tree.in_place(BANDSTAND_BUILD="need").returncode == 0
+    assert tree.ask(script) == "False\n"
+    assert tree.mode() == ["compiled", []]
+    declarations.unlink()
+    assert tree.mode() == ["compiled", sorted([*ALL, "bandstand.core.plain"])]
+    assert tree.in_place(BANDSTAND_BUILD="need").returncode == 0
+    assert tree.ask(script) == "True\n"
+    assert tree.mode() == ["compiled", []]
 
 
 def test_any_other_value_is_an_error(tree: Tree) -> None:

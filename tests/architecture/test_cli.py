@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import bandstand
-from bandstand import app, mode
+from bandstand import _build_mode, app
 from bandstand.__main__ import main
 
 
@@ -64,7 +64,7 @@ def test_doctor_reports_all_it_should(capsys: pytest.CaptureFixture[str]) -> Non
     for label in (
         "bandstand",
         "mode",
-        "hot modules",
+        "compiled",
         "event loop",
         "python",
         "platform",
@@ -74,13 +74,13 @@ def test_doctor_reports_all_it_should(capsys: pytest.CaptureFixture[str]) -> Non
     assert "All is well." in shown
 
 
-def test_doctor_names_hot_modules_only_where_they_run_differently() -> None:
+def test_doctor_names_the_interpreted_modules_only_if_the_modes_are_mixed() -> None:
     seen = dataclasses.replace(app.diagnose(), compiled=("a.b", "a.c"), interpreted=())
-    assert "\nhot modules  all 2 compiled\n" in app.render(seen)
+    assert "\ncompiled     all of 2 modules\n" in app.render(seen)
     seen = dataclasses.replace(seen, compiled=(), interpreted=("a.b", "a.c"))
-    assert "\nhot modules  all 2 interpreted\n" in app.render(seen)
+    assert "\ncompiled     none of 2 modules\n" in app.render(seen)
     seen = dataclasses.replace(seen, compiled=("a.b",), interpreted=("a.c",))
-    assert "\nhot modules  1 of 2 compiled; interpreted: c\n" in app.render(seen)
+    assert "\ncompiled     1 of 2 modules; interpreted: a.c\n" in app.render(seen)
 
 
 def test_the_command_alone_says_what_can_be_typed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,8 +96,8 @@ def test_doctor_json_is_the_same_report(capsys: pytest.CaptureFixture[str]) -> N
     assert main(["doctor", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["version"] == bandstand.__version__
-    assert set(report["compiled"]) == mode.compiled_modules()
-    assert set(report["interpreted"]) == mode.hot_modules() - mode.compiled_modules()
+    assert set(report["compiled"]) == _build_mode.compiled_modules()
+    assert set(report["interpreted"]) == _build_mode.modules_with_pxd() - _build_mode.compiled_modules()
 
 
 def test_doctor_without_the_fast_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +113,7 @@ def test_doctor_without_the_fast_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_doctor_fails_on_a_mixture(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(mode, "mode", lambda: "mixed")
+    monkeypatch.setattr(_build_mode, "mode", lambda: "mixed")
     assert main(["doctor"]) == 1
     assert "Build them again" in capsys.readouterr().out
 
@@ -121,6 +121,6 @@ def test_doctor_fails_on_a_mixture(
 def test_doctor_fails_on_a_stale_module(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(mode, "stale_modules", lambda: frozenset({"bandstand.core.hot.ring"}))
+    monkeypatch.setattr(_build_mode, "stale_modules", lambda: frozenset({"bandstand.core.hot.ring"}))
     assert main(["doctor"]) == 1
-    assert "wrong: ring: compiled from other sources" in capsys.readouterr().out
+    assert "wrong: core.hot.ring: compiled from other sources" in capsys.readouterr().out

@@ -10,22 +10,22 @@ from typing import cast
 
 import pytest
 
-from tests.architecture import house
+from tests.architecture import package_layout
 
 ROOMS = sorted(
     path.stem if path.suffix == ".py" else path.name
-    for path in house.PACKAGE.iterdir()
+    for path in package_layout.PACKAGE.iterdir()
     if (path.suffix == ".py" and path.stem != "__init__") or (path / "__init__.py").exists()
 )
 
 
 def file_of(room: str) -> Path:
-    folder = house.PACKAGE / room
+    folder = package_layout.PACKAGE / room
     return folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
 
 
 def visible(path: Path) -> set[str]:
-    """Return the public names a file offers: what it defines, and what a door passes on from inside the house."""
+    """Return the public names a file offers: what it defines, and what a door passes on from inside the package_layout."""
     names = passed_on_to_checkers(path) if path.stem == "__init__" else set[str]()
     for node in ast.parse(path.read_text("utf-8")).body:
         match node:
@@ -79,7 +79,7 @@ def test_the_house_itself_only_passes_on_what_a_room_exports() -> None:
     homes |= {name: rooms[-1] for name, rooms in SHARED.items()}
     for name in passed_on:
         assert getattr(house_door, name) is getattr(import_module(f"bandstand.{homes[name]}"), name)
-    assert passed_on == passed_on_to_checkers(house.PACKAGE / "__init__.py")
+    assert passed_on == passed_on_to_checkers(package_layout.PACKAGE / "__init__.py")
 
 
 def lines_for_checkers(path: Path) -> list[ast.ImportFrom]:

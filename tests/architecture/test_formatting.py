@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.architecture import house
+from tests.architecture import package_layout
 
 pytestmark = [pytest.mark.once, pytest.mark.guarantee("G282")]
 
@@ -76,8 +76,8 @@ BARE = re.compile(
 
 
 def sources(*besides: str) -> Iterator[tuple[str, str]]:
-    for path in sorted(house.PACKAGE.rglob("*.py")):
-        name = str(path.relative_to(house.PACKAGE))
+    for path in sorted(package_layout.PACKAGE.rglob("*.py")):
+        name = str(path.relative_to(package_layout.PACKAGE))
         if not name.startswith((*ELSEWHERE, *besides)):
             yield name, path.read_text("utf-8")
 
@@ -89,7 +89,7 @@ def is_own(what: str) -> bool:
 def test_objects_of_the_program_are_shown_safely() -> None:
     found = [
         f"{name}: {match[0].strip()}"
-        for name, text in sources("errors/formatting.py", "mode.py")
+        for name, text in sources("errors/formatting.py", "_build_mode.py")
         for match in SHOWN.finditer(text)
         if not is_own(match["what"] or match["called"])
         # An argument that was refused can be anything.

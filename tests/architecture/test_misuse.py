@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.architecture import house, misuse
+from tests.architecture import misuse, package_layout
 
 # As many processes, each with its share of the classes: to start one and to import everything takes as long as to misuse ten classes.
 SHARES = 4
@@ -20,7 +20,7 @@ def run(names: list[str], **environment: str) -> str:
     try:
         done = subprocess.run(
             [sys.executable, "-m", "tests.architecture.misuse", *names],
-            cwd=house.ROOT,
+            cwd=package_layout.ROOT,
             env={**os.environ, **environment},
             capture_output=True,
             text=True,
@@ -47,14 +47,14 @@ def test_no_misuse_of_a_class_ends_the_process(share: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.guarantee("G273")
-def test_no_misuse_of_a_function_of_the_hot_modules_ends_the_process() -> None:
+def test_no_misuse_of_a_function_of_the_compiled_modules_ends_the_process() -> None:
     assert len(misuse.functions()) > 20
     assert run([misuse.FUNCTIONS]) == ""
 
 
 @pytest.mark.slow
 @pytest.mark.guarantee("G273")
-def test_no_misuse_of_the_interpreted_twin_hangs() -> None:
+def test_no_misuse_of_the_interpreted_modules_hangs() -> None:
     names = ["bandstand.core.loop.Loop", "bandstand.scope.channel.Channel", "bandstand.core.hot.wheel.Timer"]
     assert run(names, BANDSTAND_PURE="1") == ""
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture import house
+from tests.architecture import package_layout
 from tools import pictures
 
 pytestmark = pytest.mark.once
@@ -17,7 +17,7 @@ def test_every_picture_is_up_to_date() -> None:
 
 
 def test_every_picture_is_shown_and_described() -> None:
-    pages = "".join(page.read_text("utf-8") for page in (house.ROOT / "docs").rglob("*.md"))
+    pages = "".join(page.read_text("utf-8") for page in (package_layout.ROOT / "docs").rglob("*.md"))
     shown = set(re.findall(r"!\[[^\]]{20,}\]\([^)]*pictures/([^)]+)\)", pages))
     assert shown == {picture.name for picture in pictures.FOLDER.glob("*.svg")}
 

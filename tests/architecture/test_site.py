@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.architecture import house
+from tests.architecture import package_layout
 from tools import site
 
 pytestmark = pytest.mark.once
@@ -57,4 +57,4 @@ def test_a_page_keeps_the_title_that_is_read_later() -> None:
 
 
 def test_whatever_is_said_to_come_first_is_there() -> None:
-    assert [place for place in site.FIRST if not (house.ROOT / "docs" / place).exists()] == []
+    assert [place for place in site.FIRST if not (package_layout.ROOT / "docs" / place).exists()] == []

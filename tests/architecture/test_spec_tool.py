@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.architecture import house
+from tests.architecture import package_layout
 from tools import spec
 
 LEDGER = "# Title\n\n- **J1** · done — One thing. More of it.\n- **J2** · planned — Another.\n"
@@ -96,7 +96,7 @@ def test_a_promise_needs_a_test_and_a_test_a_promise() -> None:
 
 
 def test_the_ledger_holds_every_line() -> None:
-    text = (house.ROOT / "docs" / "requirements.md").read_text("utf-8")
+    text = (package_layout.ROOT / "docs" / "requirements.md").read_text("utf-8")
     requirements, problems = spec.read_ledger(text)
     expected = {"J": 25, "C": 30, "K": 7, "S": 19}
     assert problems == []

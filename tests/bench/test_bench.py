@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from bandstand import mode
+from bandstand import _build_mode
 from bandstand.actor import Loop, data
 from bandstand.actor import ask as ask_mark
 from bench import caller, child, lines, otp, runner, stages, typed, web
@@ -44,9 +44,9 @@ SAVINA = (
 )
 HERE = [
     # Typed actors, pods and the bus have one column, compiled; that they get all messages is proved in either mode.
-    replace(system, mode=mode.mode()) if system.kind in OURS else system
+    replace(system, mode=_build_mode.mode()) if system.kind in OURS else system
     for system in SYSTEMS
-    if system.kind in OURS or system.mode in {None, mode.mode()}
+    if system.kind in OURS or system.mode in {None, _build_mode.mode()}
 ]
 """The two kernels cannot live in one process: the other is measured in its own lane."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bandstand import mode
+from bandstand import _build_mode
 from bandstand.actor import ask, data
 from bandstand.pod import PodBooks, Troupe, directory, pod
 from bench import clusters, latency, pods, processes, runner
@@ -30,7 +30,7 @@ REAL = "threads and processes of the machine are what is measured"
 MACHINE: dict[str, str] = dict.fromkeys(
     ("machine", "load", "python", "bandstand", "cython", "uvloop", "host"), "x"
 )
-OURS = replace(system_by_name("pod"), mode=mode.mode())
+OURS = replace(system_by_name("pod"), mode=_build_mode.mode())
 
 
 def test_pods_stand_beside_whoever_does_the_same() -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from bandstand import mode
+from bandstand import _build_mode
 from bandstand.bus.frame import Frame, Metadata
 from bandstand.bus.wire import write_frame
 
-if mode.mode() == "compiled":
+if _build_mode.mode() == "compiled":
     pytest.skip("looks between two bytecodes; compiled there are none there", allow_module_level=True)
 
 from bandstand.bus.hot.outbox import write_event  # compiled it is nothing that can be imported

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from bandstand import mode
+from bandstand import _build_mode
 from bandstand.core import (
     STOP,
     ActorId,
@@ -56,7 +56,7 @@ from tests.core.stage import (
 
 PATIENCE = 30  # seconds to wait for a thread that must come
 CAP = 7  # three user messages a lane
-COMPILED = mode.mode() == "compiled"
+COMPILED = _build_mode.mode() == "compiled"
 
 interpreted_only = pytest.mark.skipif(
     COMPILED, reason="looks between two bytecodes; compiled there are none there"

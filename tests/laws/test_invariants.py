@@ -107,9 +107,7 @@ def test_invariant_2_ordering(sends: list[tuple[int, Lane, bool]], budget: int, 
     cap=st.integers(5, 9),
     policy=st.sampled_from(Overflow),
 )
-def test_invariant_3_at_most_once(  # noqa: C901 -- one branch a step
-    steps: list[tuple[str, int, Lane]], cap: int, policy: Overflow
-) -> None:
+def test_invariant_3_at_most_once(steps: list[tuple[str, int, Lane]], cap: int, policy: Overflow) -> None:
     """Enqueued and seen exactly once (or a counted dead letter, or given up by the policy asked for), or refused."""
     diary = Diary()
     handled: Counter[int] = Counter()
@@ -216,7 +214,7 @@ def test_invariant_4_supervision(children: list[str], boss_dies_after: int | Non
     ),
     cap=st.integers(5, 8),
 )
-def test_invariant_5_timers(  # noqa: C901 -- likewise
+def test_invariant_5_timers(
     timers: list[tuple[int, int, Lane]], steps: list[tuple[str, int]], cap: int
 ) -> None:
     """Delivered exactly once, or cancelled and never delivered, or gone with the target; and never early."""

@@ -27,7 +27,7 @@ Send = tuple[int, int]
     forwards=st.dictionaries(st.integers(0, 60), st.lists(st.integers(0, 5), max_size=3), max_size=20),
     jumps=st.lists(st.integers(0, 3), max_size=30),
 )
-def test_visits_come_in_the_order_of_becoming_ready(  # noqa: C901 -- the model is the point
+def test_visits_come_in_the_order_of_becoming_ready(
     actors: int,
     budget: int,
     visits: int,

@@ -1,4 +1,4 @@
-"""Lists of messages: both twins make the same ones of the same mailbox, and tell the same to whoever waits."""
+"""Lists of messages: both builds make the same ones of the same mailbox, and tell the same to whoever waits."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.parity.builds import Build
 from tests.parity.test_structures import same
-from tests.parity.twins import Twin
 
 STEPS = st.lists(st.sampled_from(["store", "find", "other", "back", "crash", "run"]), max_size=40)
 
 
 def writers_of(service: Any, log: list[Any]) -> Any:
-    class Writer(service.Actor):  # type: ignore[misc]  # of either twin
+    class Writer(service.Actor):  # type: ignore[misc]  # of either build
         @service.batch(limit=3)  # type: ignore[untyped-decorator]  # same
         def store(self, rows: list[int]) -> None:
             log.append(rows)
@@ -37,8 +37,8 @@ def writers_of(service: Any, log: list[Any]) -> Any:
 @pytest.mark.guarantee("G231", "G232", "G233")
 @given(STEPS)
 def test_batches(steps: list[str]) -> None:
-    def play(twin: Twin) -> list[Any]:
-        service = twin.service
+    def play(build: Build) -> list[Any]:
+        service = build.actor
         log: list[Any] = []
 
         kind = writers_of(service, log)

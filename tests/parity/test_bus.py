@@ -1,4 +1,4 @@
-"""The hot modules of the bus do the same in both modes."""
+"""The compiled modules of the bus do the same in both modes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from tests.parity.twins import Twin, both
+from tests.parity.builds import Build, both_builds
 
 TEXTS = st.text(alphabet='[]{}"\\a,:', max_size=60).map(str.encode)
 
 
-def lines_of(twin: Twin, chunks: list[bytes]) -> list[bytes]:
-    cutter = twin.cutting.Cutter(20)
+def lines_of(build: Build, chunks: list[bytes]) -> list[bytes]:
+    cutter = build["bandstand.bus.hot.cutting.Cutter"](20)
     cut: list[bytes] = []
     for chunk in chunks:
         cutter.feed(chunk)
@@ -29,24 +29,26 @@ def lines_of(twin: Twin, chunks: list[bytes]) -> list[bytes]:
 @pytest.mark.slow
 @given(chunks=st.lists(st.binary(max_size=30) | st.sampled_from([b"\n", b"a\nb", b"x" * 25]), max_size=20))
 def test_bytes_are_cut_alike(chunks: list[bytes]) -> None:
-    interpreted, compiled = both()
+    interpreted, compiled = both_builds()
     assert lines_of(interpreted, chunks) == lines_of(compiled, chunks)
 
 
 @given(text=TEXTS, limit=st.integers(0, 5))
 def test_depth_is_seen_alike(text: bytes, limit: int) -> None:
-    interpreted, compiled = both()
-    assert interpreted.nesting.is_deeper(text, limit) == compiled.nesting.is_deeper(text, limit)
+    interpreted, compiled = both_builds()
+    assert interpreted["bandstand.bus.hot.nesting.is_deeper"](text, limit) == compiled[
+        "bandstand.bus.hot.nesting.is_deeper"
+    ](text, limit)
 
 
 @given(sizes=st.lists(st.integers(0, 12), max_size=60))
 def test_the_log_keeps_alike(sizes: list[int]) -> None:
     kept: list[tuple[list[str], int, int]] = []
-    for twin in both():
-        log = twin.log.MemoryLog(messages=5, bytes=10)
+    for build in both_builds():
+        log = build["bandstand.bus.hot.log.MemoryLog"](messages=5, bytes=10)
         for number, size in enumerate(sizes):
-            metadata = twin.bus.Metadata(str(number), 0)
-            log.append(twin.bus.Frame(kind="event", type="A.B", data=Raw(b"x" * size), metadata=metadata))
+            metadata = build.bus.Metadata(str(number), 0)
+            log.append(build.bus.Frame(kind="event", type="A.B", data=Raw(b"x" * size), metadata=metadata))
         kept.append(([frame.metadata.id for frame in log.recent(100)], log.held_bytes, log.skipped))
     assert kept[0] == kept[1]
 
@@ -60,10 +62,10 @@ def test_ids_are_made_alike(steps: list[int], chance: bytes) -> None:
         return chance
 
     made: list[list[str]] = []
-    for twin in both():
+    for build in both_builds():
         now = 1_767_910_000_000_000_000
         times = iter([now := now + step for step in steps])
-        make = twin.idmaker.IdMaker(partial(next, times), draw)
+        make = build["bandstand.bus.hot.idmaker.IdMaker"](partial(next, times), draw)
         made.append([make() for _ in steps])
     assert made[0] == made[1]
 
@@ -73,8 +75,8 @@ def written(value: int) -> bytes:
 
 
 def test_a_codec_checks_alike() -> None:
-    for twin in both():
-        codec = twin.codec.Codec(int, written, is_nothing=False)
+    for build in both_builds():
+        codec = build["bandstand.bus.hot.codec.Codec"](int, written, is_nothing=False)
         assert codec.read(b"5") == 5
         assert bytes(codec.write(7)) == b"7"
         with pytest.raises(NotImplementedError):
@@ -92,17 +94,19 @@ ROLL_STEPS = st.lists(
 @given(steps=ROLL_STEPS)
 def test_the_roll_keeps_alike(steps: list[tuple[str, int, int]]) -> None:
     transcripts: list[list[object]] = []
-    for twin in both():
-        roll, purse, now = twin.roll.Roll(3, 20, 10.0), twin.purse.Purse(100, True), 0.0  # noqa: FBT003
+    for build in both_builds():
+        roll, now = build["bandstand.bus.hot.roll.Roll"](3, 20, 10.0), 0.0
+        purse = build["bandstand.bus.hot.purse.Purse"](100, True)  # noqa: FBT003  # by position in C
         heard: list[object] = []
         for way, number, size in steps:
             now += size
             name = f"q{number}"
-            metadata = twin.bus.Metadata(name, 0)
-            asked = twin.bus.Frame(kind="query", type="A.B", data=Raw(b"x" * size), metadata=metadata)
+            metadata = build.bus.Metadata(name, 0)
+            asked = build.bus.Frame(kind="query", type="A.B", data=Raw(b"x" * size), metadata=metadata)
             found = roll.find(name)
             if way == "enter":
-                heard.append(roll.enter(twin.pending.Pending(None, asked, purse, False)))  # noqa: FBT003
+                pending = build["bandstand.bus.hot.pending.Pending"](None, asked, purse, False)  # noqa: FBT003
+                heard.append(roll.enter(pending))
             elif way == "expire":
                 roll.expire(now)
             elif found is not None and found.stage == 0:

@@ -1,4 +1,4 @@
-"""A whole loop on both twins: random programs give the same transcript; arguments that C would bend are refused alike."""
+"""A whole loop on both builds: random programs give the same transcript; arguments that C would bend are refused alike."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from bandstand.testing import VirtualClock
 from tests.core.stage import idle
+from tests.parity.builds import Build
 from tests.parity.test_structures import outcome, same
-from tests.parity.twins import Twin
 
 Step = tuple[str, int, int, int]
 
@@ -51,7 +51,7 @@ INITS = (
 
 
 def short(value: object) -> object:
-    """A value that means the same in both twins: ids without their loop's tag, enums and signals by name."""
+    """A value that means the same in both builds: ids without their loop's tag, enums and signals by name."""
     kind = type(value).__name__
     if kind == "ActorId":
         return f"actor {int(value) & ((1 << 48) - 1):x}"  # type: ignore[call-overload]
@@ -64,10 +64,8 @@ def short(value: object) -> object:
     return getattr(value, "name", value)
 
 
-def transcript(  # noqa: C901, PLR0915 -- one branch a step
-    twin: Twin, limits: tuple[int, int, int, int], steps: list[Step]
-) -> list[Any]:
-    core = twin.core
+def transcript(build: Build, limits: tuple[int, int, int, int], steps: list[Step]) -> list[Any]:
+    core = build.core
     log: list[Any] = []
     clock = VirtualClock()
     budget, visits, max_actors, cap = limits
@@ -138,7 +136,7 @@ def transcript(  # noqa: C901, PLR0915 -- one branch a step
             loop.stop_actor(child)
         actors.append(child)
 
-    lowlevel = twin.modules["bandstand.core.lowlevel"]
+    lowlevel = build["bandstand.core.lowlevel"]
     config = core.LoopConfig(
         max_msgs_per_actor=budget, max_actors_per_tick=visits, max_actors=max_actors, default_mailbox_cap=cap
     )
@@ -148,9 +146,7 @@ def transcript(  # noqa: C901, PLR0915 -- one branch a step
         timers: list[Any] = []
         monitors: list[Any] = []
 
-        def take(  # noqa: C901, PLR0911, PLR0912 -- likewise
-            step: str, a: int, b: int, c: int
-        ) -> Any:
+        def take(step: str, a: int, b: int, c: int) -> Any:
             actor = actors[a % len(actors)]
             data = (c, DEEDS[b % len(DEEDS)])
             match step:
@@ -225,7 +221,7 @@ def transcript(  # noqa: C901, PLR0915 -- one branch a step
     ),
 )
 def test_a_random_program_has_one_transcript(limits: tuple[int, int, int, int], steps: list[Step]) -> None:
-    same(lambda twin: transcript(twin, limits, steps))
+    same(lambda build: transcript(build, limits, steps))
 
 
 BENT: tuple[Any, ...] = (
@@ -236,10 +232,10 @@ BENT: tuple[Any, ...] = (
 
 @pytest.mark.parametrize("value", BENT, ids=repr)
 def test_an_argument_that_c_would_bend_has_one_fate(value: Any) -> None:
-    """2.5 for an int, None for a typed argument, what does not fit 64 bits: the same answer from both twins."""
+    """2.5 for an int, None for a typed argument, what does not fit 64 bits: the same answer from both builds."""
 
-    def play(twin: Twin) -> list[str]:
-        core = twin.core
+    def play(build: Build) -> list[str]:
+        core = build.core
         log: list[str] = []
         with core.Loop(clock=VirtualClock()) as loop:
             actor = loop.spawn(idle)
@@ -290,8 +286,8 @@ def test_a_behavior_may_return_anything_with_one_fate(verdict: Any) -> None:
     def answering(ctx: object, data: object) -> Any:
         return verdict
 
-    def play(twin: Twin) -> str:
-        with twin.core.Loop(clock=VirtualClock()) as loop:
+    def play(build: Build) -> str:
+        with build.core.Loop(clock=VirtualClock()) as loop:
             actor = loop.spawn(answering)
             loop.send(actor, 1)
             loop.poll_once()
@@ -301,7 +297,7 @@ def test_a_behavior_may_return_anything_with_one_fate(verdict: Any) -> None:
 
 
 def test_a_context_shows_the_same_and_keeps_state() -> None:
-    def play(twin: Twin) -> list[Any]:
+    def play(build: Build) -> list[Any]:
         log: list[Any] = []
 
         def behavior(ctx: Any, data: Any) -> None:
@@ -310,9 +306,9 @@ def test_a_context_shows_the_same_and_keeps_state() -> None:
             ctx.state = data
             log.append(outcome(lambda: setattr(ctx, "anything", 1)))
 
-        with twin.core.Loop(clock=VirtualClock()) as loop:
+        with build.core.Loop(clock=VirtualClock()) as loop:
             actor = loop.spawn(behavior, "first")
-            loop.send(actor, "second", tag=3, lane=twin.core.Lane.CONTROL, sender=5)
+            loop.send(actor, "second", tag=3, lane=build.core.Lane.CONTROL, sender=5)
             loop.send(actor, None)
             loop.poll_once()
         return log
@@ -328,11 +324,11 @@ def test_a_clock_may_say_anything_with_one_fate(now: Any) -> None:
         def now_ns(self) -> Any:
             return now
 
-    def play(twin: Twin) -> list[str]:
+    def play(build: Build) -> list[str]:
         log: list[str] = []
-        log.append(outcome(lambda: str(twin.core.Loop(clock=Odd()).destroy())))
+        log.append(outcome(lambda: str(build.core.Loop(clock=Odd()).destroy())))
         if log == ["'None'"]:
-            with twin.core.Loop(clock=Odd()) as loop:
+            with build.core.Loop(clock=Odd()) as loop:
                 actor = loop.spawn(idle)
                 log.append(outcome(lambda: loop.send_after(actor, 1, "x").pending))
                 log.append(outcome(loop.poll_once))

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bandstand.testing import VirtualClock
+from tests.parity.builds import Build
 from tests.parity.test_structures import outcome, same
-from tests.parity.twins import Twin
 
 # Steps on two channels, one of which may be a rendezvous.
 STEPS = [
@@ -28,14 +28,14 @@ STEPS = [
 
 
 class Script:
-    """Plays a script on one twin, and writes down all that can be seen from outside."""
+    """Plays a script on one build, and writes down all that can be seen from outside."""
 
-    def __init__(self, twin: Twin, capacities: list[Any]) -> None:
-        kinds = {"unbounded": twin.scope.UNBOUNDED, "conflated": twin.scope.CONFLATED}
-        self.select = twin.scope.select
-        self.new_token = twin.scope.CancelToken
+    def __init__(self, build: Build, capacities: list[Any]) -> None:
+        kinds = {"unbounded": build.scope.UNBOUNDED, "conflated": build.scope.CONFLATED}
+        self.select = build.scope.select
+        self.new_token = build.scope.CancelToken
         self.channels = [
-            twin.scope.Channel(kinds.get(kind, kind), name=str(at)) for at, kind in enumerate(capacities)
+            build.scope.Channel(kinds.get(kind, kind), name=str(at)) for at, kind in enumerate(capacities)
         ]
         self.clock = VirtualClock()
         self.tasks: list[asyncio.Task[Any]] = []
@@ -63,7 +63,7 @@ class Script:
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
         self.tasks.append(task)
 
-    async def step(self, step: str, value: int) -> None:  # noqa: C901, PLR0912 -- one branch a step
+    async def step(self, step: str, value: int) -> None:
         channel = self.channels[value % 2]
         limits: dict[str, Any] = {"timeout_ms": (None, None, 0, 1, 5)[value % 5]}
         if value % 7 == 0:
@@ -119,11 +119,11 @@ class Script:
     st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 1000)), max_size=60),
 )
 def test_channels(capacities: list[Any], steps: list[tuple[str, int]]) -> None:
-    def play(twin: Twin) -> list[Any]:
+    def play(build: Build) -> list[Any]:
         with warnings.catch_warnings():
             # Of tasks that were cancelled before they began.
             warnings.simplefilter("ignore", RuntimeWarning)
-            script = Script(twin, capacities)
+            script = Script(build, capacities)
             script.clock.run(script.main(steps))
             log = [line for line in script.log if "<Future" not in line[1]]
             del script
@@ -136,8 +136,8 @@ def test_channels(capacities: list[Any], steps: list[tuple[str, int]]) -> None:
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(["grow", "shrink", "burst"]), st.integers(1, 40)), max_size=30))
 def test_elements_in_the_ring(steps: list[tuple[str, int]]) -> None:
-    def play(twin: Twin) -> list[Any]:
-        pipe = twin.pipe.Pipe(-1, False, None)  # noqa: FBT003 -- by position in C
+    def play(build: Build) -> list[Any]:
+        pipe = build["bandstand.scope.hot.pipe.Pipe"](-1, False, None)  # noqa: FBT003 -- by position in C
         log: list[Any] = []
         count = 0
         for step, number in steps:
@@ -156,8 +156,8 @@ VALUES: tuple[Any, ...] = (None, (), (1, 2), StopIteration(3), ValueError("x"), 
 
 
 def test_values_pass_alike() -> None:
-    def play(twin: Twin) -> list[str]:
-        pipe = twin.pipe.Pipe(1, False, None)  # noqa: FBT003 -- by position in C
+    def play(build: Build) -> list[str]:
+        pipe = build["bandstand.scope.hot.pipe.Pipe"](1, False, None)  # noqa: FBT003 -- by position in C
         log: list[str] = []
         for value in VALUES:
             pipe.try_send(value)
@@ -174,8 +174,8 @@ ODD: tuple[Any, ...] = (None, True, 0, 2.5, -1, "x", float("nan"), 1 << 70, obje
 
 
 def test_arguments_are_refused_alike() -> None:
-    def play(twin: Twin) -> list[str]:
-        new, select = twin.scope.Channel, twin.scope.select
+    def play(build: Build) -> list[str]:
+        new, select = build.scope.Channel, build.scope.select
         log = [outcome(new, odd) for odd in ODD]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
@@ -198,9 +198,11 @@ def test_arguments_are_refused_alike() -> None:
 
 @pytest.mark.parametrize("name", ["send", "receive", "try_send", "try_receive", "close"])
 def test_signatures_are_the_same(name: str) -> None:
-    def play(twin: Twin) -> list[Any]:
+    def play(build: Build) -> list[Any]:
         # The first is self, which C takes by position alone.
-        parameters = list(inspect.signature(getattr(twin.pipe.Pipe, name)).parameters.values())[1:]
+        parameters = list(
+            inspect.signature(getattr(build["bandstand.scope.hot.pipe.Pipe"], name)).parameters.values()
+        )[1:]
         return [(each.name, each.kind, repr(each.default)) for each in parameters]
 
     same(play)

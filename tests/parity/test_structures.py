@@ -1,4 +1,4 @@
-"""Ring, wheel, table and ids: the same operations on both twins give the same transcript."""
+"""Ring, wheel, table and ids: the same operations on both builds give the same transcript."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.parity.twins import HOT, Twin, both
+from tests.parity.builds import MODULES, Build, both_builds
 
 YEAR = 366 * 24 * 3600 * 1000
 
 
-def same(play: Callable[[Twin], Any]) -> Any:
-    """Play on both twins and compare; the transcript."""
-    interpreted, compiled = both()
+def same(play: Callable[[Build], Any]) -> Any:
+    """Play on both builds and compare; the transcript."""
+    interpreted, compiled = both_builds()
     with interpreted.entered():
         expected = play(interpreted)
     with compiled.entered():
@@ -47,9 +47,12 @@ def outcome(call: Callable[..., Any], *arguments: Any) -> str:
         max_size=200,
     )
 )
-def test_ring(steps: list[str]) -> None:  # noqa: C901  # a step a branch
-    def play(twin: Twin) -> list[Any]:
-        ring, turn = twin.ring.Ring(), twin.turn.Turn(None, None, None)
+def test_ring(steps: list[str]) -> None:  # a step a branch
+    def play(build: Build) -> list[Any]:
+        ring, turn = (
+            build["bandstand.core.hot.ring.Ring"](),
+            build["bandstand.core.hot.turn.Turn"](None, None, None),
+        )
         log: list[Any] = []
         # Told by what they are: large numbers are no singletons.
         senders = [str(-number) for number in range(len(steps))]
@@ -72,7 +75,7 @@ def test_ring(steps: list[str]) -> None:  # noqa: C901  # a step a branch
                 log.append((ring.pop(turn), turn.tag, turn.sender))
                 if number % 2 == 0:
                     # As the kernel does when a message is handled: its sender is forgotten.
-                    turn = twin.turn.Turn(None, None, None)
+                    turn = build["bandstand.core.hot.turn.Turn"](None, None, None)
             else:
                 log.append(getattr(ring, step)())
             log.append((ring.count, [ring.next_is(tag) for tag in range(5)]))
@@ -87,8 +90,11 @@ class Thing:
 
 @pytest.mark.parametrize("together", [1, 3, 900])
 def test_a_ring_keeps_nothing_of_what_was_taken_but_a_tag(together: int) -> None:
-    def play(twin: Twin) -> list[Any]:
-        ring, turn = twin.ring.Ring(), twin.turn.Turn(None, None, None)
+    def play(build: Build) -> list[Any]:
+        ring, turn = (
+            build["bandstand.core.hot.ring.Ring"](),
+            build["bandstand.core.hot.turn.Turn"](None, None, None),
+        )
         alive: list[Any] = []
 
         def push(data: Thing, tag: Thing, sender: Thing | None) -> None:
@@ -112,8 +118,11 @@ def test_a_ring_keeps_nothing_of_what_was_taken_but_a_tag(together: int) -> None
 
 
 def test_who_is_overwritten_in_a_ring_may_push_to_it() -> None:
-    def play(twin: Twin) -> list[Any]:
-        ring, turn = twin.ring.Ring(), twin.turn.Turn(None, None, None)
+    def play(build: Build) -> list[Any]:
+        ring, turn = (
+            build["bandstand.core.hot.ring.Ring"](),
+            build["bandstand.core.hot.turn.Turn"](None, None, None),
+        )
 
         class Tag:
             def __del__(self) -> None:
@@ -122,7 +131,7 @@ def test_who_is_overwritten_in_a_ring_may_push_to_it() -> None:
         for number in range(3):
             ring.push(number, Tag(), 0)
         log: list[Any] = [ring.pop(turn) for _ in range(3)]
-        turn = twin.turn.Turn(None, None, None)
+        turn = build["bandstand.core.hot.turn.Turn"](None, None, None)
         # These overwrite the tags that were left in their slots.
         for number in range(3, 9):
             ring.push(number, 1, 0)
@@ -138,8 +147,11 @@ def test_who_is_overwritten_in_a_ring_may_push_to_it() -> None:
 def test_a_finalizer_that_runs_while_a_ring_grows_may_push_to_it(waiting: int) -> None:
     """Before Python 3.12 whatever makes a list may run the collector."""
 
-    def play(twin: Twin) -> bool:
-        ring, turn = twin.ring.Ring(), twin.turn.Turn(None, None, None)
+    def play(build: Build) -> bool:
+        ring, turn = (
+            build["bandstand.core.hot.ring.Ring"](),
+            build["bandstand.core.hot.turn.Turn"](None, None, None),
+        )
         sent: list[object] = []
 
         def push(what: object) -> None:
@@ -184,8 +196,11 @@ def test_a_finalizer_that_runs_while_a_ring_grows_may_push_to_it(waiting: int) -
 
 
 def test_who_is_overwritten_in_front_of_a_ring_may_push_to_it() -> None:
-    def play(twin: Twin) -> list[Any]:
-        ring, turn = twin.ring.Ring(), twin.turn.Turn(None, None, None)
+    def play(build: Build) -> list[Any]:
+        ring, turn = (
+            build["bandstand.core.hot.ring.Ring"](),
+            build["bandstand.core.hot.turn.Turn"](None, None, None),
+        )
 
         class Tag:
             def __del__(self) -> None:
@@ -210,9 +225,12 @@ def test_who_is_overwritten_in_front_of_a_ring_may_push_to_it() -> None:
 
 def test_what_is_pushed_while_a_list_is_taken_is_behind_it() -> None:
     """Interpreted, the handler of a signal may run whenever something is called."""
-    twin = both()[0]
-    with twin.entered():
-        ring, turn = twin.ring.Ring(), twin.turn.Turn(None, None, None)
+    build = both_builds()[0]
+    with build.entered():
+        ring, turn = (
+            build["bandstand.core.hot.ring.Ring"](),
+            build["bandstand.core.hot.turn.Turn"](None, None, None),
+        )
 
         class Items(list[object]):
             def append(self, item: object) -> None:
@@ -251,14 +269,14 @@ deadlines = st.one_of(
     ),
 )
 def test_wheel(start: int, steps: list[tuple[str, int]]) -> None:
-    def play(twin: Twin) -> list[Any]:
-        wheel = twin.wheel.Wheel(start)
+    def play(build: Build) -> list[Any]:
+        wheel = build["bandstand.core.hot.wheel.Wheel"](start)
         timers: list[Any] = []
         number_of: dict[int, int] = {}
         log: list[Any] = []
         for step, value in steps:
             if step == "schedule":
-                timer = twin.wheel.Timer()
+                timer = build["bandstand.core.hot.wheel.Timer"]()
                 number_of[id(timer)] = len(timers)
                 timers.append(timer)
                 wheel.schedule(timer, min(wheel.time + value, (1 << 42) - 1))
@@ -288,14 +306,14 @@ def test_wheel(start: int, steps: list[tuple[str, int]]) -> None:
     ),
 )
 def test_table(tag: int, capacity: int, last: int, steps: list[tuple[str, int]]) -> None:
-    def play(twin: Twin) -> list[Any]:
-        table = twin.table.Table(tag, capacity, last)
+    def play(build: Build) -> list[Any]:
+        table = build["bandstand.core.hot.table.Table"](tag, capacity, last)
         living: list[Any] = []
         cells: list[Any] = []
         log: list[Any] = []
         for step, value in steps:
             if step == "admit":
-                cell = twin.cell.Cell()
+                cell = build["bandstand.core.hot.cell.Cell"]()
                 actor = table.admit(cell)
                 log.append(repr(actor))
                 if actor is not None:
@@ -321,9 +339,9 @@ OTHERS: tuple[Any, ...] = (0, 1, -1, 2.5, None, "x", True, 1 << 63, 1 << 64, 1 <
 
 
 def test_ids_compare_hash_show_and_refuse_alike() -> None:
-    def play(twin: Twin) -> list[str]:
-        table = twin.table.Table(0xFFFF, 1 << 20)
-        ids: list[Any] = [table.admit(twin.cell.Cell()) for _ in range(3)]
+    def play(build: Build) -> list[str]:
+        table = build["bandstand.core.hot.table.Table"](0xFFFF, 1 << 20)
+        ids: list[Any] = [table.admit(build["bandstand.core.hot.cell.Cell"]()) for _ in range(3)]
         log: list[str] = []
         for actor in ids:
             log += [repr(actor), repr(int(actor)), repr(hash(actor) == hash(int(actor))), repr(bool(actor))]
@@ -340,9 +358,9 @@ def test_ids_compare_hash_show_and_refuse_alike() -> None:
 
 
 def test_timers_and_monitors_are_as_closed_in_both() -> None:
-    def play(twin: Twin) -> list[str]:
+    def play(build: Build) -> list[str]:
         log: list[str] = []
-        for made in (twin.wheel.Timer(), twin.core.MonitorId()):
+        for made in (build["bandstand.core.hot.wheel.Timer"](), build.core.MonitorId()):
             log.append(outcome(setattr, made, "anything", 1))
             log.append(outcome(weakref.ref, made))
             log.append(repr(made == made))  # noqa: PLR0124 -- identity is their equality
@@ -359,37 +377,37 @@ def test_timers_and_monitors_are_as_closed_in_both() -> None:
 def test_signatures_are_the_same(name: str) -> None:
     import inspect
 
-    def play(twin: Twin) -> list[Any]:
+    def play(build: Build) -> list[Any]:
         # The first is self, which C takes by position alone.
-        parameters = list(inspect.signature(getattr(twin.core.Loop, name)).parameters.values())[1:]
+        parameters = list(inspect.signature(getattr(build.core.Loop, name)).parameters.values())[1:]
         return [(each.name, each.kind, repr(each.default)) for each in parameters]
 
     assert len(same(play)) > 0
 
 
-def public_methods(twin: Twin) -> dict[str, Any]:
-    """Every public method of every class of the hot modules, by a name of its own."""
+def public_methods(build: Build) -> dict[str, Any]:
+    """Every public method of every class of the compiled modules, by its full name."""
     return {
         f"{module}.{owner}.{entry}": value
-        for module, full_name in sorted(HOT.items())
-        for owner, cls in sorted(vars(twin.modules[full_name]).items())
-        if isinstance(cls, type) and cls.__module__ == full_name and not getattr(cls, "_is_protocol", False)
+        for module in MODULES
+        for owner, cls in sorted(vars(build.modules[module]).items())
+        if isinstance(cls, type) and cls.__module__ == module and not getattr(cls, "_is_protocol", False)
         for entry, value in sorted(vars(cls).items())
         if not entry.startswith("_") and callable(value)
     }
 
 
 @pytest.mark.guarantee("G276")
-def test_every_public_method_has_the_signature_of_its_twin() -> None:
+def test_every_public_method_has_the_signature_of_its_counterpart() -> None:
     import inspect
 
     # Some are functions of C alone, and no Python calls them.
-    interpreted, compiled = (set(public_methods(twin)) for twin in both())
+    interpreted, compiled = (set(public_methods(build)) for build in both_builds())
     names = interpreted & compiled
 
-    def play(twin: Twin) -> list[Any]:
+    def play(build: Build) -> list[Any]:
         log: list[Any] = []
-        for name, method in public_methods(twin).items():
+        for name, method in public_methods(build).items():
             if name in names:
                 # The first is self, which C takes by position alone.
                 parameters = list(inspect.signature(method).parameters.values())[1:]
@@ -402,10 +420,10 @@ def test_every_public_method_has_the_signature_of_its_twin() -> None:
 @pytest.mark.guarantee("G276")
 @pytest.mark.parametrize("name", ["send", "try_send", "send_after", "send_async", "spawn", "stop_actor"])
 def test_a_docstring_does_not_begin_with_a_signature(name: str) -> None:
-    def play(twin: Twin) -> list[Any]:
+    def play(build: Build) -> list[Any]:
         import inspect
 
-        return [inspect.getdoc(getattr(twin.core.Loop, name))]
+        return [inspect.getdoc(getattr(build.core.Loop, name))]
 
     (text,) = same(play)
     assert not text.startswith((name, "("))

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from bandstand import mode
+from bandstand import _build_mode
 from bandstand.errors import Cancelled, ChannelClosed, ChannelTimeout, InvalidArgument
 from bandstand.scope import CONFLATED, UNBOUNDED, CancelToken, Channel, select
 from bandstand.scope.hot.passage import Passage
@@ -538,7 +538,7 @@ def test_conflated_channels_can_be_chosen() -> None:
 
 def test_it_never_does_two_of_its_operations_on_one_channel(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another thread takes and sends between the look at each operation and their standing in line."""
-    if mode.mode() == "compiled":
+    if _build_mode.mode() == "compiled":
         pytest.skip("looks between two bytecodes; compiled there are none there")
     channel = Channel[str](1)
     meanwhile: list[Callable[[], object]] = [channel.try_receive, lambda: channel.try_send("theirs")]

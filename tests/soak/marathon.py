@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from bandstand import mode
+from bandstand import _build_mode
 from tests.soak.alarms import listening
 from tests.soak.books import Fail
 from tests.soak.concert import Concert
@@ -41,7 +41,7 @@ class Report:
     """What a run has found."""
 
     seed: int
-    mode: str = field(default_factory=mode.mode)
+    mode: str = field(default_factory=_build_mode.mode)
     worlds: int = 0
     seconds: float = 0.0
     failures: list[str] = field(default_factory=list[str])

@@ -37,7 +37,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from bandstand import mode
+from bandstand import _build_mode
 from tests.soak.memory import MEBIBYTE
 from tests.soak.process import PATIENCE, ROOT, NodeProcess, balance_of
 from tests.soak.siege_cast import MOST
@@ -64,7 +64,7 @@ class Report:
     """What a siege has found."""
 
     seed: int
-    mode: str = field(default_factory=mode.mode)
+    mode: str = field(default_factory=_build_mode.mode)
     requests: int = 0
     """As the node has counted them."""
     seconds: float = 0.0

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from bandstand import mode
+from bandstand import _build_mode
 from bandstand.bus import Frame
 from bandstand.bus.books import Books
 from bandstand.bus.gate import Client
@@ -47,7 +47,7 @@ def test_the_books_balance_in_a_storm(
 ) -> None:
     report = run(seed, 1.6, loop_factories=(loop_factory,))
     assert report.failures == [], f"seed {seed}"
-    assert report.mode == mode.mode()
+    assert report.mode == _build_mode.mode()
     assert report.counts["handled"] > 0
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bandstand import mode
+from bandstand import _build_mode
 from bandstand.core import Context, Loop, LoopConfig
 from bandstand.errors import GaveUp
 from bandstand.supervision import (
@@ -30,7 +30,7 @@ from tests.core.stage import Boom, check_books
 
 pytestmark = pytest.mark.guarantee("G48", "G51")
 
-RESTARTS = 100_000 if mode.mode() == "compiled" else 20_000
+RESTARTS = 100_000 if _build_mode.mode() == "compiled" else 20_000
 # Interpreted or not, a leak of one block for every twenty restarts would show.
 TOLERANCE = RESTARTS // 20
 

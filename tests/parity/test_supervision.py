@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bandstand.testing import VirtualClock
+from tests.parity.builds import Build
 from tests.parity.test_structures import outcome, same
-from tests.parity.twins import Twin
 
 QUARTERS = st.integers(0, 400).map(lambda number: number / 4)
 STEPS = [
@@ -26,14 +26,14 @@ STEPS = [
     gaps=st.lists(st.tuples(QUARTERS, st.booleans(), st.sampled_from([0, 1, 2])), max_size=60),
 )
 def test_restarts_are_planned_alike(limit: int, period: float, gaps: list[tuple[float, bool, int]]) -> None:
-    def play(twin: Twin) -> list[str]:
-        intensity, history = twin.supervise.Intensity(limit, period), twin.supervise.History()
-        backoff, reasons = twin.supervise.Backoff(jitter_ms=3), list(twin.core.ExitReason)
+    def play(build: Build) -> list[str]:
+        intensity, history = build.supervision.Intensity(limit, period), build.supervision.History()
+        backoff, reasons = build.supervision.Backoff(jitter_ms=3), list(build.core.ExitReason)
         log, now, stored = list[str](), 0.0, 0.0
         for gap, waits, reason in gaps:
             now += gap
             given_ = backoff if waits else None
-            plan = twin.planning.plan_restart(
+            plan = build["bandstand.supervision.hot.planning.plan_restart"](
                 intensity, history, now, given_, reasons[reason], stored, gap, 0.25
             )
             log += [repr(plan), repr(len(history)), repr(plan.history == history)]
@@ -44,21 +44,21 @@ def test_restarts_are_planned_alike(limit: int, period: float, gaps: list[tuple[
 
 
 def test_a_history_and_a_plan_are_as_closed_in_both() -> None:
-    def play(twin: Twin) -> list[str]:
-        history = twin.supervise.History((1, 2.5))
-        plan = twin.planning.Plan(gives_up=False, delay_ms=0.0, stored_ms=1.5, history=history)
+    def play(build: Build) -> list[str]:
+        history = build.supervision.History((1, 2.5))
+        plan = build["bandstand.supervision.hot.planning.Plan"](
+            gives_up=False, delay_ms=0.0, stored_ms=1.5, history=history
+        )
         log = [repr(history), repr(plan), repr(hash(plan) == hash(copy.copy(plan))), repr(plan == 1)]
         log += [outcome(setattr, made, "anything", 1) for made in (history, plan)]
         log += [outcome(lambda: pickle.loads(pickle.dumps(made)) == made) for made in (history, plan)]  # noqa: B023 -- called at once
-        return [*log, outcome(twin.supervise.History, 1), outcome(history.add, None, 1)]
+        return [*log, outcome(build.supervision.History, 1), outcome(history.add, None, 1)]
 
     same(play)
 
 
-def transcript(  # noqa: C901 -- one branch a step
-    twin: Twin, strategy: int, steps: list[tuple[str, int]]
-) -> list[Any]:
-    words, log, clock = twin.supervise, list[Any](), VirtualClock()
+def transcript(build: Build, strategy: int, steps: list[tuple[str, int]]) -> list[Any]:
+    words, log, clock = build.supervision, list[Any](), VirtualClock()
 
     def init(ctx: Any) -> list[int]:
         log.append(("init", ctx.self_id is not None))
@@ -69,7 +69,7 @@ def transcript(  # noqa: C901 -- one branch a step
         log.append((data, len(ctx.state)))
         if data == "panic":
             raise ValueError
-        return {"fail": twin.core.FAIL, "stop": twin.core.STOP}.get(data)
+        return {"fail": build.core.FAIL, "stop": build.core.STOP}.get(data)
 
     modes, mailboxes = list(words.ChildMode), list(words.Mailbox)
     children = [
@@ -86,7 +86,7 @@ def transcript(  # noqa: C901 -- one branch a step
     spec = words.SupervisorSpec(
         children=children, strategy=list(words.Strategy)[strategy], intensity=4, period_ms=50
     )
-    loop = twin.core.Loop(clock=clock)
+    loop = build.core.Loop(clock=clock)
     try:
         root = words.spawn_supervisor(loop, spec)
 
@@ -130,4 +130,4 @@ def transcript(  # noqa: C901 -- one branch a step
     steps=st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 3)), max_size=40),
 )
 def test_a_random_play_has_one_transcript(strategy: int, steps: list[tuple[str, int]]) -> None:
-    same(lambda twin: transcript(twin, strategy, steps))
+    same(lambda build: transcript(build, strategy, steps))
