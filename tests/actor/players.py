@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from bandstand.actor import Actor, Loop, ask, control, data, id_of
@@ -165,3 +165,21 @@ class Puppet(Actor):
 
     def fail(self, *_: object) -> None:
         raise Boom("fail")
+
+
+class Brief(Noter):
+    """Stops before it has begun."""
+
+    def on_start(self) -> Awaitable[None] | None:
+        self.book.append("start")
+        self.stop()
+        return None
+
+    def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
+        self.book.append((reason, cause))
+
+
+class BriefLater(Brief):
+    async def on_start(self) -> None:
+        await turns()
+        super().on_start()

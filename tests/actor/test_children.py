@@ -8,9 +8,17 @@ import pytest
 
 from bandstand.actor import Actor, Loop, Signal, ask, child, data, id_of, is_alive, supervised
 from bandstand.core import ActorStatus, ChildExit, Down, Exit, ExitReason, Overflow
-from bandstand.errors import ChildFailed, LoopBusy, MailboxFull, NoSuchActor, StartFailed, TargetEnded
+from bandstand.errors import (
+    ChildFailed,
+    LoopBusy,
+    MailboxFull,
+    NoSuchActor,
+    StartFailed,
+    TargetEnded,
+)
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
-from tests.actor.players import Book, Lively, Noter, Slow, ride, spin, turns
+from tests.actor.answers import answer
+from tests.actor.players import Book, Brief, Lively, Noter, Slow, ride, spin, turns
 from tests.core.stage import Boom, Diary, check_books, settle
 
 pytestmark = pytest.mark.guarantee("G66")
@@ -487,3 +495,33 @@ def test_a_parent_forgets_children_that_have_ended(loop: Loop) -> None:
 
     ride(loop, body)
     check_books(loop)
+
+
+class SignalLog(Noter):
+    @ask
+    def have(self, kind: Callable[[Book], Noter]) -> bool:
+        return is_alive(self.spawn(kind, []))
+
+    def on_signal(self, signal: Signal) -> None:
+        self.book.append(signal)
+
+
+@pytest.mark.guarantee("G66")
+def test_the_exit_of_a_child_that_stops_in_on_start_is_a_signal(loop: Loop) -> None:
+    book: Book = []
+    parent = loop.spawn(SignalLog, book)
+    assert answer(loop, parent.have(Brief)) is False
+    settle(loop)
+    (signal,) = book
+    assert isinstance(signal, ChildExit)
+    assert signal.reason is ExitReason.NORMAL
+
+
+@pytest.mark.guarantee("G66")
+def test_spawn_works_if_an_attribute_is_named_options(loop: Loop) -> None:
+    class Configured(SignalLog):
+        def __init__(self, book: Book) -> None:
+            super().__init__(book)
+            vars(self)["options"] = {"colour": "blue"}
+
+    assert answer(loop, loop.spawn(Configured, []).have(Noter)) is True

@@ -306,3 +306,44 @@ def test_a_class_says_how_long_asks_of_it_wait(
 def test_a_deadline_of_a_class_is_a_number_of_milliseconds(bad: object) -> None:
     with pytest.raises((InvalidArgument, BadDeclaration), match=r"Made.*ask_ms is "):
         class_with("message", data(nothing), ask_ms=bad)
+
+
+def without_arguments(self: Any) -> None: ...
+
+
+def with_one(self: Any, first: Any) -> None: ...
+
+
+def with_two(self: Any, first: Any, second: Any) -> None: ...
+
+
+def with_three(self: Any, first: Any, second: Any, third: Any) -> None: ...
+
+
+def with_named(self: Any, *, reason: Any, cause: Any) -> None: ...
+
+
+def with_any(self: Any, *others: Any) -> None: ...
+
+
+def with_more(self: Any, first: Any = None, second: Any = None, third: Any = None) -> None: ...
+
+
+WRONG = {
+    "on_start": (with_one, with_two, with_named),
+    "on_stop": (without_arguments, with_one, with_three, with_named),
+    "on_signal": (without_arguments, with_two, with_named),
+}
+
+
+@pytest.mark.guarantee("G65")
+@pytest.mark.parametrize(("name", "hook"), [(name, hook) for name, hooks in WRONG.items() for hook in hooks])
+def test_a_hook_with_the_wrong_parameters_is_refused(name: str, hook: Callable[..., Any]) -> None:
+    with pytest.raises(BadDeclaration, match=name):
+        type("Wrong", (Actor,), {name: hook})
+
+
+@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("hook", [with_any, with_more])
+def test_a_hook_may_have_optional_parameters(name: str, hook: Callable[..., Any]) -> None:
+    type("Right", (Actor,), {name: hook})

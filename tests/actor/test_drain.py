@@ -355,3 +355,29 @@ def test_a_handler_that_waits_for_an_answer_of_a_draining_actor_gets_it(loop: Lo
         return await loop.spawn(Asker, other).go()
 
     assert ride(loop, body) == 3
+
+
+@pytest.mark.guarantee("G65")
+def test_a_draining_actor_accepts_nothing_even_from_itself(loop: Loop) -> None:
+    book: Book = []
+
+    class Counter(Actor):
+        @data
+        def down(self, left: int) -> None:
+            book.append((left, self.me.down.try_send(left - 1)))
+
+        @ask(raises=NoSuchActor)
+        def again(self) -> None:
+            self.me.down(1)
+
+    async def body() -> None:
+        counter = loop.spawn(Counter)
+        counter.down(3)
+        reply = counter.again()
+        counter.stop(drain=True)
+        with pytest.raises(NoSuchActor):
+            await reply
+        assert await counter.ended() is ExitReason.NORMAL
+        assert book == [(3, False)]
+
+    ride(loop, body)

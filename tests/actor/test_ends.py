@@ -5,20 +5,30 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Callable
+from asyncio import CancelledError, Event
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, Loop, child, data, id_of
+from bandstand.actor import Actor, Loop, ask, child, data, id_of
 from bandstand.core import ActorStatus, ExitReason
 from bandstand.errors import (
     LoopClosed,
     NoSuchActor,
+    TargetEnded,
 )
 from bandstand.supervision import Shutdown, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
+from tests.actor.asking import Play, in_time, outcome
 from tests.actor.players import ENDS, Book, Lively, Noter, Slow, ride, spin, turns
 from tests.core.stage import Boom, Diary, check_books, settle
+
+
+@pytest.fixture
+def play(clock: VirtualClock) -> Play:
+    return in_time(clock)
+
 
 LoopMaker = Callable[..., Loop]
 
@@ -342,3 +352,87 @@ def test_the_end_of_a_loop_takes_no_longer_than_the_last_on_stop(
     ride(loop, body)
     assert book == ["stopped"] * 3
     assert clock.now_ns() - start <= 200_000_000  # side by side, and nothing else is waited for
+
+
+class Fragile(Actor):
+    """Breaks when asked, and takes its time to end."""
+
+    def __init__(self, log: Book, gate: Event) -> None:
+        self.log = log
+        self.gate = gate
+
+    @ask
+    def broken(self) -> int:
+        raise Boom("sync")
+
+    @ask
+    async def broken_later(self) -> int:
+        await asyncio.sleep(0)
+        raise Boom("async")
+
+    async def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
+        try:
+            await self.gate.wait()
+        except CancelledError:
+            self.log.append("cancelled")
+            raise
+        self.log.append("stopped")
+
+
+@pytest.mark.guarantee("G65")
+@pytest.mark.parametrize("name", ["broken", "broken_later"])
+def test_cancelling_an_ask_does_not_cancel_on_stop(play: Play, name: str) -> None:
+    log: Book = []
+
+    async def story(loop: Loop) -> None:
+        gate = Event()
+        fragile = loop.spawn(Fragile, log, gate)
+        reply = getattr(fragile, name)()
+        await turns()
+        reply.cancel()
+        await turns()
+        assert log == []
+        gate.set()
+        assert await fragile.ended() is ExitReason.PANIC
+
+    play(story)
+    assert log == ["stopped"]
+
+
+@pytest.mark.guarantee("G60", "G65")
+@pytest.mark.parametrize("name", ["broken", "broken_later"])
+def test_an_ask_of_a_failed_actor_ends_before_its_on_stop(play: Play, name: str) -> None:
+    log: Book = []
+
+    async def story(loop: Loop) -> None:
+        gate = Event()
+        fragile = loop.spawn(Fragile, log, gate)
+        error = await outcome(getattr(fragile, name)())
+        assert isinstance(error, TargetEnded)
+        assert isinstance(error.__cause__, Boom)
+        assert log == []
+        gate.set()
+
+    play(story)
+    assert log == ["stopped"]
+
+
+@pytest.mark.guarantee("G65")
+def test_on_stop_may_return_any_awaitable(loop: Loop) -> None:
+    book: Book = []
+
+    async def write() -> None:
+        await turns()
+        book.append("written")
+
+    class Gathering(Actor):
+        def on_stop(self, reason: ExitReason, cause: BaseException | None) -> Awaitable[Any]:
+            return asyncio.gather(write(), write())
+
+    async def body() -> None:
+        handle = loop.spawn(Gathering)
+        handle.stop()
+        await handle.ended()
+        assert book == ["written", "written"]
+
+    ride(loop, body)

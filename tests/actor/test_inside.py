@@ -11,6 +11,7 @@ from bandstand.actor import Actor, Implements, Loop, MessageActor, Reply, ask, d
 from bandstand.core import ExitReason
 from bandstand.errors import InvalidArgument, LoopBusy
 from tests.actor.answers import answer
+from tests.actor.players import Noter
 from tests.actor.shapes import Shapes
 
 pytestmark = pytest.mark.guarantee("G58")
@@ -284,3 +285,11 @@ def test_actors_without_messages_live_and_end(loop: Loop) -> None:
     silent.stop()
     assert answer(loop, ended) is ExitReason.NORMAL
     assert MessageActor.__mro__[1] is Actor
+
+
+@pytest.mark.guarantee("G59")
+def test_dir_of_a_handle_lists_its_messages_and_members(loop: Loop) -> None:
+    handle = loop.spawn(Noter, [])
+    assert dir(handle) == sorted(["count", "crash", "ended", "kill", "leave", "me", "note", "stop", "urgent"])
+    for name in dir(handle):
+        assert getattr(handle, name) is not None

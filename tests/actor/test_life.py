@@ -17,7 +17,7 @@ from bandstand.errors import (
     StartFailed,
     TargetEnded,
 )
-from tests.actor.players import Book, Lively, Noter, Slow, ride, spin, turns
+from tests.actor.players import Book, Brief, BriefLater, Lively, Noter, Slow, ride, spin, turns
 from tests.core.stage import Boom, Diary, Seen, check_books, record, settle
 
 LoopMaker = Callable[..., Loop]
@@ -253,3 +253,13 @@ def test_an_actor_may_stop_itself_in_its_start(loop: Loop, diary: Diary) -> None
     assert not is_alive(handle)
     assert [reason for _, reason in diary.stopped] == [ExitReason.NORMAL]
     check_books(loop)
+
+
+@pytest.mark.guarantee("G65")
+@pytest.mark.parametrize("kind", [Brief, BriefLater])
+def test_an_actor_that_stops_in_on_start_gets_its_on_stop(loop: Loop, kind: type[Brief]) -> None:
+    book: Book = []
+    handle = loop.spawn(kind, book)
+    spin(loop)
+    assert book == ["start", (ExitReason.NORMAL, None)]
+    assert not is_alive(handle)

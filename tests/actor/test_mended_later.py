@@ -11,35 +11,9 @@ import pytest
 
 from bandstand.actor import Actor, Loop, ask, child, data, supervised
 from bandstand.core import ChildExit, ExitReason
-from bandstand.errors import AskTimeout, BandstandError
+from bandstand.errors import AskTimeout
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
-
-
-class Clockwork(Actor):
-    def __init__(self, period: float, ticks: list[float], clock: VirtualClock) -> None:
-        self.period, self.ticks, self.clock = period, ticks, clock
-
-    def on_start(self) -> None:
-        self.every(self.period, self.tick)
-
-    def tick(self) -> None:
-        self.ticks.append(self.clock.now_ns() / 1e6)
-        if len(self.ticks) == 100:
-            self.stop()
-
-
-@pytest.mark.guarantee("G68")
-@pytest.mark.parametrize("period", [1000 / 60, 1000 / 30, 1.1, 3.3])
-def test_a_period_that_is_no_whole_number_never_ticks_twice_at_one_moment(
-    loop: Loop, clock: VirtualClock, period: float
-) -> None:
-    """A multiple that was rounded came out as now, over and over."""
-    ticks: list[float] = []
-    loop.spawn(Clockwork, period, ticks, clock)
-    loop.run(until_idle=True)
-    assert len(ticks) == len(set(ticks)) == 100
-    assert ticks[-1] - ticks[0] == pytest.approx(99 * period, abs=2)
 
 
 class Sleeper(Actor):
@@ -113,12 +87,6 @@ class Parent(Actor):
     def fail(self) -> None:
         raise ValueError
 
-    @data
-    def work_too_late(self) -> None:
-        self.stop()
-        with pytest.raises(BandstandError):
-            self.background(asyncio.sleep(0))
-
 
 @pytest.mark.guarantee("G67")
 def test_options_that_name_a_supervised_actor_mean_its_present_incarnation(loop: Loop) -> None:
@@ -131,11 +99,3 @@ def test_options_that_name_a_supervised_actor_mean_its_present_incarnation(loop:
     options.spawn(Sleeper).stop()
     loop.run(until_idle=True)
     assert [type(signal) for signal in heard] == [ChildExit]
-
-
-@pytest.mark.slow
-def test_work_that_is_refused_leaves_no_coroutine_behind(loop: Loop) -> None:
-    """A warning about it would be an error here."""
-    loop.spawn(Parent, []).work_too_late()
-    loop.run(until_idle=True)
-    gc.collect()

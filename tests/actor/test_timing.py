@@ -495,3 +495,29 @@ def test_many_tickers_cost_one_timer_each(loop: Loop, clock: VirtualClock) -> No
     assert counts == [1000 // (place + 1) for place in range(100)]
     assert loop.statistics().timers_pending == 100
     check_books(loop)
+
+
+class Clockwork(Actor):
+    def __init__(self, period: float, ticks: list[float], clock: VirtualClock) -> None:
+        self.period, self.ticks, self.clock = period, ticks, clock
+
+    def on_start(self) -> None:
+        self.every(self.period, self.tick)
+
+    def tick(self) -> None:
+        self.ticks.append(self.clock.now_ns() / 1e6)
+        if len(self.ticks) == 100:
+            self.stop()
+
+
+@pytest.mark.guarantee("G68")
+@pytest.mark.parametrize("period", [1000 / 60, 1000 / 30, 1.1, 3.3])
+def test_a_fractional_period_never_ticks_twice_at_one_moment(
+    loop: Loop, clock: VirtualClock, period: float
+) -> None:
+    """A multiple that was rounded came out as now, over and over."""
+    ticks: list[float] = []
+    loop.spawn(Clockwork, period, ticks, clock)
+    loop.run(until_idle=True)
+    assert len(ticks) == len(set(ticks)) == 100
+    assert ticks[-1] - ticks[0] == pytest.approx(99 * period, abs=2)

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor import Actor, Loop, Signal, Work, ask, is_alive
+from bandstand.actor import Actor, Loop, Signal, Work, ask, data, is_alive
 from bandstand.core import ExitReason
-from bandstand.errors import LoopBusy, TargetEnded
+from bandstand.errors import BandstandError, InvalidArgument, LoopBusy, TargetEnded
+from tests.actor.answers import answer
 from tests.actor.players import PATIENCE, Book, Noter, Puppet, ride, spin, turns
 from tests.core.stage import Boom, Diary, check_books, settle
 
@@ -446,3 +447,33 @@ def test_work_is_no_child_that_on_signal_hears_of(loop: Loop) -> None:
     handle.do(start(boom, "failed"))
     loop.run(until_idle=True)
     assert [type(entry) for entry in book] == [tuple, tuple]
+
+
+@pytest.mark.guarantee("G69")
+@pytest.mark.parametrize("work", [5, None, turns], ids=repr)
+def test_work_that_is_not_awaitable_is_refused(loop: Loop, work: Any) -> None:
+    class Worker(Actor):
+        @ask(raises=InvalidArgument)
+        def go(self) -> None:
+            self.background(work)
+
+    worker = loop.spawn(Worker)
+    with pytest.raises(InvalidArgument, match="pass a coroutine"):
+        answer(loop, worker.go())
+    assert is_alive(worker)
+
+
+@pytest.mark.slow
+def test_work_that_is_refused_leaves_no_coroutine_behind(loop: Loop) -> None:
+    """Python would warn about a coroutine that was never awaited, and warnings are errors here."""
+
+    class Late(Actor):
+        @data
+        def start_work(self) -> None:
+            self.stop()
+            with pytest.raises(BandstandError):
+                self.background(asyncio.sleep(0))
+
+    loop.spawn(Late).start_work()
+    loop.run(until_idle=True)
+    gc.collect()
