@@ -1,4 +1,4 @@
-"""`stop(drain=True)`: what was accepted before is handled, in order, and nothing after."""
+"""`stop(drain=True)`: messages accepted before are handled in order, later ones are refused."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ def test_what_another_thread_sent_before_is_handled(loop: Loop, diary: Diary) ->
     book: Book = []
     handle = loop.spawn(Lively, book)
     elsewhere(lambda: [handle.note(number) for number in range(50)])
-    # They are in the inbox, in slots promised to them, and not in the mailbox yet.
+    # They are in the loop's inbox, with reserved slots, and not in the mailbox yet.
     handle.stop(drain=True)
     assert is_alive(handle)
     settle(loop)

@@ -156,7 +156,7 @@ def test_inside_a_method_is_called_and_not_sent(loop: Loop) -> None:
     assert loop.ask_statistics().asked == 3
 
 
-def test_an_object_that_is_no_actor_yet_has_no_handle(loop: Loop) -> None:
+def test_an_object_has_no_handle_before_it_runs_as_an_actor(loop: Loop) -> None:
     assert "has a handle from on_start() on" in answer(loop, loop.spawn(Inside).excuse())
     alone = Inside()
     for use in (

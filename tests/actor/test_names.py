@@ -1,4 +1,4 @@
-"""Names of messages: a few are taken, every other one is free, whatever we call things ourselves."""
+"""Names of messages and attributes: a few are reserved, all others are free."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from tests.actor.declaring import LOOSE, Book, class_with, loose_ask, nothing
 
 pytestmark = pytest.mark.guarantee("G58")
 
-marked = pytest.mark.parametrize("mark", LOOSE.values(), ids=LOOSE)
+every_decorator = pytest.mark.parametrize("decorator", LOOSE.values(), ids=LOOSE)
 
 
 @pytest.mark.parametrize("name", sorted(RESERVED_NAMES))
-@marked
-def test_names_that_every_actor_has_are_no_messages(name: str, mark: Any) -> None:
+@every_decorator
+def test_reserved_names_cannot_be_messages(name: str, decorator: Any) -> None:
     with pytest.raises(BadDeclaration, match=rf"Made\.{name} is .*every actor has"):
-        class_with(name, mark(nothing))
+        class_with(name, decorator(nothing))
 
 
-def test_everything_an_actor_offers_is_reserved() -> None:
+def test_every_public_name_of_actor_is_reserved() -> None:
     assert {name for name in dir(Actor) if not name.startswith("_")} <= RESERVED_NAMES
 
 
 @pytest.mark.parametrize(
     "name", ["__init__", "__eq__", "__hash__", "__len__", "__call__", "__init_subclass__"]
 )
-def test_names_that_are_pythons_are_no_messages(name: str) -> None:
+def test_special_methods_cannot_be_messages(name: str) -> None:
     with pytest.raises(BadDeclaration, match=rf"Made\.{name}"):
         class_with(name, data(nothing))
 
 
 @pytest.mark.parametrize("name", ["_bs_loop", "_bs_anything", "__actor_handle__", "__actor_anything"])
 @pytest.mark.parametrize("value", [data(nothing), nothing, 5], ids=["message", "method", "number"])
-def test_names_that_are_ours_are_refused(name: str, value: object) -> None:
+def test_names_with_a_reserved_prefix_are_refused(name: str, value: object) -> None:
     with pytest.raises(BadDeclaration, match=rf"Made\.{name}"):
         class_with(name, value)
 
 
-# What a handle has of its own, and what a user might call something.
+# Names that handles use internally, and names that users might choose.
 ORDINARY = (
     "name", "actor", "loop", "place", "asks", "ask_ms", "key", "renew", "refresh", "kind", "handle", "method", "port", "call",
     "data", "binder", "self", "cls", "schema", "ask", "try_send", "when_room", "within", "answer", "result", "state", "send",
@@ -58,7 +58,7 @@ def echo(self: Any, n: int) -> Any:
 
 
 def refused_or(made: Callable[[], Any], name: str) -> Any:
-    """A class, or None if it was refused in so many words: a private name may be taken, but not in silence."""
+    """Return the class, or None if it was refused with an error: a private name may be reserved, but not silently."""
     try:
         return made()
     except BadDeclaration as error:
@@ -79,7 +79,7 @@ def test_a_message_may_have_any_other_name(loop: Loop, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ORDINARY)
-def test_what_is_no_message_may_have_any_other_name(loop: Loop, name: str) -> None:
+def test_an_attribute_may_have_any_other_name(loop: Loop, name: str) -> None:
     made = refused_or(lambda: class_with(name, "text", Book), name)
     if made is None:
         return
@@ -91,7 +91,7 @@ def test_what_is_no_message_may_have_any_other_name(loop: Loop, name: str) -> No
 
 
 def check_handle(loop: Loop, handle: Any) -> None:
-    """Assert that a handle is one: nothing of it is covered."""
+    """Assert that a handle still works: no message hides a part of it."""
     assert loop_of(handle) is loop
     assert is_alive(handle) is True
     assert handle == handle.me

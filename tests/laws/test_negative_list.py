@@ -25,12 +25,12 @@ ROOT = Path(__file__).resolve().parents[2]
 # The failure, and the tests that show its absence.
 ELSEWHERE = {
     "a throwing constructor leaves a zombie": [
-        "tests/actor/test_life.py::test_what_a_constructor_raises_comes_out_of_spawn_and_there_is_no_actor",
-        "tests/actor/test_life.py::test_a_failed_constructor_leaves_no_object_behind",
+        "tests/actor/test_on_start.py::test_what_a_constructor_raises_comes_out_of_spawn_and_there_is_no_actor",
+        "tests/actor/test_on_start.py::test_a_failed_constructor_leaves_no_object_behind",
         "tests/actor/test_supervised.py::test_arguments_that_a_constructor_does_not_take_are_a_failed_start",
     ],
     "a throwing on_start leaves a zombie": [
-        "tests/actor/test_life.py::test_a_plain_on_start_that_fails_is_start_failed_with_its_cause",
+        "tests/actor/test_on_start.py::test_a_plain_on_start_that_fails_is_start_failed_with_its_cause",
     ],
     "a look-up by name gives somebody who has ended": [
         "tests/registry/test_ends.py::test_whoever_monitors_it_can_have_the_name_inside_its_down",

@@ -1,4 +1,4 @@
-"""Work in the background: a coroutine, a reply, a thread, whose result comes back as a message."""
+"""Background work: a coroutine, a reply or a thread, whose result comes back as a message."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def forever(book: Book) -> None:
 
 
 def start(work: Callable[[], Any], *hooks: str) -> Callable[[Puppet], Work]:
-    """Have a puppet begin some work, with its method `write` for what is named."""
+    """Have a puppet start work, with its method `write` for the named callbacks."""
 
     def deed(me: Puppet) -> Work:
         return me.background(work(), **dict.fromkeys(hooks, me.write))
@@ -70,7 +70,7 @@ def test_a_result_comes_back_as_a_message(loop: Loop, work: Callable[[], Any]) -
     check_books(loop)
 
 
-def test_a_result_that_nobody_is_named_for_is_dropped(loop: Loop) -> None:
+def test_a_result_without_then_is_dropped(loop: Loop) -> None:
     book: Book = []
     handle = loop.spawn(Puppet, book)
     handle.do(start(seven))
@@ -80,7 +80,7 @@ def test_a_result_that_nobody_is_named_for_is_dropped(loop: Loop) -> None:
     assert loop.statistics().alive == 1
 
 
-def test_an_error_comes_back_as_a_message_to_failed(loop: Loop) -> None:
+def test_an_error_comes_back_to_failed_as_a_message(loop: Loop) -> None:
     book: Book = []
     handle = loop.spawn(Puppet, book)
     handle.do(start(boom, "then", "failed"))
@@ -92,7 +92,7 @@ def test_an_error_comes_back_as_a_message_to_failed(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize("hooks", [(), ("then",)])
-def test_an_error_that_nobody_is_named_for_is_a_failure_of_the_actor(
+def test_an_error_without_failed_fails_the_actor(
     loop: Loop, diary: Diary, hooks: tuple[str, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     book: Book = []
@@ -106,14 +106,14 @@ def test_an_error_that_nobody_is_named_for_is_a_failure_of_the_actor(
     assert loop.statistics().alive == 0
 
 
-def test_whoever_asks_a_failed_actor_sees_the_error_of_its_work(loop: Loop) -> None:
+def test_an_ask_of_a_failed_actor_has_the_error_of_its_work_as_cause(loop: Loop) -> None:
     async def body() -> None:
         handle = loop.spawn(Puppet, [])
         held = asyncio.Event()
         handle.do(start(boom))
         handle.do_slowly(lambda me: held.wait())
         await turns(10)
-        reply = handle.entries()  # behind the failure, which waits for its turn
+        reply = handle.entries()  # behind the failure, which waits in the mailbox
         held.set()
         with pytest.raises(TargetEnded) as caught:
             await reply
@@ -122,7 +122,7 @@ def test_whoever_asks_a_failed_actor_sees_the_error_of_its_work(loop: Loop) -> N
     ride(loop, body)
 
 
-def test_results_come_in_their_turn_by_the_lane_of_a_marked_method(loop: Loop) -> None:
+def test_a_result_uses_the_lane_of_a_declared_method(loop: Loop) -> None:
     book: Book = []
 
     def begin(me: Puppet) -> None:
@@ -150,7 +150,7 @@ def test_then_may_be_a_coroutine_function(loop: Loop) -> None:
     assert book == [("finished", 7)]
 
 
-def test_an_error_in_then_is_a_failure_of_the_actor_and_not_of_the_work(loop: Loop, diary: Diary) -> None:
+def test_an_error_in_then_fails_the_actor_and_not_the_work(loop: Loop, diary: Diary) -> None:
     book: Book = []
     handle = loop.spawn(Puppet, book)
     handle.do(lambda me: me.background(seven(), then=me.fail, failed=me.write))
@@ -159,7 +159,7 @@ def test_an_error_in_then_is_a_failure_of_the_actor_and_not_of_the_work(loop: Lo
     assert not is_alive(handle)
 
 
-def test_a_reply_can_be_waited_for_in_the_background(loop: Loop) -> None:
+def test_a_reply_can_be_awaited_in_the_background(loop: Loop) -> None:
     book: Book = []
     other = loop.spawn(Noter, [1, 2, 3])
     handle = loop.spawn(Puppet, book)
@@ -194,7 +194,7 @@ def test_an_actor_may_ask_itself_in_the_background(loop: Loop) -> None:
     assert book == ["entry", (["entry"],)]
 
 
-def test_a_thread_can_be_waited_for_in_the_background(loop: Loop) -> None:
+def test_a_thread_can_be_awaited_in_the_background(loop: Loop) -> None:
     book: Book = []
     main = threading.get_ident()
 
@@ -216,7 +216,7 @@ def test_a_thread_can_be_waited_for_in_the_background(loop: Loop) -> None:
             me.background(asyncio.to_thread(blocking), then=then)
 
         handle.do(begin)
-        assert await handle.entries() == []  # the actor is free meanwhile
+        assert await handle.entries() == []  # the actor handles messages meanwhile
         handle.note("meanwhile")
         gate.set()
         await arrived.wait()
@@ -248,7 +248,7 @@ def test_the_result_of_a_thread_is_dropped_when_its_actor_has_ended(loop: Loop, 
 # --- cancel -----------------------------------------------------------------------------------------------------------------
 
 
-def test_cancelled_work_is_cancelled_and_sends_no_message(loop: Loop) -> None:
+def test_cancelled_work_sends_no_message(loop: Loop) -> None:
     book: Book = []
 
     async def body() -> None:
@@ -303,8 +303,8 @@ def test_work_that_has_ended_cannot_be_cancelled(loop: Loop) -> None:
     assert book == [(7,)]
 
 
-def test_what_somebody_else_cancels_does_not_pass_silently(loop: Loop) -> None:
-    """A task that is cancelled by whoever owns it: the actor has not given it up, and waits for a result."""
+def test_a_task_cancelled_by_its_owner_counts_as_a_failure(loop: Loop) -> None:
+    """The actor has not cancelled the work and still expects a result."""
     book: Book = []
 
     async def body() -> None:
@@ -321,7 +321,7 @@ def test_what_somebody_else_cancels_does_not_pass_silently(loop: Loop) -> None:
     check_books(loop)
 
 
-# --- with the actor ---------------------------------------------------------------------------------------------------------
+# --- end of the actor -------------------------------------------------------------------------------------------------------
 
 ENDS: dict[str, Callable[[Puppet], None]] = {
     "stop": lambda handle: handle.stop(),
@@ -366,7 +366,7 @@ def test_work_is_cancelled_at_the_end_of_the_loop(loop: Loop) -> None:
 
 
 @pytest.mark.slow
-def test_work_of_a_loop_that_nobody_drove_leaves_no_warning(make_loop: LoopMaker) -> None:
+def test_work_of_a_loop_that_never_ran_leaves_no_warning(make_loop: LoopMaker) -> None:
     book: Book = []
     loop = make_loop()
 
@@ -382,7 +382,7 @@ def test_work_of_a_loop_that_nobody_drove_leaves_no_warning(make_loop: LoopMaker
 
 @pytest.mark.slow
 def test_work_that_its_actor_keeps_and_that_never_begins_leaves_no_warning(loop: Loop) -> None:
-    # The actor keeps the work, and the work keeps the actor: what is to be closed must not wait for the collector.
+    # Actor and work refer to each other: the coroutine must be closed without waiting for the garbage collector.
     book: Book = []
 
     class Keeping(Puppet):
@@ -396,7 +396,7 @@ def test_work_that_its_actor_keeps_and_that_never_begins_leaves_no_warning(loop:
     assert book == []
 
 
-def test_work_that_is_started_in_on_start_begins_when_the_loop_is_driven(loop: Loop) -> None:
+def test_work_started_in_on_start_begins_when_the_loop_runs(loop: Loop) -> None:
     book: Book = []
 
     class Early(Puppet):
@@ -434,8 +434,8 @@ def test_work_shows_in_the_tree_below_its_actor(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G66")
-def test_work_is_no_child_that_on_signal_hears_of(loop: Loop) -> None:
-    """Its result comes as a message; its end is nobody's business."""
+def test_the_exit_of_work_is_not_a_signal(loop: Loop) -> None:
+    """Its result comes as a message, so its exit is not reported."""
 
     class Watching(Puppet):
         def on_signal(self, signal: Signal) -> None:

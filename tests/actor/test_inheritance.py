@@ -1,4 +1,4 @@
-"""Classes of actors that derive from others: what is inherited, overridden and mixed in, and what must not be."""
+"""Actor classes derived from others: what can be inherited, overridden and mixed in, and what cannot."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.actor.declaring import Book, class_with, nothing
 pytestmark = pytest.mark.guarantee("G58")
 
 
-def test_messages_are_inherited_and_overridden_with_their_marks(loop: Loop) -> None:
+def test_messages_are_inherited_and_overridden_with_their_decorators(loop: Loop) -> None:
     lines: list[object] = []
 
     class Loud(Book):
@@ -27,7 +27,7 @@ def test_messages_are_inherited_and_overridden_with_their_marks(loop: Loop) -> N
 
         @ask
         def low_ask(self) -> int:
-            # Inside it is a plain call, whatever checkers see.
+            # Inside the actor it is a plain call, although type checkers see an ask.
             inherited: Any = super().low_ask()
             return -int(inherited)
 
@@ -54,7 +54,7 @@ def test_an_override_may_take_another_lane(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize("override", [nothing, None, 5, property(nothing), staticmethod(nothing)], ids=repr)
-def test_an_override_without_a_mark_is_refused(override: object) -> None:
+def test_an_override_without_a_decorator_is_refused(override: object) -> None:
     with pytest.raises(
         BadDeclaration,
         match=r"Made\.high overrides .*Book\.high on lane CONTROL.* without a decorator: add @control",
@@ -65,7 +65,7 @@ def test_an_override_without_a_mark_is_refused(override: object) -> None:
 
 
 def test_an_override_stays_one_way_or_an_ask() -> None:
-    """Else a handle that is typed as the base would lie."""
+    """Otherwise a handle typed as the base class would not do what its type says."""
     with pytest.raises(BadDeclaration, match=r"Made\.low\b.*ask"):
         class_with("low", ask(nothing), Book)
     with pytest.raises(BadDeclaration, match=r"Made\.low_ask\b.*ask"):
@@ -73,7 +73,7 @@ def test_an_override_stays_one_way_or_an_ask() -> None:
 
 
 class Mixin:
-    """No actor by itself, but has a message."""
+    """Not an actor itself, but declares a message."""
 
     lines: list[object]
 
@@ -82,7 +82,7 @@ class Mixin:
         self.lines.append("mixed")
 
 
-def test_a_mixin_brings_messages_with_it(loop: Loop) -> None:
+def test_a_mixin_can_declare_messages(loop: Loop) -> None:
     lines: list[object] = []
 
     class Both(Mixin, Book):
@@ -95,17 +95,17 @@ def test_a_mixin_brings_messages_with_it(loop: Loop) -> None:
     assert lines == ["mixed", "low"]
 
 
-def test_a_mixin_may_not_cover_a_message() -> None:
+def test_a_mixin_must_not_hide_a_message() -> None:
     class Cover:
         def low(self, line: object = "covered") -> None: ...
 
     with pytest.raises(BadDeclaration, match=r"Covered\.low overrides .* without a decorator"):
         type("Covered", (Cover, Book), {})
-    # Behind the class it covers nothing.
+    # After the class in the MRO it hides nothing.
     type("Behind", (Book, Cover), {})
 
 
-def test_all_of_a_diamond_are_called_in_their_order(loop: Loop) -> None:
+def test_super_calls_in_a_diamond_follow_the_mro(loop: Loop) -> None:
     lines: list[object] = []
 
     class Left(Book):
@@ -128,7 +128,7 @@ def test_all_of_a_diamond_are_called_in_their_order(loop: Loop) -> None:
     assert lines == ["left", "right", "x"]
 
 
-def test_a_class_may_be_a_dataclass_abstract_or_have_options_of_its_own(loop: Loop) -> None:
+def test_a_class_may_be_a_dataclass_be_abstract_or_have_its_own_options(loop: Loop) -> None:
     options: list[object] = []
 
     class Optional:

@@ -29,7 +29,7 @@ def test_an_interface_may_extend_another(loop: Loop) -> None:
         def twice(self) -> int:
             return self.double()
 
-    # For checkers it implements what its first base does.
+    # For type checkers it implements the interface of its first base.
     made = cast("Wider", loop.spawn(Made, 4))
     made.add(1)
     assert answer(loop, made.twice()) == 10
@@ -45,7 +45,7 @@ def test_an_implementation_may_be_inherited_and_overridden(loop: Loop) -> None:
     assert answer(loop, louder.value()) == 9
 
 
-def test_what_overrides_an_implementation_is_compared_too() -> None:
+def test_an_override_of_an_implementation_is_checked_too() -> None:
     def add(self: object, m: int, *, times: int = 1) -> None: ...
 
     said = refusal(lambda: type("Wrong", (Counter,), {"add": add}))
@@ -79,7 +79,7 @@ def test_an_implementation_may_derive_from_the_interface_too(loop: Loop) -> None
             return 4
 
     assert answer(loop, loop.spawn(Made).value()) == 4
-    # What the interface has is only its declaration: it implements nothing.
+    # Methods of the interface are declarations, not implementations.
     bases = (Implements[Counting], Counting)
     assert "has no method" in refusal(lambda: type("Lazy", (Implements, Counting), {"__orig_bases__": bases}))
 
@@ -88,7 +88,7 @@ I = TypeVar("I")  # noqa: E741  # I for interface
 
 
 class Between(Implements[I], Generic[I]):
-    """Leaves it open what it implements."""
+    """Leaves its interface open."""
 
     def reset(self) -> None:
         self.total = 0
@@ -114,14 +114,14 @@ def test_a_class_in_between_may_leave_the_interface_open(loop: Loop) -> None:
 
 
 class Stored(Counter, Generic[T]):
-    """Has a type variable that has nothing to do with the interface."""
+    """Has a type variable that is not for the interface."""
 
     def keep(self, thing: T) -> T:
         return thing
 
 
 class Both(Between[I], Generic[T, I]):
-    """Has one that has, behind one that has not."""
+    """Has one that is for the interface, after one that is not."""
 
     def keep(self, thing: T) -> T:
         return thing

@@ -1,6 +1,6 @@
-"""Classes of machines that contradict themselves: said when the class is made, with names."""
+"""Invalid machine classes are refused when they are created, with an error that names the mistake."""
 
-# Classes that cannot be made are used by nobody.
+# Classes that cannot be created stay unused.
 # pyright: reportUnusedClass=false
 
 from __future__ import annotations
@@ -260,16 +260,16 @@ BAD: list[tuple[Callable[[], None], str]] = [
 
 
 @pytest.mark.parametrize(("make", "words"), BAD, ids=lambda case: getattr(case, "__name__", ""))
-def test_it_is_refused_when_the_class_is_made(make: Callable[[], None], words: str) -> None:
+def test_an_invalid_class_is_refused_when_it_is_created(make: Callable[[], None], words: str) -> None:
     with pytest.raises((BadDeclaration, RuntimeError)) as caught:
         make()
-    # Before 3.12, what __set_name__ raises comes as the cause.
+    # Before Python 3.12, an error in __set_name__ is the cause of a RuntimeError.
     error = caught.value if isinstance(caught.value, BadDeclaration) else caught.value.__cause__
     assert isinstance(error, BadDeclaration)
     assert re.search(words, str(error)), str(error)
 
 
-def test_after_ms_is_a_time() -> None:
+def test_after_ms_must_be_a_duration() -> None:
     with pytest.raises(InvalidArgument, match="after_ms is -1"):
         State(after_ms=-1)
 
@@ -327,7 +327,7 @@ def test_a_machine_may_be_a_dataclass(loop: Loop) -> None:
 
 
 def _docstring() -> None:
-    """Only words."""
+    """Only a docstring."""
 
 
 def _returns() -> str:
@@ -350,7 +350,5 @@ async def _waits() -> None:
     ("function", "empty"),
     [(_docstring, True), (_waits, True), (_returns, False), (_calls, False), (_refuses_with_words, False)],
 )
-def test_an_empty_body_is_told_from_one_that_does_something(
-    function: Callable[..., Any], empty: bool
-) -> None:
+def test_an_empty_body_is_recognised(function: Callable[..., Any], empty: bool) -> None:
     assert is_empty(function) is empty

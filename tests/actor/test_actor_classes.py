@@ -1,4 +1,4 @@
-"""Classes of all kinds that Python knows can be actors."""
+"""Which classes can be actors: generic, abstract and frozen ones, dataclasses, classes with slots; and what is a behavior."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Slotted(Actor):
         return self.x
 
 
-def test_a_generic_class_is_one_with_its_arguments_and_without(loop: Loop) -> None:
+def test_a_generic_class_works_with_and_without_type_arguments(loop: Loop) -> None:
     assert answer(loop, loop.spawn(Holder, "a").value()) == "a"
     assert answer(loop, loop.spawn(Holder[str], "b").value()) == "b"
     assert answer(loop, loop.options(name="c").spawn(Holder[str], "c").value()) == "c"
@@ -101,7 +101,7 @@ def test_a_generic_class_under_a_supervisor(loop: Loop) -> None:
     assert answer(loop, handle.value()) == 7
 
 
-def test_an_abstract_class_cannot_be_made_and_one_that_is_whole_can(loop: Loop) -> None:
+def test_an_abstract_class_cannot_be_spawned(loop: Loop) -> None:
     assert answer(loop, loop.spawn(Square).value()) == 4
     with pytest.raises(TypeError, match="abstract"):
         loop.spawn(Shape)
@@ -117,8 +117,8 @@ def test_dataclasses_and_classes_with_slots(loop: Loop) -> None:
     assert answer(loop, loop.spawn(Slotted, x=5).value()) == 5
 
 
-def test_what_a_class_says_stays_when_it_is_made_once_more() -> None:
-    """`@dataclass(slots=True)` makes the class again."""
+def test_class_options_survive_a_dataclass_with_slots() -> None:
+    """`@dataclass(slots=True)` creates the class a second time."""
     assert Slim.__actor_ask_ms__ == 70
 
 

@@ -1,4 +1,4 @@
-"""How a typed actor ends: its `on_stop` in every kind of end."""
+"""`on_stop` for every kind of end."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LoopMaker = Callable[..., Loop]
 
 @pytest.mark.guarantee("G65")
 @pytest.mark.parametrize("end", ENDS)
-def test_on_stop_is_called_once_however_an_actor_ends(loop: Loop, diary: Diary, end: str) -> None:
+def test_on_stop_is_called_once_for_every_kind_of_end(loop: Loop, diary: Diary, end: str) -> None:
     deed, reason = ENDS[end]
     book: Book = []
     handle = loop.spawn(Lively, book)
@@ -189,7 +189,7 @@ def test_on_stop_runs_at_the_end_of_an_async_with(loop: Loop, kind: type[Noter],
 
 
 class Lasting(Noter):
-    """Nothing about it is async but its end."""
+    """Only its on_stop is async."""
 
     async def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
         self.book.append("stopping")
@@ -209,7 +209,7 @@ def test_an_async_on_stop_is_waited_for_although_nothing_else_was_async(loop: Lo
 
 
 @pytest.mark.guarantee("G65")
-def test_on_stop_runs_when_a_loop_is_destroyed_that_nobody_drove(make_loop: LoopMaker) -> None:
+def test_on_stop_runs_when_a_loop_that_never_ran_is_destroyed(make_loop: LoopMaker) -> None:
     book: Book = []
     loop = make_loop()
     loop.spawn(Lively, book)
@@ -218,8 +218,8 @@ def test_on_stop_runs_when_a_loop_is_destroyed_that_nobody_drove(make_loop: Loop
 
 
 @pytest.mark.slow
-def test_an_async_on_stop_of_a_loop_that_nobody_drove_ends_without_a_warning(make_loop: LoopMaker) -> None:
-    # There is no event loop it could run in. The actor ends all the same, and nothing is left (see the fixture).
+def test_an_async_on_stop_of_a_loop_that_never_ran_ends_without_a_warning(make_loop: LoopMaker) -> None:
+    # It has no event loop to run in. The actor still ends, and leaves nothing behind (see the fixture).
     diary = Diary()
     loop = make_loop()
     loop.set_observer(diary)
@@ -230,7 +230,7 @@ def test_an_async_on_stop_of_a_loop_that_nobody_drove_ends_without_a_warning(mak
 
 
 @pytest.mark.guarantee("G65")
-def test_what_takes_longer_than_the_stop_timeout_is_given_up(
+def test_an_on_stop_longer_than_the_stop_timeout_is_abandoned(
     make_loop: LoopMaker, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     loop = make_loop(loop_factory=clock.new_event_loop, stop_timeout_ms=50)
@@ -287,7 +287,7 @@ def test_shutdown_kill_gives_on_stop_no_time_at_all(make_loop: LoopMaker, clock:
 
 
 class Asking(Noter):
-    """Asks somebody else while it ends."""
+    """Asks another actor in its on_stop."""
 
     def __init__(self, book: Book, other: Noter) -> None:
         super().__init__(book)
@@ -335,7 +335,7 @@ def test_an_actor_that_is_ending_can_ask_others(
 def test_the_end_of_a_loop_takes_no_longer_than_the_last_on_stop(
     make_loop: LoopMaker, clock: VirtualClock
 ) -> None:
-    # Or every program with an async on_stop would take the whole stop timeout to end.
+    # Otherwise every program with an async on_stop would take the whole stop timeout to end.
     loop = make_loop(loop_factory=clock.new_event_loop)
     book: Book = []
 
@@ -351,11 +351,11 @@ def test_the_end_of_a_loop_takes_no_longer_than_the_last_on_stop(
     start = clock.now_ns()
     ride(loop, body)
     assert book == ["stopped"] * 3
-    assert clock.now_ns() - start <= 200_000_000  # side by side, and nothing else is waited for
+    assert clock.now_ns() - start <= 200_000_000  # they run concurrently, and nothing else is awaited
 
 
 class Fragile(Actor):
-    """Breaks when asked, and takes its time to end."""
+    """Fails when asked, and has a long on_stop."""
 
     def __init__(self, log: Book, gate: Event) -> None:
         self.log = log

@@ -1,4 +1,4 @@
-"""State machines: who handles a message, what a transition does and in which order, timeouts, and what is postponed."""
+"""State machines: dispatch by state, the steps of a transition, timeouts, and postponed messages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.core.stage import Boom, check_books, settle
 
 
 class Door(Machine):
-    """Closed, opened for 5 s, or locked; while it is locked, who pushes waits."""
+    """Closed, opened for 5 s, or locked; a locked door postpones pushes."""
 
     def __init__(self, book: list[Any]) -> None:
         self.book = book
@@ -114,7 +114,7 @@ def told(loop: Loop) -> list[RuntimeEvent]:
 
 
 @pytest.mark.guarantee("G238")
-def test_a_message_is_handled_by_its_state_or_by_the_method_itself(loop: Loop) -> None:
+def test_a_message_is_handled_by_the_state_or_by_the_declared_method(loop: Loop) -> None:
     book: list[Any] = []
     door = loop.spawn(Door, book)
     door.turn_key()
@@ -132,7 +132,7 @@ def test_a_message_is_handled_by_its_state_or_by_the_method_itself(loop: Loop) -
 
 
 @pytest.mark.guarantee("G238")
-def test_asks_and_coroutines_go_by_state_too(play: Play) -> None:
+def test_asks_and_coroutines_depend_on_the_state(play: Play) -> None:
     async def story(loop: Loop) -> None:
         book: list[Any] = []
         door = loop.spawn(Door, book)
@@ -148,7 +148,7 @@ def test_asks_and_coroutines_go_by_state_too(play: Play) -> None:
 
 
 @pytest.mark.guarantee("G238")
-def test_what_nobody_handles_is_told_and_an_ask_is_answered_at_once(
+def test_an_unhandled_message_is_reported_and_an_ask_refused_at_once(
     loop: Loop, told: list[RuntimeEvent]
 ) -> None:
     class Wall(Machine):
@@ -183,7 +183,7 @@ def test_what_nobody_handles_is_told_and_an_ask_is_answered_at_once(
 
 
 @pytest.mark.guarantee("G238")
-def test_what_is_ignored_is_told_to_nobody(loop: Loop, told: list[RuntimeEvent]) -> None:
+def test_an_ignored_message_is_not_reported(loop: Loop, told: list[RuntimeEvent]) -> None:
     book: list[Any] = []
     door = loop.spawn(Door, book)
     door.go(Door.locked)
@@ -193,7 +193,7 @@ def test_what_is_ignored_is_told_to_nobody(loop: Loop, told: list[RuntimeEvent])
 
 
 @pytest.mark.guarantee("G238")
-def test_what_another_machine_refuses_is_no_answer_of_this_one(play: Play) -> None:
+def test_a_refusal_of_another_machine_is_not_an_answer_of_this_one(play: Play) -> None:
     class Passing(Machine):
         def __init__(self, door: Door) -> None:
             self.door = door
@@ -231,7 +231,7 @@ def test_a_transition_to_the_same_state_leaves_and_enters(loop: Loop) -> None:
 
 @pytest.mark.guarantee("G239")
 @pytest.mark.parametrize("hook", ["enter", "leave"])
-def test_hooks_start_no_transition_of_their_own(loop: Loop, hook: str) -> None:
+def test_a_hook_cannot_start_a_transition(loop: Loop, hook: str) -> None:
     errors: list[str] = []
 
     class Restless(Machine):
@@ -283,7 +283,7 @@ def test_a_state_of_another_class_is_refused(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G240")
-def test_a_machine_returns_to_where_it_came_from(loop: Loop) -> None:
+def test_unbecome_returns_to_the_pushed_state(loop: Loop) -> None:
     book: list[Any] = []
     door = loop.spawn(Door, book)
     door.go(Door.opened)
@@ -294,7 +294,7 @@ def test_a_machine_returns_to_where_it_came_from(loop: Loop) -> None:
     door.back()
     door.turn_key()
     settle(loop)
-    # From `locked`, which took the place of the `closed` above the first `locked`.
+    # From `locked`, which replaced the `closed` that was pushed above the first `locked`.
     assert book[-2:] == ["+opened", "key in opened"]
     door.back()
     settle(loop)
@@ -302,7 +302,7 @@ def test_a_machine_returns_to_where_it_came_from(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G240")
-def test_what_is_remembered_is_bounded(loop: Loop) -> None:
+def test_the_number_of_pushed_states_is_bounded(loop: Loop) -> None:
     door = loop.spawn(Door, [])
     for _ in range(32):
         door.go(Door.closed, push=True)
@@ -332,9 +332,7 @@ def test_a_state_that_lasts_too_long_times_out_once(loop: Loop, clock: VirtualCl
 
 
 @pytest.mark.guarantee("G241")
-def test_leaving_takes_the_timeout_back_and_coming_again_sets_it_anew(
-    loop: Loop, clock: VirtualClock
-) -> None:
+def test_leaving_cancels_the_timeout_and_entering_starts_it_again(loop: Loop, clock: VirtualClock) -> None:
     book: list[Any] = []
     door = loop.spawn(Door, book)
     door.go(Door.opened)
@@ -354,14 +352,12 @@ def test_leaving_takes_the_timeout_back_and_coming_again_sets_it_anew(
 
 
 @pytest.mark.guarantee("G241")
-def test_a_timeout_that_waits_in_the_mailbox_while_the_machine_goes_on_does_nothing(
-    loop: Loop, clock: VirtualClock
-) -> None:
+def test_a_timeout_in_the_mailbox_does_nothing_after_a_transition(loop: Loop, clock: VirtualClock) -> None:
     book: list[Any] = []
     door = loop.spawn(Door, book)
     door.go(Door.opened)
     settle(loop)
-    # Before the timeout in the mailbox: it is due, and comes after this one.
+    # Ahead of the timeout, which is due and waits in the mailbox.
     door.go(Door.opened)
     clock.advance(5_000)
     settle(loop)
@@ -373,7 +369,7 @@ def test_a_timeout_that_waits_in_the_mailbox_while_the_machine_goes_on_does_noth
 
 
 @pytest.mark.guarantee("G242")
-def test_what_is_postponed_comes_back_at_the_next_transition_in_order(play: Play) -> None:
+def test_postponed_messages_return_in_order_at_the_next_transition(play: Play) -> None:
     async def story(loop: Loop) -> None:
         book: list[Any] = []
         door = loop.spawn(Door, book)
@@ -398,7 +394,7 @@ def test_what_is_postponed_comes_back_at_the_next_transition_in_order(play: Play
 
 
 @pytest.mark.guarantee("G242")
-def test_too_much_that_is_postponed_is_a_failure(loop: Loop) -> None:
+def test_too_many_postponed_messages_fail_the_machine(loop: Loop) -> None:
     class Small(Door, postpone_limit=2):
         pass
 
@@ -415,7 +411,7 @@ def test_too_much_that_is_postponed_is_a_failure(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G242")
-def test_a_machine_may_have_stashes_besides(loop: Loop) -> None:
+def test_a_machine_may_also_have_stashes(loop: Loop) -> None:
     book: list[Any] = []
 
     class Careful(Door):
@@ -436,7 +432,7 @@ def test_a_machine_may_have_stashes_besides(loop: Loop) -> None:
     careful.go(Careful.locked)
     settle(loop)
     assert book == ["+closed", "-closed", 1]
-    # In `Door` itself nothing has changed.
+    # `Door` itself is unchanged.
     other: list[Any] = []
     loop.spawn(Door, other).push("Ann")
     settle(loop)
@@ -444,7 +440,7 @@ def test_a_machine_may_have_stashes_besides(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G243")
-def test_an_incarnation_begins_where_machines_begin(loop: Loop, clock: VirtualClock) -> None:
+def test_a_restarted_machine_starts_in_the_initial_state(loop: Loop, clock: VirtualClock) -> None:
     book: list[Any] = []
     root = one_for_one(loop, child("door").of(Door, book))
     settle(loop)
@@ -462,7 +458,7 @@ def test_an_incarnation_begins_where_machines_begin(loop: Loop, clock: VirtualCl
 
 
 @pytest.mark.guarantee("G243")
-def test_on_start_may_say_where_to_begin(loop: Loop) -> None:
+def test_on_start_may_choose_the_initial_state(loop: Loop) -> None:
     class Ajar(Door):
         def on_start(self) -> None:
             self.book.append("start")
@@ -482,7 +478,7 @@ def test_on_start_may_say_where_to_begin(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G243")
-def test_a_first_state_that_cannot_be_entered_is_a_failed_start(loop: Loop) -> None:
+def test_a_failing_enter_hook_of_the_initial_state_fails_the_start(loop: Loop) -> None:
     class Stuck(Machine):
         only = State()
 
@@ -496,7 +492,7 @@ def test_a_first_state_that_cannot_be_entered_is_a_failed_start(loop: Loop) -> N
 
 
 @pytest.mark.guarantee("G239")
-def test_a_failure_in_the_middle_ends_the_machine(loop: Loop) -> None:
+def test_a_failing_transition_fails_the_machine(loop: Loop) -> None:
     class Fragile(Machine):
         @data
         def go(self) -> None:
@@ -519,7 +515,7 @@ def test_a_failure_in_the_middle_ends_the_machine(loop: Loop) -> None:
 @pytest.mark.guarantee("G239")
 @pytest.mark.parametrize("hook", ["leave", "enter"])
 @pytest.mark.parametrize("way", ["declared", "declared_later", "swallowed"])
-def test_a_hook_that_fails_ends_the_machine_whatever_its_handler_says(
+def test_a_failing_hook_fails_the_machine_even_if_the_handler_catches_it(
     play: Play, way: str, hook: str
 ) -> None:
     class Fragile(Machine):
@@ -566,7 +562,7 @@ def test_a_hook_that_fails_ends_the_machine_whatever_its_handler_says(
 
 
 @pytest.mark.guarantee("G239")
-def test_another_thread_changes_no_state(loop: Loop) -> None:
+def test_another_thread_cannot_change_the_state(loop: Loop) -> None:
     machines: list[Machine] = []
 
     class Loose(Machine):

@@ -1,4 +1,4 @@
-"""Declaring a class of actors: what marks mean and what they may stand on, that one-way is one way, and deadlines."""
+"""Declaring an actor class: decorators and lanes, one-way methods, deadlines, hooks."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tests.core.stage import Boom
 
 pytestmark = pytest.mark.guarantee("G58")
 
-marked = pytest.mark.parametrize("mark", LOOSE.values(), ids=LOOSE)
+every_decorator = pytest.mark.parametrize("decorator", LOOSE.values(), ids=LOOSE)
 
 
-# --- marks and lanes --------------------------------------------------------------------------------------------------
+# --- decorators and lanes ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("S4", "S11")
-def test_a_mark_says_by_which_lane_a_message_goes(loop: Loop) -> None:
+def test_the_decorator_sets_the_lane_of_a_message(loop: Loop) -> None:
     lines: list[object] = []
     book = loop.spawn(Book, lines)
     low, middle = book.low_ask(), book.middle_ask()
@@ -50,14 +50,14 @@ def test_a_full_lane_leaves_room_in_the_others(loop: Loop) -> None:
     assert not book.low.try_send()
 
 
-def test_a_lane_of_an_ask_is_one_of_users() -> None:
+def test_an_ask_must_use_a_user_lane() -> None:
     bad: Any
     for bad in (Lane.SYSTEM, 1, "control", None):
         with pytest.raises(BadDeclaration, match=r"@ask: lane is .*: pass Lane\.CONTROL"):
             ask(lane=bad)
 
 
-def test_what_an_ask_raises_is_exception_classes() -> None:
+def test_raises_must_contain_exception_classes() -> None:
     bad: Any
     for bad in (BaseException, KeyboardInterrupt, KeyError("x"), [KeyError], (KeyError, "x"), int, None):
         with pytest.raises(BadDeclaration, match=r"raises contains .*: pass Exception or classes"):
@@ -79,7 +79,7 @@ def test_a_declared_exception_is_an_answer_and_any_other_a_failure(loop: Loop) -
         with pytest.raises(type(error)) as caught:
             answer(loop, picky.pick(error))
         assert caught.value is error
-    # One that derives from what is declared, too.
+    # Also a class derived from a declared one.
     with pytest.raises(KeyError):
         answer(loop, picky.pick_later(KeyError("no")))
     assert is_alive(picky)
@@ -89,21 +89,21 @@ def test_a_declared_exception_is_an_answer_and_any_other_a_failure(loop: Loop) -
     assert not is_alive(picky)
 
 
-def test_a_mark_keeps_what_its_method_says_of_itself() -> None:
+def test_a_declared_method_keeps_its_name_and_docstring() -> None:
     def add(self: object, n: int) -> None:
         """Add a number."""
 
-    mark = data(add)
-    assert isinstance(mark, DeclaredMethod)
-    assert mark.__doc__ == "Add a number."
-    assert mark.function is add
-    assert re.match(r"<one-way method .*add on lane DATA>", repr(mark))
+    declared = data(add)
+    assert isinstance(declared, DeclaredMethod)
+    assert declared.__doc__ == "Add a number."
+    assert declared.function is add
+    assert re.match(r"<one-way method .*add on lane DATA>", repr(declared))
     assert re.match(r"<ask method .*add on lane DATA>", repr(ask(add)))
-    assert class_with("add", mark).add is mark
+    assert class_with("add", declared).add is declared
 
 
-@marked
-def test_a_mark_is_on_a_plain_method_only(mark: Any) -> None:
+@every_decorator
+def test_a_decorator_must_be_on_a_plain_method(decorator: Any) -> None:
     def generate(self: object) -> Iterator[int]:
         yield 1
 
@@ -116,32 +116,32 @@ def test_a_mark_is_on_a_plain_method_only(mark: Any) -> None:
         with pytest.raises(
             BadDeclaration, match=r"@\w+ is on .*, which is not a function: put it on a plain method"
         ):
-            mark(wrong)
+            decorator(wrong)
     for wrong in (
         5,
-        None if mark is not LOOSE["ask"] else "text",
+        None if decorator is not LOOSE["ask"] else "text",
         Book,
         functools.partial(nothing),
         data(nothing),
     ):
         with pytest.raises(BadDeclaration, match="which is not a function"):
-            mark(wrong)
+            decorator(wrong)
     for wrong in (generate, generate_later):
         with pytest.raises(
             BadDeclaration, match=r"generate\w*, a generator: a handler must return its answer"
         ):
-            mark(wrong)
+            decorator(wrong)
 
 
 @pytest.mark.parametrize("above", [staticmethod, classmethod, property])
-@marked
-def test_a_mark_that_something_else_covers_is_not_lost_in_silence(above: Any, mark: Any) -> None:
+@every_decorator
+def test_a_decorator_below_another_one_is_refused(above: Any, decorator: Any) -> None:
     with pytest.raises(BadDeclaration, match="covered"):
-        class_with("covered", above(mark(nothing)))
+        class_with("covered", above(decorator(nothing)))
 
 
-def test_a_lambda_may_be_marked(loop: Loop) -> None:
-    add: Any = eval("lambda self, a, b=2: a + b")  # for checkers it would have no types
+def test_a_lambda_can_be_declared(loop: Loop) -> None:
+    add: Any = eval("lambda self, a, b=2: a + b")  # type checkers would see no types
     adder = loop.spawn(class_with("add", loose_ask(add)))
     assert answer(loop, adder.add(1)) == 3
     assert answer(loop, adder.add(1, b=5)) == 6
@@ -149,7 +149,7 @@ def test_a_lambda_may_be_marked(loop: Loop) -> None:
         adder.add()
 
 
-def test_a_method_without_self_is_no_message() -> None:
+def test_a_message_must_have_self() -> None:
     def lost() -> None: ...
     def packed(*args: object) -> None: ...
     def named(**kwargs: object) -> None: ...
@@ -159,7 +159,7 @@ def test_a_method_without_self_is_no_message() -> None:
             class_with("message", loose_data(function))
 
 
-def test_one_function_may_be_two_messages(loop: Loop) -> None:
+def test_one_function_can_be_two_messages(loop: Loop) -> None:
     lines: list[object] = []
 
     class Echo(Book):
@@ -194,12 +194,12 @@ def test_an_async_def_behind_a_plain_wrapper_is_awaited(loop: Loop, is_async: bo
         doubler.double()
 
 
-# --- one-way means one way ----------------------------------------------------------------------------------------------
+# --- one-way methods ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mark", [data, control, management])
+@pytest.mark.parametrize("decorator", [data, control, management])
 @pytest.mark.parametrize("returned", [int, "int", "int | None", "Verdict", Any])
-def test_a_one_way_method_declares_no_return(mark: Any, returned: object) -> None:
+def test_a_one_way_method_must_not_declare_a_return_type(decorator: Any, returned: object) -> None:
     def send(self: object) -> None: ...
 
     send.__annotations__["return"] = returned
@@ -207,13 +207,13 @@ def test_a_one_way_method_declares_no_return(mark: Any, returned: object) -> Non
         BadDeclaration,
         match=r"Made\.send is one-way but returns .*: use @ask, or return None",
     ):
-        class_with("send", mark(send))
+        class_with("send", decorator(send))
 
 
 @pytest.mark.parametrize(
     "returned", [None, type(None), "None", NoReturn, Never, "NoReturn", "Never", "'None'"]
 )
-def test_a_one_way_method_may_say_that_it_returns_nothing(returned: object) -> None:
+def test_a_one_way_method_may_declare_that_it_returns_none(returned: object) -> None:
     def send(self: object) -> None: ...
 
     send.__annotations__["return"] = returned
@@ -277,7 +277,7 @@ def test_the_error_of_a_method_that_returns_something_names_it(loop: Loop) -> No
     [({}, 5000), ({"ask_ms": 250}, 250), ({"ask_ms": 0.5}, 1), ({"ask_ms": None}, None)],
     ids=str,
 )
-def test_a_class_says_how_long_asks_of_it_wait(
+def test_a_class_sets_the_deadline_of_its_asks(
     clock: VirtualClock, said: dict[str, Any], waited: int | None
 ) -> None:
     async def silent(self: object) -> int:
@@ -288,7 +288,7 @@ def test_a_class_says_how_long_asks_of_it_wait(
         host = asyncio.get_running_loop()
         async with Loop(clock=clock) as loop:
             kind = class_with("silent", loose_ask(silent), **said)
-            # A class that derives from it says nothing more.
+            # A derived class inherits it.
             handle = loop.spawn(class_with("more", 5, kind))
             started = host.time()
             try:
@@ -303,7 +303,7 @@ def test_a_class_says_how_long_asks_of_it_wait(
 
 
 @pytest.mark.parametrize("bad", [-1, -1.0, -2, float("nan"), float("inf"), "5", True, 1e18])
-def test_a_deadline_of_a_class_is_a_number_of_milliseconds(bad: object) -> None:
+def test_the_deadline_of_a_class_must_be_a_number_of_milliseconds(bad: object) -> None:
     with pytest.raises((InvalidArgument, BadDeclaration), match=r"Made.*ask_ms is "):
         class_with("message", data(nothing), ask_ms=bad)
 

@@ -1,4 +1,4 @@
-"""Results of work in the background: they wait for room, and none is lost."""
+"""Results of background work wait for room, and none is lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LoopMaker = Callable[..., Loop]
 
 
 class Held:
-    """An actor with a full mailbox, whose handler does not end, and whose work has ended meanwhile."""
+    """Start an actor with a full mailbox and a handler that does not end, whose work ends meanwhile."""
 
     def __init__(self, loop: Loop, book: Book) -> None:
         self.handle = loop.options(mailbox_cap=loop.config.sys_reserved + 2).spawn(Puppet, book)
@@ -78,7 +78,7 @@ async def _number(number: int) -> int:
     return number
 
 
-def test_a_result_that_waits_for_room_goes_with_its_actor(loop: Loop) -> None:
+def test_a_result_that_waits_for_room_ends_with_its_actor(loop: Loop) -> None:
     book: Book = []
 
     async def body() -> None:
@@ -93,7 +93,7 @@ def test_a_result_that_waits_for_room_goes_with_its_actor(loop: Loop) -> None:
     check_books(loop)
 
 
-def test_work_that_is_given_up_while_its_result_waits_for_room_sends_nothing(loop: Loop) -> None:
+def test_work_cancelled_while_its_result_waits_for_room_sends_nothing(loop: Loop) -> None:
     book: Book = []
 
     async def body() -> None:

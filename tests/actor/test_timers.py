@@ -1,4 +1,4 @@
-"""Calls that come later, once or again and again."""
+"""Timers of actors: `after`, `every` and `every_after`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MS = 1_000_000
 
 
 class Watch:
-    """Tells how many milliseconds have passed since it was made."""
+    """Measures the milliseconds since it was created."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock
@@ -36,14 +36,14 @@ class Watch:
 
 
 def pass_by(loop: Loop, clock: VirtualClock, ms: int, step: float = 1) -> None:
-    """Let time pass in steps, and the loop tick after each."""
+    """Advance time in steps, and tick the loop after each."""
     for _ in range(round(ms / step)):
         clock.advance(step)
         calm(loop)
 
 
 def calm(loop: Loop) -> None:
-    """Tick until nothing is ready, but not for ever: a ticker that ticks without end must fail its test, not hang it."""
+    """Tick until nothing is ready, at most so often that an endless ticker fails its test instead of hanging it."""
     for _ in range(300):
         if loop.poll_once() == 0 and loop.statistics().ready == 0:
             return
@@ -53,7 +53,7 @@ def calm(loop: Loop) -> None:
 # --- after ----------------------------------------------------------------------------------------------------------------
 
 
-def test_after_is_never_early_and_comes_once(loop: Loop, clock: VirtualClock) -> None:
+def test_after_calls_once_and_never_early(loop: Loop, clock: VirtualClock) -> None:
     book: Book = []
     loop.spawn(Puppet, book).do(lambda me: me.after(10, me.write, 1))
     calm(loop)
@@ -67,7 +67,7 @@ def test_after_is_never_early_and_comes_once(loop: Loop, clock: VirtualClock) ->
 
 @pytest.mark.slow
 @given(ms=st.floats(0, 50), early=st.floats(0, 0.999))
-def test_after_is_never_early_whatever_the_moment(ms: float, early: float) -> None:
+def test_after_is_never_early_for_any_start_time(ms: float, early: float) -> None:
     clock = VirtualClock()
     with Loop(clock=clock) as loop:
         clock.advance(early)
@@ -87,7 +87,7 @@ def test_after_takes_arguments_by_position_and_by_name(loop: Loop, clock: Virtua
     assert book == [((1, 2), {"key": 3})]
 
 
-def test_a_marked_method_comes_by_its_own_lane(loop: Loop, clock: VirtualClock) -> None:
+def test_a_declared_method_is_called_on_its_own_lane(loop: Loop, clock: VirtualClock) -> None:
     book: Book = []
     handle = loop.spawn(Puppet, book)
 
@@ -103,7 +103,7 @@ def test_a_marked_method_comes_by_its_own_lane(loop: Loop, clock: VirtualClock) 
     assert book == ["control", "data", ("data too",)]
 
 
-def test_after_with_a_coroutine_is_performed(make_loop: LoopMaker, clock: VirtualClock) -> None:
+def test_after_awaits_a_coroutine_function(make_loop: LoopMaker, clock: VirtualClock) -> None:
     loop = make_loop(loop_factory=clock.new_event_loop)
     book: Book = []
 
@@ -120,7 +120,7 @@ def test_after_with_a_coroutine_is_performed(make_loop: LoopMaker, clock: Virtua
     assert book == ["begin", "end"]
 
 
-def test_what_after_returns_is_nobodys(loop: Loop, clock: VirtualClock) -> None:
+def test_the_result_of_a_timer_call_is_dropped(loop: Loop, clock: VirtualClock) -> None:
     book: Book = []
     handle = loop.spawn(Puppet, book)
     handle.do(lambda me: me.after(1, lambda: 7))
@@ -129,7 +129,7 @@ def test_what_after_returns_is_nobodys(loop: Loop, clock: VirtualClock) -> None:
     assert is_alive(handle)
 
 
-def test_a_cancelled_alarm_never_comes(loop: Loop, clock: VirtualClock) -> None:
+def test_a_cancelled_alarm_never_calls(loop: Loop, clock: VirtualClock) -> None:
     book: Book = []
     alarms: list[Alarm] = []
     loop.spawn(Puppet, book).do(lambda me: alarms.append(me.after(10, me.write, 1)))
@@ -142,7 +142,7 @@ def test_a_cancelled_alarm_never_comes(loop: Loop, clock: VirtualClock) -> None:
     check_books(loop)
 
 
-def test_an_alarm_that_has_come_cannot_be_taken_back(loop: Loop, clock: VirtualClock) -> None:
+def test_an_alarm_that_has_fired_cannot_be_cancelled(loop: Loop, clock: VirtualClock) -> None:
     book: Book = []
     alarms: list[Alarm] = []
     loop.spawn(Puppet, book).do(lambda me: alarms.append(me.after(1, me.write, 1)))
@@ -153,7 +153,7 @@ def test_an_alarm_that_has_come_cannot_be_taken_back(loop: Loop, clock: VirtualC
 
 
 @pytest.mark.parametrize("ms", [-1, float("nan"), float("inf"), "1", None])
-def test_a_delay_without_sense_is_refused(loop: Loop, ms: Any) -> None:
+def test_an_invalid_delay_is_refused(loop: Loop, ms: Any) -> None:
     caught: list[BaseException] = []
 
     def start(me: Puppet) -> None:
@@ -197,13 +197,13 @@ def test_every_ticks_at_whole_multiples(loop: Loop, clock: VirtualClock) -> None
 
 
 def test_every_does_not_drift_when_each_tick_is_late(loop: Loop, clock: VirtualClock) -> None:
-    # Time comes in steps of 7 ms, so nearly every tick is late; no lateness is added to the next.
+    # Time advances in steps of 7 ms, so nearly every tick is late; the delays do not add up.
     times = ticks(loop, clock, 10, 1001, step=7)
     assert len(times) == 100
     assert all(0 <= time - 10 * number < 7 for number, time in enumerate(times, 1))
 
 
-def test_a_period_of_a_fraction_does_not_drift(loop: Loop, clock: VirtualClock) -> None:
+def test_a_fractional_period_does_not_drift(loop: Loop, clock: VirtualClock) -> None:
     times = ticks(loop, clock, 2.5, 1001, step=0.5)
     assert len(times) == 400
     assert all(0 <= time - 2.5 * number <= 1 for number, time in enumerate(times, 1))
@@ -219,15 +219,15 @@ def test_ticks_are_never_early_and_never_two_for_one_period(period: int, step: i
     periods = [int(time // period) for time in times]
     assert all(number >= 1 for number in periods)
     assert len(set(periods)) == len(periods)
-    # One for each step of time in which a multiple was passed, save what rounding up to a full millisecond moves.
+    # One for each step that passes a multiple, except for what rounding up to a whole millisecond moves.
     assert len(times) >= 600 // max(period, step) - 2
 
 
-def test_what_a_lagging_actor_misses_is_left_out(loop: Loop, clock: VirtualClock) -> None:
+def test_a_lagging_actor_skips_missed_ticks(loop: Loop, clock: VirtualClock) -> None:
     watch, times = Watch(clock), list[float]()
     loop.spawn(Puppet, []).do(lambda me: me.every(10, lambda: times.append(watch())))
     calm(loop)
-    clock.advance(95)  # nine ticks are due, and one comes
+    clock.advance(95)  # nine ticks are due, and one is delivered
     calm(loop)
     assert times == [95]
     pass_by(loop, clock, 30)
@@ -235,12 +235,12 @@ def test_what_a_lagging_actor_misses_is_left_out(loop: Loop, clock: VirtualClock
     check_books(loop)
 
 
-def test_never_two_ticks_of_one_ticker_wait(loop: Loop, clock: VirtualClock) -> None:
+def test_at_most_one_tick_of_a_ticker_waits(loop: Loop, clock: VirtualClock) -> None:
     book: Book = []
     handle = loop.spawn(Puppet, book)
 
     def busy(me: Puppet) -> None:
-        clock.advance(100)  # the handler takes its time
+        clock.advance(100)  # the handler is slow
 
     handle.do(lambda me: me.every(10, me.write, "tick"))
     calm(loop)
@@ -272,12 +272,12 @@ def test_an_async_tick_that_is_longer_than_its_period(make_loop: LoopMaker, cloc
     ride(loop, body)
     begins = [round(time) for what, time in book if what == "begin"]
     assert begins[0] == 10
-    # One at a time: the next begins when the last has ended, and is not late by more than its own period.
+    # One at a time: the next begins when the last has ended, late by at most one period.
     assert all(25 <= second - first <= 36 for first, second in pairwise(begins))
     assert [what for what, _ in book][:4] == ["begin", "end", "begin", "end"]
 
 
-def test_a_ticker_takes_the_lane_of_a_marked_method(loop: Loop, clock: VirtualClock) -> None:
+def test_a_ticker_uses_the_lane_of_a_declared_method(loop: Loop, clock: VirtualClock) -> None:
     book: Book = []
     handle = loop.spawn(Puppet, book)
     handle.do(lambda me: me.every(10, me.urgent, "tick"))
@@ -294,7 +294,7 @@ def test_a_ticker_takes_the_lane_of_a_marked_method(loop: Loop, clock: VirtualCl
     assert book == ["tick", "a"]
 
 
-def test_a_cancelled_ticker_ticks_no_more(loop: Loop, clock: VirtualClock) -> None:
+def test_a_cancelled_ticker_stops(loop: Loop, clock: VirtualClock) -> None:
     book: Book = []
     tickers: list[Ticker] = []
     loop.spawn(Puppet, book).do(lambda me: tickers.append(me.every(10, me.write)))
@@ -307,9 +307,7 @@ def test_a_cancelled_ticker_ticks_no_more(loop: Loop, clock: VirtualClock) -> No
     assert loop.statistics().timers_pending == 0
 
 
-def test_a_tick_that_waits_in_the_mailbox_comes_to_nothing_when_cancelled(
-    loop: Loop, clock: VirtualClock
-) -> None:
+def test_a_tick_in_the_mailbox_does_nothing_after_cancel(loop: Loop, clock: VirtualClock) -> None:
     book: Book = []
     tickers: list[Ticker] = []
     handle = loop.spawn(Puppet, book)
@@ -350,7 +348,7 @@ def test_a_ticker_can_be_cancelled_inside_its_tick(loop: Loop, clock: VirtualClo
 
 @pytest.mark.parametrize("kind", ["every", "every_after"])
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_tick_that_raises_is_a_failure_of_the_actor(
+def test_a_tick_that_raises_fails_the_actor(
     loop: Loop, clock: VirtualClock, diary: Diary, kind: str, is_async: bool
 ) -> None:
     async def later(me: Puppet) -> None:
@@ -381,7 +379,7 @@ def test_every_after_counts_from_the_end_of_the_last_tick(loop: Loop, clock: Vir
 
     def tick() -> None:
         times.append(watch())
-        clock.advance(7)  # the tick takes its time
+        clock.advance(7)  # the tick is slow
 
     loop.spawn(Puppet, []).do(lambda me: me.every_after(10, tick))
     calm(loop)
@@ -402,15 +400,15 @@ def test_every_after_counts_from_the_end_of_an_async_tick(make_loop: LoopMaker, 
         await asyncio.sleep(0.2)
 
     ride(loop, body)
-    # 10, then 30 and a bit, each time: rounded up to full milliseconds, never early.
+    # 10, then a bit more than 30 each time: rounded up to whole milliseconds, never early.
     assert (times[0], len(times)) == (10, 7)
     assert all(30 <= second - first <= 32 for first, second in pairwise(times))
 
 
-# --- with the actor ---------------------------------------------------------------------------------------------------------
+# --- end of the actor -------------------------------------------------------------------------------------------------------
 
 
-def test_timers_go_with_their_actor(loop: Loop, clock: VirtualClock) -> None:
+def test_timers_end_with_their_actor(loop: Loop, clock: VirtualClock) -> None:
     book: Book = []
     handle = loop.spawn(Puppet, book)
 
@@ -432,7 +430,7 @@ def test_timers_go_with_their_actor(loop: Loop, clock: VirtualClock) -> None:
     check_books(loop)
 
 
-def test_timers_can_be_set_from_the_start_on_and_not_before(loop: Loop, clock: VirtualClock) -> None:
+def test_timers_can_be_started_from_on_start_on(loop: Loop, clock: VirtualClock) -> None:
     book: Book = []
 
     class Early(Puppet):
@@ -449,7 +447,7 @@ def test_timers_can_be_set_from_the_start_on_and_not_before(loop: Loop, clock: V
     assert book == [("tick",), ("tick",)]
 
 
-def test_no_timer_can_be_set_by_an_actor_that_is_ending(loop: Loop) -> None:
+def test_an_ending_actor_cannot_start_a_timer(loop: Loop) -> None:
     class Late(Puppet):
         def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
             with pytest.raises(NoSuchActor):
@@ -515,7 +513,7 @@ class Clockwork(Actor):
 def test_a_fractional_period_never_ticks_twice_at_one_moment(
     loop: Loop, clock: VirtualClock, period: float
 ) -> None:
-    """A multiple that was rounded came out as now, over and over."""
+    """A rounded multiple of the period turned out to be now, over and over."""
     ticks: list[float] = []
     loop.spawn(Clockwork, period, ticks, clock)
     loop.run(until_idle=True)

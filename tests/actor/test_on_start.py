@@ -1,4 +1,4 @@
-"""How a typed actor begins: its constructor, and its start."""
+"""How a typed actor starts: its constructor and `on_start`."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_wrong_arguments_of_a_constructor_are_a_type_error_of_the_caller(loop: L
     assert loop.statistics().spawned == 0
 
 
-def test_an_object_that_is_no_actor_yet_has_no_handle(loop: Loop) -> None:
+def test_an_object_has_no_handle_before_it_runs_as_an_actor(loop: Loop) -> None:
     caught: list[BaseException] = []
 
     class Early(Noter):
@@ -124,7 +124,7 @@ def test_a_plain_on_start_that_fails_is_start_failed_with_its_cause(loop: Loop, 
         loop.options(name="name").spawn(Bad, stopped)
     assert caught.value.__cause__ is error
     assert [reason for _, reason in diary.stopped] == [ExitReason.PANIC]
-    assert stopped == []  # it never started, so there is nothing to stop
+    assert stopped == []  # it never started, so on_stop is not called
     assert loop.statistics().alive == 0
     check_books(loop)
 
@@ -148,7 +148,7 @@ def test_a_failed_start_is_an_exit_that_the_supervisor_sees(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G64")
-def test_a_start_that_returns_something_is_refused(loop: Loop) -> None:
+def test_an_on_start_that_returns_a_value_is_refused(loop: Loop) -> None:
     class Odd(Noter):
         def on_start(self) -> Any:
             return 7
@@ -221,7 +221,7 @@ def test_a_stop_during_an_async_start_cancels_it_and_calls_no_on_stop(loop: Loop
 
 @pytest.mark.slow
 @pytest.mark.guarantee("G65")
-def test_an_async_start_that_never_began_is_closed_without_a_warning(make_loop: LoopMaker) -> None:
+def test_an_async_on_start_that_never_began_is_closed_without_a_warning(make_loop: LoopMaker) -> None:
     # Warnings are errors here: "coroutine was never awaited" is one.
     book: Book = []
     loop = make_loop()

@@ -1,4 +1,4 @@
-"""Declaring classes of actors that take messages: what they declare is what they handle. Inheritance."""
+"""Declaring a `MessageActor`: the declared messages are those with a handler; inheritance."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ M = TypeVar("M")
 
 
 def declaring(messages: Any, *bases: type, **attributes: Any) -> Any:
-    """A class that declares these messages, made as a `class` statement makes it."""
+    """Create a class that declares these messages, as a `class` statement does."""
     written = MessageActor[messages]
     return type("Made", (*bases, MessageActor), {**attributes, "__orig_bases__": (*bases, written)})
 
@@ -35,7 +35,7 @@ def refusal(messages: Any, *bases: type, **attributes: Any) -> str:
 
 
 def handler(*messages: Any, **options: Any) -> Any:
-    """A method that is marked for these classes, and does nothing."""
+    """Make a handler for these classes that does nothing."""
 
     def handle(self: Any, message: Any) -> None: ...
 
@@ -53,7 +53,7 @@ def test_a_message_without_a_method_is_named() -> None:
         said == "Made has no method for Balance, one of its declared messages: decorate one with @on(Balance)"
     )
     assert "Made has no method for Deposit" in refusal(Deposit)
-    # A method for a class above is not enough: whoever declares both means both.
+    # A handler for the base class is not enough: a class that declares both needs both.
     assert "no method for Bonus" in refusal(Deposit | Bonus, deposit=handler(Deposit))
 
 
@@ -68,7 +68,7 @@ def test_two_methods_for_one_class_are_named() -> None:
     assert said == "Made has two methods for Deposit: deposit and again"
 
 
-def test_messages_must_be_said() -> None:
+def test_message_actor_needs_its_messages() -> None:
     bare: Any = MessageActor
     with pytest.raises(
         BadDeclaration,
@@ -78,14 +78,14 @@ def test_messages_must_be_said() -> None:
 
 
 @pytest.mark.parametrize("messages", [Deposit, Union[Deposit, Close], Deposit | Close], ids=str)  # noqa: UP007  # on purpose
-def test_messages_may_be_said_in_every_way_a_union_is(messages: Any) -> None:
+def test_messages_may_be_any_form_of_union(messages: Any) -> None:
     declaring(
         messages, deposit=handler(Deposit), **({} if messages is Deposit else {"close": handler(Close)})
     )
 
 
 @pytest.mark.parametrize("messages", ["Deposit | Close", "Deposit", 5, list, None], ids=str)
-def test_what_are_no_classes_of_messages_are_refused_in_words(messages: Any) -> None:
+def test_messages_must_be_classes(messages: Any) -> None:
     written: Any = MessageActor
     with pytest.raises((BadDeclaration, TypeError), match=r"Made|MessageActor|type argument"):
         type("Made", (MessageActor,), {"__orig_bases__": (written[messages],), "deposit": handler(Deposit)})
@@ -116,7 +116,7 @@ def test_a_generic_message_is_handled_by_its_class(loop: Loop) -> None:
     assert answer(loop, opener.all()) == [5]
 
 
-def test_what_is_wrong_with_a_mark() -> None:
+def test_invalid_arguments_of_on_are_refused() -> None:
     bad: Any
     for bad in (Deposit(1), "Deposit", None, 5, list[int], Deposit | Close):
         with pytest.raises(BadDeclaration, match=r"@on: .* is not a message class"):
@@ -129,7 +129,7 @@ def test_what_is_wrong_with_a_mark() -> None:
             on(Balance, raises=bad)
 
 
-def test_a_mark_names_a_class() -> None:
+def test_on_needs_a_class() -> None:
     nobody: Any = on
     with pytest.raises(BadDeclaration, match="@on has no message class"):
         nobody()
@@ -137,8 +137,8 @@ def test_a_mark_names_a_class() -> None:
         nobody(Deposit, 5)
 
 
-def test_marks_may_be_stacked(loop: Loop) -> None:
-    """Checkers prefer one mark with several classes; each of a stack may have a lane of its own."""
+def test_on_can_be_stacked(loop: Loop) -> None:
+    """Type checkers prefer one decorator with several classes; stacked ones may have different lanes."""
     seen: list[object] = []
 
     def take(self: object, message: object) -> None:
@@ -152,19 +152,19 @@ def test_marks_may_be_stacked(loop: Loop) -> None:
     assert seen == [Close, Deposit]
 
 
-def test_what_is_wrong_with_a_method() -> None:
+def test_invalid_handlers_are_refused() -> None:
     def generate(self: Any, message: Any) -> Any:
         yield 5
 
-    mark: Any = on(Deposit)
+    decorator: Any = on(Deposit)
     for wrong in (generate, staticmethod(generate), 5, data(nothing)):
         with pytest.raises(BadDeclaration):
-            mark(wrong)
+            decorator(wrong)
 
     def returning(self: Any, message: Any) -> int:
         return 5
 
-    assert "Made.deposit is one-way but returns int" in refusal(Deposit, deposit=mark(returning))
+    assert "Made.deposit is one-way but returns int" in refusal(Deposit, deposit=decorator(returning))
 
     def none(self: object) -> None: ...
     def two(self: object, a: object, b: object) -> None: ...
@@ -174,17 +174,17 @@ def test_what_is_wrong_with_a_method() -> None:
 
     for function in (none, two, default, named, rest):
         assert (
-            refusal(Deposit, deposit=mark(function))
+            refusal(Deposit, deposit=decorator(function))
             == "Made.deposit handles messages: it must take exactly one parameter besides self"
         )
 
 
-def test_the_names_of_tell_and_ask_are_taken() -> None:
+def test_the_names_tell_and_ask_are_reserved() -> None:
     for name in ("tell", "ask", "stop", "on_start"):
         assert f"Made.{name} is " in refusal(Deposit, deposit=handler(Deposit), **{name: data(nothing)})
 
 
-def test_a_method_for_messages_in_a_class_of_another_kind_is_not_ignored_in_silence() -> None:
+def test_on_is_refused_in_other_actor_classes() -> None:
     with pytest.raises(BadDeclaration, match=r"Made\.deposit"):
         type("Made", (Actor,), {"deposit": handler(Deposit)})
 
@@ -192,7 +192,7 @@ def test_a_method_for_messages_in_a_class_of_another_kind_is_not_ignored_in_sile
 # --- inheritance ------------------------------------------------------------------------------------------------------------
 
 
-def test_methods_are_inherited_and_overridden_with_or_without_the_mark(loop: Loop) -> None:
+def test_handlers_are_inherited_and_overridden_with_or_without_on(loop: Loop) -> None:
     lines: list[str] = []
 
     class Loud(Account):
@@ -212,19 +212,19 @@ def test_methods_are_inherited_and_overridden_with_or_without_the_mark(loop: Loo
 
 
 @pytest.mark.parametrize("wrong", [None, 5, property(lambda self: 5)], ids=["None", "number", "property"])
-def test_an_override_that_is_no_method_is_refused(wrong: object) -> None:
+def test_an_override_that_is_not_a_method_is_refused(wrong: object) -> None:
     with pytest.raises(BadDeclaration, match=r"Made\.deposit"):
         type("Made", (Account,), {"deposit": wrong})
 
 
-def test_an_override_of_another_shape_is_refused() -> None:
+def test_an_override_with_another_signature_is_refused() -> None:
     with pytest.raises(
         BadDeclaration, match=r"Made\.deposit handles messages: it must take exactly one parameter"
     ):
         type("Made", (Account,), {"deposit": nothing})
 
 
-def test_more_messages_are_declared_anew(loop: Loop) -> None:
+def test_a_derived_class_must_declare_its_additional_messages(loop: Loop) -> None:
     with pytest.raises(
         BadDeclaration, match=r"Made\.more handles Stranger, which is not one of its declared messages"
     ):
@@ -248,7 +248,7 @@ class Logged(MessageActor[M], Generic[M]):
 
 
 class Openable(MessageActor[Close | M], Generic[M]):
-    """Leaves some of them open."""
+    """Leaves some of its messages open."""
 
     def __init__(self) -> None:
         self.is_closed = False
@@ -263,7 +263,7 @@ class Openable(MessageActor[Close | M], Generic[M]):
 
 
 class Counted(Account, Generic[T]):
-    """Has a type variable that has nothing to do with its messages."""
+    """Has a type variable that is not for its messages."""
 
 
 def test_a_class_in_between_may_leave_its_messages_open(loop: Loop) -> None:
