@@ -38,7 +38,7 @@ def test_special_methods_cannot_be_messages(name: str) -> None:
         class_with(name, data(nothing))
 
 
-@pytest.mark.parametrize("name", ["_bs_loop", "_bs_anything", "__actor_handle__", "__actor_anything"])
+@pytest.mark.parametrize("name", ["_bs_loop", "__actor_handle__", "__actor_anything"])
 @pytest.mark.parametrize("value", [data(nothing), nothing, 5], ids=["message", "method", "number"])
 def test_names_with_a_reserved_prefix_are_refused(name: str, value: object) -> None:
     with pytest.raises(BadDeclaration, match=rf"Made\.{name}"):
