@@ -33,8 +33,10 @@ from typing import TYPE_CHECKING, NoReturn, final
 
 from bandstand.actor.actor import BaseActor, own_handle
 from bandstand.actor.hot.method import Method
+from bandstand.actor.outside import loop_of
 from bandstand.actor.timers import is_deferred_call
 from bandstand.core.aside import SetAside
+from bandstand.core.lowlevel import check_thread
 from bandstand.errors import InvalidArgument, LoopBusy, StashFull
 from bandstand.errors.formatting import safe_repr
 
@@ -142,7 +144,7 @@ class Stash:
 
     def _handle(self) -> Handle:
         handle: Handle = own_handle(self._actor)
-        handle._bs_loop._check_thread()
+        check_thread(loop_of(handle))
         return handle
 
     def __repr__(self) -> str:

@@ -31,11 +31,10 @@ A state's decorators record what they see in the body of the class under constru
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from inspect import iscoroutine, iscoroutinefunction, isfunction, signature, unwrap
+from inspect import currentframe, iscoroutine, iscoroutinefunction, isfunction, signature, unwrap
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -57,6 +56,7 @@ from bandstand.actor.faces import checked_ask_ms
 from bandstand.actor.introspection import check_same_signature, is_empty, parameters_of
 from bandstand.actor.stash import Stash
 from bandstand.core.events import Unhandled
+from bandstand.core.lowlevel import check_thread
 from bandstand.errors import ActorFailed, BadDeclaration, BadTransition, InvalidArgument, NotInThisState
 from bandstand.errors.formatting import safe_repr, safe_str
 
@@ -213,7 +213,10 @@ def _record(
     depth: int, state: State, role: Role, message: DeclaredMethod | None, function: Callable[..., Any]
 ) -> None:
     """Record a method in the body of the class under construction, whose frame is `depth` calls up."""
-    body = sys._getframe(depth).f_locals  # pyright: ignore[reportPrivateUsage]  # the class body
+    frame = currentframe()
+    for _ in range(depth):
+        frame = None if frame is None else frame.f_back
+    body: dict[str, Any] = {} if frame is None else frame.f_locals
     if "__qualname__" not in body or "__module__" not in body:
         raise BadDeclaration(
             f"{safe_repr(state)}: @{role} is used outside of a class: use it in the body of a Machine class"
@@ -515,7 +518,7 @@ class MachineRuntime:
         if not self._has_started:
             self.stack = stack
             return
-        own_handle(self._machine)._bs_loop._check_thread()
+        check_thread(own_handle(self._machine)._bs_loop)
         self._call_hook("leave")
         self._visit += 1
         alarm, self._alarm = self._alarm, None

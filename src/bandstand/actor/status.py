@@ -26,6 +26,7 @@ from bandstand.actor.outside import loop_of
 from bandstand.actor.state_machine import Machine
 from bandstand.actor.timers import is_deferred_call
 from bandstand.core import ActorStatus, Lane
+from bandstand.core.lowlevel import check_thread
 from bandstand.errors import InvalidArgument, NoSuchActor
 from bandstand.errors.formatting import safe_repr
 
@@ -213,7 +214,7 @@ def peek(handle: object) -> ActorReport:
     known = _checked_handle(handle)
     known._bs_refresh()
     loop: Any = loop_of(known)
-    loop._check_thread()
+    check_thread(loop)
     instance: Any = loop._state_of(known._bs_actor)
     if not hasattr(instance, "__actor_handle__"):
         raise NoSuchActor(
