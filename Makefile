@@ -1,5 +1,5 @@
-# The verbs. Each works from a bare clone: it makes .venv, installs what it needs and compiles the modules with a .pxd; the
-# second time there is nothing to do. All they need is one Python of 3.11-3.13 with its headers, a C compiler and, for
+# Every target works from a fresh clone: it creates .venv, installs what it needs and compiles the modules that have a .pxd.
+# The second time there is nothing to do. Requirements: one Python of 3.11-3.13 with its headers, a C compiler and, for
 # `make check`, node.
 
 .DEFAULT_GOAL := help
@@ -7,7 +7,7 @@ SHELL := /bin/sh
 PY := .venv/bin/python
 CODE := $(wildcard src tests bench tools examples setup.py)
 
-# The first Python that runs, can make environments and has headers. `make PYTHON=/path/to/python ...` overrides it.
+# The first Python that works, can create environments and has headers. `make PYTHON=/path/to/python ...` overrides it.
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 \
 	$(wildcard $(HOME)/.pyenv/versions/3.11.*/bin/python) \
 	$(wildcard $(HOME)/.pyenv/versions/3.12.*/bin/python) \
@@ -17,9 +17,9 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 \
 	os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))))' \
 	>/dev/null 2>&1 && { echo "$$p"; break; }; done)
 
-.PHONY: help python ready playable run tour test check bench bench-full counts docs pictures spec soak clean
+.PHONY: help python ready runnable run tour test check bench bench-full counts docs pictures spec soak clean
 
-help: ## say what each verb does
+help: ## list the targets
 	@echo "bandstand: supervised actors for Python"
 	@echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -31,14 +31,14 @@ python:
 ready: python
 	@$(PYTHON) tools/environment.py
 
-# To see it run nobody waits for type checkers and the like.
-playable: python
+# Running needs no type checkers and other development tools.
+runnable: python
 	@$(PYTHON) tools/environment.py --run
 
-run: playable ## boot a node to talk to, with a little shop on it; it says what to try
+run: runnable ## start a node with a small shop on it, and print commands to try
 	@exec .venv/bin/bandstand serve examples/orders.py
 
-tour: playable ## see it work: what is installed, then a tree that heals itself
+tour: runnable ## show what is installed, then a supervision tree that restarts its children
 	@.venv/bin/bandstand doctor
 	@echo
 	@$(PY) examples/healing.py
@@ -46,36 +46,36 @@ tour: playable ## see it work: what is installed, then a tree that heals itself
 test: ready ## run the whole suite: compiled and interpreted, uvloop and asyncio, every Python found
 	@$(PY) tools/lanes.py
 
-check: ready ## format, lint, floors, types
+check: ready ## check format, lint, layers and types
 	@echo "-- ruff format"
 	@.venv/bin/ruff format --check --quiet $(CODE) || { echo "Not formatted: run .venv/bin/ruff format ." >&2; exit 1; }
 	@echo "-- ruff check"
 	@.venv/bin/ruff check --quiet $(CODE)
 	@echo "-- import-linter"
 	@mkdir -p build
-	@.venv/bin/lint-imports --no-cache >build/floors.txt 2>&1 || { cat build/floors.txt; exit 1; }
+	@.venv/bin/lint-imports --no-cache >build/layers.txt 2>&1 || { cat build/layers.txt; exit 1; }
 	@echo "-- mypy"
 	@.venv/bin/mypy --no-error-summary $(CODE)
 	@echo "-- pyright"
 	@command -v node >/dev/null || { echo "pyright needs node: install nodejs, then run make check again" >&2; exit 1; }
 	@PYRIGHT_PYTHON_IGNORE_WARNINGS=1 .venv/bin/pyright --warnings
-	@echo "check: all clean"
+	@echo "check: no problems"
 
-bench: ready ## measure beside the peers what matters most, in a quarter of an hour; into build/bench.json too
+bench: ready ## compare the most important cases with other libraries, in 15 minutes; writes build/bench.json
 	@$(PY) tools/environment.py --peers
 	@mkdir -p build
 	@$(PY) -m bench --brief --json build/bench.json
 
-bench-full: ready ## the same for every case and peer, with more rounds: an hour or more
+bench-full: ready ## the same for all cases and libraries, with more rounds: an hour or more
 	@$(PY) tools/environment.py --peers-full
 	@mkdir -p build
 	@$(PY) -m bench --json build/bench.json
 
-counts: ready ## count instructions of fixed workloads and compare with the record: has anything become slower?
+counts: ready ## count the instructions of fixed workloads, and compare them with the record
 	@$(PY) -m bench.instructions
 
 docs: ready ## build the documentation into site/
-	@# Not --quiet: what is not logged is not counted, and strict would let a warning pass.
+	@# Not --quiet: --strict counts only the warnings that are logged.
 	@mkdir -p build
 	@DISABLE_MKDOCS_2_WARNING=true NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict >build/docs.txt 2>&1 \
 		|| { cat build/docs.txt; exit 1; }
@@ -84,15 +84,15 @@ docs: ready ## build the documentation into site/
 pictures: ready ## draw the pictures of the documentation from their texts
 	@$(PY) -m tools.pictures
 
-spec: ready ## print every requirement with the tests that prove it
+spec: ready ## print every requirement and guarantee with its tests
 	@$(PY) tools/spec.py
 
-soak: ready ## run for long under load: loops, nodes and pods; a node under siege; a node that is told nonsense
+soak: ready ## long runs under load: loops, nodes and pods; a flooded node; a fuzzed node
 	@$(PY) -m tests.soak
 	@$(PY) -m tests.soak.siege
 	@$(PY) -m tests.fuzz
 
-clean: ## remove everything the verbs made
+clean: ## remove everything the other targets created
 	rm -rf .venv .venvs build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -rf src/*.egg-info
 	find src \( -name '*.so' -o -name _stamp.json \) -delete

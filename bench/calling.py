@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
-from bandstand.core.host import default_factory
+from bandstand.core.asyncio_host import new_event_loop
 from bench.case import Outcome, WrongResultError
 
 Server: TypeAlias = Callable[[str], AbstractAsyncContextManager[object]]
@@ -28,7 +28,7 @@ def drive(server: Server, *arguments: object) -> Outcome:
             async with server(path):
                 return await call(path, *arguments)
 
-    with asyncio.Runner(loop_factory=default_factory) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(live())
 
 

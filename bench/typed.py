@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from bandstand.actor import Loop
 from bandstand.core import LoopConfig
-from bandstand.core.host import default_factory
+from bandstand.core.asyncio_host import new_event_loop
 from bench.case import Outcome, WrongResultError
 
 
@@ -28,7 +28,7 @@ def beside(body: Callable[[Loop], Awaitable[Outcome]]) -> Outcome:
         async with Loop() as loop:
             return await body(loop)
 
-    with asyncio.Runner(loop_factory=default_factory) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(live())
 
 

@@ -1,7 +1,6 @@
-"""What holds for every test: the mode its lane demands, the event loop, and no real sleeping.
+"""For all tests: check the mode that the lane demands, choose the event loop, and forbid real sleeping.
 
-A lane says by environment what it must find: BANDSTAND_TEST_MODE (compiled or interpreted) and BANDSTAND_TEST_LOOP
-(uvloop or asyncio). The run refuses to start in another mode, or if an extension is stale.
+A lane sets BANDSTAND_TEST_MODE (compiled or interpreted) and BANDSTAND_TEST_LOOP (uvloop or asyncio). The run refuses to start in another mode, or if an extension is stale.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from bandstand import _build_mode
 
 pytest_plugins = ("pytester",)
 
-# A shared machine is slow at times: an example's deadline would only measure that. A failure prints how to repeat it.
+# No deadline for single examples: it would only measure how busy the machine is. A failure prints how to repeat it.
 settings.register_profile(
     "suite", deadline=None, print_blob=True, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
 )
-# For all lanes but the first: see tools/lanes.py.
+# For all lanes except the first: see tools/lanes.py.
 settings.register_profile("brief", settings.get_profile("suite"), max_examples=12)
 settings.register_profile("thorough", settings.get_profile("suite"), max_examples=1000)
 settings.load_profile(os.environ.get("BANDSTAND_TEST_PROFILE", "suite"))
@@ -37,7 +36,7 @@ settings.load_profile(os.environ.get("BANDSTAND_TEST_PROFILE", "suite"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # A shell without job control starts background jobs with SIGINT ignored, and every child process inherits that.
+    # A shell without job control ignores SIGINT in background jobs, and every child process inherits that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     demanded = os.environ.get("BANDSTAND_TEST_MODE")
@@ -57,9 +56,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Set apart what stays to the end, above all ten thousand tests: whoever collects garbage need not look through it each time.
+    """Freeze the objects that live until the end, such as ten thousand tests: garbage collections then skip them.
 
-    Hundreds of tests do, to see that something has gone, and some do it for every example of a law.
+    Hundreds of tests collect garbage to check that something is freed, some of them for every hypothesis example.
     """
     gc.collect()
     gc.freeze()
@@ -75,7 +74,7 @@ def loop_name() -> str:
 
 @pytest.fixture(scope="session")
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    """The event loop of this lane, for `asyncio.Runner(loop_factory=...)` and whatever else takes one."""
+    """The factory of this lane's event loop, for `asyncio.Runner(loop_factory=...)` and the like."""
     if loop_name() == "uvloop":
         import uvloop
 
@@ -92,11 +91,11 @@ class RealSleepError(AssertionError):
 
 @pytest.fixture(autouse=True)
 def no_real_sleep(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Fail a test that calls `time.sleep`, or `asyncio.sleep` on a loop that keeps real time.
+    """Fail a test that calls `time.sleep`, or `asyncio.sleep` on an event loop in real time.
 
-    Waiting for a real fd, thread or process with a deadline is allowed, so the standard library may sleep on its own
-    behalf (`Popen.wait` does). The call raises where it happens, and the test fails even if that exception was caught:
-    a supervisor's business is to catch exceptions.
+    A test may wait for a real file descriptor, thread or process with a deadline, so calls from the standard library are
+    allowed (`Popen.wait` sleeps). The call raises, and the test fails even if the exception is caught: supervisors catch
+    exceptions.
     """
     marker = request.node.get_closest_marker("real_time")
     if marker is not None:
@@ -108,11 +107,11 @@ def no_real_sleep(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     caught: list[str] = []
 
     def refuse(what: str) -> None:
-        sentence = (
+        text = (
             f"{what} really sleeps: use virtual time, wait for the event itself, or mark the test real_time"
         )
-        caught.append(sentence)
-        raise RealSleepError(sentence)
+        caught.append(text)
+        raise RealSleepError(text)
 
     def guarded(seconds: float) -> None:
         if not _called_by_standard_library():

@@ -1,15 +1,14 @@
-"""Make the virtual environments the verbs run in, and keep them current.
+"""Create the virtual environments of the make targets, and keep them up to date.
 
     python tools/environment.py            the main one, .venv, with everything
-    python tools/environment.py --run      the same with what bandstand itself needs, and no tools: to see it run
-    python tools/environment.py --peers    .venvs/bench, with what the benchmark compares bandstand with
+    python tools/environment.py --run      the same with the dependencies of bandstand only, and no development tools
+    python tools/environment.py --peers    .venvs/bench, with the libraries that the benchmark compares bandstand with
     python tools/environment.py --peers-full    the same with Ray, which is large
-    python tools/environment.py --find     which interpreters of 3.11-3.13 are on this machine
+    python tools/environment.py --find     list the interpreters of 3.11-3.13 on this machine
 
-Four steps, each taken only if the content it depends on has changed since (digests, not file times, so a fresh
-checkout of the same commit has nothing to do): what bandstand needs (requirements/run.txt), the tools
-(requirements/*.txt), the package (pyproject.toml), the compiled modules (their sources and setup.py). Who only wants to see it
-run does not wait for the tools. Standard library only: it runs before anything is installed.
+There are four steps: the dependencies (requirements/run.txt), the tools (requirements/*.txt), the package (pyproject.toml) and the
+compiled modules (their sources and setup.py). A step runs only if its inputs have changed since. It compares digests and not file times, so
+a fresh checkout of the same commit needs no work. This script uses the standard library only: it runs before anything is installed.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ PACKAGE = ROOT / "src" / "bandstand"
 VERSIONS = ("3.11", "3.12", "3.13")
 
 Step: TypeAlias = Callable[[Path, Path, str], None]
-"""Does something in an environment: its Python, its folder, the name of its requirements."""
+"""A step in an environment: takes its Python, its folder and the name of its requirements."""
 
 _PROBE = """
 import ensurepip, os, sys, sysconfig, venv
@@ -46,7 +45,7 @@ print("%d.%d" % sys.version_info[:2], "%d.%d.%d" % sys.version_info[:3])
 
 @dataclass(frozen=True)
 class Interpreter:
-    """A Python that runs, can make environments, and has the headers that extensions need."""
+    """A Python that works, can create environments, and has the headers for building extensions."""
 
     version: str
     release: str
@@ -54,14 +53,14 @@ class Interpreter:
 
     @property
     def folder(self) -> Path:
-        """Where its environment lies when it is not the main one."""
+        """The folder of its environment, if it is not the main one."""
         return ROOT / ".venvs" / self.version
 
 
 def find_interpreters() -> dict[str, Interpreter]:
-    """Return the usable interpreters by version, the first found of each.
+    """Return the usable interpreters by version, the first one found of each.
 
-    A name on the PATH is not enough: a version manager's shim may stand for nothing.
+    A name on the PATH is not enough: it can be the shim of a version manager without a Python behind it.
     """
     found: dict[str, Interpreter] = {}
     candidates = [f"python{version}" for version in VERSIONS] + ["python3"]
@@ -82,13 +81,13 @@ def find_interpreters() -> dict[str, Interpreter]:
 
 def prepare(python: str, folder: Path, requirements: str) -> Path:
     """Bring one environment up to date and return its Python."""
-    return _take(steps_for(requirements), python, folder, requirements)
+    return _run_steps(steps_for(requirements), python, folder, requirements)
 
 
 def steps_for(requirements: str) -> list[tuple[str, str, Step]]:
-    """The steps to an environment with these requirements, in order: each with its name and with what it depends on."""
-    # A note of its own for what is needed to run: `make run` after `make test` finds it done, and undoes nothing.
-    steps: list[tuple[str, str, Step]] = [("run", _tools_digest("run"), _install_needs)]
+    """Return the steps for these requirements in order: name, digest of the inputs, and the step itself."""
+    # The dependencies are a separate step, so that `make run` after `make test` finds it done and undoes nothing.
+    steps: list[tuple[str, str, Step]] = [("run", _tools_digest("run"), _install_dependencies)]
     if requirements != "run":
         steps.append(("tools", _tools_digest(requirements), _install_tools))
     return [
@@ -99,30 +98,30 @@ def steps_for(requirements: str) -> list[tuple[str, str, Step]]:
 
 
 def prepare_peers(python: str, requirements: str = "peers") -> None:
-    """Bring the environment of the benchmark's peers up to date; where that cannot be, the benchmark goes on without."""
+    """Bring the environment of the benchmark's peers up to date. If that fails, the benchmark runs without them."""
     folder = ROOT / ".venvs" / "bench"
     try:
-        _take((("tools", _tools_digest(requirements), _install_tools),), python, folder, requirements)
+        _run_steps((("tools", _tools_digest(requirements), _install_tools),), python, folder, requirements)
     except SystemExit as failure:
         _say(f"{folder.name}: {failure}")
-        _say(f"{folder.name}: the benchmark goes on without what is in requirements/{requirements}.txt")
+        _say(f"{folder.name}: the benchmark runs without requirements/{requirements}.txt")
 
 
-def _take(steps: Iterable[tuple[str, str, Step]], python: str, folder: Path, requirements: str) -> Path:
-    """Take the steps that are due, making the environment first if it is not there; its Python."""
+def _run_steps(steps: Iterable[tuple[str, str, Step]], python: str, folder: Path, requirements: str) -> Path:
+    """Run the steps that are due, creating the environment first if needed; return its Python."""
     started = time.monotonic()
     notes = folder / ".prepared.json"
     done: dict[str, str] = json.loads(notes.read_text("utf-8")) if notes.exists() else {}
     inside = folder / "bin" / "python"
     if not done or not inside.exists():
         done = {}
-        _say(f"{folder.name}: making the environment with {python}")
+        _say(f"{folder.name}: creating the environment with {python}")
         _run([python, "-m", "venv", "--clear", str(folder)])
     for name, wanted, step in steps:
         if done.get(name) == wanted and (name != "extensions" or _is_built(inside)):
             continue
         if done.pop(name, None) is not None:
-            # A step that fails half-way has left neither what was there nor what was wanted.
+            # If the step fails half-way, the environment is in neither the old nor the new state.
             notes.write_text(json.dumps(done, indent=1), "utf-8")
         step(inside, folder, requirements)
         done[name] = wanted
@@ -133,8 +132,8 @@ def _take(steps: Iterable[tuple[str, str, Step]], python: str, folder: Path, req
     return inside
 
 
-def _install_needs(inside: Path, folder: Path, _requirements: str) -> None:
-    _say(f"{folder.name}: installing what bandstand needs")
+def _install_dependencies(inside: Path, folder: Path, _requirements: str) -> None:
+    _say(f"{folder.name}: installing the dependencies")
     _pip(inside, "--requirement", str(ROOT / "requirements" / "run.txt"))
 
 
@@ -145,7 +144,7 @@ def _install_tools(inside: Path, folder: Path, requirements: str) -> None:
 
 def _install_package(inside: Path, folder: Path, _requirements: str) -> None:
     _say(f"{folder.name}: installing bandstand")
-    # The extensions are built by the next step, in place and incrementally; building them here too would be twice.
+    # The next step builds the extensions in place and incrementally.
     _pip(inside, "--no-deps", "--no-build-isolation", "--editable", str(ROOT), BANDSTAND_BUILD="skip")
 
 
@@ -198,7 +197,7 @@ def _digest(*texts: str) -> str:
 
 
 def _pip(inside: Path, *arguments: str, **environment: str) -> None:
-    # -qq: errors only. pip's remarks on mirrors and on its own age are not news to somebody who typed `make test`.
+    # -qq: errors only. Notices about mirrors and new versions of pip do not help here.
     pip = [str(inside), "-m", "pip", "install", "-qq", "--disable-pip-version-check", *arguments]
     _run(pip, **environment)
 
@@ -220,11 +219,11 @@ def _say(text: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        description="Make the virtual environment .venv, or bring it up to date."
+        description="Create the virtual environment .venv, or bring it up to date."
     )
-    parser.add_argument("--find", action="store_true", help="print the usable interpreters and stop")
-    parser.add_argument("--run", action="store_true", help="only what is needed to run, and no tools")
-    parser.add_argument("--peers", action="store_true", help="make .venvs/bench instead, for the benchmark")
+    parser.add_argument("--find", action="store_true", help="print the usable interpreters and exit")
+    parser.add_argument("--run", action="store_true", help="install only the dependencies, and no tools")
+    parser.add_argument("--peers", action="store_true", help="create .venvs/bench instead, for the benchmark")
     parser.add_argument("--peers-full", action="store_true", help="the same with Ray, for the full benchmark")
     options = parser.parse_args()
     if options.peers_full:

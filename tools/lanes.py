@@ -1,20 +1,20 @@
 """Run the suite in its lanes: compiled and interpreted, uvloop and asyncio, every Python found.
 
-    python tools/lanes.py                                        every lane, as many at once as there are cores
+    python tools/lanes.py                                        all lanes, as many at once as there are cores
     python tools/lanes.py --jobs 1                               one after the other
-    python tools/lanes.py --list                                 name them
-    python tools/lanes.py --lane compiled-uvloop -- -k wheel     one lane, with pytest's own arguments
+    python tools/lanes.py --list                                 print their names
+    python tools/lanes.py --lane compiled-uvloop -- -k wheel     one lane, with arguments for pytest
     python tools/lanes.py --lane 3.12-interpreted-asyncio
 
-Each lane is its own process. It tells the suite by environment which mode and loop it must find, and the suite refuses
-to start in any other, so a lane cannot pass for another. The last line is the sum over all lanes.
+Each lane is a process. Environment variables tell the suite which mode and event loop the lane demands, and the suite refuses to
+start in any other. The last line is the total over all lanes.
 
-A lane by itself shows what pytest shows. Of several at once each writes to a file of its own, build/lanes/NAME.log, and what
-is seen is how far each has come; the file of a lane that has failed is printed whole.
+A single lane prints the output of pytest. Lanes that run in parallel write to build/lanes/NAME.log; the tool prints their
+progress, and the whole log of a lane that failed.
 
-The first lane runs everything, and searches for counterexamples the longest. The one that measures coverage, with the other
-mode and the other loop, leaves out what no lane can change and what proves something by sheer numbers. The others are there to
-find what else differs between modes, loops and Pythons: they leave out what is slow, too. All draw other examples of each law.
+The first lane runs everything, with the largest number of hypothesis examples. The lane that measures coverage, with the other mode
+and the other event loop, skips tests marked `once` and `heavy`. The remaining lanes look for further differences between modes,
+event loops and Pythons, and skip `slow` tests as well. Each lane draws different hypothesis examples.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-# Run as a file, tools/ is on the path and not its parent.
+# If this runs as a script, tools/ is on the path, but not its parent.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tools.environment import ROOT, VERSIONS, Interpreter, find_interpreters, prepare
 
 _TALLY = re.compile(r"(\d+) (passed|failed|skipped|xfailed|xpassed|errors?|deselected|warnings?)\b")
-_CLOSING = re.compile(
+_SUMMARY = re.compile(
     r"^=* ?((?:no tests ran|\d+ (?:passed|failed|skipped|errors?|deselected|xfailed|xpassed)).* in [\d.]+s(?: \([\d:]+\))?)"
 )
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _PERCENT = re.compile(rb"\[ *(\d+)%\]")
 
 LOGS = ROOT / "build" / "lanes"
-# How often it is said how far the lanes have come, in seconds.
-EVERY = 30
+# How often the progress of the lanes is printed, in seconds.
+PROGRESS_S = 30
 
 
 @dataclass(frozen=True)
@@ -72,16 +72,16 @@ class Lane:
 
     @property
     def choice(self) -> str:
-        """Which tests it runs, in pytest's words, if not all of them."""
+        """The marker expression that selects its tests, if it does not run all of them."""
         return "not once and not heavy" if self.has_coverage else "not once and not heavy and not slow"
 
     @property
     def log(self) -> Path:
-        """Where its output goes when it is not the only one."""
+        """The file for its output when several lanes run in parallel."""
         return LOGS / f"{self.name}.log"
 
     def environment(self) -> dict[str, str]:
-        # Tests start hundreds of interpreters. Compiled bytecode is kept for them, whatever the one around thinks of that.
+        # Tests start hundreds of interpreters, which share compiled bytecode even if this process does not write any.
         inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         return {
             "BANDSTAND_TEST_PROFILE": "suite" if self.is_first else "brief",
@@ -96,17 +96,17 @@ class Lane:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one lane went: pytest's closing line and its counts."""
+    """The result of one lane: the summary line of pytest and its counts."""
 
     lane: Lane
     is_good: bool
-    closing: str
+    summary: str
     tally: Counter[str]
     seconds: float
 
 
 def plan(others: list[Interpreter]) -> list[Lane]:
-    """Return the lanes in order: the four of this environment, then two of each further interpreter."""
+    """Return the lanes in order: four for this environment, then two for each other interpreter."""
     lanes = [
         Lane("compiled", "uvloop", is_first=True),
         Lane("compiled", "asyncio"),
@@ -119,7 +119,7 @@ def plan(others: list[Interpreter]) -> list[Lane]:
 
 
 def run(lane: Lane, arguments: list[str], log: Path | None = None) -> Outcome:
-    """Run one lane; its output goes to a file, or is passed on as it comes."""
+    """Run one lane; its output goes to a file or to standard output."""
     started = time.monotonic()
     python = sys.executable
     if lane.interpreter:
@@ -128,32 +128,32 @@ def run(lane: Lane, arguments: list[str], log: Path | None = None) -> Outcome:
         _header(lane.name)
     colour = ["--color=yes"] if log is None and sys.stdout.isatty() else []
     code, output = _stream(lane.command(python, arguments), lane.environment(), colour, log)
-    closing, tally = read_closing(output)
+    summary, tally = read_summary(output)
     if lane.has_coverage and not arguments and code == 0:
         code, _ = _stream([python, "-m", "coverage", "report"], lane.environment(), [], log)
-        closing += "" if code == 0 else "; branch coverage below the gate"
-    return Outcome(lane, code == 0, closing, tally, time.monotonic() - started)
+        summary += "" if code == 0 else "; branch coverage is too low"
+    return Outcome(lane, code == 0, summary, tally, time.monotonic() - started)
 
 
 def run_together(lanes: list[Lane], arguments: list[str], jobs: int) -> Iterator[Outcome]:
-    """Run several lanes, some at a time, and say how far they have come."""
+    """Run several lanes in parallel, and print their progress."""
     LOGS.mkdir(parents=True, exist_ok=True)
     for lane in lanes:
         lane.log.unlink(missing_ok=True)
-    # The longest first, so that none of them is the last one left.
+    # The longest lanes first, so that they do not run alone at the end.
     longest_first = sorted(lanes, key=lambda lane: not (lane.is_first or lane.has_coverage))
     with ThreadPoolExecutor(jobs) as pool:
         pending: set[Future[Outcome]] = {
             pool.submit(run, lane, arguments, lane.log) for lane in longest_first
         }
         while pending:
-            done, pending = wait(pending, timeout=EVERY, return_when=FIRST_COMPLETED)
+            done, pending = wait(pending, timeout=PROGRESS_S, return_when=FIRST_COMPLETED)
             if not done:
                 print(f"   {', '.join(filter(None, map(progress, lanes)))}", flush=True)
             for each in done:
                 outcome = each.result()
                 verdict = "pass" if outcome.is_good else "FAIL"
-                print(f"-- {outcome.lane.name}: {verdict}, {outcome.closing}", flush=True)
+                print(f"-- {outcome.lane.name}: {verdict}, {outcome.summary}", flush=True)
                 if not outcome.is_good:
                     _header(outcome.lane.name)
                     print(outcome.lane.log.read_text("utf-8", "replace"), flush=True)
@@ -161,7 +161,7 @@ def run_together(lanes: list[Lane], arguments: list[str], jobs: int) -> Iterator
 
 
 def progress(lane: Lane) -> str:
-    """How far a lane has come; nothing if it has not begun, or is over."""
+    """Return the progress of a lane; an empty string if it has not started, or is done."""
     try:
         text = lane.log.read_bytes()
     except FileNotFoundError:
@@ -170,29 +170,29 @@ def progress(lane: Lane) -> str:
     return "" if not found or found[-1] == b"100" else f"{lane.name} {int(found[-1])} %"
 
 
-def read_closing(output: str) -> tuple[str, Counter[str]]:
-    """Find pytest's closing line and count what it says; without one the lane ended before its tests did."""
+def read_summary(output: str) -> tuple[str, Counter[str]]:
+    """Find the summary line of pytest and parse its counts. A lane that crashed has none."""
     for line in reversed(_COLOUR.sub("", output).splitlines()):
-        if match := _CLOSING.match(line):
+        if match := _SUMMARY.match(line):
             found = _TALLY.findall(match[1])
             return match[1], Counter(
                 {word.removesuffix("s") if word[0] in "ew" else word: int(n) for n, word in found}
             )
-    return "ended before pytest could count", Counter()
+    return "pytest did not finish", Counter()
 
 
-def closing_line(outcomes: list[Outcome]) -> str:
-    """Sum the lanes up in one line of pytest's own form."""
+def total_line(outcomes: list[Outcome]) -> str:
+    """Return the total over all lanes, in the form of a summary line of pytest."""
     total: Counter[str] = Counter()
     for outcome in outcomes:
         total.update(outcome.tally)
     broken = sum(1 for outcome in outcomes if not outcome.is_good)
     parts = [f"{total['passed']} passed", f"{total['failed']} failed"]
     parts += [f"{total[word]} {word}" for word in ("error", "skipped", "xfailed") if total[word]]
-    # Of all lanes together, though some ran at once.
+    # The sum over all lanes, although some ran in parallel.
     seconds = sum(outcome.seconds for outcome in outcomes)
     return f"{', '.join(parts)} in {seconds:.0f}s over {len(outcomes)} lanes" + (
-        f", {broken} of them bad" if broken else ""
+        f"; failed lanes: {broken}" if broken else ""
     )
 
 
@@ -205,7 +205,7 @@ def _stream(
     ) as process:
         assert process.stdout is not None
         with nullcontext(sys.stdout.buffer) if log is None else log.open("ab") as sink:
-            # Chunks, not lines: pytest's dots are the progress.
+            # Chunks, not lines: pytest prints dots as progress.
             while chunk := os.read(process.stdout.fileno(), 65536):
                 output += chunk
                 sink.write(chunk)
@@ -222,19 +222,24 @@ def _table(outcomes: list[Outcome], missing: list[str]) -> None:
     print(f"\n{'lane':<{width}}  result  seconds  pytest")
     for one in outcomes:
         verdict = "pass" if one.is_good else "FAIL"
-        print(f"{one.lane.name:<{width}}  {verdict:<6}  {one.seconds:7.1f}  {one.closing}")
+        print(f"{one.lane.name:<{width}}  {verdict:<6}  {one.seconds:7.1f}  {one.summary}")
     for version in missing:
-        print(f"{'Python ' + version:<{width}}  not found on this machine, so not tested")
-    print(closing_line(outcomes), flush=True)
+        print(f"{'Python ' + version:<{width}}  not tested: not found on this machine")
+    print(total_line(outcomes), flush=True)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run the suite in its lanes.")
-    parser.add_argument("--lane", metavar="NAME", action="append", help="only this lane (may be repeated)")
     parser.add_argument(
-        "--jobs", type=int, default=os.cpu_count() or 1, help="how many lanes at once (default: one a core)"
+        "--lane", metavar="NAME", action="append", help="run only this lane (can be repeated)"
     )
-    parser.add_argument("--list", action="store_true", help="name the lanes and stop")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=os.cpu_count() or 1,
+        help="how many lanes run in parallel (default: one per core)",
+    )
+    parser.add_argument("--list", action="store_true", help="print the names of the lanes and exit")
     parser.add_argument("pytest", nargs="*", help="after --: arguments for pytest")
     options = parser.parse_args()
 
@@ -247,9 +252,9 @@ def main() -> int:
         print("\n".join(names))
         return 0
     if unknown := [name for name in options.lane or () if name not in names]:
-        parser.error(f"no lane {', '.join(unknown)}; the lanes are {', '.join(names)}")
+        parser.error(f"unknown lane {', '.join(unknown)}; the lanes are {', '.join(names)}")
     chosen = [lane for lane in lanes if not options.lane or lane.name in options.lane]
-    # Before any of them runs: they build in the same folders.
+    # Before any lane runs: the interpreters build in the same folders.
     for interpreter in {lane.interpreter: None for lane in chosen if lane.interpreter}:
         prepare(interpreter.path, interpreter.folder, "test")
     if len(chosen) == 1 or options.jobs < 2:

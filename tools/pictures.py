@@ -1,10 +1,11 @@
 """Draw the pictures of the documentation: each text in docs/pictures becomes an SVG beside it.
 
-    python -m tools.pictures            draw them all, as `make pictures` does
-    python -m tools.pictures --check    draw nothing; fail if a picture is not what its text says
+    python -m tools.pictures            draw all of them, as `make pictures` does
+    python -m tools.pictures --check    draw nothing; fail if a picture does not match its text
 
-A text is a grid of characters. Those of boxes become lines, arrow heads become triangles that touch the line they point at,
-all others stay text, each in its place of the grid whatever font there is. The same text gives the same bytes. The colours follow the reader's: light or dark.
+A text is a grid of characters. Box-drawing characters become lines, arrow heads become triangles that touch the line they point at, and
+everything else stays text at its place in the grid, whatever the font. The same text gives the same bytes. The colours follow the
+reader's preference, light or dark.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from xml.sax.saxutils import escape
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "pictures"
 
-# A cell of the grid, and the margin around all of them, in pixels.
+# The size of a cell of the grid, and the margin around the picture, in pixels.
 WIDTH, HEIGHT, MARGIN = 8, 18, 12
 
-# Which sides of its cell a line goes to: up, right, down, left.
+# The sides of its cell that a line reaches: up, right, down, left.
 ARMS = {
     "─": "rl",
     "│": "ud",
@@ -36,7 +37,7 @@ ARMS = {
     "┴": "url",
     "┼": "urdl",
 }
-# Where an arrow head points: to the right, and down.
+# The direction of an arrow head: steps to the right, and down.
 HEADS = {"▶": (1, 0), "◀": (-1, 0), "▼": (0, 1), "▲": (0, -1)}
 LENGTH, HALF = 8, 5
 
@@ -60,7 +61,7 @@ def draw(text: str) -> str:
     """Return the SVG of a text.
 
     Raises:
-        ValueError: there is a character of boxes in it that nobody has taught us to draw.
+        ValueError: the text contains an unsupported box-drawing character.
     """
     rows = text.rstrip("\n").split("\n")
     width = max(map(len, rows)) * WIDTH + 2 * MARGIN
@@ -81,7 +82,7 @@ def draw(text: str) -> str:
 
 
 def _lines(rows: Sequence[str]) -> str:
-    """The lines of a grid as the data of one path: each as long as it goes, first those across, then those down."""
+    """Return the lines of a grid as the data of one path: first the horizontal ones, then the vertical ones."""
     across: dict[int, list[int]] = {}
     down: dict[int, list[int]] = {}
     for y, row in enumerate(rows):
@@ -108,7 +109,7 @@ def _lines(rows: Sequence[str]) -> str:
 
 
 def _runs(halves: Iterable[int]) -> list[tuple[int, int]]:
-    """Halves of cells that touch, joined: where each run begins and ends."""
+    """Join half cells that touch; return the begin and the end of each run."""
     runs: list[tuple[int, int]] = []
     for half in halves:
         if runs and runs[-1][1] == half:
@@ -119,7 +120,7 @@ def _runs(halves: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def _heads(rows: Sequence[str]) -> list[str]:
-    """The arrow heads of a grid, each with the piece of its shaft that lies in its own cell and beyond."""
+    """Return the arrow heads of a grid, each with the part of its shaft in its own cell."""
     found: list[str] = []
     for y, row in enumerate(rows):
         for x, character in enumerate(row):
@@ -129,7 +130,7 @@ def _heads(rows: Sequence[str]) -> list[str]:
 
 
 def _head(rows: Sequence[str], x: int, y: int, right: int, down: int) -> list[str]:
-    # From the edge of the cell where the shaft comes in, to the line across in the next cell, or to the other edge.
+    # From the edge where the shaft enters the cell to the crossing line in the next cell, or to the other edge.
     reach = 1 if _is_across(rows, x + right, y + down, is_flat=bool(down)) else 0.5
     tail_x, tail_y = _x(x + 0.5 - right / 2), _y(y + 0.5 - down / 2)
     tip_x, tip_y = _x(x + 0.5 + right * reach), _y(y + 0.5 + down * reach)
@@ -145,13 +146,13 @@ def _head(rows: Sequence[str], x: int, y: int, right: int, down: int) -> list[st
 
 
 def _is_across(rows: Sequence[str], x: int, y: int, *, is_flat: bool) -> bool:
-    """Say whether a line goes through this cell across the way of an arrow: a flat one for an arrow that goes up or down."""
+    """Return whether a line crosses this cell: a horizontal one (`is_flat`) or a vertical one."""
     arms = ARMS.get(rows[y][x], "") if 0 <= y < len(rows) and 0 <= x < len(rows[y]) else ""
     return set("lr" if is_flat else "ud") <= set(arms)
 
 
 def _words(y: int, row: str) -> list[str]:
-    """The words of a row, each run of them as wide as its cells."""
+    """Return the words of a row as text elements, each as wide as its cells."""
     return [
         f'<text x="{_x(found.start())}" y="{_y(y) + 13}" textLength="{len(found[0]) * WIDTH}">{escape(found[0])}</text>'
         for found in _WORDS.finditer(row)
@@ -166,27 +167,27 @@ def _y(row: float) -> int:
     return int(MARGIN + row * HEIGHT)
 
 
-def paint(folder: Path) -> list[Path]:
-    """Draw every text of a folder; the pictures."""
-    painted: list[Path] = []
+def draw_all(folder: Path) -> list[Path]:
+    """Draw every text of a folder, and return the paths of the pictures."""
+    drawn: list[Path] = []
     for source in sorted(folder.glob("*.txt")):
         picture = source.with_suffix(".svg")
         picture.write_text(draw(source.read_text("utf-8")), "utf-8")
-        painted.append(picture)
-    return painted
+        drawn.append(picture)
+    return drawn
 
 
-def complaints(folder: Path) -> list[str]:
-    """Return what is wrong with the pictures of a folder, each in a sentence."""
+def problems(folder: Path) -> list[str]:
+    """Return a sentence for each picture of a folder that is missing, outdated or left over."""
     found: list[str] = []
     for source in sorted(folder.glob("*.txt")):
         picture = source.with_suffix(".svg")
         if not picture.exists():
             found.append(f"{source.name} has no picture: run make pictures")
         elif picture.read_text("utf-8") != draw(source.read_text("utf-8")):
-            found.append(f"{picture.name} is not what {source.name} says: run make pictures")
+            found.append(f"{picture.name} does not match {source.name}: run make pictures")
     found += [
-        f"{picture.name} has no text that it is drawn from: remove it, or write {picture.stem}.txt"
+        f"{picture.name} has no source text: remove it, or write {picture.stem}.txt"
         for picture in sorted(folder.glob("*.svg"))
         if not picture.with_suffix(".txt").exists()
     ]
@@ -197,11 +198,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Draw the pictures of the documentation from their texts.")
     parser.add_argument("--check", action="store_true", help="draw nothing; fail if a picture is out of date")
     if parser.parse_args().check:
-        wrong = complaints(FOLDER)
-        for sentence in wrong:
+        found = problems(FOLDER)
+        for sentence in found:
             print(f"pictures: {sentence}", file=sys.stderr)
-        return 1 if wrong else 0
-    print(f"pictures: {len(paint(FOLDER))} drawn in {FOLDER.relative_to(ROOT)}")
+        return 1 if found else 0
+    print(f"pictures: {len(draw_all(FOLDER))} drawn in {FOLDER.relative_to(ROOT)}")
     return 0
 
 

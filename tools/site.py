@@ -1,7 +1,7 @@
-"""Put the pages of the documentation in the order somebody new reads them.
+"""Sort the pages of the documentation: those for new users come first.
 
-No page is listed: each is found by its place, so none can be written and then forgotten. Only what comes first is said here;
-the rest follows by the alphabet, as before.
+MkDocs finds the pages itself, so a new page cannot be forgotten. This lists only what comes first; all other pages follow in
+alphabetical order.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Protocol
 
 __all__ = ("FIRST", "arrange", "on_nav")
 
-# Pages at the top by their file, sections by their folder.
+# Top-level pages by their file, sections by their folder.
 FIRST = (
     "index.md",
     "tutorial.md",
@@ -32,40 +32,40 @@ class _File(Protocol):
 
 
 class Item(Protocol):
-    """What stands in the navigation: a page, which has a file, or a section, which has children."""
+    """An entry of the navigation: a page, which has a file, or a section, which has children."""
 
     title: str | None
     children: list[Item] | None
 
     @property
     def file(self) -> _File:
-        """Where a page lies."""
+        """The file of a page."""
         ...
 
 
 class Navigation(Protocol):
-    """All that stands in the navigation."""
+    """The navigation."""
 
     items: list[Item]
 
 
 def arrange(items: list[Item]) -> list[Item]:
-    """The items at the top, those first that are to be read first."""
+    """Return the top-level items in reading order."""
     for item in items:
-        # A page is left alone: its title is read from it later, unless somebody has set one.
+        # Do not set the title of a page: MkDocs reads it from the page later, unless it is set.
         if item.children and item.title in TITLES:
             item.title = TITLES[item.title]
     return sorted(items, key=lambda item: _rank(_place(item)))
 
 
 def on_nav(nav: Navigation, **_: object) -> Navigation:
-    """Called by MkDocs when it has found all pages."""
+    """MkDocs calls this hook after it has found all pages."""
     nav.items[:] = arrange(nav.items)
     return nav
 
 
 def _place(item: Item) -> str:
-    """The file of a page, or the folder of a section: that of the first page in it."""
+    """Return the file of a page, or the folder of a section: that of its first page."""
     return _place(item.children[0]).partition("/")[0] if item.children else item.file.src_uri
 
 

@@ -1,13 +1,14 @@
-"""Print every requirement and every promise with its tests, and fail where the pages and the tests disagree.
+"""Print every requirement and every guarantee with its tests, and fail if the pages and the tests disagree.
 
-    python tools/spec.py            the ledger, as `make spec` prints it
-    python tools/spec.py --brief    only the sums and what is wrong
+    python tools/spec.py            all of them, as `make spec` prints it
+    python tools/spec.py --brief    only the totals and the problems
 
-The ids come from docs/requirements.md, the tests from pytest's own collection: what is marked to be skipped, or to
-fail, proves nothing. (What is skipped on a condition does: where socat is missing, say, the same is proved elsewhere.) It is an error if a line is listed as done and has no test, or if a test names an unknown id.
+The requirements come from docs/requirements.md, the tests from pytest's collection. A test that is marked `skip` or `xfail` proves
+nothing. (A test that is skipped on a condition, such as a missing socat, does count.) It is an error if a requirement is done and
+has no test, or if a test names an unknown id.
 
-The promises are those of docs/semantics.md (`**G7 — …**`), the tests those marked `guarantee("G7")`. A promise that no
-test holds is an error, and so is a test of a promise that nobody made.
+The guarantees are those of docs/semantics.md (`**G7 — …**`), their tests those marked `guarantee("G7")`. A guarantee without a test
+is an error, and so is a test of an unknown guarantee.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ ROOT = Path(__file__).resolve().parent.parent
 STATUSES = ("done", "partly", "planned")
 
 _LINE = re.compile(r"^- \*\*([A-Z]\d+)\*\* · (\w+) — (.+)$")
-_PROMISE = re.compile(r"^\*\*(G\d+) — (.+?)\*\*", re.MULTILINE)
-_LOOKS_LIKE_ONE = re.compile(r"^- \*\*[A-Z]\d+")
+_GUARANTEE = re.compile(r"^\*\*(G\d+) — (.+?)\*\*", re.MULTILINE)
+_CANDIDATE = re.compile(r"^- \*\*[A-Z]\d+")
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """One line of the ledger."""
+    """One requirement of docs/requirements.md."""
 
     id: str
     status: str
@@ -41,7 +42,7 @@ class Requirement:
 
 
 class Collector:
-    """A pytest plugin that notes which test carries which ids in a marker of a given name."""
+    """A pytest plugin that collects the tests that have a given marker, by the ids in it."""
 
     def __init__(self, marker: str) -> None:
         self.marker = marker
@@ -58,18 +59,16 @@ class Collector:
                         proofs.add(name)
 
 
-def read_ledger(text: str) -> tuple[list[Requirement], list[str]]:
-    """Return the requirements of the ledger and what is wrong with its lines."""
+def read_requirements(text: str) -> tuple[list[Requirement], list[str]]:
+    """Return the requirements of the page, and the problems with its lines."""
     requirements: list[Requirement] = []
     problems: list[str] = []
     seen: set[str] = set()
     for number, line in enumerate(text.splitlines(), 1):
         match = _LINE.match(line)
         if match is None:
-            if _LOOKS_LIKE_ONE.match(line):
-                problems.append(
-                    f"line {number} of the ledger is not of the form `- **J1** · planned — text`: {line}"
-                )
+            if _CANDIDATE.match(line):
+                problems.append(f"line {number} is not of the form `- **J1** · planned — text`: {line}")
             continue
         requirement = Requirement(*match.groups())
         if requirement.status not in STATUSES:
@@ -77,45 +76,45 @@ def read_ledger(text: str) -> tuple[list[Requirement], list[str]]:
                 f"{requirement.id} has the status {requirement.status!r}; it must be one of {STATUSES}"
             )
         if requirement.id in seen:
-            problems.append(f"{requirement.id} stands in the ledger twice")
+            problems.append(f"{requirement.id} is listed twice")
         seen.add(requirement.id)
         requirements.append(requirement)
     if not requirements:
-        problems.append("the ledger holds no requirement at all")
+        problems.append("there are no requirements")
     return requirements, problems
 
 
 def disagreements(requirements: list[Requirement], tests: dict[str, set[str]]) -> list[str]:
-    """Return where ledger and tests disagree."""
+    """Return where requirements and tests disagree."""
     known = {requirement.id for requirement in requirements}
     problems = [
-        f"{requirement.id} is listed as done, and no test proves it"
+        f"{requirement.id} is done, but no test proves it"
         for requirement in requirements
         if requirement.status == "done" and not tests.get(requirement.id)
     ]
     problems += [
-        f"{unknown} is no requirement, but {', '.join(sorted(names)) or 'a skipped test'} names it"
+        f"{unknown} is not a requirement, but {', '.join(sorted(names)) or 'a skipped test'} names it"
         for unknown, names in sorted(tests.items())
         if unknown not in known
     ]
     return problems
 
 
-def broken_promises(text: str, tests: dict[str, set[str]]) -> list[str]:
-    """Return the promises that no test holds, and the tests of promises that were never made."""
-    made = [number for number, _ in _PROMISE.findall(text)]
-    problems = [f"{number} is promised twice" for number, times in Counter(made).items() if times > 1]
-    problems += [f"{number} is promised, and no test holds it" for number in made if not tests.get(number)]
+def guarantee_problems(text: str, tests: dict[str, set[str]]) -> list[str]:
+    """Return the guarantees without a test, and the tests of unknown guarantees."""
+    listed = [number for number, _ in _GUARANTEE.findall(text)]
+    problems = [f"{number} is listed twice" for number, times in Counter(listed).items() if times > 1]
+    problems += [f"{number} has no test" for number in listed if not tests.get(number)]
     problems += [
-        f"{number} is no promise of docs/semantics.md, but {', '.join(sorted(tests[number])) or 'a skipped test'} names it"
+        f"{number} is not a guarantee of docs/semantics.md, but {', '.join(sorted(tests[number])) or 'a skipped test'} names it"
         for number in sorted(tests)
-        if number not in made
+        if number not in listed
     ]
     return problems
 
 
 def collect(folder: Path) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """Let pytest collect the suite; the tests of each requirement, and of each promise."""
+    """Collect the suite with pytest; return the tests of each requirement, and of each guarantee."""
     specs, guarantees = Collector("spec"), Collector("guarantee")
     output = io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
@@ -128,7 +127,7 @@ def collect(folder: Path) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
 
 
 def render(requirements: list[Requirement], tests: dict[str, set[str]]) -> str:
-    """Write the ledger with its tests."""
+    """Return the requirements with their tests as text."""
     lines: list[str] = []
     for requirement in requirements:
         names = sorted(tests.get(requirement.id, ()))
@@ -140,24 +139,24 @@ def render(requirements: list[Requirement], tests: dict[str, set[str]]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Print every requirement with the tests that prove it.")
-    parser.add_argument("--brief", action="store_true", help="only the sums and what is wrong")
+    parser = argparse.ArgumentParser(description="Print every requirement and guarantee with its tests.")
+    parser.add_argument("--brief", action="store_true", help="print only the totals and the problems")
     options = parser.parse_args()
-    requirements, problems = read_ledger((ROOT / "docs" / "requirements.md").read_text("utf-8"))
-    tests, held = collect(ROOT / "tests")
+    requirements, problems = read_requirements((ROOT / "docs" / "requirements.md").read_text("utf-8"))
+    tests, guaranteed = collect(ROOT / "tests")
     semantics = (ROOT / "docs" / "semantics.md").read_text("utf-8")
-    promises = _PROMISE.findall(semantics)
+    guarantees = _GUARANTEE.findall(semantics)
     problems += disagreements(requirements, tests)
-    problems += broken_promises(semantics, held)
+    problems += guarantee_problems(semantics, guaranteed)
     if not options.brief:
         print(render(requirements, tests))
         print()
-        for number, title in promises:
-            print(f"{number:<4} {title.rstrip('.')}: {len(held.get(number, ()))} tests")
+        for number, title in guarantees:
+            print(f"{number:<4} {title.rstrip('.')}: {len(guaranteed.get(number, ()))} tests")
     count = Counter(requirement.status for requirement in requirements)
-    sums = ", ".join(f"{count[status]} {status}" for status in STATUSES)
+    totals = ", ".join(f"{count[status]} {status}" for status in STATUSES)
     print(
-        f"\nspec: {len(requirements)} requirements: {sums}; {len(promises)} promises; {len(problems)} problems"
+        f"\nspec: {len(requirements)} requirements: {totals}; {len(guarantees)} guarantees; {len(problems)} problems"
     )
     for problem in problems:
         print(f"spec: {problem}", file=sys.stderr)

@@ -10,7 +10,7 @@ import asyncio
 from functools import partial
 from itertools import repeat
 
-from bandstand.core.host import default_factory
+from bandstand.core.asyncio_host import new_event_loop
 from bench import stopwatch
 from bench.caller import VALUES
 from bench.case import Case, Outcome, Setting, Size
@@ -19,7 +19,7 @@ TASKS = 100
 
 
 def asks(setting: Setting, *, tasks: int) -> Outcome:
-    with asyncio.Runner(loop_factory=default_factory) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(_asks(setting.size // tasks, tasks))
 
 

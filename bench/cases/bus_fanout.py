@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from bandstand.core.host import default_factory
+from bandstand.core.asyncio_host import new_event_loop
 from bench import calling, stopwatch
 from bench.caller import BURST
 from bench.case import Case, Outcome, Setting, Size
@@ -18,7 +18,7 @@ from bench.case import Case, Outcome, Setting, Size
 
 def inside(setting: Setting, *, hearers: int) -> Outcome:
     bursts = max(1, setting.size // (hearers * BURST))
-    with asyncio.Runner(loop_factory=default_factory) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(_inside(bursts, hearers))
 
 

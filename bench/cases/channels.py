@@ -17,14 +17,14 @@ from functools import partial
 from itertools import repeat
 from typing import Any
 
-from bandstand.core.host import default_factory
+from bandstand.core.asyncio_host import new_event_loop
 from bench import stopwatch
 from bench.case import Case, Measure, Outcome, Setting, Size
 from bench.target import at_rate
 
 BUFFER = 100
 HOSTS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
-    "uvloop": default_factory,
+    "uvloop": new_event_loop,
     "asyncio": asyncio.new_event_loop,
 }
 

@@ -1,28 +1,29 @@
 """Supervised actors for Python.
 
-What one writes every day can be imported from here: `from bandstand import Actor, Loop, ask, data`. It is loaded when it is
-first asked for. The rest is behind the front doors of the rooms.
+Common names are re-exported here: `from bandstand import Actor, Loop, ask, data`. They are loaded when they are first used.
+Everything else is imported from the packages.
 
-A map of the house. An upper floor may import any lower one; everyone enters a room by its front door:
+The packages and modules, from the top layer down. A module may import from lower layers only:
 
-    testing    the rehearsal room: virtual time; no production module imports it
-    __main__   argument parsing only
-    cli        the command line: what can be typed, what it goes by, what is shown
-    app        the only file that knows every room, and joins them
-    isolation  capabilities of the bus in processes of their own: where bus and pods meet
-    bus        what may be said: commands, queries, events; capabilities, router, adapters
-    pod        where it runs: troupes of pods on threads and in processes, handles that outlive them
-    shutdown   how it ends: intake, drain, stop, kill, within one time
-    pool       several supervised workers behind one handle
-    registry   finding actors: names, and groups that are told something together
-    topic      typed events for whoever has subscribed, each at their own speed
-    actor        actors as classes: typed handles, asks, what an actor does beside its messages
-    supervision who restarts whom: specs, the arithmetic of restarts, supervisors
-    scope      lifetimes: channels, cancel tokens, scopes, actors that consume a channel
-    core       the loop: ids, mailboxes, lanes, run queue, timing wheel, scheduler, clock, observer
-    errors     one exception tree, drawn at its door
+    testing      virtual time, probes, leak checks, pytest plugin; production code never imports it
+    __main__     the `bandstand` command
+    cli          arguments, settings and output of the command
+    app          `bandstand serve`: joins a node with capabilities and adapters
+    doctor       `bandstand doctor`: checks the installation
+    isolation    runs capabilities of the bus in separate processes
+    bus          messages between programs: contracts, capabilities, router, adapters, client
+    pod          actors on other threads and in other processes
+    shutdown     phased shutdown with a deadline
+    pool         a pool of supervised workers behind one handle
+    registry     names and groups of actors
+    topic        publish and subscribe
+    actor        typed actors: classes, handles, asks, state machines
+    supervision  restart specs and supervisors
+    scope        channels, cancel tokens and scopes
+    core         the raw loop: ids, mailboxes, scheduling, timers, links, coroutines
+    errors       all exceptions
+    streams      standard input, output and error
     _build_mode  which modules are compiled, and whether they run compiled or interpreted
-    streams    descriptors 0, 1 and 2, opened where they are closed
 """
 
 import os
@@ -72,8 +73,8 @@ __all__ = (
 
 __version__ = "0.1.0"
 
-# Where those live that are not at home in bandstand.actor.
-_HOMES = {
+# The packages of the names that are not in bandstand.actor.
+_PACKAGES = {
     "CancelToken": "scope",
     "Channel": "scope",
     "Scope": "scope",
@@ -85,12 +86,12 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    # Lazy: whoever wants one room need not load all of them.
+    # Lazy: a program that uses one package does not load all of them.
     if name not in __all__:
         raise AttributeError(f"module 'bandstand' has no attribute {name!r}")
     from importlib import import_module
 
-    value: object = getattr(import_module(f"bandstand.{_HOMES.get(name, 'actor')}"), name)
+    value: object = getattr(import_module(f"bandstand.{_PACKAGES.get(name, 'actor')}"), name)
     globals()[name] = value
     return value
 

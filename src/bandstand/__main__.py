@@ -1,10 +1,10 @@
-"""The `bandstand` command: argument parsing only. What can be typed is in `bandstand.cli`; what a command does, in the rooms."""
+"""The `bandstand` command: parses arguments, runs the command, and turns errors into exit codes. `bandstand.cli` has the commands."""
 
 import argparse
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NoReturn, TypeAlias
+from typing import TypeAlias
 
 from bandstand.cli import make_parser
 from bandstand.cli.terminal import CANNOT_WRITE
@@ -18,17 +18,17 @@ _Command: TypeAlias = Callable[[argparse.Namespace], int]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code: 0 well, 1 something is wrong; a bad command exits with 2."""
+    """Run the command line and return the exit code: 0 success, 1 failure; invalid arguments exit with 2."""
     open_standard_streams()
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    args = list(sys.argv[1:] if arguments is None else arguments)
     try:
         try:
-            return _run(words)
+            return _run(args)
         finally:
-            # Here, where a failure can be reported, and not when Python ends.
+            # Flush here: a failure at interpreter exit could not be reported.
             Output(sys.stdout, is_vital=True).flush()
     except BrokenPipeError:
-        # The reader has seen enough.
+        # The reader closed the pipe.
         discard(sys.stdout)
         return 1
     except CannotWrite as error:
@@ -46,34 +46,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
             discard(sys.stderr)
 
 
-def _run(words: Sequence[str]) -> int:
-    options = _parse(words)
+def _run(args: Sequence[str]) -> int:
+    options = _parse(args)
     command: _Command = options.command
     try:
         return command(options)
     except InvalidArgument as error:
-        return _refuse(options, error)
+        parser: argparse.ArgumentParser = options.parser
+        parser.error(str(error))
 
 
-def _refuse(options: argparse.Namespace, error: InvalidArgument) -> NoReturn:
-    parser: argparse.ArgumentParser = options.parser
-    parser.error(str(error))
-
-
-def _parse(words: Sequence[str]) -> argparse.Namespace:
+def _parse(args: Sequence[str]) -> argparse.Namespace:
     parser = make_parser()
-    if words[:1] == ["__complete"]:
-        # What is being typed is not to be parsed: it is not there yet.
+    if args[:1] == ["__complete"]:
+        # The line is incomplete, so it cannot be parsed.
         from bandstand.cli.completing import complete
 
-        return argparse.Namespace(command=partial(complete, words[1:], parser), parser=parser)
-    if not words:
-        # Somebody new: all that can be typed says more than that something is missing. It is a mistake all the same.
+        return argparse.Namespace(command=partial(complete, args[1:], parser), parser=parser)
+    if not args:
+        # For a new user the help is more useful than "the following arguments are required". It is still an error.
         parser.print_help(sys.stderr)
         sys.exit(2)
-    options, rest = parser.parse_known_args(words)
+    options, rest = parser.parse_known_args(args)
     if "data" in options and all(each == "-" or not each.startswith("-") for each in rest):
-        # Fields may stand after an option as well, where argparse does not look for them.
+        # argparse does not collect fields that follow an option.
         options.data += rest
     elif rest:
         inner: argparse.ArgumentParser = options.parser

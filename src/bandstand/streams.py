@@ -1,8 +1,8 @@
-"""The standard streams of a program: they are open, and a failed write differs from other errors.
+"""Standard streams: open them if they are closed, report failed writes, and write without blocking.
 
-A program can be started with one of them closed (`program <&-`, a service manager, a daemon). The next descriptor that it
-opens then takes the free number. A socket with the number 1 receives what is printed, and libuv aborts the process when it
-closes a descriptor below 3. So a closed one is opened on the null device first.
+A program can be started with a closed standard stream (`program <&-`, a service manager, a daemon). The next file descriptor that
+it opens then takes the free number: a socket with number 1 receives what is printed, and libuv aborts the process when it closes a
+descriptor below 3. Therefore closed standard streams are opened on the null device first.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _STANDARD: Final = (0, 1, 2)
 
 
 def open_standard_descriptors() -> None:
-    """Open each of 0, 1 and 2 that is closed on the null device. Child processes inherit it."""
+    """Open the null device for each of the descriptors 0, 1 and 2 that is closed. Child processes inherit it."""
     for number in _STANDARD:
         try:
             os.fstat(number)
         except OSError:
             opened = os.open(os.devnull, os.O_RDWR)
-            # The lowest free number, which is this one unless another thread was faster.
+            # `os.open` returns the lowest free number: this one, unless another thread was faster.
             if opened != number:
                 os.dup2(opened, number)
                 os.close(opened)
@@ -49,12 +49,12 @@ def open_standard_descriptors() -> None:
 
 
 def open_standard_streams() -> None:
-    """Do the same, and give `sys` the streams that Python leaves out (None) when it starts with a closed descriptor."""
+    """Open closed standard descriptors, and set the streams in `sys` that are None because Python started without them."""
     open_standard_descriptors()
     names = ("stdin", "stdout", "stderr")
     for number, name in zip(_STANDARD, names, strict=True):
         if getattr(sys, name) is None:
-            stream: TextIO = open(  # noqa: SIM115  # it stays open as long as the process runs
+            stream: TextIO = open(  # noqa: SIM115  # stays open until the process ends
                 number, "w" if number else "r", encoding="utf-8", errors="backslashreplace", closefd=False
             )
             setattr(sys, name, stream)
@@ -62,33 +62,33 @@ def open_standard_streams() -> None:
 
 
 def above_standard(sock: socket.socket) -> socket.socket:
-    """Return the socket with a number of 3 or more, for a child process whose 0, 1 and 2 are set up anew."""
+    """Return the socket with a descriptor of 3 or more, so that it does not collide with the streams of a child process."""
     if sock.fileno() not in _STANDARD:
         return sock
     with sock:
         return socket.socket(fileno=fcntl.fcntl(sock.fileno(), fcntl.F_DUPFD_CLOEXEC, len(_STANDARD)))
 
 
-class CannotWrite(Exception):  # noqa: N818  # named like the other errors here
-    """Standard output takes no more: a full disk, for instance.
+class CannotWrite(Exception):  # noqa: N818  # named like the other exceptions
+    """Writing to standard output failed, for example because the disk is full.
 
-    It is no `OSError`: those come from the connection with the node, and mean that there is no node.
+    It is not an `OSError`: for the command line, an `OSError` means that the connection to the node failed.
     """
 
     @classmethod
     def because(cls, error: Exception) -> CannotWrite:
-        """Make one of what the operating system says."""
+        """Build the error from the one that the operating system reported."""
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         return cls(f"cannot write the output: {reason}")
 
 
 @final
 class Output:
-    """A standard stream that says which of its errors are its own.
+    """A standard stream whose write errors are raised as `CannotWrite`, or ignored.
 
     Args:
-        stream: what to write to.
-        is_vital: whether a command fails if this cannot be written. What goes to standard error is not.
+        stream: the stream to write to.
+        is_vital: whether a failed write fails the command. False for standard error: its write errors are ignored.
     """
 
     def __init__(self, stream: TextIO, *, is_vital: bool) -> None:
@@ -99,28 +99,28 @@ class Output:
         """Write some text.
 
         Raises:
-            CannotWrite: it is vital, and cannot be written.
+            CannotWrite: the stream is vital, and the write failed.
         """
         with self._guard():
             self._stream.write(text)
         return len(text)
 
     def writelines(self, lines: Iterable[str], /) -> None:
-        """Write several pieces of text."""
+        """Write several strings."""
         for line in lines:
             self.write(line)
 
     def flush(self) -> None:
-        """Write out what is buffered.
+        """Flush the buffer.
 
         Raises:
-            CannotWrite: it is vital, and cannot be written.
+            CannotWrite: the stream is vital, and the write failed.
         """
         with self._guard():
             self._stream.flush()
 
     def isatty(self) -> bool:
-        """Whether it is a terminal."""
+        """Return whether the stream is a terminal."""
         return self._stream.isatty()
 
     @contextmanager
@@ -128,7 +128,7 @@ class Output:
         try:
             yield
         except BrokenPipeError:
-            # The reader has seen enough, which is no failure.
+            # The reader has closed the pipe, which is not a failure.
             if self._is_vital:
                 raise
         except (OSError, ValueError) as error:
@@ -137,7 +137,7 @@ class Output:
 
 
 def discard(stream: TextIO) -> None:
-    """Send what is buffered, and all that follows, to the null device: Python would try again to write it when it ends."""
+    """Redirect a stream to the null device, with what is buffered: Python would try to flush it again at exit."""
     with suppress(OSError, ValueError):
         number = stream.fileno()
         null = os.open(os.devnull, os.O_WRONLY)
@@ -145,26 +145,26 @@ def discard(stream: TextIO) -> None:
         os.close(null)
 
 
-# How much of the output waits for its reader, in bytes; what comes then is dropped, and counted.
+# The size of the output queue in bytes; over this limit, lines are dropped and counted.
 _QUEUED_BYTES: Final = 1 << 20
-# How long to wait at the end for output that is not read, in seconds.
+# How long `close` waits for the reader, in seconds.
 _CLOSE_S: Final = 1.0
-# POSIX promises that a pipe which is ready takes so much without blocking.
-_AT_ONCE: Final = select.PIPE_BUF
-# How often the thread looks whether it is to end, in milliseconds.
-_LOOK_MS: Final = 100
+# POSIX: writing this many bytes to a pipe that is ready does not block.
+_CHUNK_BYTES: Final = select.PIPE_BUF
+# How often the writer thread checks whether the file was closed, in milliseconds.
+_POLL_MS: Final = 100
 
 
 @final
 class QueuedFile(io.RawIOBase):
-    """A descriptor that never blocks its writer: a thread writes what it is given, and what does not fit into the queue is dropped.
+    """A file that never blocks its writer: a thread writes to the descriptor, and output that does not fit into the queue is dropped.
 
-    A pipe whose reader has stopped reading takes 64 KiB and then blocks the writer. When there is room again, a line says how
-    much was dropped there. From any thread.
+    A pipe whose reader does not read holds 64 KiB, and then blocks the writer. When the queue has room again, a line in the
+    output says how many lines were dropped. Its methods can be called from any thread.
 
     Args:
-        number: the descriptor. It is not closed.
-        bound: how many bytes wait at most.
+        number: the file descriptor. It is not closed.
+        bound: the maximum number of bytes in the queue.
     """
 
     def __init__(self, number: int, bound: int = _QUEUED_BYTES) -> None:
@@ -173,48 +173,48 @@ class QueuedFile(io.RawIOBase):
         self._changed = threading.Condition()
         self._chunks: deque[bytes] = deque()
         self._size = 0
-        self._unsaid = 0
-        self._is_ending = False
-        self._ending_since = 0.0
+        self._unreported = 0
+        self._is_closing = False
+        self._closing_since = 0.0
         self.dropped = 0
-        """How many lines were dropped."""
+        """The number of dropped lines."""
         self._thread = threading.Thread(target=self._run, name="bandstand output", daemon=True)
         self._thread.start()
 
     def writable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def fileno(self) -> int:
-        """The number of the descriptor."""
+        """Return the file descriptor."""
         return self._number
 
     def isatty(self) -> bool:
-        """Whether it is a terminal."""
+        """Return whether the descriptor is a terminal."""
         return os.isatty(self._number)
 
-    def write(self, data: bytes | bytearray | memoryview, /) -> int:  # type: ignore[override]  # narrower: what text streams pass
-        """Have it written, or dropped if too much waits; at once in either case."""
+    def write(self, data: bytes | bytearray | memoryview, /) -> int:  # type: ignore[override]  # narrower: the types that text streams pass
+        """Queue the data, or drop it if the queue is full. Never blocks."""
         chunk = bytes(data)
         with self._changed:
-            if self._is_ending:
+            if self._is_closing:
                 return len(chunk)
             if self._size + len(chunk) > self._bound:
                 self.dropped += max(1, chunk.count(b"\n"))
-                self._unsaid += max(1, chunk.count(b"\n"))
+                self._unreported += max(1, chunk.count(b"\n"))
             else:
-                self._say_dropped()
+                self._report_dropped()
                 self._put(chunk)
             self._changed.notify()
         return len(chunk)
 
     def close(self) -> None:
-        """Wait for a moment until all is written, and end."""
+        """Wait up to a second until the queue is written, and end the thread."""
         with self._changed:
-            if not self._is_ending:
-                self._is_ending = True
-                self._ending_since = time.monotonic()
-                self._say_dropped()
+            if not self._is_closing:
+                self._is_closing = True
+                self._closing_since = time.monotonic()
+                self._report_dropped()
                 self._changed.notify()
         self._thread.join(_CLOSE_S + 0.5)
         super().close()
@@ -223,12 +223,13 @@ class QueuedFile(io.RawIOBase):
         self._chunks.append(chunk)
         self._size += len(chunk)
 
-    def _say_dropped(self) -> None:
-        if self._unsaid:
+    def _report_dropped(self) -> None:
+        if self._unreported:
             self._put(
-                b"bandstand: %d lines of output were dropped here: nothing read them in time\n" % self._unsaid
+                b"bandstand: %d lines of output were dropped here: nothing read them in time\n"
+                % self._unreported
             )
-            self._unsaid = 0
+            self._unreported = 0
 
     def _run(self) -> None:
         poll = select.poll()
@@ -237,16 +238,16 @@ class QueuedFile(io.RawIOBase):
             view = memoryview(chunk)
             while view:
                 try:
-                    if not poll.poll(_LOOK_MS):
-                        if self._is_over():
+                    if not poll.poll(_POLL_MS):
+                        if self._has_expired():
                             return
                         continue
-                    view = view[os.write(self._number, view[:_AT_ONCE]) :]
+                    view = view[os.write(self._number, view[:_CHUNK_BYTES]) :]
                 except BlockingIOError:
-                    # Another process has made the same file non-blocking, and filled it meanwhile.
+                    # Another process made the same file non-blocking, and filled it in the meantime.
                     continue
                 except OSError:
-                    # The reader has closed it, or the disk is full: nothing more can be done for this piece.
+                    # The reader closed the pipe, or the disk is full: give up on this chunk.
                     break
             with self._changed:
                 self._size -= len(chunk)
@@ -254,25 +255,25 @@ class QueuedFile(io.RawIOBase):
     def _next(self) -> bytes | None:
         with self._changed:
             while not self._chunks:
-                self._say_dropped()
+                self._report_dropped()
                 if self._chunks:
                     break
-                if self._is_ending:
+                if self._is_closing:
                     return None
                 self._changed.wait()
             return self._chunks.popleft()
 
-    def _is_over(self) -> bool:
-        """Whether it was closed a while ago, and what is left cannot be written."""
+    def _has_expired(self) -> bool:
+        """Return whether `close` has waited long enough for the reader."""
         with self._changed:
-            if not self._is_ending:
+            if not self._is_closing:
                 return False
-            return time.monotonic() - self._ending_since > _CLOSE_S
+            return time.monotonic() - self._closing_since > _CLOSE_S
 
 
 @contextmanager
 def queued(stream: TextIO) -> Generator[TextIO]:
-    """A stream with the same descriptor that never blocks; the same stream, if it has none."""
+    """Yield a stream with the same descriptor that never blocks; the stream itself if it has no descriptor."""
     try:
         number = stream.fileno()
         stream.flush()
@@ -280,7 +281,7 @@ def queued(stream: TextIO) -> Generator[TextIO]:
         yield stream
         return
     file = QueuedFile(number)
-    # Python itself gives a text stream such a file if it is to be unbuffered; the stubs do not know that.
+    # Python itself passes a raw file for unbuffered text streams; the type stubs do not allow it.
     text = io.TextIOWrapper(
         cast("io.BufferedWriter", file),
         encoding=getattr(stream, "encoding", None) or "utf-8",
@@ -290,6 +291,6 @@ def queued(stream: TextIO) -> Generator[TextIO]:
     try:
         yield text
     finally:
-        # Flushes what has no end of line yet, and closes the file.
+        # This flushes an unfinished line and closes the file.
         with suppress(OSError, ValueError):
             text.close()

@@ -1,4 +1,4 @@
-"""Messages as classes, and an actor that takes them."""
+"""Message classes, and an actor that handles them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Deposit:
 
 @dataclass
 class BigDeposit(Deposit):
-    """Has no method of its own."""
+    """Has no handler of its own."""
 
 
 @dataclass
 class Bonus(Deposit):
-    """Has one."""
+    """Has a handler of its own."""
 
 
 class Close:

@@ -1,4 +1,4 @@
-"""How tests that have no coroutine of their own get the answer to an ask."""
+"""Get the answer to an ask in a test that is not a coroutine."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ R = TypeVar("R")
 
 
 def answer(loop: Loop, reply: Reply[R]) -> R:
-    """Run the loop until it is idle; what the reply has ended with, which it must have by then."""
+    """Run the loop until it is idle, and return the result of the reply."""
     loop.run(until_idle=True)
     return outcome(reply)
 
 
 def outcome(reply: Reply[R]) -> R:
-    """What a reply has ended with: the answer is returned, an error raised."""
-    assert reply.done(), "nobody has answered"
+    """Return the answer of a reply that has ended, or raise its error."""
+    assert reply.done(), "there is no answer"
     try:
         next(reply.__await__())
     except StopIteration as end:
         result: R = end.value
         return result
-    raise AssertionError("it has ended, and still waits")
+    raise AssertionError("it has ended but still waits")

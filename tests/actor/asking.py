@@ -1,4 +1,4 @@
-"""What the tests of asks play with: an actor that answers in every way there is, and a stage with books to be audited."""
+"""Helpers for tests of asks: an actor that answers in many ways, and a harness that audits the counters."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import asyncio
 from asyncio import CancelledError, Event
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
+
+import pytest
 
 from bandstand.actor import Actor, AskStatistics, Loop, Reply, ask, data
 from bandstand.core import LoopConfig
@@ -21,7 +23,7 @@ CAP = 7  # three user messages a lane
 
 
 class Oracle(Actor):
-    """Answers at once, or later, or never, or wrongly; writes down what its handlers do."""
+    """Answers at once, later, never or with an error, and records what its handlers do."""
 
     def __init__(self, log: list[str] | None = None) -> None:
         self.log: list[str] = [] if log is None else log
@@ -42,7 +44,7 @@ class Oracle(Actor):
 
     @ask
     async def quick(self, value: int = 0) -> int:
-        """Is a coroutine, but never suspends."""
+        """Answer from a coroutine that never suspends."""
         self.log.append(f"quick {value}")
         return value
 
@@ -60,7 +62,7 @@ class Oracle(Actor):
 
     @ask
     async def slow(self, ms: float, value: int = 0) -> int:
-        """Answer in so many milliseconds."""
+        """Answer after some milliseconds."""
         await asyncio.sleep(ms / 1000)
         return value
 
@@ -84,13 +86,13 @@ class Oracle(Actor):
 
     @ask
     def last(self, value: int = 0) -> int:
-        """Answer, and end."""
+        """Answer, and stop."""
         self.stop()
         return value
 
     @ask
     async def stubborn(self, first: Event, second: Event, value: int = 0) -> int:
-        """Take a cancellation for the opening of the first gate."""
+        """Swallow a cancellation at the first gate."""
         try:
             await first.wait()
         except CancelledError:
@@ -107,25 +109,25 @@ async def turns(count: int = 10) -> None:
 
 
 async def outcome(reply: Awaitable[R]) -> R | BaseException:
-    """What an awaitable ends with: its answer, or the error itself."""
+    """Return the result of an awaitable, or the error it raises."""
     try:
         return await reply
-    except (Exception, CancelledError) as error:  # noqa: BLE001  # to be looked at
+    except (Exception, CancelledError) as error:  # noqa: BLE001  # returned to the test
         return error
 
 
 def watch(reply: Awaitable[R]) -> asyncio.Task[R | BaseException]:
-    """Have a task of its own await something."""
+    """Await something in a task."""
     return asyncio.ensure_future(outcome(reply))
 
 
 async def got(reply: Awaitable[R]) -> R:
-    """A coroutine of a reply, for those who take nothing else."""
+    """Wrap a reply in a coroutine."""
     return await reply
 
 
 def audit(loop: Loop) -> AskStatistics:
-    """Assert that nothing of a loop that has ended is left, and that no ask is without an end."""
+    """Assert that an ended loop leaves nothing behind, and that all asks have ended."""
     check_books(loop)
     assert leaks_of(loop) == []
     books = loop.ask_statistics()
@@ -135,7 +137,7 @@ def audit(loop: Loop) -> AskStatistics:
 
 
 def player(clock: VirtualClock, new_host: HostFactory) -> Play:
-    """What plays a story on an event loop, inside `async with`, and audits the books when it is over."""
+    """Return a function that runs a test body on an event loop, inside `async with`, and audits the loop afterwards."""
 
     def play(story: Story, *, carry_context: bool = True, **fields: Any) -> Loop:
         escaped: list[dict[str, Any]] = []
@@ -156,17 +158,17 @@ def player(clock: VirtualClock, new_host: HostFactory) -> Play:
 
 
 def in_time(clock: VirtualClock) -> Play:
-    """Stories in virtual time: asyncio's and the wheel's are one."""
+    """Run test bodies in virtual time, for asyncio and for the timer wheel."""
     return player(clock, clock.new_event_loop)
 
 
 def in_place(new_host: HostFactory) -> Play:
-    """Stories on the event loop of the lane, where no time passes for the wheel."""
+    """Run test bodies on the event loop under test; no time passes for the timer wheel."""
     return player(VirtualClock(autojump=False), new_host)
 
 
 def ended(books: AskStatistics) -> dict[str, int]:
-    """What became of asks, without what did not occur."""
+    """Return the ask counters that are not zero."""
     names = ("answered", "failed", "cancelled", "expired", "late", "pending")
     return {name: getattr(books, name) for name in names if getattr(books, name)}
 
@@ -176,5 +178,12 @@ def is_pending(*replies: Reply[Any]) -> bool:
 
 
 def is_at_rest(loop: Loop) -> bool:
-    """Whether nothing is left in the wheel that the loop would have to wake for."""
-    return loop._wake_in() == -1  # pyright: ignore[reportPrivateUsage]  # deadlines of asks are in no statistics
+    """Return whether no timer is left."""
+    return loop.kernel.timers.next_wakeup() == -1  # pyright: ignore[reportPrivateUsage]  # the statistics do not count deadlines of asks
+
+
+def refuse_truth(reply: Reply[Any]) -> None:
+    """Assert that a reply has no truth value."""
+    truth: Callable[[object], bool] = bool
+    with pytest.raises(TypeError, match="await it"):
+        truth(reply)

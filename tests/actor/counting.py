@@ -1,4 +1,4 @@
-"""An interface, an implementation of it, and classes made by the way that implement something wrongly."""
+"""An interface, an implementation of it, and helpers that create invalid implementations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bandstand.errors import BadDeclaration
 
 
 class Counting(Interface, Protocol):
-    """What can be counted with."""
+    """An interface of counters."""
 
     @data
     def add(self, n: int, *, times: int = 1) -> None: ...
@@ -47,12 +47,12 @@ class Counter(Implements[Counting]):
 
 
 def implementing(interface: Any, **attributes: Any) -> Any:
-    """A class that implements an interface, made as a `class` statement makes it."""
+    """Create a class that implements an interface, as a `class` statement does."""
     return type("Made", (Implements,), {**attributes, "__orig_bases__": (Implements[interface],)})
 
 
-def without_mark(**changed: Any) -> Any:
-    """An implementation of `Counting` with something changed; None takes a method away."""
+def without_decorators(**changed: Any) -> Any:
+    """Create an implementation of `Counting` with changes; None removes a method."""
     methods = {"add": vars(Counter)["add"], "reset": vars(Counter)["reset"], "value": vars(Counter)["value"]}
     methods.update(changed)
     return implementing(Counting, **{name: method for name, method in methods.items() if method is not None})

@@ -1,6 +1,6 @@
-"""What the tests of declarations play with: an actor with a message for every lane, and classes made by the way.
+"""Helpers for tests of declarations: an actor with a message for every lane, and classes created at run time.
 
-Classes that checkers would refuse as well are made with the untyped twins of the marks.
+Classes that type checkers would refuse are created with untyped versions of the decorators.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from typing import Any
 from bandstand.actor import Actor, ask, control, data, management
 from bandstand.core import Lane
 
-# The marks without their types.
+# The decorators without their types.
 LOOSE: dict[str, Any] = {"data": data, "control": control, "management": management, "ask": ask}
 loose_data: Any = data
 loose_ask: Any = ask
 
 
 def nothing(self: object) -> None:
-    """Be a method."""
+    """Do nothing."""
 
 
 def class_with(name: str, value: object, *bases: type, **options: Any) -> Any:
-    """A class of actors with one attribute, made as a `class` statement makes it."""
+    """Create an actor class with one attribute, as a `class` statement does."""
     return type("Made", bases or (Actor,), {name: value}, **options)
 
 
 class Book(Actor):
-    """Writes down what it is told, by every lane."""
+    """Records the messages of every lane."""
 
     def __init__(self, lines: list[object] | None = None) -> None:
         self.lines: list[object] = [] if lines is None else lines

@@ -1,10 +1,10 @@
-"""Who plays in the tests of lives: actors that write down what happens to them, and ways to drive their loop."""
+"""Actors that record what happens to them, and helpers to run their loop."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from bandstand.actor import Actor, Loop, ask, control, data, id_of
@@ -14,7 +14,7 @@ from tests.core.stage import Boom
 R = TypeVar("R")
 Book = list[Any]
 
-PATIENCE = 30  # seconds to wait for what must come
+PATIENCE = 30  # seconds to wait before a test fails
 
 
 def ride(loop: Loop, body: Callable[[], Coroutine[Any, Any, R]]) -> R:
@@ -29,14 +29,14 @@ def ride(loop: Loop, body: Callable[[], Coroutine[Any, Any, R]]) -> R:
 
 
 def elsewhere(function: Callable[[], R]) -> R:
-    """Call a function on another thread, and wait for it; what it raises comes out here."""
+    """Call a function on another thread, wait for it, and raise what it raises."""
     results: list[R] = []
     errors: list[BaseException] = []
 
     def work() -> None:
         try:
             results.append(function())
-        except BaseException as error:  # noqa: BLE001 -- it is raised again, over here
+        except BaseException as error:  # noqa: BLE001 -- it is raised again on this thread
             errors.append(error)
 
     thread = threading.Thread(target=work)
@@ -49,13 +49,13 @@ def elsewhere(function: Callable[[], R]) -> R:
 
 
 def spin(loop: Loop, passes: int = 30) -> None:
-    """Let ticks and turns of the host go by: for coroutines, which `settle` does not wait for."""
+    """Run ticks and turns of the event loop, for coroutines that `settle` does not wait for."""
     for _ in range(passes):
         loop.poll_once()
 
 
 class Noter(Actor):
-    """Has no hooks and no coroutines: it is made in one step."""
+    """Records messages. It has no hooks and no coroutines, so it is spawned in one step."""
 
     def __init__(self, book: Book) -> None:
         self.book = book
@@ -88,11 +88,11 @@ ENDS: dict[str, tuple[Callable[[Loop, Noter], None], str]] = {
     "panic": (lambda loop, handle: handle.crash(), "PANIC"),
     "fail": (lambda loop, handle: loop.fail_actor(id_of(handle)), "FAIL"),
 }
-"""Every kind of end but a kill, and its reason."""
+"""Every kind of end except a kill, and its reason."""
 
 
 class Lively(Noter):
-    """The same, and writes down its start and its end."""
+    """Records its start and its end too."""
 
     def on_start(self) -> None:
         self.book.append("start")
@@ -102,7 +102,7 @@ class Lively(Noter):
 
 
 class Slow(Noter):
-    """The same, with a start, an end and a handler that take some turns of the host."""
+    """The same with an async start, end and handler."""
 
     async def on_start(self) -> None:
         self.book.append("starting")
@@ -127,13 +127,13 @@ class Slow(Noter):
 
 
 async def turns(count: int = 3) -> None:
-    """Let some turns of the host go by."""
+    """Let the event loop run some turns."""
     for _ in range(count):
         await asyncio.sleep(0)
 
 
 class Puppet(Actor):
-    """Does what its messages say."""
+    """Runs the functions it is sent."""
 
     def __init__(self, book: Book) -> None:
         self.book = book
@@ -160,8 +160,26 @@ class Puppet(Actor):
         return list(self.book)
 
     def write(self, *what: object, **named: object) -> None:
-        """No message: a method of its own, for timers and work."""
+        """Record the arguments. This is not a message; it is for timers and work."""
         self.book.append((what, named) if named else what)
 
     def fail(self, *_: object) -> None:
         raise Boom("fail")
+
+
+class Brief(Noter):
+    """Stops itself in on_start."""
+
+    def on_start(self) -> Awaitable[None] | None:
+        self.book.append("start")
+        self.stop()
+        return None
+
+    def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
+        self.book.append((reason, cause))
+
+
+class BriefLater(Brief):
+    async def on_start(self) -> None:
+        await turns()
+        super().on_start()

@@ -1,4 +1,4 @@
-"""An actor with a method of each shape there is."""
+"""An actor with a method of each signature."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bandstand.actor import Actor, ask, data
 
 
 class Shapes(Actor):
-    """One method of each shape. They answer with all they got."""
+    """One method for each kind of signature. They return their arguments."""
 
     kind = "shapes"
 
@@ -26,7 +26,7 @@ class Shapes(Actor):
         return a, b
 
     @ask
-    def defaults(self, a: object = None, b: list[int] = []) -> object:  # noqa: B006  # the very object is to come through
+    def defaults(self, a: object = None, b: list[int] = []) -> object:  # noqa: B006  # the same object must arrive
         return a, b
 
     @ask
@@ -63,7 +63,7 @@ class Shapes(Actor):
     def aloof(self, /, **others: object) -> object:
         return others
 
-    @ask  # type: ignore[arg-type]  # mypy would have `self` by position only, which is what this is about
+    @ask  # type: ignore[arg-type]  # mypy wants `self` to be positional-only, which is what this tests
     def close(self, **others: object) -> object:
         return others
 

@@ -1,4 +1,4 @@
-"""How asks end: with an answer, with an error that was declared, with the end of their actor, or given up by a full mailbox."""
+"""How asks end: with an answer, a declared error, the exit of the actor, or dropped by a full mailbox."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from tests.actor.asking import (
     turns,
     watch,
 )
+from tests.actor.players import Book
 from tests.core.stage import Boom, HostFactory
 
 pytestmark = pytest.mark.guarantee("G60")
@@ -62,7 +63,7 @@ def test_an_answer_is_what_the_handler_returns(play: Play) -> None:
     play(story)
 
 
-def test_asks_of_one_asker_are_handled_in_their_order_with_tells_between_them(play: Play) -> None:
+def test_asks_and_tells_of_one_sender_are_handled_in_order(play: Play) -> None:
     log: list[str] = []
 
     async def story(loop: Loop) -> None:
@@ -72,7 +73,7 @@ def test_asks_of_one_asker_are_handled_in_their_order_with_tells_between_them(pl
         replies.append(oracle.quick(3))
         oracle.note("four")
         replies.append(oracle.plain(5))
-        # The last one first: an ask is sent when it is made, not when it is awaited.
+        # Awaited in reverse order: an ask is sent by the call, not by the await.
         assert [await reply for reply in reversed(replies)] == [5, 3, 1]
 
     play(story)
@@ -81,10 +82,10 @@ def test_asks_of_one_asker_are_handled_in_their_order_with_tells_between_them(pl
 
 @pytest.mark.guarantee("G64")
 @pytest.mark.parametrize("method", ["declared", "declared_later"])
-def test_a_declared_exception_is_an_answer_and_the_actor_lives_on(play: Play, method: str) -> None:
+def test_a_declared_exception_is_an_answer_and_the_actor_continues(play: Play, method: str) -> None:
     async def story(loop: Loop) -> None:
         oracle = loop.spawn(Oracle)
-        # KeyError is declared by LookupError, its base.
+        # LookupError, the base of KeyError, is declared.
         error = KeyError("x")
         with pytest.raises(KeyError) as caught:
             await getattr(oracle, method)(error)
@@ -95,12 +96,12 @@ def test_a_declared_exception_is_an_answer_and_the_actor_lives_on(play: Play, me
     play(story)
 
 
-# --- the end of the actor ---------------------------------------------------------------------------------------------
+# --- the exit of the actor --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G64")
 @pytest.mark.parametrize("method", ["broken", "broken_later"])
-def test_a_panic_tells_the_one_at_hand_and_those_that_wait_why(play: Play, method: str) -> None:
+def test_a_panic_fails_the_current_ask_and_the_queued_ones_with_its_cause(play: Play, method: str) -> None:
     async def story(loop: Loop) -> None:
         oracle = loop.options(name="delphi").spawn(Oracle)
         replies: list[Reply[int]] = [getattr(oracle, method)(), oracle.plain(1), oracle.quick(2)]
@@ -126,7 +127,7 @@ def test_a_panic_tells_the_one_at_hand_and_those_that_wait_why(play: Play, metho
     ("way", "reason", "cause"),
     [("stop", "NORMAL", None), ("kill", "FAIL", ActorKilled), ("fail", "FAIL", Boom)],
 )
-def test_an_end_ends_the_ask_at_hand_and_those_that_wait(
+def test_an_exit_ends_the_current_ask_and_the_queued_ones(
     play: Play, way: str, reason: str, cause: type[BaseException] | None, at_hand: bool
 ) -> None:
     async def story(loop: Loop) -> None:
@@ -141,7 +142,7 @@ def test_an_end_ends_the_ask_at_hand_and_those_that_wait(
         else:
             getattr(oracle, way)()
         with pytest.raises(NoSuchActor):
-            oracle.plain(3)  # type: ignore[unused-awaitable]  # it is the call that raises
+            oracle.plain(3)  # type: ignore[unused-awaitable]  # the call raises
         for reply in replies:
             end = await outcome(reply)
             assert type(end) is TargetEnded
@@ -152,7 +153,7 @@ def test_an_end_ends_the_ask_at_hand_and_those_that_wait(
     play(story)
 
 
-def test_asks_are_told_at_the_moment_of_a_kill_whatever_the_handler_does(play: Play) -> None:
+def test_a_kill_ends_asks_at_once_even_if_the_handler_resists(play: Play) -> None:
     log: list[str] = []
 
     async def story(loop: Loop) -> None:
@@ -164,7 +165,7 @@ def test_asks_are_told_at_the_moment_of_a_kill_whatever_the_handler_does(play: P
         assert queued.done()
         second.set()
         await turns()
-        # The coroutine has refused its cancellation, and answers nobody.
+        # The coroutine has refused its cancellation; its answer is dropped.
         assert log == ["refuses", "goes on"]
         assert ended(loop.ask_statistics()) == {"failed": 2, "late": 1}
         for reply in (at_hand, queued):
@@ -173,7 +174,7 @@ def test_asks_are_told_at_the_moment_of_a_kill_whatever_the_handler_does(play: P
     play(story)
 
 
-def test_a_stopped_handler_that_answers_after_all_has_answered(play: Play) -> None:
+def test_an_answer_of_a_handler_that_is_being_stopped_counts(play: Play) -> None:
     async def story(loop: Loop) -> None:
         oracle, second = loop.spawn(Oracle), Event()
         at_hand, queued = watch(oracle.stubborn(Event(), second, 7)), oracle.plain()
@@ -188,7 +189,7 @@ def test_a_stopped_handler_that_answers_after_all_has_answered(play: Play) -> No
     play(story)
 
 
-def test_an_actor_that_stops_itself_in_an_ask_answers_it_and_no_other(play: Play) -> None:
+def test_an_actor_that_stops_in_an_ask_answers_only_that_one(play: Play) -> None:
     async def story(loop: Loop) -> None:
         oracle = loop.spawn(Oracle)
         last, queued = oracle.last(1), oracle.plain(2)
@@ -200,14 +201,14 @@ def test_an_actor_that_stops_itself_in_an_ask_answers_it_and_no_other(play: Play
 
 
 @pytest.mark.guarantee("G65")
-def test_a_drain_answers_what_waits_and_takes_nothing_new(play: Play) -> None:
+def test_a_drain_answers_queued_asks_and_refuses_new_ones(play: Play) -> None:
     async def story(loop: Loop) -> None:
         oracle, gate = loop.spawn(Oracle), Event()
         replies = [oracle.held(gate, 1), oracle.plain(2), oracle.quick(3)]
         await turns()
         oracle.stop(drain=True)
         with pytest.raises(NoSuchActor):
-            oracle.plain(4)  # type: ignore[unused-awaitable]  # it is the call that raises
+            oracle.plain(4)  # type: ignore[unused-awaitable]  # the call raises
         assert is_pending(*replies)
         gate.set()
         assert [await reply for reply in replies] == [1, 2, 3]
@@ -216,7 +217,7 @@ def test_a_drain_answers_what_waits_and_takes_nothing_new(play: Play) -> None:
     play(story)
 
 
-def test_a_drain_that_ends_in_a_panic_tells_the_rest(play: Play) -> None:
+def test_a_panic_during_a_drain_fails_the_remaining_asks(play: Play) -> None:
     async def story(loop: Loop) -> None:
         oracle, gate = loop.spawn(Oracle), Event()
         oracle.block(gate)
@@ -240,7 +241,7 @@ def test_the_end_of_the_loop_ends_every_ask(play: Play) -> None:
         replies.extend([oracle.held(Event()), oracle.plain(), oracle.quick()])
         tasks.extend(watch(reply) for reply in replies)
         await turns()
-        # Asked, and the loop ends before anybody looks.
+        # Asked, and the loop ends before the ask is handled.
         replies.append(idle.plain())
 
     loop = play(story)
@@ -250,7 +251,7 @@ def test_the_end_of_the_loop_ends_every_ask(play: Play) -> None:
     assert ended(loop.ask_statistics()) == {"failed": 4}
 
 
-def test_a_handler_that_raises_a_cancellation_of_its_own_has_failed(play: Play) -> None:
+def test_a_handler_that_raises_its_own_cancelled_error_fails_the_actor(play: Play) -> None:
     class Confused(Actor):
         @ask
         async def confused(self) -> int:
@@ -275,7 +276,7 @@ def test_a_full_mailbox_refuses_an_ask_and_counts_none(play: Play) -> None:
         oracle = loop.options(mailbox_cap=CAP).spawn(Oracle)
         replies = [oracle.plain(number) for number in range(3)]
         with pytest.raises(MailboxFull):
-            oracle.plain(3)  # type: ignore[unused-awaitable]  # it is the call that raises
+            oracle.plain(3)  # type: ignore[unused-awaitable]  # the call raises
         assert [await reply for reply in replies] == [0, 1, 2]
         books = loop.ask_statistics()
         assert (books.asked, books.answered) == (3, 3)
@@ -286,7 +287,7 @@ def test_a_full_mailbox_refuses_an_ask_and_counts_none(play: Play) -> None:
 @pytest.mark.parametrize(
     ("overflow", "lost"), [(Overflow.DROP_NEWEST, 3), (Overflow.DROP_OLDEST, 0), (Overflow.CONFLATE, 2)]
 )
-def test_an_ask_that_an_overflow_policy_gives_up_ends_at_once(
+def test_an_ask_that_is_dropped_by_an_overflow_policy_ends_at_once(
     play: Play, overflow: Overflow, lost: int
 ) -> None:
     async def story(loop: Loop) -> None:
@@ -302,10 +303,10 @@ def test_an_ask_that_an_overflow_policy_gives_up_ends_at_once(
     play(story)
 
 
-# --- the books --------------------------------------------------------------------------------------------------------
+# --- counters ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_books_balance_at_every_moment(play: Play) -> None:
+def test_the_counters_balance_at_every_moment(play: Play) -> None:
     async def story(loop: Loop) -> None:
         oracle, doomed, gate = loop.spawn(Oracle), loop.spawn(Oracle), Event()
         moves: list[Callable[[], object]] = [
@@ -330,7 +331,7 @@ def test_the_books_balance_at_every_moment(play: Play) -> None:
 
 
 @pytest.mark.guarantee("G275")
-def test_a_reply_cannot_stand_in_for_the_sender_of_another_message(play: Play) -> None:
+def test_a_reply_cannot_be_passed_as_a_sender(play: Play) -> None:
     async def story(loop: Loop) -> None:
         oracle, gate = loop.spawn(Oracle), Event()
         reply = oracle.held(gate, value=4)
@@ -341,5 +342,58 @@ def test_a_reply_cannot_stand_in_for_the_sender_of_another_message(play: Play) -
         loop.stop_actor(other)
         gate.set()
         assert await reply == 4
+
+    play(story)
+
+
+class Wrapped(Actor):
+    """Its plain methods return coroutines, as a careless decorator would make them."""
+
+    def __init__(self, gate: Event | None = None) -> None:
+        self.gate = gate
+        self.log: Book = []
+
+    async def _work(self, value: int) -> int:
+        if self.gate is not None:
+            try:
+                await self.gate.wait()
+            finally:
+                self.log.append("gone")
+        if value < 0:
+            raise LookupError(value)
+        return value
+
+    @ask
+    def value(self, value: int) -> int:
+        work: Any = self._work(value)
+        return work  # type: ignore[no-any-return]  # type checkers would refuse it
+
+    @ask(raises=LookupError)
+    def declared(self, value: int) -> int:
+        work: Any = self._work(value)
+        return work  # type: ignore[no-any-return]  # likewise
+
+    @ask
+    def seen(self) -> Book:
+        return self.log
+
+
+@pytest.mark.guarantee("G60")
+def test_a_coroutine_returned_by_a_plain_handler_is_awaited(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        wrapped = loop.spawn(Wrapped)
+        assert await wrapped.value(7) == 7
+        assert await wrapped.declared(8) == 8
+        error = await outcome(wrapped.declared(-1))
+        assert isinstance(error, LookupError)
+        assert is_alive(wrapped)
+
+        gate = Event()
+        waiting = loop.spawn(Wrapped, gate)
+        reply = waiting.value(9)
+        await turns()
+        assert not reply.done()
+        reply.cancel()
+        assert await waiting.seen() == ["gone"]
 
     play(story)

@@ -1,4 +1,4 @@
-"""Actors that ask: in their handlers, in the background, and of others that are started again meanwhile."""
+"""Actors that ask: in handlers, in the background, and while the target is restarted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def play_in_time(clock: VirtualClock) -> Play:
 
 
 class Asker(Actor):
-    """Asks another one, in all the ways a handler can."""
+    """Asks another actor, in all the ways a handler can."""
 
     def __init__(self, oracle: Oracle, log: list[Any] | None = None) -> None:
         self.oracle = oracle
@@ -83,7 +83,7 @@ def test_a_handler_asks_another_actor(play: Play) -> None:
         held = asker.relay_held(gate, 2)
         waiting = asker.ping()
         await turns()
-        # One message at a time: who waits for an answer handles nothing else.
+        # One message at a time: an actor that waits for an answer handles nothing else.
         assert is_pending(held, waiting)
         gate.set()
         assert (await held, await waiting) == (2, "pong")
@@ -113,7 +113,7 @@ def test_a_chain_of_asks_through_many_actors(play: Play) -> None:
     play(story)
 
 
-def test_a_sync_handler_gives_a_reply_to_the_background(play: Play) -> None:
+def test_a_plain_handler_can_await_a_reply_in_the_background(play: Play) -> None:
     log: list[Any] = []
 
     async def story(loop: Loop) -> None:
@@ -121,7 +121,7 @@ def test_a_sync_handler_gives_a_reply_to_the_background(play: Play) -> None:
         asker = loop.spawn(Asker, oracle, log)
         asker.fetch(oracle.held(gate, 1))
         asker.fetch_own(2)
-        # It handles messages meanwhile.
+        # It handles other messages meanwhile.
         assert await asker.ping() == "pong"
         assert log == []
         gate.set()
@@ -136,7 +136,7 @@ def test_a_sync_handler_gives_a_reply_to_the_background(play: Play) -> None:
 
 
 @pytest.mark.guarantee("G69")
-def test_a_background_ask_that_fails_with_nobody_to_hear_fails_the_asker(play: Play) -> None:
+def test_a_background_ask_that_fails_without_a_callback_fails_the_asker(play: Play) -> None:
     async def story(loop: Loop) -> None:
         asker = loop.spawn(Asker, loop.spawn(Oracle))
         asker.fetch_broken()
@@ -146,7 +146,7 @@ def test_a_background_ask_that_fails_with_nobody_to_hear_fails_the_asker(play: P
 
 
 @pytest.mark.guarantee("G66")
-def test_a_background_ask_is_taken_back_when_the_asker_ends(play: Play) -> None:
+def test_a_background_ask_is_cancelled_when_the_asker_exits(play: Play) -> None:
     log: list[str] = []
 
     async def story(loop: Loop) -> None:
@@ -162,7 +162,7 @@ def test_a_background_ask_is_taken_back_when_the_asker_ends(play: Play) -> None:
     play(story)
 
 
-# --- mailboxes that are kept ------------------------------------------------------------------------------------------
+# --- kept mailboxes ---------------------------------------------------------------------------------------------------
 
 
 def under_supervisor(loop: Loop, mailbox: Mailbox, log: list[str]) -> tuple[Supervisor, Oracle]:
@@ -173,14 +173,12 @@ def under_supervisor(loop: Loop, mailbox: Mailbox, log: list[str]) -> tuple[Supe
 
 
 @pytest.mark.parametrize("mailbox", Mailbox)
-def test_what_waits_when_an_actor_fails_is_the_next_ones_to_answer_if_it_is_kept(
-    play: Play, mailbox: Mailbox
-) -> None:
+def test_the_next_incarnation_answers_the_asks_of_a_kept_mailbox(play: Play, mailbox: Mailbox) -> None:
     async def story(loop: Loop) -> None:
         _root, oracle = under_supervisor(loop, mailbox, [])
         replies = [oracle.broken(), oracle.plain(1), oracle.quick(2)]
         ends = [await outcome(reply) for reply in replies]
-        # The one at hand is not among what is kept.
+        # The current message is not kept.
         assert isinstance(ends[0], TargetEnded)
         assert type(ends[0].__cause__) is Boom
         if mailbox is Mailbox.KEPT:
@@ -192,7 +190,7 @@ def test_what_waits_when_an_actor_fails_is_the_next_ones_to_answer_if_it_is_kept
     play(story)
 
 
-def test_what_is_kept_for_one_who_does_not_come_ends(play: Play) -> None:
+def test_kept_asks_end_if_there_is_no_next_incarnation(play: Play) -> None:
     async def story(loop: Loop) -> None:
         root, oracle = under_supervisor(loop, Mailbox.KEPT, [])
         oracle.block(Event())
@@ -201,7 +199,7 @@ def test_what_is_kept_for_one_who_does_not_come_ends(play: Play) -> None:
         root.stop_child("oracle")
         assert type(await outcome(waiting)) is TargetEnded
         with pytest.raises(NoSuchActor):
-            oracle.plain(2)  # type: ignore[unused-awaitable]  # it is the call that raises
+            oracle.plain(2)  # type: ignore[unused-awaitable]  # the call raises
 
     play(story)
 
@@ -212,7 +210,7 @@ def test_a_cancellation_reaches_the_handler_of_the_next_incarnation(play: Play) 
 
     async def story(loop: Loop) -> None:
         _root, oracle = under_supervisor(loop, Mailbox.KEPT, log)
-        oracle.broken()  # type: ignore[unused-awaitable]  # only its effect counts
+        oracle.broken()  # type: ignore[unused-awaitable]  # for its effect
         task = asyncio.ensure_future(got(oracle.held(Event(), 1)))
         await turns(20)
         assert log == ["begins 1"]
@@ -224,10 +222,10 @@ def test_a_cancellation_reaches_the_handler_of_the_next_incarnation(play: Play) 
     play(story)
 
 
-def test_a_deadline_holds_over_a_restart(play_in_time: Play) -> None:
+def test_a_deadline_applies_across_a_restart(play_in_time: Play) -> None:
     async def story(loop: Loop) -> None:
         _root, oracle = under_supervisor(loop, Mailbox.KEPT, [])
-        oracle.broken()  # type: ignore[unused-awaitable]  # only its effect counts
+        oracle.broken()  # type: ignore[unused-awaitable]  # for its effect
         reply = oracle.held.within(100)(Event(), 1)
         await turns()
         oracle.note("waits")

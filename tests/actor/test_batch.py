@@ -1,6 +1,6 @@
-"""Methods that take what has arrived as a list."""
+"""`@batch` and `@batch_ask`: methods that take the waiting messages as a list."""
 
-# Classes that cannot be made are used by nobody.
+# Classes that cannot be created stay unused.
 # pyright: reportUnusedClass=false
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ CITY: ContextVar[str] = ContextVar("city", default="none")
 
 
 class Missing(Exception):  # noqa: N818 -- it is an answer
-    """There is none of that key."""
+    """The key is unknown."""
 
 
 class Writer(Actor):
-    """Notes what it gets, list by list."""
+    """Records the lists it gets."""
 
     def __init__(self, book: list[Any], gate: asyncio.Event | None = None) -> None:
         self.book = book
@@ -112,7 +112,7 @@ class Store(Actor):
 
 
 @pytest.mark.guarantee("G231")
-def test_a_list_has_what_has_arrived_up_to_its_limit_in_order(loop: Loop) -> None:
+def test_a_batch_contains_waiting_messages_in_order_up_to_its_limit(loop: Loop) -> None:
     book: list[Any] = []
     writer = loop.spawn(Writer, book)
     for row in range(7):
@@ -126,7 +126,7 @@ def test_a_list_has_what_has_arrived_up_to_its_limit_in_order(loop: Loop) -> Non
 
 
 @pytest.mark.guarantee("G231")
-def test_no_message_of_a_lane_overtakes_another(loop: Loop) -> None:
+def test_batches_do_not_reorder_a_lane(loop: Loop) -> None:
     book: list[Any] = []
     writer = loop.spawn(Writer, book)
     writer.store(1)
@@ -142,7 +142,7 @@ def test_no_message_of_a_lane_overtakes_another(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G231")
-def test_each_of_a_list_makes_room_and_those_who_wait_for_it_may_come_along(loop: Loop) -> None:
+def test_a_batch_frees_room_and_includes_senders_that_waited_for_it(loop: Loop) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -164,7 +164,7 @@ def test_each_of_a_list_makes_room_and_those_who_wait_for_it_may_come_along(loop
 
 
 @pytest.mark.guarantee("G231")
-def test_other_threads_send_one_as_always(loop: Loop) -> None:
+def test_other_threads_send_single_items(loop: Loop) -> None:
     book: list[Any] = []
     writer = loop.spawn(Writer, book)
     for row in range(3):
@@ -174,7 +174,7 @@ def test_other_threads_send_one_as_always(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G231")
-def test_an_async_one_gets_what_came_while_it_was_busy(loop: Loop) -> None:
+def test_an_async_batch_gets_messages_that_arrived_while_it_was_busy(loop: Loop) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -192,7 +192,7 @@ def test_an_async_one_gets_what_came_while_it_was_busy(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G231")
-def test_inside_it_is_called_with_one_and_an_alarm_brings_one(loop: Loop, clock: VirtualClock) -> None:
+def test_inside_the_actor_and_from_an_alarm_it_takes_a_single_item(loop: Loop, clock: VirtualClock) -> None:
     book: list[Any] = []
     writer = loop.spawn(Writer, book)
     writer.later(4)
@@ -204,7 +204,7 @@ def test_inside_it_is_called_with_one_and_an_alarm_brings_one(loop: Loop, clock:
 
 
 @pytest.mark.guarantee("G234")
-def test_only_what_has_the_same_context_is_handled_together(loop: Loop) -> None:
+def test_a_batch_contains_only_messages_with_the_same_context(loop: Loop) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -222,7 +222,7 @@ def test_only_what_has_the_same_context_is_handled_together(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G233")
-def test_a_death_takes_the_list_at_hand_and_leaves_the_rest(loop: Loop) -> None:
+def test_a_failure_loses_the_current_batch_and_keeps_the_rest(loop: Loop) -> None:
     book: list[Any] = []
     spec = child("writer", mailbox=Mailbox.KEPT).of(Writer, book)
     root = spawn_supervisor(loop, SupervisorSpec(children=[spec]))
@@ -240,7 +240,7 @@ def test_a_death_takes_the_list_at_hand_and_leaves_the_rest(loop: Loop) -> None:
 
 @pytest.mark.guarantee("G232")
 @pytest.mark.parametrize("name", ["find", "find_later"])
-def test_each_asker_gets_his_own_answer(loop: Loop, name: str) -> None:
+def test_each_caller_gets_its_own_answer(loop: Loop, name: str) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -256,7 +256,7 @@ def test_each_asker_gets_his_own_answer(loop: Loop, name: str) -> None:
 
 
 @pytest.mark.guarantee("G232")
-def test_an_answer_of_a_declared_exception_is_raised_where_it_was_asked(loop: Loop) -> None:
+def test_a_declared_exception_in_the_answers_is_raised_in_its_caller(loop: Loop) -> None:
     async def body() -> None:
         store = loop.spawn(Store, [])
         first, second = store.find(1), store.find(-2)
@@ -269,7 +269,7 @@ def test_an_answer_of_a_declared_exception_is_raised_where_it_was_asked(loop: Lo
 
 @pytest.mark.guarantee("G232")
 @pytest.mark.parametrize("name", ["find", "find_later"])
-def test_one_that_is_raised_is_the_answer_to_all(loop: Loop, name: str) -> None:
+def test_a_declared_exception_that_is_raised_is_the_answer_to_all(loop: Loop, name: str) -> None:
     async def body() -> None:
         store = loop.spawn(Store, [])
         replies = [getattr(store, name)(key) for key in (1, 99)]
@@ -283,7 +283,7 @@ def test_one_that_is_raised_is_the_answer_to_all(loop: Loop, name: str) -> None:
 
 @pytest.mark.guarantee("G232")
 @pytest.mark.parametrize("name", ["find", "find_later"])
-def test_an_ask_that_was_taken_back_is_not_in_the_list(loop: Loop, name: str) -> None:
+def test_a_cancelled_ask_is_not_in_the_batch(loop: Loop, name: str) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -304,7 +304,7 @@ def test_an_ask_that_was_taken_back_is_not_in_the_list(loop: Loop, name: str) ->
 
 
 @pytest.mark.guarantee("G232")
-def test_the_handler_is_cancelled_when_nobody_is_left(loop: Loop) -> None:
+def test_the_handler_is_cancelled_when_all_its_asks_are(loop: Loop) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -324,7 +324,7 @@ def test_the_handler_is_cancelled_when_nobody_is_left(loop: Loop) -> None:
 
 @pytest.mark.guarantee("G232", "G233")
 @pytest.mark.parametrize(("name", "cause"), [("short", BadVerdict), ("bad", Boom)])
-def test_a_failure_is_told_to_all_of_the_list(loop: Loop, name: str, cause: type[Exception]) -> None:
+def test_all_callers_of_a_batch_get_its_failure(loop: Loop, name: str, cause: type[Exception]) -> None:
     async def body() -> None:
         store = loop.spawn(Store, [])
         replies = [getattr(store, name)(key) for key in range(3)]
@@ -339,7 +339,7 @@ def test_a_failure_is_told_to_all_of_the_list(loop: Loop, name: str, cause: type
 
 
 class Polite(Store):
-    """Has something to do at its end."""
+    """Has an on_stop."""
 
     async def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
         self.book.append("bye")
@@ -347,7 +347,7 @@ class Polite(Store):
 
 @pytest.mark.guarantee("G233")
 @pytest.mark.parametrize("name", ["bad", "find_later"])
-def test_all_of_a_list_are_told_before_the_last_turn_of_their_actor(loop: Loop, name: str) -> None:
+def test_all_callers_of_a_batch_get_its_failure_before_on_stop(loop: Loop, name: str) -> None:
     book: list[Any] = []
 
     async def body() -> None:
@@ -365,7 +365,7 @@ def test_all_of_a_list_are_told_before_the_last_turn_of_their_actor(loop: Loop, 
 
 
 @pytest.mark.guarantee("G233")
-def test_a_stop_in_the_middle_of_a_list_is_told_to_all_of_it(loop: Loop) -> None:
+def test_all_callers_get_a_stop_in_the_middle_of_a_batch(loop: Loop) -> None:
     async def body() -> None:
         store = loop.spawn(Store, [])
         replies = [store.find_later(key) for key in (7, 8)]
@@ -397,7 +397,7 @@ class Table(Implements[Rows]):
 
 
 @pytest.mark.guarantee("G231")
-def test_an_interface_can_declare_one(loop: Loop) -> None:
+def test_an_interface_can_declare_a_batch(loop: Loop) -> None:
     async def body() -> None:
         table = loop.spawn(Table)
         for row in range(7):
@@ -421,25 +421,29 @@ def yields(self: Any, rows: list[int]) -> Iterable[int]:
 @pytest.mark.once
 @pytest.mark.guarantee("G234")
 @pytest.mark.parametrize(
-    ("mark", "function", "words"),
+    ("decorator", "function", "words"),
     [
-        (batch(), takes_one, "takes_one, whose row is of int: it gets a list"),
+        (batch(), takes_one, "takes_one, whose parameter row has type int: it gets a list"),
         (batch(), takes_two, "takes one parameter besides self"),
         (batch(), takes_none, "takes one parameter besides self"),
         (batch(), takes_named, "takes one parameter besides self"),
         (batch(), takes_some, "takes one parameter besides self"),
-        (batch(), 5, "@batch is on 5, which is no function"),
+        (batch(), 5, "@batch is on 5, which is not a function"),
         (batch(), yields, "@batch is on yields, a generator"),
-        (batch_ask(), answers_none, "returns a list of as many answers.*@batch"),
-        (batch_ask(), answers_one, "to return int"),
-        (batch_ask(), takes_one, "takes_one, whose row is of int"),
+        (
+            batch_ask(),
+            answers_none,
+            "returns NoneType: return a list with one answer per item, or use @batch",
+        ),
+        (batch_ask(), answers_one, "which returns int"),
+        (batch_ask(), takes_one, "takes_one, whose parameter row has type int"),
     ],
 )
-def test_a_wrong_shape_is_found_when_it_is_declared(
-    mark: Callable[[Any], Any], function: Any, words: str
+def test_a_wrong_signature_is_refused_when_it_is_declared(
+    decorator: Callable[[Any], Any], function: Any, words: str
 ) -> None:
     with pytest.raises(BadDeclaration, match=words):
-        mark(function)
+        decorator(function)
 
 
 @pytest.mark.once
@@ -449,7 +453,7 @@ def test_a_return_annotation_that_was_evaluated_is_read_like_one_that_was_not() 
 
     # As in a module without `from __future__ import annotations`.
     store.__annotations__ = {"rows": list[int], "return": None}
-    with pytest.raises(BadDeclaration, match="to return NoneType"):
+    with pytest.raises(BadDeclaration, match="which returns NoneType"):
         batch_ask()(store)
     store.__annotations__ = {"rows": list[int], "return": list[str]}
     assert batch_ask()(store) is not None
@@ -457,7 +461,7 @@ def test_a_return_annotation_that_was_evaluated_is_read_like_one_that_was_not() 
 
 @pytest.mark.once
 @pytest.mark.guarantee("G234")
-def test_settings_without_sense_are_refused() -> None:
+def test_invalid_options_are_refused() -> None:
     for limit in (0, -1, True, "3", 1 << 21):
         with pytest.raises(BadDeclaration, match="limit is"):
             batch(limit=limit)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # what it is about
@@ -469,19 +473,19 @@ def test_settings_without_sense_are_refused() -> None:
 
 @pytest.mark.once
 @pytest.mark.guarantee("G234")
-def test_a_class_that_derives_keeps_the_kind_of_a_method() -> None:
-    with pytest.raises(BadDeclaration, match=r"Changed.store is .*overrides .*batching"):
+def test_a_derived_class_keeps_the_kind_of_a_method() -> None:
+    with pytest.raises(BadDeclaration, match=r"Changed.store is .*overrides <batch one-way"):
 
         class Changed(Writer):
             @data
             def store(self, rows: list[int]) -> None: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # what it is about
 
-    with pytest.raises(BadDeclaration, match="put @batch on it"):
+    with pytest.raises(BadDeclaration, match="add @batch"):
 
         class Unmarked(Writer):
             def store(self, rows: list[int]) -> None: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # same
 
-    with pytest.raises(BadDeclaration, match="the interface says"):
+    with pytest.raises(BadDeclaration, match="remove the decorator"):
 
         class Other(Implements[Rows]):
             @batch(limit=6)
@@ -489,4 +493,4 @@ def test_a_class_that_derives_keeps_the_kind_of_a_method() -> None:
             def seen(self) -> list[list[int]]:
                 return []
 
-    assert repr(vars(Writer)["store"]) == "<batching one-way method Writer.store by DATA>"
+    assert repr(vars(Writer)["store"]) == "<batch one-way method Writer.store on lane DATA>"

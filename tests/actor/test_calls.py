@@ -1,4 +1,4 @@
-"""Calling a handle: arguments are bound as a plain call would bind them; a wrong call is its caller's mistake and no message."""
+"""Calling a handle: arguments are bound as in a plain call; a wrong call raises in the caller and sends nothing."""
 
 from __future__ import annotations
 
@@ -82,13 +82,13 @@ def test_a_default_is_the_object_itself(loop: Loop) -> None:
 
 @pytest.mark.parametrize("call", MISTAKES.values(), ids=MISTAKES)
 @pytest.mark.spec("S11")
-def test_a_wrong_call_is_a_type_error_here_and_no_message(loop: Loop, call: Call) -> None:
+def test_a_wrong_call_raises_type_error_and_sends_nothing(loop: Loop, call: Call) -> None:
     handle = loop.spawn(Shapes)
     with pytest.raises(TypeError) as plain:
         call(Shapes())
     with pytest.raises(TypeError) as caught:
         call(handle)
-    # The name of the method is the same, up to the class before it, and it is not ours.
+    # The method name is the same, except for the class in front of it, and none of ours shows.
     name = str(plain.value).partition("(")[0].removeprefix("Shapes.")
     assert str(caught.value).partition("(")[0].rpartition(".")[2] == name
     assert loop.statistics().sent == 0
@@ -109,10 +109,10 @@ TWINS: dict[str, Callable[[Shapes], Callable[..., Any]]] = {
 
 
 @pytest.mark.parametrize("twin", TWINS.values(), ids=TWINS)
-def test_a_wrong_call_of_a_twin_is_a_type_error_too(
+def test_a_wrong_call_of_try_send_or_when_room_raises_type_error(
     loop: Loop, twin: Callable[[Shapes], Callable[..., Any]]
 ) -> None:
-    """Also of one that answers False where a call would raise: what it is silent about is the state of things."""
+    """Also for `try_send`: it returns False only for the state of the actor."""
     handle = loop.spawn(Shapes)
     for args, kwargs in (((), {}), ((1, 2, 3), {}), ((1,), {"x": 1}), ((1,), {"a": 1})):
         with pytest.raises(TypeError, match=r"(put|mixed)\(\) "):
@@ -120,7 +120,7 @@ def test_a_wrong_call_of_a_twin_is_a_type_error_too(
     assert loop.statistics().sent == 0
 
 
-def test_a_wrong_call_to_an_actor_that_has_ended_is_a_type_error_first(loop: Loop) -> None:
+def test_a_wrong_call_to_an_ended_actor_raises_type_error(loop: Loop) -> None:
     handle = loop.spawn(Shapes)
     handle.kill()
     wrong: Any = handle
@@ -130,7 +130,7 @@ def test_a_wrong_call_to_an_actor_that_has_ended_is_a_type_error_first(loop: Loo
         wrong.put.try_send()
 
 
-def test_the_twins_bind_alike(loop: Loop) -> None:
+def test_all_forms_of_a_call_bind_alike(loop: Loop) -> None:
     handle = loop.spawn(Shapes)
     handle.put(1)
     assert handle.put.try_send(b=1, a=2)
@@ -146,7 +146,7 @@ def test_the_twins_bind_alike(loop: Loop) -> None:
     check_books(loop)
 
 
-def test_the_twins_bind_alike_from_another_thread(loop: Loop) -> None:
+def test_all_forms_of_a_call_bind_alike_from_another_thread(loop: Loop) -> None:
     handle = loop.spawn(Shapes)
     futures: list[Any] = []
 
@@ -163,7 +163,7 @@ def test_the_twins_bind_alike_from_another_thread(loop: Loop) -> None:
     assert [future.result(timeout=30) for future in futures] == [(1, 2, 9), (5,)]
 
 
-def test_arguments_travel_by_reference_and_a_message_keeps_none_of_them(loop: Loop) -> None:
+def test_arguments_are_passed_by_reference_and_released(loop: Loop) -> None:
     thing: list[int] = []
     handle = loop.spawn(Shapes)
     assert answer(loop, handle.one(thing)) is thing
@@ -171,8 +171,8 @@ def test_arguments_travel_by_reference_and_a_message_keeps_none_of_them(loop: Lo
 
 
 @pytest.mark.slow
-def test_what_a_method_is_on_the_handle_class_cannot_be_misused() -> None:
-    """In a process of its own: it could take that down."""
+def test_misuse_of_a_handle_method_raises_and_does_not_crash() -> None:
+    """In a separate process: misuse could crash it."""
     done = python(
         "from bandstand.actor import Actor, Loop, ask, data\n"
         "class One(Actor):\n"

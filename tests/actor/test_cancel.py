@@ -1,4 +1,4 @@
-"""Cancellation of whoever awaits an answer: it reaches the handler, wherever that is, and the actor lives on."""
+"""Cancellation of an asker: it reaches the handler, and the actor continues."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def task_of(reply: Reply[Any]) -> asyncio.Task[Any]:
     return asyncio.ensure_future(got(reply))
 
 
-# --- before the handler begins ----------------------------------------------------------------------------------------
+# --- before the handler starts ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["plain", "quick"])
-def test_a_handler_that_has_not_begun_never_does(play: Play, method: str) -> None:
+def test_a_cancelled_ask_whose_handler_has_not_started_is_not_handled(play: Play, method: str) -> None:
     log: list[str] = []
 
     async def story(loop: Loop) -> None:
@@ -52,7 +52,7 @@ def test_a_handler_that_has_not_begun_never_does(play: Play, method: str) -> Non
 
 
 @pytest.mark.parametrize("method", ["plain", "quick"])
-def test_a_reply_that_is_taken_back_at_once_is_never_handled(play: Play, method: str) -> None:
+def test_a_reply_that_is_cancelled_at_once_is_never_handled(play: Play, method: str) -> None:
     log: list[str] = []
 
     async def story(loop: Loop) -> None:
@@ -69,13 +69,13 @@ def test_a_reply_that_is_taken_back_at_once_is_never_handled(play: Play, method:
     assert log == ["plain 2"]
 
 
-def test_a_handler_whose_message_was_taken_but_that_has_not_begun_never_does(play: Play) -> None:
+def test_a_dispatched_handler_that_has_not_started_never_runs(play: Play) -> None:
     log: list[str] = []
 
     async def story(loop: Loop) -> None:
         oracle = loop.spawn(Oracle, log)
         reply = oracle.held(Event())
-        # Polled by hand, a coroutine begins only at the next turn of the event loop.
+        # If the loop is polled by hand, a coroutine starts at the next turn of the event loop.
         loop.poll_once()
         reply.cancel()
         await turns()
@@ -86,7 +86,7 @@ def test_a_handler_whose_message_was_taken_but_that_has_not_begun_never_does(pla
     play(story)
 
 
-def test_asks_behind_a_slow_start_can_be_taken_back(play: Play) -> None:
+def test_asks_queued_behind_a_slow_start_can_be_cancelled(play: Play) -> None:
     log: list[str] = []
     gate = Event()
 
@@ -107,10 +107,10 @@ def test_asks_behind_a_slow_start_can_be_taken_back(play: Play) -> None:
     assert log == ["plain 2"]
 
 
-# --- where the handler waits ------------------------------------------------------------------------------------------
+# --- while the handler is suspended -----------------------------------------------------------------------------------
 
 
-def test_a_handler_that_waits_is_cancelled_there_and_the_actor_lives_on(play: Play) -> None:
+def test_a_suspended_handler_is_cancelled_and_the_actor_continues(play: Play) -> None:
     log: list[str] = []
 
     async def story(loop: Loop) -> None:
@@ -140,7 +140,7 @@ def test_only_the_handler_of_that_ask_is_cancelled(play: Play) -> None:
             task_of(other.held(gate, 3)),
         )
         await turns()
-        # The one behind waits in the mailbox: the one that is being handled is not its own.
+        # The second ask is queued: the running handler does not belong to it.
         behind.cancel()
         beside.cancel()
         await turns()
@@ -152,7 +152,7 @@ def test_only_the_handler_of_that_ask_is_cancelled(play: Play) -> None:
     assert log == ["begins 1", "begins 3", "cancelled 3", "goes on 1"]
 
 
-def test_what_a_handler_does_while_it_is_cancelled_is_waited_for(play: Play) -> None:
+def test_the_next_message_waits_for_the_cleanup_of_a_cancelled_handler(play: Play) -> None:
     log: list[str] = []
 
     class Tidy(Oracle):
@@ -171,7 +171,7 @@ def test_what_a_handler_does_while_it_is_cancelled_is_waited_for(play: Play) -> 
         await turns()
         asker.cancel()
         await turns()
-        # The asker does not wait for it, the next message does.
+        # The next message waits for it; the asker does not.
         assert asker.cancelled()
         assert not following.done()
         second.set()
@@ -181,7 +181,7 @@ def test_what_a_handler_does_while_it_is_cancelled_is_waited_for(play: Play) -> 
     assert log == ["tidies up", "is tidy", "plain 1"]
 
 
-def test_a_handler_that_swallows_its_cancellation_goes_on_and_answers_nobody(play: Play) -> None:
+def test_a_handler_that_swallows_its_cancellation_continues_without_a_reply(play: Play) -> None:
     log: list[str] = []
 
     async def story(loop: Loop) -> None:
@@ -201,7 +201,7 @@ def test_a_handler_that_swallows_its_cancellation_goes_on_and_answers_nobody(pla
 
 
 class Rude(Oracle):
-    """Turns its cancellation into something else."""
+    """Turns its cancellation into another error."""
 
     @ask(raises=KeyError)
     async def turn_into(self, error: Exception) -> int:
@@ -226,7 +226,7 @@ def test_a_declared_error_in_place_of_the_cancellation_is_a_late_answer(play: Pl
 
 
 @pytest.mark.guarantee("G64")
-def test_any_other_error_in_its_place_is_a_failure_of_the_actor(play: Play) -> None:
+def test_any_other_error_in_place_of_the_cancellation_fails_the_actor(play: Play) -> None:
     async def story(loop: Loop) -> None:
         rude = loop.spawn(Rude)
         asker, waiting = task_of(rude.turn_into(Boom())), rude.plain(1)
@@ -244,7 +244,7 @@ def test_any_other_error_in_its_place_is_a_failure_of_the_actor(play: Play) -> N
 
 
 class Relay(Actor):
-    """Asks the next relay, or an oracle if it is the last."""
+    """Asks the next relay; the last one asks an oracle."""
 
     def __init__(self, name: str, log: list[str], oracle: Oracle, following: Relay | None = None) -> None:
         self.name = name
@@ -271,7 +271,7 @@ class Relay(Actor):
         await self.oracle.held(Event(), 1)
 
 
-def test_a_cancellation_goes_down_the_whole_chain_and_all_live_on(play: Play) -> None:
+def test_a_cancellation_passes_through_a_chain_of_asks(play: Play) -> None:
     log: list[str] = []
 
     async def story(loop: Loop) -> None:
@@ -289,7 +289,7 @@ def test_a_cancellation_goes_down_the_whole_chain_and_all_live_on(play: Play) ->
     play(story)
 
 
-def test_a_cancellation_goes_through_gather(play: Play) -> None:
+def test_a_cancellation_passes_through_gather(play: Play) -> None:
     log: list[str] = []
 
     async def story(loop: Loop) -> None:
@@ -298,7 +298,7 @@ def test_a_cancellation_goes_through_gather(play: Play) -> None:
         await turns()
         asker.cancel()
         await turns()
-        # The second one waited behind the first, and is not begun any more.
+        # The second one was queued behind the first, and never starts.
         assert log == ["begins 1", "cancelled 1"]
         assert ended(loop.ask_statistics()) == {"cancelled": 3}
         assert await oracle.plain(3) == 3
@@ -307,7 +307,7 @@ def test_a_cancellation_goes_through_gather(play: Play) -> None:
 
 
 @pytest.mark.parametrize("way", ["stop", "kill"])
-def test_an_actor_that_ends_while_it_waits_takes_its_ask_back(play: Play, way: str) -> None:
+def test_an_actor_that_exits_while_it_waits_cancels_its_ask(play: Play, way: str) -> None:
     log: list[str] = []
 
     async def story(loop: Loop) -> None:
@@ -323,8 +323,8 @@ def test_an_actor_that_ends_while_it_waits_takes_its_ask_back(play: Play, way: s
     play(story)
 
 
-def test_an_ask_that_is_taken_back_stays_so_when_its_message_is_given_up(loop: Loop) -> None:
-    """A full mailbox that gives up what waits longest meets an ask that nobody wants any more."""
+def test_a_cancelled_ask_stays_cancelled_when_its_message_is_dropped(loop: Loop) -> None:
+    """An overflow policy drops the oldest message, which is a cancelled ask."""
     oracle = loop.options(mailbox_cap=loop.config.sys_reserved + 1, overflow=Overflow.DROP_OLDEST).spawn(
         Oracle
     )
@@ -339,11 +339,11 @@ def test_an_ask_that_is_taken_back_stays_so_when_its_message_is_given_up(loop: L
     assert loop.ask_statistics().pending == 0
 
 
-# --- what an actor asks while it ends -----------------------------------------------------------------------------------
+# --- asks of an actor that is stopping ----------------------------------------------------------------------------------
 
 
 class Tenant(Actor):
-    """Gives back what it has when its work is over, however it ends."""
+    """Releases what it holds in a `finally` block."""
 
     def __init__(self, landlord: Oracle, log: list[str]) -> None:
         self._landlord = landlord
@@ -359,7 +359,7 @@ class Tenant(Actor):
 
 @pytest.mark.guarantee("G31")
 @pytest.mark.parametrize("ending", ["kill", "stop"])
-def test_what_is_asked_in_the_cleanup_of_one_that_is_ended_is_answered(play: Play, ending: str) -> None:
+def test_an_ask_in_the_cleanup_of_a_stopped_handler_is_answered(play: Play, ending: str) -> None:
     log: list[str] = []
 
     async def story(loop: Loop) -> None:

@@ -1,4 +1,4 @@
-"""Cancellation of asks and the books of asyncio: timeouts, cancellations that are taken back, and races."""
+"""Cancellation of asks and the cancellation counts of asyncio: timeouts, `uncancel`, and races."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def task_of(reply: Reply[Any]) -> asyncio.Task[Any]:
     return asyncio.ensure_future(got(reply))
 
 
-# --- the books of asyncio ---------------------------------------------------------------------------------------------
+# --- the cancellation counts of asyncio -------------------------------------------------------------------------------
 
 
 class Timekeeper(Actor):
-    """Uses asyncio's own timeouts in its handlers."""
+    """Uses asyncio timeouts in its handlers."""
 
     @ask
     async def pending_cancellations(self) -> int:
@@ -58,7 +58,7 @@ class Timekeeper(Actor):
         try:
             await Event().wait()
         except CancelledError:
-            # It has cleaned up, and means to have an ordinary timeout afterwards.
+            # A second, ordinary timeout after the cleanup.
             await self.own_timeout(1)
 
 
@@ -74,7 +74,7 @@ def test_no_cancellation_is_left_for_the_next_message(play: Play) -> None:
     play(story)
 
 
-def test_a_handlers_own_timeout_is_not_taken_for_a_cancellation(play_in_time: Play) -> None:
+def test_a_timeout_inside_a_handler_is_not_mistaken_for_a_cancellation(play_in_time: Play) -> None:
     async def story(loop: Loop) -> None:
         keeper = loop.spawn(Timekeeper)
         assert await keeper.own_timeout(20) == "timed out"
@@ -103,7 +103,7 @@ def test_the_askers_cancellation_beats_a_timeout_of_the_handler(play_in_time: Pl
     play_in_time(story)
 
 
-def test_a_timeout_around_an_ask_cancels_the_handler_and_is_over(play_in_time: Play) -> None:
+def test_a_timeout_around_an_ask_cancels_the_handler(play_in_time: Play) -> None:
     log: list[str] = []
 
     async def story(loop: Loop) -> None:
@@ -124,7 +124,7 @@ def test_a_timeout_around_an_ask_cancels_the_handler_and_is_over(play_in_time: P
     assert log == ["begins 1", "cancelled 1", "begins 2", "cancelled 2"]
 
 
-def test_an_asker_that_takes_its_cancellation_back_goes_on(play: Play) -> None:
+def test_an_asker_that_uncancels_itself_continues(play: Play) -> None:
     async def story(loop: Loop) -> None:
         oracle = loop.spawn(Oracle)
 

@@ -1,4 +1,4 @@
-"""Children that an actor starts by itself: they end with it, and their ends are signals."""
+"""Children that an actor starts itself: they end with it, and their exits are signals."""
 
 from __future__ import annotations
 
@@ -8,16 +8,24 @@ import pytest
 
 from bandstand.actor import Actor, Loop, Signal, ask, child, data, id_of, is_alive, supervised
 from bandstand.core import ActorStatus, ChildExit, Down, Exit, ExitReason, Overflow
-from bandstand.errors import ChildFailed, LoopBusy, MailboxFull, NoSuchActor, StartFailed, TargetEnded
+from bandstand.errors import (
+    ChildFailed,
+    LoopBusy,
+    MailboxFull,
+    NoSuchActor,
+    StartFailed,
+    TargetEnded,
+)
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
-from tests.actor.players import Book, Lively, Noter, Slow, ride, spin, turns
+from tests.actor.answers import answer
+from tests.actor.players import Book, Brief, Lively, Noter, Slow, ride, spin, turns
 from tests.core.stage import Boom, Diary, check_books, settle
 
 pytestmark = pytest.mark.guarantee("G66")
 
 
 class Named(Actor):
-    """A child that writes down its end."""
+    """A child that records its end."""
 
     def __init__(self, book: Book, name: str) -> None:
         self.book = book
@@ -40,7 +48,7 @@ class Named(Actor):
 
 
 class Parent(Actor):
-    """Has children by the names it is given."""
+    """Starts children with the given names."""
 
     def __init__(self, book: Book, *names: str) -> None:
         self.book = book
@@ -72,14 +80,14 @@ class Parent(Actor):
 
 
 class Watching(Parent):
-    """The same, and takes signals by itself."""
+    """The same with an on_signal."""
 
     def on_signal(self, signal: Signal) -> None:
         self.book.append(signal)
 
 
 def child_of(loop: Loop, parent: Parent, name: str) -> Named:
-    """A child, asked for without an event loop."""
+    """Get the handle of a child without an event loop."""
     answers: list[Named] = []
 
     class Once(Actor):
@@ -194,7 +202,7 @@ def test_a_parent_can_talk_to_its_children(loop: Loop) -> None:
 # --- signals ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_child_that_ends_abnormally_takes_its_parent_along(
+def test_a_child_that_ends_abnormally_fails_its_parent(
     loop: Loop, diary: Diary, caplog: pytest.LogCaptureFixture
 ) -> None:
     book: Book = []
@@ -207,7 +215,7 @@ def test_a_child_that_ends_abnormally_takes_its_parent_along(
     assert "ChildFailed" in caplog.text
 
 
-def test_why_a_parent_went_along_is_in_the_chain_of_causes(loop: Loop) -> None:
+def test_the_failure_of_a_parent_has_that_of_the_child_as_cause(loop: Loop) -> None:
     async def body() -> None:
         parent = loop.spawn(Parent, [], "a")
         (await parent.child("a")).crash()
@@ -222,7 +230,7 @@ def test_why_a_parent_went_along_is_in_the_chain_of_causes(loop: Loop) -> None:
     ride(loop, body)
 
 
-def test_a_child_that_is_killed_takes_its_parent_along(loop: Loop) -> None:
+def test_a_killed_child_fails_its_parent(loop: Loop) -> None:
     book: Book = []
     parent = loop.spawn(Parent, book, "a")
     child_of(loop, parent, "a").kill()
@@ -230,7 +238,7 @@ def test_a_child_that_is_killed_takes_its_parent_along(loop: Loop) -> None:
     assert not is_alive(parent)
 
 
-def test_a_child_that_ends_normally_takes_nobody_along(loop: Loop) -> None:
+def test_a_child_that_ends_normally_does_not_fail_its_parent(loop: Loop) -> None:
     book: Book = []
     parent = loop.spawn(Parent, book, "a", "b")
     child_of(loop, parent, "a").leave()
@@ -242,7 +250,7 @@ def test_a_child_that_ends_normally_takes_nobody_along(loop: Loop) -> None:
     assert book[1:] == ["-parent NORMAL", "-b NORMAL"]  # and a is not ended twice
 
 
-def test_a_parent_can_decide_by_itself(loop: Loop) -> None:
+def test_on_signal_decides_about_the_exit_of_a_child(loop: Loop) -> None:
     book: Book = []
     parent = loop.spawn(Watching, book, "a", "b")
     failing = child_of(loop, parent, "a")
@@ -273,7 +281,7 @@ def test_a_parent_can_start_a_new_child_in_its_on_signal(loop: Loop) -> None:
     assert loop.statistics().alive == 0
 
 
-def test_an_async_on_signal_is_performed(loop: Loop) -> None:
+def test_on_signal_may_be_async(loop: Loop) -> None:
     class Slowly(Parent):
         async def on_signal(self, signal: Signal) -> None:
             await turns()
@@ -287,7 +295,7 @@ def test_an_async_on_signal_is_performed(loop: Loop) -> None:
     assert is_alive(parent)
 
 
-def test_signals_come_before_all_messages_of_users(loop: Loop) -> None:
+def test_signals_are_handled_before_user_messages(loop: Loop) -> None:
     class Both(Watching):
         @data
         def note(self, what: object) -> None:
@@ -337,7 +345,7 @@ def test_a_child_whose_plain_start_fails_is_start_failed_and_no_signal(loop: Loo
     (error,) = book
     assert isinstance(error, StartFailed)
     assert isinstance(error.__cause__, Boom)
-    # Whoever asked for it was told, and has taken it: it is not told a second time.
+    # The caller got the error, so the exit is not reported a second time.
     assert is_alive(parent)
     assert loop.statistics().alive == 1
 
@@ -392,7 +400,7 @@ def test_a_child_cannot_be_started_by_a_parent_that_is_ending(loop: Loop) -> Non
     assert loop.statistics().alive == 0
 
 
-def test_options_of_a_child_hold(loop: Loop) -> None:
+def test_options_apply_to_a_child(loop: Loop) -> None:
     class Strict(Actor):
         def __init__(self, book: Book) -> None:
             self.book = book
@@ -437,7 +445,7 @@ def test_a_down_of_a_monitored_actor_is_a_signal(loop: Loop) -> None:
     assert is_alive(watcher)
 
 
-def test_a_down_disturbs_no_actor_that_does_not_look_at_signals(loop: Loop) -> None:
+def test_a_down_is_ignored_without_an_on_signal(loop: Loop) -> None:
     book: Book = []
     watcher, other = loop.spawn(Noter, book), loop.spawn(Noter, [])
     loop.monitor(id_of(watcher), id_of(other))
@@ -458,7 +466,7 @@ def test_a_link_shares_the_end_and_calls_on_stop(loop: Loop) -> None:
     assert [entry[0] for entry in book[1:]] == ["stop"]
 
 
-def test_an_exit_is_a_signal_for_one_that_traps_exits(loop: Loop) -> None:
+def test_an_exit_is_a_signal_for_an_actor_that_traps_exits(loop: Loop) -> None:
     book: Book = []
     one, two = loop.spawn(Watching, book), loop.spawn(Noter, [])
     loop.trap_exits(id_of(one))
@@ -482,8 +490,38 @@ def test_a_parent_forgets_children_that_have_ended(loop: Loop) -> None:
             one.leave()
             await one.ended()
         assert loop.statistics().alive == 1
-        assert await parent.child("7") is not None  # a turn of its own: it has heard of all ends by now
+        assert await parent.child("7") is not None  # in a later turn: it has received all exits by now
         assert [node.children for node in loop.tree()] == [()]
 
     ride(loop, body)
     check_books(loop)
+
+
+class SignalLog(Noter):
+    @ask
+    def have(self, kind: Callable[[Book], Noter]) -> bool:
+        return is_alive(self.spawn(kind, []))
+
+    def on_signal(self, signal: Signal) -> None:
+        self.book.append(signal)
+
+
+@pytest.mark.guarantee("G66")
+def test_the_exit_of_a_child_that_stops_in_on_start_is_a_signal(loop: Loop) -> None:
+    book: Book = []
+    parent = loop.spawn(SignalLog, book)
+    assert answer(loop, parent.have(Brief)) is False
+    settle(loop)
+    (signal,) = book
+    assert isinstance(signal, ChildExit)
+    assert signal.reason is ExitReason.NORMAL
+
+
+@pytest.mark.guarantee("G66")
+def test_spawn_works_if_an_attribute_is_named_options(loop: Loop) -> None:
+    class Configured(SignalLog):
+        def __init__(self, book: Book) -> None:
+            super().__init__(book)
+            vars(self)["options"] = {"colour": "blue"}
+
+    assert answer(loop, loop.spawn(Configured, []).have(Noter)) is True

@@ -12,8 +12,8 @@ from bandstand.core import LoopConfig
 from bandstand.errors import TargetEnded
 from bandstand.supervision import SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
+from tests.actor.context_reader import ContextReader, as_user, envelopes_of_a_send, request, user
 from tests.actor.players import Book, Puppet, elsewhere, ride, spin, turns
-from tests.actor.seers import Seer, as_user, parcels_of_a_send, request, user
 from tests.core.stage import Boom, Diary, HostFactory, settle
 
 pytestmark = pytest.mark.guarantee("G70")
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.guarantee("G70")
 
 def test_a_plain_handler_sees_the_senders_variables_and_the_next_message_does_not(loop: Loop) -> None:
     book: Book = []
-    handle = loop.spawn(Seer, book)
+    handle = loop.spawn(ContextReader, book)
     handle.look()
     as_user("ann", handle.look)
     as_user("bob", handle.look)
@@ -33,9 +33,9 @@ def test_a_plain_handler_sees_the_senders_variables_and_the_next_message_does_no
     assert user.get() == "nobody"
 
 
-def test_an_async_handler_sees_them_over_every_await(loop: Loop) -> None:
+def test_an_async_handler_sees_them_across_awaits(loop: Loop) -> None:
     book: Book = []
-    handle = loop.spawn(Seer, book)
+    handle = loop.spawn(ContextReader, book)
     as_user("ann", handle.look_slowly)
     handle.look_slowly()
     as_user("bob", handle.look_slowly)
@@ -45,7 +45,7 @@ def test_an_async_handler_sees_them_over_every_await(loop: Loop) -> None:
 
 def test_asks_carry_them_too(loop: Loop) -> None:
     async def body() -> None:
-        handle = loop.spawn(Seer, [])
+        handle = loop.spawn(ContextReader, [])
         token = user.set("ann")
         assert await handle.see() == "ann"
         assert await handle.see_slowly() == ("ann", "ann")
@@ -56,9 +56,9 @@ def test_asks_carry_them_too(loop: Loop) -> None:
     ride(loop, body)
 
 
-def test_two_tasks_that_ask_one_actor_are_kept_apart(loop: Loop) -> None:
+def test_two_tasks_that_ask_one_actor_do_not_share_context(loop: Loop) -> None:
     async def body() -> None:
-        handle = loop.spawn(Seer, [])
+        handle = loop.spawn(ContextReader, [])
 
         async def one(name: str) -> None:
             user.set(name)
@@ -72,10 +72,10 @@ def test_two_tasks_that_ask_one_actor_are_kept_apart(loop: Loop) -> None:
     ride(loop, body)
 
 
-def test_nested_sends_carry_on(loop: Loop) -> None:
+def test_nested_sends_carry_the_context_on(loop: Loop) -> None:
     book: Book = []
-    last = loop.spawn(Seer, book)
-    first = loop.spawn(Seer, [], last)
+    last = loop.spawn(ContextReader, book)
+    first = loop.spawn(ContextReader, [], last)
     as_user("ann", first.pass_on)
     as_user("bob", first.pass_on_slowly)
     first.pass_on()
@@ -83,10 +83,10 @@ def test_nested_sends_carry_on(loop: Loop) -> None:
     assert sorted(book) == ["ann", "bob", "nobody"]
 
 
-def test_a_chain_of_asks_carries_on(loop: Loop) -> None:
+def test_a_chain_of_asks_carries_the_context_on(loop: Loop) -> None:
     async def body() -> str:
-        one = loop.spawn(Seer, [])
-        two = loop.spawn(Seer, [], one)
+        one = loop.spawn(ContextReader, [])
+        two = loop.spawn(ContextReader, [], one)
         user.set("ann")
         return await two.see_behind()
 
@@ -101,7 +101,7 @@ def test_what_a_handler_sets_is_not_seen_by_the_sender_nor_by_the_next_message(l
         handle.change_slowly("changed slowly")
         handle.look()
 
-    handle = loop.spawn(Seer, book)
+    handle = loop.spawn(ContextReader, book)
     as_user("ann", send)
     handle.look()
     loop.run(until_idle=True)
@@ -110,7 +110,7 @@ def test_what_a_handler_sets_is_not_seen_by_the_sender_nor_by_the_next_message(l
 
 def test_tasks_and_timeouts_inside_a_handler_work_in_the_carried_context(loop: Loop) -> None:
     async def body() -> None:
-        handle = loop.spawn(Seer, [])
+        handle = loop.spawn(ContextReader, [])
         user.set("ann")
         assert await handle.in_a_task() == "ann"
         assert await handle.with_timeout() == "ann"
@@ -142,9 +142,9 @@ def test_a_cancellation_reaches_a_handler_in_a_carried_context(loop: Loop) -> No
     assert book == ["ann"]
 
 
-def test_exceptions_come_out_of_a_carried_context(loop: Loop) -> None:
+def test_exceptions_propagate_out_of_a_carried_context(loop: Loop) -> None:
     async def body() -> None:
-        handle = loop.spawn(Seer, [])
+        handle = loop.spawn(ContextReader, [])
         user.set("ann")
         with pytest.raises(Boom, match="ann"):
             await handle.refuse()
@@ -157,9 +157,9 @@ def test_exceptions_come_out_of_a_carried_context(loop: Loop) -> None:
     ride(loop, body)
 
 
-def test_other_threads_carry_theirs(loop: Loop) -> None:
+def test_other_threads_carry_their_context(loop: Loop) -> None:
     book: Book = []
-    handle = loop.spawn(Seer, book)
+    handle = loop.spawn(ContextReader, book)
 
     def work(name: str) -> None:
         user.set(name)
@@ -172,9 +172,9 @@ def test_other_threads_carry_theirs(loop: Loop) -> None:
     assert book == ["ann", ["ann"] * 4, "nobody"]
 
 
-def test_blocking_asks_of_other_threads_carry_theirs(loop: Loop) -> None:
+def test_blocking_asks_of_other_threads_carry_their_context(loop: Loop) -> None:
     async def body() -> None:
-        handle = loop.spawn(Seer, [])
+        handle = loop.spawn(ContextReader, [])
 
         def work() -> str:
             user.set("ann")
@@ -186,11 +186,11 @@ def test_blocking_asks_of_other_threads_carry_theirs(loop: Loop) -> None:
     ride(loop, body)
 
 
-def test_when_room_carries_them_too(loop: Loop) -> None:
+def test_when_room_carries_context_variables(loop: Loop) -> None:
     book: Book = []
 
     async def body() -> None:
-        handle = loop.options(mailbox_cap=loop.config.sys_reserved + 1).spawn(Seer, book)
+        handle = loop.options(mailbox_cap=loop.config.sys_reserved + 1).spawn(ContextReader, book)
         token = user.set("ann")
         handle.look()
         landing = handle.look.when_room()
@@ -222,14 +222,14 @@ def test_several_variables_and_unset_ones(loop: Loop) -> None:
 
 
 @pytest.mark.slow
-def test_a_loop_made_in_a_context_takes_that_for_its_own(clock: VirtualClock) -> None:
+def test_the_context_a_loop_is_made_in_is_its_home_context(clock: VirtualClock) -> None:
     user.set("home")
     try:
         with Loop(clock=clock) as loop:
             book: Book = []
-            handle = loop.spawn(Seer, book)
+            handle = loop.spawn(ContextReader, book)
             handle.look()
-            assert parcels_of_a_send(loop) == 0
+            assert envelopes_of_a_send(loop) == 0
             as_user("ann", handle.look)
             settle(loop)
             assert book == ["home", "ann"]
@@ -239,29 +239,29 @@ def test_a_loop_made_in_a_context_takes_that_for_its_own(clock: VirtualClock) ->
 
 def test_supervised_children_see_the_senders_variables(loop: Loop) -> None:
     book: Book = []
-    root = spawn_supervisor(loop, SupervisorSpec(children=[child("seer").of(Seer, book)]))
+    root = spawn_supervisor(loop, SupervisorSpec(children=[child("seer").of(ContextReader, book)]))
     settle(loop)
-    handle = supervised(root, Seer, "seer")
+    handle = supervised(root, ContextReader, "seer")
     as_user("ann", handle.look)
     as_user("ann", handle.look_slowly)
     loop.run(until_idle=True)
     assert book == ["ann", ["ann"] * 4]
 
 
-# --- nothing where nothing differs --------------------------------------------------------------------------------------------
+# --- no envelope without a difference -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-def test_nothing_is_packed_where_nothing_differs(loop: Loop) -> None:
-    assert parcels_of_a_send(loop) == 0
-    assert as_user("ann", lambda: parcels_of_a_send(loop)) == 1
-    # The same contents are the same, in whatever context they are.
-    assert copy_context().run(lambda: parcels_of_a_send(loop)) == 0
+def test_no_envelope_is_made_if_the_context_does_not_differ(loop: Loop) -> None:
+    assert envelopes_of_a_send(loop) == 0
+    assert as_user("ann", lambda: envelopes_of_a_send(loop)) == 1
+    # Contexts with the same contents compare equal.
+    assert copy_context().run(lambda: envelopes_of_a_send(loop)) == 0
 
     def and_back() -> int:
         token = user.set("ann")
         user.reset(token)
-        return parcels_of_a_send(loop)
+        return envelopes_of_a_send(loop)
 
     assert copy_context().run(and_back) == 0
 
@@ -271,16 +271,16 @@ def test_with_carry_context_off_nothing_travels(clock: VirtualClock, loop_factor
     loop = Loop(LoopConfig(loop_factory=loop_factory), clock=clock, carry_context=False)
     with loop:
         book: Book = []
-        handle = loop.spawn(Seer, book)
-        assert as_user("ann", lambda: parcels_of_a_send(loop)) == 0
+        handle = loop.spawn(ContextReader, book)
+        assert as_user("ann", lambda: envelopes_of_a_send(loop)) == 0
         as_user("ann", handle.look)
         as_user("ann", handle.look_slowly)
         loop.run(until_idle=True)
         assert book == ["nobody", ["nobody"] * 4]
 
 
-def test_a_dead_letter_shows_its_data_and_not_what_travelled_along(loop: Loop, diary: Diary) -> None:
-    handle = loop.spawn(Seer, [])
+def test_a_dead_letter_shows_its_data_without_the_envelope(loop: Loop, diary: Diary) -> None:
+    handle = loop.spawn(ContextReader, [])
     as_user("ann", lambda: handle.change("x"))
     handle.stop()
     assert [letter[2] for letter in diary.dead] == ["x"]
@@ -289,7 +289,7 @@ def test_a_dead_letter_shows_its_data_and_not_what_travelled_along(loop: Loop, d
 # --- beside messages ----------------------------------------------------------------------------------------------------------
 
 
-def test_work_in_the_background_has_the_context_of_whoever_began_it(loop: Loop) -> None:
+def test_background_work_has_the_context_of_its_starter(loop: Loop) -> None:
     book: Book = []
 
     async def look() -> str:
@@ -305,9 +305,9 @@ def test_work_in_the_background_has_the_context_of_whoever_began_it(loop: Loop) 
     assert book == [("ann", "ann")]
 
 
-def test_spinning_by_hand_carries_as_well(loop: Loop) -> None:
+def test_polling_by_hand_carries_context_variables(loop: Loop) -> None:
     book: Book = []
-    handle = loop.spawn(Seer, book)
+    handle = loop.spawn(ContextReader, book)
     as_user("ann", handle.look_slowly)
     spin(loop)
     assert book == [["ann"] * 4]

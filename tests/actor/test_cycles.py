@@ -1,4 +1,4 @@
-"""Cycles of asks: found at once, told in words; and nothing else is taken for one."""
+"""Ask cycles: detected at once and described; and nothing else is mistaken for one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def play(request: pytest.FixtureRequest, clock: VirtualClock, loop_factory: Host
 
 
 class Node(Actor, ask_ms=None):
-    """Asks where it is told to. There is no deadline: a cycle that is not found hangs."""
+    """Asks along a given path, without a deadline: a cycle that is not detected hangs."""
 
     def __init__(self, log: list[Any] | None = None) -> None:
         self.log: list[Any] = [] if log is None else log
@@ -37,7 +37,7 @@ class Node(Actor, ask_ms=None):
 
     @ask(raises=AskCycle)
     async def through(self, *path: Node) -> str:
-        """Ask the first one to ask the others, and the last one for its `ping`."""
+        """Ask the first one to ask the others; the last one is asked for its `ping`."""
         if not path:
             return "end"
         first, *rest = path
@@ -61,7 +61,7 @@ class Node(Actor, ask_ms=None):
 
     @ask
     async def through_own_task(self, *path: Node) -> str:
-        """A task that asks on its own is nobody's turn."""
+        """Ask in a task, which is not part of the actor's turn."""
         first, *rest = path
 
         async def on_its_own() -> str:
@@ -84,7 +84,7 @@ class Node(Actor, ask_ms=None):
 
     @data
     async def ask_only(self, other: Node) -> None:
-        """Ask, and do not wait."""
+        """Ask without waiting."""
         self.kept = other.through(self.me)
 
     @ask
@@ -116,22 +116,22 @@ def named(loop: Loop, *names: str) -> list[Node]:
     return [loop.options(name=name).spawn(Node) for name in names]
 
 
-# --- found ------------------------------------------------------------------------------------------------------------
+# --- cycles -----------------------------------------------------------------------------------------------------------
 
 
-def test_an_actor_that_asks_itself(play: Play) -> None:
+def test_an_actor_that_asks_itself_gets_a_cycle_error(play: Play) -> None:
     async def story(loop: Loop) -> None:
         [alone] = named(loop, "alone")
         with pytest.raises(AskCycle, match=r"'alone' .* asks 'alone' .* for Node\.ping\(\)"):
             await alone.through(alone)
-        # The ask was taken back: it is not handled later.
+        # The ask was cancelled: it is not handled later.
         assert await alone.ping() == "pong"
         assert ended(loop.ask_statistics()) == {"answered": 1, "failed": 1, "cancelled": 1}
 
     play(story)
 
 
-def test_two_that_ask_each_other(play: Play) -> None:
+def test_two_actors_that_ask_each_other_get_a_cycle_error(play: Play) -> None:
     async def story(loop: Loop) -> None:
         first, second = named(loop, "first", "second")
         with pytest.raises(AskCycle) as caught:
@@ -146,13 +146,13 @@ def test_two_that_ask_each_other(play: Play) -> None:
 
 
 @pytest.mark.parametrize("size", [3, 4, 10])
-def test_a_longer_ring_is_printed_with_all_its_names(play: Play, size: int) -> None:
+def test_the_error_of_a_longer_cycle_names_all_actors(play: Play, size: int) -> None:
     async def story(loop: Loop) -> None:
         nodes = named(loop, *(f"node {number}" for number in range(size)))
         with pytest.raises(AskCycle) as caught:
             await nodes[0].through(*nodes[1:], nodes[0])
         text = str(caught.value)
-        # The one that closes the ring, then along the waits from the one it asks.
+        # First the actor that closes the cycle, then the waits from the actor it asks.
         places = [text.index(f"waits for 'node {number}'") for number in range(1, size)]
         assert places == sorted(places)
         assert text.startswith(f"'node {size - 1}'")
@@ -166,12 +166,12 @@ THROUGH = pytest.mark.parametrize("method", ["through_gather", "through_wait_for
 
 
 @THROUGH
-def test_through_what_asyncio_puts_between(play: Play, method: str) -> None:
+def test_a_cycle_through_asyncio_helpers_is_found(play: Play, method: str) -> None:
     async def story(loop: Loop) -> None:
         first, second = named(loop, "first", "second")
         with pytest.raises(AskCycle) as caught:
             await getattr(first, method)(second, first)
-        # Whoever of the two waits last closes the ring: a task of asyncio's begins a turn later.
+        # The one that waits last closes the cycle: an asyncio task starts a turn later.
         assert "'first'" in str(caught.value)
         assert "'second'" in str(caught.value)
         await turns()
@@ -181,7 +181,7 @@ def test_through_what_asyncio_puts_between(play: Play, method: str) -> None:
 
 
 @THROUGH
-def test_one_that_asks_itself_through_them(play: Play, method: str) -> None:
+def test_an_actor_that_asks_itself_through_asyncio_helpers_is_found(play: Play, method: str) -> None:
     async def story(loop: Loop) -> None:
         [alone] = named(loop, "alone")
         with pytest.raises(AskCycle, match=r"'alone' .* asks 'alone'"):
@@ -192,7 +192,7 @@ def test_one_that_asks_itself_through_them(play: Play, method: str) -> None:
     play(story)
 
 
-def test_a_wait_for_room_is_a_wait(play: Play) -> None:
+def test_a_cycle_with_a_wait_for_room_is_found(play: Play) -> None:
     async def story(loop: Loop) -> None:
         first = loop.options(name="first").spawn(Node)
         second, gate = loop.options(name="second", mailbox_cap=CAP).spawn(Node), Event()
@@ -213,14 +213,14 @@ def test_a_wait_for_room_is_a_wait(play: Play) -> None:
     play(story)
 
 
-def test_a_wait_for_room_that_closes_the_ring_sends_nothing(play: Play) -> None:
+def test_a_wait_for_room_that_closes_a_cycle_sends_nothing(play: Play) -> None:
     log: list[Any] = []
 
     class Opener(Actor, ask_ms=None):
         @ask(raises=AskCycle)
         async def open(self, gate: Event, node: Node) -> str:
             await gate.wait()
-            return await node.push(self.me)  # type: ignore[arg-type]  # it has a `note` as well
+            return await node.push(self.me)  # type: ignore[arg-type]  # it also has a `note`
 
         @data
         def note(self, what: str) -> None:
@@ -240,7 +240,7 @@ def test_a_wait_for_room_that_closes_the_ring_sends_nothing(play: Play) -> None:
     play(story)
 
 
-def test_a_wait_for_an_end_is_a_wait(play: Play) -> None:
+def test_a_cycle_with_a_wait_for_an_exit_is_found(play: Play) -> None:
     async def story(loop: Loop) -> None:
         first, second = named(loop, "first", "second")
         waiting = watch(first.read_end(second))
@@ -256,7 +256,7 @@ def test_a_wait_for_an_end_is_a_wait(play: Play) -> None:
     play(story)
 
 
-def test_a_ring_through_a_next_incarnation(play: Play) -> None:
+def test_a_cycle_through_the_next_incarnation_is_found(play: Play) -> None:
     class Fragile(Node, ask_ms=None):
         @ask
         def fail(self) -> None:
@@ -267,7 +267,7 @@ def test_a_ring_through_a_next_incarnation(play: Play) -> None:
         fragile = supervised(spawn_supervisor(loop, spec), Fragile, "fragile")
         [first], gate = named(loop, "first"), Event()
         holding, failing = fragile.hold(gate), fragile.fail()
-        # It waits in the mailbox while its target fails, and is handled by the one that comes after.
+        # It is queued while its target fails, and the next incarnation handles it.
         waiting = watch(first.through(fragile, first))
         await turns()
         gate.set()
@@ -280,10 +280,10 @@ def test_a_ring_through_a_next_incarnation(play: Play) -> None:
     play(story)
 
 
-# --- not found, since there is none -----------------------------------------------------------------------------------
+# --- not cycles -------------------------------------------------------------------------------------------------------
 
 
-def test_a_ring_by_the_background_is_none(play: Play) -> None:
+def test_an_ask_in_the_background_closes_no_cycle(play: Play) -> None:
     log: list[Any] = []
 
     async def story(loop: Loop) -> None:
@@ -298,18 +298,18 @@ def test_a_ring_by_the_background_is_none(play: Play) -> None:
     play(story)
 
 
-def test_a_reply_that_is_asked_but_not_awaited_is_no_wait(play: Play) -> None:
+def test_a_reply_that_is_not_awaited_is_not_a_wait(play: Play) -> None:
     async def story(loop: Loop) -> None:
         first, second = loop.spawn(Node), loop.spawn(Node)
         first.ask_only(second)
-        # The second one asks back at once, while the first has its reply and does not wait for it.
+        # The second one asks back at once; the first has a reply and does not await it.
         await turns(20)
         assert await first.read_kept() == "pong"
 
     play(story)
 
 
-def test_a_reply_that_is_awaited_in_a_later_turn_is_a_wait_of_that_turn(play: Play) -> None:
+def test_a_reply_that_is_awaited_in_a_later_turn_belongs_to_that_turn(play: Play) -> None:
     async def story(loop: Loop) -> None:
         first, second, third, gate = loop.spawn(Node), loop.spawn(Node), loop.spawn(Node), Event()
         holding = second.hold(gate)
@@ -317,7 +317,7 @@ def test_a_reply_that_is_awaited_in_a_later_turn_is_a_wait_of_that_turn(play: Pl
         first.ask_only(second)
         reading = watch(first.read_kept())
         await turns()
-        # Now the first waits for the second, which has yet to handle that ask and will ask the first in it.
+        # Now the first waits for the second, which has not handled that ask yet and will ask the first in it.
         gate.set()
         assert await holding == "held"
         error = await reading
@@ -327,7 +327,7 @@ def test_a_reply_that_is_awaited_in_a_later_turn_is_a_wait_of_that_turn(play: Pl
     play(story)
 
 
-def test_two_that_ask_a_third_are_no_ring(play: Play) -> None:
+def test_two_actors_that_ask_a_third_are_not_a_cycle(play: Play) -> None:
     async def story(loop: Loop) -> None:
         first, second, third, gate = *named(loop, "first", "second", "third"), Event()
         holding = third.hold(gate)
@@ -344,7 +344,7 @@ def test_two_that_ask_a_third_are_no_ring(play: Play) -> None:
     play(story)
 
 
-def test_a_diamond_is_no_ring(play: Play) -> None:
+def test_a_diamond_is_not_a_cycle(play: Play) -> None:
     class Top(Actor, ask_ms=None):
         @ask
         async def both(self, left: Node, right: Node, bottom: Node) -> tuple[str, str, str]:
@@ -357,7 +357,7 @@ def test_a_diamond_is_no_ring(play: Play) -> None:
     play(story)
 
 
-def test_what_was_a_wait_once_is_none_any_more(play: Play) -> None:
+def test_a_wait_that_has_ended_closes_no_cycle(play: Play) -> None:
     async def story(loop: Loop) -> None:
         first, second = named(loop, "first", "second")
         for _ in range(3):
@@ -376,7 +376,7 @@ def test_what_was_a_wait_once_is_none_any_more(play: Play) -> None:
     play(story)
 
 
-def test_outsiders_wait_for_nobody_in_particular(play: Play) -> None:
+def test_asks_from_outside_all_actors_close_no_cycle(play: Play) -> None:
     async def story(loop: Loop) -> None:
         first, second = named(loop, "first", "second")
         both = await asyncio.gather(first.through(second), second.ping(), first.ping(), second.ping())
@@ -385,7 +385,7 @@ def test_outsiders_wait_for_nobody_in_particular(play: Play) -> None:
     play(story)
 
 
-def test_what_a_task_asks_on_its_own_has_its_deadline(clock: VirtualClock) -> None:
+def test_a_cycle_through_a_task_ends_at_the_deadline(clock: VirtualClock) -> None:
     async def story(loop: Loop) -> None:
         first, second = named(loop, "first", "second")
         assert await first.through_own_task(second, first) == "deadline"
@@ -394,7 +394,7 @@ def test_what_a_task_asks_on_its_own_has_its_deadline(clock: VirtualClock) -> No
 
 
 class Relay(Actor, ask_ms=None):
-    """Answers, and asks back at its next message."""
+    """Answers, and asks back in its next message."""
 
     def __init__(self) -> None:
         self.asker: Relay | None = None
@@ -425,8 +425,8 @@ class Relay(Actor, ask_ms=None):
         return self.got
 
 
-def test_who_has_his_answer_and_not_yet_his_turn_waits_for_nobody(play: Play) -> None:
-    """The second one answers and asks back in one visit: the first has had no turn in between."""
+def test_an_asker_that_has_its_answer_but_has_not_run_is_not_waiting(play: Play) -> None:
+    """The second one answers and asks back in one visit: the first has not run in between."""
 
     async def story(loop: Loop) -> None:
         one, two = loop.spawn(Relay), loop.spawn(Relay)

@@ -1,7 +1,10 @@
-"""Deadlines of asks, in virtual time: whose they are, when they come, what they say, and what becomes of late answers."""
+"""Deadlines of asks, in virtual time: where they come from, when they expire, their error, and late answers."""
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import weakref
 from asyncio import Event
 from collections.abc import Callable
 from math import inf, nan
@@ -38,15 +41,15 @@ def play(clock: VirtualClock) -> Play:
 
 
 class Patient(Oracle, ask_ms=30_000):
-    """Asks of it have more time."""
+    """Has a longer deadline."""
 
 
 class Endless(Oracle, ask_ms=None):
-    """Asks of it have all the time there is."""
+    """Has no deadline."""
 
 
 class Heir(Patient):
-    """Inherits its deadline."""
+    """Inherits the deadline."""
 
 
 def waited(clock: VirtualClock, since: int) -> float:
@@ -72,7 +75,7 @@ ENDLESS: dict[str, Callable[[Loop, Event], Reply[int]]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_the_deadline_is_the_calls_or_the_spawns_or_the_classs(
+def test_a_deadline_comes_from_the_call_the_spawn_or_the_class(
     play: Play, clock: VirtualClock, way: str
 ) -> None:
     ask_so, ms = WAYS[way]
@@ -81,7 +84,7 @@ def test_the_deadline_is_the_calls_or_the_spawns_or_the_classs(
         start = clock.now_ns()
         with pytest.raises(AskTimeout):
             await ask_so(loop)
-        # Never early; late by no more than the wheel's two roundings to whole milliseconds.
+        # Never early; late by at most two roundings to whole milliseconds.
         assert ms <= waited(clock, start) <= ms + 2
         assert ended(loop.ask_statistics()) == {"expired": 1}
 
@@ -89,7 +92,7 @@ def test_the_deadline_is_the_calls_or_the_spawns_or_the_classs(
 
 
 @pytest.mark.parametrize("way", ENDLESS)
-def test_none_is_no_deadline(play: Play, way: str) -> None:
+def test_none_means_no_deadline(play: Play, way: str) -> None:
     async def story(loop: Loop) -> None:
         gate = Event()
         reply = watch(ENDLESS[way](loop, gate))
@@ -102,7 +105,7 @@ def test_none_is_no_deadline(play: Play, way: str) -> None:
     play(story)
 
 
-def test_within_leaves_the_handle_as_it_is(play: Play) -> None:
+def test_within_does_not_change_the_handle(play: Play) -> None:
     async def story(loop: Loop) -> None:
         oracle = loop.spawn(Oracle)
         short = oracle.slow.within(10)
@@ -124,18 +127,18 @@ def test_a_supervised_handle_has_the_deadline_of_its_class(play: Play, clock: Vi
 
 
 @pytest.mark.parametrize("ms", [-1, -0.5, nan, inf, "5", True, 10**13])
-def test_a_deadline_without_sense_is_refused(loop: Loop, ms: Any) -> None:
+def test_an_invalid_deadline_is_refused(loop: Loop, ms: Any) -> None:
     oracle = loop.spawn(Oracle)
     with pytest.raises(InvalidArgument, match="milliseconds"):
         oracle.plain.within(ms)
-    if ms != -1:  # which stands for the class's own there
+    if ms != -1:  # which means the class's default there
         with pytest.raises(InvalidArgument, match="ask_ms"):
             loop.options(ask_ms=ms)
         with pytest.raises((InvalidArgument, BadDeclaration), match="ask_ms"):
             type("Bad", (Actor,), {}, ask_ms=ms)
 
 
-def test_the_error_names_target_method_time_and_depth(play: Play) -> None:
+def test_the_timeout_error_names_target_method_time_and_depth(play: Play) -> None:
     async def story(loop: Loop) -> None:
         oracle = loop.options(name="delphi").spawn(Oracle)
         reply = oracle.held.within(250)(Event())
@@ -155,7 +158,7 @@ def test_the_error_names_target_method_time_and_depth(play: Play) -> None:
     play(story)
 
 
-def test_the_time_counts_from_the_ask_not_from_the_await(play: Play, clock: VirtualClock) -> None:
+def test_the_deadline_counts_from_the_ask_not_from_the_await(play: Play, clock: VirtualClock) -> None:
     async def story(loop: Loop) -> None:
         oracle, other = loop.spawn(Oracle), loop.spawn(Oracle)
         start = clock.now_ns()
@@ -169,7 +172,7 @@ def test_the_time_counts_from_the_ask_not_from_the_await(play: Play, clock: Virt
     play(story)
 
 
-def test_an_ask_that_is_overdue_when_it_is_awaited_ends_at_once(play: Play, clock: VirtualClock) -> None:
+def test_an_ask_that_is_awaited_after_its_deadline_ends_at_once(play: Play, clock: VirtualClock) -> None:
     async def story(loop: Loop) -> None:
         oracle, other = loop.spawn(Oracle), loop.spawn(Oracle)
         reply = oracle.held.within(100)(Event())
@@ -184,7 +187,7 @@ def test_an_ask_that_is_overdue_when_it_is_awaited_ends_at_once(play: Play, cloc
     play(story)
 
 
-def test_an_answer_that_came_in_time_is_given_however_late_it_is_awaited(play: Play) -> None:
+def test_an_answer_in_time_is_returned_even_if_awaited_late(play: Play) -> None:
     async def story(loop: Loop) -> None:
         oracle, other = loop.spawn(Oracle), loop.spawn(Oracle)
         reply = oracle.plain.within(1)(7)
@@ -194,12 +197,12 @@ def test_an_answer_that_came_in_time_is_given_however_late_it_is_awaited(play: P
     play(story)
 
 
-def test_an_answer_before_the_deadline_takes_the_deadline_back(play: Play, clock: VirtualClock) -> None:
+def test_an_answer_before_the_deadline_cancels_the_timer(play: Play, clock: VirtualClock) -> None:
     async def story(loop: Loop) -> None:
         oracle = loop.spawn(Oracle)
         for number in range(50):
             assert await oracle.slow(1, number) == number
-        # Nothing is left that the loop would have to wake for.
+        # No timer is left.
         assert is_at_rest(loop)
         start = clock.now_ns()
         assert await oracle.slow.within(None)(2 * DEFAULT) == 0
@@ -224,7 +227,7 @@ def test_a_late_answer_is_dropped_and_counted(play: Play, wait_in: str) -> None:
         assert loop.ask_statistics().late == 0
         gate.set()
         await turns()
-        # The handler was left alone, and its answer is nobody's.
+        # The handler continued, and its answer was dropped.
         assert log == ["begins 1", "goes on 1"]
         assert ended(loop.ask_statistics()) == {"expired": 1, "late": 1}
         assert str(await outcome(reply)) == str(first)
@@ -235,7 +238,7 @@ def test_a_late_answer_is_dropped_and_counted(play: Play, wait_in: str) -> None:
 
 @pytest.mark.guarantee("G60")
 @pytest.mark.parametrize("ending", ["declared", "stop", "kill"])
-def test_after_a_deadline_other_ends_change_nothing(play: Play, ending: str) -> None:
+def test_an_expired_ask_does_not_change_again(play: Play, ending: str) -> None:
     async def story(loop: Loop) -> None:
         oracle, gate = loop.spawn(Oracle), Event()
         oracle.block(gate)
@@ -247,7 +250,7 @@ def test_after_a_deadline_other_ends_change_nothing(play: Play, ending: str) -> 
             getattr(oracle, ending)()
         await turns()
         assert isinstance(await outcome(reply), AskTimeout)
-        # An error that its method declares is an answer; the end of an actor is none.
+        # A declared error is an answer; an exit is not.
         assert (
             ended(loop.ask_statistics()) == {"expired": 1, "late": 1}
             if ending == "declared"
@@ -258,7 +261,7 @@ def test_after_a_deadline_other_ends_change_nothing(play: Play, ending: str) -> 
 
 
 def test_asks_of_actors_end_at_their_deadline_under_run(clock: VirtualClock) -> None:
-    """The same where nobody rides an event loop: `run()` jumps from deadline to deadline."""
+    """Under `run()`, which jumps from deadline to deadline."""
     seen: list[object] = []
 
     class Asker(Actor):
@@ -271,7 +274,7 @@ def test_asks_of_actors_end_at_their_deadline_under_run(clock: VirtualClock) -> 
             loop.request_stop()
 
     loop = Loop(LoopConfig(loop_factory=clock.new_event_loop), clock=clock)
-    # Nobody waits for this answer: it only sets the asker going.
+    # This answer is not awaited: the ask only starts the asker.
     unread = loop.spawn(Asker, loop.spawn(Oracle)).go()
     start = clock.now_ns()
     loop.run()
@@ -279,3 +282,39 @@ def test_asks_of_actors_end_at_their_deadline_under_run(clock: VirtualClock) -> 
     assert unread.done()
     assert [type(end) for end in seen] == [AskTimeout]
     assert ended(audit(loop)) == {"answered": 1, "expired": 1}
+
+
+class Sleeper(Actor):
+    @ask
+    async def never(self) -> None:
+        await asyncio.Event().wait()
+
+
+class Token:
+    """Held by an asker."""
+
+
+@pytest.mark.slow
+@pytest.mark.guarantee("G61")
+def test_a_timed_out_ask_that_is_still_queued_does_not_keep_the_asker_alive(
+    loop: Loop, clock: VirtualClock
+) -> None:
+    """The traceback of the error must not hold the asker's frames while its message is queued."""
+    held: list[weakref.ref[Token]] = []
+
+    async def asker(sleeper: Sleeper) -> None:
+        token = Token()
+        held.append(weakref.ref(token))
+        with pytest.raises(AskTimeout):
+            await sleeper.never.within(10)()
+
+    async def main() -> None:
+        async with loop:
+            sleeper = loop.spawn(Sleeper)
+            for _ in range(3):
+                await asker(sleeper)
+            gc.collect()
+            assert [token() for token in held] == [None] * 3
+            assert loop.statistics().waiting == 2
+
+    clock.run(main())

@@ -1,4 +1,4 @@
-"""Chains of children that are thousands deep end as a whole, without recursion."""
+"""Chains of children thousands of levels deep end completely, without recursion."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Link(Actor):
 
 
 class SaysGoodbye(Link):
-    """The same, with something to do at its end."""
+    """The same with an on_stop."""
 
     def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
         self.ends.append(self.left)
 
 
 class SaysGoodbyeSlowly(Link):
-    """The same, in a coroutine."""
+    """The same with an async on_stop."""
 
     async def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
         self.ends.append(self.left)
@@ -67,7 +67,7 @@ ENDS: dict[str, Callable[[Loop, Link], object]] = {
 
 
 @pytest.mark.parametrize("how", ENDS)
-def test_nobody_is_left_of_a_chain_whose_root_ends(loop: Loop, diary: Diary, how: str) -> None:
+def test_a_whole_chain_ends_with_its_root(loop: Loop, diary: Diary, how: str) -> None:
     root = chain(loop, Link, [])
     oldest_first = [actor for actor, _ in diary.started]
     ENDS[how](loop, root)

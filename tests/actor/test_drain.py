@@ -1,4 +1,4 @@
-"""`stop(drain=True)`: what was accepted before is handled, in order, and nothing after."""
+"""`stop(drain=True)`: messages accepted before are handled in order, later ones are refused."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_later_sends_are_refused_with_a_clear_error(loop: Loop, diary: Diary) ->
     handle = loop.options(name="closing").spawn(Noter, book)
     handle.note("before")
     handle.stop(drain=True)
-    with pytest.raises(NoSuchActor, match=r"closing.*ending.*accepts nothing"):
+    with pytest.raises(NoSuchActor, match=r"closing.*stopping.*accepts no more"):
         handle.note("after")
     with pytest.raises(NoSuchActor, match="closing"):
         handle.urgent("after")
@@ -242,7 +242,7 @@ def test_what_another_thread_sent_before_is_handled(loop: Loop, diary: Diary) ->
     book: Book = []
     handle = loop.spawn(Lively, book)
     elsewhere(lambda: [handle.note(number) for number in range(50)])
-    # They are in the inbox, in slots promised to them, and not in the mailbox yet.
+    # They are in the loop's inbox, with reserved slots, and not in the mailbox yet.
     handle.stop(drain=True)
     assert is_alive(handle)
     settle(loop)
@@ -355,3 +355,29 @@ def test_a_handler_that_waits_for_an_answer_of_a_draining_actor_gets_it(loop: Lo
         return await loop.spawn(Asker, other).go()
 
     assert ride(loop, body) == 3
+
+
+@pytest.mark.guarantee("G65")
+def test_a_draining_actor_accepts_nothing_even_from_itself(loop: Loop) -> None:
+    book: Book = []
+
+    class Counter(Actor):
+        @data
+        def down(self, left: int) -> None:
+            book.append((left, self.me.down.try_send(left - 1)))
+
+        @ask(raises=NoSuchActor)
+        def again(self) -> None:
+            self.me.down(1)
+
+    async def body() -> None:
+        counter = loop.spawn(Counter)
+        counter.down(3)
+        reply = counter.again()
+        counter.stop(drain=True)
+        with pytest.raises(NoSuchActor):
+            await reply
+        assert await counter.ended() is ExitReason.NORMAL
+        assert book == [(3, False)]
+
+    ride(loop, body)

@@ -1,4 +1,4 @@
-"""Kills, those who wait for an end, and ends from other threads."""
+"""Kills, waits for an exit, and both from other threads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LoopMaker = Callable[..., Loop]
 
 
 @pytest.mark.guarantee("G65", "G60")
-def test_a_kill_cancels_the_handler_in_flight_and_answers_its_asker(loop: Loop, diary: Diary) -> None:
+def test_a_kill_cancels_the_suspended_handler_and_ends_its_ask(loop: Loop, diary: Diary) -> None:
     book: Book = []
 
     class Stuck(Actor):
@@ -58,7 +58,7 @@ def test_a_kill_cancels_the_handler_in_flight_and_answers_its_asker(loop: Loop, 
 
 
 @pytest.mark.guarantee("G65")
-def test_a_kill_in_the_middle_of_an_async_start(loop: Loop, diary: Diary) -> None:
+def test_a_kill_during_an_async_start(loop: Loop, diary: Diary) -> None:
     book: Book = []
     handle = loop.spawn(Slow, book)
     loop.poll_once()
@@ -87,7 +87,7 @@ def test_an_actor_can_kill_itself(loop: Loop, diary: Diary) -> None:
     assert [why for _, why in diary.stopped] == [ExitReason.FAIL]
 
 
-def test_ended_gives_the_reason_to_everybody_who_waits_also_later(loop: Loop) -> None:
+def test_ended_returns_the_reason_to_all_waiters_also_later(loop: Loop) -> None:
     async def body() -> None:
         for deed, reason in ENDS.values():
             handle = loop.spawn(Lively, [])
@@ -105,7 +105,7 @@ async def _wait(handle: Noter) -> ExitReason:
     return await handle.ended()
 
 
-def test_whoever_gives_up_waiting_for_an_end_disturbs_nobody(loop: Loop) -> None:
+def test_a_cancelled_wait_for_an_exit_does_not_affect_others(loop: Loop) -> None:
     async def body() -> None:
         handle = loop.spawn(Noter, [])
         one, two = asyncio.ensure_future(_wait(handle)), asyncio.ensure_future(_wait(handle))
@@ -151,7 +151,7 @@ def test_an_actor_cannot_wait_for_its_own_end(loop: Loop) -> None:
 
 @pytest.mark.guarantee("G59")
 @pytest.mark.parametrize("deed", ["stop", "drain", "kill"])
-def test_ends_from_another_thread(loop: Loop, diary: Diary, deed: str) -> None:
+def test_stop_and_kill_from_another_thread(loop: Loop, diary: Diary, deed: str) -> None:
     book: Book = []
     handle = loop.spawn(Lively, book)
     deeds: dict[str, Callable[[], None]] = {
@@ -162,13 +162,13 @@ def test_ends_from_another_thread(loop: Loop, diary: Diary, deed: str) -> None:
     elsewhere(deeds[deed])
     settle(loop)
     assert [why for _, why in diary.stopped] == [ExitReason.FAIL if deed == "kill" else ExitReason.NORMAL]
-    elsewhere(deeds[deed])  # that it has ended is what was wished for
+    elsewhere(deeds[deed])  # no error if it has already ended
     settle(loop)
     assert len(diary.stopped) == 1
 
 
 @pytest.mark.guarantee("G59")
-def test_ends_from_another_thread_after_the_loop_has_ended_are_no_error(
+def test_stop_and_kill_from_another_thread_after_the_loop_has_ended(
     make_loop: LoopMaker, caplog: pytest.LogCaptureFixture
 ) -> None:
     loop = make_loop()
@@ -180,3 +180,29 @@ def test_ends_from_another_thread_after_the_loop_has_ended_are_no_error(
         elsewhere(deed)
     assert elsewhere(lambda: handle.ended.future().result(1)) is ExitReason.NORMAL
     assert [entry for entry in caplog.records if entry.levelno >= logging.ERROR] == []
+
+
+class Sleeper(Actor):
+    @data
+    def end_in(self, ms: float) -> None:
+        self.after(ms, self.stop)
+
+
+class Watcher(Actor):
+    def __init__(self, sleeper: Sleeper, seen: list[ExitReason]) -> None:
+        self.sleeper, self.seen = sleeper, seen
+
+    @data
+    async def watch(self) -> None:
+        self.seen.append(await self.sleeper.ended())
+
+
+@pytest.mark.guarantee("G40")
+def test_a_suspended_actor_does_not_stop_virtual_time(loop: Loop) -> None:
+    """It does not wait for the host, so time may jump to what it waits for."""
+    seen: list[ExitReason] = []
+    sleeper = loop.spawn(Sleeper)
+    loop.spawn(Watcher, sleeper, seen).watch()
+    sleeper.end_in(1000)
+    loop.run(until_idle=True)
+    assert seen == [ExitReason.NORMAL]

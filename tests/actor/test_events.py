@@ -1,4 +1,4 @@
-"""Events of typed actors and of supervisors: messages as they were sent, methods by their names."""
+"""Events of typed actors and of supervisors show messages as they were sent, and methods by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextvars import ContextVar
 import pytest
 
 from bandstand.actor import Actor, Loop, ask, child, control, data
-from bandstand.actor.lowlevel import checked_handle
+from bandstand.actor.handle import checked_handle
 from bandstand.core import (
     ActorId,
     DeadLetter,
@@ -63,12 +63,12 @@ def seen(loop: Loop) -> list[RuntimeEvent]:
 
 
 @pytest.mark.guarantee("G256")
-def test_a_dead_letter_of_a_typed_actor_is_its_method_and_its_arguments(
+def test_a_dead_letter_of_a_typed_actor_has_method_and_arguments(
     loop: Loop, seen: list[RuntimeEvent]
 ) -> None:
     counter = loop.spawn(Counter)
-    actor = checked_handle(counter)._bs_actor  # pyright: ignore[reportPrivateUsage]
-    token = travels.set("along")  # what travels along is not what was sent
+    actor = checked_handle(counter).__handle_actor__  # pyright: ignore[reportPrivateUsage]
+    token = travels.set("along")  # the carried context is not part of the data
     counter.add(5, True)  # noqa: FBT003  # as it is sent
     counter.reset(7)
     travels.reset(token)
@@ -88,7 +88,7 @@ def test_a_dead_letter_of_a_typed_actor_is_its_method_and_its_arguments(
 
 
 @pytest.mark.guarantee("G256")
-def test_a_drop_of_a_typed_actor_is_its_method_and_its_arguments(
+def test_a_dropped_message_of_a_typed_actor_has_method_and_arguments(
     make_loop: LoopMaker,
 ) -> None:
     loop = make_loop(sys_reserved=1)
@@ -104,11 +104,11 @@ def test_a_drop_of_a_typed_actor_is_its_method_and_its_arguments(
 
 
 @pytest.mark.guarantee("G256")
-def test_a_job_that_nobody_does_is_called_by_its_function(
+def test_a_deferred_call_that_never_runs_is_named_by_its_function(
     loop: Loop, clock: VirtualClock, seen: list[RuntimeEvent]
 ) -> None:
     counter = loop.spawn(Counter)
-    # Before the counter in the tick in which its timer fires: the job is in the mailbox, and its turn never comes.
+    # Runs before the counter in the tick in which its timer fires: the call is queued and never runs.
     first = loop.spawn(lambda _ctx, _data: counter.stop())
     counter.later()
     loop.poll_once()
@@ -121,17 +121,17 @@ def test_a_job_that_nobody_does_is_called_by_its_function(
 
 
 @pytest.mark.guarantee("G255", "G256", "G260")
-def test_a_message_sent_past_a_handle_is_unhandled(
+def test_a_message_sent_without_the_handle_is_unhandled(
     loop: Loop, seen: list[RuntimeEvent], caplog: pytest.LogCaptureFixture
 ) -> None:
     counter = loop.options(name="ann").spawn(Counter)
-    actor = checked_handle(counter)._bs_actor  # pyright: ignore[reportPrivateUsage]
+    actor = checked_handle(counter).__handle_actor__  # pyright: ignore[reportPrivateUsage]
     for number in (1, 2.5):
         loop.send(actor, number)
     loop.poll_once()
     assert seen == [Unhandled(actor, "ann", 1, "int"), Unhandled(actor, "ann", 2.5, "float")]
     assert loop.events.counts().unhandled == loop.ask_statistics().unhandled == 2
-    assert "2 messages (2 in all) that their actors have no method for" in caplog.text
+    assert "2 messages (2 in all) for which their actors have no method" in caplog.text
     assert "float, for" in caplog.text
 
 
@@ -142,7 +142,7 @@ class Shaky(Actor):
 
 
 @pytest.mark.guarantee("G255", "G256", "G260")
-def test_restarts_and_an_escalation_are_told_counted_and_each_in_the_log(
+def test_restarts_and_an_escalation_are_published_counted_and_logged(
     loop: Loop, seen: list[RuntimeEvent], caplog: pytest.LogCaptureFixture
 ) -> None:
     spec = SupervisorSpec(children=[child("shaky").of(Shaky)], intensity=3, period_ms=60_000)
@@ -174,7 +174,7 @@ def test_restarts_and_an_escalation_are_told_counted_and_each_in_the_log(
 
 
 @pytest.mark.guarantee("G255")
-def test_restarts_are_counted_though_nobody_listens(loop: Loop) -> None:
+def test_restarts_are_counted_without_a_listener(loop: Loop) -> None:
     boss = spawn_supervisor(loop, SupervisorSpec(children=[child("shaky").of(Shaky)]), name="boss")
     actor = boss.child("shaky")
     assert actor is not None

@@ -1,4 +1,4 @@
-"""A typed actor that raises an exception which cannot be shown fares as with any other: wherever it does."""
+"""Exceptions whose `str` or `repr` raises are handled like any other, wherever a typed actor raises them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.guarantee("G282"), pytest.mark.parametrize("how", HOW)
 
 
 class Raiser(Actor):
-    """Raises what it is told to, in each place there is."""
+    """Raises a given exception, in every place it can."""
 
     def __init__(self, book: Book, ends_with: str | None = None) -> None:
         self.book = book
@@ -82,7 +82,7 @@ class Raiser(Actor):
 
 
 @pytest.mark.parametrize("place", ["handle", "handle_async", "handle_list", "timer", "work"])
-def test_it_is_started_again(loop: Loop, clock: VirtualClock, how: str, place: str) -> None:
+def test_a_handler_that_raises_it_is_restarted(loop: Loop, clock: VirtualClock, how: str, place: str) -> None:
     book: Book = []
 
     async def body() -> None:
@@ -100,7 +100,7 @@ def test_it_is_started_again(loop: Loop, clock: VirtualClock, how: str, place: s
 
 
 @pytest.mark.parametrize("place", ["answer", "answer_async", "answer_list"])
-def test_whoever_has_asked_hears_of_it_and_it_is_started_again(loop: Loop, how: str, place: str) -> None:
+def test_an_ask_that_raises_it_ends_and_the_actor_is_restarted(loop: Loop, how: str, place: str) -> None:
     book: Book = []
 
     async def body() -> None:
@@ -116,7 +116,7 @@ def test_whoever_has_asked_hears_of_it_and_it_is_started_again(loop: Loop, how: 
     ride(loop, body)
 
 
-def test_one_that_is_declared_is_an_answer(loop: Loop, how: str) -> None:
+def test_a_declared_one_is_an_answer(loop: Loop, how: str) -> None:
     async def body() -> None:
         handle = loop.spawn(Raiser, [])
         with pytest.raises(type(hostile(how))):
@@ -128,7 +128,7 @@ def test_one_that_is_declared_is_an_answer(loop: Loop, how: str) -> None:
 
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("is_supervised", [False, True])
-def test_a_start_that_raises_it_has_failed(loop: Loop, how: str, is_async: bool, is_supervised: bool) -> None:
+def test_a_start_that_raises_it_fails(loop: Loop, how: str, is_async: bool, is_supervised: bool) -> None:
     class Stillborn(Actor):
         def on_start(self) -> Any:
             if is_async:
@@ -158,7 +158,7 @@ def test_a_start_that_raises_it_has_failed(loop: Loop, how: str, is_async: bool,
     assert len(str(caught.value)) < 4_000
 
 
-def test_an_end_that_raises_it_is_an_end(loop: Loop, how: str) -> None:
+def test_an_on_stop_that_raises_it_does_not_prevent_the_exit(loop: Loop, how: str) -> None:
     book: Book = []
 
     async def body() -> None:

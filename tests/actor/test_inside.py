@@ -11,6 +11,7 @@ from bandstand.actor import Actor, Implements, Loop, MessageActor, Reply, ask, d
 from bandstand.core import ExitReason
 from bandstand.errors import InvalidArgument, LoopBusy
 from tests.actor.answers import answer
+from tests.actor.players import Noter
 from tests.actor.shapes import Shapes
 
 pytestmark = pytest.mark.guarantee("G58")
@@ -59,7 +60,7 @@ TOOLS = ("after", "every", "every_after", "background", "spawn", "options")
 def test_what_is_the_actors_own_is_hidden_with_an_explanation(loop: Loop, name: str) -> None:
     handle = loop.spawn(Family)
     with pytest.raises(
-        AttributeError, match=rf"a handle of Family has no '{name}': that is the actor's own"
+        AttributeError, match=rf"a handle of Family has no '{name}': it belongs to the actor"
     ) as caught:
         getattr(handle, name)
     assert "add a method with @ask" in str(caught.value)
@@ -99,7 +100,7 @@ def test_a_descriptor_that_nobody_can_look_at_through_the_class_is_hidden_like_t
 
     handle = loop.spawn(Host)
     assert answer(loop, handle.look()) == 5
-    with pytest.raises(AttributeError, match="that is the actor's own"):
+    with pytest.raises(AttributeError, match="it belongs to the actor"):
         _ = handle.shy
 
 
@@ -155,7 +156,7 @@ def test_inside_a_method_is_called_and_not_sent(loop: Loop) -> None:
     assert loop.ask_statistics().asked == 3
 
 
-def test_an_object_that_is_no_actor_yet_has_no_handle(loop: Loop) -> None:
+def test_an_object_has_no_handle_before_it_runs_as_an_actor(loop: Loop) -> None:
     assert "has a handle from on_start() on" in answer(loop, loop.spawn(Inside).excuse())
     alone = Inside()
     for use in (
@@ -165,7 +166,7 @@ def test_an_object_that_is_no_actor_yet_has_no_handle(loop: Loop) -> None:
         alone.stop,
         alone.kill,
     ):
-        with pytest.raises(LoopBusy, match="this Inside is not running as an actor"):
+        with pytest.raises(LoopBusy, match="this Inside does not run as an actor"):
             use()
 
 
@@ -208,9 +209,7 @@ def test_an_actor_cannot_wait_for_its_own_end(loop: Loop) -> None:
 def test_what_is_no_class_of_actors_is_not_spawned(loop: Loop) -> None:
     wrong: Any
     for wrong in (int, object, Implements, str):
-        with pytest.raises(
-            InvalidArgument, match="is no class of actors: pass a class that derives from Actor"
-        ):
+        with pytest.raises(InvalidArgument, match="is not an actor class: pass a class derived from Actor"):
             loop.spawn(wrong)
     assert loop.statistics().spawned == 0
 
@@ -286,3 +285,11 @@ def test_actors_without_messages_live_and_end(loop: Loop) -> None:
     silent.stop()
     assert answer(loop, ended) is ExitReason.NORMAL
     assert MessageActor.__mro__[1] is Actor
+
+
+@pytest.mark.guarantee("G59")
+def test_dir_of_a_handle_lists_its_messages_and_members(loop: Loop) -> None:
+    handle = loop.spawn(Noter, [])
+    assert dir(handle) == sorted(["count", "crash", "ended", "kill", "leave", "me", "note", "stop", "urgent"])
+    for name in dir(handle):
+        assert getattr(handle, name) is not None

@@ -1,5 +1,6 @@
-"""Interfaces apart from their implementations: handles are typed as the interface, and what does not fit is found when the class
-is made. Each error names the class, the method and the difference.
+"""Interfaces apart from their implementations: handles are typed as the interface, and a class that does not fit is refused.
+
+Each error names the class, the method and the difference.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ import pytest
 
 from bandstand import core
 from bandstand.actor import Implements, Interface, Loop, ask, control, data, id_of, is_alive, management
-from bandstand.actor.facade import RESERVED
+from bandstand.actor.declaration import RESERVED_NAMES
 from bandstand.core import ActorId, ExitReason, Lane
 from bandstand.errors import InvalidArgument, NoSuchActor, TargetEnded
 from tests.actor.answers import answer
-from tests.actor.counting import Counter, Counting, implementing, refusal, without_mark
+from tests.actor.counting import Counter, Counting, implementing, refusal, without_decorators
 from tests.actor.declaring import nothing
 
 pytestmark = [pytest.mark.guarantee("G58"), pytest.mark.spec("S11")]
 
 
-# --- what fits ------------------------------------------------------------------------------------------------------------
+# --- valid implementations ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("S4")
@@ -38,12 +39,12 @@ def test_a_handle_has_what_the_interface_declares(loop: Loop) -> None:
     counter.reset()
     assert counter.add.try_send(1)
     loop.run(until_idle=True)
-    # The interface says by which lane a message goes.
+    # The interface sets the lane of a message.
     assert lines == ["reset", "add", "add"]
     assert answer(loop, counter.value(of="total")) == 2
 
 
-def test_what_the_interface_says_an_ask_may_raise_is_an_answer(loop: Loop) -> None:
+def test_exceptions_declared_by_the_interface_are_answers(loop: Loop) -> None:
     counter = loop.spawn(Counter)
     with pytest.raises(LookupError, match="mean"):
         answer(loop, counter.value("mean"))
@@ -53,7 +54,7 @@ def test_what_the_interface_says_an_ask_may_raise_is_an_answer(loop: Loop) -> No
     assert isinstance(ended.value.__cause__, ValueError)
 
 
-def test_wrong_arguments_are_found_by_the_interface(loop: Loop) -> None:
+def test_arguments_are_checked_against_the_interface(loop: Loop) -> None:
     counter: Any = loop.spawn(Counter)
     mistakes: list[Callable[[], object]] = [
         lambda: counter.add(1, 2),
@@ -67,13 +68,13 @@ def test_wrong_arguments_are_found_by_the_interface(loop: Loop) -> None:
     assert loop.statistics().sent == 0
 
 
-def test_what_the_interface_does_not_declare_is_the_actors_own(loop: Loop) -> None:
+def test_other_attributes_are_hidden_from_handles(loop: Loop) -> None:
     counter: Any = loop.spawn(Counter)
-    with pytest.raises(AttributeError, match="a handle of Counter has no 'double': that is the actor's own"):
+    with pytest.raises(AttributeError, match="a handle of Counter has no 'double': it belongs to the actor"):
         _ = counter.double
 
 
-def test_a_handle_of_an_implementation_can_do_what_every_handle_can(loop: Loop) -> None:
+def test_a_handle_of_an_implementation_has_all_members_of_handles(loop: Loop) -> None:
     counter: Any = loop.options(name="c").spawn(Counter, 3)
     assert isinstance(id_of(counter), ActorId)
     assert "Counter 'c'" in repr(counter)
@@ -112,7 +113,7 @@ def test_a_sync_declaration_may_have_an_async_implementation_and_the_other_way_r
     assert answer(loop, made.late()) == ["x", "late"]
 
 
-def test_two_implementations_of_one_interface_are_told_alike(loop: Loop) -> None:
+def test_two_implementations_of_one_interface_receive_the_same_messages(loop: Loop) -> None:
     class Zero(Implements[Counting]):
         def add(self, n: int, *, times: int = 1) -> None: ...
         def reset(self) -> None: ...
@@ -125,12 +126,12 @@ def test_two_implementations_of_one_interface_are_told_alike(loop: Loop) -> None
     assert [answer(loop, one.value()) for one in everybody] == [6, 0]
 
 
-def test_an_implementation_may_repeat_the_marks(loop: Loop) -> None:
-    made = without_mark(add=data(vars(Counter)["add"]), reset=control(vars(Counter)["reset"]))
+def test_an_implementation_may_repeat_the_decorators(loop: Loop) -> None:
+    made = without_decorators(add=data(vars(Counter)["add"]), reset=control(vars(Counter)["reset"]))
     loop.spawn(made).reset.try_send()
 
 
-def test_an_implementation_says_how_long_asks_of_it_wait() -> None:
+def test_an_implementation_sets_the_deadline_of_its_asks() -> None:
     class Patient(Counter, ask_ms=None):
         pass
 
@@ -139,7 +140,7 @@ def test_an_implementation_says_how_long_asks_of_it_wait() -> None:
         type("Made", (Counter,), {}, ask_ms=-5)
 
 
-def test_the_default_that_a_caller_gets_is_the_interfaces(loop: Loop) -> None:
+def test_defaults_come_from_the_interface(loop: Loop) -> None:
     class Greeting(Interface, Protocol):
         @ask
         def greet(self, name: str = "you") -> str: ...
@@ -151,7 +152,7 @@ def test_the_default_that_a_caller_gets_is_the_interfaces(loop: Loop) -> None:
     assert answer(loop, loop.spawn(Greeter).greet()) == "you"
 
 
-def test_annotations_that_are_missing_or_written_otherwise_are_no_difference() -> None:
+def test_missing_or_equivalent_annotations_match() -> None:
     class Wide(Interface, Protocol):
         @ask
         def find(self, key: Optional[int], kind: Lane, names: list[str]) -> Optional[Lane]: ...  # noqa: UP045  # on purpose
@@ -172,8 +173,8 @@ def test_annotations_that_are_missing_or_written_otherwise_are_no_difference() -
         implementing(Wide, find=method)
 
 
-def test_an_annotation_that_nobody_can_evaluate_has_the_benefit_of_the_doubt() -> None:
-    """Its text says nothing: another name may be the same class."""
+def test_an_annotation_that_cannot_be_evaluated_matches_any() -> None:
+    """Its text does not decide: another name may be the same class."""
 
     class Local:
         pass
@@ -191,46 +192,48 @@ def test_an_annotation_that_nobody_can_evaluate_has_the_benefit_of_the_doubt() -
     implementing(Taking, take=otherwise)
 
 
-# --- what does not --------------------------------------------------------------------------------------------------------
+# --- invalid implementations ----------------------------------------------------------------------------------------------
 
 
 def test_a_missing_method_is_named() -> None:
-    assert refusal(lambda: without_mark(reset=None)) == "Made has no method reset, which Counting declares"
-    said = refusal(lambda: without_mark(value=None, valu=vars(Counter)["value"]))
+    assert (
+        refusal(lambda: without_decorators(reset=None)) == "Made has no method reset, which Counting declares"
+    )
+    said = refusal(lambda: without_decorators(value=None, valu=vars(Counter)["value"]))
     assert said == "Made has no method value, which Counting declares (did you mean valu?)"
 
 
-def test_a_marked_method_that_the_interface_does_not_know_is_named() -> None:
+def test_a_message_that_the_interface_lacks_is_named() -> None:
     extra: Any = data(nothing)
-    said = refusal(lambda: without_mark(clear=extra))
-    assert said.startswith("Made.clear is marked as a message, but Counting has none of that name: ")
-    said = refusal(lambda: without_mark(rest=extra))
-    assert "Counting has none of that name (did you mean reset?)" in said
-    # Without a mark it is the actor's own.
-    without_mark(clear=nothing)
+    said = refusal(lambda: without_decorators(clear=extra))
+    assert said.startswith("Made.clear is declared as a message, but Counting has no such message: ")
+    said = refusal(lambda: without_decorators(rest=extra))
+    assert "Counting has no such message (did you mean reset?)" in said
+    # Without a decorator it is a private method.
+    without_decorators(clear=nothing)
 
 
-def test_a_mark_of_another_lane_or_kind_is_refused() -> None:
+def test_a_decorator_with_another_lane_or_kind_is_refused() -> None:
     add, value = vars(Counter)["add"], vars(Counter)["value"]
     cases: list[tuple[str, Any, str]] = [
-        ("add", control(add), "by CONTROL"),
-        ("add", management(add), "by MANAGEMENT"),
+        ("add", control(add), "on lane CONTROL"),
+        ("add", management(add), "on lane MANAGEMENT"),
         ("add", ask(add), "ask method"),
-        ("value", ask(lane=Lane.CONTROL)(value), "by CONTROL"),
+        ("value", ask(lane=Lane.CONTROL)(value), "on lane CONTROL"),
     ]
-    for name, mark, what in cases:
-        said = refusal(functools.partial(without_mark, **{name: mark}))
+    for name, declared, what in cases:
+        said = refusal(functools.partial(without_decorators, **{name: declared}))
         assert re.match(
-            rf"Made\.{name} is <.*{what}.*>, but Counting declares <.*Counting\.{name} by DATA>", said
+            rf"Made\.{name} is <.*{what}.*>, but Counting declares <.*Counting\.{name} on lane DATA>", said
         ), said
 
 
-def test_a_mark_that_declares_other_exceptions_is_refused() -> None:
-    """Else an exception would be an answer in one place, and the end of the actor in the other."""
+def test_a_decorator_with_other_exceptions_is_refused() -> None:
+    """Otherwise an exception would be an answer in one place and fail the actor in the other."""
     value = vars(Counter)["value"]
-    without_mark(value=ask(raises=LookupError)(value))
+    without_decorators(value=ask(raises=LookupError)(value))
     for raises in (ValueError, (LookupError, ValueError), ()):
-        said = refusal(functools.partial(without_mark, value=ask(raises=raises)(value)))
+        said = refusal(functools.partial(without_decorators, value=ask(raises=raises)(value)))
         assert "Made.value" in said
         assert "Counting" in said
 
@@ -241,7 +244,7 @@ class Shape(Interface, Protocol):
 
 
 def shape(source: str) -> Any:
-    """A function of this signature."""
+    """Make a function with this signature."""
     namespace: dict[str, Any] = {}
     exec(f"from __future__ import annotations\ndef call{source}: ...", namespace)  # a table of signatures
     return namespace["call"]
@@ -260,29 +263,29 @@ DIFFERENCES = {
     "no default": (SAME.replace("b: str = 'x'", "b: str"), "parameter 2 (b) has no default"),
     "a default": (SAME.replace("a: int,", "a: int = 1,", 1), "parameter 1 (a) has a default"),
     "a keyword's default": (SAME.replace("c: float", "c: float = 1"), "parameter 4 (c) has a default"),
-    "another type": (SAME.replace("a: int", "a: str", 1), "parameter 1 (a) is of str, not of int"),
+    "another type": (SAME.replace("a: int", "a: str", 1), "parameter 1 (a) is str, not int"),
     "another type of the rest": (
         SAME.replace("*rest: int", "*rest: str"),
-        "parameter 3 (rest) is of str, not of int",
+        "parameter 3 (rest) is str, not int",
     ),
     "the rest missing": (
         "(self, a: int, b: str = 'x', *, c: float, d: int = 4)",
         "parameter 3 is c, not rest",
     ),
-    "the last missing": (SAME.replace(", **others: int", ""), "misses others"),
-    "two missing": (SAME.replace(", d: int = 4, **others: int", ""), "misses d, others"),
+    "the last missing": (SAME.replace(", **others: int", ""), "lacks the parameter others"),
+    "two missing": (SAME.replace(", d: int = 4, **others: int", ""), "lacks the parameters d, others"),
     "another result": (SAME.replace("-> int", "-> str"), "returns str, but Shape.call declares int"),
     "no result": (SAME.replace("-> int", "-> None"), "returns None, but Shape.call declares int"),
 }
 
 
 @pytest.mark.parametrize(("source", "difference"), DIFFERENCES.values(), ids=DIFFERENCES)
-def test_a_method_of_another_shape_is_refused(source: str, difference: str) -> None:
+def test_a_method_with_another_signature_is_refused(source: str, difference: str) -> None:
     said = refusal(lambda: implementing(Shape, call=shape(source)))
     assert said.startswith("Made.call")
     assert difference in said
     assert "Shape.call" in said
-    # And the whole declaration, for those who have to mend it.
+    # The error also shows the whole declaration.
     assert (
         "returns" in said
         or "(a: 'int', b: 'str' = 'x', *rest: 'int'" in said
@@ -290,20 +293,20 @@ def test_a_method_of_another_shape_is_refused(source: str, difference: str) -> N
     )
 
 
-def test_the_same_shape_is_no_difference() -> None:
+def test_the_same_signature_is_accepted() -> None:
     implementing(Shape, call=shape(SAME))
     implementing(Shape, call=shape(SAME.replace("(self", "(this")))
 
 
-def test_one_parameter_more_is_refused() -> None:
+def test_an_extra_parameter_is_refused() -> None:
     def reset(self: object, hard: bool = False) -> None: ...
 
-    said = refusal(lambda: without_mark(reset=reset))
-    assert said.startswith("Made.reset has hard, unlike Counting.reset()")
+    said = refusal(lambda: without_decorators(reset=reset))
+    assert said.startswith("Made.reset has the extra parameter hard, unlike Counting.reset()")
 
 
-def test_a_method_of_an_interface_takes_self() -> None:
-    assert "takes no self" in refusal(lambda: without_mark(reset=lambda: None))
+def test_a_method_of_an_interface_must_have_self() -> None:
+    assert "has no self parameter" in refusal(lambda: without_decorators(reset=lambda: None))
 
 
 NO_METHODS: list[Any] = [
@@ -316,58 +319,58 @@ NO_METHODS: list[Any] = [
     NO_METHODS,
     ids=["property", "staticmethod", "classmethod", "partial", "number", "class"],
 )
-def test_what_is_no_method_is_refused(wrong: Any) -> None:
-    said = refusal(lambda: without_mark(value=wrong))
+def test_an_implementation_that_is_not_a_method_is_refused(wrong: Any) -> None:
+    said = refusal(lambda: without_decorators(value=wrong))
     assert re.match(r"Made\.value is .*, but Counting declares a method: make it a plain method", said), said
 
 
-def test_a_one_way_method_returns_nothing() -> None:
+def test_a_one_way_method_must_return_none() -> None:
     class Loose(Interface, Protocol):
         @data
-        def send(self): ...  # type: ignore[no-untyped-def]  # says nothing of what it returns
+        def send(self): ...  # type: ignore[no-untyped-def]  # without a return annotation
 
     def send(self: object) -> int:
         return 5
 
     said = refusal(lambda: implementing(Loose, send=send))
-    assert "send is one-way but is to return int" in said
+    assert "send is one-way but returns int" in said
 
 
-def test_generators_implement_nothing() -> None:
+def test_a_generator_cannot_implement_a_method() -> None:
     def value(self: object, of: str = "total") -> Any:
         yield 5
 
-    assert "Made.value" in refusal(lambda: without_mark(value=value))
+    assert "Made.value" in refusal(lambda: without_decorators(value=value))
 
 
-def test_an_interface_has_marked_methods() -> None:
+def test_an_interface_must_declare_methods() -> None:
     class Empty(Interface, Protocol):
         def add(self, n: int) -> None: ...
 
     assert refusal(lambda: implementing(Empty)).startswith(
-        "test_an_interface_has_marked_methods.<locals>.Empty is no interface"
+        "test_an_interface_must_declare_methods.<locals>.Empty is not an interface"
     )
-    assert "int is no interface" in refusal(lambda: implementing(int))
+    assert "int is not an interface" in refusal(lambda: implementing(int))
     assert "pass the class itself" in refusal(lambda: implementing("Counting"))
 
 
-@pytest.mark.parametrize("name", sorted(RESERVED))
-def test_an_interface_leaves_the_names_alone_that_every_actor_has(name: str) -> None:
+@pytest.mark.parametrize("name", sorted(RESERVED_NAMES))
+def test_an_interface_must_not_use_reserved_names(name: str) -> None:
     interface = type("Taken", (Interface,), {name: data(nothing)})
-    assert f"Taken.{name} is marked as a message, but every actor has a {name}" in refusal(
+    assert f"Taken.{name} is declared as a message, but every actor has its own {name}" in refusal(
         lambda: implementing(interface)
     )
 
 
-def test_an_interface_must_be_said() -> None:
+def test_implements_needs_an_interface() -> None:
     bare: Any = Implements
     assert "without an interface: write Implements[TheInterface]" in refusal(
         lambda: type("Made", (bare,), {})
     )
 
 
-def test_an_interface_is_no_class_of_actors(loop: Loop) -> None:
+def test_an_interface_is_not_an_actor_class(loop: Loop) -> None:
     wrong: Any
     for wrong in (Counting, Interface):
-        with pytest.raises(InvalidArgument, match="is no class of actors"):
+        with pytest.raises(InvalidArgument, match="is not an actor class"):
             loop.spawn(wrong)

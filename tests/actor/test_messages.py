@@ -1,4 +1,4 @@
-"""Messages as classes: who gets which message, by which lane, and the twins of `tell` and `ask`."""
+"""Messages as classes: which method handles a message, its lane, and the forms of `tell` and `ask`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.guarantee("G58"), pytest.mark.spec("S11")]
 
 
 @pytest.mark.spec("S4")
-def test_a_message_goes_to_the_method_for_its_class_by_its_lane(loop: Loop) -> None:
+def test_a_message_is_handled_by_the_method_for_its_class_on_its_lane(loop: Loop) -> None:
     lines: list[str] = []
     account = loop.spawn(Account, lines)
     account.tell(Deposit(5))
@@ -41,7 +41,7 @@ def test_a_message_goes_to_the_method_for_its_class_by_its_lane(loop: Loop) -> N
     check_books(loop)
 
 
-def test_a_class_that_derives_from_a_message_goes_to_its_method_unless_it_has_its_own(loop: Loop) -> None:
+def test_a_derived_message_is_handled_by_the_base_handler_unless_it_has_its_own(loop: Loop) -> None:
     class Huge(BigDeposit):
         pass
 
@@ -55,7 +55,7 @@ def test_a_class_that_derives_from_a_message_goes_to_its_method_unless_it_has_it
     assert sorted(lines) == ["BigDeposit", "BigDeposit", "Huge", "Huge", "bonus", "bonus"]
 
 
-def test_the_nearest_class_counts(loop: Loop) -> None:
+def test_the_nearest_base_class_decides(loop: Loop) -> None:
     class Left: ...
 
     class Right: ...
@@ -86,7 +86,7 @@ def test_the_nearest_class_counts(loop: Loop) -> None:
     assert answer(loop, sorter.all()) == ["left", "right", "left", "right"]
 
 
-def test_one_method_may_be_for_several_classes(loop: Loop) -> None:
+def test_one_method_can_handle_several_classes(loop: Loop) -> None:
     class Flag(int):
         pass
 
@@ -107,7 +107,7 @@ def test_one_method_may_be_for_several_classes(loop: Loop) -> None:
     assert got == [5, "text", 0]
 
 
-def test_the_twins_of_tell(loop: Loop) -> None:
+def test_the_forms_of_tell(loop: Loop) -> None:
     account = loop.options(mailbox_cap=5).spawn(Account)
     tell = account.tell
     while tell.try_send(Deposit(1)):
@@ -170,26 +170,26 @@ def test_a_request_has_the_deadline_of_its_class_or_of_the_call(
 
 
 @pytest.mark.parametrize("bad", [-1, -1.0, -2, "5", float("nan"), True])
-def test_a_deadline_is_a_number_of_milliseconds(loop: Loop, bad: Any) -> None:
+def test_a_deadline_must_be_a_number_of_milliseconds(loop: Loop, bad: Any) -> None:
     account = loop.spawn(Account)
     with pytest.raises(InvalidArgument, match="within is "):
         account.ask(Balance(), within=bad).cancel()
     assert loop.statistics().sent == 0
 
 
-def test_a_message_that_no_method_is_for_is_a_type_error_here_and_is_not_sent(loop: Loop) -> None:
+def test_an_unknown_message_raises_in_the_caller_and_is_not_sent(loop: Loop) -> None:
     account: Any = loop.options(name="a").spawn(Account)
     for send in (account.tell, account.tell.try_send, account.tell.when_room, account.ask):
         for message in (Stranger(), 5, None, Deposit):
             with pytest.raises(
-                UnknownMessage, match=r"Account 'a'.* has no method for messages of \w+; it has some for "
+                UnknownMessage, match=r"Account 'a'.* has no method for messages of \w+; it has methods for "
             ):
                 send(message)
     assert issubclass(UnknownMessage, TypeError)
     assert loop.statistics().sent == 0
 
 
-def test_a_request_is_asked_and_what_is_none_is_told(loop: Loop) -> None:
+def test_requests_use_ask_and_other_messages_use_tell(loop: Loop) -> None:
     account: Any = loop.spawn(Account)
     for send in (account.tell, account.tell.try_send, account.tell.when_room):
         with pytest.raises(
@@ -197,7 +197,7 @@ def test_a_request_is_asked_and_what_is_none_is_told(loop: Loop) -> None:
         ):
             send(Balance())
     with pytest.raises(
-        UnknownMessage, match=r"Deposit is no Request, so nobody answers it: use handle\.tell"
+        UnknownMessage, match=r"Deposit is not a Request, so it is not answered: use handle\.tell"
     ):
         account.ask(Deposit(1))
     assert loop.statistics().sent == 0
@@ -211,7 +211,7 @@ def test_tell_and_ask_take_one_message(loop: Loop) -> None:
                 send(*wrong)
 
 
-def test_inside_tell_sends_and_a_method_is_called(loop: Loop) -> None:
+def test_inside_the_actor_tell_sends_and_a_method_is_called(loop: Loop) -> None:
     class Inner(MessageActor[Deposit | Balance]):
         def __init__(self) -> None:
             self.lines: list[int] = []
@@ -231,13 +231,13 @@ def test_inside_tell_sends_and_a_method_is_called(loop: Loop) -> None:
     assert answer(loop, inner.ask(Balance())) == 3
     assert answer(loop, inner.ask(Balance())) == 9
     alone: Any = Inner()
-    with pytest.raises(LoopBusy, match="is not running as an actor"):
+    with pytest.raises(LoopBusy, match="does not run as an actor"):
         alone.tell(Deposit(1))
-    with pytest.raises(LoopBusy, match="is not running as an actor"):
+    with pytest.raises(LoopBusy, match="does not run as an actor"):
         alone.ask(Balance())
 
 
-def test_a_request_is_not_waited_for_on_the_thread_that_has_to_answer_it(loop: Loop) -> None:
+def test_a_blocking_request_on_the_loop_thread_is_refused(loop: Loop) -> None:
     account = loop.spawn(Account)
     with pytest.raises(LoopBusy):
         account.ask.blocking(Balance())
@@ -245,13 +245,13 @@ def test_a_request_is_not_waited_for_on_the_thread_that_has_to_answer_it(loop: L
     for send in (wrong.ask.blocking, wrong.ask.future):
         with pytest.raises(UnknownMessage):
             send(Stranger())
-        with pytest.raises(UnknownMessage, match="Deposit is no Request"):
+        with pytest.raises(UnknownMessage, match="Deposit is not a Request"):
             send(Deposit(1))
     assert loop.statistics().sent == 0
 
 
 def test_a_request_can_be_asked_from_a_plain_thread(loop: Loop) -> None:
-    """As every other ask can."""
+    """As any other ask."""
     account: Any = loop.spawn(Account)
     futures: list[Any] = []
     later = account.ask.future
@@ -267,8 +267,8 @@ def test_a_request_can_be_asked_from_a_plain_thread(loop: Loop) -> None:
     assert [future.result(timeout=30) for future in futures] == [4]
 
 
-def test_an_async_handler_has_a_context_of_its_actor(loop: Loop) -> None:
-    """As that of a method has: what one sets, no other actor sees."""
+def test_an_async_handler_runs_in_the_context_of_its_actor(loop: Loop) -> None:
+    """As the handler of a method does: other actors do not see what it sets."""
     seen: ContextVar[str] = ContextVar("seen", default="nothing")
 
     class Setter(MessageActor[int | str]):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bandstand.actor import Actor, Loop, data, id_of, is_alive, loop_of
-from bandstand.actor.facade import RESERVED
+from bandstand.actor.declaration import RESERVED_NAMES
 from bandstand.core import ExitReason
 from bandstand.errors import BadDeclaration
 from tests.actor.answers import answer
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.guarantee("G58")
 marked = pytest.mark.parametrize("mark", LOOSE.values(), ids=LOOSE)
 
 
-@pytest.mark.parametrize("name", sorted(RESERVED))
+@pytest.mark.parametrize("name", sorted(RESERVED_NAMES))
 @marked
 def test_names_that_every_actor_has_are_no_messages(name: str, mark: Any) -> None:
     with pytest.raises(BadDeclaration, match=rf"Made\.{name} is .*every actor has"):
@@ -27,7 +27,7 @@ def test_names_that_every_actor_has_are_no_messages(name: str, mark: Any) -> Non
 
 
 def test_everything_an_actor_offers_is_reserved() -> None:
-    assert {name for name in dir(Actor) if not name.startswith("_")} <= RESERVED
+    assert {name for name in dir(Actor) if not name.startswith("_")} <= RESERVED_NAMES
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_names_that_are_pythons_are_no_messages(name: str) -> None:
         class_with(name, data(nothing))
 
 
-@pytest.mark.parametrize("name", ["_bs_loop", "_bs_me", "_bs_anything"])
+@pytest.mark.parametrize("name", ["__handle_kernel__", "__actor_handle__", "__actor_anything__"])
 @pytest.mark.parametrize("value", [data(nothing), nothing, 5], ids=["message", "method", "number"])
 def test_names_that_are_ours_are_refused(name: str, value: object) -> None:
     with pytest.raises(BadDeclaration, match=rf"Made\.{name}"):

@@ -1,4 +1,4 @@
-"""Asks that close a cycle and are handled out of turn: in chains of any length, with failures, cancellations and deadlines."""
+"""Reentrant asks: chains of any length, failures, cancellations and deadlines."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def play(request: pytest.FixtureRequest, clock: VirtualClock, loop_factory: Host
 
 
 class Node(Actor, ask_ms=None):
-    """Asks along a path, whose last one asks the first of all for something. There is no deadline: what is not found hangs."""
+    """Asks along a path; the last actor asks the first. There is no deadline: a cycle that is not detected hangs."""
 
     def __init__(self, log: list[Any] | None = None) -> None:
         self.log: list[Any] = [] if log is None else log
@@ -46,7 +46,7 @@ class Node(Actor, ask_ms=None):
 
     @ask(raises=(AskCycle, AskTimeout))
     async def through(self, *path: Node, what: str = "plain", ms: float | None = None) -> Any:
-        """Ask the next one to go on; the last one of the path is asked for `what`."""
+        """Ask the next one to continue; the last one of the path is asked for `what`."""
         self.inside += 1
         try:
             first, *rest = path
@@ -104,23 +104,23 @@ class Node(Actor, ask_ms=None):
 @pytest.mark.guarantee("G245")
 @pytest.mark.parametrize("length", [0, 1, 2, 5])
 @pytest.mark.parametrize("what", ["plain", "slow"])
-def test_an_actor_answers_those_it_waits_for(play: Play, length: int, what: str) -> None:
+def test_a_reentrant_ask_that_closes_a_cycle_is_answered(play: Play, length: int, what: str) -> None:
     async def story(loop: Loop) -> None:
         first = loop.spawn(Node)
         others = [loop.spawn(Node) for _ in range(length)]
         WHO.set("asker")
-        # While it is answered out of turn, its own handler is suspended.
+        # While the reentrant ask runs, the actor's own handler is suspended.
         assert await first.through(*others, first, what=what) == (1, "asker")
         assert await first.plain() == (0, "asker")
 
     loop = play(story)
-    # Whoever has answered out of turn is gone.
+    # The child that handled it has exited.
     assert loop.statistics().spawned == 1 + length + 1
 
 
 @pytest.mark.guarantee("G245")
-def test_any_ask_of_the_cycle_may_give_way(play: Play) -> None:
-    """B asks A, which is at something else; then A asks B. The ask that waits gives way, and not the one that closes the circle."""
+def test_any_reentrant_ask_of_a_cycle_may_be_handled(play: Play) -> None:
+    """B asks A, which is busy; then A asks B. The queued ask is handled, not the one that closes the cycle."""
 
     async def story(loop: Loop) -> None:
         a, b, gate = loop.spawn(Node), loop.spawn(Node), Event()
@@ -136,7 +136,7 @@ def test_any_ask_of_the_cycle_may_give_way(play: Play) -> None:
 
 
 @pytest.mark.guarantee("G245")
-def test_who_is_not_in_the_chain_waits_for_his_turn(play: Play) -> None:
+def test_an_ask_from_outside_the_cycle_waits_for_its_turn(play: Play) -> None:
     async def story(loop: Loop) -> None:
         a, gate = loop.spawn(Node), Event()
         a.busy(gate)
@@ -153,7 +153,7 @@ def test_who_is_not_in_the_chain_waits_for_his_turn(play: Play) -> None:
 
 
 @pytest.mark.guarantee("G245")
-def test_two_chains_at_a_time(play: Play) -> None:
+def test_two_chains_of_asks_at_the_same_time(play: Play) -> None:
     async def story(loop: Loop) -> None:
         a, b, c, d = (loop.spawn(Node) for _ in range(4))
         both = await asyncio.gather(a.through(b, a, what="slow"), c.through(d, c, what="slow"))
@@ -163,11 +163,11 @@ def test_two_chains_at_a_time(play: Play) -> None:
 
 
 @pytest.mark.guarantee("G245")
-def test_what_is_not_marked_is_still_refused(play: Play) -> None:
+def test_a_cycle_without_a_reentrant_ask_is_refused(play: Play) -> None:
     async def story(loop: Loop) -> None:
         a, b = loop.spawn(Node), loop.spawn(Node)
         assert isinstance(await outcome(a.through(b, a, what="closed")), AskCycle)
-        # Out of turn, an actor may ask; and finds those cycles that are left.
+        # A reentrant handler may ask, and the remaining cycles are detected.
         assert is_alive(a)
 
         class Deep(Node):
@@ -192,7 +192,7 @@ def test_what_is_not_marked_is_still_refused(play: Play) -> None:
 
 
 @pytest.mark.guarantee("G245")
-def test_circles_within_circles_are_bounded(play: Play) -> None:
+def test_nested_reentrant_asks_are_limited(play: Play) -> None:
     class Endless(Actor, ask_ms=None):
         @ask(reentrant=True, raises=AskCycle)
         async def again(self) -> int:
@@ -208,7 +208,7 @@ def test_circles_within_circles_are_bounded(play: Play) -> None:
 
 @pytest.mark.guarantee("G246")
 @pytest.mark.parametrize("what", ["broken", "broken_later"])
-def test_a_failure_out_of_turn_is_a_failure_of_the_actor(play: Play, what: str) -> None:
+def test_a_failure_in_a_reentrant_ask_fails_the_actor(play: Play, what: str) -> None:
     async def story(loop: Loop) -> None:
         a, b = loop.spawn(Node), loop.spawn(Node)
         behind = a.closed
@@ -228,7 +228,7 @@ def test_a_failure_out_of_turn_is_a_failure_of_the_actor(play: Play, what: str) 
 
 
 @pytest.mark.guarantee("G246")
-def test_an_error_that_is_declared_is_an_answer(play: Play) -> None:
+def test_a_declared_error_of_a_reentrant_ask_is_an_answer(play: Play) -> None:
     class Brave(Node):
         @ask
         async def start(self, b: Brave) -> str:
@@ -249,7 +249,7 @@ def test_an_error_that_is_declared_is_an_answer(play: Play) -> None:
 
 
 @pytest.mark.guarantee("G246")
-def test_whoever_takes_the_first_ask_back_ends_the_whole_chain(play: Play) -> None:
+def test_cancelling_the_first_ask_cancels_the_whole_chain(play: Play) -> None:
     async def story(loop: Loop) -> None:
         log: list[Any] = []
         a, b = loop.spawn(Node, log), loop.spawn(Node)
@@ -266,14 +266,14 @@ def test_whoever_takes_the_first_ask_back_ends_the_whole_chain(play: Play) -> No
 
 
 @pytest.mark.guarantee("G246")
-def test_a_deadline_ends_the_handler_out_of_turn(clock: VirtualClock) -> None:
+def test_a_deadline_stops_the_handler_of_a_reentrant_ask(clock: VirtualClock) -> None:
     async def story(loop: Loop) -> None:
         log: list[Any] = []
         a, b = loop.spawn(Node, log), loop.spawn(Node)
         error = await outcome(a.through(b, a, what="stuck", ms=50))
         assert isinstance(error, AskTimeout)
         await turns()
-        # The actor's own handler goes on, and is alone again.
+        # The actor's own handler continues alone.
         assert log == ["cancelled"]
         assert await a.plain() == (0, "nobody")
 
@@ -282,7 +282,7 @@ def test_a_deadline_ends_the_handler_out_of_turn(clock: VirtualClock) -> None:
 
 @pytest.mark.guarantee("G246")
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_the_end_of_the_actor_ends_what_it_does_out_of_turn(play: Play, end: str) -> None:
+def test_the_exit_of_the_actor_ends_its_reentrant_asks(play: Play, end: str) -> None:
     async def story(loop: Loop) -> None:
         log: list[Any] = []
         a, b = loop.spawn(Node, log), loop.spawn(Node)
@@ -297,7 +297,7 @@ def test_the_end_of_the_actor_ends_what_it_does_out_of_turn(play: Play, end: str
 
 
 @pytest.mark.guarantee("G245")
-def test_under_a_supervisor_and_behind_an_interface(play: Play) -> None:
+def test_reentrant_asks_under_a_supervisor_and_behind_an_interface(play: Play) -> None:
     class Asking(Interface):
         @ask
         async def start(self, other: Bouncer) -> str: ...  # type: ignore[empty-body]  # an interface
@@ -328,7 +328,7 @@ def test_under_a_supervisor_and_behind_an_interface(play: Play) -> None:
 
 
 @pytest.mark.guarantee("G245")
-def test_out_of_turn_nothing_is_kept_or_postponed(play: Play) -> None:
+def test_a_reentrant_ask_cannot_be_stashed_or_postponed(play: Play) -> None:
     class Moody(Machine, ask_ms=None):
         @ask
         async def start(self, other: Echo) -> str:
@@ -368,7 +368,7 @@ def test_out_of_turn_nothing_is_kept_or_postponed(play: Play) -> None:
 
 
 @pytest.mark.guarantee("G245")
-def test_the_mark_takes_yes_or_no() -> None:
+def test_reentrant_must_be_a_bool() -> None:
     wrong: Any = "yes"
     with pytest.raises(BadDeclaration, match="reentrant is 'yes'"):
         ask(reentrant=wrong)

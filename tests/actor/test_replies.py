@@ -1,4 +1,4 @@
-"""Replies: awaited twice, by several, by nobody, and through everything asyncio has."""
+"""Replies: awaited twice, by several tasks, never, and through the tools of asyncio."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from bandstand.actor import Actor, Loop, ask, data
 from bandstand.errors import AskTimeout, TargetEnded, WrongThread
 from bandstand.testing import VirtualClock
+from tests.actor.answers import answer
 from tests.actor.asking import (
     Oracle,
     Play,
@@ -22,6 +23,7 @@ from tests.actor.asking import (
     in_time,
     is_pending,
     outcome,
+    refuse_truth,
     turns,
     watch,
 )
@@ -43,7 +45,7 @@ def play_in_time(clock: VirtualClock) -> Play:
 # --- one reply, many awaits -------------------------------------------------------------------------------------------
 
 
-def test_a_reply_awaited_again_gives_the_same_again(play: Play) -> None:
+def test_awaiting_a_reply_again_gives_the_same_result(play: Play) -> None:
     async def story(loop: Loop) -> None:
         oracle = loop.spawn(Oracle)
         reply = oracle.plain(5)
@@ -87,7 +89,7 @@ def test_several_tasks_wait_for_one_reply(play: Play) -> None:
 
 
 @pytest.mark.guarantee("G62")
-def test_one_of_two_that_is_cancelled_does_not_take_the_ask_back(play: Play) -> None:
+def test_cancelling_one_of_two_waiters_does_not_cancel_the_ask(play: Play) -> None:
     log: list[str] = []
 
     async def story(loop: Loop) -> None:
@@ -108,7 +110,7 @@ def test_one_of_two_that_is_cancelled_does_not_take_the_ask_back(play: Play) -> 
 
 
 @pytest.mark.guarantee("G62")
-def test_the_last_of_two_that_is_cancelled_does(play: Play) -> None:
+def test_cancelling_the_last_waiter_cancels_the_ask(play: Play) -> None:
     log: list[str] = []
 
     async def story(loop: Loop) -> None:
@@ -125,7 +127,7 @@ def test_the_last_of_two_that_is_cancelled_does(play: Play) -> None:
     assert log == ["begins 3", "cancelled 3"]
 
 
-def test_both_who_wait_hear_of_a_deadline_and_of_a_withdrawal(play_in_time: Play) -> None:
+def test_all_waiters_learn_of_a_deadline_and_of_a_cancellation(play_in_time: Play) -> None:
     async def story(loop: Loop) -> None:
         oracle = loop.spawn(Oracle)
         reply = oracle.held.within(10)(Event())
@@ -141,7 +143,7 @@ def test_both_who_wait_hear_of_a_deadline_and_of_a_withdrawal(play_in_time: Play
 
 
 @pytest.mark.slow
-def test_a_reply_that_nobody_awaits_is_answered_all_the_same_and_nobody_is_warned(play: Play) -> None:
+def test_a_reply_that_is_never_awaited_is_answered_without_a_warning(play: Play) -> None:
     log: list[str] = []
 
     async def story(loop: Loop) -> None:
@@ -156,7 +158,7 @@ def test_a_reply_that_nobody_awaits_is_answered_all_the_same_and_nobody_is_warne
     assert log == ["plain 1"]
 
 
-def test_a_reply_that_nobody_awaits_has_no_deadline(play_in_time: Play) -> None:
+def test_a_reply_that_is_never_awaited_has_no_deadline(play_in_time: Play) -> None:
     async def story(loop: Loop) -> None:
         oracle, other, gate = loop.spawn(Oracle), loop.spawn(Oracle), Event()
         reply = oracle.held.within(10)(gate, 1)
@@ -170,7 +172,7 @@ def test_a_reply_that_nobody_awaits_has_no_deadline(play_in_time: Play) -> None:
     play_in_time(story)
 
 
-def test_a_reply_is_awaited_on_the_thread_that_asked(play: Play) -> None:
+def test_a_reply_can_be_awaited_only_on_the_thread_that_asked(play: Play) -> None:
     async def story(loop: Loop) -> None:
         reply = loop.spawn(Oracle).held(Event())
         ends: list[object] = []
@@ -184,9 +186,9 @@ def test_a_reply_is_awaited_on_the_thread_that_asked(play: Play) -> None:
 
 
 @pytest.mark.slow
-def test_a_reply_that_has_ended_keeps_nobody_alive(play: Play) -> None:
+def test_a_reply_that_has_ended_keeps_no_references(play: Play) -> None:
     class Big:
-        """Something that can be watched."""
+        """Can be weakly referenced."""
 
     async def story(loop: Loop) -> None:
         big = Big()
@@ -211,10 +213,10 @@ def test_a_reply_that_has_ended_keeps_nobody_alive(play: Play) -> None:
     play(story)
 
 
-# --- asyncio's own tools ----------------------------------------------------------------------------------------------
+# --- tools of asyncio -------------------------------------------------------------------------------------------------
 
 
-def test_through_gather_wait_for_timeout_and_a_task_group(play: Play) -> None:
+def test_replies_work_with_gather_wait_for_timeout_and_task_groups(play: Play) -> None:
     async def story(loop: Loop) -> None:
         oracle = loop.spawn(Oracle)
         assert list(await asyncio.gather(oracle.plain(1), oracle.quick(2), oracle.plain(3))) == [1, 2, 3]
@@ -248,3 +250,13 @@ def test_a_task_group_ends_when_one_of_its_asks_fails(play: Play) -> None:
         assert await oracle.plain(1) == 1
 
     play(story)
+
+
+@pytest.mark.guarantee("G60")
+def test_a_reply_has_no_truth_value(loop: Loop) -> None:
+    oracle = loop.spawn(Oracle)
+    reply = oracle.plain(1)
+    refuse_truth(reply)
+    assert answer(loop, reply) == 1
+    refuse_truth(reply)
+    refuse_truth(oracle.ended())

@@ -1,15 +1,16 @@
-"""Handles of supervised actors, which stay good over restarts."""
+"""Handles of supervised actors stay valid over restarts."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from bandstand.actor import Loop, child, id_of, is_alive, supervised
-from bandstand.core import ActorId, ExitReason
+from bandstand.actor import Actor, Loop, ask, child, data, id_of, is_alive, supervised
+from bandstand.core import ActorId, ChildExit, ExitReason
 from bandstand.errors import (
     NoSuchActor,
     TargetEnded,
@@ -20,8 +21,10 @@ from bandstand.supervision import (
     Mailbox,
     Supervisor,
     SupervisorSpec,
+    spawn_supervisor,
 )
 from bandstand.testing import VirtualClock
+from tests.actor.answers import answer
 from tests.actor.players import PATIENCE, Book, elsewhere, ride, spin, turns
 from tests.actor.workers import Worker, one_for_one
 from tests.core.stage import Diary, check_books, settle
@@ -39,7 +42,7 @@ def first_incarnation() -> None:
 # --- handles over restarts --------------------------------------------------------------------------------------------------
 
 
-def test_a_handle_reaches_whoever_is_there(loop: Loop) -> None:
+def test_a_handle_reaches_the_current_incarnation(loop: Loop) -> None:
     book: Book = []
     root = one_for_one(loop, child("worker").of(Worker, book))
     settle(loop)
@@ -56,7 +59,7 @@ def test_a_handle_reaches_whoever_is_there(loop: Loop) -> None:
     check_books(loop)
 
 
-def test_a_restart_with_backoff_is_seen_as_nobody_there(loop: Loop, clock: VirtualClock) -> None:
+def test_calls_fail_during_the_backoff_of_a_restart(loop: Loop, clock: VirtualClock) -> None:
     book: Book = []
     root = one_for_one(loop, child("worker", backoff=Backoff(initial_ms=100)).of(Worker, book))
     settle(loop)
@@ -86,7 +89,7 @@ def test_a_restart_with_backoff_is_seen_as_nobody_there(loop: Loop, clock: Virtu
     check_books(loop)
 
 
-def test_a_handle_made_while_nobody_is_there_is_good_later(loop: Loop, clock: VirtualClock) -> None:
+def test_a_handle_made_while_the_child_is_down_works_later(loop: Loop, clock: VirtualClock) -> None:
     book: Book = []
     root = one_for_one(loop, child("worker", backoff=Backoff(initial_ms=100)).of(Worker, book))
     settle(loop)
@@ -104,7 +107,7 @@ def test_a_handle_made_while_nobody_is_there_is_good_later(loop: Loop, clock: Vi
 
 
 def test_a_handle_never_reaches_an_old_incarnation(loop: Loop) -> None:
-    # A slow end: the old one is still there, STOPPING, while messages are sent.
+    # A slow exit: the old incarnation is STOPPING while messages are sent.
     book: Book = []
 
     class Ending(Worker):
@@ -127,7 +130,7 @@ def test_a_handle_never_reaches_an_old_incarnation(loop: Loop) -> None:
     check_books(loop)
 
 
-def test_stop_and_ended_mean_the_present_incarnation(loop: Loop) -> None:
+def test_stop_and_ended_apply_to_the_current_incarnation(loop: Loop) -> None:
     async def body() -> None:
         root = one_for_one(loop, child("worker").of(Worker, []))
         handle = supervised(root, Worker, "worker")
@@ -144,7 +147,7 @@ def test_stop_and_ended_mean_the_present_incarnation(loop: Loop) -> None:
     ride(loop, body)
 
 
-def test_an_ask_that_waits_when_its_actor_ends_is_not_repeated(loop: Loop) -> None:
+def test_a_queued_ask_is_not_repeated_after_an_exit(loop: Loop) -> None:
     async def body() -> None:
         root = one_for_one(loop, child("worker").of(Worker, []))
         handle = supervised(root, Worker, "worker")
@@ -157,7 +160,7 @@ def test_an_ask_that_waits_when_its_actor_ends_is_not_repeated(loop: Loop) -> No
     ride(loop, body)
 
 
-def test_handles_of_one_place_are_equal_over_restarts(loop: Loop) -> None:
+def test_handles_of_the_same_child_stay_equal_over_restarts(loop: Loop) -> None:
     spec = [child(name).of(Worker, []) for name in "ab"]
     root, other = one_for_one(loop, *spec), one_for_one(loop, *spec)
     settle(loop)
@@ -173,7 +176,7 @@ def test_handles_of_one_place_are_equal_over_restarts(loop: Loop) -> None:
     assert handle != supervised(other, Worker, "a")
 
 
-def test_a_handle_of_one_incarnation_does_not_survive_it(loop: Loop) -> None:
+def test_a_handle_of_one_incarnation_ends_with_it(loop: Loop) -> None:
     handles: list[Worker] = []
 
     class Known(Worker):
@@ -191,7 +194,7 @@ def test_a_handle_of_one_incarnation_does_not_survive_it(loop: Loop) -> None:
     second.note("x")
 
 
-def test_nested_supervisors_that_restart_are_looked_through(loop: Loop) -> None:
+def test_a_handle_survives_the_restart_of_a_nested_supervisor(loop: Loop) -> None:
     book: Book = []
     inner = SupervisorSpec(children=[child("worker").of(Worker, book)], intensity=0)
     root = one_for_one(loop, ChildSpec("inner", inner))
@@ -200,7 +203,7 @@ def test_nested_supervisors_that_restart_are_looked_through(loop: Loop) -> None:
     before = root.supervisor("inner", Supervisor)
     handle.note("one")
     settle(loop)
-    handle.crash()  # the inner supervisor gives up, and is started again by the outer one
+    handle.crash()  # the inner supervisor gives up, and the outer one restarts it
     settle(loop)
     assert root.supervisor("inner", Supervisor) is not before
     handle.note("two")
@@ -208,7 +211,7 @@ def test_nested_supervisors_that_restart_are_looked_through(loop: Loop) -> None:
     assert book == [(1, "one"), (2, "two")]
 
 
-def test_a_nested_supervisor_that_is_down_is_nobody_there(loop: Loop, clock: VirtualClock) -> None:
+def test_calls_fail_while_a_nested_supervisor_is_down(loop: Loop, clock: VirtualClock) -> None:
     book: Book = []
     inner = SupervisorSpec(children=[child("worker").of(Worker, book)], intensity=0)
     root = one_for_one(loop, ChildSpec("inner", inner, backoff=Backoff(initial_ms=100)))
@@ -226,7 +229,7 @@ def test_a_nested_supervisor_that_is_down_is_nobody_there(loop: Loop, clock: Vir
     assert book == [(2, "found")]
 
 
-def test_kept_mail_is_handled_by_the_next_incarnation(loop: Loop, diary: Diary) -> None:
+def test_a_kept_mailbox_is_handled_by_the_next_incarnation(loop: Loop, diary: Diary) -> None:
     book: Book = []
 
     async def body() -> None:
@@ -235,7 +238,7 @@ def test_kept_mail_is_handled_by_the_next_incarnation(loop: Loop, diary: Diary) 
         assert await handle.incarnation() == 1
         handle.crash()
         handle.note("kept")
-        assert await handle.incarnation() == 2  # an ask is kept as well, and answered
+        assert await handle.incarnation() == 2  # an ask is kept and answered too
 
     ride(loop, body)
     assert book == [(2, "kept")]
@@ -244,7 +247,7 @@ def test_kept_mail_is_handled_by_the_next_incarnation(loop: Loop, diary: Diary) 
     assert (asks.asked, asks.answered) == (2, 2)
 
 
-def test_kept_asks_are_answered_when_nobody_comes_any_more(make_loop: LoopMaker) -> None:
+def test_kept_asks_end_when_the_supervisor_gives_up(make_loop: LoopMaker) -> None:
     loop = make_loop(clock=VirtualClock(autojump=False))
 
     async def body() -> None:
@@ -266,7 +269,7 @@ def test_kept_asks_are_answered_when_nobody_comes_any_more(make_loop: LoopMaker)
     check_books(loop)
 
 
-def test_fresh_mail_becomes_dead_letters(loop: Loop, diary: Diary) -> None:
+def test_the_messages_of_a_fresh_mailbox_become_dead_letters(loop: Loop, diary: Diary) -> None:
     book: Book = []
     root = one_for_one(loop, child("worker").of(Worker, book))
     settle(loop)
@@ -305,17 +308,17 @@ def test_handles_on_other_threads_survive_restarts(loop: Loop, diary: Diary) -> 
         thread.join(PATIENCE)
     settle(loop)
     assert Worker.born > 10
-    # What was on its way from another thread when its incarnation ended is a dead letter; everything else was handled.
+    # A message that was in the inbox when its incarnation exited is a dead letter; all others were handled.
     dead = {letter[2] for letter in diary.dead}
     for me in range(3):
         handled = [what for _, what in book if what[0] == me]
         assert handled == [what for what in accepted[me] if what not in dead]
     numbers = [number for number, _ in book]
-    assert numbers == sorted(numbers)  # what is newer never went to an older incarnation
+    assert numbers == sorted(numbers)  # a newer message never reaches an older incarnation
     check_books(loop)
 
 
-def test_blocking_asks_of_another_thread_go_to_the_present_incarnation(loop: Loop) -> None:
+def test_blocking_asks_of_another_thread_reach_the_current_incarnation(loop: Loop) -> None:
     async def body() -> None:
         root = one_for_one(loop, child("worker").of(Worker, []))
         handle = supervised(root, Worker, "worker")
@@ -333,3 +336,67 @@ def test_blocking_asks_of_another_thread_go_to_the_present_incarnation(loop: Loo
         assert await asyncio.to_thread(work) == [1, 2]
 
     ride(loop, body)
+
+
+class Cat(Actor):
+    @ask
+    def sound(self) -> str:
+        return f"meow of a {type(self).__name__}"
+
+
+class Kitten(Cat): ...
+
+
+class Dog(Actor):
+    @ask
+    def sound(self) -> str:
+        return "woof"
+
+
+@pytest.mark.guarantee("G59", "G67")
+def test_a_handle_does_not_reach_a_child_of_another_class(loop: Loop) -> None:
+    root = spawn_supervisor(loop, SupervisorSpec(children=[child("pet").of(Cat)]))
+    cat = supervised(root, Cat, "pet")
+
+    def replace(kind: type[Actor]) -> None:
+        root.stop_child("pet")
+        root.delete_child("pet")
+        root.start_child(child("pet").of(kind))
+        settle(loop)
+
+    assert answer(loop, cat.sound()) == "meow of a Cat"
+    replace(Dog)
+    assert not is_alive(cat)
+    with pytest.raises(NoSuchActor):
+        answer(loop, cat.sound())
+    assert answer(loop, supervised(root, Dog, "pet").sound()) == "woof"
+    # The handle means the child of that name, if it is of its class.
+    replace(Kitten)
+    assert answer(loop, cat.sound()) == "meow of a Kitten"
+
+
+class Parent(Actor):
+    heard: list[Any]
+
+    def __init__(self, heard: list[Any]) -> None:
+        self.heard = heard
+
+    def on_signal(self, signal: object, /) -> None:
+        self.heard.append(signal)
+
+    @data
+    def fail(self) -> None:
+        raise ValueError
+
+
+@pytest.mark.guarantee("G67")
+def test_a_supervised_actor_as_supervisor_option_means_its_current_incarnation(loop: Loop) -> None:
+    heard: list[Any] = []
+    root = spawn_supervisor(loop, SupervisorSpec(children=[child("parent").of(Parent, heard)]))
+    parent = supervised(root, Parent, "parent")
+    options = loop.options(supervisor=parent)
+    parent.fail()
+    loop.run(until_idle=True)
+    options.spawn(Dog).stop()
+    loop.run(until_idle=True)
+    assert [type(signal) for signal in heard] == [ChildExit]

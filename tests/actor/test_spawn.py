@@ -1,4 +1,4 @@
-"""Starting typed actors: options, refusals, and many of them."""
+"""Spawning typed actors: options, errors, and large numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_name_shows_in_the_handle_the_observer_and_the_tree(loop: Loop, diary:
 
 
 @pytest.mark.parametrize("kind", [Noter, Lively, Slow])
-def test_mailbox_cap_holds_for_every_kind_of_class(loop: Loop, kind: type[Noter]) -> None:
+def test_mailbox_cap_applies_to_every_kind_of_class(loop: Loop, kind: type[Noter]) -> None:
     handle = loop.options(mailbox_cap=loop.config.sys_reserved + 3, name="small").spawn(kind, [])
     assert [handle.note.try_send(number) for number in range(5)] == [True, True, True, False, False]
     with pytest.raises(MailboxFull, match="small"):
@@ -42,7 +42,7 @@ def test_mailbox_cap_holds_for_every_kind_of_class(loop: Loop, kind: type[Noter]
         (Overflow.CONFLATE, [0, 9]),
     ],
 )
-def test_overflow_holds_for_every_kind_of_class(
+def test_overflow_applies_to_every_kind_of_class(
     loop: Loop, diary: Diary, kind: type[Noter], overflow: Overflow, kept: list[int]
 ) -> None:
     book: Book = []
@@ -63,7 +63,7 @@ def test_a_spawner_can_be_used_again(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize("kind", [Noter, Lively])
-def test_a_raw_supervisor_is_told_of_the_end(loop: Loop, kind: type[Noter]) -> None:
+def test_a_raw_supervisor_gets_the_child_exit(loop: Loop, kind: type[Noter]) -> None:
     seen: list[Seen] = []
     above = loop.spawn(record, seen)
     handle = loop.options(supervisor=above).spawn(kind, [])
@@ -83,7 +83,7 @@ class Above(Actor):
 
 @pytest.mark.guarantee("G66")
 @pytest.mark.parametrize("kind", [Noter, Lively])
-def test_a_typed_supervisor_is_told_of_the_end_in_on_signal(loop: Loop, kind: type[Noter]) -> None:
+def test_a_typed_supervisor_gets_the_child_exit_in_on_signal(loop: Loop, kind: type[Noter]) -> None:
     book: Book = []
     above = loop.spawn(Above, book)
     handle = loop.options(supervisor=above).spawn(kind, [])
@@ -92,7 +92,7 @@ def test_a_typed_supervisor_is_told_of_the_end_in_on_signal(loop: Loop, kind: ty
     assert [(signal.child, signal.reason) for signal in book] == [(id_of(handle), ExitReason.PANIC)]
 
 
-def test_a_typed_supervisor_may_have_children_of_its_own(loop: Loop) -> None:
+def test_a_typed_supervisor_may_also_spawn_children(loop: Loop) -> None:
     class Parent(Above):
         def on_start(self) -> None:
             self.spawn(Noter, [])
@@ -118,7 +118,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_options_without_sense_are_refused_before_anything_starts(loop: Loop, what: str) -> None:
+def test_invalid_options_are_refused_before_anything_starts(loop: Loop, what: str) -> None:
     options, words = REFUSED[what]
     with pytest.raises(InvalidArgument, match=words):
         loop.options(**options)
@@ -126,8 +126,8 @@ def test_options_without_sense_are_refused_before_anything_starts(loop: Loop, wh
 
 
 @pytest.mark.parametrize("kind", [int, Actor.__init__, object, "Noter"])
-def test_what_is_no_class_of_actors_is_refused(loop: Loop, kind: Any) -> None:
-    with pytest.raises(InvalidArgument, match="no class of actors"):
+def test_something_that_is_not_an_actor_class_is_refused(loop: Loop, kind: Any) -> None:
+    with pytest.raises(InvalidArgument, match="not an actor class"):
         loop.options().spawn(kind)
     assert loop.statistics().spawned == 0
 
@@ -148,7 +148,7 @@ def test_a_supervisor_that_has_ended_is_refused(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize("kind", [Noter, Lively])
-def test_no_more_actors_than_there_may_be(make_loop: LoopMaker, kind: type[Noter]) -> None:
+def test_the_limit_of_actors_applies(make_loop: LoopMaker, kind: type[Noter]) -> None:
     loop = make_loop(max_actors=2)
     loop.spawn(kind, [])
     last = loop.spawn(kind, [])
@@ -159,9 +159,7 @@ def test_no_more_actors_than_there_may_be(make_loop: LoopMaker, kind: type[Noter
 
 
 @pytest.mark.parametrize("kind", [Noter, Lively])
-def test_a_spawn_belongs_on_the_loops_thread_and_an_open_loop(
-    make_loop: LoopMaker, kind: type[Noter]
-) -> None:
+def test_a_spawn_needs_the_loops_thread_and_an_open_loop(make_loop: LoopMaker, kind: type[Noter]) -> None:
     loop = make_loop()
     with pytest.raises(WrongThread):
         elsewhere(lambda: loop.spawn(kind, []))

@@ -1,4 +1,4 @@
-"""Stashes: what is kept is neither handled nor answered, comes back in its order, and shares the fate of what waits."""
+"""Stashes: stashed messages are not handled until they are released, return in order, and end with their actor."""
 
 from __future__ import annotations
 
@@ -22,10 +22,7 @@ from bandstand.actor import (
     is_alive,
     supervised,
 )
-from bandstand.actor.lowlevel import allow_direct_calls
 from bandstand.core import Observer, Overflow, SystemTag
-from bandstand.core.lifelines import is_quiet
-from bandstand.core.lowlevel import send_system
 from bandstand.errors import AskTimeout, InvalidArgument, LoopBusy, StashFull, TargetEnded, WrongThread
 from bandstand.supervision import Mailbox
 from bandstand.testing import VirtualClock
@@ -38,7 +35,7 @@ WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
 
 
 class Client(Actor):
-    """Keeps everything until it is open."""
+    """Stashes everything until it is open."""
 
     def __init__(self, book: list[Any], limit: int = 100) -> None:
         self.book = book
@@ -88,13 +85,13 @@ class Client(Actor):
 
     @data
     def tidy(self, what: object) -> None:
-        """What a handler of exceptions cannot catch; and what is tidied up is."""
+        """`except Exception` does not catch it, and `finally` runs."""
         if self.is_open:
             self.book.append(what)
             return
         try:
             self.early.keep()
-        except Exception:  # noqa: BLE001 -- it must not come here
+        except Exception:  # noqa: BLE001 -- it must not get here
             self.book.append("caught")
         finally:
             self.book.append("tidied up")
@@ -120,7 +117,7 @@ def play(clock: VirtualClock) -> Play:
 
 
 @pytest.mark.guarantee("G235")
-def test_what_is_kept_comes_back_in_its_order_before_what_waits(loop: Loop) -> None:
+def test_stashed_messages_return_in_order_before_waiting_ones(loop: Loop) -> None:
     book: list[Any] = []
     client = loop.spawn(Client, book)
     for number in range(10):
@@ -131,13 +128,13 @@ def test_what_is_kept_comes_back_in_its_order_before_what_waits(loop: Loop) -> N
     client.note("later")
     client.urgent("urgent")
     settle(loop)
-    # `urgent` came first, and was kept as well: its lane goes before the others again.
+    # `urgent` came first and was stashed too: its lane has priority again.
     assert book == [("released", 11, 0), "urgent", *range(10), "later"]
     check_books(loop)
 
 
 @pytest.mark.guarantee("G235")
-def test_asks_that_are_kept_are_answered_later_in_the_context_of_their_asker(play: Play) -> None:
+def test_stashed_asks_are_answered_later_in_the_context_of_their_caller(play: Play) -> None:
     async def story(loop: Loop) -> None:
         book: list[Any] = []
         client = loop.spawn(Client, book)
@@ -156,7 +153,7 @@ def test_asks_that_are_kept_are_answered_later_in_the_context_of_their_asker(pla
 
 
 @pytest.mark.guarantee("G235")
-def test_an_ask_that_is_kept_keeps_its_deadline_and_can_be_cancelled(play: Play) -> None:
+def test_a_stashed_ask_keeps_its_deadline_and_can_be_cancelled(play: Play) -> None:
     async def story(loop: Loop) -> None:
         book: list[Any] = []
         client = loop.spawn(Client, book)
@@ -167,7 +164,7 @@ def test_an_ask_that_is_kept_keeps_its_deadline_and_can_be_cancelled(play: Play)
         assert isinstance(await late, AskTimeout)
         client.open()
         assert await client.fetch("last") == "last for nobody"
-        # One that was taken back is never begun; one whose deadline has passed is, as if it had waited in the mailbox.
+        # A cancelled ask is never handled; one whose deadline has passed is, as if it had waited in the mailbox.
         assert book == [("released", 2, 0), "late", "last"]
 
     loop = play(story)
@@ -175,7 +172,7 @@ def test_an_ask_that_is_kept_keeps_its_deadline_and_can_be_cancelled(play: Play)
 
 
 @pytest.mark.guarantee("G235")
-def test_keep_ends_the_handler_and_nothing_catches_it_but_the_kernel(loop: Loop) -> None:
+def test_keep_ends_the_handler_and_only_the_kernel_catches_it(loop: Loop) -> None:
     book: list[Any] = []
     client = loop.spawn(Client, book)
     client.tidy("x")
@@ -187,7 +184,7 @@ def test_keep_ends_the_handler_and_nothing_catches_it_but_the_kernel(loop: Loop)
 
 
 @pytest.mark.guarantee("G236")
-def test_one_more_than_it_holds_is_a_failure_unless_it_is_caught(loop: Loop) -> None:
+def test_a_full_stash_fails_the_actor_unless_the_error_is_caught(loop: Loop) -> None:
     book: list[Any] = []
     client = loop.spawn(Client, book, limit=2)
     for number in range(4):
@@ -199,15 +196,16 @@ def test_one_more_than_it_holds_is_a_failure_unless_it_is_caught(loop: Loop) -> 
     settle(loop)
     assert not is_alive(client)
     with pytest.raises(
-        TargetEnded, match=r"StashFull: the stash of .*holds 2 messages, and cannot keep Client\.note\(\)"
+        TargetEnded,
+        match=r"StashFull: the stash of .*is full: it has 2 messages and cannot keep Client\.note\(\)",
     ):
         reply.result()
     check_books(loop)
 
 
 @pytest.mark.guarantee("G236")
-def test_what_is_kept_has_room_of_its_own_and_comes_back_beyond_the_mailbox(loop: Loop) -> None:
-    """A lane that is full of what was kept would refuse the message that releases it."""
+def test_stashed_messages_take_no_mailbox_slots_and_may_exceed_the_cap(loop: Loop) -> None:
+    """A lane full of stashed messages would reject the message that releases them."""
     book: list[Any] = []
     client = loop.options(mailbox_cap=7).spawn(Client, book)
     for number in range(30):
@@ -223,13 +221,13 @@ def test_what_is_kept_has_room_of_its_own_and_comes_back_beyond_the_mailbox(loop
 
 
 @pytest.mark.guarantee("G236")
-def test_what_came_back_does_not_overrun_the_mailbox_for_the_system(loop: Loop) -> None:
+def test_released_messages_leave_the_system_slots_free(loop: Loop) -> None:
     class Crowded(Client):
         @data
         def open_and_listen(self) -> None:
             self.is_open = True
             self.early.release()
-            assert send_system(outer, id_of(self.me), None, SystemTag.SHUTDOWN)
+            assert outer.kernel.send_system(id_of(self.me), None, SystemTag.SHUTDOWN)
 
     outer, book = loop, list[Any]()
     client = loop.options(mailbox_cap=7).spawn(Crowded, book)
@@ -242,7 +240,7 @@ def test_what_came_back_does_not_overrun_the_mailbox_for_the_system(loop: Loop) 
 
 
 @pytest.mark.guarantee("G236")
-def test_a_policy_of_overflow_may_give_up_what_came_back(loop: Loop) -> None:
+def test_an_overflow_policy_may_drop_released_messages(loop: Loop) -> None:
     class Busy(Client):
         @data
         def open_and_send(self) -> None:
@@ -275,7 +273,7 @@ class Letters(Observer):
 @pytest.mark.spec("J4")
 @pytest.mark.guarantee("G237")
 @pytest.mark.parametrize("end", ["stop", "kill", "crash", "drain"])
-def test_what_is_kept_ends_with_its_actor_before_what_waits(loop: Loop, end: str) -> None:
+def test_stashed_messages_end_with_the_actor_before_waiting_ones(loop: Loop, end: str) -> None:
     letters = Letters()
     loop.set_observer(letters)
     client = loop.spawn(Client, [])
@@ -301,7 +299,7 @@ def test_what_is_kept_ends_with_its_actor_before_what_waits(loop: Loop, end: str
 
 
 @pytest.mark.guarantee("G237")
-def test_a_kept_mailbox_has_what_was_kept_first(loop: Loop) -> None:
+def test_a_kept_mailbox_starts_with_the_stashed_messages(loop: Loop) -> None:
     book: list[Any] = []
     root = one_for_one(loop, child("client", mailbox=Mailbox.KEPT).of(Client, book))
     settle(loop)
@@ -314,14 +312,14 @@ def test_a_kept_mailbox_has_what_was_kept_first(loop: Loop) -> None:
     client.open()
     client.note(3)
     settle(loop)
-    # The next incarnation has kept them again, in their order, until it was open.
+    # The next incarnation stashed them again, in order, until it was open.
     assert book == [("released", 3, 0), 1, "a", 2, 3]
     assert reply.result() == "a for nobody"
     check_books(loop)
 
 
 @pytest.mark.guarantee("G237")
-def test_a_loop_that_ends_buries_what_is_kept(play: Play) -> None:
+def test_stashed_messages_become_dead_letters_when_the_loop_ends(play: Play) -> None:
     async def story(loop: Loop) -> None:
         client = loop.spawn(Client, [])
         client.note(1)
@@ -334,7 +332,7 @@ def test_a_loop_that_ends_buries_what_is_kept(play: Play) -> None:
 
 
 @pytest.mark.guarantee("G235")
-def test_there_must_be_a_message_to_keep(loop: Loop, clock: VirtualClock) -> None:
+def test_keep_needs_a_current_message(loop: Loop, clock: VirtualClock) -> None:
     errors: list[BaseException] = []
 
     class Hasty(Actor):
@@ -367,15 +365,15 @@ def test_there_must_be_a_message_to_keep(loop: Loop, clock: VirtualClock) -> Non
     hasty.leave()
     settle(loop)
     words = [str(error) for error in errors]
-    assert "is not running as an actor" in words[0]
-    assert "handles no message in its turn" in words[1]
+    assert "does not run as an actor" in words[0]
+    assert "is not handling a message in its turn" in words[1]
     assert any("a call of a timer" in word for word in words)
     assert len(words) == 5
     check_books(loop)
 
 
 @pytest.mark.guarantee("G235")
-def test_a_list_cannot_be_kept_and_none_of_it_is_lost(loop: Loop) -> None:
+def test_a_batch_cannot_be_stashed_and_loses_nothing(loop: Loop) -> None:
     book: list[Any] = []
 
     class Collector(Actor):
@@ -387,7 +385,7 @@ def test_a_list_cannot_be_kept_and_none_of_it_is_lost(loop: Loop) -> None:
             try:
                 self.stash.keep()
             except LoopBusy as error:
-                book.append((numbers, "takes a list" in str(error)))
+                book.append((numbers, "handles a batch" in str(error)))
 
         @batch_ask(limit=8, raises=LoopBusy)
         async def double(self, numbers: list[int]) -> list[int]:
@@ -402,7 +400,7 @@ def test_a_list_cannot_be_kept_and_none_of_it_is_lost(loop: Loop) -> None:
         settle(loop)
     assert book == [([0, 1, 2], True)]
     for reply in replies:
-        with pytest.raises(LoopBusy, match="takes a list"):
+        with pytest.raises(LoopBusy, match="handles a batch"):
             reply.result()
     assert loop.statistics().waiting == 0
     check_books(loop)
@@ -410,21 +408,21 @@ def test_a_list_cannot_be_kept_and_none_of_it_is_lost(loop: Loop) -> None:
 
 @pytest.mark.guarantee("G235")
 @pytest.mark.parametrize("limit", [0, -1, 1.5, True, "9", 10**9])
-def test_a_limit_is_a_number(limit: Any) -> None:
+def test_the_limit_must_be_a_number(limit: Any) -> None:
     with pytest.raises(InvalidArgument, match="limit is"):
         Client([], limit)
 
 
 @pytest.mark.guarantee("G235")
-def test_a_stash_is_an_actors_own(loop: Loop) -> None:
+def test_a_stash_belongs_to_an_actor(loop: Loop) -> None:
     client = loop.spawn(Client, [])
     handed: Any = client
-    with pytest.raises(InvalidArgument, match="pass self, not"):
+    with pytest.raises(InvalidArgument, match="a stash belongs to an actor, pass self"):
         Stash(handed)
 
 
 @pytest.mark.guarantee("G235")
-def test_another_thread_keeps_and_releases_nothing(loop: Loop) -> None:
+def test_another_thread_cannot_keep_or_release(loop: Loop) -> None:
     stashes: list[Stash] = []
 
     class Loose(Client):
@@ -441,7 +439,7 @@ def test_another_thread_keeps_and_releases_nothing(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G235")
-def test_two_stashes_are_two(loop: Loop) -> None:
+def test_two_stashes_are_independent(loop: Loop) -> None:
     book: list[Any] = []
 
     class Sorter(Actor):
@@ -472,7 +470,7 @@ def test_two_stashes_are_two(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G235")
-def test_it_is_kept_where_messages_are_calls(loop: Loop) -> None:
+def test_keep_works_with_direct_calls(loop: Loop) -> None:
     book: list[Any] = []
 
     class Sender(Actor):
@@ -481,7 +479,7 @@ def test_it_is_kept_where_messages_are_calls(loop: Loop) -> None:
             client.note("direct")
             client.open()
 
-    allow_direct_calls(loop)
+    loop.allow_direct_calls()
     client, sender = loop.spawn(Client, book), loop.spawn(Sender)
     sender.go(client)
     settle(loop)
@@ -490,21 +488,21 @@ def test_it_is_kept_where_messages_are_calls(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G236")
-def test_what_is_kept_waits_but_disturbs_no_rest(loop: Loop) -> None:
+def test_stashed_messages_do_not_keep_the_loop_busy(loop: Loop) -> None:
     client = loop.spawn(Client, [])
     client.note(1)
-    assert not is_quiet(loop)
+    assert not loop.kernel.is_quiet()
     settle(loop)
-    # Nobody would ever come to it: whoever waits for all to be done need not wait for this.
-    assert (is_quiet(loop), loop.statistics().waiting) == (True, 1)
+    # They would never be handled, so `until_idle` does not wait for them.
+    assert (loop.kernel.is_quiet(), loop.statistics().waiting) == (True, 1)
     client.open()
     settle(loop)
-    assert (is_quiet(loop), loop.statistics().waiting) == (True, 0)
+    assert (loop.kernel.is_quiet(), loop.statistics().waiting) == (True, 0)
 
 
 @pytest.mark.guarantee("G235")
-def test_a_tick_in_which_a_message_is_only_set_aside_has_handled_none(loop: Loop) -> None:
-    """It began, and was counted, in an earlier one: less than none would be an error's number to the compiled loop."""
+def test_a_tick_that_only_stashes_reports_no_handled_message(loop: Loop) -> None:
+    """The message was counted in an earlier tick. A negative count would mean an error to the compiled loop."""
     book: list[Any] = []
     client = loop.spawn(Client, book)
     client.note_slowly("n")

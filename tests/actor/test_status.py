@@ -1,4 +1,4 @@
-"""`ping`, `status_of` and `peek`: every typed actor says how it is, or is looked at."""
+"""`ping`, `status_of` and `peek`."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_every_kind_of_typed_actor_answers(play: Play, kind: type[Any]) -> None:
 
 
 @pytest.mark.guarantee("G248")
-def test_it_goes_by_the_management_lane(loop: Loop) -> None:
+def test_inquiries_use_the_management_lane(loop: Loop) -> None:
     book: list[Any] = []
     busy = loop.spawn(Busy, book)
     busy.note(1)
@@ -131,7 +131,7 @@ def test_it_goes_by_the_management_lane(loop: Loop) -> None:
     reply = status_of(busy)
     settle(loop)
     report = reply.result()
-    # Before DATA, in the order of its own lane; nothing of the rest had been handled.
+    # Before DATA, in the order of its own lane; nothing else had been handled.
     assert (report.waiting_data, report.waiting_management, report.waiting, report.kept) == (3, 0, 3, 0)
     again = status_of(busy)
     settle(loop)
@@ -139,7 +139,7 @@ def test_it_goes_by_the_management_lane(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G248")
-def test_who_is_stuck_does_not_answer_and_is_named(play: Play) -> None:
+def test_a_stuck_actor_does_not_answer_and_is_named(play: Play) -> None:
     async def story(loop: Loop) -> None:
         busy = loop.options(name="stuck one", ask_ms=None).spawn(Busy)
         gate = Event()
@@ -149,7 +149,7 @@ def test_who_is_stuck_does_not_answer_and_is_named(play: Play) -> None:
         assert isinstance(error, AskTimeout)
         assert "'stuck one'" in str(error)
         assert "actor.ping()" in str(error)
-        # Also where asks of the class have no deadline at all.
+        # Also if asks of the class have no deadline.
         assert isinstance(await outcome(status_of(busy)), AskTimeout)
         gate.set()
         await ping(busy)
@@ -158,7 +158,7 @@ def test_who_is_stuck_does_not_answer_and_is_named(play: Play) -> None:
 
 
 @pytest.mark.guarantee("G248")
-def test_its_end_is_told(play: Play) -> None:
+def test_an_inquiry_ends_with_its_actor(play: Play) -> None:
     async def story(loop: Loop) -> None:
         busy = loop.spawn(Busy)
         busy.hold(Event())
@@ -174,7 +174,7 @@ def test_its_end_is_told(play: Play) -> None:
 
 
 @pytest.mark.guarantee("G248")
-def test_a_full_lane_says_so(loop: Loop) -> None:
+def test_a_full_lane_refuses_an_inquiry(loop: Loop) -> None:
     busy = loop.options(mailbox_cap=7).spawn(Busy)
     for number in range(3):
         busy.manage(number)
@@ -183,7 +183,7 @@ def test_a_full_lane_says_so(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G248")
-def test_it_reaches_whoever_a_supervisor_has(play: Play) -> None:
+def test_an_inquiry_reaches_the_current_incarnation(play: Play) -> None:
     async def story(loop: Loop) -> None:
         root = spawn_supervisor(loop, SupervisorSpec(children=[child("busy").of(Busy)]))
         await turns()
@@ -199,7 +199,7 @@ def test_it_reaches_whoever_a_supervisor_has(play: Play) -> None:
 
 
 @pytest.mark.guarantee("G248")
-def test_from_another_thread(loop: Loop) -> None:
+def test_inquiries_from_another_thread(loop: Loop) -> None:
     busy = loop.options(name="far").spawn(Busy)
 
     async def body() -> None:
@@ -218,13 +218,13 @@ def test_from_another_thread(loop: Loop) -> None:
 def test_a_raw_actor_cannot_be_asked(loop: Loop, what: Any) -> None:
     def raw(_ctx: Context[None], _data: object) -> None: ...
 
-    with pytest.raises(InvalidArgument, match="is no handle of a typed actor"):
+    with pytest.raises(InvalidArgument, match="is not the handle of a typed actor"):
         what(loop.spawn(raw))
-    assert repr(ping) == "<ping, which every typed actor answers>"
+    assert repr(ping) == "<ping, an ask that every typed actor answers>"
 
 
 @pytest.mark.guarantee("G249")
-def test_a_look_tells_what_a_suspended_actor_is_at(play: Play) -> None:
+def test_peek_shows_what_a_suspended_actor_is_doing(play: Play) -> None:
     async def story(loop: Loop) -> None:
         a, b = (loop.options(name=name).spawn(Busy) for name in "ab")
         gate = Event()
@@ -246,7 +246,7 @@ def test_a_look_tells_what_a_suspended_actor_is_at(play: Play) -> None:
 
 
 @pytest.mark.guarantee("G249")
-def test_a_look_at_one_that_has_ended_or_from_afar_is_refused(loop: Loop) -> None:
+def test_peek_at_an_ended_actor_or_from_another_thread_is_refused(loop: Loop) -> None:
     busy = loop.spawn(Busy)
     with pytest.raises(WrongThread):
         elsewhere(lambda: peek(busy))

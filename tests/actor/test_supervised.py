@@ -71,13 +71,13 @@ def test_a_panic_is_a_failure_under_its_supervisor(loop: Loop) -> None:
         with pytest.raises(TargetEnded, match=r"PANIC.*Boom") as caught:
             await handle.crash_ask()
         assert isinstance(caught.value.__cause__, Boom)
-        assert await handle.incarnation() == 2  # a new object, of the same arguments
+        assert await handle.incarnation() == 2  # a new object, from the same arguments
         assert await handle.arguments() == (3,)
 
     ride(loop, body)
 
 
-def test_under_a_dynamic_supervisor_the_childs_arguments_come_last(loop: Loop) -> None:
+def test_a_dynamic_supervisor_appends_the_childs_arguments(loop: Loop) -> None:
     async def body() -> None:
         root = spawn_supervisor(loop, DynamicSpec(child=child("session").of(Worker, [], 3), intensity=10))
         root.start_child("ann", 1)
@@ -97,7 +97,7 @@ def test_under_a_dynamic_supervisor_the_childs_arguments_come_last(loop: Loop) -
     ride(loop, body)
 
 
-def test_arguments_that_a_constructor_does_not_take_are_a_failed_start(loop: Loop) -> None:
+def test_arguments_that_the_constructor_does_not_take_fail_the_start(loop: Loop) -> None:
     root = spawn_supervisor(loop, DynamicSpec(child=child("noter").each_of(Noter, [])))
     with pytest.raises(StartFailed) as caught:
         root.start_child("too many")
@@ -105,7 +105,7 @@ def test_arguments_that_a_constructor_does_not_take_are_a_failed_start(loop: Loo
     assert root.children() == ()
 
 
-def test_under_a_partition_supervisor_the_place_comes_last(loop: Loop) -> None:
+def test_a_partition_supervisor_appends_the_partition(loop: Loop) -> None:
     async def body() -> None:
         spec = PartitionSpec(child=child("shard").of(Worker, [], 3), partitions=3, intensity=10)
         root = spawn_supervisor(loop, spec)
@@ -122,7 +122,7 @@ def test_under_a_partition_supervisor_the_place_comes_last(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize("strategy", list(Strategy))
-def test_every_strategy_starts_typed_children_again(loop: Loop, strategy: Strategy) -> None:
+def test_every_strategy_restarts_typed_children(loop: Loop, strategy: Strategy) -> None:
     book: Book = []
     specs = [child(name).of(Worker, book) for name in "abc"]
     root = one_for_one(loop, *specs, strategy=strategy)
@@ -161,7 +161,7 @@ def test_a_supervisor_waits_for_an_async_start(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_start_that_fails_is_a_failed_start_of_its_supervisor(loop: Loop, is_async: bool) -> None:
+def test_a_failed_start_of_a_child_fails_the_start_of_its_supervisor(loop: Loop, is_async: bool) -> None:
     class Plain(Noter):
         def on_start(self) -> None:
             raise Boom("start")
@@ -242,7 +242,7 @@ def test_an_implementation_is_supervised_and_its_handle_typed_as_its_interface(l
     ride(loop, body)
 
 
-# --- refusals -------------------------------------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------------------------------
 
 
 def test_a_core_loop_is_refused_with_a_clear_error(clock: VirtualClock) -> None:
@@ -255,28 +255,28 @@ def test_a_core_loop_is_refused_with_a_clear_error(clock: VirtualClock) -> None:
         while error is not None:
             causes.append(str(error))
             error = error.__cause__
-        assert any("make it with bandstand.actor.Loop" in cause for cause in causes)
+        assert any("use bandstand.actor.Loop" in cause for cause in causes)
 
 
-def test_supervised_needs_a_service_loop(clock: VirtualClock) -> None:
+def test_supervised_needs_a_loop_with_typed_actors(clock: VirtualClock) -> None:
     with CoreLoop(clock=clock) as loop:
         root = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("raw", lambda ctx, data: None)]))
-        with pytest.raises(InvalidArgument, match=r"bandstand\.service\.Loop"):
+        with pytest.raises(InvalidArgument, match=r"bandstand\.actor\.Loop"):
             supervised(root, Worker, "raw")
 
 
-def test_what_supervised_refuses(loop: Loop) -> None:
+def test_supervised_refuses_wrong_arguments(loop: Loop) -> None:
     inner: ChildSpec[Any] = ChildSpec("inner", SupervisorSpec(children=[child("deep").of(Worker, [])]))
     root = one_for_one(loop, child("worker").of(Worker, []), inner)
     settle(loop)
     untyped: Any = supervised
     with pytest.raises(InvalidArgument, match="name of a child"):
         supervised(root, Worker)
-    with pytest.raises(InvalidArgument, match="no class of actors"):
+    with pytest.raises(InvalidArgument, match="not an actor class"):
         untyped(root, int, "worker")
     with pytest.raises(NoSuchChild, match="nobody"):
         supervised(root, Worker, "nobody")
-    with pytest.raises(NoSuchChild, match="no supervisor"):
+    with pytest.raises(NoSuchChild, match="not a supervisor"):
         supervised(root, Worker, "worker", "below")
     with pytest.raises(NoSuchChild, match="nobody"):
         supervised(root, Worker, "inner", "nobody")
@@ -294,7 +294,7 @@ def test_a_child_of_another_class_is_refused(loop: Loop, path: tuple[str, ...]) 
         supervised(root, Noter, *path)
 
 
-def test_a_class_that_the_child_derives_from_is_good_enough(loop: Loop) -> None:
+def test_a_base_class_of_the_child_is_accepted(loop: Loop) -> None:
     book: Book = []
     root = one_for_one(loop, child("lively").of(Lively, book))
     settle(loop)
@@ -305,12 +305,12 @@ def test_a_class_that_the_child_derives_from_is_good_enough(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize("kind", [int, "Worker", None, Actor.stop])
-def test_of_takes_classes_of_actors_only(kind: Any) -> None:
-    with pytest.raises(InvalidArgument, match="no class of actors"):
+def test_of_takes_only_actor_classes(kind: Any) -> None:
+    with pytest.raises(InvalidArgument, match="not an actor class"):
         child("worker").of(kind)
 
 
-def test_options_without_sense_are_refused_when_the_spec_is_made() -> None:
+def test_invalid_options_are_refused_when_the_spec_is_made() -> None:
     with pytest.raises(InvalidArgument, match="TEMPORARY"):
         child("worker", mode=ChildMode.TEMPORARY, mailbox=Mailbox.KEPT).of(Worker, [])
     with pytest.raises(InvalidArgument, match="name"):
@@ -322,7 +322,7 @@ def test_options_without_sense_are_refused_when_the_spec_is_made() -> None:
 # --- crash loops ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_crash_loop_is_visible_in_the_logs_and_ends_in_gave_up(
+def test_a_crash_loop_is_logged_and_ends_in_gave_up(
     loop: Loop, diary: Diary, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Crashing(Worker):

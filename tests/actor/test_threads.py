@@ -1,4 +1,4 @@
-"""Handles on other threads, plain ones and ones that run an event loop of their own: tells, asks, and what is refused."""
+"""Handles on other threads, with and without an event loop: tells, asks, and errors."""
 
 from __future__ import annotations
 
@@ -21,25 +21,33 @@ from bandstand.errors import (
     TargetEnded,
     WrongThread,
 )
-from tests.actor.abroad import PATIENCE, Sink, Stage, books, elsewhere, looping, staged
 from tests.actor.asking import CAP, Oracle, outcome
+from tests.actor.thread_loop import (
+    PATIENCE,
+    Sink,
+    ThreadLoop,
+    ask_counts,
+    on_event_loop,
+    on_thread,
+    thread_loop,
+)
 from tests.core.stage import Boom, HostFactory
 
 pytestmark = pytest.mark.guarantee("G59")
 
 
 @pytest.fixture
-def stage(loop_factory: HostFactory) -> Iterator[Stage]:
-    with staged(loop_factory) as stage:
-        yield stage
+def owner(loop_factory: HostFactory) -> Iterator[ThreadLoop]:
+    with thread_loop(loop_factory) as owner:
+        yield owner
 
 
 # --- tells ------------------------------------------------------------------------------------------------------------
 
 
-def test_tells_of_each_thread_come_in_its_order(stage: Stage) -> None:
+def test_tells_of_each_thread_keep_their_order(owner: ThreadLoop) -> None:
     log: list[tuple[int, int]] = []
-    sink = stage.do(lambda: stage.loop.options(mailbox_cap=100_000).spawn(Sink, log))
+    sink = owner.do(lambda: owner.loop.options(mailbox_cap=100_000).spawn(Sink, log))
 
     def send(who: int) -> None:
         for number in range(500):
@@ -47,13 +55,13 @@ def test_tells_of_each_thread_come_in_its_order(stage: Stage) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(send, range(4)))
-    assert elsewhere(sink.count.blocking) == 2000
+    assert on_thread(sink.count.blocking) == 2000
     for who in range(4):
         assert [number for thread, number in log if thread == who] == list(range(500))
 
 
-def test_a_tell_and_the_ask_after_it_keep_their_order(stage: Stage) -> None:
-    sink = stage.do(lambda: stage.loop.spawn(Sink, []))
+def test_a_tell_and_the_ask_after_it_keep_their_order(owner: ThreadLoop) -> None:
+    sink = owner.do(lambda: owner.loop.spawn(Sink, []))
 
     def go() -> list[int]:
         counts: list[int] = []
@@ -62,14 +70,14 @@ def test_a_tell_and_the_ask_after_it_keep_their_order(stage: Stage) -> None:
             counts.append(sink.count.blocking())
         return counts
 
-    assert elsewhere(go) == list(range(1, 51))
+    assert on_thread(go) == list(range(1, 51))
 
 
-def test_a_full_mailbox_and_a_dead_target_are_told_to_the_calling_thread(stage: Stage) -> None:
-    oracle = stage.do(lambda: stage.loop.options(mailbox_cap=CAP).spawn(Oracle))
+def test_a_full_mailbox_and_an_ended_target_raise_in_the_calling_thread(owner: ThreadLoop) -> None:
+    oracle = owner.do(lambda: owner.loop.options(mailbox_cap=CAP).spawn(Oracle))
     gate = Event()
     oracle.block(gate)
-    stage.settle()
+    owner.settle()
 
     def go() -> None:
         futures = [oracle.plain.future(number) for number in range(2)]
@@ -80,7 +88,7 @@ def test_a_full_mailbox_and_a_dead_target_are_told_to_the_calling_thread(stage: 
         for form in (oracle.plain.future, oracle.plain.blocking):
             with pytest.raises(MailboxFull):
                 form(4)
-        stage.do(gate.set)
+        owner.do(gate.set)
         assert [future.result(PATIENCE) for future in futures] == [0, 1]
         oracle.stop()
         assert oracle.ended.blocking() is ExitReason.NORMAL
@@ -91,27 +99,27 @@ def test_a_full_mailbox_and_a_dead_target_are_told_to_the_calling_thread(stage: 
             with pytest.raises(NoSuchActor):
                 form(5)
 
-    elsewhere(go)
-    assert stage.do(stage.loop.ask_statistics).asked == 2
+    on_thread(go)
+    assert owner.do(owner.loop.ask_statistics).asked == 2
 
 
-def test_wrong_arguments_are_a_type_error_of_the_calling_thread(stage: Stage) -> None:
-    oracle: Any = stage.do(lambda: stage.loop.spawn(Oracle))
+def test_wrong_arguments_raise_type_error_in_the_calling_thread(owner: ThreadLoop) -> None:
+    oracle: Any = owner.do(lambda: owner.loop.spawn(Oracle))
 
     def go() -> None:
         for form in (oracle.plain.future, oracle.plain.blocking, oracle.note, oracle.note.try_send):
             with pytest.raises(TypeError):
                 form(1, 2, 3)
 
-    elsewhere(go)
+    on_thread(go)
 
 
 # --- the three forms of an ask ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G71")
-def test_blocking_future_and_await_give_the_same(stage: Stage) -> None:
-    oracle = stage.do(lambda: stage.loop.spawn(Oracle))
+def test_blocking_future_and_await_give_the_same_result(owner: ThreadLoop) -> None:
+    oracle = owner.do(lambda: owner.loop.spawn(Oracle))
 
     async def awaited() -> list[object]:
         return [await oracle.plain(1), await oracle.quick(2), await outcome(oracle.declared(KeyError("x")))]
@@ -132,93 +140,93 @@ def test_blocking_future_and_await_give_the_same(stage: Stage) -> None:
         ]
         return [*ends, declared.exception(PATIENCE)]
 
-    for ends in (looping(awaited), elsewhere(blocked), elsewhere(futures)):
+    for ends in (on_event_loop(awaited), on_thread(blocked), on_thread(futures)):
         assert ends[:2] == [1, 2]
         assert isinstance(ends[2], KeyError)
-    assert books(stage) == {"answered": 6, "failed": 3}
+    assert ask_counts(owner) == {"answered": 6, "failed": 3}
 
 
 @pytest.mark.guarantee("G60")
 @pytest.mark.parametrize("way", ["stop", "kill", "panic"])
-def test_the_end_of_the_target_ends_asks_from_afar(stage: Stage, way: str) -> None:
-    oracle, gate = stage.do(lambda: stage.loop.spawn(Oracle)), Event()
+def test_the_exit_of_the_target_ends_asks_from_other_threads(owner: ThreadLoop, way: str) -> None:
+    oracle, gate = owner.do(lambda: owner.loop.spawn(Oracle)), Event()
 
     def go() -> list[BaseException | None]:
         at_hand, queued = oracle.held.future(gate), oracle.plain.future(1)
-        stage.settle()
+        owner.settle()
         if way == "panic":
-            stage.do(lambda: stage.loop.fail_actor(id_of(oracle), Boom()))
+            owner.do(lambda: owner.loop.fail_actor(id_of(oracle), Boom()))
         else:
             getattr(oracle, way)()
         return [at_hand.exception(PATIENCE), queued.exception(PATIENCE)]
 
-    ends = elsewhere(go)
+    ends = on_thread(go)
     assert [type(end) for end in ends] == [TargetEnded, TargetEnded]
 
 
 @pytest.mark.guarantee("G60")
 @pytest.mark.parametrize("overflow", [Overflow.DROP_NEWEST, Overflow.DROP_OLDEST, Overflow.CONFLATE])
-def test_asks_from_afar_that_a_policy_gives_up_end(stage: Stage, overflow: Overflow) -> None:
-    oracle = stage.do(lambda: stage.loop.options(mailbox_cap=CAP, overflow=overflow).spawn(Oracle))
+def test_asks_from_other_threads_that_a_policy_drops_end(owner: ThreadLoop, overflow: Overflow) -> None:
+    oracle = owner.do(lambda: owner.loop.options(mailbox_cap=CAP, overflow=overflow).spawn(Oracle))
     gate = Event()
     oracle.block(gate)
-    stage.settle()
+    owner.settle()
 
     def go() -> list[Future[int]]:
         futures = [oracle.plain.future(number) for number in range(100)]
-        stage.settle()
-        stage.do(gate.set)
+        owner.settle()
+        owner.do(gate.set)
         wait_futures(futures, PATIENCE)
         return futures
 
-    futures = elsewhere(go)
+    futures = on_thread(go)
     answered = [future.result() for future in futures if future.exception() is None]
     assert {type(future.exception()) for future in futures} == {type(None), MessageDropped}
     assert len(answered) == 3
     assert (99 in answered) == (overflow is not Overflow.DROP_NEWEST)
-    assert books(stage) == {"answered": 3, "failed": 97}
+    assert ask_counts(owner) == {"answered": 3, "failed": 97}
 
 
-def test_many_threads_ask_and_every_ask_ends_once(stage: Stage) -> None:
-    oracle = stage.do(lambda: stage.loop.options(mailbox_cap=100_000).spawn(Oracle))
+def test_many_threads_ask_and_every_ask_ends_once(owner: ThreadLoop) -> None:
+    oracle = owner.do(lambda: owner.loop.options(mailbox_cap=100_000).spawn(Oracle))
 
     def go(who: int) -> int:
         return sum(oracle.plain.blocking(who * 100 + number) for number in range(100))
 
     with ThreadPoolExecutor(4) as pool:
         assert sum(pool.map(go, range(4))) == sum(range(400))
-    assert books(stage) == {"answered": 400}
+    assert ask_counts(owner) == {"answered": 400}
 
 
-def test_an_event_loop_asks_another_ones_actors_many_at_a_time(stage: Stage) -> None:
-    oracle = stage.do(lambda: stage.loop.options(mailbox_cap=100_000).spawn(Oracle))
+def test_an_event_loop_asks_actors_of_another_concurrently(owner: ThreadLoop) -> None:
+    oracle = owner.do(lambda: owner.loop.options(mailbox_cap=100_000).spawn(Oracle))
 
     async def main() -> list[int]:
         return await asyncio.gather(*(oracle.quick(number) for number in range(300)))
 
-    assert looping(main) == list(range(300))
+    assert on_event_loop(main) == list(range(300))
 
 
-def test_two_loops_ask_each_others_actors(stage: Stage, loop_factory: HostFactory) -> None:
+def test_two_loops_ask_each_others_actors(owner: ThreadLoop, loop_factory: HostFactory) -> None:
     class Relay(Actor):
         @ask
         async def relay(self, oracle: Oracle, value: int) -> int:
             return await oracle.plain(value)
 
-    with staged(loop_factory) as other:
-        oracle, relay = stage.do(lambda: stage.loop.spawn(Oracle)), other.do(lambda: other.loop.spawn(Relay))
-        assert elsewhere(lambda: [relay.relay.blocking(oracle, number) for number in range(20)]) == list(
+    with thread_loop(loop_factory) as other:
+        oracle, relay = owner.do(lambda: owner.loop.spawn(Oracle)), other.do(lambda: other.loop.spawn(Relay))
+        assert on_thread(lambda: [relay.relay.blocking(oracle, number) for number in range(20)]) == list(
             range(20)
         )
-    assert books(stage) == {"answered": 20}
+    assert ask_counts(owner) == {"answered": 20}
 
 
-# --- where it makes no sense ------------------------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G71")
-def test_blocking_where_a_loop_runs_is_refused_at_once(stage: Stage) -> None:
-    oracle = stage.do(lambda: stage.loop.spawn(Oracle))
+def test_blocking_on_a_thread_with_a_running_loop_is_refused(owner: ThreadLoop) -> None:
+    oracle = owner.do(lambda: owner.loop.spawn(Oracle))
 
     def refused() -> None:
         with pytest.raises(LoopBusy):
@@ -229,42 +237,42 @@ def test_blocking_where_a_loop_runs_is_refused_at_once(stage: Stage) -> None:
     async def main() -> None:
         refused()
 
-    # On the actor's own thread, and on another one that runs an event loop.
-    stage.do(refused)
-    looping(main)
-    assert stage.do(stage.loop.ask_statistics).asked == 0
+    # On the actor's own thread, and on another thread with an event loop.
+    owner.do(refused)
+    on_event_loop(main)
+    assert owner.do(owner.loop.ask_statistics).asked == 0
 
 
 @pytest.mark.guarantee("G71")
-def test_blocking_on_the_thread_that_owns_the_loop_is_refused_though_nobody_runs_it(loop: Loop) -> None:
+def test_blocking_on_the_thread_of_a_loop_that_does_not_run_is_refused(loop: Loop) -> None:
     with pytest.raises(LoopBusy):
         loop.spawn(Oracle).plain.blocking(1)
 
 
 @pytest.mark.guarantee("G71")
-def test_what_is_to_be_awaited_is_refused_where_nothing_can_be(stage: Stage) -> None:
-    oracle = stage.do(lambda: stage.loop.spawn(Oracle))
+def test_an_awaitable_is_refused_on_a_thread_without_event_loop(owner: ThreadLoop) -> None:
+    oracle = owner.do(lambda: owner.loop.spawn(Oracle))
 
     def go() -> None:
         for form in (lambda: oracle.plain(1), lambda: oracle.note.when_room("x"), oracle.ended):
             with pytest.raises(LoopBusy):
                 form()
 
-    elsewhere(go)
-    assert stage.do(stage.loop.ask_statistics).asked == 0
+    on_thread(go)
+    assert owner.do(owner.loop.ask_statistics).asked == 0
 
 
-def test_a_future_can_be_asked_for_on_the_loops_own_thread(stage: Stage) -> None:
-    oracle = stage.do(lambda: stage.loop.spawn(Oracle))
+def test_a_future_can_be_requested_on_the_loops_own_thread(owner: ThreadLoop) -> None:
+    oracle = owner.do(lambda: owner.loop.spawn(Oracle))
 
     async def ask_there() -> int:
         return await asyncio.wrap_future(oracle.plain.future(1))
 
-    assert stage.submit(ask_there()).result(PATIENCE) == 1
+    assert owner.submit(ask_there()).result(PATIENCE) == 1
 
 
-def test_what_is_not_made_for_other_threads_says_so(stage: Stage) -> None:
+def test_methods_of_the_loop_refuse_other_threads(owner: ThreadLoop) -> None:
     with pytest.raises(WrongThread):
-        elsewhere(stage.loop.ask_statistics)
+        on_thread(owner.loop.ask_statistics)
     with pytest.raises(WrongThread):
-        elsewhere(lambda: stage.loop.spawn(Oracle))
+        on_thread(lambda: owner.loop.spawn(Oracle))

@@ -13,8 +13,8 @@ from bandstand.actor import Loop, id_of, is_alive
 from bandstand.core import ActorId
 from bandstand.errors import TargetEnded
 from bandstand.testing import VirtualClock
+from tests.actor.context_reader import ContextReader, as_user, envelopes_of_a_send, request, user
 from tests.actor.players import Book, Puppet, elsewhere, ride, turns
-from tests.actor.seers import Seer, as_user, parcels_of_a_send, request, user
 from tests.core.stage import Boom, check_books, settle
 
 pytestmark = pytest.mark.guarantee("G70")
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.guarantee("G70")
 
 
 class Recorder:
-    """A tracer that writes everything down; what travels is a number."""
+    """A tracer that records every call; the carried value is a number."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[ActorId, str, int]] = []
@@ -50,24 +50,24 @@ class Recorder:
 def test_a_tracer_is_called_at_each_send_and_around_each_handler(loop: Loop) -> None:
     tracer = Recorder()
     loop.set_tracer(tracer)
-    handle = loop.spawn(Seer, [])
+    handle = loop.spawn(ContextReader, [])
     handle.look()
     handle.look_slowly()
     assert [(target, method) for target, method, _ in tracer.sent] == [
-        (id_of(handle), "Seer.look"),
-        (id_of(handle), "Seer.look_slowly"),
+        (id_of(handle), "ContextReader.look"),
+        (id_of(handle), "ContextReader.look_slowly"),
     ]
     assert tracer.entries == []
     loop.run(until_idle=True)
     assert tracer.entries == [
-        ("enter", "Seer.look", 1),
-        ("exit", "Seer.look", 1),
-        ("enter", "Seer.look_slowly", 2),
-        ("exit", "Seer.look_slowly", 2),
+        ("enter", "ContextReader.look", 1),
+        ("exit", "ContextReader.look", 1),
+        ("enter", "ContextReader.look_slowly", 2),
+        ("exit", "ContextReader.look_slowly", 2),
     ]
 
 
-def test_a_tracer_is_around_the_whole_of_an_async_handler(loop: Loop) -> None:
+def test_a_tracer_surrounds_a_whole_async_handler(loop: Loop) -> None:
     tracer = Recorder()
 
     async def body() -> None:
@@ -92,7 +92,7 @@ def test_a_tracer_sees_what_a_handler_raises(loop: Loop) -> None:
 
     async def body() -> None:
         loop.set_tracer(tracer)
-        handle = loop.spawn(Seer, [])
+        handle = loop.spawn(ContextReader, [])
         with pytest.raises(Boom):
             await handle.refuse()
         handle.crash()
@@ -100,13 +100,13 @@ def test_a_tracer_sees_what_a_handler_raises(loop: Loop) -> None:
             await handle.see()
 
     ride(loop, body)
-    assert ("raise", "Seer.crash", "Boom") in tracer.entries
+    assert ("raise", "ContextReader.crash", "Boom") in tracer.entries
 
 
 def test_a_tracer_is_called_on_the_senders_thread(loop: Loop) -> None:
     tracer = Recorder()
     loop.set_tracer(tracer)
-    handle = loop.spawn(Seer, [])
+    handle = loop.spawn(ContextReader, [])
     handle.look()
     elsewhere(handle.look)
     settle(loop)
@@ -148,37 +148,37 @@ def test_a_tracer_and_a_context_travel_together(loop: Loop) -> None:
 
 
 @pytest.mark.slow
-def test_a_tracer_that_is_taken_off_is_called_no_more(loop: Loop) -> None:
+def test_a_removed_tracer_is_not_called(loop: Loop) -> None:
     tracer = Recorder()
     loop.set_tracer(tracer)
-    handle = loop.spawn(Seer, [])
+    handle = loop.spawn(ContextReader, [])
     handle.look()
     loop.set_tracer(None)
     handle.look()
     assert len(tracer.sent) == 1
     settle(loop)
-    assert [entry[0] for entry in tracer.entries] == ["enter", "exit"]  # of what was sent while it was on
-    assert parcels_of_a_send(loop) == 0
+    assert [entry[0] for entry in tracer.entries] == ["enter", "exit"]  # for the message that was sent before
+    assert envelopes_of_a_send(loop) == 0
 
 
 def test_a_tracer_works_without_carried_contexts(clock: VirtualClock) -> None:
     with Loop(clock=clock, carry_context=False) as loop:
         tracer, book = Recorder(), list[Any]()
         loop.set_tracer(tracer)
-        handle = loop.spawn(Seer, book)
+        handle = loop.spawn(ContextReader, book)
         as_user("ann", handle.look)
         settle(loop)
         assert book == ["nobody"]
         assert [entry[0] for entry in tracer.entries] == ["enter", "exit"]
 
 
-def test_a_tracer_that_raises_where_it_is_sent_is_the_senders_error_and_no_message(loop: Loop) -> None:
+def test_a_tracer_that_raises_on_sending_raises_in_the_sender_and_sends_nothing(loop: Loop) -> None:
     class Bad(Recorder):
         def sending(self, target: ActorId, method: str) -> int:
             raise Boom("sending")
 
     book: Book = []
-    handle = loop.spawn(Seer, book)
+    handle = loop.spawn(ContextReader, book)
     loop.set_tracer(Bad())
     with pytest.raises(Boom, match="sending"):
         handle.look()
@@ -188,7 +188,7 @@ def test_a_tracer_that_raises_where_it_is_sent_is_the_senders_error_and_no_messa
     check_books(loop)
 
 
-def test_a_tracer_does_not_disturb_work_in_the_background_and_timers(loop: Loop) -> None:
+def test_a_tracer_does_not_affect_background_work_and_timers(loop: Loop) -> None:
     book: Book = []
     loop.set_tracer(Recorder())
 

@@ -1,4 +1,4 @@
-"""Who plays in the tests of restarts: actors that know which incarnation they are."""
+"""Helpers for tests of restarts: actors that know which incarnation they are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.core.stage import Boom
 
 
 class Worker(Actor):
-    """Knows which incarnation it is, and writes down who handled what."""
+    """Knows which incarnation it is, and records what each one handled."""
 
     born = 0
 

@@ -1,10 +1,10 @@
-"""Call everything that compiled classes offer in every wrong way there is, in a process that may end by it.
+"""Call everything that compiled classes offer with wrong arguments, in a process that may crash.
 
-Run as a module with the full names of classes: `python -m tests.architecture.misuse bandstand.core.hot.wheel.Timer`. Each call
+Run as a module with the full names of classes: `python -m tests.architecture.misuse bandstand.core.timer_wheel.Timer`. Each call
 is printed before it is made, so the last line of the output of a process that crashed names the call that did it.
 """
 
-# Everything here is called with everything.
+# Functions are called with arguments of any type.
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any, cast
 
 from tests.architecture import package_layout
 
-# Where the public classes live that derive from compiled ones.
+# The packages with public classes that derive from compiled ones.
 PACKAGES = (
     "bandstand.core",
     "bandstand.scope",
@@ -38,8 +38,8 @@ PACKAGES = (
     "bandstand.pod",
     "bandstand.testing",
 )
-# What lies on every class and is Python's own.
-NOT_OURS = frozenset(dir(object)) - {
+# Attributes that every class inherits from `object`.
+INHERITED = frozenset(dir(object)) - {
     "__eq__",
     "__ge__",
     "__gt__",
@@ -53,15 +53,15 @@ NOT_OURS = frozenset(dir(object)) - {
     "__repr__",
     "__str__",
 }
-# Methods that block by contract when they are called well, and why: these are called wrongly only.
+# Methods that block if they are called correctly, and why: they are only called with wrong arguments.
 BLOCKING = {
-    "run": "runs the event loop until somebody stops it",
-    "run_until_idle": "runs the event loop until nothing is left to do",
+    "run": "runs the event loop until it is stopped",
+    "run_until_idle": "runs the event loop until it is idle",
 }
-LONGEST_SECONDS = 100
-# Of the strangers, the first are plain values.
-FEW = 9
-# In place of the name of a class: all public functions of the compiled modules.
+TIMEOUT_S = 100
+# The number of plain values among the wrong values; they come first.
+PLAIN_VALUES = 9
+# Instead of a class name: all public functions of the compiled modules.
 FUNCTIONS = "functions"
 
 
@@ -108,7 +108,7 @@ def public_names(cls: type) -> list[str]:
         name
         for name in dir(cls)
         if (not name.startswith("_") or (name.startswith("__") and name.endswith("__")))
-        and name not in NOT_OURS
+        and name not in INHERITED
     ]
 
 
@@ -145,7 +145,7 @@ def makers(cls: type) -> Iterator[tuple[str, Callable[[], Any]]]:
         say(f"{full_name(cls)}: {words}")
         try:
             make()
-        except BaseException:  # noqa: BLE001  # any error is as good: what counts is that it is one
+        except BaseException:  # noqa: BLE001  # any exception is fine: it must only not crash
             continue
         yield words, make
 
@@ -159,17 +159,17 @@ def say(text: str) -> None:
 
 
 def attempt(words: str, call: Any) -> None:
-    """Make one call; whatever it raises is fine, and whatever it gives is used a little as well."""
+    """Make one call and use its result. Any exception is fine."""
     say(words)
     try:
         result = call()
         use(result)
-    except BaseException:  # noqa: BLE001  # any error is as good: what counts is that it is one
+    except BaseException:  # noqa: BLE001  # any exception is fine: it must only not crash
         return
 
 
 def use(result: Any) -> None:
-    """Take a few steps with what a call has given."""
+    """Use the result of a call: take a few steps of a coroutine or an iterator."""
     if isinstance(result, types.CoroutineType):
         try:
             cast("Any", result).send(None)
@@ -183,8 +183,8 @@ def use(result: Any) -> None:
     repr(result)
 
 
-def strangers(everything: list[type]) -> list[tuple[str, Any]]:
-    """Return what may be given in the place of a self or of an argument, an uninitialised instance of each class among it."""
+def wrong_values(everything: list[type]) -> list[tuple[str, Any]]:
+    """Return values to pass as self or as arguments, including an uninitialised instance of each class."""
     found: list[tuple[str, Any]] = [
         ("None", None),
         ("1", 1),
@@ -207,7 +207,7 @@ def strangers(everything: list[type]) -> list[tuple[str, Any]]:
 def argument_lists(
     function: Any, values: list[tuple[str, Any]]
 ) -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]:
-    """Give arguments for a function that is called with its self already: wrong in number, wrong in kind."""
+    """Yield arguments for a bound function: the wrong number, and the wrong types."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -236,7 +236,7 @@ def argument_lists(
 
 
 def misuse(cls: type, everything: list[type]) -> None:
-    values = strangers(everything)
+    values = wrong_values(everything)
     misuse_unbound(cls, values)
     for words, make in makers(cls):
         where = f"{words} of {full_name(cls)}"
@@ -245,40 +245,40 @@ def misuse(cls: type, everything: list[type]) -> None:
             misuse_attribute(where, make, entry, values)
             if not (entry in BLOCKING and words.startswith("built")):
                 misuse_method(where, make, entry, values)
-        # Twice, and then used.
-        for given, arguments, keywords in argument_lists(make().__init__, values[:FEW]):
+        # Initialise twice, then use it.
+        for given, arguments, keywords in argument_lists(make().__init__, values[:PLAIN_VALUES]):
             attempt(
                 f"{where}: __init__ again ({given})", lambda m=make, a=arguments, k=keywords: again(m, a, k)
             )
 
 
 def misuse_unbound(cls: type, values: list[tuple[str, Any]]) -> None:
-    """Use everything of a class on what is no instance of it."""
+    """Call all methods of a class on objects that are not its instances."""
     name = full_name(cls)
     for entry in public_names(cls):
         held = inspect.getattr_static(cls, entry)
         unbound = getattr(cls, entry, None)
-        for words, stranger in values:
-            if isinstance(stranger, cls):
+        for words, value in values:
+            if isinstance(value, cls):
                 continue
             if hasattr(held, "__get__") and not isinstance(held, (staticmethod, classmethod)):
-                attempt(f"{name}.{entry} of {words}", lambda held=held, s=stranger: held.__get__(s, type(s)))
+                attempt(f"{name}.{entry} of {words}", lambda held=held, s=value: held.__get__(s, type(s)))
             if callable(unbound):
-                attempt(f"{name}.{entry}({words})", lambda u=unbound, s=stranger: u(s))
-                attempt(f"{name}.{entry}({words}, None)", lambda u=unbound, s=stranger: u(s, None))
-                attempt(f"{name}.{entry}({words}, 1, 2, 3)", lambda u=unbound, s=stranger: u(s, 1, 2, 3))
+                attempt(f"{name}.{entry}({words})", lambda u=unbound, s=value: u(s))
+                attempt(f"{name}.{entry}({words}, None)", lambda u=unbound, s=value: u(s, None))
+                attempt(f"{name}.{entry}({words}, 1, 2, 3)", lambda u=unbound, s=value: u(s, 1, 2, 3))
 
 
 def misuse_attribute(where: str, make: Callable[[], Any], entry: str, values: list[tuple[str, Any]]) -> None:
     """Get, set and delete one attribute."""
     attempt(f"{where}: get {entry}", lambda: getattr(make(), entry))
-    for what, value in values[:FEW]:
+    for what, value in values[:PLAIN_VALUES]:
         attempt(f"{where}: set {entry} to {what}", lambda value=value: setattr(make(), entry, value))
     attempt(f"{where}: delete {entry}", lambda: delattr(make(), entry))
 
 
 def misuse_method(where: str, make: Callable[[], Any], entry: str, values: list[tuple[str, Any]]) -> None:
-    """Call one method with wrong arguments, each time on another instance."""
+    """Call one method with wrong arguments, each time on a new instance."""
     try:
         function = getattr(make(), entry)
     except BaseException:  # noqa: BLE001  # an error is fine
@@ -290,7 +290,7 @@ def misuse_method(where: str, make: Callable[[], Any], entry: str, values: list[
 
 
 def misuse_functions(everything: list[type]) -> None:
-    values = strangers(everything)
+    values = wrong_values(everything)
     for name, function in functions():
         for given, arguments, keywords in argument_lists(function, values):
             attempt(f"{name}({given})", lambda f=function, a=arguments, k=keywords: f(*a, **k))
@@ -333,7 +333,7 @@ def plain_operations(where: str, make: Callable[[], Any]) -> None:
 
 
 def use_all(copied: Any) -> None:
-    """Use a copy: all of its properties, and every method without arguments."""
+    """Use a copy: read all properties, and call every method without arguments."""
     repr(copied)
     for entry in public_names(type(copied)):
         if entry in BLOCKING:
@@ -348,7 +348,7 @@ def use_all(copied: Any) -> None:
 
 def main(names: list[str]) -> None:
     faulthandler.enable()
-    faulthandler.dump_traceback_later(LONGEST_SECONDS, exit=True)
+    faulthandler.dump_traceback_later(TIMEOUT_S, exit=True)
     warnings.simplefilter("ignore")
     sys.unraisablehook = lambda _: None
     everything = classes()
@@ -361,7 +361,7 @@ def main(names: list[str]) -> None:
             misuse(next(cls for cls in everything if full_name(cls) == name), everything)
         gc.collect()
 
-    # Inside an event loop: much of it looks for one first, and stops at once if there is none.
+    # Inside an event loop: many functions need a running one, and raise at once without it.
     asyncio.run(inside())
     gc.collect()
     say("all done")

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import bandstand
-from bandstand import _build_mode, app
+from bandstand import _build_mode, doctor
 from bandstand.__main__ import main
 
 
@@ -71,16 +71,16 @@ def test_doctor_reports_all_it_should(capsys: pytest.CaptureFixture[str]) -> Non
         "[fast]",
     ):
         assert f"\n{label}" in f"\n{shown}"
-    assert "All is well." in shown
+    assert "No problems found." in shown
 
 
 def test_doctor_names_the_interpreted_modules_only_if_the_modes_are_mixed() -> None:
-    seen = dataclasses.replace(app.diagnose(), compiled=("a.b", "a.c"), interpreted=())
-    assert "\ncompiled     all of 2 modules\n" in app.render(seen)
+    seen = dataclasses.replace(doctor.diagnose(), compiled=("a.b", "a.c"), interpreted=())
+    assert "\ncompiled     all of 2 modules\n" in doctor.render(seen)
     seen = dataclasses.replace(seen, compiled=(), interpreted=("a.b", "a.c"))
-    assert "\ncompiled     none of 2 modules\n" in app.render(seen)
+    assert "\ncompiled     none of 2 modules\n" in doctor.render(seen)
     seen = dataclasses.replace(seen, compiled=("a.b",), interpreted=("a.c",))
-    assert "\ncompiled     1 of 2 modules; interpreted: a.c\n" in app.render(seen)
+    assert "\ncompiled     1 of 2 modules; interpreted: a.c\n" in doctor.render(seen)
 
 
 def test_the_command_alone_says_what_can_be_typed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,10 +104,10 @@ def test_doctor_without_the_fast_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing_installed(distribution: str) -> str:
         raise importlib.metadata.PackageNotFoundError(distribution)
 
-    monkeypatch.setattr(app, "version", nothing_installed)
-    seen = app.diagnose()
+    monkeypatch.setattr(doctor, "version", nothing_installed)
+    seen = doctor.diagnose()
     assert seen.event_loop == "asyncio"
-    assert "uvloop not installed" in app.render(seen)
+    assert "uvloop not installed" in doctor.render(seen)
 
 
 def test_doctor_fails_on_a_mixture(
@@ -115,12 +115,20 @@ def test_doctor_fails_on_a_mixture(
 ) -> None:
     monkeypatch.setattr(_build_mode, "mode", lambda: "mixed")
     assert main(["doctor"]) == 1
-    assert "Build them again" in capsys.readouterr().out
+    assert "Build again" in capsys.readouterr().out
 
 
 def test_doctor_fails_on_a_stale_module(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(_build_mode, "stale_modules", lambda: frozenset({"bandstand.core.hot.ring"}))
+    monkeypatch.setattr(_build_mode, "stale_modules", lambda: frozenset({"bandstand.core.ids"}))
     assert main(["doctor"]) == 1
-    assert "wrong: core.hot.ring: compiled from other sources" in capsys.readouterr().out
+    assert "problem: core.ids: compiled from other sources" in capsys.readouterr().out
+
+
+def test_doctor_fails_on_a_module_that_cannot_be_imported(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(_build_mode, "modules_with_pxd", lambda: frozenset({"bandstand.core.missing"}))
+    assert main(["doctor"]) == 1
+    assert "problem: core.missing cannot be imported: ModuleNotFoundError" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The environment's tool: who only wants to see bandstand run waits for no tools, and nothing is undone by it."""
+"""tools/environment.py: `make run` installs no development tools, and does not undo what `make test` installed."""
 
 import re
 import subprocess
@@ -16,29 +16,29 @@ def pins(name: str) -> set[str]:
     return {re.split(r"[\[=]", line)[0] for line in lines if line and line[0] not in "#-"}
 
 
-def test_to_run_no_tools_are_installed() -> None:
+def test_running_installs_no_tools() -> None:
     assert [name for name, _, _ in environment.steps_for("run")] == ["run", "package", "extensions"]
     assert [name for name, _, _ in environment.steps_for("dev")] == ["run", "tools", "package", "extensions"]
 
 
-def test_what_was_done_to_run_is_done_for_the_tools_and_the_other_way_round() -> None:
+def test_the_steps_for_running_are_part_of_the_steps_for_development() -> None:
     needed = {name: digest for name, digest, _ in environment.steps_for("run")}
     full = {name: digest for name, digest, _ in environment.steps_for("dev")}
     assert needed.items() <= full.items()
 
 
-def test_what_is_installed_to_run_is_what_the_package_asks_for() -> None:
+def test_what_is_installed_for_running_is_what_the_package_requires() -> None:
     project = package_layout.config()["project"]
-    asked = [*project["dependencies"], *project["optional-dependencies"]["fast"]]
-    assert pins("run") == {re.split(r"[<>=]", one)[0] for one in asked}
+    required = [*project["dependencies"], *project["optional-dependencies"]["fast"]]
+    assert pins("run") == {re.split(r"[<>=]", one)[0] for one in required}
 
 
 @pytest.mark.parametrize(
-    ("verb", "is_lean"), [("run", True), ("tour", True), ("test", False), ("docs", False)]
+    ("target", "is_lean"), [("run", True), ("tour", True), ("test", False), ("docs", False)]
 )
-def test_a_verb_sets_up_what_it_needs(verb: str, is_lean: bool) -> None:
+def test_a_make_target_prepares_what_it_needs(target: str, is_lean: bool) -> None:
     plan = subprocess.run(
-        ["make", "--dry-run", verb],
+        ["make", "--dry-run", target],
         cwd=package_layout.ROOT,
         capture_output=True,
         text=True,

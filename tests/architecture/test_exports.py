@@ -1,4 +1,4 @@
-"""Front doors: what a room exports is what it says, and every public name has one home."""
+"""Exports: `__all__` of a package is exactly what it defines and re-exports, and every public name belongs to one package."""
 
 import ast
 import subprocess
@@ -12,21 +12,21 @@ import pytest
 
 from tests.architecture import package_layout
 
-ROOMS = sorted(
+PACKAGES = sorted(
     path.stem if path.suffix == ".py" else path.name
     for path in package_layout.PACKAGE.iterdir()
     if (path.suffix == ".py" and path.stem != "__init__") or (path / "__init__.py").exists()
 )
 
 
-def file_of(room: str) -> Path:
-    folder = package_layout.PACKAGE / room
+def file_of(package: str) -> Path:
+    folder = package_layout.PACKAGE / package
     return folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
 
 
 def visible(path: Path) -> set[str]:
-    """Return the public names a file offers: what it defines, and what a door passes on from inside the package_layout."""
-    names = passed_on_to_checkers(path) if path.stem == "__init__" else set[str]()
+    """Return the public names of a file: what it defines and, for an `__init__.py`, what it re-exports."""
+    names = type_checking_names(path) if path.stem == "__init__" else set[str]()
     for node in ast.parse(path.read_text("utf-8")).body:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
@@ -44,46 +44,46 @@ def visible(path: Path) -> set[str]:
 
 def exports(module: str) -> tuple[str, ...]:
     exported: object = import_module(module).__all__
-    assert isinstance(exported, tuple), "not a list: nobody adds to it"
+    assert isinstance(exported, tuple), "must be immutable"
     return tuple(map(str, cast("tuple[object, ...]", exported)))
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_room_exports_a_tuple_of_exactly_what_is_visible(room: str) -> None:
-    exported = exports(f"bandstand.{room}")
-    assert set(exported) == visible(file_of(room))
+@pytest.mark.parametrize("package", PACKAGES)
+def test_all_is_a_tuple_of_exactly_the_public_names(package: str) -> None:
+    exported = exports(f"bandstand.{package}")
+    assert set(exported) == visible(file_of(package))
     assert len(set(exported)) == len(exported)
 
 
-# The one name that two rooms have: the services' loop is the core's, and spawns classes too.
+# The one name that two packages export: the loop of `actor` extends that of `core`.
 SHARED = {"Loop": ("core", "actor")}
 
 
-def test_every_public_name_has_exactly_one_home() -> None:
-    homes = Counter(name for room in ROOMS for name in exports(f"bandstand.{room}"))
-    assert {name: count for name, count in homes.items() if count > 1} == {
-        name: len(rooms) for name, rooms in SHARED.items()
+def test_every_public_name_belongs_to_one_package() -> None:
+    counts = Counter(name for package in PACKAGES for name in exports(f"bandstand.{package}"))
+    assert {name: count for name, count in counts.items() if count > 1} == {
+        name: len(packages) for name, packages in SHARED.items()
     }
 
 
-def test_a_name_that_two_rooms_have_is_one_thing() -> None:
-    for name, rooms in SHARED.items():
-        below, *above = (getattr(import_module(f"bandstand.{room}"), name) for room in rooms)
-        assert all(issubclass(kind, below) for kind in above)
+def test_a_name_that_two_packages_export_is_a_subclass_in_the_upper_one() -> None:
+    for name, packages in SHARED.items():
+        base, *derived = (getattr(import_module(f"bandstand.{package}"), name) for package in packages)
+        assert all(issubclass(kind, base) for kind in derived)
 
 
-def test_the_house_itself_only_passes_on_what_a_room_exports() -> None:
-    house_door = import_module("bandstand")
-    passed_on = set(exports("bandstand")) - {"__version__"}
-    homes = {name: room for room in ROOMS for name in exports(f"bandstand.{room}")}
-    homes |= {name: rooms[-1] for name, rooms in SHARED.items()}
-    for name in passed_on:
-        assert getattr(house_door, name) is getattr(import_module(f"bandstand.{homes[name]}"), name)
-    assert passed_on == passed_on_to_checkers(package_layout.PACKAGE / "__init__.py")
+def test_bandstand_itself_only_re_exports_names_of_its_packages() -> None:
+    root = import_module("bandstand")
+    re_exported = set(exports("bandstand")) - {"__version__"}
+    owners = {name: package for package in PACKAGES for name in exports(f"bandstand.{package}")}
+    owners |= {name: packages[-1] for name, packages in SHARED.items()}
+    for name in re_exported:
+        assert getattr(root, name) is getattr(import_module(f"bandstand.{owners[name]}"), name)
+    assert re_exported == type_checking_names(package_layout.PACKAGE / "__init__.py")
 
 
-def lines_for_checkers(path: Path) -> list[ast.ImportFrom]:
-    """What a door imports for type checkers alone: it is loaded only when it is asked for."""
+def type_checking_imports(path: Path) -> list[ast.ImportFrom]:
+    """Return the imports under `if TYPE_CHECKING`: at run time these names are loaded lazily."""
     guarded = [
         node
         for node in ast.parse(path.read_text("utf-8")).body
@@ -92,25 +92,25 @@ def lines_for_checkers(path: Path) -> list[ast.ImportFrom]:
     return [line for node in guarded for line in node.body if isinstance(line, ast.ImportFrom)]
 
 
-def passed_on_to_checkers(path: Path) -> set[str]:
-    """The names that a door shows to type checkers alone."""
-    return {alias.asname or alias.name for line in lines_for_checkers(path) for alias in line.names}
+def type_checking_names(path: Path) -> set[str]:
+    """Return the names that a file imports for type checkers only."""
+    return {alias.asname or alias.name for line in type_checking_imports(path) for alias in line.names}
 
 
 @pytest.mark.parametrize("name", ["bandstand", "bandstand.bus"])
-def test_a_door_that_loads_what_is_asked_for_has_what_it_shows(name: str) -> None:
-    door = import_module(name)
-    assert set(dir(door)) >= set(exports(name))
-    for line in lines_for_checkers(Path(str(door.__file__))):
+def test_a_package_that_loads_lazily_has_the_names_that_type_checkers_see(name: str) -> None:
+    package = import_module(name)
+    assert set(dir(package)) >= set(exports(name))
+    for line in type_checking_imports(Path(str(package.__file__))):
         for alias in line.names:
-            # From the very module that the checkers are told of: an instance of another class would be a lie.
-            assert getattr(door, alias.name) is getattr(import_module(str(line.module)), alias.name)
+            # The same object that the type checkers see.
+            assert getattr(package, alias.name) is getattr(import_module(str(line.module)), alias.name)
     with pytest.raises(AttributeError, match=f"module '{name}' has no attribute 'nothing'"):
-        _ = door.nothing
+        _ = package.nothing
 
 
 @pytest.mark.once
-def test_whoever_speaks_to_a_node_does_not_load_one() -> None:
+def test_a_client_does_not_load_the_node() -> None:
     script = "import sys, bandstand.cli.target, bandstand.cli.settings; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=50
@@ -119,7 +119,7 @@ def test_whoever_speaks_to_a_node_does_not_load_one() -> None:
     assert not {"bandstand.bus.node", "bandstand.bus.router", "bandstand.actor"} & set(done.stdout.split())
 
 
-def test_the_map_names_every_room() -> None:
+def test_the_docstring_of_bandstand_lists_every_package() -> None:
     text = import_module("bandstand").__doc__ or ""
-    drawn = {line.split()[0] for line in text.splitlines() if line.startswith("    ") and line.split()}
-    assert drawn == set(ROOMS)
+    listed = {line.split()[0] for line in text.splitlines() if line.startswith("    ") and line.split()}
+    assert listed == set(PACKAGES)

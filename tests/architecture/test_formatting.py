@@ -1,7 +1,7 @@
-"""Objects of the program are shown through `bandstand.errors.formatting` alone, and lines are logged through `SafeLogger`.
+"""Users' objects are formatted only with `bandstand.errors.formatting`, and log lines are written only with `SafeLogger`.
 
-A `repr()` that raises where a failure is handled would end supervision, so none is called directly. What the runtime knows to be its
-own, or has checked to be a string, may be shown with `!r`.
+A `repr()` that raises while a failure is handled would end supervision, so the runtime never calls it directly. `!r` is allowed for the
+runtime's own objects, and for values that were checked to be strings.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from tests.architecture import package_layout
 
 pytestmark = [pytest.mark.once, pytest.mark.guarantee("G282")]
 
-# The last part of an expression that is a name, an id, a handle or another object of the runtime's own.
+# The last parts of expressions that are names, ids, handles or other objects of the runtime.
 OWN = frozenset(
     [
         "OVERLOADED",
         "__qualname__",
-        "_bs_actor",
-        "_bs_handle()",
-        "_bs_me",
-        "_bs_name",
+        "__handle_actor__",
+        "own_handle(self._machine)",
+        "__actor_handle__",
+        "__handle_name__",
         "_handle",
         "_here",
         "_host",
@@ -37,7 +37,7 @@ OWN = frozenset(
         "child",
         "close[0]",
         "description",
-        "gone",
+        "exited",
         "handle",
         "host",
         "id",
@@ -67,18 +67,18 @@ OWN = frozenset(
         "word",
     ]
 ) | {"alone[id(options)]", "known[id(value)]", "path[place + 1]"}
-# What is no program's own code: people's tools, and help for tests.
-ELSEWHERE = ("cli/", "testing/", "__main__.py")
-SHOWN = re.compile(r"(?P<before>.{0,40})\{(?P<what>[^{}\n]+?)!r\}|(?<![\w.])repr\((?P<called>[^\n]+?)\)")
-BARE = re.compile(
+# Code in which a repr() that raises does no harm: the command line and the test kit.
+EXEMPT = ("cli/", "testing/", "__main__.py")
+FORMATTED = re.compile(r"(?P<before>.{0,40})\{(?P<what>[^{}\n]+?)!r\}|(?<![\w.])repr\((?P<called>[^\n]+?)\)")
+UNSAFE = re.compile(
     r"\{(error|cause|exc|exception|failure|reason_error)(!s)?\}|\bstr\((cause|exc|exception|failure)\)"
 )
 
 
-def sources(*besides: str) -> Iterator[tuple[str, str]]:
+def sources(*exempt: str) -> Iterator[tuple[str, str]]:
     for path in sorted(package_layout.PACKAGE.rglob("*.py")):
         name = str(path.relative_to(package_layout.PACKAGE))
-        if not name.startswith((*ELSEWHERE, *besides)):
+        if not name.startswith((*EXEMPT, *exempt)):
             yield name, path.read_text("utf-8")
 
 
@@ -86,31 +86,29 @@ def is_own(what: str) -> bool:
     return any(what == own or what.endswith(f".{own}") for own in OWN)
 
 
-def test_objects_of_the_program_are_shown_safely() -> None:
+def test_objects_of_users_are_formatted_safely() -> None:
     found = [
         f"{name}: {match[0].strip()}"
         for name, text in sources("errors/formatting.py", "_build_mode.py")
-        for match in SHOWN.finditer(text)
+        for match in FORMATTED.finditer(text)
         if not is_own(match["what"] or match["called"])
-        # An argument that was refused can be anything.
+        # A rejected argument can be anything.
         or (match["before"] or "").endswith("name is ")
     ]
-    assert found == [], (
-        "use safe_repr() there; or, if it is always the runtime's own object, name it in OWN here"
-    )
+    assert found == [], "use safe_repr() there; or, if it is always an object of the runtime, add it to OWN"
 
 
 def test_exceptions_are_described_safely() -> None:
     found = [
         f"{name}: {match[0]}"
         for name, text in sources("errors/formatting.py")
-        for match in BARE.finditer(text)
+        for match in UNSAFE.finditer(text)
     ]
     assert found == [], "use safe_str() or describe_exception()"
 
 
 @pytest.mark.parametrize(
-    ("pattern", "home", "instead"),
+    ("pattern", "module", "instead"),
     [
         (r"\blogger = logging.getLogger\(", "core/logs.py", "SafeLogger"),
         (
@@ -120,6 +118,6 @@ def test_exceptions_are_described_safely() -> None:
         ),
     ],
 )
-def test_there_is_one_place_for_each(pattern: str, home: str, instead: str) -> None:
-    found = [name for name, text in sources(home) if re.search(pattern, text)]
+def test_only_one_module_does_this_directly(pattern: str, module: str, instead: str) -> None:
+    found = [name for name, text in sources(module) if re.search(pattern, text)]
     assert found == [], f"use {instead} there"

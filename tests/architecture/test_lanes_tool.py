@@ -1,4 +1,4 @@
-"""The lanes' tool: which lanes there are, how it reads pytest, and what it sums up."""
+"""tools/lanes.py: which lanes there are, how it parses the output of pytest, and the summary."""
 
 from collections import Counter
 from pathlib import Path
@@ -11,7 +11,7 @@ from tools.environment import Interpreter
 OTHER = Interpreter("3.12", "3.12.1", "/somewhere/python3.12")
 
 
-def test_four_lanes_here_and_two_of_each_further_python() -> None:
+def test_four_lanes_for_this_python_and_two_for_each_other() -> None:
     assert [lane.name for lane in lanes.plan([OTHER])] == [
         "compiled-uvloop",
         "compiled-asyncio",
@@ -34,27 +34,27 @@ def test_a_lane_demands_its_mode_and_loop() -> None:
     ]
 
 
-def test_what_tests_start_need_not_compile_everything_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_subprocesses_share_compiled_bytecode(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     (first, *_) = [lane.environment() for lane in lanes.plan([])]
     assert "PYTHONDONTWRITEBYTECODE" not in first
     assert first["PYTHONPYCACHEPREFIX"].endswith("build/bytecode")
 
 
-def test_exactly_one_lane_measures_coverage_and_one_runs_what_runs_once() -> None:
+def test_one_lane_measures_coverage_and_one_runs_the_tests_marked_once() -> None:
     commands = [lane.command("python", []) for lane in lanes.plan([OTHER])]
     assert [command for command in commands if "coverage" in command] == [commands[2]]
     assert [command for command in commands if "not once and not heavy" not in " ".join(command)] == [
         commands[0]
     ]
-    # What is slow runs in both modes, with both event loops.
+    # Slow tests run in both modes and on both event loops.
     assert [command for command in commands if "not slow" not in " ".join(command)] == [
         commands[0],
         commands[2],
     ]
 
 
-def test_only_the_first_lane_searches_long_unless_it_is_told_otherwise(
+def test_only_the_first_lane_uses_the_full_hypothesis_profile_by_default(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("BANDSTAND_TEST_PROFILE", raising=False)
@@ -66,7 +66,7 @@ def test_only_the_first_lane_searches_long_unless_it_is_told_otherwise(
 
 @pytest.mark.once
 @pytest.mark.slow
-def test_lanes_that_run_at_once_have_a_file_each_and_a_bad_one_is_shown(
+def test_parallel_lanes_write_to_separate_logs_and_a_failed_log_is_printed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(lanes, "LOGS", tmp_path / "logs")
@@ -75,7 +75,7 @@ def test_lanes_that_run_at_once_have_a_file_each_and_a_bad_one_is_shown(
     (tmp_path / "test_it.py").write_text("import os\nassert os.environ['BANDSTAND_TEST_LOOP'] == 'uvloop'\n")
     outcomes = {outcome.lane.name: outcome for outcome in lanes.run_together(chosen, nothing, 2)}
     assert {name: outcome.is_good for name, outcome in outcomes.items()} == {
-        "compiled-uvloop": False,  # nothing was collected, which is no success
+        "compiled-uvloop": False,  # collecting no tests is not a success
         "compiled-asyncio": False,
     }
     assert "no tests" in (tmp_path / "logs" / "compiled-uvloop.log").read_text("utf-8")
@@ -83,7 +83,7 @@ def test_lanes_that_run_at_once_have_a_file_each_and_a_bad_one_is_shown(
     assert "AssertionError" in capsys.readouterr().out
 
 
-def test_it_reads_how_far_a_lane_has_come(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_it_reads_the_progress_of_a_lane(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(lanes, "LOGS", tmp_path)
     lane = lanes.plan([])[0]
     seen = [lanes.progress(lane)]
@@ -106,19 +106,19 @@ def test_it_reads_how_far_a_lane_has_come(monkeypatch: pytest.MonkeyPatch, tmp_p
         ("no tests ran in 0.01s", {}),
     ],
 )
-def test_it_reads_the_closing_line(line: str, tally: dict[str, int]) -> None:
-    closing, counted = lanes.read_closing(f"noise 7 passed\n{line}\nFile  Stmts  Miss\n")
+def test_it_reads_the_summary_line(line: str, tally: dict[str, int]) -> None:
+    summary, counted = lanes.read_summary(f"noise 7 passed\n{line}\nFile  Stmts  Miss\n")
     assert counted == Counter(tally)
-    assert " in " in closing
+    assert " in " in summary
 
 
-def test_a_lane_that_died_counts_nothing() -> None:
-    assert lanes.read_closing("Segmentation fault\n") == ("ended before pytest could count", Counter())
+def test_a_lane_that_crashed_counts_nothing() -> None:
+    assert lanes.read_summary("Segmentation fault\n") == ("pytest did not finish", Counter())
 
 
-def test_the_last_line_sums_up() -> None:
+def test_the_last_line_is_the_total() -> None:
     first, second, *_ = lanes.plan([])
-    good = lanes.Outcome(first, is_good=True, closing="", tally=Counter(passed=3), seconds=1)
-    bad = lanes.Outcome(second, is_good=False, closing="", tally=Counter(passed=2, failed=1), seconds=2)
-    assert lanes.closing_line([good, good]) == "6 passed, 0 failed in 2s over 2 lanes"
-    assert lanes.closing_line([good, bad]) == "5 passed, 1 failed in 3s over 2 lanes, 1 of them bad"
+    good = lanes.Outcome(first, is_good=True, summary="", tally=Counter(passed=3), seconds=1)
+    bad = lanes.Outcome(second, is_good=False, summary="", tally=Counter(passed=2, failed=1), seconds=2)
+    assert lanes.total_line([good, good]) == "6 passed, 0 failed in 2s over 2 lanes"
+    assert lanes.total_line([good, bad]) == "5 passed, 1 failed in 3s over 2 lanes; failed lanes: 1"

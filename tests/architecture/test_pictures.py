@@ -1,4 +1,4 @@
-"""The pictures of the documentation are what their texts say."""
+"""The pictures of the documentation match the texts that they are drawn from."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.once
 
 def test_every_picture_is_up_to_date() -> None:
     assert list(pictures.FOLDER.glob("*.txt"))
-    assert pictures.complaints(pictures.FOLDER) == []
+    assert pictures.problems(pictures.FOLDER) == []
 
 
 def test_every_picture_is_shown_and_described() -> None:
@@ -22,21 +22,19 @@ def test_every_picture_is_shown_and_described() -> None:
     assert shown == {picture.name for picture in pictures.FOLDER.glob("*.svg")}
 
 
-def test_what_has_changed_is_noticed(tmp_path: Path) -> None:
+def test_a_picture_that_is_missing_outdated_or_left_over_is_reported(tmp_path: Path) -> None:
     text = tmp_path / "box.txt"
     text.write_text("┌─┐\n│a│\n└─┘\n", "utf-8")
-    assert pictures.complaints(tmp_path) == ["box.txt has no picture: run make pictures"]
-    assert [picture.name for picture in pictures.paint(tmp_path)] == ["box.svg"]
-    assert pictures.complaints(tmp_path) == []
+    assert pictures.problems(tmp_path) == ["box.txt has no picture: run make pictures"]
+    assert [picture.name for picture in pictures.draw_all(tmp_path)] == ["box.svg"]
+    assert pictures.problems(tmp_path) == []
     text.write_text("┌─┐\n│b│\n└─┘\n", "utf-8")
-    assert pictures.complaints(tmp_path) == ["box.svg is not what box.txt says: run make pictures"]
+    assert pictures.problems(tmp_path) == ["box.svg does not match box.txt: run make pictures"]
     text.unlink()
-    assert pictures.complaints(tmp_path) == [
-        "box.svg has no text that it is drawn from: remove it, or write box.txt"
-    ]
+    assert pictures.problems(tmp_path) == ["box.svg has no source text: remove it, or write box.txt"]
 
 
-def test_boxes_become_lines_and_words_stay() -> None:
+def test_boxes_become_lines_and_words_stay_text() -> None:
     drawn = pictures.draw("┌─┐\n│a│\n└─┘──▶ <b & c>\n")
     assert 'd="M16 21H32M16 57H32M36 57H52M16 21V57M32 21V57"' in drawn
     assert ">a</text>" in drawn
@@ -62,6 +60,6 @@ def test_an_arrow_touches_the_line_it_points_at_and_no_word(text: str, tip: str)
     assert polygon[1].split()[1] == tip
 
 
-def test_a_line_that_nobody_can_draw_is_refused() -> None:
+def test_an_unknown_box_character_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"line 2 has a '╬', which cannot be drawn"):
         pictures.draw("a\n╬\n")

@@ -1,4 +1,4 @@
-"""The order of the pages of the documentation: what somebody new reads comes first, and nothing is left out."""
+"""The order of the documentation pages: those for new users come first, and no page is left out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def page(uri: str) -> Item:
     return Item(title=None, file=File(uri))
 
 
-def test_what_is_read_first_comes_first_and_all_others_follow() -> None:
+def test_the_listed_pages_come_first_and_all_others_follow() -> None:
     howto = Item("Howto", children=[page("howto/asking.md")])
     found: list[site.Item] = [
         page("architecture.md"),
@@ -47,14 +47,16 @@ def test_what_is_read_first_comes_first_and_all_others_follow() -> None:
     ]
 
 
-def test_a_page_keeps_the_title_that_is_read_later() -> None:
+def test_the_title_of_a_page_is_left_to_mkdocs() -> None:
     class Page(Item):
         def __setattr__(self, name: str, value: object) -> None:
-            assert name != "title" or "title" not in vars(self), "a title that is set is not read any more"
+            assert name != "title" or "title" not in vars(self), (
+                "MkDocs does not read the title of the page if it is set"
+            )
             super().__setattr__(name, value)
 
     assert len(site.arrange([Page(None, File("index.md")), Page(None, File("zoo.md"))])) == 2
 
 
-def test_whatever_is_said_to_come_first_is_there() -> None:
+def test_the_listed_pages_exist() -> None:
     assert [place for place in site.FIRST if not (package_layout.ROOT / "docs" / place).exists()] == []

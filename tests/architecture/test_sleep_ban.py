@@ -1,4 +1,4 @@
-"""A test that really sleeps fails, even where its exception is swallowed."""
+"""A test that really sleeps fails, even if it swallows the exception."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def suite(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
-def verdict(suite: pytest.Pytester, body: str) -> dict[str, int]:
+def outcomes(suite: pytest.Pytester, body: str) -> dict[str, int]:
     suite.makepyfile("import asyncio, subprocess, sys, time, pytest\n" + body)
     result = suite.runpytest_subprocess("-p", "no:randomly", "-q", timeout=50)
     return result.parseoutcomes()
@@ -27,17 +27,17 @@ def verdict(suite: pytest.Pytester, body: str) -> dict[str, int]:
 @pytest.mark.parametrize("statement", ["time.sleep(0.01)", "asyncio.run(nap())"])
 def test_sleeping_fails(suite: pytest.Pytester, statement: str) -> None:
     body = f"async def nap():\n    await asyncio.sleep(0.01)\ndef test_it():\n    {statement}\n"
-    assert verdict(suite, body) == {"failed": 1, "errors": 1}
+    assert outcomes(suite, body) == {"failed": 1, "errors": 1}
 
 
 def test_a_swallowed_sleep_still_fails(suite: pytest.Pytester) -> None:
     body = "def test_it():\n    try:\n        time.sleep(0.01)\n    except Exception:\n        pass\n"
-    assert verdict(suite, body) == {"passed": 1, "errors": 1}
+    assert outcomes(suite, body) == {"passed": 1, "errors": 1}
 
 
 def test_yielding_is_not_sleeping(suite: pytest.Pytester) -> None:
     body = "async def turn():\n    await asyncio.sleep(0)\ndef test_it():\n    asyncio.run(turn())\n"
-    assert verdict(suite, body) == {"passed": 1}
+    assert outcomes(suite, body) == {"passed": 1}
 
 
 def test_virtual_time_is_not_sleeping(suite: pytest.Pytester) -> None:
@@ -46,7 +46,7 @@ def test_virtual_time_is_not_sleeping(suite: pytest.Pytester) -> None:
         "async def nap():\n    await asyncio.sleep(0.001)\n"
         "def test_it():\n    with asyncio.Runner(loop_factory=Virtual) as runner:\n        runner.run(nap())\n"
     )
-    assert verdict(suite, body) == {"passed": 1}
+    assert outcomes(suite, body) == {"passed": 1}
 
 
 def test_waiting_for_a_process_is_allowed(suite: pytest.Pytester) -> None:
@@ -56,11 +56,11 @@ def test_waiting_for_a_process_is_allowed(suite: pytest.Pytester) -> None:
         "        child.stdin.write(b'x\\n')\n        child.stdin.flush()\n"
         "        assert child.wait(timeout=30) == 0\n"
     )
-    assert verdict(suite, body) == {"passed": 1}
+    assert outcomes(suite, body) == {"passed": 1}
 
 
 def test_a_marked_test_may_sleep_if_it_says_why(suite: pytest.Pytester) -> None:
     body = "@pytest.mark.real_time(reason='shows the clock')\ndef test_it():\n    time.sleep(0.001)\n"
-    assert verdict(suite, body) == {"passed": 1}
+    assert outcomes(suite, body) == {"passed": 1}
     body = "@pytest.mark.real_time\ndef test_it():\n    time.sleep(0.001)\n"
-    assert verdict(suite, body) == {"errors": 1}
+    assert outcomes(suite, body) == {"errors": 1}

@@ -1,15 +1,15 @@
-"""The ledger's tool: what it reads, and what it refuses."""
+"""tools/spec.py: how it reads the requirements and guarantees, and which errors it reports."""
 
 import pytest
 
 from tests.architecture import package_layout
 from tools import spec
 
-LEDGER = "# Title\n\n- **J1** · done — One thing. More of it.\n- **J2** · planned — Another.\n"
+PAGE = "# Title\n\n- **J1** · done — One thing. More of it.\n- **J2** · planned — Another.\n"
 
 
-def test_it_reads_ids_status_and_text() -> None:
-    requirements, problems = spec.read_ledger(LEDGER)
+def test_it_reads_id_status_and_text() -> None:
+    requirements, problems = spec.read_requirements(PAGE)
     assert problems == []
     assert requirements == [
         spec.Requirement("J1", "done", "One thing. More of it."),
@@ -18,31 +18,31 @@ def test_it_reads_ids_status_and_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "complaint"),
+    ("line", "problem"),
     [
         ("- **J1** done: text\n- **J2** · done — text", "is not of the form"),
         ("- **J1** · ready — text", "has the status 'ready'"),
         ("- **J1** · done — text\n- **J1** · done — text", "twice"),
-        ("nothing", "no requirement at all"),
+        ("nothing", "no requirements"),
     ],
 )
-def test_it_refuses_a_line_it_cannot_trust(line: str, complaint: str) -> None:
-    _, problems = spec.read_ledger(line)
+def test_it_reports_a_malformed_line(line: str, problem: str) -> None:
+    _, problems = spec.read_requirements(line)
     assert len(problems) == 1
-    assert complaint in problems[0]
+    assert problem in problems[0]
 
 
-def test_done_needs_a_test_and_a_test_needs_a_line() -> None:
-    requirements, _ = spec.read_ledger(LEDGER)
+def test_a_done_requirement_needs_a_test_and_a_test_needs_a_requirement() -> None:
+    requirements, _ = spec.read_requirements(PAGE)
     assert spec.disagreements(requirements, {"J1": {"tests/a.py::test_a"}}) == []
     assert spec.disagreements(requirements, {"J1": set(), "Z9": {"tests/a.py::test_a"}}) == [
-        "J1 is listed as done, and no test proves it",
-        "Z9 is no requirement, but tests/a.py::test_a names it",
+        "J1 is done, but no test proves it",
+        "Z9 is not a requirement, but tests/a.py::test_a names it",
     ]
 
 
-def test_it_shows_each_line_with_its_tests() -> None:
-    requirements, _ = spec.read_ledger(LEDGER)
+def test_it_prints_each_requirement_with_its_tests() -> None:
+    requirements, _ = spec.read_requirements(PAGE)
     shown = spec.render(requirements, {"J1": {"tests/a.py::test_a"}})
     assert shown.splitlines() == [
         "J1   done     One thing",
@@ -86,18 +86,18 @@ def test_collection_sees_what_pytest_would_run(pytester: pytest.Pytester) -> Non
     }
 
 
-def test_a_promise_needs_a_test_and_a_test_a_promise() -> None:
-    text = "**G1 — Kept.** So it is.\n\n**G2 — Broken.** Alas.\n\n**G3 — Twice.** Once.\n\n**G3 — Twice.** Twice.\n"
-    assert spec.broken_promises(text, {"G1": {"test_a"}, "G3": {"test_b"}, "G9": {"test_c"}}) == [
-        "G3 is promised twice",
-        "G2 is promised, and no test holds it",
-        "G9 is no promise of docs/semantics.md, but test_c names it",
+def test_a_guarantee_needs_a_test_and_a_test_needs_a_guarantee() -> None:
+    text = "**G1 — Kept.** It is.\n\n**G2 — Broken.** It is not.\n\n**G3 — Twice.** Once.\n\n**G3 — Twice.** Twice.\n"
+    assert spec.guarantee_problems(text, {"G1": {"test_a"}, "G3": {"test_b"}, "G9": {"test_c"}}) == [
+        "G3 is listed twice",
+        "G2 has no test",
+        "G9 is not a guarantee of docs/semantics.md, but test_c names it",
     ]
 
 
-def test_the_ledger_holds_every_line() -> None:
+def test_the_page_has_every_requirement() -> None:
     text = (package_layout.ROOT / "docs" / "requirements.md").read_text("utf-8")
-    requirements, problems = spec.read_ledger(text)
+    requirements, problems = spec.read_requirements(text)
     expected = {"J": 25, "C": 30, "K": 7, "S": 19}
     assert problems == []
     assert [one.id for one in requirements] == [

@@ -303,7 +303,7 @@ class TestServe:
         (tmp_path / "broken.py").write_text(text)
         out, err = io.StringIO(), io.StringIO()
         monkeypatch.chdir(tmp_path)
-        serving = app.Serving(target="./broken.py", unix="bus.sock")
+        serving = app.ServeOptions(target="./broken.py", unix="bus.sock")
         assert app.run_node(serving, out, err) == 1
         failed = json.loads(out.getvalue())
         assert failed["type"] == "Sys.BootFailed"
@@ -359,9 +359,9 @@ class TestServe:
                 "what tells who of them may. Pass --token-file FILE, or '127",
             ),
             (["--tcp", "1", "--token-file", "no/such/file"], "'no/such/file' cannot be read: No such file"),
-            (["--unix", "x", "--token-file", "f"], "--token-file is for clients over TCP"),
-            (["--tcp", "x:y"], "'y' is no port: pass HOST:PORT"),
-            (["--tcp", "70000"], "is no port: pass HOST:PORT.* from 0 to 65535"),
+            (["--unix", "x", "--token-file", "f"], "--token-file is only for TCP clients"),
+            (["--tcp", "x:y"], "'y' is not a port: pass HOST:PORT"),
+            (["--tcp", "70000"], "is not a port: pass HOST:PORT.* from 0 to 65535"),
             (["--unix", ""], "pass the name of a file"),
             (["a", "b"], "unrecognized arguments: b"),
         ],

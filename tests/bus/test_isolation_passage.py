@@ -42,7 +42,7 @@ from bandstand.bus.contracts.capability import Capability as AnyCapability
 from bandstand.bus.errands import Begin, Emitted, Ready, Stop, read_up, written
 from bandstand.bus.syscall import Reset
 from bandstand.bus.wire import write_frame
-from bandstand.core.lowlevel import new_event_loop
+from bandstand.core.asyncio_host import new_event_loop
 from bandstand.errors import BootFailed, InternalError, MailboxFull, RequestFailed
 from bandstand.pod.process import Control
 from bandstand.testing import VirtualClock

@@ -33,7 +33,7 @@ from bandstand.bus.contracts.declare import blueprint_of
 from bandstand.bus.contracts.describe import describe
 from bandstand.bus.memory import Get, Set
 from bandstand.bus.syscall import Health, Reset, StatsQuery
-from bandstand.core.lowlevel import new_event_loop
+from bandstand.core.asyncio_host import new_event_loop
 from bandstand.errors import BadContract, BootFailed, RequestFailed
 from bandstand.isolation import isolated
 from bandstand.testing import leaks_of
@@ -585,7 +585,7 @@ class TestServing:
         assert done.returncode == 1
         assert "did you mean Painter?" in done.stderr
         done = self.serve(tmp_path, "", "--isolate", "Xyz")
-        assert "there are Memory, Painter" in done.stderr
+        assert "known: Memory, Painter" in done.stderr
 
 
 PAINTING = '''

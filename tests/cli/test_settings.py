@@ -144,9 +144,9 @@ def test_what_may_be_left_out_is_not_said_to_be_required(run: Run) -> None:
 
 
 def test_a_node_is_served_by_them(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[app.Serving] = []
+    seen: list[app.ServeOptions] = []
 
-    def note(serving: app.Serving, out: object, err: object) -> int:
+    def note(serving: app.ServeOptions, out: object, err: object) -> int:
         seen.append(serving)
         return 0
 

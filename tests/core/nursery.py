@@ -9,7 +9,7 @@ from contextvars import copy_context
 from typing import Any
 
 from bandstand.core import ActorId, ChildStart, Context, Exit, Loop
-from bandstand.core.lowlevel import Member, bury_estate, checked_cap, set_family, spawn_child
+from bandstand.core.messages import ChildSummary
 from tests.core.stage import Seen, idle
 
 TURNS = 5_000
@@ -23,26 +23,26 @@ class Household:
         self.children: list[ActorId] = []
         self.estates: list[Any] = []
         self.kept: list[ActorId] = []
-        self.shown: list[Member] | None = None
+        self.shown: list[ChildSummary] | None = None
         self.disbanded = 0
 
-    def disband(self, children: list[ActorId]) -> None:
+    def take_all(self, children: list[ActorId]) -> None:
         self.disbanded += 1
         while self.estates:
-            bury_estate(self.loop, self.estates.pop(0))
+            self.loop.kernel.discard_mailbox(self.estates.pop(0))
         children.extend(self.children)
 
-    def cause_of_kill(self) -> None:
+    def kill_cause(self) -> None:
         """Let a coroutine take its time."""
 
     def keep(self, actor: ActorId, estate: Any) -> None:
         self.kept.append(actor)
         self.estates.append(estate)
 
-    def members(self) -> Sequence[Member]:
+    def members(self) -> Sequence[ChildSummary]:
         if self.shown is not None:
             return self.shown
-        return [Member(f"child {place}", actor, 0, "") for place, actor in enumerate(self.children)]
+        return [ChildSummary(f"child {place}", actor, 0, "") for place, actor in enumerate(self.children)]
 
 
 def bear(
@@ -57,16 +57,15 @@ def bear(
     estate: Any = None,
 ) -> ActorId:
     """Spawn a child, with what most tests do not care about."""
-    return spawn_child(
-        loop,
+    return loop.kernel.actors.spawn_child(
         behavior,
         init,
         name=name,
-        cap=checked_cap(loop, cap),
+        cap=loop.kernel.actors.checked_cap(cap),
         supervisor=supervisor,
         context=copy_context(),
         keeps=keeps,
-        estate=estate,
+        kept_mailbox=estate,
     )
 
 
@@ -74,7 +73,7 @@ def found(loop: Loop, behavior: Callable[[Context[Any], Any], Any] = idle) -> tu
     """Spawn a supervisor; itself and its family."""
     boss = loop.spawn(behavior)
     family = Household(loop)
-    set_family(loop, boss, family)
+    loop.kernel.actors.set_child_group(boss, family)
     return boss, family
 
 

@@ -1,7 +1,7 @@
-"""Who plays in the tests of pauses: actors that wait inside the loop, and neighbours that keep it busy.
+"""Support for tests of coroutines that wait inside the loop: actors that wait, and actors that keep the loop busy.
 
-Only typed actors pause. Neighbours that always have something to do, and ticks that visit one actor each, keep an actor
-in the run queue for as long as it takes to do something to it there.
+Only typed actors wait inside the loop. Actors that always have messages, and ticks that visit one actor each, keep an actor in the run queue
+long enough for a test to change something.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tests.actor.asking import Oracle
 
 Work = Callable[[], Coroutine[Any, Any, Any]]
 
-LONG = 60_000  # ms; nothing here may wait for so long
+LONG = 60_000  # ms; longer than any test may wait
 CROWDED = {"max_actors_per_tick": 1, "max_msgs_per_actor": 2}
 
 
 class Player(Actor):
-    """Does what it was made for."""
+    """Awaits a function."""
 
     def __init__(self, work: Work) -> None:
         self.work = work
@@ -33,7 +33,7 @@ class Player(Actor):
 
 
 class Leaver(Actor):
-    """Does what it was made for at its end."""
+    """Awaits a function in `on_stop`."""
 
     def __init__(self, farewell: Work) -> None:
         self.farewell = farewell
@@ -50,7 +50,7 @@ class Leaver(Actor):
 
 
 class Neighbour(Actor):
-    """Is busy for so many turns."""
+    """Sends itself a number of messages."""
 
     def __init__(self) -> None:
         self.left = 0
@@ -67,7 +67,7 @@ class Neighbour(Actor):
 
 
 class Canceller(Oracle):
-    """Answers, and gives up somebody's ask."""
+    """Answers, and cancels an ask of another actor."""
 
     @data
     def give_up(self, asks: list[Reply[Any]]) -> None:
@@ -82,7 +82,7 @@ def crowd(loop: Loop, size: int, count: int) -> list[Neighbour]:
 
 
 async def all_done(neighbours: list[Neighbour]) -> bool:
-    """Whether each of them has come to its end: one that got lost in the run queue never does."""
+    """Return whether all of them have finished: one that is lost from the run queue never does."""
     await asyncio.sleep(1)
     async with asyncio.timeout(10):
         return [await neighbour.still() for neighbour in neighbours] == [0] * len(neighbours)

@@ -1,4 +1,4 @@
-"""Real descriptors for tests: pipes, sockets, terminals and eventfds that can be made ready and unready at will."""
+"""Real descriptors for tests: pipes, sockets, terminals and eventfds whose readiness can be controlled."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import NamedTuple, Self
 
 from bandstand.core import Interest, Loop
 
-PATIENCE = 30  # seconds to wait for what must come
+PATIENCE = 30  # seconds; how long a test waits for an event
 EVENTFD_FULL = 2**64 - 2
 
 
 class Plumbing:
-    """Opens non-blocking descriptors, and closes at the end what nobody else has closed."""
+    """Opens non-blocking descriptors, and closes those that are still open at the end."""
 
     def __init__(self) -> None:
         self.open: set[int] = set()
@@ -54,7 +54,7 @@ class Plumbing:
         return pair
 
     def terminal(self) -> tuple[int, int]:
-        """The master and the slave of a new terminal, raw: what goes in comes out."""
+        """Return the master and the slave of a new terminal in raw mode."""
         master, slave = pty.openpty()
         tty.setraw(slave)
         self.keep(master, slave)
@@ -67,18 +67,18 @@ class Plumbing:
 
 
 class Subject(NamedTuple):
-    """A descriptor that is not ready for `interest`, and how to change that."""
+    """A descriptor that is not ready for `interest`, and functions that change its readiness."""
 
     fd: int
     interest: Interest
     ready: Callable[[], object]
-    """Make it ready. For READ: by one unit."""
+    """Makes it ready; for READ, by one unit."""
     take: Callable[[], object]
-    """Use readiness up. For READ: one unit of it."""
+    """Consumes its readiness; for READ, one unit."""
 
 
 def fill_up(fd: int) -> None:
-    """Write until the descriptor takes no more."""
+    """Write until the descriptor accepts no more."""
     for size in (65536, 1):
         with suppress(BlockingIOError):
             while True:
@@ -86,7 +86,7 @@ def fill_up(fd: int) -> None:
 
 
 def empty_out(fd: int) -> bytes:
-    """Read until there is nothing left."""
+    """Read until nothing is left."""
     parts: list[bytes] = []
     with suppress(BlockingIOError):
         while part := os.read(fd, 65536):
@@ -127,7 +127,7 @@ SUBJECTS: dict[str, Callable[[Plumbing], Subject]] = {
 
 
 def poll_until(loop: Loop, happened: Callable[[], bool]) -> None:
-    """Tick by hand until it has happened: the kernel hands a terminal's bytes over in its own time."""
+    """Run ticks until something has happened: the operating system delivers the bytes of a terminal with a delay."""
     end = monotonic() + PATIENCE
     while not happened():
         loop.poll_once()

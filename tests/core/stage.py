@@ -1,5 +1,4 @@
-"""What the tests of the core play with: actors that write down what they see, clocks that tick or break, host loops
-that remember what they were asked for."""
+"""Support for tests of raw actors: behaviors, observers, clocks, and checks of a loop's counters."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ USER_LANES = (Lane.CONTROL, Lane.MANAGEMENT, Lane.DATA)
 
 
 def idle(ctx: Context[Any], data: object) -> None:
-    """Handle a message by doing nothing."""
+    """Ignore each message."""
 
 
 def stopper(ctx: Context[Any], data: object) -> Verdict:
@@ -30,8 +29,8 @@ def failer(ctx: Context[Any], data: object) -> Verdict:
     return Verdict.FAIL
 
 
-class Boom(Exception):  # noqa: N818 -- it goes boom
-    """What a panicking behavior raises."""
+class Boom(Exception):  # noqa: N818 -- a name for tests
+    """Raised by behaviors that fail."""
 
 
 def panicker(ctx: Context[Any], data: object) -> None:
@@ -39,12 +38,12 @@ def panicker(ctx: Context[Any], data: object) -> None:
 
 
 def collect(ctx: Context[list[Any]], data: object) -> None:
-    """Append each message's data to the state."""
+    """Append the data of each message to the state."""
     ctx.state.append(data)
 
 
 class Seen(NamedTuple):
-    """One message as a behavior saw it."""
+    """One message as a behavior received it."""
 
     data: Any
     tag: int
@@ -53,22 +52,22 @@ class Seen(NamedTuple):
 
 
 def record(ctx: Context[list[Seen]], data: object) -> None:
-    """Append each message, with all that came with it, to the state."""
+    """Append each message, with its tag, sender and lane, to the state."""
     ctx.state.append(Seen(data, ctx.tag, ctx.sender, ctx.lane))
 
 
 def obey(ctx: Context[Any], data: Callable[[Context[Any]], Verdict | None]) -> Verdict | None:
-    """Do what the message says: the behavior for tests that need to act from inside."""
+    """Call the message, a function of the context: for tests that act inside an actor."""
     return data(ctx)
 
 
 def tell(loop: Loop, actor: ActorId, deed: Callable[[Context[Any]], object]) -> None:
-    """Have an actor whose behavior is `obey` do something."""
+    """Call a function inside an actor whose behavior is `obey`."""
     loop.send(actor, deed)
 
 
 class Diary:
-    """An observer that writes everything down."""
+    """An observer that records all calls of its hooks."""
 
     def __init__(self) -> None:
         self.started: list[tuple[ActorId, str | None]] = []
@@ -102,7 +101,7 @@ class Diary:
 
 
 class Breakable:
-    """A virtual clock that can be broken: it then raises what it was told to."""
+    """A virtual clock that can be made to raise an error."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
@@ -117,32 +116,32 @@ class Breakable:
         return self.clock.now_ns()
 
     def break_with(self, error: BaseException, after: int = 0) -> None:
-        """Raise `error` at every call from the `after`-th on."""
+        """Raise `error` in each call, after `after` good ones."""
         self.error = error
         self.good_calls = after
 
 
 def guarded(factory: HostFactory, escaped: list[dict[str, Any]]) -> HostFactory:
-    """Event loops that stop when an exception escapes into them: the test fails then, where it would hang otherwise.
+    """Return a factory of event loops that stop when an exception escapes into them, so that a test fails and does not hang.
 
-    (An event loop logs such an exception and goes on; `run()` would wait for ever, on uvloop past any alarm.)
+    An event loop logs such an exception and continues; `run()` would wait forever, on uvloop even past an alarm.
     """
 
     def make() -> asyncio.AbstractEventLoop:
         host = factory()
 
-        def give_up(host: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        def stop(host: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
             escaped.append(context)
             host.stop()
 
-        host.set_exception_handler(give_up)
+        host.set_exception_handler(stop)
         return host
 
     return make
 
 
 def settle(loop: Loop) -> int:
-    """Tick until no actor is ready and no timer is due; how many messages were handled."""
+    """Run ticks until no actor is ready and no timer is due; return how many messages were handled."""
     total = 0
     while True:
         handled = loop.poll_once()
@@ -152,7 +151,7 @@ def settle(loop: Loop) -> int:
 
 
 def fill(loop: Loop, actor: ActorId, lane: Lane = Lane.DATA, data: object = "filler") -> int:
-    """Send until the lane refuses; how many went in."""
+    """Send until the lane is full; return how many messages it accepted."""
     count = 0
     while loop.try_send(actor, data, lane=lane):
         count += 1
@@ -160,7 +159,7 @@ def fill(loop: Loop, actor: ActorId, lane: Lane = Lane.DATA, data: object = "fil
 
 
 def check_books(loop: Loop) -> None:
-    """Assert that every message has exactly one fate, and every timer too."""
+    """Assert that the counters balance: each message and each timer has exactly one outcome."""
     books = loop.statistics()
     assert books.sent == books.handled + books.refused + books.dead + books.dropped + books.waiting
     assert (
@@ -180,7 +179,7 @@ def downs(seen: list[Seen]) -> list[Down]:
 
 
 def python(program: str, *, timeout: float = 50) -> subprocess.CompletedProcess[str]:
-    """Run a program in a process of its own, in the mode of this one; for what could take the process down."""
+    """Run a program in another process, in the mode of this one: for code that could end the process."""
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
         capture_output=True,
@@ -196,7 +195,7 @@ LOOP_THREAD_CALLS: dict[str, Callable[[Loop, ActorId], object]] = {
     "send": lambda loop, actor: loop.send(actor, "x"),
     "try_send": lambda loop, actor: loop.try_send(actor, "x"),
     "send_after": lambda loop, actor: loop.send_after(actor, 1, "x"),
-    "cancel_timer": lambda loop, actor: loop.cancel_timer(None),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the thread is looked at first
+    "cancel_timer": lambda loop, actor: loop.cancel_timer(None),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the thread is checked first
     "stop_actor": lambda loop, actor: loop.stop_actor(actor),
     "fail_actor": lambda loop, actor: loop.fail_actor(actor),
     "kill_actor": lambda loop, actor: loop.kill_actor(actor),
@@ -214,4 +213,4 @@ LOOP_THREAD_CALLS: dict[str, Callable[[Loop, ActorId], object]] = {
     "poll_once": lambda loop, actor: loop.poll_once(),
     "destroy": lambda loop, actor: loop.destroy(),
 }
-"""Every call that belongs on the loop's own thread."""
+"""All calls that must be made on the loop's thread."""

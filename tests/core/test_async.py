@@ -36,7 +36,7 @@ from bandstand.core import (
     Loop,
     LoopConfig,
     Verdict,
-    driving,
+    coroutines,
 )
 from bandstand.errors import BadVerdict, LoopBusy, NoSuchActor
 from bandstand.testing import VirtualClock, shuffle
@@ -660,7 +660,7 @@ def test_coroutines_that_never_suspend_cost_no_task(
         made.append(options["name"])
         return asyncio.Task(coroutine, **options)
 
-    monkeypatch.setattr(driving, "Task", make)
+    monkeypatch.setattr(coroutines, "Task", make)
     loop = make_loop(default_mailbox_cap=10_004)
     seen: list[Any] = []
     most = 0
@@ -731,7 +731,7 @@ def test_drivers_that_were_cancelled_before_they_began_are_not_kept(loop: Loop) 
         loop.send(actor, None)
         loop.send(ender, actor)
         loop.run(until_idle=True)
-    drivers = loop._drivers  # pyright: ignore[reportPrivateUsage]
+    drivers = loop.kernel.coroutines.pool
     assert drivers is not None
     assert len(drivers._all) <= 2  # pyright: ignore[reportPrivateUsage]
 
@@ -1832,7 +1832,7 @@ def test_a_loop_with_coroutines_in_flight_cannot_move_and_is_none_the_worse_for_
     assert loop.statistics().in_flight == 1
 
     async def main() -> None:
-        with pytest.raises(LoopBusy, match="in flight"):
+        with pytest.raises(LoopBusy, match="suspended on another event loop"):
             async with loop:
                 pytest.fail("it was let in")
 

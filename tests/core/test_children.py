@@ -22,24 +22,7 @@ from bandstand.core import (
     Loop,
     SystemTag,
 )
-from bandstand.core.lowlevel import (
-    NOT_YET,
-    bury_estate,
-    check_open,
-    checked_cap,
-    clock_of,
-    declare_started,
-    end_actor,
-    fail_loop,
-    is_open,
-    restart_teller_of,
-    send_system,
-    send_system_after,
-    set_family,
-    spawn_child,
-    take_init_error,
-    tell_escalation,
-)
+from bandstand.core.actors import NOT_YET
 from bandstand.errors import (
     ActorKilled,
     BandstandError,
@@ -209,11 +192,11 @@ def test_what_was_sent_to_a_child_whose_init_raises_becomes_dead_letters(loop: L
 
 @pytest.mark.guarantee("G44")
 def test_the_error_of_an_init_can_be_asked_for_once(loop: Loop, boss: ActorId) -> None:
-    assert take_init_error(loop) is None
+    assert loop.kernel.actors.take_init_error() is None
     error = Boom("x")
     bear(loop, idle, raising(error), supervisor=boss)
-    assert take_init_error(loop) is error
-    assert take_init_error(loop) is None
+    assert loop.kernel.actors.take_init_error() is error
+    assert loop.kernel.actors.take_init_error() is None
 
 
 @pytest.mark.guarantee("G44", "G23")
@@ -720,8 +703,8 @@ def test_an_init_starts_from_the_context_variables_it_was_given(loop: Loop) -> N
 
     context = copy_context()
     context.run(var.set, "given")
-    child = spawn_child(
-        loop, behavior, init, name=None, cap=checked_cap(loop, None), supervisor=None, context=context
+    child = loop.kernel.actors.spawn_child(
+        behavior, init, name=None, cap=loop.kernel.actors.checked_cap(None), supervisor=None, context=context
     )
     loop.send(child, "x")
     loop.run(until_idle=True)
@@ -777,7 +760,7 @@ def test_an_actor_that_is_not_ready_yet_is_init_and_handles_messages_until_it_is
     def behavior(ctx: Context[Any], data: Any) -> None:
         seen.append((data, loop.status(ctx.self_id)))
         if data == "ready":
-            declare_started(loop, ctx.self_id)
+            loop.kernel.actors.declare_started(ctx.self_id)
 
     child = bear(loop, behavior, giving(NOT_YET), supervisor=boss)
     assert loop.status(child) is ActorStatus.INIT
@@ -790,7 +773,7 @@ def test_an_actor_that_is_not_ready_yet_is_init_and_handles_messages_until_it_is
         ("two", ActorStatus.RUNNING),
     ]
     assert starts(notes) == [child]
-    declare_started(loop, child)
+    loop.kernel.actors.declare_started(child)
     settle(loop)
     assert starts(notes) == [child], "once"
     check_books(loop)
@@ -825,7 +808,7 @@ def test_an_actor_that_never_was_ready_can_end_like_any_other(
         zip(children, [ExitReason.NORMAL, ExitReason.FAIL, ExitReason.FAIL], strict=True)
     )
     for child in children:
-        declare_started(loop, child)
+        loop.kernel.actors.declare_started(child)
     settle(loop)
     assert starts(notes) == []
 
@@ -834,7 +817,7 @@ def test_an_actor_that_never_was_ready_can_end_like_any_other(
 def test_a_start_that_nobody_is_left_to_hear_of_is_no_message(loop: Loop, boss: ActorId) -> None:
     child = bear(loop, idle, giving(NOT_YET), supervisor=boss)
     loop.stop_actor(boss)
-    declare_started(loop, child)
+    loop.kernel.actors.declare_started(child)
     assert loop.status(child) is ActorStatus.RUNNING
     assert loop.statistics().sent == 0
 
@@ -956,7 +939,7 @@ def test_system_messages_timers_and_what_is_still_on_its_way_are_not_kept(loop: 
     loop.send(first, "kept")
     loop.send_async(first, "on its way")
     loop.stop_actor(grandchild)
-    send_system(loop, first, "the system's", SystemTag.SHUTDOWN)
+    loop.kernel.send_system(first, "the system's", SystemTag.SHUTDOWN)
     loop.stop_actor(first)
     assert not timer.pending
     bear(loop, collect, giving(seen), supervisor=boss, keeps=True, estate=family.estates.pop())
@@ -998,10 +981,10 @@ def test_an_estate_that_is_buried_becomes_dead_letters_of_the_one_that_left_it(
     loop.stop_actor(child)
     assert diary.dead == []
     estate = family.estates.pop()
-    bury_estate(loop, estate)
+    loop.kernel.discard_mailbox(estate)
     assert [data for _, _, data, *_ in diary.dead] == IN_ORDER
     assert {target for target, *_ in diary.dead} == {child}
-    bury_estate(loop, estate)
+    loop.kernel.discard_mailbox(estate)
     assert loop.statistics().dead == len(IN_ORDER)
     settle(loop)
     check_books(loop)
@@ -1036,7 +1019,7 @@ def test_a_family_that_raises_when_it_should_keep_loses_no_message_from_the_book
             raise Boom("dropped it")
 
     boss = loop.spawn(idle)
-    set_family(loop, boss, Careless(loop))
+    loop.kernel.actors.set_child_group(boss, Careless(loop))
     child = bear(loop, idle, supervisor=boss, keeps=True)
     write(loop, child)
     loop.stop_actor(child)
@@ -1062,7 +1045,7 @@ def test_an_heir_that_the_observer_stops_at_its_start_loses_no_message_from_the_
     loop.set_observer(None)
     settle(loop)
     for estate in family.estates:
-        bury_estate(loop, estate)
+        loop.kernel.discard_mailbox(estate)
     assert loop.statistics().waiting == 0
     check_books(loop)
 
@@ -1172,7 +1155,7 @@ def test_a_whole_tree_ends_leaves_first(loop: Loop, diary: Diary, how: str) -> N
     for _ in range(3):
         middle = bear(loop, idle, supervisor=root)
         family = Household(loop)
-        set_family(loop, middle, family)
+        loop.kernel.actors.set_child_group(middle, family)
         top.children.append(middle)
         family.children.extend(bear(loop, idle, supervisor=middle) for _ in range(3))
         expected = [*reversed(family.children), middle, *expected]
@@ -1191,7 +1174,7 @@ def test_a_chain_of_60_supervisors_leaves_nobody_over(loop: Loop, diary: Diary, 
         if above is not None:
             above.children.append(actor)
         above = Household(loop)
-        set_family(loop, actor, above)
+        loop.kernel.actors.set_child_group(actor, above)
         chain.append(actor)
     BOSS_ENDS[how](loop, chain[0])
     assert loop.statistics().alive == 0
@@ -1203,11 +1186,11 @@ def test_a_family_that_raises_when_it_is_disbanded_is_contained(
     loop: Loop, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Careless(Household):
-        def disband(self, children: list[ActorId]) -> None:
+        def take_all(self, children: list[ActorId]) -> None:
             raise Boom("not my business")
 
     boss = loop.spawn(idle)
-    set_family(loop, boss, Careless(loop))
+    loop.kernel.actors.set_child_group(boss, Careless(loop))
     child = bear(loop, idle, supervisor=boss)
     loop.stop_actor(boss)
     assert loop.status(boss) is ActorStatus.STOPPED
@@ -1258,7 +1241,7 @@ def test_a_family_given_to_an_actor_that_has_ended_is_not_asked(loop: Loop) -> N
     boss = loop.spawn(idle)
     loop.stop_actor(boss)
     family = Household(loop)
-    set_family(loop, boss, family)
+    loop.kernel.actors.set_child_group(boss, family)
     loop.destroy()
     assert family.disbanded == 0
 
@@ -1279,11 +1262,11 @@ def test_end_actor_stops_or_kills_and_minds_nobody_who_has_ended(
     poll_until(loop, lambda: stubborn.begun)
     cause = ActorKilled("enough")
     for _ in range(2):
-        end_actor(loop, stopped)
-        end_actor(loop, killed, cause)
-        end_actor(loop, slow)
+        loop.kernel.actors.stop_or_kill(stopped)
+        loop.kernel.actors.stop_or_kill(killed, cause)
+        loop.kernel.actors.stop_or_kill(slow)
     assert loop.status(slow) is ActorStatus.STOPPING
-    end_actor(loop, slow, cause)
+    loop.kernel.actors.stop_or_kill(slow, cause)
     settle(loop)
     assert [message.data for message in notes] == [
         ChildExit(stopped, ExitReason.NORMAL, None),
@@ -1351,12 +1334,12 @@ def test_an_init_that_stops_the_loop(loop: Loop, diary: Diary) -> None:
 
 @pytest.mark.guarantee("G26", "G29")
 def test_whether_a_loop_is_open_can_be_asked(loop: Loop) -> None:
-    check_open(loop)
-    assert is_open(loop)
+    loop.kernel.check_open()
+    before = loop.kernel.is_closed
     loop.request_stop()
-    assert not is_open(loop)
+    assert (before, loop.kernel.is_closed) == (False, True)
     with pytest.raises(LoopClosed):
-        check_open(loop)
+        loop.kernel.check_open()
 
 
 @pytest.mark.spec("J16")
@@ -1377,19 +1360,19 @@ def test_restarts_and_escalations_are_told_to_the_observer_and_to_nobody_without
 
     for observer in (None, Listener(), None):
         loop.set_observer(observer)
-        restart_teller_of(loop)(boss, child, 3)
-        tell_escalation(loop, boss)
+        loop.kernel.report_restart(boss, child, 3)
+        loop.kernel.report_escalation(boss)
     assert told == [(boss, child, 3), boss]
     assert "contained" in caplog.text
 
 
 def test_a_cap_is_checked_against_the_reserve(make_loop: LoopMaker) -> None:
     loop = make_loop(default_mailbox_cap=77, sys_reserved=6)
-    assert [checked_cap(loop, cap) for cap in (None, 0, 7, 1 << 30)] == [77, 77, 7, 1 << 30]
+    assert [loop.kernel.actors.checked_cap(cap) for cap in (None, 0, 7, 1 << 30)] == [77, 77, 7, 1 << 30]
     bad: tuple[Any, ...] = (6, 1, -1, (1 << 30) + 1, 7.0, "7", True)
     for cap in bad:
         with pytest.raises(InvalidArgument):
-            checked_cap(loop, cap)
+            loop.kernel.actors.checked_cap(cap)
 
 
 # --- the system's timers, and the time ----------------------------------------------------------------------------------
@@ -1398,9 +1381,9 @@ def test_a_cap_is_checked_against_the_reserve(make_loop: LoopMaker) -> None:
 @pytest.mark.guarantee("G11", "G17")
 def test_a_system_message_can_be_sent_for_later(loop: Loop, clock: VirtualClock, notes: list[Seen]) -> None:
     actor = loop.spawn(record, notes)
-    timer = send_system_after(loop, actor, 10, "later", SystemTag.CHILD_RESTART)
+    timer = loop.kernel.start_system_timer(actor, 10, "later", SystemTag.CHILD_RESTART)
     assert timer is not None
-    cancelled = send_system_after(loop, actor, 10, "never", SystemTag.SHUTDOWN)
+    cancelled = loop.kernel.start_system_timer(actor, 10, "never", SystemTag.SHUTDOWN)
     assert cancelled is not None
     loop.cancel_timer(cancelled)
     clock.advance(9)
@@ -1420,8 +1403,8 @@ def test_a_system_timer_that_meets_a_mailbox_full_to_the_last_slot_waits_and_fai
     seen: list[Any] = []
     actor = loop.spawn(collect, seen, mailbox_cap=5)
     for number in range(5):
-        assert send_system(loop, actor, number, SystemTag.SHUTDOWN)
-    send_system_after(loop, actor, 1, "later", SystemTag.SHUTDOWN)
+        assert loop.kernel.send_system(actor, number, SystemTag.SHUTDOWN)
+    loop.kernel.start_system_timer(actor, 1, "later", SystemTag.SHUTDOWN)
     clock.advance(5)
     settle(loop)
     assert seen == [*range(5), "later"]
@@ -1435,11 +1418,11 @@ def test_a_system_timer_goes_with_its_target_and_is_not_set_for_one_that_has_end
     loop: Loop, clock: VirtualClock
 ) -> None:
     actor = loop.spawn(idle)
-    timer = send_system_after(loop, actor, 10, "later", SystemTag.SHUTDOWN)
+    timer = loop.kernel.start_system_timer(actor, 10, "later", SystemTag.SHUTDOWN)
     loop.kill_actor(actor)
     assert timer is not None
     assert not timer.pending
-    assert send_system_after(loop, actor, 10, "later", SystemTag.SHUTDOWN) is None
+    assert loop.kernel.start_system_timer(actor, 10, "later", SystemTag.SHUTDOWN) is None
     check_books(loop)
 
 
@@ -1450,16 +1433,16 @@ def test_a_system_timer_goes_with_its_target_and_is_not_set_for_one_that_has_end
 def test_the_tags_of_exits_starts_and_io_cannot_be_sent(loop: Loop, tag: SystemTag) -> None:
     actor = loop.spawn(idle)
     with pytest.raises(InvalidArgument):
-        send_system(loop, actor, "x", tag)
+        loop.kernel.send_system(actor, "x", tag)
     with pytest.raises(InvalidArgument):
-        send_system_after(loop, actor, 1, "x", tag)
+        loop.kernel.start_system_timer(actor, 1, "x", tag)
 
 
 def test_the_loops_own_time_is_milliseconds_since_it_was_made(
     make_loop: LoopMaker, clock: VirtualClock
 ) -> None:
     clock.advance(500)
-    now = clock_of(make_loop())
+    now = make_loop().kernel.timers.elapsed_ms
     assert now() == 0
     clock.advance(1.5)
     assert now() == pytest.approx(1.5)
@@ -1470,7 +1453,7 @@ def test_the_loops_own_time_is_milliseconds_since_it_was_made(
 
 def failing(loop: Loop, error: BandstandError) -> ActorId:
     """An actor that fails the loop at its first message, which is sent."""
-    actor = loop.spawn(lambda ctx, data: fail_loop(loop, error))
+    actor = loop.spawn(lambda ctx, data: loop.kernel.fail(error))
     loop.send(actor, "now")
     return actor
 
@@ -1496,7 +1479,7 @@ def test_a_loop_that_was_failed_ends_everybody_and_raises_the_error(
 def test_a_loop_that_was_failed_before_it_was_run_raises_when_it_is(loop: Loop, diary: Diary) -> None:
     error = GaveUp("too often")
     actor = loop.spawn(idle)
-    fail_loop(loop, error)
+    loop.kernel.fail(error)
     assert loop.status(actor) is ActorStatus.RUNNING
     with pytest.raises(LoopClosed):
         loop.spawn(idle)
@@ -1511,8 +1494,8 @@ def test_a_loop_that_was_failed_before_it_was_run_raises_when_it_is(loop: Loop, 
 @pytest.mark.guarantee("G48")
 def test_the_first_failure_counts(loop: Loop) -> None:
     first = GaveUp("first")
-    fail_loop(loop, first)
-    fail_loop(loop, GaveUp("second"))
+    loop.kernel.fail(first)
+    loop.kernel.fail(GaveUp("second"))
     with pytest.raises(GaveUp) as caught:
         loop.poll_once()
     assert caught.value is first
@@ -1597,7 +1580,7 @@ def test_a_body_that_ends_before_it_hears_of_the_failure_is_not_cancelled_later(
                 while not loop.statistics().in_flight:  # noqa: ASYNC110 -- there is no event for it
                     await asyncio.sleep(0)
             if where == "by the body itself":
-                fail_loop(loop, error)
+                loop.kernel.fail(error)
             else:
                 failing(loop, error)
                 if where == "by a tick of the body's own":
@@ -1648,7 +1631,7 @@ def test_a_loop_that_was_failed_before_its_block_raises_at_the_door(
     make_loop: LoopMaker, loop_factory: HostFactory
 ) -> None:
     loop = make_loop()
-    fail_loop(loop, GaveUp("x"))
+    loop.kernel.fail(GaveUp("x"))
     entered: list[bool] = []
 
     async def main() -> None:
@@ -1686,8 +1669,8 @@ def test_the_actor_that_fails_with_the_loops_own_error_is_not_reported_twice(
     error = GaveUp("too often")
 
     def act(ctx: Context[Any]) -> None:
-        fail_loop(loop, error)
-        end_actor(loop, ctx.self_id, error)
+        loop.kernel.fail(error)
+        loop.kernel.actors.stop_or_kill(ctx.self_id, error)
 
     actor = loop.spawn(obey)
     tell(loop, actor, act)

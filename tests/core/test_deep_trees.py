@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from bandstand.core import ActorId, Context, ExitReason, Loop
-from bandstand.core.lowlevel import set_epilogue, set_family
 from tests.core.nursery import Household, bear
 from tests.core.stage import Diary, check_books, idle, settle
 
@@ -27,7 +26,7 @@ def found_chain(loop: Loop, depth: int = DEPTH) -> list[ActorId]:
         if above is not None:
             above.children.append(actor)
         above = Household(loop)
-        set_family(loop, actor, above)
+        loop.kernel.actors.set_child_group(actor, above)
         actors.append(actor)
     return actors
 
@@ -60,7 +59,7 @@ def test_an_actor_that_ends_its_own_parent_from_its_epilogue_ends_once(loop: Loo
     def epilogue(_reason: ExitReason, _cause: BaseException | None) -> None:
         loop.fail_actor(actors[1], "from below")
 
-    set_epilogue(loop, actors[3], epilogue)
+    loop.kernel.actors.set_exit_hook(actors[3], epilogue)
     loop.stop_actor(actors[3])
     assert len(diary.stopped) == len(actors)
     assert {actor for actor, _ in diary.stopped} == set(actors)
@@ -69,13 +68,13 @@ def test_an_actor_that_ends_its_own_parent_from_its_epilogue_ends_once(loop: Loo
 
 def test_an_actor_that_was_ended_by_its_siblings_epilogue_ends_once(loop: Loop, diary: Diary) -> None:
     root, family = bear(loop, idle), Household(loop)
-    set_family(loop, root, family)
+    loop.kernel.actors.set_child_group(root, family)
     family.children = [bear(loop, idle, supervisor=root) for _ in range(3)]
     first, second, third = family.children
     below = Household(loop)
-    set_family(loop, first, below)
+    loop.kernel.actors.set_child_group(first, below)
     below.children = [bear(loop, idle, supervisor=first)]
-    set_epilogue(loop, third, lambda _reason, _cause: loop.stop_actor(first))
+    loop.kernel.actors.set_exit_hook(third, lambda _reason, _cause: loop.stop_actor(first))
     loop.stop_actor(root)
     assert [actor for actor, _ in diary.stopped] == [below.children[0], first, third, second, root]
 
@@ -97,7 +96,7 @@ def test_a_failure_runs_along_links_between_families(loop: Loop, diary: Diary) -
     expected: list[ActorId] = []
     for _ in range(DEPTH):
         actor, family = bear(loop, idle), Household(loop)
-        set_family(loop, actor, family)
+        loop.kernel.actors.set_child_group(actor, family)
         family.children = [bear(loop, idle, supervisor=actor)]
         if actors:
             loop.link(actors[-1], actor)

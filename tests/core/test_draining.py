@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bandstand.core import ActorId, ActorStatus, ChildExit, Context, ExitReason, Lane, Loop, Overflow
-from bandstand.core.lowlevel import close_mailbox
 from bandstand.errors import ActorNotLocal, LoopClosed, MailboxFull, NoSuchActor, WrongThread
 from bandstand.testing import VirtualClock
 from tests.core.stage import (
@@ -59,7 +58,7 @@ def test_what_waits_is_handled_in_all_lanes_and_then_it_ends(loop: Loop, diary: 
     actor = loop.spawn(collect, got)
     for number in range(30):
         loop.send(actor, number, lane=USER_LANES[number % 3])
-    close_mailbox(loop, actor)
+    loop.kernel.actors.close_mailbox(actor)
     assert loop.status(actor) is ActorStatus.RUNNING
     settle(loop)
     assert sorted(got) == list(range(30))
@@ -71,7 +70,7 @@ def test_what_waits_is_handled_in_all_lanes_and_then_it_ends(loop: Loop, diary: 
 
 def test_an_idle_actor_ends_at_once(loop: Loop, diary: Diary) -> None:
     actor = loop.spawn(idle)
-    close_mailbox(loop, actor)
+    loop.kernel.actors.close_mailbox(actor)
     assert diary.stopped == [(actor, ExitReason.NORMAL)]
 
 
@@ -79,9 +78,9 @@ def test_an_idle_actor_ends_at_once(loop: Loop, diary: Diary) -> None:
 def test_later_sends_are_refused_and_counted(loop: Loop, diary: Diary, lane: Lane) -> None:
     actor = loop.spawn(idle, name="closing")
     loop.send(actor, "before")
-    close_mailbox(loop, actor)
+    loop.kernel.actors.close_mailbox(actor)
     before = loop.statistics().refused
-    with pytest.raises(NoSuchActor, match="closing is ending"):
+    with pytest.raises(NoSuchActor, match="closing is stopping"):
         loop.send(actor, "after", lane=lane)
     assert loop.try_send(actor, "after", lane=lane) is False
     assert isinstance(afar(lambda: loop.send_async(actor, "after", lane=lane)), NoSuchActor)
@@ -97,7 +96,7 @@ def test_no_overflow_policy_gives_up_what_was_accepted(loop: Loop, diary: Diary,
     actor = loop.spawn(collect, got, mailbox_cap=loop.config.sys_reserved + 2, overflow=overflow)
     loop.send(actor, 1)
     loop.send(actor, 2)
-    close_mailbox(loop, actor)
+    loop.kernel.actors.close_mailbox(actor)
     for _ in range(5):
         with pytest.raises(NoSuchActor):
             loop.send(actor, "late")
@@ -116,7 +115,7 @@ def test_what_came_without_a_promise_before_the_close_has_one_fate(
     got: list[Any] = []
     actor = loop.spawn(collect, got, mailbox_cap=loop.config.sys_reserved + 2, overflow=overflow)
     afar(lambda: send_all(loop, actor, 7))
-    close_mailbox(loop, actor)
+    loop.kernel.actors.close_mailbox(actor)
     settle(loop)
     assert loop.status(actor) is ActorStatus.STOPPED
     assert len(got) + len(diary.dead) + len(diary.dropped) == 7
@@ -128,7 +127,7 @@ def test_promised_slots_are_waited_for(loop: Loop, diary: Diary) -> None:
     got: list[Any] = []
     actor = loop.spawn(collect, got)
     afar(lambda: send_all(loop, actor, 9, USER_LANES))
-    close_mailbox(loop, actor)
+    loop.kernel.actors.close_mailbox(actor)
     assert loop.status(actor) is ActorStatus.RUNNING
     settle(loop)
     assert sorted(got) == list(range(9))
@@ -141,7 +140,7 @@ def test_what_the_system_says_still_comes_in(loop: Loop) -> None:
     parent = loop.spawn(record, seen)
     child = loop.spawn(idle, supervisor=parent)
     loop.send(parent, "user")
-    close_mailbox(loop, parent)
+    loop.kernel.actors.close_mailbox(parent)
     loop.stop_actor(child)
     settle(loop)
     assert [type(message.data) for message in seen] == [ChildExit, str]
@@ -163,7 +162,7 @@ def test_an_async_behavior_in_flight_is_not_cancelled(loop: Loop, diary: Diary) 
     loop.poll_once()
     loop.poll_once()
     assert steps == [("begin", 1)]
-    close_mailbox(loop, actor)
+    loop.kernel.actors.close_mailbox(actor)
     for _ in range(30):
         loop.poll_once()
     assert steps == [("begin", 1), ("end", 1), ("begin", 2), ("end", 2)]
@@ -175,7 +174,7 @@ def test_timers_go_with_it(loop: Loop, clock: VirtualClock) -> None:
     actor = loop.spawn(collect, got)
     loop.send_after(actor, 5, "later")
     loop.send(actor, 1)
-    close_mailbox(loop, actor)
+    loop.kernel.actors.close_mailbox(actor)
     settle(loop)
     clock.advance(10)
     settle(loop)
@@ -189,7 +188,7 @@ def test_a_timer_that_comes_due_meanwhile_finds_no_room(loop: Loop, clock: Virtu
     actor = loop.spawn(collect, got)
     loop.send_after(actor, 5, "due")
     loop.send(actor, 1)
-    close_mailbox(loop, actor)
+    loop.kernel.actors.close_mailbox(actor)
     clock.advance(10)
     settle(loop)
     assert got == [1]
@@ -200,7 +199,7 @@ def test_a_panic_meanwhile_is_a_panic(loop: Loop, diary: Diary) -> None:
     actor = loop.spawn(panicker)
     loop.send(actor, 1)
     loop.send(actor, 2)
-    close_mailbox(loop, actor)
+    loop.kernel.actors.close_mailbox(actor)
     settle(loop)
     assert diary.stopped == [(actor, ExitReason.PANIC)]
     assert len(diary.dead) == 1
@@ -210,19 +209,19 @@ def test_a_panic_meanwhile_is_a_panic(loop: Loop, diary: Diary) -> None:
 def test_a_second_close_and_a_stop_are_fine(loop: Loop, diary: Diary) -> None:
     actor = loop.spawn(idle)
     loop.send(actor, 1)
-    close_mailbox(loop, actor)
-    close_mailbox(loop, actor)
+    loop.kernel.actors.close_mailbox(actor)
+    loop.kernel.actors.close_mailbox(actor)
     loop.stop_actor(actor)
     settle(loop)
     assert len(diary.stopped) == 1
     with pytest.raises(NoSuchActor):
-        close_mailbox(loop, actor)
+        loop.kernel.actors.close_mailbox(actor)
     check_books(loop)
 
 
 def test_a_seat_that_is_used_again_is_open(loop: Loop) -> None:
     for _ in range(5):
-        close_mailbox(loop, loop.spawn(idle))
+        loop.kernel.actors.close_mailbox(loop.spawn(idle))
     got: list[Any] = []
     actor = loop.spawn(collect, got)
     loop.send(actor, 1)
@@ -237,7 +236,7 @@ def test_a_close_in_the_actors_own_turn(loop: Loop, diary: Diary) -> None:
     def closing(ctx: Context[None], data: object) -> None:
         got.append(data)
         if data == "close":
-            close_mailbox(loop, ctx.self_id)
+            loop.kernel.actors.close_mailbox(ctx.self_id)
 
     actor = loop.spawn(closing)
     for data in (1, "close", 2):
@@ -251,12 +250,12 @@ def test_what_is_refused(loop: Loop, make_loop: LoopMaker) -> None:
     other = make_loop()
     foreign = other.spawn(idle)
     with pytest.raises(ActorNotLocal):
-        close_mailbox(loop, foreign)
+        loop.kernel.actors.close_mailbox(foreign)
     actor = loop.spawn(idle)
-    assert isinstance(afar(lambda: close_mailbox(loop, actor)), WrongThread)
+    assert isinstance(afar(lambda: loop.kernel.actors.close_mailbox(actor)), WrongThread)
     other.destroy()
     with pytest.raises((LoopClosed, NoSuchActor)):
-        close_mailbox(other, foreign)
+        other.kernel.actors.close_mailbox(foreign)
 
 
 # --- whatever happens ---------------------------------------------------------------------------------------------------------
@@ -307,7 +306,7 @@ class Box:
 
     def close(self, number: int) -> None:
         if self.is_running:
-            close_mailbox(self.loop, self.actor)
+            self.loop.kernel.actors.close_mailbox(self.actor)
 
 
 @given(deeds=deeds, overflow=st.sampled_from(list(Overflow)), cap=st.integers(1, 5))

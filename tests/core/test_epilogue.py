@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Loop, Verdict
-from bandstand.core.lowlevel import checked_cap, set_epilogue, spawn_child
 from bandstand.errors import ActorNotLocal, LoopBusy, NoSuchActor
 from bandstand.testing import VirtualClock
 from tests.core.stage import (
@@ -35,7 +34,7 @@ Told = list[tuple[ExitReason, BaseException | None]]
 
 def spawn(loop: Loop, told: Told, **options: Any) -> ActorId:
     actor = loop.spawn(obey, **options)
-    set_epilogue(loop, actor, lambda reason, cause: told.append((reason, cause)))
+    loop.kernel.actors.set_exit_hook(actor, lambda reason, cause: told.append((reason, cause)))
     return actor
 
 
@@ -92,7 +91,7 @@ def test_it_runs_before_its_children_end_and_before_anybody_is_told(loop: Loop, 
     def epilogue(reason: ExitReason, cause: BaseException | None) -> None:
         during.append((loop.status(actor), list(diary.stopped)))
 
-    set_epilogue(loop, actor, epilogue)
+    loop.kernel.actors.set_exit_hook(actor, epilogue)
     loop.stop_actor(actor)
     assert during == [(ActorStatus.STOPPING, [])]
     settle(loop)
@@ -111,7 +110,7 @@ def test_an_actor_that_is_ending_accepts_nothing(loop: Loop, diary: Diary) -> No
             caught.append(info.value)
         assert loop.try_send(actor, "x") is False
 
-    set_epilogue(loop, actor, epilogue)
+    loop.kernel.actors.set_exit_hook(actor, epilogue)
     loop.stop_actor(actor)
     assert len(caught) == 2
     check_books(loop)
@@ -127,7 +126,7 @@ def test_a_coroutine_is_waited_for(loop: Loop, diary: Diary) -> None:
         steps.append("end")
 
     actor = loop.spawn(idle)
-    set_epilogue(loop, actor, epilogue)
+    loop.kernel.actors.set_exit_hook(actor, epilogue)
     loop.send(actor, "never handled")
     loop.stop_actor(actor)
     assert loop.status(actor) is ActorStatus.STOPPING
@@ -146,8 +145,8 @@ def test_what_it_returns_changes_nothing(loop: Loop, diary: Diary, returned: Any
         return returned
 
     one, two = loop.spawn(idle), loop.spawn(idle)
-    set_epilogue(loop, one, lambda reason, cause: returned)
-    set_epilogue(loop, two, later)
+    loop.kernel.actors.set_exit_hook(one, lambda reason, cause: returned)
+    loop.kernel.actors.set_exit_hook(two, later)
     loop.stop_actor(one)
     loop.stop_actor(two)
     spin(loop)
@@ -166,7 +165,7 @@ def test_what_it_raises_is_logged_and_the_reason_stays(
         raise Boom("goodbye")
 
     actor = loop.spawn(obey, name="rude")
-    set_epilogue(loop, actor, later if is_async else plain)
+    loop.kernel.actors.set_exit_hook(actor, later if is_async else plain)
     tell(loop, actor, lambda ctx: Verdict.STOP)
     spin(loop)
     assert diary.stopped == [(actor, ExitReason.NORMAL)]
@@ -182,7 +181,7 @@ def test_a_keyboard_interrupt_in_it_ends_the_loop(make_loop: LoopMaker) -> None:
         raise KeyboardInterrupt
 
     actor = loop.spawn(obey)
-    set_epilogue(loop, actor, epilogue)
+    loop.kernel.actors.set_exit_hook(actor, epilogue)
     tell(loop, actor, lambda ctx: Verdict.STOP)
     with pytest.raises(KeyboardInterrupt):
         loop.run()
@@ -196,7 +195,7 @@ def test_a_kill_ends_one_in_the_middle(loop: Loop, diary: Diary) -> None:
         await asyncio.Event().wait()
 
     actor = loop.spawn(idle)
-    set_epilogue(loop, actor, epilogue)
+    loop.kernel.actors.set_exit_hook(actor, epilogue)
     loop.stop_actor(actor)
     loop.poll_once()
     loop.poll_once()
@@ -216,7 +215,7 @@ def test_a_second_stop_does_not_disturb_it(loop: Loop, diary: Diary) -> None:
         steps.append("end")
 
     actor = loop.spawn(idle)
-    set_epilogue(loop, actor, epilogue)
+    loop.kernel.actors.set_exit_hook(actor, epilogue)
     loop.stop_actor(actor)
     loop.poll_once()
     with pytest.raises(NoSuchActor):
@@ -235,7 +234,7 @@ def test_it_cannot_drive_its_loop(loop: Loop) -> None:
         caught.append(info.value)
 
     actor = loop.spawn(obey)
-    set_epilogue(loop, actor, epilogue)
+    loop.kernel.actors.set_exit_hook(actor, epilogue)
     tell(loop, actor, lambda ctx: Verdict.STOP)
     settle(loop)
     assert len(caught) == 1
@@ -244,8 +243,8 @@ def test_it_cannot_drive_its_loop(loop: Loop) -> None:
 def test_the_last_one_that_was_set_counts(loop: Loop) -> None:
     told: list[str] = []
     actor = loop.spawn(idle)
-    set_epilogue(loop, actor, lambda reason, cause: told.append("first"))
-    set_epilogue(loop, actor, lambda reason, cause: told.append("second"))
+    loop.kernel.actors.set_exit_hook(actor, lambda reason, cause: told.append("first"))
+    loop.kernel.actors.set_exit_hook(actor, lambda reason, cause: told.append("second"))
     loop.stop_actor(actor)
     assert told == ["second"]
 
@@ -256,10 +255,10 @@ def test_an_actor_that_has_ended_takes_none_and_another_loops_is_refused(
     told: Told = []
     actor = loop.spawn(idle)
     loop.stop_actor(actor)
-    set_epilogue(loop, actor, lambda reason, cause: told.append((reason, cause)))
+    loop.kernel.actors.set_exit_hook(actor, lambda reason, cause: told.append((reason, cause)))
     other = make_loop().spawn(idle)
     with pytest.raises(ActorNotLocal):
-        set_epilogue(loop, other, lambda reason, cause: told.append((reason, cause)))
+        loop.kernel.actors.set_exit_hook(other, lambda reason, cause: told.append((reason, cause)))
     assert told == []
 
 
@@ -276,11 +275,16 @@ def test_a_child_has_its_own_in_the_order_of_ends(loop: Loop) -> None:
     told: list[str] = []
 
     def init(ctx: Context[Any]) -> None:
-        set_epilogue(loop, ctx.self_id, lambda reason, cause: told.append("child"))
+        loop.kernel.actors.set_exit_hook(ctx.self_id, lambda reason, cause: told.append("child"))
 
     parent = loop.spawn(idle)
-    actor = spawn_child(
-        loop, idle, init, name="c", cap=checked_cap(loop, None), supervisor=parent, context=copy_context()
+    actor = loop.kernel.actors.spawn_child(
+        idle,
+        init,
+        name="c",
+        cap=loop.kernel.actors.checked_cap(None),
+        supervisor=parent,
+        context=copy_context(),
     )
     loop.stop_actor(actor)
     assert told == ["child"]
@@ -295,7 +299,7 @@ def test_the_end_of_the_loop_waits_for_them(make_loop: LoopMaker, clock: Virtual
         steps.append("end")
 
     for _ in range(3):
-        set_epilogue(loop, loop.spawn(idle), epilogue)
+        loop.kernel.actors.set_exit_hook(loop.spawn(idle), epilogue)
     ender = loop.spawn(obey)
     tell(loop, ender, lambda ctx: loop.request_stop())
     start = clock.now_ns()
@@ -315,7 +319,7 @@ def test_the_end_of_a_ride_waits_for_them(make_loop: LoopMaker, clock: VirtualCl
 
     async def main() -> None:
         async with loop:
-            set_epilogue(loop, loop.spawn(idle), epilogue)
+            loop.kernel.actors.set_exit_hook(loop.spawn(idle), epilogue)
 
     start = clock.now_ns()
     clock.run(main())

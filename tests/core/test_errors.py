@@ -542,7 +542,7 @@ def test_max_actors_names_the_limit_and_the_option(make_loop: LoopMaker) -> None
     loop = make_loop(max_actors=3)
     for _ in range(3):
         loop.spawn(idle)
-    with pytest.raises(MaxActors, match=r"3 actors live.*LoopConfig\.max_actors"):
+    with pytest.raises(MaxActors, match=r"3 actors are alive.*LoopConfig\.max_actors"):
         loop.spawn(idle)
 
 

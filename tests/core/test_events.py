@@ -21,7 +21,7 @@ from bandstand.core import (
     Stalled,
     Unhandled,
 )
-from bandstand.core.newsroom import MOST_IN_A_ROW, MOST_WAITING
+from bandstand.core.events import MAX_IN_A_ROW, MAX_WAITING
 from bandstand.errors import InvalidArgument, LoopClosed, WrongThread
 from bandstand.testing import VirtualClock
 from tests.core.stage import Diary, LoopMaker, idle, settle
@@ -112,13 +112,19 @@ def test_what_is_no_event_cannot_be_told(loop: Loop) -> None:
 @pytest.mark.guarantee("G256")
 def test_the_kernel_has_no_hook_while_nobody_listens(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     installed: list[bool] = []
-    original = loop._set_hooks  # pyright: ignore[reportPrivateUsage]  # looks inside, at what a message would pay for
+    reporter = loop.kernel.reporter
 
-    def spy(*hooks: Any) -> None:
-        installed.append(any(hook is not None for hook in hooks))
-        original(*hooks)
+    class Spy:
+        """Looks inside, at what a message would pay for."""
 
-    monkeypatch.setattr(loop, "_set_hooks", spy)
+        def install_hooks(self) -> None:
+            installed.append(bool(reporter.events.hooks()))
+            reporter.install_hooks()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(reporter, name)
+
+    monkeypatch.setattr(loop.kernel, "reporter", Spy())
     first, second = loop.events.listen(idle_listener), loop.events.listen(idle_listener)
     assert first.cancel()
     assert second.cancel()
@@ -237,11 +243,11 @@ def test_a_listener_that_always_causes_one_more_does_not_hold_the_loop(loop: Loo
 
     loop.events.listen(endless)
     lose(loop, 0)
-    assert len(seen) == MOST_IN_A_ROW
+    assert len(seen) == MAX_IN_A_ROW
     loop.send(loop.spawn(lambda _ctx, data: handled.append(data)), "others have their turn")
     loop.poll_once()
     assert handled == ["others have their turn"]
-    assert len(seen) == 2 * MOST_IN_A_ROW
+    assert len(seen) == 2 * MAX_IN_A_ROW
     assert loop.events.counts().untold == 0
     assert loop.events.counts().dead_letters == len(seen) + 1, "one waits to be told"
     loop.destroy()
@@ -265,9 +271,9 @@ def test_a_listener_that_causes_ever_more_fills_no_memory_and_the_rest_is_in_the
     for _ in range(3):
         loop.poll_once()
     counts = loop.events.counts()
-    assert counts.dead_letters == len(seen) + counts.untold + MOST_WAITING
+    assert counts.dead_letters == len(seen) + counts.untold + MAX_WAITING
     assert counts.untold > 0
-    assert "were counted, but not told" in caplog.text
+    assert "were counted but not delivered" in caplog.text
     listening.cancel()
 
 
@@ -433,7 +439,7 @@ def numbers(caplog: pytest.LogCaptureFixture, word: str) -> list[tuple[int, int]
     ("event", "word", "detail"),
     [
         (Unhandled(None, "ann", 4, "Four"), "no method", "Four, for None ann"),  # type: ignore[arg-type]
-        (Lagged("news", "bob", 3, is_cut_off=True), "too slow", "bob has missed 3 of news, and is cut off"),
+        (Lagged("news", "bob", 3, is_cut_off=True), "too slow", "bob missed 3 of news and was unsubscribed"),
         (DeadLetter(None, Lane.DATA, 4, "Four"), "dead letters", "1"),  # type: ignore[arg-type]
         (Dropped(None, Lane.DATA, 4, "Four"), "dropped", "1"),  # type: ignore[arg-type]
     ],

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from bandstand.core import Context, Loop, LoopConfig
-from bandstand.core.lowlevel import set_scheduler
 from bandstand.errors import InternalError, LoopBusy
 from tests.core.stage import Breakable, HostFactory, LoopMaker, collect, idle, panicker, settle
 
@@ -90,7 +89,7 @@ def test_a_loop_whose_scheduler_breaks_can_be_destroyed(make_loop: LoopMaker) ->
         raise Sly
 
     loop = make_loop()
-    set_scheduler(loop, pick)
+    loop.kernel.pick_next = pick
     loop.send(loop.spawn(idle), "x")
     with pytest.raises(InternalError, match="Sly"):
         loop.run(until_idle=True)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from bandstand.core import Context, Lane, Loop
-from bandstand.core.lowlevel import call_afar, call_after, send_tagged_after
 from bandstand.errors import InvalidArgument, NoSuchActor
 from bandstand.testing import VirtualClock
 from tests.core.stage import USER_LANES, Boom, LoopMaker, Seen, check_books, collect, idle, record, settle
@@ -32,7 +31,7 @@ def elsewhere(deed: Callable[[], object]) -> None:
 
 def test_a_call_from_another_thread_is_made_on_the_loops_own(loop: Loop) -> None:
     threads: list[int] = []
-    elsewhere(lambda: call_afar(loop, lambda: threads.append(threading.get_ident())))
+    elsewhere(lambda: loop.kernel.inbox.call_soon(lambda: threads.append(threading.get_ident())))
     assert threads == []
     settle(loop)
     assert threads == [threading.get_ident()]
@@ -47,7 +46,7 @@ def test_calls_and_messages_of_one_thread_keep_their_order(loop: Loop) -> None:
     def work() -> None:
         for number in range(5):
             loop.send_async(actor, number)
-            call_afar(loop, lambda: depths.append(loop.statistics().waiting))
+            loop.kernel.inbox.call_soon(lambda: depths.append(loop.statistics().waiting))
 
     elsewhere(work)
     settle(loop)
@@ -64,8 +63,8 @@ def test_a_call_that_raises_is_logged_and_the_next_is_made(
     def bad() -> None:
         raise Boom("call")
 
-    call_afar(loop, bad)
-    call_afar(loop, lambda: made.append(1))
+    loop.kernel.inbox.call_soon(bad)
+    loop.kernel.inbox.call_soon(lambda: made.append(1))
     settle(loop)
     assert made == [1]
     assert "Boom" in caplog.text
@@ -74,7 +73,7 @@ def test_a_call_that_raises_is_logged_and_the_next_is_made(
 def test_a_call_wakes_a_loop_that_sleeps(loop: Loop) -> None:
     def work() -> None:
         started.wait(PATIENCE)
-        call_afar(loop, loop.request_stop)
+        loop.kernel.inbox.call_soon(loop.request_stop)
 
     started = threading.Event()
 
@@ -93,8 +92,8 @@ def test_after_the_end_of_the_loop_the_call_is_made_here_and_now(make_loop: Loop
     loop = make_loop()
     loop.destroy()
     made: list[int] = []
-    call_afar(loop, lambda: made.append(threading.get_ident()))
-    elsewhere(lambda: call_afar(loop, lambda: made.append(threading.get_ident())))
+    loop.kernel.inbox.call_soon(lambda: made.append(threading.get_ident()))
+    elsewhere(lambda: loop.kernel.inbox.call_soon(lambda: made.append(threading.get_ident())))
     assert len(made) == 2
     assert made[0] != made[1]
 
@@ -105,7 +104,7 @@ def test_calls_that_wait_when_the_loop_ends_are_made(make_loop: LoopMaker) -> No
 
     def work() -> None:
         for _ in range(3):
-            call_afar(loop, lambda: made.append(1))
+            loop.kernel.inbox.call_soon(lambda: made.append(1))
 
     elsewhere(work)
     loop.destroy()
@@ -117,7 +116,7 @@ def test_calls_that_wait_when_the_loop_ends_are_made(make_loop: LoopMaker) -> No
 
 def test_a_call_after_is_made_once_never_early_and_in_no_statistics(loop: Loop, clock: VirtualClock) -> None:
     made: list[int] = []
-    call_after(loop, 10, lambda: made.append(1))
+    loop.kernel.call_later(10, lambda: made.append(1))
     clock.advance(9.9)
     settle(loop)
     assert made == []
@@ -132,8 +131,8 @@ def test_a_call_after_is_made_once_never_early_and_in_no_statistics(loop: Loop, 
 
 def test_a_call_after_can_be_taken_back_also_twice_and_too_late(loop: Loop, clock: VirtualClock) -> None:
     made: list[str] = []
-    taken = call_after(loop, 10, lambda: made.append("taken back"))
-    kept = call_after(loop, 10, lambda: made.append("kept"))
+    taken = loop.kernel.call_later(10, lambda: made.append("taken back"))
+    kept = loop.kernel.call_later(10, lambda: made.append("kept"))
     taken()
     taken()
     clock.advance(12)
@@ -149,7 +148,7 @@ def test_a_call_after_that_raises_is_logged(
     def bad() -> None:
         raise Boom("later")
 
-    call_after(loop, 1, bad)
+    loop.kernel.call_later(1, bad)
     clock.advance(3)
     settle(loop)
     assert "Boom" in caplog.text
@@ -163,7 +162,7 @@ def test_a_message_later_with_any_object_for_a_tag(loop: Loop, clock: VirtualClo
     seen: list[Seen] = []
     actor = loop.spawn(record, seen)
     tag = object()
-    send_tagged_after(loop, actor, 2.5, lane, "data", tag)
+    loop.kernel.start_timer(actor, 2.5, lane.value, "data", tag)
     clock.advance(2.9)
     settle(loop)
     assert seen == []
@@ -178,8 +177,8 @@ def test_a_message_later_with_any_object_for_a_tag(loop: Loop, clock: VirtualClo
 def test_it_can_be_cancelled_and_goes_with_its_actor(loop: Loop, clock: VirtualClock) -> None:
     got: list[Any] = []
     actor = loop.spawn(collect, got)
-    loop.cancel_timer(send_tagged_after(loop, actor, 5, Lane.DATA, 1, object()))
-    send_tagged_after(loop, actor, 5, Lane.DATA, 2, object())
+    loop.cancel_timer(loop.kernel.start_timer(actor, 5, Lane.DATA.value, 1, object()))
+    loop.kernel.start_timer(actor, 5, Lane.DATA.value, 2, object())
     loop.stop_actor(actor)
     clock.advance(10)
     settle(loop)
@@ -193,7 +192,7 @@ def test_it_can_be_cancelled_and_goes_with_its_actor(loop: Loop, clock: VirtualC
 def test_a_delay_without_sense_is_refused(loop: Loop, ms: Any) -> None:
     actor = loop.spawn(idle)
     with pytest.raises(InvalidArgument, match="ms is"):
-        send_tagged_after(loop, actor, ms, Lane.DATA, 1, object())
+        loop.kernel.start_timer(actor, ms, Lane.DATA.value, 1, object())
     loop.stop_actor(actor)
     with pytest.raises(NoSuchActor):
-        send_tagged_after(loop, actor, 1, Lane.DATA, 1, object())
+        loop.kernel.start_timer(actor, 1, Lane.DATA.value, 1, object())

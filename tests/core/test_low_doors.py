@@ -10,20 +10,8 @@ from typing import Any
 import pytest
 
 from bandstand.core import STOP, ActorId, Context, ExitReason, Loop, SystemTag
-from bandstand.core.hot.wheel import Timer, Wheel
-from bandstand.core.lifelines import (
-    answer_for,
-    at_end,
-    current_loops,
-    is_current,
-    mourn,
-    owns,
-    prod,
-    set_budget,
-    set_park,
-    watch_rounds,
-)
-from bandstand.core.lowlevel import call_after
+from bandstand.core.asyncio_host import running_loops
+from bandstand.core.timer_wheel import Timer, TimerWheel
 from bandstand.testing import VirtualClock
 from tests.core.stage import HostFactory, LoopMaker, fill, idle, settle
 
@@ -31,7 +19,7 @@ from tests.core.stage import HostFactory, LoopMaker, fill, idle, settle
 
 
 def test_no_loop_rides_where_no_event_loop_runs(loop: Loop) -> None:
-    assert current_loops() == []
+    assert running_loops() == []
 
 
 def test_a_loop_is_found_by_its_actors_and_by_the_body_of_its_block(
@@ -40,22 +28,22 @@ def test_a_loop_is_found_by_its_actors_and_by_the_body_of_its_block(
     found: list[list[Loop]] = []
 
     async def main() -> None:
-        assert current_loops() == []
+        assert running_loops() == []
         async with make_loop() as one:
-            assert current_loops() == [one]
+            assert running_loops() == [one]
             async with make_loop() as other:
-                assert current_loops() == [one, other]
-            assert current_loops() == [one]
-        assert current_loops() == []
+                assert running_loops() == [one, other]
+            assert running_loops() == [one]
+        assert running_loops() == []
 
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(main())
     loop = make_loop()
-    actor = loop.spawn(lambda _ctx, _data: found.append(current_loops()))
+    actor = loop.spawn(lambda _ctx, _data: found.append(running_loops()))
     loop.send(actor, None)
     loop.run(until_idle=True)
     assert found == [[loop]]
-    assert current_loops() == []
+    assert running_loops() == []
 
 
 def test_a_loop_owns_the_event_loop_it_has_made_and_no_other(
@@ -66,10 +54,12 @@ def test_a_loop_owns_the_event_loop_it_has_made_and_no_other(
 
     async def main() -> None:
         async with make_loop() as guest:
-            found.append(owns(guest, asyncio.get_running_loop()))
-            found.append(owns(loop, asyncio.get_running_loop()))
+            found.append(guest.runner.owns(asyncio.get_running_loop()))
+            found.append(loop.runner.owns(asyncio.get_running_loop()))
 
-    loop.send(loop.spawn(lambda _ctx, _data: found.append(owns(loop, asyncio.get_running_loop()))), None)
+    loop.send(
+        loop.spawn(lambda _ctx, _data: found.append(loop.runner.owns(asyncio.get_running_loop()))), None
+    )
     loop.run(until_idle=True)
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(main())
@@ -82,7 +72,7 @@ def test_a_loop_that_was_asked_to_stop_rides_no_more(make_loop: LoopMaker, loop_
             loop.request_stop()
             await asyncio.sleep(0)
             await asyncio.sleep(0)
-            assert current_loops() == []
+            assert running_loops() == []
 
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(main())
@@ -131,7 +121,7 @@ def test_an_end_is_heard_of_however_it_comes(
 ) -> None:
     heard: list[tuple[ExitReason, BaseException | None]] = []
     actor = loop.spawn(raising)
-    mourn(loop, actor, lambda why, cause: heard.append((why, cause)))
+    loop.kernel.actors.on_exit(actor, lambda why, cause: heard.append((why, cause)))
     assert heard == []
     end(loop, actor)
     assert [why for why, _cause in heard] == [reason]
@@ -142,7 +132,7 @@ def test_an_end_that_was_is_heard_of_at_once(loop: Loop) -> None:
     heard: list[ExitReason] = []
     actor = loop.spawn(idle)
     loop.fail_actor(actor)
-    mourn(loop, actor, lambda why, _cause: heard.append(why))
+    loop.kernel.actors.on_exit(actor, lambda why, _cause: heard.append(why))
     assert heard == [ExitReason.FAIL]
 
 
@@ -151,16 +141,16 @@ def test_a_mourner_that_takes_others_back_in_the_middle_of_the_exit(loop: Loop) 
     """Whoever is told first may end what the others wait for: the books of timers must not notice."""
     heard: list[str] = []
     actor = loop.spawn(idle)
-    forgets = [mourn(loop, actor, lambda _why, _cause: heard.append("first"))]
+    forgets = [loop.kernel.actors.on_exit(actor, lambda _why, _cause: heard.append("first"))]
     loop.send_after(actor, 10, "later")
-    forgets.append(mourn(loop, actor, lambda _why, _cause: heard.append("second")))
+    forgets.append(loop.kernel.actors.on_exit(actor, lambda _why, _cause: heard.append("second")))
 
     def told(_why: ExitReason, _cause: BaseException | None) -> None:
         heard.append("last")
         for forget in forgets:
             forget()
 
-    mourn(loop, actor, told)  # the last to come is told first
+    loop.kernel.actors.on_exit(actor, told)  # the last to come is told first
     loop.stop_actor(actor)
     assert heard == ["last"]
     statistics = loop.statistics()
@@ -172,11 +162,11 @@ def test_a_mourner_that_takes_others_back_in_the_middle_of_the_exit(loop: Loop) 
 def test_mourning_can_be_taken_back_once_and_again(loop: Loop) -> None:
     heard: list[ExitReason] = []
     actor = loop.spawn(idle)
-    forget = mourn(loop, actor, lambda why, _cause: heard.append(why))
+    forget = loop.kernel.actors.on_exit(actor, lambda why, _cause: heard.append(why))
     forget()
     forget()
     loop.stop_actor(actor)
-    mourn(loop, actor, lambda why, _cause: heard.append(why))()
+    loop.kernel.actors.on_exit(actor, lambda why, _cause: heard.append(why))()
     assert heard == [ExitReason.NORMAL]
 
 
@@ -187,14 +177,14 @@ def test_the_end_of_a_loop_is_told_once_to_all(loop: Loop, caplog: pytest.LogCap
         heard.append("broken")
         raise OSError("broken")
 
-    at_end(loop, lambda: heard.append("first"))
-    at_end(loop, broken)
-    at_end(loop, lambda: heard.append("taken back"))()
-    at_end(loop, lambda: heard.append(str(loop.statistics().alive)))
+    loop.runner.on_end(lambda: heard.append("first"))
+    loop.runner.on_end(broken)
+    loop.runner.on_end(lambda: heard.append("taken back"))()
+    loop.runner.on_end(lambda: heard.append(str(loop.statistics().alive)))
     loop.spawn(idle)
     loop.destroy()
     assert heard == ["first", "broken", "0"]
-    assert "told of the end of the loop, raised" in caplog.text
+    assert "called at the end of the loop, raised" in caplog.text
 
 
 @pytest.mark.parametrize("is_answered_for", [False, True])
@@ -203,10 +193,10 @@ def test_the_log_does_not_tell_what_somebody_answers_for(
 ) -> None:
     actor = loop.spawn(raising)
     if is_answered_for:
-        answer_for(loop, actor)
+        loop.kernel.actors.set_exit_handled(actor)
     loop.send(actor, OSError("x"))
     settle(loop)
-    assert ("no supervisor hears of it" in caplog.text) != is_answered_for
+    assert ("has no supervisor" in caplog.text) != is_answered_for
 
 
 # -- a prod ------------------------------------------------------------------------------------------------------------
@@ -216,11 +206,11 @@ def test_a_prod_comes_by_itself_whatever_fills_the_mailbox(loop: Loop) -> None:
     seen: list[tuple[Any, Any]] = []
     actor = loop.spawn(lambda ctx, data: seen.append((ctx.tag, data)), mailbox_cap=8)
     fill(loop, actor)
-    prod(loop, actor)
+    loop.kernel.notify_channel(actor)
     loop.poll_once()
     assert seen[0] == (SystemTag.ELEMENT, None)
     loop.stop_actor(actor)
-    prod(loop, actor)
+    loop.kernel.notify_channel(actor)
     assert loop.poll_once() == 0
 
 
@@ -231,7 +221,7 @@ def test_two_actors_with_a_budget_of_one_alternate(loop: Loop) -> None:
     seen: list[str] = []
     actors = [loop.spawn(lambda ctx, data: seen.append(data)) for _ in range(2)]
     for actor, name in zip(actors, "ab", strict=True):
-        set_budget(loop, actor, 1)
+        loop.kernel.set_budget(actor, 1)
         for _ in range(3):
             loop.send(actor, name)
     settle(loop)
@@ -242,8 +232,8 @@ def test_a_budget_of_none_is_the_loops_own(loop: Loop) -> None:
     seen: list[str] = []
     actors = [loop.spawn(lambda ctx, data: seen.append(data)) for _ in range(2)]
     for actor, name in zip(actors, "ab", strict=True):
-        set_budget(loop, actor, 1)
-        set_budget(loop, actor, 0)
+        loop.kernel.set_budget(actor, 1)
+        loop.kernel.set_budget(actor, 0)
         for _ in range(3):
             loop.send(actor, name)
     settle(loop)
@@ -257,16 +247,16 @@ def test_an_actor_is_current_in_its_own_turn_only(loop: Loop) -> None:
     seen: list[bool] = []
 
     def behavior(ctx: Context[None], _data: object) -> object:
-        seen.extend(is_current(loop, actor) for actor in (ctx.self_id, other))
+        seen.extend(loop.kernel.is_current(actor) for actor in (ctx.self_id, other))
         return STOP
 
     other = loop.spawn(idle)
     actor = loop.spawn(behavior)  # type: ignore[arg-type]  # object is a verdict here
     loop.send(actor, None)
-    assert not is_current(loop, actor)
+    assert not loop.kernel.is_current(actor)
     settle(loop)
     assert seen == [True, False]
-    assert not is_current(loop, actor)
+    assert not loop.kernel.is_current(actor)
 
 
 # -- heirs -------------------------------------------------------------------------------------------------------------
@@ -274,7 +264,7 @@ def test_an_actor_is_current_in_its_own_turn_only(loop: Loop) -> None:
 
 def test_a_call_that_is_made_has_no_heir(loop: Loop, clock: VirtualClock) -> None:
     seen: list[str] = []
-    call_after(loop, 5, lambda: seen.append("called"), lambda: seen.append("inherited"))
+    loop.kernel.call_later(5, lambda: seen.append("called"), lambda: seen.append("inherited"))
     clock.advance(5)
     loop.poll_once()
     loop.destroy()
@@ -284,16 +274,16 @@ def test_a_call_that_is_made_has_no_heir(loop: Loop, clock: VirtualClock) -> Non
 @pytest.mark.parametrize("ms", [0, 1, 63, 64, 5000, 10**9])
 def test_a_call_that_the_loop_does_not_live_to_make_goes_to_its_heir(loop: Loop, ms: int) -> None:
     seen: list[str] = []
-    call_after(loop, ms, lambda: seen.append("called"), lambda: seen.append("inherited"))
-    cancel = call_after(loop, ms, lambda: seen.append("called"), lambda: seen.append("wrong"))
-    call_after(loop, ms, lambda: seen.append("called"))
+    loop.kernel.call_later(ms, lambda: seen.append("called"), lambda: seen.append("inherited"))
+    cancel = loop.kernel.call_later(ms, lambda: seen.append("called"), lambda: seen.append("wrong"))
+    loop.kernel.call_later(ms, lambda: seen.append("called"))
     cancel()
     loop.destroy()
     assert seen == ["inherited"]
 
 
 def test_a_wheel_names_every_pending_timer() -> None:
-    wheel = Wheel(100)
+    wheel = TimerWheel(100)
     timers = [Timer() for _ in range(6)]
     for timer, deadline in zip(timers, (50, 101, 101, 200, 99_999, 1 << 40), strict=True):
         wheel.schedule(timer, deadline)
@@ -316,9 +306,9 @@ def seen_in_a_round(loop: Loop, seen: list[str]) -> list[str]:
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (0, 2, 1)])
 def test_several_may_watch_the_rounds_and_stop_in_any_order(loop: Loop, order: tuple[int, ...]) -> None:
     seen: list[str] = []
-    set_park(loop, lambda: seen.append("park"))
+    loop.runner.set_tick_hook(lambda: seen.append("park"))
     names = ["first", "second", "third"]
-    take_back = [watch_rounds(loop, partial(seen.append, name)) for name in names]
+    take_back = [loop.runner.watch_ticks(partial(seen.append, name)) for name in names]
     assert seen_in_a_round(loop, seen) == ["park", *names]
     left = list(names)
     for place in order:
@@ -336,8 +326,8 @@ def test_one_who_watches_may_stop_another_in_the_same_round(loop: Loop) -> None:
         seen.append("first")
         stop_second()
 
-    stop_first = watch_rounds(loop, first)
-    stop_second = watch_rounds(loop, lambda: seen.append("second"))
+    stop_first = loop.runner.watch_ticks(first)
+    stop_second = loop.runner.watch_ticks(lambda: seen.append("second"))
     assert seen_in_a_round(loop, seen) == ["first"]
     stop_first()
     assert seen_in_a_round(loop, seen) == []
@@ -345,10 +335,10 @@ def test_one_who_watches_may_stop_another_in_the_same_round(loop: Loop) -> None:
 
 def test_what_is_set_while_somebody_watches_stays_when_he_stops(loop: Loop) -> None:
     seen: list[str] = []
-    stop = watch_rounds(loop, lambda: seen.append("watch"))
-    set_park(loop, lambda: seen.append("park"))
+    stop = loop.runner.watch_ticks(lambda: seen.append("watch"))
+    loop.runner.set_tick_hook(lambda: seen.append("park"))
     assert seen_in_a_round(loop, seen) == ["park", "watch"]
     stop()
     assert seen_in_a_round(loop, seen) == ["park"]
-    set_park(loop, None)
+    loop.runner.set_tick_hook(None)
     assert seen_in_a_round(loop, seen) == []

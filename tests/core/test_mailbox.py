@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Lane, Loop, LoopConfig, SystemTag
-from bandstand.core.lowlevel import send_system
 from bandstand.errors import InvalidArgument, MailboxFull, MailboxOverrun
 from tests.core.stage import (
     USER_LANES,
@@ -292,7 +291,7 @@ def test_a_handled_message_is_let_go(loop: Loop) -> None:
 
 
 def speak(loop: Loop, actor: ActorId) -> bool:
-    return send_system(loop, actor, "system", SystemTag.SHUTDOWN)
+    return loop.kernel.send_system(actor, "system", SystemTag.SHUTDOWN)
 
 
 @pytest.mark.spec("J5")
@@ -368,7 +367,7 @@ def test_reserved_messages_take_nothing_from_the_unreserved(loop: Loop) -> None:
 @pytest.mark.parametrize("tag", [SystemTag.CHILD_EXIT, SystemTag.DOWN, SystemTag.IO, -4, 0], ids=repr)
 def test_not_even_the_lowlevel_door_forges_an_exit(loop: Loop, tag: Any) -> None:
     with pytest.raises(InvalidArgument, match="tag"):
-        send_system(loop, loop.spawn(idle), "x", tag)
+        loop.kernel.send_system(loop.spawn(idle), "x", tag)
 
 
 @pytest.mark.guarantee("G5")

@@ -174,8 +174,8 @@ class Attribute:
     ("observer", "words"),
     [
         (Misspelt(), "on_actor_stopped"),
-        (object(), "is no observer"),
-        (7, "is no observer"),
+        (object(), "is not an observer"),
+        (7, "is not an observer"),
         (Attribute(), "on_actor_start"),
     ],
     ids=["misspelt", "none", "number", "attribute"],

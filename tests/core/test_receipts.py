@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import ActorId, Context, ExitReason, Lane, Loop, Overflow, Verdict
-from bandstand.core.hot.receipt import Receipt
+from bandstand.core.delivery import DeliveryCallback
 from bandstand.errors import ActorKilled, MailboxFull
 from tests.core.stage import (
     USER_LANES,
@@ -36,7 +36,7 @@ PATIENCE = 30
 REASONS = tuple(ExitReason)
 
 
-class Slip(Receipt):
+class Slip(DeliveryCallback):
     """A receipt that writes down what it is told."""
 
     def __init__(self) -> None:
@@ -48,14 +48,14 @@ class Slip(Receipt):
     def dropped(self, actor: ActorId | None, name: str | None) -> None:
         self.told.append(("dropped", actor, name))
 
-    def landed(self) -> None:
+    def accepted(self) -> None:
         self.told.append(("landed",))
 
 
 def send(loop: Loop, actor: ActorId, data: object = "x", lane: Lane = Lane.DATA) -> Slip:
     slip = Slip()
     # A receipt stands in the sender's place; only the rooms above put one there.
-    loop._send_for(actor, data, lane, slip)
+    loop.kernel.send_with_callback(actor, lane.value, data, 0, slip)
     return slip
 
 
@@ -64,7 +64,7 @@ def send_afar(loop: Loop, actor: ActorId, count: int) -> list[Slip]:
 
     def work() -> None:
         for place, slip in enumerate(slips):
-            loop._send_async_for(actor, place, Lane.DATA, slip)
+            loop.kernel.inbox.post(actor, Lane.DATA.value, place, 0, slip)
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -164,7 +164,7 @@ def test_a_refused_message_is_its_senders_to_deal_with(loop: Loop) -> None:
     send(loop, actor)
     slip = Slip()
     with pytest.raises(MailboxFull):
-        loop._send_for(actor, "x", Lane.DATA, slip)
+        loop.kernel.send_with_callback(actor, Lane.DATA.value, "x", 0, slip)
     assert slip.told == []
 
 
@@ -199,7 +199,7 @@ def test_a_receipt_may_send_when_it_is_told(loop: Loop) -> None:
     got: list[Any] = []
     other = loop.spawn(collect, got)
 
-    class Passing(Receipt):
+    class Passing(DeliveryCallback):
         def lost(
             self, actor: ActorId | None, name: str | None, reason: int, cause: BaseException | None
         ) -> None:
@@ -207,7 +207,7 @@ def test_a_receipt_may_send_when_it_is_told(loop: Loop) -> None:
 
     actor = loop.spawn(idle)
     for _ in range(3):
-        loop._send_for(actor, "x", Lane.DATA, Passing())
+        loop.kernel.send_with_callback(actor, Lane.DATA.value, "x", 0, Passing())
     loop.stop_actor(actor)
     settle(loop)
     assert got == ["told"] * 3
@@ -231,7 +231,7 @@ def test_the_loop_keeps_no_receipt(loop: Loop) -> None:
     actor, ending = loop.spawn(idle), loop.spawn(idle)
     for target in (actor, ending):
         for _ in range(5):
-            loop._send_for(target, "x", Lane.DATA, Counted())
+            loop.kernel.send_with_callback(target, Lane.DATA.value, "x", 0, Counted())
     loop.stop_actor(ending)
     settle(loop)
     gc.collect()
@@ -240,7 +240,7 @@ def test_the_loop_keeps_no_receipt(loop: Loop) -> None:
 
 def test_the_base_takes_every_call(loop: Loop) -> None:
     actor = loop.spawn(idle)
-    receipt = Receipt()
+    receipt = DeliveryCallback()
     receipt.lost(actor, None, 0, None)
     receipt.dropped(actor, None)
-    receipt.landed()
+    receipt.accepted()

@@ -23,7 +23,7 @@ def test_a_snapshot_is_frozen_and_starts_at_zero(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G10")
-def test_each_fate_is_counted_once(loop: Loop, clock: VirtualClock) -> None:  # noqa: PLR0915 -- one life, step by step
+def test_each_fate_is_counted_once(loop: Loop, clock: VirtualClock) -> None:
     before = dataclasses.asdict(loop.statistics())
 
     def step(**expected: int) -> None:

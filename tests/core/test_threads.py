@@ -998,7 +998,7 @@ def test_every_call_that_belongs_on_the_loops_thread_raises_elsewhere_while_it_r
     loop = make_loop(clock=MonotonicClock())
     assert {name for name in dir(Loop) if not name.startswith("_")} == {
         *LOOP_THREAD_CALLS,
-        *("run", "send_async", "request_stop", "config"),
+        *("run", "send_async", "request_stop", "config", "kernel", "runner"),
     }
     books: list[Statistics] = []
     noted = threading.Event()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bandstand.core import Context, Lane, Loop, TimerId
-from bandstand.core.hot.wheel import Timer, Wheel
+from bandstand.core.timer_wheel import Timer, TimerWheel
 from bandstand.errors import InvalidArgument, NoSuchActor, TimerInvalid
 from bandstand.testing import VirtualClock
 from tests.core.stage import (
@@ -359,7 +359,7 @@ def test_the_reach_of_the_wheel_is_refused_or_kept_never_overrun() -> None:
 # --- the wheel alone: what C6 asks for ----------------------------------------------------------------------------------
 
 
-def drain(wheel: Wheel) -> list[Timer]:
+def drain(wheel: TimerWheel) -> list[Timer]:
     taken: list[Timer] = []
     while (timer := wheel.take()) is not None:
         taken.append(timer)
@@ -368,7 +368,7 @@ def drain(wheel: Wheel) -> list[Timer]:
 
 @pytest.mark.spec("C6")
 def test_the_wheel_schedules_cancels_and_knows_when_to_turn_next() -> None:
-    wheel = Wheel(100)
+    wheel = TimerWheel(100)
     never = wheel.soonest
     near, far = Timer(), Timer()
     wheel.schedule(far, 100_000)
@@ -389,7 +389,7 @@ def test_the_wheel_schedules_cancels_and_knows_when_to_turn_next() -> None:
 @pytest.mark.spec("C6")
 def test_the_wheel_is_turned_few_times_for_a_far_deadline() -> None:
     """One timer a hundred years away wakes the wheel six times at most, once a level, not once a millisecond."""
-    wheel = Wheel(12_345)
+    wheel = TimerWheel(12_345)
     timer = Timer()
     deadline = 100 * YEAR + 777
     wheel.schedule(timer, deadline)
@@ -409,7 +409,7 @@ def test_a_hundred_thousand_pending_timers_fire_in_order() -> None:
     from random import Random
 
     random = Random(4711)
-    wheel = Wheel(0)
+    wheel = TimerWheel(0)
     model: list[tuple[int, int, Timer]] = []
     for number in range(100_000):
         timer, deadline = Timer(), random.randrange(1, 1 << random.randrange(1, 40))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
 from typing import Any
 
 import pytest
 
 from bandstand.core import ActorId, ActorStatus, Context, Loop, Tree, TreeNode
-from bandstand.core.lowlevel import NOT_YET, Member, set_family
+from bandstand.core.actors import NOT_YET
+from bandstand.core.messages import ChildSummary
 from tests.core.nursery import Household, Stubborn, bear, found, poll_until
 from tests.core.stage import LoopMaker, idle, obey, settle, tell
 
@@ -23,7 +26,7 @@ def shapes(tree: Tree) -> list[tuple[str, list[Any]]]:
 def house(loop: Loop, name: str, supervisor: ActorId | None = None) -> tuple[ActorId, Household]:
     actor = bear(loop, idle, name=name, supervisor=supervisor)
     family = Household(loop)
-    set_family(loop, actor, family)
+    loop.kernel.actors.set_child_group(actor, family)
     return actor, family
 
 
@@ -113,10 +116,10 @@ def test_a_family_says_the_order_the_names_and_who_is_down(loop: Loop) -> None:
     late, early = (bear(loop, idle, name=name, supervisor=root) for name in ("late", "early"))
     loop.send(early, "x")
     family.shown = [
-        Member("early, by the spec", early, 2, ""),
-        Member("waiting", None, 1, "restart in 100 ms"),
-        Member("late, by the spec", late, 0, "significant"),
-        Member("off", None, 0, ""),
+        ChildSummary("early, by the spec", early, 2, ""),
+        ChildSummary("waiting", None, 1, "restart in 100 ms"),
+        ChildSummary("late, by the spec", late, 0, "significant"),
+        ChildSummary("off", None, 0, ""),
     ]
     (node,) = loop.tree().roots
     assert node.children == (
@@ -221,12 +224,12 @@ def test_the_drawing(loop: Loop) -> None:
     one, two = (bear(loop, idle, supervisor=pool) for _ in range(2))
     for _ in range(2):
         loop.send(one, "x")
-    workers.shown = [Member("one", one, 1, ""), Member("two", two, 3, "significant")]
+    workers.shown = [ChildSummary("one", one, 1, ""), ChildSummary("two", two, 3, "significant")]
     last = bear(loop, idle, supervisor=root)
     family.shown = [
-        Member("pool", pool, 0, ""),
-        Member("cache", None, 2, "restart in 400 ms"),
-        Member("last", last, 0, ""),
+        ChildSummary("pool", pool, 0, ""),
+        ChildSummary("cache", None, 2, "restart in 400 ms"),
+        ChildSummary("last", last, 0, ""),
     ]
     loop.spawn(idle, name="alone")
     assert str(loop.tree()).splitlines() == [
@@ -279,13 +282,40 @@ def test_a_chain_of_10000_is_a_tree_without_recursion(make_loop: LoopMaker) -> N
 
 
 @pytest.mark.guarantee("G55")
-@pytest.mark.slow
-def test_a_deep_chain_is_drawn_without_recursion(make_loop: LoopMaker) -> None:
+def test_a_deep_chain_is_drawn_with_numbers_instead_of_further_indentation(make_loop: LoopMaker) -> None:
     loop = make_loop()
     chain(loop, 2_000)
     lines = str(loop.tree()).splitlines()
     assert len(lines) == 2_000
-    assert lines[-1] == "    " * 1_998 + "└── n1999 (running)"
+    assert lines[63] == "    " * 62 + "└── n63 (running)"
+    assert lines[64] == "    " * 63 + "[64] n64 (running)"
+    assert lines[-1] == "    " * 63 + "[1999] n1999 (running)"
+
+
+def work_of_a_chain(loop: Loop, length: int) -> tuple[int, int]:
+    """Return how many function calls making and drawing the tree of a chain takes, and how long the text is."""
+    chain(loop, length)
+    calls = 0
+
+    def count(_frame: FrameType, _event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        text = str(loop.tree())
+    finally:
+        sys.setprofile(before)
+    return calls, len(text)
+
+
+@pytest.mark.guarantee("G55")
+def test_the_work_for_a_tree_grows_with_its_nodes_and_not_with_its_depth(make_loop: LoopMaker) -> None:
+    few_calls, short = work_of_a_chain(make_loop(), 500)
+    many_calls, long = work_of_a_chain(make_loop(), 4_000)
+    assert many_calls < 8.1 * few_calls
+    assert long < 8.6 * short  # the numbers in names and levels have a digit more
 
 
 @pytest.mark.guarantee("G55")

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from bandstand.core import Context, Lane, Loop
-from bandstand.core.lowlevel import call_afar, call_after
 from bandstand.testing import VirtualClock
 from tests.core.stage import LoopMaker, check_books, collect, record, settle
 
@@ -131,7 +130,7 @@ def test_firing_ends_when_the_callbacks_of_timers_have_used_the_time_of_a_tick(
         clock.advance(100)
 
     for number in range(10):
-        call_after(loop, 1, lambda number=number: slow(number))  # type: ignore[misc]  # a default binds it
+        loop.kernel.call_later(1, lambda number=number: slow(number))  # type: ignore[misc]  # a default binds it
     seen: list[object] = []
     loop.send(loop.spawn(collect, seen), "x")
     clock.advance(1)
@@ -197,7 +196,7 @@ def test_an_actor_that_another_thread_ends_handles_the_message_at_hand_and_no_ot
     for _ in range(60):
         loop.send(worker.actor, 0)
     worker.deeds[2] = lambda: from_another_thread(
-        lambda: call_afar(loop, lambda: getattr(loop, end)(worker.actor))
+        lambda: loop.kernel.inbox.call_soon(lambda: getattr(loop, end)(worker.actor))
     )
     settle(loop)
     assert len(worker.seen) == 2

@@ -155,14 +155,14 @@ def test_a_coroutine_that_waits_blocks_nobody(make_loop: LoopMaker) -> None:
 
     def look() -> bool:
         deadline = monotonic() + PATIENCE
-        while loop._at_hand()[1] is not None:  # pyright: ignore[reportPrivateUsage]
+        while loop.kernel.current_message()[1] is not None:
             if monotonic() > deadline:
                 return False
         return True
 
     async def waiting(ctx: Context[Any], data: object) -> None:
         for _ in range(3):
-            assert loop._at_hand()[1:] == (ctx.self_id, "patient", data)  # pyright: ignore[reportPrivateUsage]
+            assert loop.kernel.current_message()[1:] == (ctx.self_id, "patient", data)
             seen.append(await asyncio.to_thread(look))
 
     loop.send(loop.spawn(waiting, name="patient"), Letter())

@@ -1,4 +1,4 @@
-"""The Python on every page really runs: all blocks of a page, in order, as one program."""
+"""The Python code on every page runs: all blocks of a page, in order, as one program."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-# Its blocks are test files, run by pytest: tests/testing does that.
-ELSEWHERE = {"docs/howto/testing.md"}
+# Its blocks are test files, which tests/testing runs with pytest.
+TESTED_ELSEWHERE = {"docs/howto/testing.md"}
 
 
 def pages() -> list[str]:
     found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     names = [page.relative_to(ROOT).as_posix() for page in found if BLOCK.search(page.read_text("utf-8"))]
-    return [name for name in names if name not in ELSEWHERE]
+    return [name for name in names if name not in TESTED_ELSEWHERE]
 
 
 @pytest.mark.slow
@@ -36,7 +36,7 @@ def test_page(page: str, tmp_path: Path) -> None:
 @pytest.mark.once
 @pytest.mark.slow
 def test_pages_type_check(tmp_path: Path) -> None:
-    """What a reader copies passes the strictest checker they may have."""
+    """Code that readers copy passes mypy in strict mode."""
     for page in pages():
         name = re.sub(r"\W", "_", page)
         (tmp_path / f"{name}.py").write_text(
@@ -57,8 +57,8 @@ def test_pages_type_check(tmp_path: Path) -> None:
 
 @pytest.mark.once
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
-def test_the_pages_that_are_not_on_the_site_link_to_what_is_there(page: str) -> None:
-    """The others are looked at by MkDocs."""
+def test_pages_outside_the_site_have_no_broken_links(page: str) -> None:
+    """MkDocs checks the others."""
     prose = re.sub(
         r"^```.*?^```$|`[^`\n]*`", "", (ROOT / page).read_text("utf-8"), flags=re.MULTILINE | re.DOTALL
     )

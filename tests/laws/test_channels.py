@@ -22,9 +22,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from bandstand.core import Loop
 from bandstand.errors import Cancelled, ChannelClosed, ChannelTimeout
 from bandstand.scope import CONFLATED, UNBOUNDED, CancelToken, Channel, select
-from bandstand.scope.numbers import DONE
+from bandstand.scope._channel import WaitState
 from bandstand.testing import VirtualClock
-from tests.scope.channelling import Capacity, drain, is_heard, timers
+from tests.scope.harness import Capacity, drain, pending_timers
 
 
 class Item(NamedTuple):
@@ -128,11 +128,13 @@ class Stage:
         return [player for player in self.players if not player.task.done()]
 
     def served(self) -> list[Player]:
-        return [player for player in self.waiting() if any(it.state == DONE for it, _ in player.at_hand)]
+        return [
+            player for player in self.waiting() if any(it.state == WaitState.DONE for it, _ in player.at_hand)
+        ]
 
     def cancel(self, player: Player) -> None:
         for operation, sides in player.at_hand:
-            if operation.state == DONE:
+            if operation.state == WaitState.DONE:
                 self.disordered.update(at for at, _ in sides)
         player.task.cancel()
 
@@ -237,8 +239,8 @@ class Stage:
             left = [(at, item) for at, channel in enumerate(self.channels) for item in drain(channel)]
             self.check_elements(left)
             self.check_order(left)
-            assert timers() == 0, "a deadline is left"
-            assert not any(is_heard(token) for token in self.tokens)
+            assert pending_timers() == 0, "a deadline is left"
+            assert not any(token.has_listeners() for token in self.tokens)
         finally:
             self.host.run_until_complete(self.loop.__aexit__(None, None, None))
             self.host.close()

@@ -14,9 +14,9 @@ from bandstand.core import (
     DeadLetter,
     Dropped,
     Escalated,
+    EventSubscription,
     Lagged,
     Lane,
-    Listening,
     LoopConfig,
     Overflow,
     Restarted,
@@ -44,7 +44,7 @@ class Ear:
     def __init__(self) -> None:
         self.heard: Counter[type] = Counter()
         self.due: Counter[type] = Counter()
-        self.listening: Listening | None = None
+        self.listening: EventSubscription | None = None
 
     def hear(self, event: RuntimeEvent) -> None:
         self.heard[type(event)] += 1

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from bandstand.actor import Loop, Machine, State, data
-from bandstand.actor.course import DEEPEST, Course, Table, Verdict
+from bandstand.actor.state_machine import MAX_PUSHED, StateAction, StateStack, StateTable
 from bandstand.errors import BadTransition
 from bandstand.testing import VirtualClock
 from tests.core.stage import check_books, settle
@@ -30,7 +30,7 @@ class Four(Machine):
 
     @data
     def go(self, state: str, push: bool) -> None:
-        self.become(self._bs_plan.states[state], push=push)  # pyright: ignore[reportPrivateUsage]  # by a name
+        self.become(getattr(Four, state), push=push)
 
     @data
     def back(self) -> None:
@@ -92,7 +92,7 @@ class MachineAgainstModel(RuleBasedStateMachine):
             self.four.note(self.number)
             self.line.append(("note", self.number))
 
-    @precondition(lambda self: self.depth < DEEPEST)
+    @precondition(lambda self: self.depth < MAX_PUSHED)
     @rule(state=st.sampled_from("abcd"), push=st.booleans())
     def go(self, state: str, push: bool) -> None:
         self.four.go(state, push)
@@ -167,25 +167,25 @@ TestMachine.settings = settings(max_examples=60, stateful_step_count=30, deadlin
 
 @pytest.mark.guarantee("G240")
 @given(st.lists(st.one_of(st.tuples(st.sampled_from("abc"), st.booleans()), st.none()), max_size=80))
-def test_a_course_is_a_stack(steps: list[tuple[str, bool] | None]) -> None:
-    course, stack = Course("a"), ["a"]
+def test_the_states_of_a_machine_are_a_stack(steps: list[tuple[str, bool] | None]) -> None:
+    states, stack = StateStack("a"), ["a"]
     for step in steps:
         if step is None:
             if len(stack) == 1:
                 with pytest.raises(BadTransition):
-                    course.unbecome()
+                    states.unbecome()
                 continue
             stack.pop()
-            course = course.unbecome()
-        elif step[1] and len(stack) > DEEPEST:
+            states = states.unbecome()
+        elif step[1] and len(stack) > MAX_PUSHED:
             with pytest.raises(BadTransition):
-                course.become(step[0], push=True)
+                states.become(step[0], push=True)
         else:
             if not step[1]:
                 stack.pop()
             stack.append(step[0])
-            course = course.become(step[0], push=step[1])
-        assert (*course.below, course.state) == tuple(stack)
+            states = states.become(step[0], push=step[1])
+        assert (*states.pushed, states.state) == tuple(stack)
 
 
 @pytest.mark.guarantee("G238")
@@ -195,25 +195,25 @@ def test_a_course_is_a_stack(steps: list[tuple[str, bool] | None]) -> None:
     st.frozensets(st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"))),
     st.frozensets(st.sampled_from("xyz")),
 )
-def test_a_table_has_one_verdict_for_everything(
+def test_a_table_has_one_action_for_each_state_and_message(
     handled: frozenset[tuple[str, str]],
     postponed: frozenset[tuple[str, str]],
     ignored: frozenset[tuple[str, str]],
     defaults: frozenset[str],
 ) -> None:
-    table = Table("a", frozenset("ab"), handled, postponed, ignored, defaults)
+    table = StateTable("a", frozenset("ab"), handled, postponed, ignored, defaults)
     for state in "ab":
         for message in "xyz":
             place = (state, message)
             expected = (
-                Verdict.HANDLE
+                StateAction.HANDLE
                 if place in handled
-                else Verdict.POSTPONE
+                else StateAction.POSTPONE
                 if place in postponed
-                else Verdict.IGNORE
+                else StateAction.IGNORE
                 if place in ignored
-                else Verdict.DEFAULT
+                else StateAction.DEFAULT
                 if message in defaults
-                else Verdict.UNHANDLED
+                else StateAction.UNHANDLED
             )
-            assert table.verdict(state, message) is expected
+            assert table.action(state, message) is expected

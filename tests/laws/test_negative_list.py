@@ -25,12 +25,12 @@ ROOT = Path(__file__).resolve().parents[2]
 # The failure, and the tests that show its absence.
 ELSEWHERE = {
     "a throwing constructor leaves a zombie": [
-        "tests/actor/test_life.py::test_what_a_constructor_raises_comes_out_of_spawn_and_there_is_no_actor",
-        "tests/actor/test_life.py::test_a_failed_constructor_leaves_no_object_behind",
-        "tests/actor/test_supervised.py::test_arguments_that_a_constructor_does_not_take_are_a_failed_start",
+        "tests/actor/test_on_start.py::test_what_a_constructor_raises_comes_out_of_spawn_and_there_is_no_actor",
+        "tests/actor/test_on_start.py::test_a_failed_constructor_leaves_no_object_behind",
+        "tests/actor/test_supervised.py::test_arguments_that_the_constructor_does_not_take_fail_the_start",
     ],
     "a throwing on_start leaves a zombie": [
-        "tests/actor/test_life.py::test_a_plain_on_start_that_fails_is_start_failed_with_its_cause",
+        "tests/actor/test_on_start.py::test_a_plain_on_start_that_fails_is_start_failed_with_its_cause",
     ],
     "a look-up by name gives somebody who has ended": [
         "tests/registry/test_ends.py::test_whoever_monitors_it_can_have_the_name_inside_its_down",
@@ -45,9 +45,9 @@ ELSEWHERE = {
     ],
     "a cancelled timer fires": ["tests/core/test_timers.py::test_a_cancelled_timer_is_never_delivered"],
     "asks leak": [
-        "tests/actor/test_flat.py::test_timed_out_asks_leave_nothing",
-        "tests/actor/test_flat.py::test_cancelled_asks_leave_nothing",
-        "tests/actor/test_flat.py::test_asks_of_actors_that_end_leave_nothing",
+        "tests/actor/test_ask_memory.py::test_timed_out_asks_leave_nothing",
+        "tests/actor/test_ask_memory.py::test_cancelled_asks_leave_nothing",
+        "tests/actor/test_ask_memory.py::test_asks_of_actors_that_end_leave_nothing",
     ],
     "a second Ctrl-C hangs": [
         "tests/core/test_signals.py::test_a_second_sigint_interrupts_a_behavior_that_does_not_return",
@@ -65,17 +65,19 @@ ELSEWHERE = {
         "tests/actor/test_context.py::test_a_plain_handler_sees_the_senders_variables_and_the_next_message_does_not",
         "tests/actor/test_context.py::test_what_a_handler_sets_is_not_seen_by_the_sender_nor_by_the_next_message",
     ],
-    "an actor that asks itself hangs": ["tests/actor/test_cycles.py::test_an_actor_that_asks_itself"],
+    "an actor that asks itself hangs": [
+        "tests/actor/test_cycles.py::test_an_actor_that_asks_itself_gets_a_cycle_error"
+    ],
     "two that ask each other hang": [
-        "tests/actor/test_cycles.py::test_two_that_ask_each_other",
-        "tests/actor/test_cycles.py::test_a_longer_ring_is_printed_with_all_its_names",
+        "tests/actor/test_cycles.py::test_two_actors_that_ask_each_other_get_a_cycle_error",
+        "tests/actor/test_cycles.py::test_the_error_of_a_longer_cycle_names_all_actors",
     ],
     "messages vanish above a thousand actors": [
         "tests/actor/test_spawn.py::test_a_thousand_actors_lose_nothing"
     ],
     "a crash loop is silent": [
-        "tests/actor/test_supervised.py::test_a_crash_loop_is_visible_in_the_logs_and_ends_in_gave_up",
-        "tests/actor/test_events.py::test_restarts_and_an_escalation_are_told_counted_and_each_in_the_log",
+        "tests/actor/test_supervised.py::test_a_crash_loop_is_logged_and_ends_in_gave_up",
+        "tests/actor/test_events.py::test_restarts_and_an_escalation_are_published_counted_and_logged",
     ],
     "a shutdown has no deadline": [
         "tests/laws/test_shutdown.py::test_it_is_over_in_time_and_nobody_is_left",

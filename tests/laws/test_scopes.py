@@ -24,10 +24,10 @@ from hypothesis import strategies as st
 
 from bandstand.core import Context, Loop
 from bandstand.errors import Cancelled
+from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import UNBOUNDED, Channel
-from bandstand.scope.channelactor import ChannelActor
+from bandstand.scope.consumer import ChannelActor
 from bandstand.scope.scope import Scope
-from bandstand.scope.token import CancelToken
 from bandstand.testing import VirtualClock
 
 pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G113", "G114", "G115", "G116")]

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from bandstand.core import ActorId, ActorStatus, Loop, LoopConfig
-from bandstand.core.hot.cell import Cell
-from bandstand.core.hot.table import Table
+from bandstand.core.ids import ActorTable
+from bandstand.core.mailbox import ActorCell
 from bandstand.errors import MaxActors, NoSuchActor
 from bandstand.testing import VirtualClock
 from tests.core.stage import Seen, record, settle
@@ -22,17 +22,17 @@ class TableAgainstDict(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.alive: dict[int, Cell] = {}
+        self.alive: dict[int, ActorCell] = {}
         self.ever: set[int] = set()
 
     @initialize(tag=st.integers(1, 0xFFFF), capacity=st.integers(1, 5), last=st.integers(1, 3))
     def set_up(self, tag: int, capacity: int, last: int) -> None:
         self.tag, self.capacity, self.last = tag, capacity, last
-        self.table = Table(tag, capacity, last)
+        self.table = ActorTable(tag, capacity, last)
 
     @rule()
     def admit(self) -> None:
-        cell = Cell()
+        cell = ActorCell()
         actor = self.table.admit(cell)
         if len(self.alive) == self.capacity:
             assert actor is None
@@ -73,10 +73,10 @@ TestTableAgainstDict = pytest.mark.spec("J2")(pytest.mark.guarantee("G1")(TableA
 @pytest.mark.spec("J2")
 @pytest.mark.guarantee("G1")
 def test_a_table_of_one_seat_and_one_generation_uses_a_new_index_each_time() -> None:
-    table = Table(1, 1, 1)
+    table = ActorTable(1, 1, 1)
     indexes: list[int] = []
     for _ in range(50):
-        actor = table.admit(Cell())
+        actor = table.admit(ActorCell())
         assert actor is not None
         indexes.append((int(actor) >> 24) & INDEX)
         table.release(int(actor))

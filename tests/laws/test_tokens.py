@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from bandstand.core import Loop
-from bandstand.scope.token import CancelToken
+from bandstand.scope.cancel import CancelToken
 from bandstand.testing import VirtualClock
-from tests.scope.tokens import has_timers, is_tidy
+from tests.scope.harness import has_timers, is_linked_correctly
 
 NEVER = float("inf")
 
@@ -28,7 +28,7 @@ class Ear:
     now: Callable[[], int]
     told: list[int] = field(default_factory=list[int])
 
-    def interrupt(self) -> None:
+    def on_cancelled(self) -> None:
         self.told.append(self.now())
 
 
@@ -82,7 +82,7 @@ class TokensAgainstModel(RuleBasedStateMachine):
     def teardown(self) -> None:
         for model in self.models:
             for ear in model.ears:
-                model.token.dismiss(ear)
+                model.token.remove_listener(ear)
         self.loop.poll_once()
         assert not has_timers(self.loop), "nobody listens any more"
         self.loop.destroy()
@@ -118,7 +118,7 @@ class TokensAgainstModel(RuleBasedStateMachine):
         model = self.models[pick % len(self.models)]
         ear = Ear(self.now)
         model.ears.append(ear)
-        model.token.enlist(ear)
+        model.token.add_listener(ear)
         assert len(ear.told) == bool(model.events(self.now())), "at once if it is over, else not yet"
 
     @rule(pick=st.integers(0, 10**6))
@@ -126,7 +126,7 @@ class TokensAgainstModel(RuleBasedStateMachine):
         everybody = [(model, ear) for model in self.models for ear in model.ears]
         if everybody:
             model, ear = everybody[pick % len(everybody)]
-            assert model.token.dismiss(ear) == (not ear.told)
+            assert model.token.remove_listener(ear) == (not ear.told)
             model.ears.remove(ear)
 
     @rule(ms=st.integers(0, 30))
@@ -196,7 +196,7 @@ class TokensAgainstModel(RuleBasedStateMachine):
 
     @invariant()
     def the_tree_is_tidy(self) -> None:
-        assert is_tidy(*(model.token for model in self.models))
+        assert is_linked_correctly(*(model.token for model in self.models))
 
     @invariant()
     def timers_are_for_those_who_listen(self) -> None:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from bandstand.core.hot.wheel import Timer, Wheel
-from bandstand.core.numbers import NEVER
+from bandstand.core.enums import NEVER
+from bandstand.core.timer_wheel import Timer, TimerWheel
 
 YEAR = 366 * 24 * 3600 * 1000
 
@@ -34,7 +34,7 @@ class WheelAgainstList(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.wheel = Wheel(0)
+        self.wheel = TimerWheel(0)
         self.now = 0
         self.count = 0
         self.model: list[tuple[int, int]] = []
@@ -124,7 +124,7 @@ TestWheelAgainstList = pytest.mark.spec("C6", "J13")(
 @given(count=st.integers(1, 5), taking=st.booleans())
 def test_an_empty_wheel_never_asks_to_be_turned(count: int, taking: bool) -> None:
     """Whether its last timer was taken or cancelled."""
-    wheel = Wheel(0)
+    wheel = TimerWheel(0)
     timers = [Timer() for _ in range(count)]
     for timer in timers:
         wheel.schedule(timer, 5)
@@ -146,7 +146,7 @@ def test_an_empty_wheel_never_asks_to_be_turned(count: int, taking: bool) -> Non
 def test_whatever_the_jumps_the_order_is_that_of_the_deadlines(
     start: int, delays: list[int], jumps: list[int]
 ) -> None:
-    wheel = Wheel(start)
+    wheel = TimerWheel(start)
     entries = [(start + delay, number, Timer()) for number, delay in enumerate(delays)]
     for deadline, _, timer in entries:
         wheel.schedule(timer, deadline)

@@ -1,4 +1,4 @@
-"""Lists of messages: both builds make the same ones of the same mailbox, and tell the same to whoever waits."""
+"""Batches: both builds form the same batches from the same mailbox, and send the same replies."""
 
 from __future__ import annotations
 

@@ -125,10 +125,10 @@ def transcript(build: Build, limits: tuple[int, int, int, int], steps: list[Step
                 ctx.loop.kill_actor(ctx.self_id)
             elif kind == "ends another":
                 ctx.loop.fail_actor(actors[number % len(actors)])
-            return lowlevel.NOT_YET if kind == "is not ready yet" else number
+            return kernel.NOT_YET if kind == "is not ready yet" else number
 
-        child = lowlevel.spawn_child(
-            loop, behavior, None if kind == "none" else init, name=f"c{number}", cap=cap, supervisor=boss,
+        child = loop.kernel.actors.spawn_child(
+            behavior, None if kind == "none" else init, name=f"c{number}", cap=cap, supervisor=boss,
             context=copy_context(),
         )  # fmt: skip
         if kind == "none":
@@ -136,7 +136,7 @@ def transcript(build: Build, limits: tuple[int, int, int, int], steps: list[Step
             loop.stop_actor(child)
         actors.append(child)
 
-    lowlevel = build["bandstand.core.lowlevel"]
+    kernel = build["bandstand.core.kernel"]
     config = core.LoopConfig(
         max_msgs_per_actor=budget, max_actors_per_tick=visits, max_actors=max_actors, default_mailbox_cap=cap
     )
@@ -184,9 +184,9 @@ def transcript(build: Build, limits: tuple[int, int, int, int], steps: list[Step
                 case "child":
                     bear(actor if b % 2 else None, c)
                 case "started":
-                    lowlevel.declare_started(loop, actor)
+                    loop.kernel.actors.declare_started(actor)
                 case "system later":
-                    timer = lowlevel.send_system_after(loop, actor, c, "later", core.SystemTag.CHILD_RESTART)
+                    timer = loop.kernel.start_system_timer(actor, c, "later", core.SystemTag.CHILD_RESTART)
                     return timer is not None and timer.pending
                 case "tree":
                     return [(node.status.name, node.waiting, len(node.children)) for node in loop.tree()]
@@ -195,7 +195,7 @@ def transcript(build: Build, limits: tuple[int, int, int, int], steps: list[Step
                 case "advance":
                     clock.advance(c)
                 case "system":
-                    return lowlevel.send_system(loop, actor, "sys", core.SystemTag.SHUTDOWN)
+                    return loop.kernel.send_system(actor, "sys", core.SystemTag.SHUTDOWN)
                 case _:
                     return loop.status(actor).name
             return None

@@ -137,14 +137,14 @@ def test_channels(capacities: list[Any], steps: list[tuple[str, int]]) -> None:
 @given(st.lists(st.tuples(st.sampled_from(["grow", "shrink", "burst"]), st.integers(1, 40)), max_size=30))
 def test_elements_in_the_ring(steps: list[tuple[str, int]]) -> None:
     def play(build: Build) -> list[Any]:
-        pipe = build["bandstand.scope.hot.pipe.Pipe"](-1, False, None)  # noqa: FBT003 -- by position in C
+        pipe = build["bandstand.scope._channel.ChannelCore"](-1, False, None)  # noqa: FBT003 -- by position in C
         log: list[Any] = []
         count = 0
         for step, number in steps:
             for _ in range(20 * number if step == "burst" else number):
                 count += 1
                 log.append(pipe.try_receive() if step == "shrink" else pipe.try_send(count))
-            log.append((len(pipe), pipe.books()))
+            log.append((len(pipe), pipe.counters()))
         while (item := pipe.try_receive()) is not None:
             log.append(item)
         return log
@@ -157,7 +157,7 @@ VALUES: tuple[Any, ...] = (None, (), (1, 2), StopIteration(3), ValueError("x"), 
 
 def test_values_pass_alike() -> None:
     def play(build: Build) -> list[str]:
-        pipe = build["bandstand.scope.hot.pipe.Pipe"](1, False, None)  # noqa: FBT003 -- by position in C
+        pipe = build["bandstand.scope._channel.ChannelCore"](1, False, None)  # noqa: FBT003 -- by position in C
         log: list[str] = []
         for value in VALUES:
             pipe.try_send(value)
@@ -201,7 +201,9 @@ def test_signatures_are_the_same(name: str) -> None:
     def play(build: Build) -> list[Any]:
         # The first is self, which C takes by position alone.
         parameters = list(
-            inspect.signature(getattr(build["bandstand.scope.hot.pipe.Pipe"], name)).parameters.values()
+            inspect.signature(
+                getattr(build["bandstand.scope._channel.ChannelCore"], name)
+            ).parameters.values()
         )[1:]
         return [(each.name, each.kind, repr(each.default)) for each in parameters]
 

@@ -50,8 +50,8 @@ def outcome(call: Callable[..., Any], *arguments: Any) -> str:
 def test_ring(steps: list[str]) -> None:  # a step a branch
     def play(build: Build) -> list[Any]:
         ring, turn = (
-            build["bandstand.core.hot.ring.Ring"](),
-            build["bandstand.core.hot.turn.Turn"](None, None, None),
+            build["bandstand.core.mailbox.Ring"](),
+            build["bandstand.core.context.ActorContext"](None, None, None),
         )
         log: list[Any] = []
         # Told by what they are: large numbers are no singletons.
@@ -75,7 +75,7 @@ def test_ring(steps: list[str]) -> None:  # a step a branch
                 log.append((ring.pop(turn), turn.tag, turn.sender))
                 if number % 2 == 0:
                     # As the kernel does when a message is handled: its sender is forgotten.
-                    turn = build["bandstand.core.hot.turn.Turn"](None, None, None)
+                    turn = build["bandstand.core.context.ActorContext"](None, None, None)
             else:
                 log.append(getattr(ring, step)())
             log.append((ring.count, [ring.next_is(tag) for tag in range(5)]))
@@ -92,8 +92,8 @@ class Thing:
 def test_a_ring_keeps_nothing_of_what_was_taken_but_a_tag(together: int) -> None:
     def play(build: Build) -> list[Any]:
         ring, turn = (
-            build["bandstand.core.hot.ring.Ring"](),
-            build["bandstand.core.hot.turn.Turn"](None, None, None),
+            build["bandstand.core.mailbox.Ring"](),
+            build["bandstand.core.context.ActorContext"](None, None, None),
         )
         alive: list[Any] = []
 
@@ -120,8 +120,8 @@ def test_a_ring_keeps_nothing_of_what_was_taken_but_a_tag(together: int) -> None
 def test_who_is_overwritten_in_a_ring_may_push_to_it() -> None:
     def play(build: Build) -> list[Any]:
         ring, turn = (
-            build["bandstand.core.hot.ring.Ring"](),
-            build["bandstand.core.hot.turn.Turn"](None, None, None),
+            build["bandstand.core.mailbox.Ring"](),
+            build["bandstand.core.context.ActorContext"](None, None, None),
         )
 
         class Tag:
@@ -131,7 +131,7 @@ def test_who_is_overwritten_in_a_ring_may_push_to_it() -> None:
         for number in range(3):
             ring.push(number, Tag(), 0)
         log: list[Any] = [ring.pop(turn) for _ in range(3)]
-        turn = build["bandstand.core.hot.turn.Turn"](None, None, None)
+        turn = build["bandstand.core.context.ActorContext"](None, None, None)
         # These overwrite the tags that were left in their slots.
         for number in range(3, 9):
             ring.push(number, 1, 0)
@@ -149,8 +149,8 @@ def test_a_finalizer_that_runs_while_a_ring_grows_may_push_to_it(waiting: int) -
 
     def play(build: Build) -> bool:
         ring, turn = (
-            build["bandstand.core.hot.ring.Ring"](),
-            build["bandstand.core.hot.turn.Turn"](None, None, None),
+            build["bandstand.core.mailbox.Ring"](),
+            build["bandstand.core.context.ActorContext"](None, None, None),
         )
         sent: list[object] = []
 
@@ -198,8 +198,8 @@ def test_a_finalizer_that_runs_while_a_ring_grows_may_push_to_it(waiting: int) -
 def test_who_is_overwritten_in_front_of_a_ring_may_push_to_it() -> None:
     def play(build: Build) -> list[Any]:
         ring, turn = (
-            build["bandstand.core.hot.ring.Ring"](),
-            build["bandstand.core.hot.turn.Turn"](None, None, None),
+            build["bandstand.core.mailbox.Ring"](),
+            build["bandstand.core.context.ActorContext"](None, None, None),
         )
 
         class Tag:
@@ -228,8 +228,8 @@ def test_what_is_pushed_while_a_list_is_taken_is_behind_it() -> None:
     build = both_builds()[0]
     with build.entered():
         ring, turn = (
-            build["bandstand.core.hot.ring.Ring"](),
-            build["bandstand.core.hot.turn.Turn"](None, None, None),
+            build["bandstand.core.mailbox.Ring"](),
+            build["bandstand.core.context.ActorContext"](None, None, None),
         )
 
         class Items(list[object]):
@@ -270,13 +270,13 @@ deadlines = st.one_of(
 )
 def test_wheel(start: int, steps: list[tuple[str, int]]) -> None:
     def play(build: Build) -> list[Any]:
-        wheel = build["bandstand.core.hot.wheel.Wheel"](start)
+        wheel = build["bandstand.core.timer_wheel.TimerWheel"](start)
         timers: list[Any] = []
         number_of: dict[int, int] = {}
         log: list[Any] = []
         for step, value in steps:
             if step == "schedule":
-                timer = build["bandstand.core.hot.wheel.Timer"]()
+                timer = build["bandstand.core.timer_wheel.Timer"]()
                 number_of[id(timer)] = len(timers)
                 timers.append(timer)
                 wheel.schedule(timer, min(wheel.time + value, (1 << 42) - 1))
@@ -307,13 +307,13 @@ def test_wheel(start: int, steps: list[tuple[str, int]]) -> None:
 )
 def test_table(tag: int, capacity: int, last: int, steps: list[tuple[str, int]]) -> None:
     def play(build: Build) -> list[Any]:
-        table = build["bandstand.core.hot.table.Table"](tag, capacity, last)
+        table = build["bandstand.core.ids.ActorTable"](tag, capacity, last)
         living: list[Any] = []
         cells: list[Any] = []
         log: list[Any] = []
         for step, value in steps:
             if step == "admit":
-                cell = build["bandstand.core.hot.cell.Cell"]()
+                cell = build["bandstand.core.mailbox.ActorCell"]()
                 actor = table.admit(cell)
                 log.append(repr(actor))
                 if actor is not None:
@@ -340,8 +340,8 @@ OTHERS: tuple[Any, ...] = (0, 1, -1, 2.5, None, "x", True, 1 << 63, 1 << 64, 1 <
 
 def test_ids_compare_hash_show_and_refuse_alike() -> None:
     def play(build: Build) -> list[str]:
-        table = build["bandstand.core.hot.table.Table"](0xFFFF, 1 << 20)
-        ids: list[Any] = [table.admit(build["bandstand.core.hot.cell.Cell"]()) for _ in range(3)]
+        table = build["bandstand.core.ids.ActorTable"](0xFFFF, 1 << 20)
+        ids: list[Any] = [table.admit(build["bandstand.core.mailbox.ActorCell"]()) for _ in range(3)]
         log: list[str] = []
         for actor in ids:
             log += [repr(actor), repr(int(actor)), repr(hash(actor) == hash(int(actor))), repr(bool(actor))]
@@ -360,7 +360,7 @@ def test_ids_compare_hash_show_and_refuse_alike() -> None:
 def test_timers_and_monitors_are_as_closed_in_both() -> None:
     def play(build: Build) -> list[str]:
         log: list[str] = []
-        for made in (build["bandstand.core.hot.wheel.Timer"](), build.core.MonitorId()):
+        for made in (build["bandstand.core.timer_wheel.Timer"](), build.core.MonitorId()):
             log.append(outcome(setattr, made, "anything", 1))
             log.append(outcome(weakref.ref, made))
             log.append(repr(made == made))  # noqa: PLR0124 -- identity is their equality

@@ -33,7 +33,7 @@ def test_restarts_are_planned_alike(limit: int, period: float, gaps: list[tuple[
         for gap, waits, reason in gaps:
             now += gap
             given_ = backoff if waits else None
-            plan = build["bandstand.supervision.hot.planning.plan_restart"](
+            plan = build["bandstand.supervision.restart.plan_restart"](
                 intensity, history, now, given_, reasons[reason], stored, gap, 0.25
             )
             log += [repr(plan), repr(len(history)), repr(plan.history == history)]
@@ -46,7 +46,7 @@ def test_restarts_are_planned_alike(limit: int, period: float, gaps: list[tuple[
 def test_a_history_and_a_plan_are_as_closed_in_both() -> None:
     def play(build: Build) -> list[str]:
         history = build.supervision.History((1, 2.5))
-        plan = build["bandstand.supervision.hot.planning.Plan"](
+        plan = build["bandstand.supervision.restart.RestartPlan"](
             gives_up=False, delay_ms=0.0, stored_ms=1.5, history=history
         )
         log = [repr(history), repr(plan), repr(hash(plan) == hash(copy.copy(plan))), repr(plan == 1)]

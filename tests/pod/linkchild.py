@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from bandstand.actor import Actor, Loop, ask, control, data
-from bandstand.core.lowlevel import new_event_loop
+from bandstand.core.asyncio_host import new_event_loop
 from tests.pod.linking import make_end
 
 

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from bandstand.actor import Actor, Loop, ask, control, data, management
-from bandstand.actor.lowlevel import Asked, Handle, Method, handle_at
+from bandstand.actor.dispatch import Method
+from bandstand.actor.handle import Handle
+from bandstand.actor.reply import ReplyCallback
 from bandstand.core import ActorId, LoopConfig, Overflow
 from bandstand.pod.link import Link, Undelivered
 
@@ -126,7 +128,7 @@ class Role:
 class Spot:
     """The place of a stand-in: it is there, or it is not."""
 
-    is_patient = False
+    holds_messages = False
 
     def __init__(self, actor: ActorId) -> None:
         self._actor = actor
@@ -138,11 +140,11 @@ class Spot:
         return "it stood at the other end of a link"
 
     def hold(
-        self, _handle: Handle, _method: Method, _data: object, _asked: Asked | None, _may_wait: bool
+        self, _handle: Handle, _method: Method, _data: object, _asked: ReplyCallback | None, _may_wait: bool
     ) -> int:
         raise AssertionError("nobody waits here")
 
-    def passport(self) -> tuple[Any, ...] | None:
+    def reduce(self) -> tuple[Any, ...] | None:
         return None
 
 
@@ -176,7 +178,7 @@ class End:
     async def handle(self, role: str = "scribe", kind: type[Any] = Scribe) -> Any:
         """A handle of an actor of the other side."""
         actor = (await soon(self.up))[role]
-        return handle_at(kind, self.porch, cast("Any", Spot(actor)), actor=actor, name=role)
+        return self.porch.handle_at(kind, cast("Any", Spot(actor)), actor=actor, name=role)
 
     def check_books(self) -> None:
         books = self.link.books
@@ -228,10 +230,9 @@ async def linked(
 
 def instance(handle: Any) -> Any:
     """The object behind a local handle."""
-    from bandstand.actor.lowlevel import instance_of
 
     actor = handle.__actor_id__()
-    return instance_of(actor.home, actor)
+    return actor.home.loop.instance_of(actor)
 
 
 async def soon(awaitable: Any) -> Any:

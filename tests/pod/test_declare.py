@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import pytest
 
 from bandstand.actor import Actor, Implements, Interface, data
-from bandstand.actor.lowlevel import UNSET_MS
+from bandstand.actor.reply import UNSET_MS
 from bandstand.core import LoopConfig, Overflow
 from bandstand.errors import BadDeclaration, InvalidArgument
 from bandstand.pod.cast import Cast
@@ -259,7 +259,7 @@ def test_an_override_by_which_what_is_typed_as_the_base_would_lie() -> None:
     assert refusal(Studio, config=pod().expose(Display)).endswith(
         "with a Display: declare one that derives from that"
     )
-    assert "Made.vsync: 5 is no class of actors" in refusal(Studio, vsync=loose_pod().expose(5))
+    assert "Made.vsync: 5 is not an actor class" in refusal(Studio, vsync=loose_pod().expose(5))
     troupe_of(Studio, vsync=pod().expose(FakeVsync), config=Studio.engine_pod.expose(OtherConfig))
 
 
@@ -310,7 +310,7 @@ def test_a_kind_that_is_no_class_of_actors() -> None:
     for wrong in (dict, 5, None, Vsync(), "Vsync", Vsync.tick):
         said = refusal(vsync=loose_pod().of(wrong))
         assert said.startswith("Made.vsync: ")
-        assert "is no class of actors: pass a class that derives from Actor" in said
+        assert "is not an actor class: pass a class derived from Actor" in said
 
 
 @pytest.mark.guarantee("G132")

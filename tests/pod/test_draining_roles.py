@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bandstand.actor import Actor, ask, data
-from bandstand.actor.lowlevel import checked_handle, place_of
+from bandstand.actor.handle import checked_handle, ref_of
 from bandstand.errors import PodDown, PodTimeout
 from bandstand.pod.declare import pod
 from bandstand.pod.directory import Directory, directory
@@ -88,7 +88,7 @@ def shop(thread: ThreadModel) -> Shop:
 
 def is_ending(worker: Worker) -> bool:
     """Whether a role takes no messages any more. It sends none to find out: many could fill the mailbox first, and be refused for that."""
-    place = place_of(checked_handle(worker))
+    place = ref_of(checked_handle(worker))
     assert place is not None
     return place.find() is None
 

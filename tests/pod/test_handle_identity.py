@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bandstand.actor import Actor, Loop, ask, data
-from bandstand.actor.lowlevel import place_of
+from bandstand.actor.handle import ref_of
 from bandstand.errors import InvalidArgument
 from bandstand.pod.declare import pod
 from bandstand.pod.directory import Directory, directory
@@ -145,7 +145,7 @@ def test_a_handle_of_the_same_troupe_means_the_same_actor(house: House) -> None:
     assert answered == house.counter
     assert answered.value.blocking() == 1
     # What it does while its pod is down travels with it.
-    place = place_of(house.keeper.counter.blocking())
+    place = ref_of(house.keeper.counter.blocking())
     assert place is not None
 
 
@@ -247,7 +247,7 @@ def test_what_the_receiver_cannot_resolve_is_an_error_that_names_it() -> None:
     good = Passport(here.token, "Studio", "counter", Counter, WhenDown.FAIL, 5.0)
     handle: Any = ensemble.resolve(*good)
     assert handle == ensemble.handle("counter")
-    place: Any = place_of(handle)
+    place: Any = ref_of(handle)
     assert place.role == "counter"
     for passport, why in (
         (

@@ -9,7 +9,9 @@ from typing import Any, cast
 import pytest
 
 from bandstand.actor import ping, status_of
-from bandstand.actor.lowlevel import Asked, methods_of, post_at
+from bandstand.actor.handle import post_to
+from bandstand.actor.reply import ReplyCallback
+from bandstand.actor.schema import methods_of
 from bandstand.core import ActorId, ExitReason, Overflow
 from bandstand.errors import (
     AskTimeout,
@@ -443,7 +445,7 @@ def test_a_deadline_ends_the_wait_here_and_leaves_the_handler_alone() -> None:
 # --- receipts for one-way messages --------------------------------------------------------------------------------------
 
 
-class Slip(Asked):
+class Slip(ReplyCallback):
     """A receipt that writes down what it is told."""
 
     def __init__(self, actor: ActorId, told: list[str]) -> None:
@@ -471,13 +473,13 @@ def test_whoever_gives_a_receipt_with_a_one_way_message_is_told_what_became_of_i
             there.gate.clear()
             # One is begun, one waits, one is given up.
             for number in range(3):
-                post_at(actor, methods["slowly"], number, Slip(actor, told))
+                post_to(actor, methods["slowly"], number, Slip(actor, told))
                 await until(lambda: far.link.books.received == number + 1)  # noqa: B023  # waited for in the loop
             await until(lambda: told == ["dropped"])
             there.gate.set()
             await until(lambda: told == ["dropped", "handled None", "handled None"])
             there.gate.clear()
-            post_at(actor, methods["slowly"], 3, Slip(actor, told))
+            post_to(actor, methods["slowly"], 3, Slip(actor, told))
             await until(lambda: there.begun == 3)
             far.link.close("killed")
             await until(lambda: len(told) == 4)
@@ -496,7 +498,7 @@ def test_messages_for_a_role_that_is_not_there_are_dead_and_asks_say_so() -> Non
             scribe = await near.handle()
             there = far.ours.pop("scribe")
             there_actor = there.__actor_id__()
-            there_actor.home.stop_actor(there_actor)
+            there_actor.home.actors.stop_actor(there_actor)
             scribe.note(1)
             with pytest.raises(TargetEnded) as caught:
                 await soon(scribe.read())
@@ -513,7 +515,7 @@ def test_a_role_that_comes_later_is_found() -> None:
             there = far.ours["scribe"]
             actor = there.__actor_id__()
             far.ours["scribe"] = far.house.spawn(Scribe)
-            actor.home.stop_actor(actor)
+            actor.home.actors.stop_actor(actor)
             assert await soon(scribe.echo(1)) == 1
 
     play(main)

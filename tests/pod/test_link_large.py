@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bandstand.actor.lowlevel import Handle, handle_at
+from bandstand.actor.handle import Handle
 from bandstand.errors import BadMessage, InvalidArgument
 from bandstand.pod.link.codec import LARGE
 from bandstand.pod.link.streams import CHUNK_SIZE, Arrivals
@@ -229,7 +229,7 @@ def resolvable(_passport: Passport, _pod: str | None) -> str | None:
 class Known(Spot):
     """The place of a stand-in that can be sent to another process."""
 
-    def passport(self) -> tuple[Any, ...] | None:
+    def reduce(self) -> tuple[Any, ...] | None:
         return passport_of(Passport("token", "Studio", "scribe", Scribe, WhenDown.FAIL, 5.0))
 
 
@@ -255,7 +255,7 @@ def test_a_handle_travels_by_its_passport() -> None:
             far.open(b, "far", "near", {}, resolver=resolve)
             near.open(a, "near", "far", {"scribe": Role()}, check=check)
             actor = (await soon(near.up))["scribe"]
-            scribe: Any = handle_at(Scribe, near.porch, Known(actor), actor=actor)
+            scribe: Any = near.porch.handle_at(Scribe, Known(actor), actor=actor)
             scribe.note(scribe)
             await until(lambda: near.link.books.handled == 1)
             assert instance(far.ours["scribe"]).notes == [far.ours["scribe"]]
@@ -282,7 +282,7 @@ def test_a_handle_that_the_receiver_cannot_resolve_is_counted_and_seen(
             far.open(b, "far", "near", {}, resolver=resolve)
             near.open(a, "near", "far", {"scribe": Role()}, check=resolvable)
             actor = (await soon(near.up))["scribe"]
-            scribe: Any = handle_at(Scribe, near.porch, Known(actor), actor=actor)
+            scribe: Any = near.porch.handle_at(Scribe, Known(actor), actor=actor)
             scribe.note([scribe])
             await until(lambda: near.link.books.dead == 1)
             assert [(letter.role, letter.method, letter.is_in_doubt) for letter in near.dead] == [

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from msgspec.msgpack import Ext, decode
 
-from bandstand.actor.lowlevel import methods_of, tick_inline
+from bandstand.actor.schema import methods_of
 from bandstand.core import Overflow
 from bandstand.errors import NoSuchActor, TargetEnded
 from bandstand.pod.link.codec import encode
@@ -611,7 +611,7 @@ def test_an_answer_that_has_come_counts_although_a_write_fails_before_it_is_read
             theirs.close()
             # All in one turn of ours: what is sent now is written before that is read.
             scribe.note("nobody reads this")
-            assert tick_inline(near.porch)
+            assert near.porch.kernel.tick_inline()
             near.link._wire.flush()  # pyright: ignore[reportPrivateUsage]  # the turn that writes before it reads
             assert await soon(reply) == 42
             await until(lambda: bool(near.downs))

@@ -19,7 +19,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from bandstand.actor import Actor, Loop, ask, data, id_of
-from bandstand.actor.lowlevel import RETRY, Handle, Method, checked_handle, handle_at, methods_of
+from bandstand.actor.dispatch import Method
+from bandstand.actor.enums import RETRY
+from bandstand.actor.handle import Handle, checked_handle
+from bandstand.actor.schema import methods_of
 from bandstand.core import ActorId
 from bandstand.errors import AskTimeout, InvalidArgument, NoSuchActor, PodDown, PodGone, PodTimeout
 from bandstand.pod.place import RolePlace, when_down
@@ -101,7 +104,7 @@ class Stage:
     def handle(self, policy: WhenDown = WhenDown.WAIT, ms: float = PATIENCE * 1000) -> Clerk:
         place = RolePlace(self.registry, "office", "clerk", Clerk, policy, ms)
         actor = self.registry.find("office", "clerk")
-        return cast("Clerk", handle_at(Clerk, self.loop, place, name="clerk", actor=actor))
+        return cast("Clerk", self.loop.handle_at(Clerk, place, name="clerk", actor=actor))
 
 
 @pytest.fixture
@@ -438,7 +441,7 @@ def test_what_goes_to_another_process_is_packed_in_the_call(stage: Stage) -> Non
         return packed[-1]
 
     place = RolePlace(stage.registry, "office", "clerk", Clerk, WhenDown.QUEUE, SOON, pack)
-    handle = cast("Clerk", handle_at(Clerk, stage.loop, place, name="clerk"))
+    handle = cast("Clerk", stage.loop.handle_at(Clerk, place, name="clerk"))
     with pytest.raises(TypeError, match="note cannot be sent"):
         handle.note(print)
     mine = [1]
@@ -481,7 +484,7 @@ def test_another_policy_needs_a_handle_of_a_role(stage: Stage) -> None:
     plain = stage.loop.spawn(Clerk, [])
     with pytest.raises(InvalidArgument, match="is no handle of a troupe's role"):
         when_down(plain, WhenDown.FAIL)
-    with pytest.raises(InvalidArgument, match="is no handle"):
+    with pytest.raises(InvalidArgument, match="is not a handle"):
         when_down(3, WhenDown.FAIL)
     with pytest.raises(InvalidArgument, match=r"policy is 'fail': pass one of WhenDown.WAIT"):
         when_down(stage.handle(), "fail")  # type: ignore[arg-type]  # what a caller without types might do

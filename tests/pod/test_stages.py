@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from bandstand.actor.lowlevel import Handle
+from bandstand.actor.handle import Handle
 from bandstand.pod.ending import Ending
 from bandstand.pod.link import Undelivered
 from bandstand.pod.spec import PodSpec, RoleSpec, TroupeSpec

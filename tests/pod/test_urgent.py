@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bandstand.actor import Actor, control, data
-from bandstand.actor.lowlevel import kill_behind, stop_behind
+from bandstand.actor.bound_methods import kill_actor, stop_actor
 from bandstand.errors import PodFailed
 from bandstand.pod.declare import pod
 from bandstand.pod.ending import Ending
@@ -80,7 +80,7 @@ def test_a_control_message_comes_before_the_next_data(thread: ThreadModel) -> No
 
 
 @pytest.mark.parametrize("thread", [DEDICATED, COOPERATIVE])
-@pytest.mark.parametrize("end", [kill_behind, stop_behind])
+@pytest.mark.parametrize("end", [kill_actor, stop_actor])
 def test_an_actor_that_is_ended_handles_the_message_at_hand_and_no_other(
     thread: ThreadModel, end: Callable[[Any], None]
 ) -> None:

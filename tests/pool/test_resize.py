@@ -10,7 +10,7 @@ import pytest
 from bandstand.actor import Loop
 from bandstand.errors import InvalidArgument, StartFailed
 from bandstand.pool import ByKey, Resizing, Routing, pooled
-from bandstand.supervision.lowlevel import jump_of
+from bandstand.supervision.dynamic import consistent_hash
 from tests.actor.players import ride
 from tests.core.stage import Boom, check_books, settle
 from tests.pool.cast import Hand, balanced
@@ -96,7 +96,9 @@ def test_one_that_dies_while_it_leaves_comes_back_and_finishes(loop: Loop) -> No
 @pytest.mark.parametrize(("before", "after"), [(3, 4), (4, 3), (1, 5), (5, 1)])
 def test_a_key_that_moves_never_overtakes_itself(loop: Loop, before: int, after: int) -> None:
     book: list[Any] = []
-    moving = next(f"k{n}" for n in range(1000) if jump_of(f"k{n}", before) != jump_of(f"k{n}", after))
+    moving = next(
+        f"k{n}" for n in range(1000) if consistent_hash(f"k{n}", before) != consistent_hash(f"k{n}", after)
+    )
 
     async def body() -> None:
         gate = asyncio.Event()

@@ -14,7 +14,7 @@ from bandstand.actor import Loop
 from bandstand.errors import InvalidArgument
 from bandstand.pool import ByKey, Pool, Routing, pooled
 from bandstand.supervision import place_of
-from bandstand.supervision.lowlevel import jump_of
+from bandstand.supervision.dynamic import consistent_hash
 from bandstand.topic import Topic
 from tests.actor.players import ride
 from tests.core.stage import settle
@@ -108,7 +108,7 @@ def test_everything_of_a_key_goes_to_one_worker_in_order(loop: Loop) -> None:
     settle(loop)
     for key in "abcdefgh":
         mine = [(worker, what[1]) for worker, what in book[4:] if what[0] == key]
-        assert {worker for worker, _ in mine} == {jump_of(key, 4)}
+        assert {worker for worker, _ in mine} == {consistent_hash(key, 4)}
         assert [number for _, number in mine] == sorted(number for _, number in mine)
     balanced(pool)
 
@@ -157,7 +157,7 @@ def test_a_key_function_is_a_function() -> None:
 @pytest.mark.guarantee("G223")
 @given(KEYS, st.integers(1, 64))
 def test_a_key_moves_only_to_a_new_place_or_from_the_last(key: str | bytes | int, places: int) -> None:
-    before, after = jump_of(key, places), jump_of(key, places + 1)
+    before, after = consistent_hash(key, places), consistent_hash(key, places + 1)
     assert 0 <= before < places
     assert after in (before, places)
 
@@ -165,10 +165,10 @@ def test_a_key_moves_only_to_a_new_place_or_from_the_last(key: str | bytes | int
 @pytest.mark.once
 @pytest.mark.guarantee("G223")
 def test_places_are_the_same_on_every_run_and_about_as_many_keys_have_each() -> None:
-    assert [jump_of(key, 8) for key in ("alpha", "beta", b"alpha", 7, -7)] == PLACES
-    shares = Counter(jump_of(f"key {number}", 8) for number in range(4000))
+    assert [consistent_hash(key, 8) for key in ("alpha", "beta", b"alpha", 7, -7)] == PLACES
+    shares = Counter(consistent_hash(f"key {number}", 8) for number in range(4000))
     assert all(400 < shares[place] < 600 for place in range(8))
-    moved = sum(jump_of(number, 8) != jump_of(number, 9) for number in range(4000))
+    moved = sum(consistent_hash(number, 8) != consistent_hash(number, 9) for number in range(4000))
     assert 350 < moved < 550
     # The partitions of supervisors are where they always were.
     assert [place_of(key, 8) for key in ("alpha", b"alpha", 7)] == PARTITIONS

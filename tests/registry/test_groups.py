@@ -58,7 +58,7 @@ def test_what_cannot_be_a_member(loop: Loop, make_loop: LoopMaker) -> None:
         group.join(ended)
     with pytest.raises(ActorNotLocal):
         group.join(make_loop().spawn(Database))
-    with pytest.raises(InvalidArgument, match="no handle"):
+    with pytest.raises(InvalidArgument, match="is not a handle"):
         group.join(loop.spawn(lambda ctx, data: None))  # type: ignore[arg-type]  # what is tested
     for deed in (group.members, lambda: group.tell(Database.store, 1), lambda: group.join(ended)):
         with pytest.raises(WrongThread):

@@ -103,7 +103,7 @@ def test_another_class_is_refused_naming_both(loop: Loop) -> None:
     for look in (registry.find, registry.get):
         with pytest.raises(InvalidArgument, match="'db' is a Database, not a Clerk"):
             look("db", Clerk)
-    with pytest.raises(InvalidArgument, match="no class of actors"):
+    with pytest.raises(InvalidArgument, match="not an actor class"):
         registry.find("db", int)  # type: ignore[arg-type]  # what is tested
 
 
@@ -121,9 +121,9 @@ def test_what_cannot_have_a_name(loop: Loop, make_loop: LoopMaker) -> None:
     raw = loop.spawn(lambda ctx, data: None)
     ended = loop.spawn(Database)
     ended.stop()
-    with pytest.raises(InvalidArgument, match="actor without a class"):
+    with pytest.raises(InvalidArgument, match="id of a raw actor"):
         registry.register("raw", raw)  # type: ignore[arg-type]  # what is tested
-    with pytest.raises(InvalidArgument, match="no handle"):
+    with pytest.raises(InvalidArgument, match="is not a handle"):
         registry.register("it", Database())
     with pytest.raises(NoSuchActor, match="has ended"):
         registry.register("ended", ended)
@@ -169,7 +169,7 @@ def test_only_on_the_loops_thread_and_while_it_is_open(loop: Loop) -> None:
 
 def test_a_loop_without_typed_actors_has_no_registry() -> None:
     raw = CoreLoop()
-    with pytest.raises(InvalidArgument, match="no typed actors"):
+    with pytest.raises(InvalidArgument, match="cannot run typed actors"):
         Registry(raw)  # type: ignore[arg-type]  # what is tested
     raw.destroy()
 

@@ -1,4 +1,4 @@
-"""Channels: what is sent is received, in order, once; and everybody knows where he stands."""
+"""Channels: every element is received once and in order; timeouts, close, fairness and statistics."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ import pytest
 from bandstand.errors import BandstandError, ChannelClosed, ChannelTimeout, InvalidArgument
 from bandstand.scope import CONFLATED, UNBOUNDED, Channel, ChannelStatistics
 from bandstand.testing import VirtualClock
-from tests.scope.channelling import (
+from tests.scope.harness import (
+    BUFFERED,
     CAPACITIES,
-    ROOMY,
     Capacity,
-    balance,
-    do,
+    as_coroutine,
+    check_counters,
     drain,
-    lane_factory,
-    outcome,
-    pause,
-    perform,
-    rehearse,
-    turns,
-    waiting,
+    event_loop_factory,
+    iterate,
+    result_of,
+    run,
+    run_virtual,
+    sleep_virtual,
+    start_waiting,
 )
 
 pytestmark = pytest.mark.spec("K3")
@@ -51,52 +51,52 @@ def test_what_is_sent_is_received_once_and_in_order(capacity: Capacity) -> None:
         task = asyncio.create_task(sender())
         assert [number async for number in channel] == list(range(1000))
         await task
-        balance(channel)
+        check_counters(channel)
 
-    perform(main)
+    run(main)
 
 
 @pytest.mark.guarantee("G92")
 def test_at_a_rendezvous_a_send_waits_until_it_is_received() -> None:
     async def main() -> None:
         channel = Channel[str]()
-        assert not channel.try_send("nobody is there")
-        sender = await waiting(channel.send("hello"))
+        assert not channel.try_send("there is no receiver")
+        sender = await start_waiting(channel.send("hello"))
         assert channel.statistics().senders == 1
-        assert channel.statistics().sent == 0, "what nobody has received was not sent"
+        assert channel.statistics().sent == 0, "an element that was not received was not sent"
         assert await channel.receive() == "hello"
         await sender
-        receiver = await waiting(channel.receive())
+        receiver = await start_waiting(channel.receive())
         assert channel.try_send("at once")
         assert await receiver == "at once"
         assert len(channel) == 0
 
-    perform(main)
+    run(main)
 
 
 @pytest.mark.guarantee("G92")
 @pytest.mark.parametrize("capacity", [1, 3, 17])
-def test_a_bounded_channel_holds_as_many_as_it_says(capacity: int) -> None:
+def test_a_bounded_channel_holds_its_capacity(capacity: int) -> None:
     async def main() -> None:
         channel = Channel[int](capacity)
         for number in range(capacity):
             await channel.send(number)
         assert not channel.try_send(99)
-        late = await waiting(channel.send(capacity))
-        balance(channel)
+        late = await start_waiting(channel.send(capacity))
+        check_counters(channel)
         assert channel.try_receive() == 0
-        balance(channel)
-        await turns(2)
-        assert late.done(), "there was room, and he still waits"
+        check_counters(channel)
+        await iterate(2)
+        assert late.done(), "there is room, but the sender still waits"
         assert len(channel) == capacity
         assert drain(channel) == list(range(1, capacity + 1))
         assert channel.statistics().peak == capacity
 
-    perform(main)
+    run(main)
 
 
 @pytest.mark.guarantee("G92")
-def test_an_unbounded_channel_makes_nobody_wait_and_gives_its_memory_back() -> None:
+def test_an_unbounded_channel_never_makes_a_sender_wait_and_frees_its_memory() -> None:
     channel = Channel[int](UNBOUNDED)
     for number in range(10_000):
         assert channel.try_send(number)
@@ -108,7 +108,7 @@ def test_an_unbounded_channel_makes_nobody_wait_and_gives_its_memory_back() -> N
             assert channel.try_send(number)
         assert drain(channel) == list(range(700))
     assert channel.statistics().peak == 10_000
-    balance(channel)
+    check_counters(channel)
 
 
 @pytest.mark.guarantee("G92")
@@ -117,27 +117,27 @@ def test_a_conflated_channel_keeps_the_newest() -> None:
         channel = Channel[int](CONFLATED)
         for number in range(5):
             await channel.send(number)
-            balance(channel)
+            check_counters(channel)
         assert await channel.receive() == 4
-        receiver = await waiting(channel.receive())
+        receiver = await start_waiting(channel.receive())
         channel.try_send(5)
         channel.try_send(6)
         assert await receiver == 5, "handed over: nothing replaces it any more"
         assert drain(channel) == [6]
         assert channel.statistics().conflated == 4
 
-    perform(main)
+    run(main)
 
 
 @pytest.mark.guarantee("G92")
-def test_what_is_replaced_may_use_the_channel_as_it_goes() -> None:
-    """Its finalizer runs when all is in order again, and outside of any lock."""
+def test_the_finalizer_of_a_replaced_element_may_use_the_channel() -> None:
+    """The finalizer runs when the channel is consistent again, outside the lock."""
     channel = Channel[Any](CONFLATED)
     heard = Channel[str](UNBOUNDED)
 
     class Loud:
         def __del__(self) -> None:
-            balance(channel)
+            check_counters(channel)
             heard.try_send(f"{len(channel)} in it")
 
     assert channel.try_send(Loud())
@@ -148,7 +148,7 @@ def test_what_is_replaced_may_use_the_channel_as_it_goes() -> None:
 
 @pytest.mark.guarantee("G92")
 @pytest.mark.real_time(reason="another thread is waited for")
-def test_the_end_of_what_is_replaced_may_wait_for_another_thread() -> None:
+def test_the_finalizer_of_a_replaced_element_may_wait_for_another_thread() -> None:
     import threading
 
     channel = Channel[Any](CONFLATED)
@@ -170,12 +170,12 @@ def test_the_end_of_what_is_replaced_may_wait_for_another_thread() -> None:
     assert said == [7]
 
 
-# -- twins -------------------------------------------------------------------------------------------------------------
+# -- try_send and try_receive ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G93")
 @pytest.mark.parametrize("capacity", CAPACITIES)
-def test_the_twins_never_wait_and_need_no_loop(capacity: Capacity) -> None:
+def test_try_send_and_try_receive_never_wait_and_need_no_loop(capacity: Capacity) -> None:
     channel = Channel[str](capacity)
     nothing = object()
     assert channel.try_receive() is None
@@ -185,47 +185,45 @@ def test_the_twins_never_wait_and_need_no_loop(capacity: Capacity) -> None:
     assert channel.try_receive("none") == ("none" if capacity == 0 else "a")
     assert channel.close() is True
     assert channel.close() is False
-    with pytest.raises(ChannelClosed, match="accepts nothing"):
+    with pytest.raises(ChannelClosed, match="it is closed"):
         channel.try_send("b")
-    with pytest.raises(ChannelClosed, match="nothing is left"):
+    with pytest.raises(ChannelClosed, match="closed and empty"):
         channel.try_receive()
 
 
-def test_a_twin_takes_from_a_sender_who_waits() -> None:
+def test_try_receive_takes_from_a_waiting_sender() -> None:
     async def main() -> None:
         channel = Channel[int](1)
         await channel.send(1)
-        second, third = await waiting(channel.send(2)), await waiting(channel.send(3))
+        second, third = await start_waiting(channel.send(2)), await start_waiting(channel.send(3))
         assert drain(channel) == [1, 2, 3]
         await asyncio.gather(second, third)
 
-    perform(main)
+    run(main)
 
 
 # -- timeouts ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G93")
-def test_a_timeout_of_nought_does_it_at_once_or_not_at_all() -> None:
+def test_a_timeout_of_zero_does_not_wait() -> None:
     async def main() -> None:
         channel = Channel[int](1)
-        with pytest.raises(ChannelTimeout, match="no element at once"):
+        with pytest.raises(ChannelTimeout, match=r"there was no element$"):
             await channel.receive(timeout_ms=0)
         await channel.send(1, timeout_ms=0)
-        with pytest.raises(ChannelTimeout, match="nobody took the element at once"):
+        with pytest.raises(ChannelTimeout, match=r"the element was not accepted$"):
             await channel.send(2, timeout_ms=0)
         assert await channel.receive(timeout_ms=0) == 1
-        assert channel.statistics().timed_out == 0, "nobody stood in line"
+        assert channel.statistics().timed_out == 0, "no operation was queued"
 
-    perform(main)
+    run(main)
 
 
 @pytest.mark.guarantee("G93")
 @pytest.mark.parametrize("side", ["send", "receive"])
 @pytest.mark.parametrize("ms", [0.25, 1, 7.5, 1000, 86_400_000])
-def test_a_wait_ends_by_its_deadline_and_not_before(
-    side: str, ms: float, bandstand_clock: VirtualClock
-) -> None:
+def test_a_wait_times_out_and_not_earlier(side: str, ms: float, bandstand_clock: VirtualClock) -> None:
     async def main() -> None:
         channel = Channel[int]()
         before = bandstand_clock.now_ns()
@@ -233,17 +231,17 @@ def test_a_wait_ends_by_its_deadline_and_not_before(
             await (channel.send(1, timeout_ms=ms) if side == "send" else channel.receive(timeout_ms=ms))
         assert isinstance(caught.value, TimeoutError)
         assert ms <= (bandstand_clock.now_ns() - before) / 1e6 <= ms + 2
-        books = channel.statistics()
-        assert (books.timed_out, books.senders, books.receivers, books.sent) == (1, 0, 0, 0)
+        stats = channel.statistics()
+        assert (stats.timed_out, stats.senders, stats.receivers, stats.sent) == (1, 0, 0, 0)
 
-    rehearse(main, clock=bandstand_clock)
+    run_virtual(main, clock=bandstand_clock)
 
 
 @pytest.mark.guarantee("G93")
 @pytest.mark.real_time(reason="uvloop's clock cannot be replaced")
-@pytest.mark.parametrize("is_ridden", [False, True])
-def test_deadlines_in_real_time(is_ridden: bool) -> None:
-    """Once, by the clocks that users have."""
+@pytest.mark.parametrize("is_attached", [False, True])
+def test_timeouts_in_real_time(is_attached: bool) -> None:
+    """Once with the clocks that users have."""
     from time import monotonic
 
     from bandstand.core import Loop
@@ -253,19 +251,19 @@ def test_deadlines_in_real_time(is_ridden: bool) -> None:
         before = monotonic()
         with pytest.raises(ChannelTimeout):
             await channel.receive(timeout_ms=12)
-        # uvloop's own clock has no more than milliseconds.
+        # uvloop's clock has a resolution of one millisecond.
         assert 0.0105 <= monotonic() - before < 5
 
-    async def ridden() -> None:
+    async def attached() -> None:
         async with Loop():
             await main()
 
-    with asyncio.Runner(loop_factory=lane_factory()) as runner:
-        runner.run(ridden() if is_ridden else main())
+    with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
+        runner.run(attached() if is_attached else main())
 
 
 @pytest.mark.guarantee("G93")
-def test_deadlines_need_no_loop_of_ours(bandstand_clock: VirtualClock) -> None:
+def test_timeouts_work_without_a_bandstand_loop(bandstand_clock: VirtualClock) -> None:
     async def main() -> None:
         channel = Channel[int]()
         before = bandstand_clock.now_ns()
@@ -277,76 +275,76 @@ def test_deadlines_need_no_loop_of_ours(bandstand_clock: VirtualClock) -> None:
 
 
 @pytest.mark.guarantee("G93")
-def test_a_deadline_outlives_the_loop_that_kept_it(bandstand_clock: VirtualClock) -> None:
+def test_a_timeout_outlives_the_loop_that_kept_it(bandstand_clock: VirtualClock) -> None:
     from bandstand.core import Loop
 
     async def main() -> None:
         channel = Channel[int]()
         before = bandstand_clock.now_ns()
         async with Loop(clock=bandstand_clock):
-            receiver = await waiting(channel.receive(timeout_ms=300))
+            receiver = await start_waiting(channel.receive(timeout_ms=300))
             await asyncio.sleep(0.1)
-        assert await outcome(receiver) is ChannelTimeout
+        assert await result_of(receiver) is ChannelTimeout
         assert 300 <= (bandstand_clock.now_ns() - before) / 1e6 <= 302
 
     bandstand_clock.run(main())
 
 
 @pytest.mark.guarantee("G93")
-def test_served_in_time_there_is_no_timeout(bandstand_clock: VirtualClock) -> None:
+def test_an_operation_that_is_completed_in_time_does_not_time_out(bandstand_clock: VirtualClock) -> None:
     async def main() -> None:
         channel = Channel[int]()
-        receiver = await waiting(channel.receive(timeout_ms=100))
-        await pause(99)
+        receiver = await start_waiting(channel.receive(timeout_ms=100))
+        await sleep_virtual(99)
         assert channel.try_send(5)
-        await pause(200)
+        await sleep_virtual(200)
         assert await receiver == 5
-        sender = await waiting(channel.send(6, timeout_ms=100))
-        await pause(50)
+        sender = await start_waiting(channel.send(6, timeout_ms=100))
+        await sleep_virtual(50)
         assert await channel.receive() == 6
-        await pause(200)
+        await sleep_virtual(200)
         await sender
         assert channel.statistics().timed_out == 0
 
-    rehearse(main, clock=bandstand_clock)
+    run_virtual(main, clock=bandstand_clock)
 
 
 @pytest.mark.guarantee("G93")
-def test_whoever_timed_out_is_not_in_the_way_of_others() -> None:
+def test_an_operation_that_timed_out_does_not_block_others() -> None:
     async def main() -> None:
         channel = Channel[int]()
-        impatient = await waiting(channel.receive(timeout_ms=10))
-        patient = await waiting(channel.receive())
-        await pause(20)
-        assert await outcome(impatient) is ChannelTimeout
+        impatient = await start_waiting(channel.receive(timeout_ms=10))
+        patient = await start_waiting(channel.receive())
+        await sleep_virtual(20)
+        assert await result_of(impatient) is ChannelTimeout
         assert channel.try_send(1)
         assert await patient == 1
-        short = await waiting(channel.send(2, timeout_ms=10))
-        long = await waiting(channel.send(3))
-        await pause(20)
-        assert await outcome(short) is ChannelTimeout
+        short = await start_waiting(channel.send(2, timeout_ms=10))
+        long = await start_waiting(channel.send(3))
+        await sleep_virtual(20)
+        assert await result_of(short) is ChannelTimeout
         assert await channel.receive() == 3
         await long
 
-    rehearse(main)
+    run_virtual(main)
 
 
 # -- close -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G94")
-@pytest.mark.parametrize("capacity", ROOMY)
-def test_receivers_drain_what_is_left_and_then_are_at_the_end(capacity: Capacity) -> None:
+@pytest.mark.parametrize("capacity", BUFFERED)
+def test_receivers_get_what_is_left_and_then_the_end(capacity: Capacity) -> None:
     async def main() -> None:
         channel = Channel[int](capacity)
         await channel.send(1)
         channel.close()
         assert channel.is_closed
-        with pytest.raises(ChannelClosed, match="accepts nothing"):
+        with pytest.raises(ChannelClosed, match="it is closed"):
             await channel.send(2)
         assert [item async for item in channel] == [1]
         assert [item async for item in channel] == []
-        with pytest.raises(ChannelClosed, match="nothing is left"):
+        with pytest.raises(ChannelClosed, match="closed and empty"):
             await channel.receive()
         with pytest.raises(ChannelClosed):
             await channel.receive(timeout_ms=0)
@@ -354,39 +352,39 @@ def test_receivers_drain_what_is_left_and_then_are_at_the_end(capacity: Capacity
         with pytest.raises(StopAsyncIteration):
             await anext(channel)
 
-    perform(main)
+    run(main)
 
 
 @pytest.mark.guarantee("G94")
-def test_whoever_waits_is_told_at_once() -> None:
+def test_waiting_operations_fail_at_once() -> None:
     async def main() -> None:
         full = Channel[int](1)
         await full.send(0)
-        senders = [await waiting(full.send(number, timeout_ms=1000)) for number in (1, 2, 3)]
+        senders = [await start_waiting(full.send(number, timeout_ms=1000)) for number in (1, 2, 3)]
         full.close()
-        assert [await outcome(task) for task in senders] == [ChannelClosed] * 3
+        assert [await result_of(task) for task in senders] == [ChannelClosed] * 3
         assert full.statistics().refused == 3
         assert drain(full) == [0]
         empty = Channel[int]()
-        receivers = [await waiting(empty.receive()) for _ in range(3)]
+        receivers = [await start_waiting(empty.receive()) for _ in range(3)]
 
         async def loop() -> list[int]:
             return [item async for item in empty]
 
         looping = asyncio.create_task(loop())
-        await turns(2)
+        await iterate(2)
         empty.close()
-        assert [await outcome(task) for task in receivers] == [ChannelClosed] * 3
+        assert [await result_of(task) for task in receivers] == [ChannelClosed] * 3
         assert await looping == []
-        balance(full, empty)
+        check_counters(full, empty)
 
-    perform(main)
+    run(main)
 
 
 @pytest.mark.slow
 @pytest.mark.guarantee("G94")
-def test_a_wait_that_nobody_holds_ends_well_when_it_is_closed() -> None:
-    """The line may be all that holds an operation: driven by hand, and dropped."""
+def test_close_completes_an_operation_that_only_the_queue_holds() -> None:
+    """The queue may hold the only reference to an operation: stepped by hand, and dropped."""
 
     async def main() -> None:
         channel = Channel[int]()
@@ -402,7 +400,7 @@ def test_a_wait_that_nobody_holds_ends_well_when_it_is_closed() -> None:
         gc.collect()
         assert channel.statistics().refused == 50
 
-    perform(main)
+    run(main)
 
 
 # -- fairness ----------------------------------------------------------------------------------------------------------
@@ -419,7 +417,7 @@ def test_first_come_first_served_on_both_sides(capacity: int) -> None:
             got.append((number, await channel.receive()))
 
         receivers = [asyncio.create_task(receive(number)) for number in range(20)]
-        await turns()
+        await iterate()
         for number in range(20):
             assert channel.try_send(number)
         await asyncio.gather(*receivers)
@@ -431,30 +429,30 @@ def test_first_come_first_served_on_both_sides(capacity: int) -> None:
             done.append(number)
 
         senders = [asyncio.create_task(send(number)) for number in range(20)]
-        await turns()
+        await iterate()
         assert [await channel.receive() for _ in range(20)] == list(range(20))
         await asyncio.gather(*senders)
         assert done == list(range(20))
 
-    perform(main)
+    run(main)
 
 
 @pytest.mark.guarantee("G95")
-def test_nobody_overtakes_those_who_wait() -> None:
+def test_a_new_operation_does_not_overtake_waiting_ones() -> None:
     async def main() -> None:
         channel = Channel[str](1)
         await channel.send("first")
-        second = await waiting(channel.send("second"))
+        second = await start_waiting(channel.send("second"))
         assert await channel.receive() == "first"
-        assert not channel.try_send("pushy"), "the room was somebody's already"
+        assert not channel.try_send("pushy"), "the free slot belongs to the waiting sender"
         assert drain(channel) == ["second"]
         await second
 
-    perform(main)
+    run(main)
 
 
 @pytest.mark.guarantee("G95")
-def test_each_of_many_loops_has_its_share() -> None:
+def test_many_consuming_loops_get_equal_shares() -> None:
     async def main() -> None:
         channel = Channel[int]()
         shares = [0] * 5
@@ -464,7 +462,7 @@ def test_each_of_many_loops_has_its_share() -> None:
                 shares[number] += 1
 
         tasks = [asyncio.create_task(consume(number)) for number in range(5)]
-        await turns()
+        await iterate()
         for number in range(1000):
             await channel.send(number)
         channel.close()
@@ -472,10 +470,10 @@ def test_each_of_many_loops_has_its_share() -> None:
         assert sum(shares) == 1000
         assert min(shares) >= 1000 // 6 - 1, shares
 
-    perform(main)
+    run(main)
 
 
-# -- what passes -------------------------------------------------------------------------------------------------------
+# -- elements ----------------------------------------------------------------------------------------------------------
 
 ODD: list[Any] = [
     None, (), (1,), (1, 2, 3), 0, False, "", [], {}, b"",
@@ -486,14 +484,14 @@ ODD: list[Any] = [
 
 @pytest.mark.guarantee("G91")
 @pytest.mark.parametrize("value", ODD, ids=repr)
-def test_every_value_passes_as_it_is(value: Any) -> None:
+def test_every_value_is_passed_unchanged(value: Any) -> None:
     async def main() -> None:
         channel = Channel[Any](1)
         await channel.send(value)
         assert await channel.receive() is value
         await channel.send(value)
         assert channel.try_receive("default") is value
-        receiver = await waiting(channel.receive())
+        receiver = await start_waiting(channel.receive())
         await channel.send(value)
         assert await receiver is value
         await channel.send(value)
@@ -503,17 +501,17 @@ def test_every_value_passes_as_it_is(value: Any) -> None:
         try:
             raise ValueError  # noqa: TRY301 -- as short as can be
         except ValueError:
-            # While an error is handled, an end of an iterator looks different in C.
+            # While an exception is handled, the end of an iterator looks different in C.
             await channel.send(value)
             assert await channel.receive() is value
         await channel.send(value)
         assert await asyncio.wait_for(channel.receive(), 1) is value
 
-    perform(main)
+    run(main)
 
 
 @pytest.mark.guarantee("G91")
-def test_a_channel_keeps_nothing_of_what_was_received() -> None:
+def test_a_channel_keeps_no_reference_to_received_elements() -> None:
     import weakref
 
     class Thing:
@@ -524,38 +522,38 @@ def test_a_channel_keeps_nothing_of_what_was_received() -> None:
             channel = Channel[Thing](capacity)
             thing = Thing()
             seen = weakref.ref(thing)
-            sender = asyncio.create_task(do(channel.send(thing)))
+            sender = asyncio.create_task(as_coroutine(channel.send(thing)))
             del thing
-            await turns()
+            await iterate()
             del sender
             await channel.receive()
-            await turns()
+            await iterate()
             assert seen() is None
 
-    perform(main)
+    run(main)
 
 
-# -- the books ---------------------------------------------------------------------------------------------------------
+# -- statistics --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G99")
-def test_statistics_say_everything() -> None:
+def test_statistics() -> None:
     async def main() -> None:
         channel = Channel[int](2, name="orders")
         nothing = ChannelStatistics(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, closed=False)
         assert channel.statistics() == nothing
         await channel.send(1)
         await channel.send(2)
-        sender = await waiting(channel.send(3))
+        sender = await start_waiting(channel.send(3))
         assert channel.statistics() == replace(nothing, sent=2, buffered=2, senders=1, peak=2)
         await channel.receive()
         assert channel.statistics() == replace(nothing, sent=3, received=1, buffered=2, peak=2)
         drain(channel)
         await sender
-        receiver = await waiting(channel.receive())
+        receiver = await start_waiting(channel.receive())
         assert channel.statistics() == replace(nothing, sent=3, received=3, receivers=1, peak=2)
         receiver.cancel()
-        await turns()
+        await iterate()
         channel.close()
         with pytest.raises(ChannelClosed):
             channel.try_send(4)
@@ -565,7 +563,7 @@ def test_statistics_say_everything() -> None:
         assert Channel[int](UNBOUNDED).statistics().capacity is UNBOUNDED
         assert Channel[int](CONFLATED).statistics().capacity is CONFLATED
 
-    perform(main)
+    run(main)
 
 
 @pytest.mark.parametrize(
@@ -581,7 +579,7 @@ def test_repr(channel: Channel[int], text: str) -> None:
     assert repr(channel) == text
     channel.close()
     assert repr(channel) == text.replace(": ", ": closed, ")
-    assert channel, "a channel is a thing, and true"
+    assert channel, "a channel is always true"
 
 
 def test_the_name_is_what_was_given() -> None:
@@ -593,7 +591,7 @@ def test_the_name_is_what_was_given() -> None:
 
 
 @pytest.mark.parametrize("capacity", [-1, 1.0, "1", None, True, 1 << 41, object()])
-def test_a_capacity_that_is_none_is_refused(capacity: Any) -> None:
+def test_an_invalid_capacity_is_refused(capacity: Any) -> None:
     with pytest.raises(InvalidArgument, match="capacity is"):
         Channel[int](capacity)
 
@@ -604,14 +602,14 @@ def test_a_name_is_a_string() -> None:
 
 
 @pytest.mark.parametrize("ms", [-1, float("nan"), float("inf"), "1", object(), -(10**400), 10**400, 1e13])
-def test_a_timeout_that_is_none_is_refused(ms: Any) -> None:
+def test_an_invalid_timeout_is_refused(ms: Any) -> None:
     channel = Channel[int](1)
     for make in (lambda: channel.send(1, timeout_ms=ms), lambda: channel.receive(timeout_ms=ms)):
         with pytest.raises(InvalidArgument, match="timeout_ms is"):
             make()
 
 
-def test_a_token_is_a_token() -> None:
+def test_an_invalid_token_is_refused() -> None:
     channel = Channel[int](1)
     with pytest.raises(InvalidArgument, match="token is"):
         channel.receive(token=5)  # type: ignore[arg-type, unused-awaitable]  # that is what is tested
@@ -623,7 +621,7 @@ def test_an_operation_is_awaited_once(is_late: bool) -> None:
         channel = Channel[int](1)
         operation = channel.receive()
         if is_late:
-            first = await waiting(operation)
+            first = await start_waiting(operation)
             with pytest.raises(InvalidArgument, match="once"):
                 await operation
             await channel.send(1)
@@ -631,7 +629,7 @@ def test_an_operation_is_awaited_once(is_late: bool) -> None:
         else:
             await channel.send(1)
             await operation
-        with pytest.raises(InvalidArgument, match="once: make another"):
+        with pytest.raises(InvalidArgument, match="only once: create a new one"):
             await operation
         with pytest.raises(InvalidArgument, match="once"):
             operation.blocking()
@@ -640,26 +638,26 @@ def test_an_operation_is_awaited_once(is_late: bool) -> None:
             by_hand.send(None)
         assert channel.statistics().received == 1
 
-    perform(main)
+    run(main)
 
 
-def test_a_wait_that_is_sent_on_too_early_leaves_the_line() -> None:
-    """Or the next element would be handed to somebody who is not there any more."""
+def test_a_wait_that_is_resumed_too_early_leaves_the_queue() -> None:
+    """Otherwise the next element would be handed to a receiver that does not wait any more."""
 
     async def main() -> None:
         channel = Channel[int](1)
         by_hand: Any = channel.receive()
         assert by_hand.send(None) is not None
-        with pytest.raises(InvalidArgument, match="still waits"):
+        with pytest.raises(InvalidArgument, match="still waiting"):
             by_hand.send(None)
         assert channel.statistics().receivers == 0
         await channel.send(1)
         assert drain(channel) == [1]
 
-    perform(main)
+    run(main)
 
 
-def test_an_operation_has_no_truth() -> None:
+def test_an_operation_has_no_truth_value() -> None:
     channel = Channel[int](1)
     operation: Any = channel.send(1)
     with pytest.raises(TypeError, match="await it"):
@@ -673,12 +671,12 @@ def test_an_operation_has_no_truth() -> None:
 def test_what_is_never_awaited_warns(side: str) -> None:
     channel = Channel[int](1)
     operation: Any = channel.send(1) if side == "send" else channel.receive()
-    with pytest.warns(RuntimeWarning, match="never awaited: nothing has happened"):
+    with pytest.warns(RuntimeWarning, match="never awaited: it had no effect"):
         del operation
     assert channel.statistics().sent == 0
 
 
-def test_without_an_event_loop_only_what_can_be_done_at_once_is_done() -> None:
+def test_without_an_event_loop_only_operations_that_need_not_wait_work() -> None:
     channel = Channel[int](1)
     steps: Any = channel.send(1)
     with pytest.raises(StopIteration):
@@ -693,17 +691,17 @@ def test_without_an_event_loop_only_what_can_be_done_at_once_is_done() -> None:
 
 
 @pytest.mark.parametrize("duplicate", [pickle.dumps, copy.copy, copy.deepcopy])
-def test_nothing_of_it_can_be_pickled_or_copied(duplicate: Any) -> None:
+def test_channels_and_operations_cannot_be_pickled_or_copied(duplicate: Any) -> None:
     channel = Channel[int](1)
     channel.try_send(1)
     operation = channel.receive()
     for thing in (channel, operation):
         with pytest.raises(TypeError, match="cannot be pickled"):
             duplicate(thing)
-    perform(lambda: do(operation))
+    run(lambda: as_coroutine(operation))
 
 
-def test_errors_are_of_the_family_and_say_which_channel() -> None:
+def test_errors_are_bandstand_errors_and_name_the_channel() -> None:
     channel = Channel[int](name="orders")
     channel.close()
     with pytest.raises(BandstandError, match="'orders'") as caught:
@@ -711,26 +709,26 @@ def test_errors_are_of_the_family_and_say_which_channel() -> None:
     assert pickle.loads(pickle.dumps(caught.value)).args == caught.value.args
 
 
-def test_a_task_of_an_operation_can_be_shown() -> None:
-    """asyncio takes it for a coroutine, since it has all that one has."""
+def test_a_task_made_of_an_operation_has_a_repr() -> None:
+    """asyncio accepts it as a coroutine, because it has all of its methods."""
 
     async def main() -> None:
         channel = Channel[int]()
         task = asyncio.ensure_future(channel.receive())
-        await turns()
+        await iterate()
         assert "pending" in repr(task)
         channel.try_send(1)
         assert await task == 1
 
-    perform(main)
+    run(main)
 
 
-def test_nobody_throws_nothing_into_a_wait() -> None:
+def test_throw_needs_an_exception() -> None:
     async def main() -> None:
-        waiting = cast("Any", Channel[int]().receive()).__await__()
-        waiting.send(None)
+        start_waiting = cast("Any", Channel[int]().receive()).__await__()
+        start_waiting.send(None)
         with pytest.raises(TypeError):
-            waiting.throw()
-        waiting.close()
+            start_waiting.throw()
+        start_waiting.close()
 
-    perform(main)
+    run(main)

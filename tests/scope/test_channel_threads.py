@@ -1,4 +1,4 @@
-"""One channel, many threads, several event loops: every element exactly once, whoever is interrupted when."""
+"""One channel, many threads, several event loops: every element exactly once, under all races."""
 
 from __future__ import annotations
 
@@ -16,7 +16,16 @@ import pytest
 from bandstand.core import Loop
 from bandstand.errors import Cancelled, ChannelClosed, ChannelTimeout, LoopBusy
 from bandstand.scope import UNBOUNDED, CancelToken, Channel, select
-from tests.scope.channelling import Capacity, balance, do, drain, hurried, lane_factory, perform, turns
+from tests.scope.harness import (
+    Capacity,
+    as_coroutine,
+    check_counters,
+    drain,
+    event_loop_factory,
+    fast_thread_switching,
+    iterate,
+    run,
+)
 
 pytestmark = [
     pytest.mark.spec("K3", "K4"),
@@ -29,12 +38,12 @@ CAPACITIES: tuple[Capacity, ...] = (0, 1, 4, UNBOUNDED)
 
 @pytest.fixture(autouse=True)
 def hurry() -> Iterator[None]:
-    with hurried():
+    with fast_thread_switching():
         yield
 
 
 class Crew:
-    """Threads that are waited for, and whose errors are the test's."""
+    """Threads that are joined, and whose errors fail the test."""
 
     def __init__(self) -> None:
         self.threads: list[threading.Thread] = []
@@ -52,10 +61,10 @@ class Crew:
         thread.start()
 
     def start_loop(self, main: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> None:
-        """An event loop in a thread of its own."""
+        """Run an event loop in its own thread."""
 
         def run() -> None:
-            with asyncio.Runner(loop_factory=lane_factory()) as runner:
+            with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
                 runner.run(main(*arguments))
 
         self.start(run)
@@ -63,7 +72,7 @@ class Crew:
     def join(self) -> None:
         for thread in self.threads:
             thread.join(40)
-            assert not thread.is_alive(), f"somebody waits for ever; {self.errors}"
+            assert not thread.is_alive(), f"a thread waits for ever; {self.errors}"
         self.threads.clear()
         if self.errors:
             raise self.errors[0]
@@ -75,7 +84,7 @@ def crew() -> Crew:
 
 
 def in_order_of_senders(got: list[tuple[int, int]]) -> bool:
-    """Whether what one receiver got of each sender is in the order in which it was sent."""
+    """Whether one receiver got the elements of each sender in the order in which they were sent."""
     last: dict[int, int] = {}
     for sender, number in got:
         if number <= last.get(sender, -1):
@@ -118,12 +127,12 @@ def test_threads_only(capacity: Capacity, crew: Crew) -> None:
     receivers.join()
     assert sorted(item for mine in got for item in mine) == all_of(4, 300)
     assert all(in_order_of_senders(mine) for mine in got)
-    balance(channel)
+    check_counters(channel)
 
 
 @pytest.mark.guarantee("G91")
 @pytest.mark.parametrize("capacity", CAPACITIES)
-def test_two_event_loops_and_threads(capacity: Capacity, crew: Crew) -> None:  # noqa: C901 -- many small parts
+def test_two_event_loops_and_threads(capacity: Capacity, crew: Crew) -> None:
     channel = Channel[tuple[int, int]](capacity)
     got: list[list[tuple[int, int]]] = [[] for _ in range(5)]
 
@@ -162,17 +171,17 @@ def test_two_event_loops_and_threads(capacity: Capacity, crew: Crew) -> None:  #
     receivers.join()
     assert sorted(item for mine in got for item in mine) == all_of(4, 200)
     assert all(in_order_of_senders(mine) for mine in got)
-    balance(channel)
+    check_counters(channel)
 
 
 @pytest.mark.guarantee("G99")
-def test_the_books_balance_at_every_moment_for_every_thread(crew: Crew) -> None:
+def test_the_counters_balance_at_every_moment_for_every_thread(crew: Crew) -> None:
     channel = Channel[int](2)
     is_over = threading.Event()
 
     def look() -> None:
         while not is_over.is_set():
-            balance(channel)
+            check_counters(channel)
 
     def send() -> None:
         for number in range(2000):
@@ -193,8 +202,8 @@ def test_the_books_balance_at_every_moment_for_every_thread(crew: Crew) -> None:
 
 
 @pytest.mark.parametrize("capacity", [0, 2])
-def test_choices_in_many_threads(capacity: int, crew: Crew) -> None:
-    """Both sides choose between both channels: the worst case for whoever takes one out of all lines."""
+def test_selects_in_many_threads(capacity: int, crew: Crew) -> None:
+    """Both sides select from both channels: the worst case for leaving several queues at once."""
     left, right = Channel[tuple[int, int]](capacity), Channel[tuple[int, int]](capacity)
     got: list[list[tuple[int, int]]] = [[] for _ in range(4)]
 
@@ -231,13 +240,13 @@ def test_choices_in_many_threads(capacity: int, crew: Crew) -> None:
     right.close()
     receivers.join()
     assert sorted(item for mine in got for item in mine) == all_of(3, 200)
-    balance(left, right)
+    check_counters(left, right)
     for channel in (left, right):
         assert (channel.statistics().senders, channel.statistics().receivers) == (0, 0)
 
 
 @pytest.mark.slow
-def test_one_channel_on_both_sides_of_many_choices(crew: Crew) -> None:
+def test_one_channel_on_both_sides_of_many_selects(crew: Crew) -> None:
     channel = Channel[int]()
     sent: list[int] = []
     got: list[int] = []
@@ -250,14 +259,14 @@ def test_one_channel_on_both_sides_of_many_choices(crew: Crew) -> None:
                     sent.append(number)
                 else:
                     assert item is not None
-                    assert not start <= item < start + 150, "it has met itself"
+                    assert not start <= item < start + 150, "it was paired with itself"
                     got.append(item)
 
     for start in (0, 1000, 2000):
         crew.start(play, start)
     crew.join()
     assert sorted(sent) == sorted(got)
-    balance(channel)
+    check_counters(channel)
 
 
 # -- races -------------------------------------------------------------------------------------------------------------
@@ -266,7 +275,7 @@ def test_one_channel_on_both_sides_of_many_choices(crew: Crew) -> None:
 @pytest.mark.slow
 @pytest.mark.guarantee("G94")
 @pytest.mark.parametrize("capacity", CAPACITIES)
-def test_close_races_with_everybody(capacity: Capacity, crew: Crew) -> None:
+def test_close_races_with_senders_and_receivers(capacity: Capacity, crew: Crew) -> None:
     for _ in range(20):
         channel = Channel[tuple[int, int]](capacity)
         sent: list[tuple[int, int]] = []
@@ -300,7 +309,7 @@ def test_close_races_with_everybody(capacity: Capacity, crew: Crew) -> None:
         crew.join()
         assert sorted(got) == sorted(sent), "accepted, or refused to its sender"
         assert drain(channel) == []
-        balance(channel)
+        check_counters(channel)
 
 
 @pytest.mark.guarantee("G96")
@@ -318,7 +327,7 @@ def test_tasks_that_are_cancelled_while_a_thread_sends(capacity: Capacity, crew:
         random = Random(7)
         while not channel.is_closed:
             tasks = [asyncio.create_task(receive()) for _ in range(3)]
-            await turns(random.randrange(6))
+            await iterate(random.randrange(6))
             for task in tasks:
                 task.cancel()
             results = await asyncio.gather(*tasks, return_exceptions=True)
@@ -342,12 +351,12 @@ def test_tasks_that_are_cancelled_while_a_thread_sends(capacity: Capacity, crew:
     receivers.join()
     rest = drain(channel)
     assert sorted(got + others + rest) == list(range(1500))
-    balance(channel)
+    check_counters(channel)
 
 
 @pytest.mark.guarantee("G96")
 def test_senders_that_are_cancelled_while_a_thread_receives(crew: Crew) -> None:
-    """A send that was cancelled was not sent, unless somebody received it at that moment; and never twice."""
+    """A cancelled send was not sent, unless it was received at that moment; and never twice."""
     channel = Channel[int]()
     got: list[int] = []
     sure: list[int] = []
@@ -360,7 +369,7 @@ def test_senders_that_are_cancelled_while_a_thread_receives(crew: Crew) -> None:
         random = Random(11)
         for start in range(0, 1500, 3):
             tasks = [asyncio.create_task(send(start + each)) for each in range(3)]
-            await turns(random.randrange(6))
+            await iterate(random.randrange(6))
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -376,12 +385,12 @@ def test_senders_that_are_cancelled_while_a_thread_receives(crew: Crew) -> None:
     crew.join()
     assert len(set(got)) == len(got)
     assert set(sure) <= set(got)
-    balance(channel)
+    check_counters(channel)
 
 
 @pytest.mark.guarantee("G97")
 @pytest.mark.parametrize("is_blocking", [False, True])
-def test_a_token_races_with_an_element(is_blocking: bool, crew: Crew) -> None:  # noqa: C901 -- same
+def test_a_token_races_with_an_element(is_blocking: bool, crew: Crew) -> None:
     channel = Channel[int]()
     got: list[int] = []
     ended = [0]
@@ -428,12 +437,12 @@ def test_a_token_races_with_an_element(is_blocking: bool, crew: Crew) -> None:  
     crew.join()
     assert len(got) + ended[0] == 600
     assert got == list(range(len(got))), "each once, in order"
-    balance(channel)
+    check_counters(channel)
     assert channel.statistics().sent == len(got)
 
 
 @pytest.mark.guarantee("G93")
-def test_deadlines_race_with_elements(crew: Crew) -> None:
+def test_timeouts_race_with_elements(crew: Crew) -> None:
     channel = Channel[int]()
     got: list[int] = []
     sent: list[int] = []
@@ -463,14 +472,14 @@ def test_deadlines_race_with_elements(crew: Crew) -> None:
     channel.close()
     receivers.join()
     assert sorted(got) == sorted(sent), "what timed out was not sent, what was sent was received"
-    balance(channel)
+    check_counters(channel)
 
 
 @pytest.mark.slow
 @pytest.mark.guarantee("G96")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_event_loops_that_end_while_threads_send(crew: Crew) -> None:
-    """Each ends with somebody waiting; what he was handed goes to the next."""
+    """Each ends with a waiting receiver; an element it was given goes to the next one."""
     channel = Channel[int]()
     got: list[int] = []
     kept: list[Any] = []
@@ -481,9 +490,9 @@ def test_event_loops_that_end_while_threads_send(crew: Crew) -> None:
 
     def loops() -> None:
         while not channel.is_closed:
-            host = lane_factory()()
+            host = event_loop_factory()()
             kept.append([host.create_task(receive()) for _ in range(2)])
-            host.run_until_complete(turns(8))
+            host.run_until_complete(iterate(8))
             host.close()
 
     def send() -> None:
@@ -496,14 +505,14 @@ def test_event_loops_that_end_while_threads_send(crew: Crew) -> None:
     crew.join()
     channel.close()
     receivers.join()
-    # What was handed over and never taken is with those who wait in loops that are no more, until they are given up.
+    # Elements that were handed over and never taken belong to tasks of closed loops, until these are dropped.
     for tasks in kept:
         for task in tasks:
             task._log_destroy_pending = False
             with suppress(RuntimeError):
                 task.get_coro().close()
     assert sorted(got + drain(channel)) == list(range(500))
-    balance(channel)
+    check_counters(channel)
 
 
 # -- blocking ----------------------------------------------------------------------------------------------------------
@@ -516,11 +525,11 @@ def test_blocking_on_a_thread_that_runs_an_event_loop_is_refused() -> None:
         for operation in (channel.send(1), select(channel.send(1))):
             with pytest.raises(LoopBusy, match="await"):
                 operation.blocking()
-            assert len(channel) == 0, "nothing has happened"
-            await do(operation)
+            assert len(channel) == 0, "the operation had no effect"
+            await as_coroutine(operation)
             channel.try_receive()
 
-    perform(main)
+    run(main)
 
 
 @pytest.mark.guarantee("G93")
@@ -528,7 +537,7 @@ def test_blocking_with_timeouts() -> None:
     from time import monotonic
 
     channel = Channel[int](1)
-    with pytest.raises(ChannelTimeout, match="at once"):
+    with pytest.raises(ChannelTimeout, match=r"no element$"):
         channel.receive(timeout_ms=0).blocking()
     before = monotonic()
     with pytest.raises(ChannelTimeout, match="within 15 ms"):
@@ -540,8 +549,8 @@ def test_blocking_with_timeouts() -> None:
     with pytest.raises(ChannelTimeout):
         select(channel.send(2), channel.send(3), timeout_ms=5).blocking()
     assert channel.receive(timeout_ms=5).blocking() == 1
-    books = channel.statistics()
-    assert (books.senders, books.receivers, books.buffered) == (0, 0, 0)
+    stats = channel.statistics()
+    assert (stats.senders, stats.receivers, stats.buffered) == (0, 0, 0)
 
 
 @pytest.mark.guarantee("G97")
@@ -566,7 +575,7 @@ def test_blocking_with_a_token(crew: Crew) -> None:
 
 
 @pytest.mark.guarantee("G96")
-def test_an_interrupted_thread_leaves_the_line(crew: Crew) -> None:
+def test_an_interrupted_thread_leaves_the_queue(crew: Crew) -> None:
     """As by Ctrl-C."""
     channel = Channel[int]()
 
@@ -594,7 +603,7 @@ def test_an_interrupted_thread_leaves_the_line(crew: Crew) -> None:
 
 
 @pytest.mark.guarantee("G94")
-def test_a_thread_that_waits_is_told_of_the_end(crew: Crew) -> None:
+def test_close_wakes_a_waiting_thread(crew: Crew) -> None:
     channel = Channel[int]()
     told: list[str] = []
 
@@ -613,7 +622,7 @@ def test_a_thread_that_waits_is_told_of_the_end(crew: Crew) -> None:
 
 
 @pytest.mark.guarantee("G93", "G97")
-def test_a_thread_sees_the_deadline_of_its_token_though_nobody_drives_the_loop_that_keeps_it() -> None:
+def test_a_thread_sees_the_deadline_of_its_token_while_the_loop_that_keeps_it_does_not_run() -> None:
     with Loop() as loop:
         token = CancelToken(timeout_ms=20, loop=loop)
         with pytest.raises(Cancelled, match="its deadline of 20 ms has passed"):

@@ -1,4 +1,4 @@
-"""A channel actor: once for each element, one at a time, in turn with all others, and at no cost while there is nothing."""
+"""Channel actors: one call per element, one at a time, fair to other actors, and no cost while idle."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from bandstand.errors import (
 from bandstand.scope import CONFLATED, UNBOUNDED, CancelToken, Channel, ChannelActor, EndedBy, Scope, consume
 from bandstand.testing import VirtualClock
 from tests.core.stage import Diary, LoopMaker, check_books, fill, settle
-from tests.scope.consuming import Desk, filled, ride, until
+from tests.scope.harness import OutcomeRecorder, filled_channel, run_with_loop, wait_until
 
 # --- once for each element ----------------------------------------------------------------------------------------------
 
@@ -46,7 +46,7 @@ def test_calls_the_function_once_for_each_element_in_order(capacity: Any) -> Non
         assert got == list(range(100))
         assert actor.processed == 100
 
-    ride(main)
+    run_with_loop(main)
 
 
 @pytest.mark.spec("K1")
@@ -64,14 +64,14 @@ def test_an_async_function_handles_one_element_at_a_time() -> None:
             busy -= 1
             return Verdict.OK
 
-        channel = filled(*range(20))
+        channel = filled_channel(*range(20))
         actor = consume(channel, process)
         channel.close()
         await actor.ended()
         assert got == list(range(20))
         assert most == 1
 
-    ride(main)
+    run_with_loop(main)
 
 
 async def waits_a_turn(got: list[int], number: int) -> None:
@@ -104,16 +104,16 @@ FUNCTIONS: dict[str, Callable[[list[int]], Any]] = {
 
 @pytest.mark.spec("K1")
 @pytest.mark.parametrize("make", FUNCTIONS.values(), ids=FUNCTIONS.keys())
-def test_any_callable_will_do(make: Callable[[list[int]], Any]) -> None:
+def test_any_callable_works(make: Callable[[list[int]], Any]) -> None:
     async def main(loop: Loop) -> None:
         got: list[int] = []
-        channel = filled(1, 2, 3)
+        channel = filled_channel(1, 2, 3)
         actor = consume(channel, make(got))
         channel.close()
         assert (await actor.ended()).ended_by is EndedBy.CLOSED
         assert got == [1, 2, 3]
 
-    ride(main)
+    run_with_loop(main)
 
 
 @pytest.mark.spec("K1")
@@ -129,20 +129,20 @@ def test_every_element_of_a_shared_channel_goes_to_one_of_them() -> None:
         assert sorted(got) == list(range(50))
         assert sum(actor.processed for actor in actors) == 50
 
-    ride(main)
+    run_with_loop(main)
 
 
 @pytest.mark.spec("K1")
-def test_none_is_an_element_as_any_other() -> None:
+def test_none_is_an_ordinary_element() -> None:
     async def main(loop: Loop) -> None:
         got: list[None] = []
-        channel = filled(None, None)
+        channel = filled_channel(None, None)
         actor = consume(channel, got.append)
         channel.close()
         await actor.ended()
         assert got == [None, None]
 
-    ride(main)
+    run_with_loop(main)
 
 
 @pytest.mark.spec("K3")
@@ -152,18 +152,18 @@ def test_a_conflated_channel_gives_the_newest() -> None:
         actor = consume(channel, got.append)
         for number in range(10):
             channel.try_send(number)
-        await until(lambda: got != [])
+        await wait_until(lambda: got != [])
         channel.close()
         await actor.ended()
         assert got == [9]
 
-    ride(main)
+    run_with_loop(main)
 
 
 @pytest.mark.spec("K1")
-def test_what_its_function_sends_to_the_same_channel_comes_back_to_it() -> None:
+def test_its_function_may_send_to_the_same_channel() -> None:
     async def main(loop: Loop) -> None:
-        channel, got = filled(3), list[int]()
+        channel, got = filled_channel(3), list[int]()
 
         def count_down(number: int) -> None:
             got.append(number)
@@ -175,7 +175,7 @@ def test_what_its_function_sends_to_the_same_channel_comes_back_to_it() -> None:
         await consume(channel, count_down).ended()
         assert got == [3, 2, 1, 0]
 
-    ride(main)
+    run_with_loop(main)
 
 
 def test_each_element_of_an_async_function_starts_from_the_context_of_the_start() -> None:
@@ -190,45 +190,45 @@ def test_each_element_of_an_async_function_starts_from_the_context_of_the_start(
             await asyncio.sleep(0)
 
         variable.set("at the start")
-        channel = filled(1, 2)
+        channel = filled_channel(1, 2)
         actor = consume(channel, process)
         variable.set("later")
         channel.close()
         await actor.ended()
         assert seen == ["at the start", "at the start"]
 
-    ride(main)
+    run_with_loop(main)
 
 
-# --- in turn -----------------------------------------------------------------------------------------------------------
+# --- fairness ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("K2")
 @pytest.mark.guarantee("G107")
-def test_two_full_ones_alternate_element_by_element(loop: Loop) -> None:
+def test_two_busy_consumers_alternate_element_by_element(loop: Loop) -> None:
     got: list[str] = []
     for name in "ab":
-        consume(filled(*[name] * 50), got.append, loop=loop)
+        consume(filled_channel(*[name] * 50), got.append, loop=loop)
     settle(loop)
     assert got == ["a", "b"] * 50
 
 
 @pytest.mark.spec("K2")
 @pytest.mark.guarantee("G107")
-def test_an_ordinary_actor_has_its_turn_between_two_elements(loop: Loop) -> None:
+def test_an_ordinary_actor_runs_between_two_elements(loop: Loop) -> None:
     got: list[str] = []
-    consume(filled(*["element"] * 3), got.append, loop=loop)
+    consume(filled_channel(*["element"] * 3), got.append, loop=loop)
     note = loop.spawn(lambda ctx, data: got.append(data))
     for _ in range(2):
         loop.send(note, "message")
     settle(loop)
-    # The whole mailbox of an ordinary one is within its budget; the channel actor's budget is one element.
+    # An ordinary actor may process its whole mailbox in one turn; a channel actor one element.
     assert got == ["element", "message", "message", "element", "element"]
 
 
 @pytest.mark.spec("K2")
 @pytest.mark.guarantee("G107")
-def test_a_full_one_holds_up_neither_tasks_nor_timers(clock: VirtualClock) -> None:
+def test_a_busy_consumer_delays_neither_tasks_nor_timers(clock: VirtualClock) -> None:
     async def main(loop: Loop) -> None:
         channel = Channel[int](UNBOUNDED)
         channel.try_send(0)
@@ -242,19 +242,19 @@ def test_a_full_one_holds_up_neither_tasks_nor_timers(clock: VirtualClock) -> No
         assert 20 <= actor.processed < 100
         await actor.stop()
 
-    ride(main, clock)
+    run_with_loop(main, clock)
 
 
-# --- at no cost ----------------------------------------------------------------------------------------------------------
+# --- no cost while idle --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("K2")
 @pytest.mark.guarantee("G107")
-def test_two_idle_seconds_wake_nothing_in_virtual_time(make_loop: LoopMaker, clock: VirtualClock) -> None:
+def test_two_idle_seconds_cause_no_wakeup_in_virtual_time(make_loop: LoopMaker, clock: VirtualClock) -> None:
     async def main(loop: Loop) -> None:
         channel = Channel[int]()
         actors = [consume(channel, idle_element) for _ in range(10)]
-        await until(lambda: channel.statistics().receivers == 10)
+        await wait_until(lambda: channel.statistics().receivers == 10)
         await asyncio.sleep(0)
         before, start = loop.statistics(), clock.now_ns()
         await asyncio.get_running_loop().create_task(virtual_sleep(clock, 2))
@@ -265,7 +265,7 @@ def test_two_idle_seconds_wake_nothing_in_virtual_time(make_loop: LoopMaker, clo
         for actor in actors:
             await actor.ended()
 
-    ride(main, clock)
+    run_with_loop(main, clock)
 
 
 def idle_element(_item: object) -> None:
@@ -278,7 +278,7 @@ async def wheel_sleep(ms: float) -> None:
 
 
 async def virtual_sleep(clock: VirtualClock, seconds: float) -> None:
-    """Sleep by the event loop and not by the wheel, where it keeps virtual time; elsewhere move the clock by hand."""
+    """Sleep on the event loop where its time is virtual; elsewhere advance the clock by hand."""
     if getattr(asyncio.get_running_loop(), "virtual_time", False):
         await asyncio.sleep(seconds)
     else:
@@ -291,27 +291,27 @@ async def virtual_sleep(clock: VirtualClock, seconds: float) -> None:
 @pytest.mark.spec("K2")
 @pytest.mark.guarantee("G107")
 @pytest.mark.real_time(reason="what an idle actor costs is a matter of the machine's own time")
-def test_two_idle_seconds_wake_nothing_in_real_time(
+def test_two_idle_seconds_cause_no_wakeup_in_real_time(
     loop_factory: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
     async def main() -> None:
         async with Loop() as loop:
             channel = Channel[int]()
             actor = consume(channel, idle_element)
-            await until(lambda: channel.statistics().receivers == 1)
+            await wait_until(lambda: channel.statistics().receivers == 1)
             await asyncio.sleep(0)
             before = loop.statistics()
             await asyncio.sleep(2)
             after = loop.statistics()
             assert (after.wakeups, after.ticks) == (before.wakeups, before.ticks)
             await channel.send(1)
-            await until(lambda: actor.processed == 1)
+            await wait_until(lambda: actor.processed == 1)
 
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(main())
 
 
-# --- where it lives ------------------------------------------------------------------------------------------------------
+# --- id, name and loop ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("K1")
@@ -326,7 +326,7 @@ def test_it_is_an_actor_with_an_id_and_a_name(loop: Loop, diary: Diary) -> None:
     assert (actor.name, actor.loop) == ("orders", loop)
 
 
-def test_without_a_name_it_has_that_of_the_channel(loop: Loop) -> None:
+def test_its_default_name_is_that_of_the_channel(loop: Loop) -> None:
     channel = Channel[int](name="parcels")
     assert consume(channel, idle_element, loop=loop).name == "parcels"
     assert "parcels" in str(loop.tree())
@@ -335,8 +335,8 @@ def test_without_a_name_it_has_that_of_the_channel(loop: Loop) -> None:
 
 @pytest.mark.spec("K1")
 @pytest.mark.guarantee("G106")
-def test_messages_to_its_id_are_strays_and_harm_nobody(loop: Loop) -> None:
-    channel, got = filled(1, 2, 3), list[int]()
+def test_messages_to_its_id_are_counted_as_strays_and_ignored(loop: Loop) -> None:
+    channel, got = filled_channel(1, 2, 3), list[int]()
     actor = consume(channel, got.append, loop=loop)
     for number in range(10):
         loop.send(actor.id, number)
@@ -365,7 +365,7 @@ def test_a_mailbox_full_of_strays_delays_no_element(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize("how", ["run", "poll_once"])
-def test_it_is_driven_as_any_actor(how: str, make_loop: LoopMaker) -> None:
+def test_it_runs_like_any_actor(how: str, make_loop: LoopMaker) -> None:
     loop = make_loop()
     got: list[int] = []
 
@@ -373,7 +373,7 @@ def test_it_is_driven_as_any_actor(how: str, make_loop: LoopMaker) -> None:
         await asyncio.sleep(0)
         got.append(number)
 
-    plain, slow = filled(1, 2), filled(3, 4)
+    plain, slow = filled_channel(1, 2), filled_channel(3, 4)
     one, other = consume(plain, got.append, loop=loop), consume(slow, process, loop=loop)
     plain.close()
     slow.close()
@@ -386,7 +386,7 @@ def test_it_is_driven_as_any_actor(how: str, make_loop: LoopMaker) -> None:
     assert (one.done, other.done) == (True, True)
 
 
-def test_it_can_be_started_before_the_loop_is_driven_and_fed_meanwhile(make_loop: LoopMaker) -> None:
+def test_it_can_be_started_and_fed_before_the_loop_runs(make_loop: LoopMaker) -> None:
     loop = make_loop()
     channel, got = Channel[int](UNBOUNDED), list[int]()
     actor = consume(channel, got.append, loop=loop)
@@ -398,29 +398,29 @@ def test_it_can_be_started_before_the_loop_is_driven_and_fed_meanwhile(make_loop
     assert not actor.done
 
 
-def test_the_loop_is_the_one_that_rides_the_running_event_loop() -> None:
+def test_the_default_loop_is_the_one_attached_to_the_running_event_loop() -> None:
     async def main(loop: Loop) -> None:
         actor = consume(Channel[int](), idle_element)
         assert actor.loop is loop
         async with Loop() as second:
-            with pytest.raises(InvalidArgument, match=r"2 loops ride .* loop="):
+            with pytest.raises(InvalidArgument, match=r"2 loops are attached .* loop="):
                 consume(Channel[int](), idle_element)
             assert consume(Channel[int](), idle_element, loop=second).loop is second
             second.request_stop()
             assert consume(Channel[int](), idle_element).loop is loop
 
-    ride(main)
+    run_with_loop(main)
 
 
 @pytest.mark.parametrize("name", ["loop", "scope"])
-def test_a_home_that_is_none_is_refused(name: str) -> None:
+def test_an_invalid_loop_or_scope_is_refused(name: str) -> None:
     wrong: dict[str, Any] = {name: object()}
     with pytest.raises(InvalidArgument, match=f"{name} is <object .*: pass a"):
         consume(Channel[int](), idle_element, **wrong)
 
 
-def test_without_a_loop_it_says_what_to_pass() -> None:
-    with pytest.raises(InvalidArgument, match=r"there is no loop .* loop="):
+def test_without_a_loop_the_error_says_what_to_pass() -> None:
+    with pytest.raises(InvalidArgument, match=r"no loop is attached .* loop="):
         consume(Channel[int](), idle_element)
 
 
@@ -434,7 +434,7 @@ def test_without_a_loop_it_says_what_to_pass() -> None:
         ((Channel[int](), 3), "process is 3: pass a function"),
     ],
 )
-def test_arguments_without_sense_are_refused(loop: Loop, arguments: tuple[Any, Any], words: str) -> None:
+def test_invalid_arguments_are_refused(loop: Loop, arguments: tuple[Any, Any], words: str) -> None:
     with pytest.raises(InvalidArgument, match=words):
         consume(*arguments, loop=loop)
     assert loop.statistics().spawned == 0
@@ -448,13 +448,13 @@ def test_arguments_without_sense_are_refused(loop: Loop, arguments: tuple[Any, A
         ({"on_done": 3}, "on_done is 3: pass a function"),
     ],
 )
-def test_options_without_sense_are_refused(loop: Loop, options: dict[str, Any], words: str) -> None:
+def test_invalid_options_are_refused(loop: Loop, options: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidArgument, match=words):
         consume(Channel[int](), idle_element, loop=loop, **options)
     assert loop.statistics().spawned == 0
 
 
-def test_a_loop_that_takes_no_actor_takes_no_channel_actor(make_loop: LoopMaker) -> None:
+def test_a_loop_that_accepts_no_actor_accepts_no_channel_actor(make_loop: LoopMaker) -> None:
     full = make_loop(max_actors=1)
     consume(Channel[int](), idle_element, loop=full)
     with pytest.raises(MaxActors):
@@ -475,17 +475,17 @@ def test_it_is_started_on_the_thread_of_its_loop(loop: Loop) -> None:
     asyncio.run(elsewhere())
 
 
-# --- odd moments ---------------------------------------------------------------------------------------------------------
+# --- edge cases ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("K4")
-def test_a_token_that_is_cancelled_already_ends_it_before_its_first_element(loop: Loop) -> None:
+def test_a_token_that_is_already_cancelled_ends_it_before_its_first_element(loop: Loop) -> None:
     token = CancelToken()
     token.cancel("too late")
-    channel, got, desk = filled(1), list[int](), Desk[int]()
-    actor = consume(channel, got.append, loop=loop, token=token, on_done=desk)
+    channel, got, recorder = filled_channel(1), list[int](), OutcomeRecorder()
+    actor = consume(channel, got.append, loop=loop, token=token, on_done=recorder)
     settle(loop)
-    assert desk.ended_by is EndedBy.CANCELLED
+    assert recorder.ended_by is EndedBy.CANCELLED
     assert (got, len(channel), actor.processed) == ([], 1, 0)
 
 
@@ -501,16 +501,16 @@ def test_a_closed_and_empty_channel_ends_it_at_once(loop: Loop) -> None:
 
 @pytest.mark.slow
 @pytest.mark.guarantee("G110")
-def test_an_observer_that_ends_it_at_its_birth_is_no_surprise(loop: Loop) -> None:
+def test_an_observer_may_end_it_at_its_start(loop: Loop) -> None:
     class Severe:
         def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
             loop.stop_actor(id)
 
     loop.set_observer(Severe())
-    channel, desk, token = filled(1), Desk[int](), CancelToken()
-    actor = consume(channel, idle_element, loop=loop, on_done=desk, token=token)
+    channel, recorder, token = filled_channel(1), OutcomeRecorder(), CancelToken()
+    actor = consume(channel, idle_element, loop=loop, on_done=recorder, token=token)
     settle(loop)
-    assert desk.ended_by is EndedBy.STOPPED
+    assert recorder.ended_by is EndedBy.STOPPED
     assert (actor.processed, len(channel)) == (0, 1)
     own = ref(actor.token)
     del actor
@@ -523,44 +523,44 @@ def test_a_start_that_fails_leaves_nothing(loop: Loop, caplog: pytest.LogCapture
         def child(self) -> Broken:
             return self
 
-        def enlist(self, listener: object) -> None:
-            raise InvalidArgument("nobody keeps the time")
+        def add_listener(self, listener: object) -> None:
+            raise InvalidArgument("there is no clock")
 
-        def dismiss(self, listener: object) -> bool:
+        def remove_listener(self, listener: object) -> bool:
             return False
 
-    channel = filled(1)
-    with pytest.raises(InvalidArgument, match="nobody keeps the time"):
+    channel = filled_channel(1)
+    with pytest.raises(InvalidArgument, match="there is no clock"):
         consume(channel, idle_element, loop=loop, token=Broken())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # on purpose
     assert loop.statistics().alive == 0
     assert len(channel) == 1
 
 
-def test_it_says_what_it_is(loop: Loop) -> None:
+def test_repr(loop: Loop) -> None:
     actor = consume(Channel[int](3, name="orders"), idle_element, loop=loop)
     assert repr(actor) == "<ChannelActor 'orders' of <Channel 'orders' of 3: 0 in it>: running>"
     _ = actor.stop()
     assert repr(actor) == "<ChannelActor 'orders' of <Channel 'orders' of 3: 0 in it>: stopped>"
 
 
-def test_a_send_may_be_what_is_done_with_an_element() -> None:
-    """What a function returns is performed if it can be awaited: a channel into a channel."""
+def test_the_function_may_return_a_send() -> None:
+    """An awaitable that the function returns is awaited: this connects two channels."""
 
     async def main(loop: Loop) -> None:
-        source, target = filled(1, 2, 3), Channel[int](1)
+        source, target = filled_channel(1, 2, 3), Channel[int](1)
         actor: ChannelActor[int] = consume(source, target.send)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # an Operation is no Coroutine
         source.close()
         assert [await target.receive() for _ in range(3)] == [1, 2, 3]
         assert (await actor.ended()).ended_by is EndedBy.CLOSED
 
-    ride(main)
+    run_with_loop(main)
 
 
 # --- in a scope ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("K6")
-def test_in_a_scope_it_takes_the_scopes_token_and_leaves_when_it_ends() -> None:
+def test_in_a_scope_it_uses_the_scopes_token_and_is_removed_when_it_ends() -> None:
     async def main(loop: Loop) -> None:
         scope = Scope()
         async with scope:
@@ -569,7 +569,7 @@ def test_in_a_scope_it_takes_the_scopes_token_and_leaves_when_it_ends() -> None:
             assert one.loop is loop
             assert set(scope.children) == {one, other}
             await one.stop()
-            await until(lambda: list(scope.children) == [other])
+            await wait_until(lambda: list(scope.children) == [other])
             await scope.cancel("enough")
             assert other.outcome is not None
             assert other.outcome.ended_by is EndedBy.CANCELLED
@@ -577,11 +577,11 @@ def test_in_a_scope_it_takes_the_scopes_token_and_leaves_when_it_ends() -> None:
         with pytest.raises(ScopeClosed):
             consume(Channel[int](), idle_element, scope=scope)
 
-    ride(main)
+    run_with_loop(main)
 
 
 @pytest.mark.spec("K6")
-def test_in_a_scope_with_a_token_it_obeys_both() -> None:
+def test_in_a_scope_with_a_token_either_token_ends_it() -> None:
     async def main(loop: Loop) -> None:
         async with Scope() as scope:
             token = CancelToken()
@@ -594,15 +594,15 @@ def test_in_a_scope_with_a_token_it_obeys_both() -> None:
             late = consume(Channel[int](), idle_element, scope=scope, token=token)
             assert (await late.ended()).ended_by is EndedBy.CANCELLED
 
-    ride(main)
+    run_with_loop(main)
 
 
 @pytest.mark.spec("K6")
-def test_a_cancelled_scope_takes_none() -> None:
+def test_a_cancelled_scope_accepts_no_consumer() -> None:
     async def main(loop: Loop) -> None:
         async with Scope() as scope:
             _ = scope.cancel("too late")
             with pytest.raises(Cancelled, match="too late"):
                 consume(Channel[int](), idle_element, scope=scope)
 
-    ride(main)
+    run_with_loop(main)

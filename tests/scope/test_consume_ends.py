@@ -1,4 +1,4 @@
-"""How a channel actor ends: by what, when, with what left in the channel, and who is told: each of them exactly once."""
+"""How a channel actor ends: what ends it, what is left in the channel, and that callbacks run exactly once."""
 
 from __future__ import annotations
 
@@ -13,13 +13,19 @@ from weakref import ref
 import pytest
 
 from bandstand.core import ActorStatus, Context, ExitReason, Loop, Verdict
-from bandstand.core.lowlevel import is_open
 from bandstand.errors import ActorFailed, ActorKilled, BadVerdict, ChannelTimeout, InvalidArgument, LoopBusy
 from bandstand.scope import UNBOUNDED, CancelToken, Channel, ChannelActor, EndedBy, Outcome, consume
-from bandstand.scope.latch import Wait
+from bandstand.scope.event import EventWait
 from bandstand.testing import VirtualClock
 from tests.core.stage import Boom, LoopMaker, check_books, settle, stopper
-from tests.scope.consuming import Desk, Slow, filled, pause, ride, until
+from tests.scope.harness import (
+    OutcomeRecorder,
+    SlowFunction,
+    advance,
+    filled_channel,
+    run_with_loop,
+    wait_until,
+)
 
 NORMAL, FAIL, PANIC = ExitReason
 
@@ -28,21 +34,21 @@ NORMAL, FAIL, PANIC = ExitReason
 
 
 class Play:
-    """One actor, to be ended in one way or another."""
+    """One actor, to be ended in different ways."""
 
     def __init__(self, loop: Loop) -> None:
         self.loop = loop
         self.channel = Channel[Any](UNBOUNDED)
-        self.desk = Desk[Any]()
+        self.recorder = OutcomeRecorder()
         self.late: list[Outcome] = []
-        self.actor: ChannelActor[Any] = consume(self.channel, self.process, loop=loop, on_done=self.desk)
+        self.actor: ChannelActor[Any] = consume(self.channel, self.process, loop=loop, on_done=self.recorder)
         self.actor.on_done(self.late.append)
 
     def process(self, item: Callable[[], Any]) -> Any:
         return item()
 
     def give(self, item: Callable[[], Any]) -> None:
-        """Have it do something, as if that were its function."""
+        """Call something inside its function."""
         self.channel.try_send(item)
 
 
@@ -103,7 +109,7 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.guarantee("G109", "G110")
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
 @pytest.mark.parametrize("has_started", [True, False], ids=["idle", "before its first turn"])
-def test_every_end_has_one_outcome_and_tells_everybody_once(
+def test_every_end_has_one_outcome_and_calls_every_callback_once(
     way: Way, has_started: bool, make_loop: LoopMaker
 ) -> None:
     deed, ended_by, reason, cause = way
@@ -112,87 +118,87 @@ def test_every_end_has_one_outcome_and_tells_everybody_once(
     if has_started:
         loop.run(until_idle=True)
     deed(play)
-    if is_open(loop):
+    if not loop.kernel.is_closed:
         loop.run(until_idle=True)
     loop.destroy()
-    assert play.desk.ended_by is ended_by
-    assert play.actor.outcome == play.desk.outcomes[0]
-    assert play.late == play.desk.outcomes
-    outcome = play.desk.outcomes[0]
+    assert play.recorder.ended_by is ended_by
+    assert play.actor.outcome == play.recorder.outcomes[0]
+    assert play.late == play.recorder.outcomes
+    outcome = play.recorder.outcomes[0]
     assert outcome.reason is reason
     assert (None if outcome.cause is None else type(outcome.cause)) is cause
     assert play.actor.done
     late: list[Outcome] = []
     play.actor.on_done(late.append)
-    assert late == play.desk.outcomes
+    assert late == play.recorder.outcomes
     assert play.channel.statistics().receivers == 0
 
 
 @pytest.mark.spec("K5")
 @pytest.mark.guarantee("G110")
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
-def test_the_same_on_a_riding_loop_where_the_body_waits_for_it(way: Way) -> None:
+def test_the_same_with_an_attached_loop_where_the_body_waits_for_it(way: Way) -> None:
     async def main(loop: Loop) -> None:
         play = Play(loop)
-        await until(lambda: play.channel.statistics().receivers == 1)
+        await wait_until(lambda: play.channel.statistics().receivers == 1)
         deed, ended_by, reason, _cause = way
         deed(play)
         outcome = await play.actor.ended()
         assert (outcome.ended_by, outcome.reason) == (ended_by, reason)
         await asyncio.sleep(0)
-        assert play.desk.outcomes == [outcome]
+        assert play.recorder.outcomes == [outcome]
 
-    ride(main)
+    run_with_loop(main)
 
 
 @pytest.mark.spec("K5")
 @pytest.mark.guarantee("G110")
-def test_the_end_of_the_block_is_an_end(clock: VirtualClock) -> None:
+def test_the_end_of_the_loops_block_stops_it(clock: VirtualClock) -> None:
     play: list[Play] = []
-    slow = Slow[int]()
-    desk = Desk[int]()
+    slow = SlowFunction[int]()
+    recorder = OutcomeRecorder()
 
     async def main(loop: Loop) -> None:
         play.append(Play(loop))
-        consume(filled(1), slow, on_done=desk)
-        await until(lambda: slow.begun == [1])
+        consume(filled_channel(1), slow, on_done=recorder)
+        await wait_until(lambda: slow.begun == [1])
 
-    ride(main)
-    assert play[0].desk.ended_by is EndedBy.STOPPED
-    assert desk.ended_by is EndedBy.STOPPED
+    run_with_loop(main)
+    assert play[0].recorder.ended_by is EndedBy.STOPPED
+    assert recorder.ended_by is EndedBy.STOPPED
     assert slow.cancelled == [1]
 
 
 @pytest.mark.guarantee("G110")
 def test_the_loop_asked_to_stop_ends_one_in_flight_and_the_body_can_wait_for_it() -> None:
-    """No tick comes any more, and the outcome must not wait for the end of the block."""
+    """The loop does not tick any more, but the outcome must not wait for the end of the block."""
 
     async def main(loop: Loop) -> None:
-        slow, desk = Slow[int](), Desk[int]()
-        actor = consume(filled(1, 2), slow, on_done=desk)
-        await until(lambda: slow.begun == [1])
+        slow, recorder = SlowFunction[int](), OutcomeRecorder()
+        actor = consume(filled_channel(1, 2), slow, on_done=recorder)
+        await wait_until(lambda: slow.begun == [1])
         loop.request_stop()
         assert (await actor.ended()).ended_by is EndedBy.STOPPED
         assert slow.cancelled == [1]
-        assert len(desk.outcomes) == 1
+        assert len(recorder.outcomes) == 1
 
-    ride(main)
+    run_with_loop(main)
 
 
 @pytest.mark.guarantee("G110")
 def test_the_loop_asked_to_stop_in_the_tick_in_which_it_ended() -> None:
-    """The outcome is on its way, and no tick comes any more that would bring it."""
+    """The outcome was posted, and the loop does not tick any more to deliver it."""
 
     async def main(loop: Loop) -> None:
-        slow, desk = Slow[int](), Desk[Verdict]()
-        consume(filled(1), slow)
-        await until(lambda: slow.begun == [1])
-        actor = consume(filled(Verdict.STOP), lambda verdict: verdict, on_done=desk)
+        slow, recorder = SlowFunction[int](), OutcomeRecorder()
+        consume(filled_channel(1), slow)
+        await wait_until(lambda: slow.begun == [1])
+        actor = consume(filled_channel(Verdict.STOP), lambda verdict: verdict, on_done=recorder)
         loop.send(loop.spawn(lambda ctx, data: loop.request_stop()), "go")
         assert (await actor.ended(timeout_ms=1000)).ended_by is EndedBy.RETURNED
-        assert len(desk.outcomes) == 1
+        assert len(recorder.outcomes) == 1
 
-    ride(main)
+    run_with_loop(main)
 
 
 # --- on_done -------------------------------------------------------------------------------------------------------------
@@ -200,20 +206,20 @@ def test_the_loop_asked_to_stop_in_the_tick_in_which_it_ended() -> None:
 
 @pytest.mark.spec("K5")
 @pytest.mark.guarantee("G110")
-def test_what_on_done_raises_is_logged_and_all_others_are_told(
+def test_what_on_done_raises_is_logged_and_all_others_are_called(
     loop: Loop, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.ERROR, "bandstand.scope")
-    channel, desk = Channel[int](), Desk[int]()
+    channel, recorder = Channel[int](), OutcomeRecorder()
 
     def bad(outcome: Outcome) -> None:
         raise Boom("in on_done")
 
     actor = consume(channel, print, loop=loop, on_done=bad)
-    actor.on_done(desk)
+    actor.on_done(recorder)
     channel.close()
     settle(loop)
-    assert desk.ended_by is EndedBy.CLOSED
+    assert recorder.ended_by is EndedBy.CLOSED
     assert [record.name for record in caplog.records] == ["bandstand.scope"]
     actor.on_done(bad)
     assert len(caplog.records) == 2
@@ -222,9 +228,9 @@ def test_what_on_done_raises_is_logged_and_all_others_are_told(
 @pytest.mark.spec("K5")
 @pytest.mark.guarantee("G110")
 def test_on_done_may_do_anything(loop: Loop) -> None:
-    """It is outside of any lock, and outside of the actor's exit: it may start the next one, and ask about the last."""
+    """It runs outside locks and outside the actor's exit: it may start another actor, and inspect this one."""
     ended: list[ChannelActor[int]] = []
-    channel = filled(*range(5))
+    channel = filled_channel(*range(5))
 
     def stop_at_once(number: int) -> Verdict:
         return Verdict.STOP
@@ -256,7 +262,7 @@ def test_an_outcome_is_frozen() -> None:
 @pytest.mark.spec("K3")
 @pytest.mark.guarantee("G108")
 def test_close_ends_it_when_it_has_drained_the_channel(loop: Loop) -> None:
-    channel, got = filled(1, 2, 3), list[int]()
+    channel, got = filled_channel(1, 2, 3), list[int]()
     actor = consume(channel, got.append, loop=loop)
     channel.close()
     settle(loop)
@@ -270,18 +276,18 @@ def test_close_ends_it_when_it_has_drained_the_channel(loop: Loop) -> None:
 @pytest.mark.guarantee("G108")
 def test_close_lets_an_element_in_flight_be_finished(clock: VirtualClock) -> None:
     async def main(loop: Loop) -> None:
-        slow = Slow[int]()
-        channel = filled(1)
+        slow = SlowFunction[int]()
+        channel = filled_channel(1)
         actor = consume(channel, slow)
-        await until(lambda: slow.begun == [1])
+        await wait_until(lambda: slow.begun == [1])
         channel.close()
-        await pause(loop, clock, 50)
+        await advance(loop, clock, 50)
         assert not actor.done
         slow.gate.set()
         assert (await actor.ended()).ended_by is EndedBy.CLOSED
         assert slow.ended == [1]
 
-    ride(main, clock)
+    run_with_loop(main, clock)
 
 
 # --- stop ----------------------------------------------------------------------------------------------------------------
@@ -291,29 +297,29 @@ def test_close_lets_an_element_in_flight_be_finished(clock: VirtualClock) -> Non
 @pytest.mark.guarantee("G108")
 def test_stop_finishes_the_element_in_flight_and_takes_no_other(clock: VirtualClock) -> None:
     async def main(loop: Loop) -> None:
-        slow = Slow[int]()
-        channel = filled(1, 2, 3)
+        slow = SlowFunction[int]()
+        channel = filled_channel(1, 2, 3)
         actor = consume(channel, slow)
-        await until(lambda: slow.begun == [1])
+        await wait_until(lambda: slow.begun == [1])
         wait = actor.stop()
-        await pause(loop, clock, 50)
+        await advance(loop, clock, 50)
         assert not actor.done
         slow.gate.set()
         assert await wait == Outcome(NORMAL, None, EndedBy.STOPPED)
         assert (slow.ended, slow.cancelled, len(channel)) == ([1], [], 2)
 
-    ride(main, clock)
+    run_with_loop(main, clock)
 
 
 @pytest.mark.spec("K4")
 @pytest.mark.guarantee("G108")
-def test_stop_of_an_idle_one_ends_it_inside_the_call(loop: Loop) -> None:
+def test_stop_ends_an_idle_consumer_inside_the_call(loop: Loop) -> None:
     channel = Channel[int](UNBOUNDED)
     actor = consume(channel, print, loop=loop)
     settle(loop)
     wait = actor.stop()
     assert loop.status(actor.id) is ActorStatus.STOPPED
-    # Nobody drives the loop at this moment, and the outcome is there all the same.
+    # The loop does not run at this moment, but the outcome is there.
     assert wait.blocking() == Outcome(NORMAL, None, EndedBy.STOPPED)
     assert channel.try_send(1)
     assert len(channel) == 1
@@ -322,27 +328,27 @@ def test_stop_of_an_idle_one_ends_it_inside_the_call(loop: Loop) -> None:
 @pytest.mark.spec("K4")
 @pytest.mark.guarantee("G108")
 @pytest.mark.parametrize("is_async", [False, True], ids=["def", "async def"])
-def test_stop_of_one_that_is_idle_again_ends_it_at_once(is_async: bool) -> None:
+def test_stop_ends_a_consumer_that_is_idle_again_at_once(is_async: bool) -> None:
     async def main(loop: Loop) -> None:
-        channel, got = filled(1, 2), list[int]()
+        channel, got = filled_channel(1, 2), list[int]()
 
         async def process(number: int) -> None:
             await asyncio.sleep(0)
             got.append(number)
 
         actor = consume(channel, process if is_async else got.append)
-        await until(lambda: got == [1, 2])
-        await until(lambda: channel.statistics().receivers == 1)
+        await wait_until(lambda: got == [1, 2])
+        await wait_until(lambda: channel.statistics().receivers == 1)
         assert (await actor.stop(timeout_ms=1000)).ended_by is EndedBy.STOPPED
 
-    ride(main)
+    run_with_loop(main)
 
 
 @pytest.mark.spec("K4")
 @pytest.mark.guarantee("G108")
-def test_nothing_is_taken_after_stop_has_returned(loop: Loop) -> None:
-    """Also not within the same tick, in which it was ready to run."""
-    channel, got = filled(*range(10)), list[int]()
+def test_no_element_is_taken_after_stop_has_returned(loop: Loop) -> None:
+    """Not even in the same tick, in which it was ready to run."""
+    channel, got = filled_channel(*range(10)), list[int]()
     actor = consume(channel, got.append, loop=loop)
     loop.spawn(lambda ctx, data: None)
 
@@ -368,46 +374,46 @@ def test_stop_twice_and_after_the_end_gives_the_same_outcome() -> None:
         assert actor.outcome is not None
         assert actor.outcome.ended_by is EndedBy.STOPPED
 
-    ride(main)
+    run_with_loop(main)
 
 
-async def waited(wait: Wait[Outcome]) -> Outcome:
+async def waited(wait: EventWait[Outcome]) -> Outcome:
     return await wait
 
 
 @pytest.mark.spec("K4")
-def test_a_wait_for_the_end_can_have_a_deadline_and_the_request_stands(clock: VirtualClock) -> None:
+def test_a_wait_for_the_end_can_time_out_and_the_request_stands(clock: VirtualClock) -> None:
     async def main(loop: Loop) -> None:
-        slow = Slow[int]()
-        actor = consume(filled(1), slow)
-        await until(lambda: slow.begun == [1])
+        slow = SlowFunction[int]()
+        actor = consume(filled_channel(1), slow)
+        await wait_until(lambda: slow.begun == [1])
         waits = [
             asyncio.create_task(waited(wait))
             for wait in (actor.stop(timeout_ms=10), actor.ended(timeout_ms=10))
         ]
         await asyncio.sleep(0)
-        await pause(loop, clock, 20)
+        await advance(loop, clock, 20)
         for wait in waits:
             with pytest.raises(ChannelTimeout, match="the end of ChannelActor"):
                 await wait
         slow.gate.set()
         assert (await actor.ended()).ended_by is EndedBy.STOPPED
 
-    ride(main, clock)
+    run_with_loop(main, clock)
 
 
 @pytest.mark.spec("K4")
 def test_cancel_after_stop_does_not_wait_for_the_element() -> None:
     async def main(loop: Loop) -> None:
-        slow = Slow[int]()
-        actor = consume(filled(1), slow)
-        await until(lambda: slow.begun == [1])
+        slow = SlowFunction[int]()
+        actor = consume(filled_channel(1), slow)
+        await wait_until(lambda: slow.begun == [1])
         stopped = actor.stop()
         assert (await actor.cancel("no more patience")).ended_by is EndedBy.CANCELLED
         assert (await stopped).ended_by is EndedBy.CANCELLED
         assert slow.cancelled == [1]
 
-    ride(main)
+    run_with_loop(main)
 
 
 # --- cancel --------------------------------------------------------------------------------------------------------------
@@ -415,40 +421,40 @@ def test_cancel_after_stop_does_not_wait_for_the_element() -> None:
 
 @pytest.mark.spec("K4")
 @pytest.mark.guarantee("G108")
-def test_cancel_while_idle_ends_it_and_calls_nothing_more() -> None:
+def test_cancel_while_idle_ends_it_without_another_call() -> None:
     async def main(loop: Loop) -> None:
         channel, got = Channel[int](UNBOUNDED), list[int]()
         actor = consume(channel, got.append)
-        await until(lambda: channel.statistics().receivers == 1)
+        await wait_until(lambda: channel.statistics().receivers == 1)
         wait = actor.cancel("enough")
         channel.try_send(1)
         assert await wait == Outcome(NORMAL, None, EndedBy.CANCELLED)
         assert (got, len(channel)) == ([], 1)
         assert actor.token.reason == "enough"
 
-    ride(main)
+    run_with_loop(main)
 
 
 @pytest.mark.spec("K4")
 @pytest.mark.guarantee("G108")
 def test_cancel_while_a_coroutine_is_in_flight_cancels_it() -> None:
     async def main(loop: Loop) -> None:
-        slow = Slow[int]()
-        channel = filled(1, 2)
+        slow = SlowFunction[int]()
+        channel = filled_channel(1, 2)
         actor = consume(channel, slow)
-        await until(lambda: slow.begun == [1])
+        await wait_until(lambda: slow.begun == [1])
         assert await actor.cancel() == Outcome(NORMAL, None, EndedBy.CANCELLED)
         assert (slow.begun, slow.cancelled, slow.ended) == ([1], [1], [])
         assert (len(channel), actor.processed) == (1, 1)
 
-    ride(main)
+    run_with_loop(main)
 
 
 @pytest.mark.spec("K4")
 @pytest.mark.guarantee("G108")
 def test_cancel_while_a_def_runs_lets_it_return_and_no_other_begin(loop: Loop) -> None:
     token = CancelToken()
-    channel, got = filled(1, 2, 3), list[int]()
+    channel, got = filled_channel(1, 2, 3), list[int]()
 
     def process(number: int) -> None:
         token.cancel("in the middle")
@@ -473,18 +479,18 @@ def test_a_coroutine_that_returns_a_verdict_when_it_is_cancelled_was_cancelled()
                 return Verdict.OK
             raise AssertionError
 
-        channel = filled(1, 2)
+        channel = filled_channel(1, 2)
         actor = consume(channel, stubborn)
         await begun.wait()
         assert (await actor.cancel()).ended_by is EndedBy.CANCELLED
         assert len(channel) == 1
 
-    ride(main)
+    run_with_loop(main)
 
 
 @pytest.mark.spec("K4")
 @pytest.mark.guarantee("G108")
-def test_a_token_above_cancels_all_below_and_an_actor_no_sibling() -> None:
+def test_a_parent_token_cancels_all_actors_and_an_actors_token_only_itself() -> None:
     async def main(loop: Loop) -> None:
         token = CancelToken()
         channel = Channel[int]()
@@ -497,7 +503,7 @@ def test_a_token_above_cancels_all_below_and_an_actor_no_sibling() -> None:
         assert other.token.reason == "all of you"
         assert other.token.origin == token.number
 
-    ride(main)
+    run_with_loop(main)
 
 
 @pytest.mark.spec("K4")
@@ -508,13 +514,13 @@ def test_a_deadline_ends_it() -> None:
         assert (await actor.ended()).ended_by is EndedBy.CANCELLED
         assert isinstance(actor.token.cause, TimeoutError)
 
-    ride(main)
+    run_with_loop(main)
 
 
 @pytest.mark.slow
 @pytest.mark.spec("K4")
 @pytest.mark.guarantee("G108")
-def test_an_ended_actor_leaves_nothing_with_the_token() -> None:
+def test_an_ended_actor_leaves_no_listener_on_the_token() -> None:
     async def main(loop: Loop) -> None:
         token = CancelToken()
         actors = [consume(Channel[int](), print, token=token) for _ in range(10)]
@@ -526,7 +532,7 @@ def test_an_ended_actor_leaves_nothing_with_the_token() -> None:
         assert [token() for token in own] == [None] * 10
         token.cancel()
 
-    ride(main)
+    run_with_loop(main)
 
 
 # --- from inside ---------------------------------------------------------------------------------------------------------
@@ -544,10 +550,10 @@ REQUESTS: dict[str, tuple[Callable[[ChannelActor[int]], Any], EndedBy]] = {
 @pytest.mark.parametrize("is_run", [True, False], ids=["run", "poll_once"])
 def test_from_its_own_def_it_requests_and_returns(request_of: Any, is_run: bool, loop: Loop) -> None:
     ask, ended_by = request_of
-    channel, seen = filled(1, 2), list[Any]()
+    channel, seen = filled_channel(1, 2), list[Any]()
 
     def process(number: int) -> None:
-        # This would wait for itself for ever.
+        # This would wait for its own end for ever.
         seen.append(ask(actor).blocking())
         seen.append(actor.done)
 
@@ -574,13 +580,13 @@ def test_from_its_own_async_function_stop_requests_and_returns() -> None:
             seen.append((await actor.ended()).ended_by)
             seen.append(actor.done)
 
-        channel = filled(1, 2)
+        channel = filled_channel(1, 2)
         actor = consume(channel, process)
         assert (await actor.ended()).ended_by is EndedBy.STOPPED
         assert seen == [EndedBy.NOT_YET, EndedBy.NOT_YET, False]
         assert len(channel) == 1
 
-    ride(main)
+    run_with_loop(main)
 
 
 @pytest.mark.spec("K4")
@@ -598,11 +604,11 @@ def test_from_its_own_async_function_cancel_requests_and_the_next_await_is_cance
                 seen.append("cancelled")
                 raise
 
-        actor = consume(filled(1, 2), process)
+        actor = consume(filled_channel(1, 2), process)
         assert (await actor.ended()).ended_by is EndedBy.CANCELLED
         assert seen == [EndedBy.NOT_YET, "cancelled"]
 
-    ride(main)
+    run_with_loop(main)
 
 
 @pytest.mark.spec("K4")
@@ -611,7 +617,7 @@ def test_a_failure_after_its_own_request_is_a_failure(loop: Loop) -> None:
         _ = actor.cancel()
         raise Boom("nevertheless")
 
-    actor = consume(filled(1), process, loop=loop)
+    actor = consume(filled_channel(1), process, loop=loop)
     settle(loop)
     assert actor.outcome is not None
     assert actor.outcome.ended_by is EndedBy.FAILED
@@ -620,8 +626,8 @@ def test_a_failure_after_its_own_request_is_a_failure(loop: Loop) -> None:
 
 @pytest.mark.spec("K4")
 @pytest.mark.guarantee("G111")
-def test_two_actors_end_each_other_and_wait_for_it() -> None:
-    """From another actor's function: that one can wait."""
+def test_an_actor_ends_another_one_and_waits_for_it() -> None:
+    """The function of another actor can wait."""
 
     async def main(loop: Loop) -> None:
         seen: list[EndedBy] = []
@@ -631,11 +637,11 @@ def test_two_actors_end_each_other_and_wait_for_it() -> None:
             seen.append((await victim.cancel()).ended_by)
             seen.append((await actor.stop()).ended_by)
 
-        actor = consume(filled(1), process)
+        actor = consume(filled_channel(1), process)
         assert (await actor.ended()).ended_by is EndedBy.STOPPED
         assert seen == [EndedBy.CANCELLED, EndedBy.NOT_YET]
 
-    ride(main)
+    run_with_loop(main)
 
 
 @pytest.mark.guarantee("G111")
@@ -655,13 +661,13 @@ def test_an_ordinary_actor_can_end_it_from_its_turn(loop: Loop) -> None:
 
 
 def test_blocking_on_the_thread_of_its_own_loop_is_refused(loop: Loop) -> None:
-    """Nobody would drive the loop meanwhile."""
-    actor = consume(filled(1), print, loop=loop)
-    with pytest.raises(LoopBusy, match="nobody would drive"):
+    """The loop could not run meanwhile."""
+    actor = consume(filled_channel(1), print, loop=loop)
+    with pytest.raises(LoopBusy, match="could not run meanwhile"):
         actor.ended().blocking()
 
 
-def test_a_wait_is_good_for_once(loop: Loop) -> None:
+def test_a_wait_can_be_used_once(loop: Loop) -> None:
     actor = consume(Channel[int](), print, loop=loop)
     wait = actor.stop()
     wait.blocking()
@@ -669,16 +675,16 @@ def test_a_wait_is_good_for_once(loop: Loop) -> None:
         wait.blocking()
 
 
-def test_blocking_where_an_event_loop_runs_is_refused() -> None:
+def test_blocking_on_a_thread_that_runs_an_event_loop_is_refused() -> None:
     async def main(loop: Loop) -> None:
         actor = consume(Channel[int](), print)
         with pytest.raises(LoopBusy):
             actor.stop().blocking()
 
-    ride(main)
+    run_with_loop(main)
 
 
-# --- what goes back ------------------------------------------------------------------------------------------------------
+# --- returned elements ---------------------------------------------------------------------------------------------------
 
 
 ENDS_AT_ONCE: dict[str, Callable[[Loop, ChannelActor[Any]], object]] = {
@@ -693,7 +699,7 @@ ENDS_AT_ONCE: dict[str, Callable[[Loop, ChannelActor[Any]], object]] = {
 @pytest.mark.spec("K1", "K4")
 @pytest.mark.guarantee("G112")
 @pytest.mark.parametrize("end", ENDS_AT_ONCE.values(), ids=ENDS_AT_ONCE.keys())
-def test_an_element_handed_over_too_late_goes_back_to_the_front(
+def test_an_element_handed_over_too_late_returns_to_the_front(
     end: Callable[[Loop, ChannelActor[Any]], object], loop: Loop
 ) -> None:
     channel, got = Channel[int](UNBOUNDED), list[int]()
@@ -714,7 +720,7 @@ def test_an_element_handed_over_too_late_goes_back_to_the_front(
 
 
 @pytest.mark.guarantee("G112")
-def test_an_element_handed_over_too_late_goes_to_whoever_waits(loop: Loop) -> None:
+def test_an_element_handed_over_too_late_goes_to_a_waiting_receiver(loop: Loop) -> None:
     channel, got = Channel[int](), list[str]()
     first = consume(channel, lambda number: got.append(f"first {number}"), loop=loop)
     second = consume(channel, lambda number: got.append(f"second {number}"), loop=loop)
@@ -727,7 +733,7 @@ def test_an_element_handed_over_too_late_goes_to_whoever_waits(loop: Loop) -> No
 
 
 @pytest.mark.guarantee("G112")
-def test_an_element_handed_over_to_a_loop_that_ends_goes_back(make_loop: LoopMaker) -> None:
+def test_an_element_handed_over_to_a_loop_that_ends_is_returned(make_loop: LoopMaker) -> None:
     loop = make_loop()
     channel = Channel[int](UNBOUNDED)
     consume(channel, print, loop=loop)
@@ -739,8 +745,8 @@ def test_an_element_handed_over_to_a_loop_that_ends_goes_back(make_loop: LoopMak
 
 
 @pytest.mark.guarantee("G112")
-def test_a_channel_actor_that_failed_leaves_the_rest(loop: Loop) -> None:
-    channel, got = filled(*range(5)), list[int]()
+def test_a_failed_consumer_leaves_the_other_elements_in_the_channel(loop: Loop) -> None:
+    channel, got = filled_channel(*range(5)), list[int]()
 
     def process(number: int) -> None:
         if number == 2:
@@ -757,8 +763,8 @@ def test_a_channel_actor_that_failed_leaves_the_rest(loop: Loop) -> None:
 
 @pytest.mark.spec("K7")
 @pytest.mark.guarantee("G109")
-def test_what_the_function_returns_decides(loop: Loop) -> None:
-    channel = filled(None, Verdict.OK, None, Verdict.STOP, None)
+def test_the_returned_verdict_decides(loop: Loop) -> None:
+    channel = filled_channel(None, Verdict.OK, None, Verdict.STOP, None)
     actor = consume(channel, lambda verdict: verdict, loop=loop)
     settle(loop)
     assert (actor.processed, len(channel)) == (4, 1)
@@ -767,9 +773,9 @@ def test_what_the_function_returns_decides(loop: Loop) -> None:
 
 @pytest.mark.spec("K7")
 @pytest.mark.guarantee("G109")
-def test_a_failure_is_reported_like_any_actors(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_is_logged_as_for_any_actor(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR, "bandstand.core")
-    consume(filled(1), lambda number: boom(), loop=loop, name="orders")
+    consume(filled_channel(1), lambda number: boom(), loop=loop, name="orders")
     settle(loop)
     (entry,) = caplog.records
     assert "orders ended with reason PANIC" in entry.getMessage()
@@ -778,9 +784,9 @@ def test_a_failure_is_reported_like_any_actors(loop: Loop, caplog: pytest.LogCap
 
 
 @pytest.mark.spec("K7")
-def test_no_dead_letter_comes_of_an_ordinary_end(loop: Loop) -> None:
+def test_a_normal_end_causes_no_dead_letter(loop: Loop) -> None:
     for verdict in (Verdict.STOP, Verdict.FAIL):
-        consume(filled(verdict), lambda verdict: verdict, loop=loop)
+        consume(filled_channel(verdict), lambda verdict: verdict, loop=loop)
     channel = Channel[int]()
     consume(channel, print, loop=loop)
     channel.close()
@@ -790,7 +796,7 @@ def test_no_dead_letter_comes_of_an_ordinary_end(loop: Loop) -> None:
 
 
 @pytest.mark.spec("K4")
-def test_a_stop_of_an_ordinary_actor_beside_it_is_nothing_to_it(loop: Loop) -> None:
+def test_stopping_an_ordinary_actor_does_not_affect_it(loop: Loop) -> None:
     other = loop.spawn(stopper)
     channel, got = Channel[int](UNBOUNDED), list[int]()
     actor = consume(channel, got.append, loop=loop)

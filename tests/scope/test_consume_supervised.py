@@ -1,4 +1,4 @@
-"""Channel actors as the children of supervisors: every incarnation goes on with the next element of the same channel."""
+"""Supervised channel actors: every incarnation continues with the next element of the same channel."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from bandstand.supervision import (
 )
 from bandstand.testing import VirtualClock
 from tests.core.stage import Boom, LoopMaker, check_books, settle
-from tests.scope.consuming import Slow, filled, ride, until
+from tests.scope.harness import SlowFunction, filled_channel, run_with_loop, wait_until
 
 PATIENT = 100
 
@@ -41,7 +41,7 @@ def supervised(loop: Loop, work: Consumer[Any], **fields: Any) -> Supervisor:
 
 
 class Picky:
-    """A function that fails at some elements, in one way or another."""
+    """A function that fails at some elements, in different ways."""
 
     def __init__(self) -> None:
         self.got: list[int] = []
@@ -57,12 +57,12 @@ class Picky:
 
 @pytest.mark.spec("K1", "K7")
 @pytest.mark.guarantee("G109", "G112")
-def test_a_failed_one_is_started_again_and_goes_on_with_the_next_element(loop: Loop) -> None:
-    channel, picky = filled(*range(30)), Picky()
+def test_a_failed_consumer_is_restarted_and_continues_with_the_next_element(loop: Loop) -> None:
+    channel, picky = filled_channel(*range(30)), Picky()
     root = supervised(loop, Consumer(channel, picky))
     first = root.child("orders")
     settle(loop)
-    # Each element once, those it has failed at among them.
+    # Each element once, including those at which it failed.
     assert picky.got == list(range(30))
     (info,) = root.children()
     assert info.restarts == 6
@@ -75,23 +75,23 @@ def test_a_failed_one_is_started_again_and_goes_on_with_the_next_element(loop: L
 @pytest.mark.guarantee("G112")
 def test_the_same_with_an_async_function() -> None:
     async def main(loop: Loop) -> None:
-        channel, picky = filled(*range(30)), Picky()
+        channel, picky = filled_channel(*range(30)), Picky()
 
         async def process(number: int) -> Verdict | None:
             await asyncio.sleep(0)
             return picky(number)
 
         supervised(loop, Consumer(channel, process))
-        await until(lambda: len(picky.got) == 30)
+        await wait_until(lambda: len(picky.got) == 30)
         assert picky.got == list(range(30))
 
-    ride(main)
+    run_with_loop(main)
 
 
 @pytest.mark.spec("K3")
 @pytest.mark.guarantee("G109")
-def test_close_ends_a_transient_one_for_good(loop: Loop) -> None:
-    channel, picky = filled(*range(5)), Picky()
+def test_close_ends_a_transient_consumer_for_good(loop: Loop) -> None:
+    channel, picky = filled_channel(*range(5)), Picky()
     root = supervised(loop, Consumer(channel, picky))
     channel.close()
     settle(loop)
@@ -102,7 +102,7 @@ def test_close_ends_a_transient_one_for_good(loop: Loop) -> None:
 
 
 @pytest.mark.spec("K4")
-def test_a_cancelled_token_ends_a_transient_one_for_good(loop: Loop) -> None:
+def test_a_cancelled_token_ends_a_transient_consumer_for_good(loop: Loop) -> None:
     token = CancelToken()
     channel = Channel[int](UNBOUNDED)
     root = supervised(loop, Consumer(channel, print, token=token))
@@ -117,9 +117,9 @@ def test_a_cancelled_token_ends_a_transient_one_for_good(loop: Loop) -> None:
 
 
 @pytest.mark.spec("K4")
-def test_a_token_lives_through_all_incarnations(loop: Loop) -> None:
+def test_a_token_applies_to_all_incarnations(loop: Loop) -> None:
     token = CancelToken()
-    channel, picky = filled(3, 13, 23), Picky()
+    channel, picky = filled_channel(3, 13, 23), Picky()
     root = supervised(loop, Consumer(channel, picky, token=token))
     settle(loop)
     (info,) = root.children()
@@ -132,7 +132,7 @@ def test_a_token_lives_through_all_incarnations(loop: Loop) -> None:
     assert picky.got == [3, 13, 23]
 
 
-def test_a_permanent_one_of_a_closed_channel_makes_its_supervisor_give_up(make_loop: LoopMaker) -> None:
+def test_a_permanent_consumer_of_a_closed_channel_makes_its_supervisor_give_up(make_loop: LoopMaker) -> None:
     loop = make_loop()
     channel = Channel[int]()
     channel.close()
@@ -150,7 +150,7 @@ def test_the_cause_is_visible_to_the_supervisor(make_loop: LoopMaker) -> None:
     def process(number: int) -> None:
         raise Boom(number)
 
-    channel = filled(*range(10))
+    channel = filled_channel(*range(10))
     work = Consumer(channel, process)
     spec = ChildSpec("orders", run=work.run, init=work.init)
     spawn_supervisor(loop, SupervisorSpec(children=[spec], intensity=2))
@@ -161,7 +161,7 @@ def test_the_cause_is_visible_to_the_supervisor(make_loop: LoopMaker) -> None:
 
 
 @pytest.mark.guarantee("G112")
-def test_what_was_handed_to_one_that_is_stopped_goes_to_the_next(loop: Loop) -> None:
+def test_an_element_handed_to_a_stopped_consumer_goes_to_the_next(loop: Loop) -> None:
     channel, got = Channel[int](UNBOUNDED), list[int]()
     root = supervised(loop, Consumer(channel, got.append))
     settle(loop)
@@ -177,21 +177,21 @@ def test_what_was_handed_to_one_that_is_stopped_goes_to_the_next(loop: Loop) -> 
 @pytest.mark.spec("K4")
 def test_a_supervisor_that_stops_it_cancels_what_is_in_flight() -> None:
     async def main(loop: Loop) -> None:
-        slow = Slow[int]()
-        channel = filled(1, 2)
+        slow = SlowFunction[int]()
+        channel = filled_channel(1, 2)
         root = supervised(loop, Consumer(channel, slow))
-        await until(lambda: slow.begun == [1])
+        await wait_until(lambda: slow.begun == [1])
         root.stop()
-        await until(lambda: slow.cancelled == [1])
-        await until(lambda: loop.statistics().alive == 0)
+        await wait_until(lambda: slow.cancelled == [1])
+        await wait_until(lambda: loop.statistics().alive == 0)
         assert len(channel) == 1
 
-    ride(main)
+    run_with_loop(main)
 
 
 @pytest.mark.guarantee("G112")
-def test_a_backoff_is_kept_and_the_channel_waits(loop: Loop, clock: VirtualClock) -> None:
-    channel, picky = filled(3, 4), Picky()
+def test_elements_wait_in_the_channel_during_a_backoff(loop: Loop, clock: VirtualClock) -> None:
+    channel, picky = filled_channel(3, 4), Picky()
     supervised(loop, Consumer(channel, picky), backoff=Backoff(initial_ms=500))
     settle(loop)
     clock.advance(100)
@@ -203,7 +203,7 @@ def test_a_backoff_is_kept_and_the_channel_waits(loop: Loop, clock: VirtualClock
 
 
 def test_a_partition_of_them_shares_one_channel(loop: Loop) -> None:
-    channel, got = filled(*range(40)), list[int]()
+    channel, got = filled_channel(*range(40)), list[int]()
     work = Consumer(channel, got.append)
     spec = ChildSpec("worker", run=work.run, init=work.init)
     spawn_supervisor(loop, PartitionSpec(child=spec, partitions=4))
@@ -212,7 +212,7 @@ def test_a_partition_of_them_shares_one_channel(loop: Loop) -> None:
     assert channel.statistics().receivers == 4
 
 
-def test_a_dynamic_supervisor_starts_as_many_as_are_needed(loop: Loop) -> None:
+def test_a_dynamic_supervisor_starts_consumers(loop: Loop) -> None:
     channel, got = Channel[int](), list[int]()
     work = Consumer(channel, got.append)
     spec = ChildSpec("worker", run=work.run, init=work.init, mode=ChildMode.TEMPORARY)
@@ -227,9 +227,9 @@ def test_a_dynamic_supervisor_starts_as_many_as_are_needed(loop: Loop) -> None:
     assert got == [0, 1, 2]
 
 
-def test_kept_mailboxes_are_no_matter(loop: Loop) -> None:
-    """What others have sent to its id is nobody's in the next life, too."""
-    channel, picky = filled(3, 4), Picky()
+def test_kept_mailboxes_do_not_matter(loop: Loop) -> None:
+    """Messages to its id are ignored by the next incarnation too."""
+    channel, picky = filled_channel(3, 4), Picky()
     root = supervised(loop, Consumer(channel, picky), mailbox=Mailbox.KEPT)
     for _ in range(3):
         loop.send(root.address("orders"), "stray")
@@ -238,8 +238,8 @@ def test_kept_mailboxes_are_no_matter(loop: Loop) -> None:
     check_books(loop)
 
 
-def test_it_shows_in_the_tree(loop: Loop) -> None:
-    channel, picky = filled(3), Picky()
+def test_it_appears_in_the_tree(loop: Loop) -> None:
+    channel, picky = filled_channel(3), Picky()
     supervised(loop, Consumer(channel, picky))
     settle(loop)
     assert str(loop.tree()) == "root (running)\n└── orders (running, 1 restart)"
@@ -247,7 +247,7 @@ def test_it_shows_in_the_tree(loop: Loop) -> None:
 
 @pytest.mark.spec("K7")
 def test_stop_is_a_normal_end(loop: Loop) -> None:
-    channel = filled(None, Verdict.STOP, None)
+    channel = filled_channel(None, Verdict.STOP, None)
     root = supervised(loop, Consumer(channel, lambda verdict: verdict))
     settle(loop)
     assert root.child("orders") is None
@@ -271,14 +271,14 @@ def test_nothing_is_left_in_the_channel_by_its_incarnations(loop: Loop) -> None:
         ((Channel[int](), None), "process is None: pass a function"),
     ],
 )
-def test_arguments_without_sense_are_refused(arguments: Any, words: str) -> None:
+def test_invalid_arguments_are_refused(arguments: Any, words: str) -> None:
     with pytest.raises(InvalidArgument, match=words):
         Consumer(*arguments)
     with pytest.raises(InvalidArgument, match="token is 1"):
         Consumer(Channel[int](), print, token=1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # on purpose
 
 
-def test_its_reason_is_that_of_any_actor(loop: Loop) -> None:
+def test_its_exit_reason_is_that_of_any_actor(loop: Loop) -> None:
     seen: list[ExitReason] = []
 
     class Watch:
@@ -286,7 +286,7 @@ def test_its_reason_is_that_of_any_actor(loop: Loop) -> None:
             seen.append(reason)
 
     loop.set_observer(Watch())
-    channel = filled(3, 7, 1)
+    channel = filled_channel(3, 7, 1)
     supervised(loop, Consumer(channel, Picky()))
     channel.close()
     settle(loop)

@@ -1,4 +1,4 @@
-"""Channel actors and other threads: elements, stops, cancels and waits come from wherever they come from."""
+"""Channel actors and other threads: elements, stops, cancellations and waits from any thread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bandstand.core import Context, Loop, LoopConfig, Verdict
 from bandstand.errors import ChannelClosed
 from bandstand.scope import UNBOUNDED, CancelToken, Channel, ChannelActor, EndedBy, Outcome, Process, consume
 from tests.core.stage import settle
-from tests.scope.consuming import Desk, filled
+from tests.scope.harness import OutcomeRecorder, filled_channel
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.real_time(reason="real threads live in real time")
 
 
 class Stage:
-    """A loop that runs on a thread of its own."""
+    """A loop that runs on its own thread."""
 
     def __init__(self, loop_factory: HostFactory) -> None:
         self.loop = Loop(LoopConfig(loop_factory=loop_factory))
@@ -35,17 +35,16 @@ class Stage:
 
     def call(self, function: Callable[[], Any]) -> Any:
         """Call a function on the loop's thread."""
-        from bandstand.core.lowlevel import call_afar
 
         done: Future[Any] = Future()
 
         def work() -> None:
             try:
                 done.set_result(function())
-            except BaseException as error:  # noqa: BLE001  # whoever asked gets it
+            except BaseException as error:  # noqa: BLE001  # raised in the caller
                 done.set_exception(error)
 
-        call_afar(self.loop, work)
+        self.loop.kernel.inbox.call_soon(work)
         return done.result(SOON)
 
     def consume(self, channel: Channel[T], process: Process[T], **options: Any) -> ChannelActor[T]:
@@ -107,8 +106,8 @@ def test_an_element_from_another_thread_wakes_a_loop_that_sleeps(stage: Stage) -
 
 @pytest.mark.spec("K1")
 @pytest.mark.guarantee("G107")
-def test_a_served_actor_is_prodded_once(stage: Stage) -> None:
-    """Elements that come while it is looking are no reason to look twice."""
+def test_an_actor_is_scheduled_once(stage: Stage) -> None:
+    """Elements that come while it looks at the channel cause no second look."""
     channel = Channel[int](UNBOUNDED)
     actor = stage.consume(channel, lambda number: None)
     for number in range(2000):
@@ -116,7 +115,7 @@ def test_a_served_actor_is_prodded_once(stage: Stage) -> None:
     channel.close()
     actor.ended(timeout_ms=SOON * 1000).blocking()
     handled = stage.call(lambda: stage.loop.statistics().handled)
-    # One look for each element, and one more for each time that it found nothing.
+    # One look for each element, and one more for each time the channel was empty.
     assert 2000 < handled <= 2 * 2000 + 2
 
 
@@ -126,14 +125,14 @@ def test_a_served_actor_is_prodded_once(stage: Stage) -> None:
 @pytest.mark.spec("K4")
 @pytest.mark.guarantee("G111")
 @pytest.mark.parametrize("how", ["stop", "cancel"])
-def test_from_a_plain_thread_it_is_asked_and_waited_for(how: str, stage: Stage) -> None:
-    desk = Desk[int]()
-    actor = stage.consume(Channel[int](), print, on_done=desk)
+def test_a_plain_thread_stops_it_and_waits(how: str, stage: Stage) -> None:
+    recorder = OutcomeRecorder()
+    actor = stage.consume(Channel[int](), print, on_done=recorder)
     wait = actor.stop() if how == "stop" else actor.cancel("by a thread")
     outcome = wait.blocking()
     assert outcome.ended_by is (EndedBy.STOPPED if how == "stop" else EndedBy.CANCELLED)
     assert actor.done
-    assert stage.call(lambda: desk.outcomes) == [outcome]
+    assert stage.call(lambda: recorder.outcomes) == [outcome]
 
 
 @pytest.mark.spec("K4")
@@ -146,10 +145,10 @@ def test_stop_from_a_thread_lets_a_running_def_finish_and_no_other_begin(stage: 
         go.wait(SOON)
         got.append(number)
 
-    channel = filled(1, 2, 3)
+    channel = filled_channel(1, 2, 3)
     actor = stage.consume(channel, process)
     assert entered.wait(SOON)
-    # The loop is blocked by the function: the request reaches the actor all the same, before its next element.
+    # The function blocks the loop, but the request takes effect before the next element.
     wait = actor.stop()
     go.set()
     assert wait.blocking().ended_by is EndedBy.STOPPED
@@ -159,9 +158,9 @@ def test_stop_from_a_thread_lets_a_running_def_finish_and_no_other_begin(stage: 
 @pytest.mark.spec("K4")
 @pytest.mark.guarantee("G108", "G111")
 @pytest.mark.parametrize("how", ["stop", "cancel"])
-def test_a_request_from_a_thread_holds_before_the_loop_has_heard_of_it(how: str, loop: Loop) -> None:
-    """It is ready to take its next element in this very tick, and the request waits for the next one."""
-    channel, got = filled(*range(10)), list[int]()
+def test_a_request_from_a_thread_takes_effect_before_the_loop_processes_it(how: str, loop: Loop) -> None:
+    """It could take its next element in this tick, and the request is processed in the next one."""
+    channel, got = filled_channel(*range(10)), list[int]()
     actor = consume(channel, got.append, loop=loop)
 
     def ask_elsewhere(ctx: Context[None], data: object) -> None:
@@ -188,7 +187,7 @@ def test_cancel_from_a_thread_while_a_def_runs_lets_no_other_begin(stage: Stage)
         go.wait(SOON)
         got.append(number)
 
-    channel = filled(1, 2, 3)
+    channel = filled_channel(1, 2, 3)
     actor = stage.consume(channel, process, token=token)
     assert entered.wait(SOON)
     token.cancel("from a thread")
@@ -210,7 +209,7 @@ def test_cancel_from_a_thread_ends_a_coroutine_in_flight(stage: Stage) -> None:
             cancelled.set()
             raise
 
-    actor = stage.consume(filled(1), process)
+    actor = stage.consume(filled_channel(1), process)
     assert entered.wait(SOON)
     assert actor.cancel().blocking().ended_by is EndedBy.CANCELLED
     assert cancelled.is_set()
@@ -233,15 +232,15 @@ def test_from_another_event_loop_in_another_thread(how: str, stage: Stage, loop_
 
 @pytest.mark.spec("K4")
 @pytest.mark.guarantee("G111")
-def test_another_thread_is_not_the_actor_though_its_function_runs(stage: Stage) -> None:
-    """What is true of the function at hand is not true of whoever asks meanwhile: that one really waits."""
+def test_another_thread_is_not_mistaken_for_the_running_actor(stage: Stage) -> None:
+    """The actor's function runs, but the caller is another thread, which really waits."""
     entered, go = threading.Event(), threading.Event()
 
     def process(number: int) -> None:
         entered.set()
         go.wait(SOON)
 
-    actor = stage.consume(filled(1), process)
+    actor = stage.consume(filled_channel(1), process)
     assert entered.wait(SOON)
     outcomes: list[Outcome] = []
     waiter = threading.Thread(target=lambda: outcomes.append(actor.stop().blocking()))
@@ -255,11 +254,11 @@ def test_another_thread_is_not_the_actor_though_its_function_runs(stage: Stage) 
 
 @pytest.mark.spec("K5")
 @pytest.mark.guarantee("G110")
-def test_many_threads_end_it_at_once_and_on_done_runs_once(stage: Stage) -> None:
+def test_many_threads_end_it_concurrently_and_on_done_runs_once(stage: Stage) -> None:
     for _ in range(20):
-        desk = Desk[int]()
-        channel = filled(*range(1000))
-        actor = stage.consume(channel, lambda number: None, on_done=desk)
+        recorder = OutcomeRecorder()
+        channel = filled_channel(*range(1000))
+        actor = stage.consume(channel, lambda number: None, on_done=recorder)
         start = threading.Barrier(4)
 
         def end(how: int, actor: ChannelActor[Any] = actor, start: threading.Barrier = start) -> Outcome:
@@ -269,7 +268,7 @@ def test_many_threads_end_it_at_once_and_on_done_runs_once(stage: Stage) -> None
         with ThreadPoolExecutor(4) as pool:
             outcomes = list(pool.map(end, range(4)))
         assert len({id(outcome) for outcome in outcomes}) == 1
-        assert len(stage.call(desk.outcomes.copy)) == 1
+        assert len(stage.call(recorder.outcomes.copy)) == 1
         late: list[Outcome] = []
         actor.on_done(late.append)
         assert late == [actor.outcome]
@@ -315,7 +314,7 @@ def test_after_the_loop_has_ended_everything_is_answered_at_once(
 @pytest.mark.spec("K5")
 @pytest.mark.guarantee("G110", "G112")
 def test_the_loop_ends_while_threads_send_and_wait(loop_factory: HostFactory) -> None:
-    """Whatever was accepted was processed, or is in the channel; and nobody waits for ever."""
+    """Every accepted element was processed or is in the channel, and no thread waits for ever."""
     for _ in range(5):
         channel, got = Channel[int](UNBOUNDED), list[int]()
         sent: list[int] = []
@@ -361,7 +360,7 @@ def test_one_channel_consumed_on_two_loops(loop_factory: HostFactory) -> None:
 
 
 @pytest.mark.spec("K7")
-def test_the_end_by_its_own_function_is_seen_from_a_thread(stage: Stage) -> None:
+def test_a_thread_sees_the_end_by_its_own_function(stage: Stage) -> None:
     channel = Channel[Verdict](UNBOUNDED)
     actor = stage.consume(channel, lambda verdict: verdict)
     wait = actor.ended()

@@ -1,4 +1,4 @@
-"""Tokens with a deadline: never early, seen even where nothing moves, and kept only while somebody listens."""
+"""Tokens with a deadline: never early, visible even while the loop is blocked, timers only for listeners."""
 
 from __future__ import annotations
 
@@ -8,26 +8,37 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from bandstand.core import Context, Loop, LoopConfig
 from bandstand.errors import Cancelled, ChannelTimeout, InvalidArgument, LoopClosed
-from bandstand.scope.alarm import set_alarm
+from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import Channel
-from bandstand.scope.token import CancelToken
+from bandstand.scope.deadline import CancelDeadline, DelayedCall
 from bandstand.testing import VirtualClock
 from tests.core.stage import LoopMaker
-from tests.scope.tokens import Ear, has_timers, heard, is_over, outcome, pause, perform, turns, waiting
+from tests.scope.harness import (
+    CountingListener,
+    has_timers,
+    is_cancelled,
+    iterate,
+    listener_count,
+    result_of,
+    run,
+    sleep_virtual,
+    start_waiting,
+)
 
 pytestmark = pytest.mark.spec("K4")
 
 
-# -- coming ------------------------------------------------------------------------------------------------------------
+# -- when it passes ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G103")
-def test_it_cancels_when_it_has_come_and_never_earlier(clock: VirtualClock) -> None:
+def test_it_cancels_on_time_and_never_earlier(clock: VirtualClock) -> None:
     async def main() -> None:
         start = clock.now_ns()
         token = CancelToken(timeout_ms=50)
@@ -37,7 +48,7 @@ def test_it_cancels_when_it_has_come_and_never_earlier(clock: VirtualClock) -> N
         assert token.origin == token.number
         assert not token.cancel("too late")
 
-    perform(main, clock)
+    run(main, clock)
 
 
 @pytest.mark.guarantee("G103")
@@ -52,36 +63,36 @@ def test_fractions_round_up(clock: VirtualClock, ms: float, off_ns: int) -> None
         passed = (clock.now_ns() - start) / 1e6
         assert ms <= passed < ms + 2
 
-    perform(main, clock)
+    run(main, clock)
 
 
 @pytest.mark.guarantee("G103")
-def test_it_is_not_a_hair_late_either(loop: Loop, clock: VirtualClock) -> None:
-    """At the first full millisecond that is not too early, though clocks are read as floats."""
+def test_float_rounding_does_not_make_it_late(loop: Loop, clock: VirtualClock) -> None:
+    """It passes at the first full millisecond that is not too early, although clocks return floats."""
     epoch = clock.now_ns()
     for _ in range(300):
         clock.advance(0.370001)
-        token, ear = CancelToken(timeout_ms=50, loop=loop), Ear()
-        token.enlist(ear)
+        token, listener = CancelToken(timeout_ms=50, loop=loop), CountingListener()
+        token.add_listener(listener)
         passed = clock.now_ns() - epoch
         left = (50 - -passed // 1_000_000) * 1_000_000 - passed
         clock.advance((left - 1) / 1e6)
         loop.poll_once()
-        assert ear.told == 0
+        assert listener.calls == 0
         clock.advance(1 / 1e6)
         loop.poll_once()
-        assert ear.told == 1
+        assert listener.calls == 1
 
 
 @pytest.mark.guarantee("G103")
-def test_zero_is_at_once() -> None:
+def test_zero_cancels_at_once() -> None:
     async def main() -> None:
         token = CancelToken(timeout_ms=0)
         assert token.cancelled
         with pytest.raises(Cancelled):
             await Channel[int]().receive(token=token)
 
-    perform(main)
+    run(main)
 
 
 @pytest.mark.guarantee("G103")
@@ -101,46 +112,46 @@ def test_a_wait_with_a_token_ends_at_its_deadline(clock: VirtualClock) -> None:
         assert clock.now_ns() - start == 80_000_000
         assert caught.value.token == root.number
 
-    perform(main, clock)
+    run(main, clock)
 
 
 @pytest.mark.guarantee("G103")
-def test_a_deadline_counts_from_when_the_token_was_made(clock: VirtualClock) -> None:
+def test_a_deadline_counts_from_the_creation_of_the_token(clock: VirtualClock) -> None:
     async def main() -> None:
         start = clock.now_ns()
         token = CancelToken(timeout_ms=50)
-        await pause(30)
+        await sleep_virtual(30)
         await token.wait()
         assert clock.now_ns() - start == 50_000_000
         late = CancelToken(timeout_ms=10)
-        await pause(30)
-        ear = Ear()
-        late.enlist(ear)
-        assert ear.told == 1
+        await sleep_virtual(30)
+        listener = CountingListener()
+        late.add_listener(listener)
+        assert listener.calls == 1
 
-    perform(main, clock)
+    run(main, clock)
 
 
 @pytest.mark.guarantee("G103")
-def test_a_busy_function_sees_it_while_the_loop_is_blocked(clock: VirtualClock) -> None:
-    """Nothing turns the wheel: the clock itself is looked at. Those who listen are told when the wheel turns."""
+def test_cpu_bound_code_sees_it_while_the_loop_is_blocked(clock: VirtualClock) -> None:
+    """The timer wheel does not run, so the clock is read. Listeners are notified when the wheel runs again."""
 
     async def main() -> None:
         root = CancelToken(timeout_ms=50)
-        child, ear = root.child(), Ear()
-        child.enlist(ear)
+        child, listener = root.child(), CountingListener()
+        child.add_listener(listener)
         clock.advance(49)
-        assert not is_over(child)
+        assert not is_cancelled(child)
         clock.advance(1)
-        assert is_over(child)
+        assert is_cancelled(child)
         assert child.reason == "its deadline of 50 ms has passed"
         with pytest.raises(Cancelled):
             child.raise_if_cancelled()
-        assert ear.told == 0, "reading calls nobody"
-        await pause(1)
-        assert ear.told == 1
+        assert listener.calls == 0, "reading notifies no listener"
+        await sleep_virtual(1)
+        assert listener.calls == 1
 
-    perform(main, clock)
+    run(main, clock)
 
 
 @pytest.mark.guarantee("G103")
@@ -153,7 +164,7 @@ def test_it_is_seen_and_never_early_while_an_event_loop_without_a_loop_is_blocke
         for _ in range(40):
             start = time.monotonic()
             token = CancelToken(timeout_ms=2)
-            while not is_over(token):
+            while not is_cancelled(token):
                 assert time.monotonic() < start + 30
             assert time.monotonic() - start > 0.001_999
         for _ in range(5):
@@ -166,30 +177,30 @@ def test_it_is_seen_and_never_early_while_an_event_loop_without_a_loop_is_blocke
 
 
 @pytest.mark.guarantee("G103")
-def test_what_comes_from_above_goes_before_an_own_deadline_that_nobody_saw(clock: VirtualClock) -> None:
+def test_a_parents_cancellation_has_priority_over_an_unnoticed_own_deadline(clock: VirtualClock) -> None:
     async def main() -> None:
         root = CancelToken()
-        unseen, seen, told = root.child(timeout_ms=10), root.child(timeout_ms=10), root.child(timeout_ms=10)
-        told.on_cancel(lambda _: None)
+        unseen, seen, called = root.child(timeout_ms=10), root.child(timeout_ms=10), root.child(timeout_ms=10)
+        called.on_cancel(lambda _: None)
         clock.advance(20)
         assert seen.reason == "its deadline of 10 ms has passed"
-        await pause(1)
+        await sleep_virtual(1)
         root.cancel("all")
         assert unseen.reason == "all"
-        assert seen.reason == told.reason == "its deadline of 10 ms has passed"
+        assert seen.reason == called.reason == "its deadline of 10 ms has passed"
 
-    perform(main, clock)
+    run(main, clock)
 
 
 @pytest.mark.guarantee("G100")
-def test_one_that_is_cancelled_while_another_looks_up_the_tree_keeps_its_reason(
+def test_a_token_that_is_cancelled_during_a_walk_to_the_root_keeps_its_reason(
     loop: Loop, clock: VirtualClock
 ) -> None:
-    """Between a look at the middle one, which was open, and a look at the root's deadline, which has passed."""
+    """Cancelled after the walk has passed it, and before the walk sees that the root's deadline has passed."""
     root = CancelToken(timeout_ms=50, loop=loop)
     middle = root.child()
     leaf = middle.child()
-    deadline = root._deadline  # pyright: ignore[reportPrivateUsage]  # there is no other way to that moment
+    deadline = root.deadline  # pyright: ignore[reportPrivateUsage]  # there is no other way to that moment
     assert deadline is not None
     read = deadline._now  # pyright: ignore[reportPrivateUsage]  # likewise
 
@@ -205,11 +216,11 @@ def test_one_that_is_cancelled_while_another_looks_up_the_tree_keeps_its_reason(
     assert root.reason == "its deadline of 50 ms has passed"
 
 
-# -- who keeps it ------------------------------------------------------------------------------------------------------
+# -- which clock and timer ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G103")
-def test_without_a_loop_the_event_loop_keeps_it(clock: VirtualClock) -> None:
+def test_without_a_loop_the_event_loop_keeps_the_timer(clock: VirtualClock) -> None:
     async def main() -> None:
         start = clock.now_ns()
         token = CancelToken(timeout_ms=50)
@@ -226,23 +237,23 @@ def test_without_a_loop_the_event_loop_keeps_it(clock: VirtualClock) -> None:
 
 
 @pytest.mark.guarantee("G103")
-def test_where_there_is_neither_a_loop_must_be_given(loop: Loop, clock: VirtualClock) -> None:
-    with pytest.raises(InvalidArgument, match="nobody keeps the time here: pass loop="):
+def test_without_an_event_loop_a_loop_must_be_given(loop: Loop, clock: VirtualClock) -> None:
+    with pytest.raises(InvalidArgument, match="there is no clock here: pass loop="):
         CancelToken(timeout_ms=50)
-    with pytest.raises(InvalidArgument, match="nobody keeps the time here"):
+    with pytest.raises(InvalidArgument, match="there is no clock here"):
         CancelToken().child(timeout_ms=50)
     token = CancelToken(timeout_ms=50, loop=loop)
-    ear = Ear()
-    token.child().enlist(ear)
+    listener = CountingListener()
+    token.child().add_listener(listener)
     clock.advance(49)
     loop.poll_once()
-    assert ear.told == 0
+    assert listener.calls == 0
     clock.advance(1)
     loop.poll_once()
-    assert ear.told == 1
+    assert listener.calls == 1
     child = CancelToken(loop=loop).child().child(timeout_ms=5)
     clock.advance(5)
-    assert child.cancelled, "children go by the loop that one above was given"
+    assert child.cancelled, "children use the loop of the parent"
 
 
 @pytest.mark.guarantee("G103")
@@ -254,7 +265,7 @@ def test_a_closed_loop_is_refused(loop: Loop) -> None:
 
 
 @pytest.mark.guarantee("G103")
-def test_a_token_of_an_actor_goes_by_its_loop(make_loop: LoopMaker, clock: VirtualClock) -> None:
+def test_a_token_of_an_actor_uses_the_clock_of_its_loop(make_loop: LoopMaker, clock: VirtualClock) -> None:
     loop = make_loop(loop_factory=clock.new_event_loop)
     seen: list[object] = []
 
@@ -272,25 +283,25 @@ def test_a_token_of_an_actor_goes_by_its_loop(make_loop: LoopMaker, clock: Virtu
     assert 70_000_000 <= seen[1] < 72_000_000
 
 
-# -- when the keeper ends ----------------------------------------------------------------------------------------------
+# -- when the loop ends ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G103")
 @pytest.mark.parametrize("is_heard_before", [True, False])
-def test_if_its_loop_ends_the_event_loop_goes_on(clock: VirtualClock, *, is_heard_before: bool) -> None:
+def test_if_its_loop_ends_the_event_loop_takes_over(clock: VirtualClock, *, is_heard_before: bool) -> None:
     async def main() -> None:
         start = clock.now_ns()
-        ear = Ear()
+        listener = CountingListener()
         async with Loop(clock=clock):
             token = CancelToken(timeout_ms=50)
             if is_heard_before:
-                token.enlist(ear)
+                token.add_listener(listener)
             await asyncio.sleep(0.02)
         assert not token.cancelled
         if not is_heard_before:
-            token.enlist(ear)
+            token.add_listener(listener)
         assert await token.wait() == "its deadline of 50 ms has passed"
-        assert ear.told == 1
+        assert listener.calls == 1
         assert clock.now_ns() - start == 50_000_000
 
     clock.run(main())
@@ -299,68 +310,68 @@ def test_if_its_loop_ends_the_event_loop_goes_on(clock: VirtualClock, *, is_hear
 @pytest.mark.guarantee("G103")
 def test_a_listener_that_leaves_after_the_end_of_the_loop_leaves_no_timer(clock: VirtualClock) -> None:
     async def main() -> None:
-        ear = Ear()
+        listener = CountingListener()
         async with Loop(clock=clock):
             token = CancelToken(timeout_ms=50)
-            token.enlist(ear)
-        token.dismiss(ear)
-        deadline = token._deadline  # pyright: ignore[reportPrivateUsage]  # what it holds is what this is about
+            token.add_listener(listener)
+        token.remove_listener(listener)
+        deadline = token.deadline  # pyright: ignore[reportPrivateUsage]  # what it holds is what this is about
         assert deadline is not None
         assert deadline._cancel is None  # pyright: ignore[reportPrivateUsage]  # likewise
-        token.enlist(ear)
+        token.add_listener(listener)
         await asyncio.sleep(0.06)
-        assert ear.told == 1
+        assert listener.calls == 1
 
     clock.run(main())
 
 
 @pytest.mark.guarantee("G103")
-def test_if_nobody_is_left_to_keep_it_the_token_is_cancelled_at_once(make_loop: LoopMaker) -> None:
+def test_if_no_event_loop_is_left_the_token_is_cancelled_at_once(make_loop: LoopMaker) -> None:
     loop = make_loop()
-    token, ear = CancelToken(timeout_ms=50, loop=loop), Ear()
+    token, listener = CancelToken(timeout_ms=50, loop=loop), CountingListener()
     unheard = CancelToken(timeout_ms=50, loop=loop)
-    token.child().enlist(ear)
+    token.child().add_listener(listener)
     loop.destroy()
-    assert ear.told == 1
+    assert listener.calls == 1
     assert token.reason == "the loop that kept its deadline has ended"
-    assert not unheard.cancelled, "nobody has asked for it to be kept"
-    unheard.enlist(ear)
-    assert ear.told == 2
+    assert not unheard.cancelled, "it has no listeners"
+    unheard.add_listener(listener)
+    assert listener.calls == 2
     assert unheard.reason == "the loop that kept its deadline has ended"
 
 
 @pytest.mark.guarantee("G103")
-def test_what_listens_may_raise_and_the_loop_ends_all_the_same(
+def test_a_listener_that_raises_does_not_prevent_the_loop_from_ending(
     make_loop: LoopMaker, caplog: pytest.LogCaptureFixture
 ) -> None:
     loop = make_loop()
     token = CancelToken(timeout_ms=50, loop=loop)
     second = CancelToken(timeout_ms=50, loop=loop)
-    told: list[str] = []
+    called: list[str] = []
 
     def interrupted(_: CancelToken) -> None:
         raise KeyboardInterrupt
 
     token.on_cancel(interrupted)
-    take_back = second.on_cancel(lambda _: told.append("second"))
+    take_back = second.on_cancel(lambda _: called.append("second"))
     token.on_cancel(lambda _: take_back())
     loop.destroy()
-    assert "raised at the end of the loop that kept a deadline" in caplog.text
-    assert told in ([], ["second"])
-    assert heard(second) == 0
+    assert "raised while the loop that kept a deadline ended" in caplog.text
+    assert called in ([], ["second"])
+    assert listener_count(second) == 0
 
 
 @pytest.mark.guarantee("G103")
-def test_a_loop_that_was_asked_to_stop_takes_no_new_timers(clock: VirtualClock) -> None:
+def test_a_loop_that_was_asked_to_stop_gets_no_new_timers(clock: VirtualClock) -> None:
     async def main() -> None:
         async with Loop(clock=clock) as loop:
-            token, first, second = CancelToken(timeout_ms=50), Ear(), Ear()
-            token.enlist(first)
+            token, first, second = CancelToken(timeout_ms=50), CountingListener(), CountingListener()
+            token.add_listener(first)
             loop.request_stop()
-            token.dismiss(first)
-            token.enlist(second)
+            token.remove_listener(first)
+            token.add_listener(second)
             await asyncio.sleep(0.06)
-            assert (first.told, second.told) == (0, 1)
+            assert (first.calls, second.calls) == (0, 1)
 
     clock.run(main())
 
@@ -369,31 +380,31 @@ def test_a_loop_that_was_asked_to_stop_takes_no_new_timers(clock: VirtualClock) 
 
 
 @pytest.mark.guarantee("G103")
-@pytest.mark.parametrize("is_ridden", [True, False])
-def test_a_listener_that_comes_between_two_runs_of_the_event_loop_is_told_in_time(
-    clock: VirtualClock, *, is_ridden: bool
+@pytest.mark.parametrize("is_attached", [True, False])
+def test_a_listener_added_between_two_runs_of_the_event_loop_is_notified_in_time(
+    clock: VirtualClock, *, is_attached: bool
 ) -> None:
     start = clock.now_ns()
-    loop, ear, gone = Loop(clock=clock), Ear(), Ear()
+    loop, listener, gone = Loop(clock=clock), CountingListener(), CountingListener()
 
     async def make() -> CancelToken:
-        if is_ridden:
+        if is_attached:
             await loop.__aenter__()
         return CancelToken(timeout_ms=50)
 
     async def go_on() -> None:
         await asyncio.sleep(0.049)
-        assert (ear.told, is_over(token)) == (0, False)
+        assert (listener.calls, is_cancelled(token)) == (0, False)
         await asyncio.sleep(0.001)
-        await turns()
-        assert (ear.told, gone.told, clock.now_ns() - start) == (1, 0, 50_000_000)
+        await iterate()
+        assert (listener.calls, gone.calls, clock.now_ns() - start) == (1, 0, 50_000_000)
 
     with asyncio.Runner(loop_factory=clock.new_event_loop) as runner:
         token = runner.run(make())
-        token.enlist(ear)
-        token.enlist(gone)
-        token.dismiss(gone)
-        assert (ear.told, is_over(token)) == (0, False)
+        token.add_listener(listener)
+        token.add_listener(gone)
+        token.remove_listener(gone)
+        assert (listener.calls, is_cancelled(token)) == (0, False)
         runner.run(go_on())
         loop.destroy()
     assert token.reason == "its deadline of 50 ms has passed"
@@ -401,7 +412,7 @@ def test_a_listener_that_comes_between_two_runs_of_the_event_loop_is_told_in_tim
 
 @pytest.mark.guarantee("G103")
 @pytest.mark.parametrize("does_pass", [True, False])
-def test_a_listener_of_another_thread_may_come_between_two_runs_as_well(
+def test_a_listener_of_another_thread_may_be_added_between_two_runs(
     clock: VirtualClock, *, does_pass: bool
 ) -> None:
     async def make() -> CancelToken:
@@ -411,50 +422,50 @@ def test_a_listener_of_another_thread_may_come_between_two_runs_as_well(
         await asyncio.sleep(ms / 1000)
 
     with asyncio.Runner(loop_factory=clock.new_event_loop) as runner:
-        token, ear = runner.run(make()), Ear()
-        thread = threading.Thread(target=token.enlist, args=(ear,))
+        token, listener = runner.run(make()), CountingListener()
+        thread = threading.Thread(target=token.add_listener, args=(listener,))
         thread.start()
         thread.join()
         runner.run(rest(51 if does_pass else 49))
-        assert ear.told == does_pass
+        assert listener.calls == does_pass
 
 
 @pytest.mark.guarantee("G103")
-def test_if_its_loop_ends_meanwhile_the_event_loop_goes_on_when_it_runs_again(clock: VirtualClock) -> None:
+def test_if_its_loop_ends_meanwhile_the_event_loop_takes_over_when_it_runs_again(clock: VirtualClock) -> None:
     start = clock.now_ns()
-    loop, ear = Loop(clock=clock), Ear()
+    loop, listener = Loop(clock=clock), CountingListener()
 
     async def make() -> CancelToken:
         await loop.__aenter__()
         token = CancelToken(timeout_ms=50)
-        token.enlist(ear)
+        token.add_listener(listener)
         return token
 
     async def go_on() -> None:
         assert await token.wait() == "its deadline of 50 ms has passed"
-        assert (ear.told, clock.now_ns() - start) == (1, 50_000_000)
+        assert (listener.calls, clock.now_ns() - start) == (1, 50_000_000)
 
     with asyncio.Runner(loop_factory=clock.new_event_loop) as runner:
         token = runner.run(make())
         loop.destroy()
-        assert (ear.told, is_over(token)) == (0, False)
+        assert (listener.calls, is_cancelled(token)) == (0, False)
         runner.run(go_on())
 
 
 @pytest.mark.guarantee("G103")
-def test_a_wait_whose_loop_ends_meanwhile_ends_in_time_all_the_same(clock: VirtualClock) -> None:
+def test_a_wait_whose_loop_ends_meanwhile_still_times_out(clock: VirtualClock) -> None:
     """Its own timeout, without a token."""
     start = clock.now_ns()
     loop = Loop(clock=clock)
 
     async def begin() -> asyncio.Task[int]:
         await loop.__aenter__()
-        return await waiting(Channel[int]().receive(timeout_ms=50))
+        return await start_waiting(Channel[int]().receive(timeout_ms=50))
 
     async def go_on() -> None:
         await asyncio.sleep(0.1)
         assert task.done()
-        assert await outcome(task) is ChannelTimeout
+        assert await result_of(task) is ChannelTimeout
 
     with asyncio.Runner(loop_factory=clock.new_event_loop) as runner:
         task = runner.run(begin())
@@ -466,35 +477,35 @@ def test_a_wait_whose_loop_ends_meanwhile_ends_in_time_all_the_same(clock: Virtu
 
 
 @pytest.mark.guarantee("G103")
-def test_a_wait_whose_event_loop_is_closed_before_its_loop_ends_harms_nobody(clock: VirtualClock) -> None:
+def test_a_wait_whose_event_loop_is_closed_before_its_loop_is_harmless(clock: VirtualClock) -> None:
     loop, host = Loop(clock=clock), clock.new_event_loop()
-    alarm, ear = Ear(), Ear()
+    alarm, listener = CountingListener(), CountingListener()
 
     async def begin() -> CancelToken:
         await loop.__aenter__()
-        set_alarm(50, alarm.interrupt)
+        DelayedCall(50, alarm.on_cancelled)
         token = CancelToken(timeout_ms=50)
-        token.enlist(ear)
+        token.add_listener(listener)
         return token
 
     token = host.run_until_complete(begin())
     host.close()
     loop.destroy()
-    assert (alarm.told, ear.told) == (0, 1)
+    assert (alarm.calls, listener.calls) == (0, 1)
     assert token.reason == "the loop that kept its deadline has ended"
 
 
 @pytest.mark.guarantee("G103")
 @pytest.mark.parametrize("drives", ["run", "poll_once"])
-def test_an_event_loop_that_ends_with_its_loop_keeps_nothing(make_loop: LoopMaker, drives: str) -> None:
-    """It is the loop's own: it only pauses when the loop ends, and never runs again."""
+def test_an_event_loop_that_ends_with_its_loop_keeps_no_timer(make_loop: LoopMaker, drives: str) -> None:
+    """The loop owns it: it stops when the loop ends, and never runs again."""
     loop = make_loop()
     tokens: list[CancelToken] = []
-    ear = Ear()
+    listener = CountingListener()
 
     async def behavior(ctx: Context[None], data: object) -> None:
         tokens.append(CancelToken(timeout_ms=5000))
-        tokens[0].enlist(ear)
+        tokens[0].add_listener(listener)
         await asyncio.sleep(0)
         if drives == "run":
             ctx.loop.request_stop()
@@ -505,9 +516,9 @@ def test_an_event_loop_that_ends_with_its_loop_keeps_nothing(make_loop: LoopMake
     else:
         loop.poll_once()
         loop.poll_once()
-        assert ear.told == 0
+        assert listener.calls == 0
     loop.destroy()
-    assert ear.told == 1
+    assert listener.calls == 1
     assert tokens[0].reason == "the loop that kept its deadline has ended"
 
 
@@ -515,35 +526,35 @@ def test_an_event_loop_that_ends_with_its_loop_keeps_nothing(make_loop: LoopMake
 def test_a_timer_of_an_event_loop_that_was_closed_is_not_relied_on(clock: VirtualClock) -> None:
     async def make() -> CancelToken:
         token = CancelToken(timeout_ms=50)
-        token.enlist(first)
+        token.add_listener(first)
         return token
 
-    first, second = Ear(), Ear()
+    first, second = CountingListener(), CountingListener()
     token = clock.run(make())
-    assert not is_over(token)
-    token.enlist(second)
-    assert (first.told, second.told) == (1, 1)
+    assert not is_cancelled(token)
+    token.add_listener(second)
+    assert (first.calls, second.calls) == (1, 1)
     assert token.reason == "the loop that kept its deadline has ended"
 
 
-# -- leaving nothing behind --------------------------------------------------------------------------------------------
+# -- cleanup -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G102")
-def test_the_timer_is_on_the_wheel_just_while_somebody_listens(clock: VirtualClock) -> None:
+def test_there_is_a_timer_exactly_while_there_are_listeners(clock: VirtualClock) -> None:
     async def main() -> None:
         async with Loop(clock=clock) as loop:
             token = CancelToken(timeout_ms=5000)
-            leaf, one, two = token.child().child(), Ear(), Ear()
+            leaf, one, two = token.child().child(), CountingListener(), CountingListener()
             assert not has_timers(loop)
-            leaf.enlist(one)
-            leaf.enlist(two)
+            leaf.add_listener(one)
+            leaf.add_listener(two)
             assert has_timers(loop)
-            leaf.dismiss(one)
+            leaf.remove_listener(one)
             assert has_timers(loop)
-            leaf.dismiss(two)
+            leaf.remove_listener(two)
             assert not has_timers(loop)
-            leaf.enlist(one)
+            leaf.add_listener(one)
             assert has_timers(loop)
             token.cancel()
             assert not has_timers(loop)
@@ -553,43 +564,43 @@ def test_the_timer_is_on_the_wheel_just_while_somebody_listens(clock: VirtualClo
 
 @pytest.mark.guarantee("G102")
 @pytest.mark.parametrize("meddler", ["comes", "goes", "cancels"])
-def test_a_finalizer_that_comes_while_the_timer_is_set_leaves_one_timer_at_most(
+def test_a_finalizer_that_runs_while_the_timer_is_set_leaves_at_most_one_timer(
     loop: Loop, meddler: str
 ) -> None:
-    token, first, second = CancelToken(timeout_ms=50, loop=loop), Ear(), Ear()
-    deadline = token._deadline  # pyright: ignore[reportPrivateUsage]  # there is no other way to that moment
+    token, first, second = CancelToken(timeout_ms=50, loop=loop), CountingListener(), CountingListener()
+    deadline = token.deadline  # pyright: ignore[reportPrivateUsage]  # there is no other way to that moment
     assert deadline is not None
     read = deadline._now  # pyright: ignore[reportPrivateUsage]  # likewise
 
     def meddle() -> float:
-        if deadline._is_busy:  # pyright: ignore[reportPrivateUsage]  # likewise
+        if deadline._is_updating:  # pyright: ignore[reportPrivateUsage]  # likewise
             deadline._now = read  # pyright: ignore[reportPrivateUsage]  # likewise
             if meddler == "comes":
-                token.enlist(second)
+                token.add_listener(second)
             elif meddler == "goes":
-                token.dismiss(first)
+                token.remove_listener(first)
             else:
                 token.cancel()
         return read()
 
     deadline._now = meddle  # pyright: ignore[reportPrivateUsage]  # likewise
-    token.enlist(first)
-    assert deadline._now is read, "it did not come"  # pyright: ignore[reportPrivateUsage]  # likewise
+    token.add_listener(first)
+    assert deadline._now is read, "the finalizer did not run"  # pyright: ignore[reportPrivateUsage]  # likewise
     assert has_timers(loop) == (meddler == "comes")
-    token.dismiss(first)
-    token.dismiss(second)
+    token.remove_listener(first)
+    token.remove_listener(second)
     assert not has_timers(loop)
-    assert first.told == (meddler == "cancels")
+    assert first.calls == (meddler == "cancels")
 
 
 @pytest.mark.guarantee("G102")
 @pytest.mark.heavy
 def test_a_hundred_thousand_dropped_children_leave_nothing_behind(clock: VirtualClock) -> None:
-    """Never listened to, listened to and dismissed, waited with by operations that ended otherwise: all the same."""
+    """Without listeners, with removed listeners, and with waits that ended otherwise."""
 
     async def main() -> None:
         async with Loop(clock=clock) as loop:
-            root, ear = CancelToken(timeout_ms=10**9), Ear()
+            root, listener = CancelToken(timeout_ms=10**9), CountingListener()
             channel, child = Channel[int](1), root
             gc.collect()
             gc.disable()
@@ -598,20 +609,20 @@ def test_a_hundred_thousand_dropped_children_leave_nothing_behind(clock: Virtual
                 for number in range(100_000):
                     child = root.child(timeout_ms=60_000 + number)
                     if number % 4 == 1:
-                        child.enlist(ear)
-                        child.dismiss(ear)
+                        child.add_listener(listener)
+                        child.remove_listener(listener)
                     elif number % 4 == 2:
                         child.on_cancel(lambda _: None)()
                     elif number % 400 == 3:
-                        task = await waiting(channel.receive(token=child))
+                        task = await start_waiting(channel.receive(token=child))
                         channel.try_send(number)
                         assert await task == number
                         del task
                 ghost = weakref.ref(child)
                 del child
-                await turns()
+                await iterate()
                 assert ghost() is None
-                assert heard(root) == 0
+                assert listener_count(root) == 0
                 assert not has_timers(loop)
                 assert loop.statistics().timers_pending == 0
                 gc.collect()
@@ -626,7 +637,7 @@ def test_a_hundred_thousand_dropped_children_leave_nothing_behind(clock: Virtual
 
 
 @pytest.mark.guarantee("G103")
-def test_a_listener_of_another_thread_has_it_kept_on_the_loops_thread(
+def test_a_listener_of_another_thread_sets_the_timer_on_the_loops_thread(
     loop: Loop, clock: VirtualClock
 ) -> None:
     threads: list[str] = []
@@ -660,88 +671,94 @@ def test_a_listener_of_another_thread_has_it_kept_on_the_loops_thread(
 
 
 @pytest.mark.guarantee("G102")
-def test_a_thread_that_comes_and_goes_asks_the_loop_once(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Callable[[], object]] = []
+def test_a_thread_that_adds_and_removes_listeners_posts_to_the_loop_once(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    updates = 0
+    original = CancelDeadline._run_posted_update  # pyright: ignore[reportPrivateUsage]  # what is posted
 
-    def call_afar(_: Loop, function: Callable[[], object]) -> None:
-        asked.append(function)
+    def count(deadline: CancelDeadline, *arguments: Any) -> None:
+        nonlocal updates
+        updates += 1
+        original(deadline, *arguments)
 
-    monkeypatch.setattr("bandstand.scope.alarm.call_afar", call_afar)
-    token, ear = CancelToken(timeout_ms=50, loop=loop), Ear()
+    monkeypatch.setattr(CancelDeadline, "_run_posted_update", count)
+    token, listener = CancelToken(timeout_ms=50, loop=loop), CountingListener()
 
     def come_and_go() -> None:
         for _ in range(100):
-            token.enlist(ear)
-            token.dismiss(ear)
-        token.enlist(ear)
+            token.add_listener(listener)
+            token.remove_listener(listener)
+        token.add_listener(listener)
 
     thread = threading.Thread(target=come_and_go)
     thread.start()
     thread.join()
-    assert len(asked) == 1
-    asked.pop()()
+    assert not has_timers(loop)
+    loop.poll_once()
+    assert updates == 1
     assert has_timers(loop)
-    token.dismiss(ear)
+    token.remove_listener(listener)
 
 
 @pytest.mark.guarantee("G103")
-def test_the_wheel_of_a_loop_that_is_closed_is_left_alone_by_other_threads(make_loop: LoopMaker) -> None:
+def test_other_threads_do_not_touch_the_timers_of_a_closed_loop(make_loop: LoopMaker) -> None:
     loop = make_loop()
-    token, ear = CancelToken(timeout_ms=50, loop=loop), Ear()
-    token.enlist(ear)
+    token, listener = CancelToken(timeout_ms=50, loop=loop), CountingListener()
+    token.add_listener(listener)
     loop.request_stop()
-    thread = threading.Thread(target=token.dismiss, args=(ear,))
+    thread = threading.Thread(target=token.remove_listener, args=(listener,))
     thread.start()
     thread.join()
     assert has_timers(loop)
     loop.destroy()
     assert not has_timers(loop)
-    assert ear.told == 0
+    assert listener.calls == 0
     assert not token.cancelled
 
 
 @pytest.mark.guarantee("G103")
-def test_what_was_on_its_way_to_an_event_loop_that_has_ended_is_not_waited_for(clock: VirtualClock) -> None:
-    async def main() -> tuple[CancelToken, Ear]:
-        token, ear = CancelToken(timeout_ms=5000), Ear()
-        thread = threading.Thread(target=token.enlist, args=(ear,))
+def test_an_update_posted_to_an_event_loop_that_has_ended_is_not_relied_on(clock: VirtualClock) -> None:
+    async def main() -> tuple[CancelToken, CountingListener]:
+        token, listener = CancelToken(timeout_ms=5000), CountingListener()
+        thread = threading.Thread(target=token.add_listener, args=(listener,))
         thread.start()
         thread.join()
-        asyncio.get_running_loop().stop()  # at once: nothing else has its turn
-        return token, ear
+        asyncio.get_running_loop().stop()  # at once: nothing else runs in between
+        return token, listener
 
     host = clock.new_event_loop()
     try:
         token, first = host.run_until_complete(main())
     finally:
         host.close()
-    second = Ear()
-    token.enlist(second)
-    assert (first.told, second.told) == (1, 1)
+    second = CountingListener()
+    token.add_listener(second)
+    assert (first.calls, second.calls) == (1, 1)
     assert token.reason == "the loop that kept its deadline has ended"
 
 
 @pytest.mark.guarantee("G103")
-@pytest.mark.parametrize("is_ridden", [True, False])
+@pytest.mark.parametrize("is_attached", [True, False])
 def test_a_thread_that_waits_is_woken_by_a_deadline_of_the_event_loop(
-    clock: VirtualClock, *, is_ridden: bool
+    clock: VirtualClock, *, is_attached: bool
 ) -> None:
     async def main() -> None:
         token = CancelToken(timeout_ms=5)
         reason = await asyncio.to_thread(token.child().wait().blocking)
         assert reason == "its deadline of 5 ms has passed"
-        assert heard(token) == 0
+        assert listener_count(token) == 0
 
-    async def ridden() -> None:
+    async def attached() -> None:
         async with Loop(LoopConfig()):
             await main()
 
     del clock
-    asyncio.run(ridden() if is_ridden else main())
+    asyncio.run(attached() if is_attached else main())
 
 
 @pytest.mark.guarantee("G103")
-def test_an_event_loop_that_is_over_keeps_nothing(clock: VirtualClock) -> None:
+def test_a_closed_event_loop_keeps_no_timer(clock: VirtualClock) -> None:
     async def main() -> CancelToken:
         return CancelToken(timeout_ms=5000)
 
@@ -752,14 +769,14 @@ def test_an_event_loop_that_is_over_keeps_nothing(clock: VirtualClock) -> None:
 
 
 @pytest.mark.guarantee("G103")
-def test_a_cancelled_wait_takes_its_timer_with_it(clock: VirtualClock) -> None:
+def test_a_cancelled_wait_cancels_its_timer(clock: VirtualClock) -> None:
     async def main() -> None:
         async with Loop(clock=clock) as loop:
             token = CancelToken(timeout_ms=5000)
-            task = await waiting(token.wait())
+            task = await start_waiting(token.wait())
             assert has_timers(loop)
             task.cancel()
-            await outcome(task)
+            await result_of(task)
             assert not has_timers(loop)
 
     clock.run(main())

@@ -1,4 +1,4 @@
-"""Scopes in scopes and tokens under tokens, thousands deep: a cancellation reaches all of them, without recursion."""
+"""Deep trees of scopes and tokens: a cancellation reaches all of them, without recursion."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEPTH = 3_000
 
 
 class Nest:
-    """Scopes in scopes, each in a task of the one above."""
+    """Nested scopes, each in a task of the outer one."""
 
     def __init__(self, *, shares_token: bool) -> None:
         self.shares_token = shares_token
@@ -70,21 +70,21 @@ def test_an_error_in_the_innermost_scope_ends_all_of_them() -> None:
     asyncio.run(main())
 
 
-def test_a_cancellation_goes_down_a_chain_of_tokens() -> None:
+def test_a_cancellation_reaches_the_end_of_a_chain_of_tokens() -> None:
     root = CancelToken()
     tokens = [root]
-    told: list[int | None] = []
+    called: list[int | None] = []
     for _ in range(DEPTH):
         token = tokens[-1].child()
-        token.on_cancel(lambda one: told.append(one.origin))
+        token.on_cancel(lambda one: called.append(one.origin))
         tokens.append(token)
     root.cancel("enough")
-    assert told == [root.number] * DEPTH
+    assert called == [root.number] * DEPTH
     with pytest.raises(Cancelled):
         tokens[-1].raise_if_cancelled()
 
 
-def test_a_chain_of_tokens_that_nobody_listens_to_is_looked_at_without_recursion() -> None:
+def test_a_chain_of_tokens_without_listeners_is_checked_without_recursion() -> None:
     token = root = CancelToken()
     for _ in range(DEPTH):
         token = token.child()

@@ -1,6 +1,6 @@
-"""Guards: asyncio's own waits obey a token, and asyncio's own cancellation is nobody else's."""
+"""Guards: a token cancels asyncio's own waits, and asyncio's own cancellation still propagates."""
 
-# What raises is a block, at its end: more than one statement, and what it has bound is looked at afterwards.
+# The block itself raises at its end, so `pytest.raises` contains several statements.
 # ruff: noqa: PT012
 # pyright: reportPossiblyUnboundVariable=false
 
@@ -19,10 +19,10 @@ import pytest
 
 from bandstand.core import Context, Loop
 from bandstand.errors import Cancelled, InvalidArgument
+from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import Channel
-from bandstand.scope.token import CancelToken
 from bandstand.testing import VirtualClock
-from tests.scope.tokens import heard, outcome, perform, turns, waiting
+from tests.scope.harness import iterate, listener_count, result_of, run, start_waiting
 
 pytestmark = [pytest.mark.spec("K4"), pytest.mark.guarantee("G105")]
 
@@ -40,7 +40,7 @@ def later(ms: float, function: Callable[..., object], *args: object) -> None:
 
 
 async def goes_on(before: int = 0) -> None:
-    """A task that was guarded is as it was: nothing is pending, and it can await whatever it likes."""
+    """Check that a task is as before: no cancellation is pending, and it can await."""
     assert this_task().cancelling() == before
     for _ in range(3):
         await asyncio.sleep(0)
@@ -53,7 +53,9 @@ async def goes_on(before: int = 0) -> None:
 
 
 @pytest.mark.parametrize("whose", ["the token", "its parent", "the inner one"])
-def test_a_token_ends_what_the_block_awaits_and_the_task_goes_on(clock: VirtualClock, whose: str) -> None:
+def test_a_token_cancels_what_the_block_awaits_and_the_task_continues(
+    clock: VirtualClock, whose: str
+) -> None:
     async def main() -> None:
         root = CancelToken()
         token = root.child()
@@ -66,7 +68,7 @@ def test_a_token_ends_what_the_block_awaits_and_the_task_goes_on(clock: VirtualC
         assert isinstance(caught.value.__cause__, asyncio.CancelledError)
         assert inner.reason == "enough"
         assert token.cancelled == (whose != "the inner one")
-        assert heard(root) == heard(token) == heard(inner) == 0
+        assert listener_count(root) == listener_count(token) == listener_count(inner) == 0
         await goes_on()
 
     clock.run(main())
@@ -84,7 +86,7 @@ def test_the_cause_of_the_cancellation_is_the_cause_of_the_error(clock: VirtualC
     clock.run(main())
 
 
-def test_deadlines_end_it_too(clock: VirtualClock) -> None:
+def test_a_deadline_ends_the_block(clock: VirtualClock) -> None:
     async def main() -> None:
         start = clock.now_ns()
         with pytest.raises(Cancelled, match="its deadline of 30 ms"):
@@ -101,17 +103,17 @@ def test_deadlines_end_it_too(clock: VirtualClock) -> None:
     clock.run(main())
 
 
-def test_a_block_that_ends_by_itself_is_just_over(clock: VirtualClock) -> None:
+def test_a_block_that_ends_normally_raises_nothing(clock: VirtualClock) -> None:
     async def main() -> None:
         token = CancelToken()
-        told: list[str | None] = []
+        called: list[str | None] = []
         async with token.guard() as inner:
-            inner.on_cancel(lambda which: told.append(which.reason))
-            task = await waiting(Channel[int]().receive(token=inner))
-        assert told == ["the block is over"]
-        assert await outcome(task) is Cancelled
+            inner.on_cancel(lambda which: called.append(which.reason))
+            task = await start_waiting(Channel[int]().receive(token=inner))
+        assert called == ["the block is over"]
+        assert await result_of(task) is Cancelled
         assert not token.cancelled
-        assert heard(token) == 0
+        assert listener_count(token) == 0
         with pytest.raises(ValueError, match="oops"):
             async with token.guard() as inner:
                 raise ValueError("oops")
@@ -147,7 +149,7 @@ def test_a_task_may_cancel_its_own_token(clock: VirtualClock) -> None:
 
 
 @pytest.mark.parametrize("ends", ["by itself", "with an error"])
-def test_a_cancellation_that_the_block_never_met_is_not_left_for_the_next_await(
+def test_a_cancellation_that_was_not_raised_in_the_block_does_not_reach_the_next_await(
     clock: VirtualClock, ends: str
 ) -> None:
     async def main() -> None:
@@ -164,8 +166,8 @@ def test_a_cancellation_that_the_block_never_met_is_not_left_for_the_next_await(
 
 
 @pytest.mark.guarantee("G31")
-def test_nor_is_it_in_an_actor_whose_task_waits_elsewhere(clock: VirtualClock) -> None:
-    """The coroutine of an actor is stepped in the name of a task that is parked meanwhile."""
+def test_nor_in_an_actor_whose_task_waits_elsewhere(clock: VirtualClock) -> None:
+    """The coroutine of an actor is stepped on behalf of a task that is suspended meanwhile."""
     done: list[int] = []
 
     async def guarded(_ctx: Context[Any], number: int) -> None:
@@ -186,7 +188,7 @@ def test_nor_is_it_in_an_actor_whose_task_waits_elsewhere(clock: VirtualClock) -
     assert done == [0, 1, 2]
 
 
-def test_a_block_that_swallows_the_cancellation_has_ended_by_itself(clock: VirtualClock) -> None:
+def test_a_block_that_swallows_the_cancellation_ends_normally(clock: VirtualClock) -> None:
     async def main() -> None:
         token = CancelToken()
         async with token.guard():
@@ -198,7 +200,7 @@ def test_a_block_that_swallows_the_cancellation_has_ended_by_itself(clock: Virtu
     clock.run(main())
 
 
-def test_the_block_may_clean_up_for_as_long_as_it_takes(clock: VirtualClock) -> None:
+def test_the_block_may_await_in_its_cleanup(clock: VirtualClock) -> None:
     async def main() -> None:
         token, log = CancelToken(), list[str]()
         with pytest.raises(Cancelled):
@@ -217,7 +219,7 @@ def test_the_block_may_clean_up_for_as_long_as_it_takes(clock: VirtualClock) -> 
     clock.run(main())
 
 
-def test_what_it_raises_is_in_no_cycle(clock: VirtualClock) -> None:
+def test_what_it_raises_is_in_no_reference_cycle(clock: VirtualClock) -> None:
     async def work(ghosts: list[weakref.ref[CancelToken]]) -> None:
         async with CancelToken().guard() as inner:
             ghosts.append(weakref.ref(inner))
@@ -230,7 +232,7 @@ def test_what_it_raises_is_in_no_cycle(clock: VirtualClock) -> None:
         try:
             with suppress(Cancelled):
                 await work(ghosts)
-            await turns()
+            await iterate()
             assert ghosts[0]() is None
         finally:
             gc.enable()
@@ -243,7 +245,7 @@ def test_misuse_is_refused(clock: VirtualClock) -> None:
         guard = CancelToken().guard()
         async with guard:
             pass
-        with pytest.raises(InvalidArgument, match="entered once"):
+        with pytest.raises(InvalidArgument, match="entered only once"):
             async with guard:
                 pass
 
@@ -257,7 +259,7 @@ def test_a_token_that_is_cancelled_from_another_thread_ends_the_block(
 ) -> None:
     async def main() -> None:
         token = CancelToken()
-        # Late enough for the event loop to sleep by then: it must be woken, too.
+        # Late enough that the event loop sleeps by then, and must be woken.
         thread = threading.Timer(0.05, token.cancel, ("from afar",))
         patience = asyncio.timeout(10)
         with pytest.raises(Cancelled, match="from afar"):
@@ -267,13 +269,13 @@ def test_a_token_that_is_cancelled_from_another_thread_ends_the_block(
         assert not patience.expired()
         thread.join()
         assert this_task().cancelling() == 0
-        await turns()
+        await iterate()
 
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(main())
 
 
-def test_one_that_comes_from_afar_after_the_block_finds_nobody(
+def test_a_cancellation_from_another_thread_after_the_block_does_nothing(
     loop_factory: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
     async def main() -> None:
@@ -284,25 +286,25 @@ def test_one_that_comes_from_afar_after_the_block_finds_nobody(
             thread.join()
         assert token.cancelled
         assert this_task().cancelling() == 0
-        await turns()
+        await iterate()
 
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(main())
 
 
-def test_it_works_on_the_lanes_event_loop_with_a_loop_riding_on_it() -> None:
+def test_it_works_on_the_lanes_event_loop_with_a_loop_attached() -> None:
     async def main() -> None:
         with pytest.raises(Cancelled, match="its deadline of 30 ms"):
             async with CancelToken(timeout_ms=30).guard():
                 await asyncio.Event().wait()
         assert this_task().cancelling() == 0
-        await turns()
+        await iterate()
 
-    perform(main)
+    run(main)
 
 
 def test_it_works_in_an_actor(clock: VirtualClock) -> None:
-    """Whose coroutines are driven by a task that serves many messages."""
+    """Its coroutines run in a task that processes many messages."""
     log: list[object] = []
 
     async def behavior(ctx: Context[None], data: str) -> None:
@@ -321,7 +323,7 @@ def test_it_works_in_an_actor(clock: VirtualClock) -> None:
                 loop.send(actor, data)
             await asyncio.sleep(0.05)
             loop.stop_actor(actor)
-            await turns()
+            await iterate()
 
     clock.run(main())
     assert log[1::2] == ["one", "two"]
@@ -335,7 +337,7 @@ def test_it_works_in_an_actor(clock: VirtualClock) -> None:
 # -- asyncio's own cancellation ----------------------------------------------------------------------------------------
 
 
-def test_a_task_that_is_cancelled_goes_on_with_that_and_cancels_the_inner_token(clock: VirtualClock) -> None:
+def test_a_cancelled_task_stays_cancelled_and_cancels_the_inner_token(clock: VirtualClock) -> None:
     async def main() -> None:
         token = CancelToken()
         seen: list[CancelToken] = []
@@ -345,19 +347,19 @@ def test_a_task_that_is_cancelled_goes_on_with_that_and_cancels_the_inner_token(
                 seen.append(inner)
                 await asyncio.sleep(FOR_EVER)
 
-        task = await waiting(work())
+        task = await start_waiting(work())
         task.cancel("from outside")
-        assert await outcome(task) is asyncio.CancelledError
+        assert await result_of(task) is asyncio.CancelledError
         assert seen[0].reason == "the task was cancelled"
         assert not token.cancelled
-        assert heard(token) == 0
+        assert listener_count(token) == 0
 
     clock.run(main())
 
 
 @pytest.mark.parametrize("first", ["token", "task"])
 @pytest.mark.parametrize("apart", [0, 1])
-def test_if_both_come_asyncios_wins(clock: VirtualClock, first: str, apart: int) -> None:
+def test_asyncios_cancellation_has_priority(clock: VirtualClock, first: str, apart: int) -> None:
     async def main() -> None:
         token = CancelToken()
 
@@ -366,22 +368,22 @@ def test_if_both_come_asyncios_wins(clock: VirtualClock, first: str, apart: int)
                 try:
                     await asyncio.sleep(FOR_EVER)
                 finally:
-                    # Whichever comes second must find it still inside.
+                    # The second one must come while the block still runs.
                     with pytest.raises(asyncio.CancelledError) if apart else nullcontext():
                         await asyncio.sleep(0.01)
 
-        task = await waiting(work())
+        task = await start_waiting(work())
         both = [token.cancel, task.cancel] if first == "token" else [task.cancel, token.cancel]
         both[0]()
-        await turns(3 * apart)
+        await iterate(3 * apart)
         both[1]()
-        assert await outcome(task) is asyncio.CancelledError
-        assert task.cancelling() == 1, "ours is taken back, theirs is not"
+        assert await result_of(task) is asyncio.CancelledError
+        assert task.cancelling() == 1, "the guard undoes its own request only"
 
     clock.run(main())
 
 
-def test_asyncios_wins_also_if_the_block_never_met_either(clock: VirtualClock) -> None:
+def test_asyncios_has_priority_even_if_neither_was_raised_in_the_block(clock: VirtualClock) -> None:
     async def main() -> None:
         token = CancelToken()
 
@@ -392,14 +394,14 @@ def test_asyncios_wins_also_if_the_block_never_met_either(clock: VirtualClock) -
             await asyncio.sleep(FOR_EVER)
 
         task = asyncio.create_task(work())
-        assert await outcome(task) is asyncio.CancelledError
+        assert await result_of(task) is asyncio.CancelledError
         assert task.cancelling() == 1
 
     clock.run(main())
 
 
-def test_asyncios_wins_also_if_it_comes_at_the_very_end(clock: VirtualClock) -> None:
-    """While the guard meets a cancellation of its own that the block has not met."""
+def test_asyncios_has_priority_even_if_it_comes_at_the_very_end(clock: VirtualClock) -> None:
+    """While the guard absorbs its own cancellation, which was not raised in the block."""
 
     async def main() -> None:
         token = CancelToken()
@@ -412,13 +414,13 @@ def test_asyncios_wins_also_if_it_comes_at_the_very_end(clock: VirtualClock) -> 
             pytest.fail("the cancellation was swallowed")
 
         task = asyncio.create_task(work())
-        assert await outcome(task) is asyncio.CancelledError
+        assert await result_of(task) is asyncio.CancelledError
 
     clock.run(main())
 
 
-def test_in_the_cleanup_of_a_cancelled_task_it_works_as_anywhere(clock: VirtualClock) -> None:
-    """One cancellation is there already when the block begins: it is none of ours."""
+def test_it_works_in_the_cleanup_of_a_cancelled_task(clock: VirtualClock) -> None:
+    """One cancellation was requested before the block: it is not the guard's."""
 
     async def main() -> None:
         log: list[str] = []
@@ -436,9 +438,9 @@ def test_in_the_cleanup_of_a_cancelled_task_it_works_as_anywhere(clock: VirtualC
                 log.append("cleaned up")
                 raise
 
-        task = await waiting(work())
+        task = await start_waiting(work())
         task.cancel()
-        assert await outcome(task) is asyncio.CancelledError
+        assert await result_of(task) is asyncio.CancelledError
         assert log == ["cleaned up"]
 
     clock.run(main())
@@ -446,10 +448,10 @@ def test_in_the_cleanup_of_a_cancelled_task_it_works_as_anywhere(clock: VirtualC
 
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("meets", [True, False])
-def test_a_cancellation_that_is_on_its_way_when_the_block_begins_arrives(
+def test_a_pending_cancellation_from_before_the_block_is_raised(
     clock: VirtualClock, times: int, *, meets: bool
 ) -> None:
-    """Inside the block, if that awaits anything, else after it; whatever the token does."""
+    """Inside the block if that awaits anything, else after it, whatever the token does."""
 
     async def main() -> None:
         log: list[str | None] = []
@@ -467,14 +469,14 @@ def test_a_cancellation_that_is_on_its_way_when_the_block_begins_arrives(
             pytest.fail("the cancellation was swallowed")
 
         task = asyncio.create_task(work())
-        assert await outcome(task) is asyncio.CancelledError
-        assert task.cancelling() == times, "ours is taken back, theirs is not"
+        assert await result_of(task) is asyncio.CancelledError
+        assert task.cancelling() == times, "the guard undoes its own request only"
         assert log == (["mine"] if meets else ["mine", "left"])
 
     clock.run(main())
 
 
-def test_one_that_was_on_its_way_and_was_taken_back_in_the_block_is_no_more(clock: VirtualClock) -> None:
+def test_a_pending_cancellation_that_is_undone_in_the_block_has_no_effect(clock: VirtualClock) -> None:
     async def main() -> None:
         async def work() -> None:
             this_task().cancel("from outside")
@@ -492,8 +494,8 @@ def test_one_that_was_on_its_way_and_was_taken_back_in_the_block_is_no_more(cloc
     clock.run(main())
 
 
-def test_one_that_was_taken_back_before_the_block_is_nobodys(clock: VirtualClock) -> None:
-    """Before Python 3.13 it comes all the same, at the next await."""
+def test_a_cancellation_that_was_undone_before_the_block_is_not_the_guards(clock: VirtualClock) -> None:
+    """Before Python 3.13 it is still raised at the next await."""
 
     async def main() -> None:
         async def work() -> None:
@@ -510,7 +512,7 @@ def test_one_that_was_taken_back_before_the_block_is_nobodys(clock: VirtualClock
     clock.run(main())
 
 
-def test_of_two_guards_whose_tokens_are_cancelled_the_outer_one_wins(clock: VirtualClock) -> None:
+def test_of_two_guards_whose_tokens_are_cancelled_the_outer_one_raises(clock: VirtualClock) -> None:
     async def main() -> None:
         outer = CancelToken()
         with pytest.raises(Cancelled, match="outer"):
@@ -529,7 +531,7 @@ def test_of_two_guards_whose_tokens_are_cancelled_the_outer_one_wins(clock: Virt
 
 @pytest.mark.parametrize(("token_ms", "timeout_ms", "wins"), [(10, 20, Cancelled), (20, 10, TimeoutError)])
 @pytest.mark.parametrize("outside", ["guard", "timeout"])
-def test_around_and_inside_a_timeout_the_first_one_wins(
+def test_around_and_inside_a_timeout_the_first_one_raises(
     clock: VirtualClock, outside: str, token_ms: float, timeout_ms: float, wins: type[Exception]
 ) -> None:
     async def main() -> None:
@@ -547,7 +549,7 @@ def test_around_and_inside_a_timeout_the_first_one_wins(
 
 @pytest.mark.parametrize("first", ["token", "timeout"])
 @pytest.mark.parametrize("outside", ["guard", "timeout"])
-def test_if_both_come_at_once_the_outer_one_says_so(clock: VirtualClock, outside: str, first: str) -> None:
+def test_if_both_come_at_once_the_outer_one_raises(clock: VirtualClock, outside: str, first: str) -> None:
     async def main() -> None:
         token = CancelToken()
         timeout = asyncio.timeout(None)
@@ -569,7 +571,7 @@ def test_if_both_come_at_once_the_outer_one_says_so(clock: VirtualClock, outside
                 try:
                     await asyncio.sleep(FOR_EVER)
                 except asyncio.CancelledError:
-                    # Until the second has struck, too.
+                    # Until the second has cancelled the task too.
                     with suppress(asyncio.CancelledError):
                         await asyncio.sleep(0.01)
                     raise
@@ -608,7 +610,7 @@ def test_a_task_group_inside_ends_its_tasks(clock: VirtualClock) -> None:
     clock.run(main())
 
 
-def test_a_task_group_inside_that_fails_at_the_same_time_says_so(clock: VirtualClock) -> None:
+def test_a_task_group_inside_that_fails_at_the_same_time_raises(clock: VirtualClock) -> None:
     async def main() -> None:
         token = CancelToken()
 
@@ -673,7 +675,7 @@ def test_around_it_a_task_group_cancels_the_block_when_a_sibling_fails(clock: Vi
     clock.run(main())
 
 
-def test_in_the_body_of_a_task_group_cancelled_is_an_error_like_any(clock: VirtualClock) -> None:
+def test_in_the_body_of_a_task_group_cancelled_is_an_ordinary_error(clock: VirtualClock) -> None:
     async def main() -> None:
         token = CancelToken()
         with pytest.raises(ExceptionGroup) as caught:
@@ -691,7 +693,7 @@ def test_in_the_body_of_a_task_group_cancelled_is_an_error_like_any(clock: Virtu
 # -- guards and anyio --------------------------------------------------------------------------------------------------
 
 
-def test_an_anyio_scope_inside_lets_it_through(clock: VirtualClock) -> None:
+def test_an_anyio_scope_inside_propagates_it(clock: VirtualClock) -> None:
     async def main() -> None:
         token = CancelToken()
         with pytest.raises(Cancelled):
@@ -715,7 +717,7 @@ def test_an_anyio_scope_inside_lets_it_through(clock: VirtualClock) -> None:
     clock.run(main())
 
 
-def test_an_anyio_scope_around_it_that_is_cancelled_wins(clock: VirtualClock) -> None:
+def test_an_anyio_scope_around_it_that_is_cancelled_has_priority(clock: VirtualClock) -> None:
     async def main() -> None:
         for also in (False, True):
             token = CancelToken()
@@ -728,13 +730,13 @@ def test_an_anyio_scope_around_it_that_is_cancelled_wins(clock: VirtualClock) ->
                 pytest.fail("the scope's cancellation was swallowed")
             assert scope.cancelled_caught
             assert inner.cancelled
-            assert heard(token) == 0
+            assert listener_count(token) == 0
             await goes_on()
 
     clock.run(main())
 
 
-def test_an_anyio_scope_inside_that_is_cancelled_is_its_own_matter(clock: VirtualClock) -> None:
+def test_an_anyio_scope_inside_that_is_cancelled_does_not_affect_the_guard(clock: VirtualClock) -> None:
     async def main() -> None:
         token = CancelToken()
         async with token.guard() as inner:
@@ -802,15 +804,17 @@ def test_guards_nest(clock: VirtualClock, whose: str) -> None:
         else:
             with pytest.raises(Cancelled, match="outer"):
                 await guarded()
-            assert log == [], "both were struck: it ends at the outermost"
+            assert log == [], "both have cancelled the task: the outermost one raises"
         await goes_on()
 
     clock.run(main())
 
 
 @pytest.mark.parametrize("turn", range(6))
-def test_whenever_it_comes_it_ends_in_one_of_two_ways(clock: VirtualClock, turn: int) -> None:
-    """The token is cancelled in each of the turns of a block that ends by itself: it is over, or `Cancelled`; never more."""
+def test_whenever_the_token_is_cancelled_the_block_ends_in_one_of_two_ways(
+    clock: VirtualClock, turn: int
+) -> None:
+    """The token is cancelled in each iteration of a block that ends normally: it ends normally, or raises `Cancelled`."""
 
     @asynccontextmanager
     async def guarded(token: CancelToken) -> AsyncGenerator[None]:
@@ -820,7 +824,7 @@ def test_whenever_it_comes_it_ends_in_one_of_two_ways(clock: VirtualClock, turn:
             await asyncio.sleep(0)
 
     async def strike(token: CancelToken) -> None:
-        await turns(turn)
+        await iterate(turn)
         token.cancel("enough")
 
     async def main() -> None:

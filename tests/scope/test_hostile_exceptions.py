@@ -1,4 +1,4 @@
-"""An exception that cannot be shown: a reason to cancel like any other, and a failure of a child or consumer like any other."""
+"""Exceptions whose repr or str raises: as a reason to cancel, and as a failure of a child or a consumer."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from bandstand.scope import UNBOUNDED, CancelToken, Channel, Consumer, Scope
 from bandstand.supervision import ChildSpec, SupervisorSpec, spawn_supervisor
 from tests.core.stage import settle
 from tests.hostile import HOW, hostile
-from tests.scope.consuming import ride
+from tests.scope.harness import run_with_loop
 
 pytestmark = [pytest.mark.guarantee("G282"), pytest.mark.parametrize("how", HOW)]
 
 
-def test_a_token_is_cancelled_for_it(how: str) -> None:
+def test_it_can_be_the_reason_of_a_cancellation(how: str) -> None:
     token, error = CancelToken(), hostile(how)
     below = token.child()
-    told: list[CancelToken] = []
-    below.on_cancel(told.append)
+    called: list[CancelToken] = []
+    below.on_cancel(called.append)
     assert token.cancel(error)
-    assert told == [below]
+    assert called == [below]
     assert below.cause is error
     assert below.reason is not None
     assert below.reason.startswith(type(error).__name__)
@@ -34,23 +34,23 @@ def test_a_token_is_cancelled_for_it(how: str) -> None:
     assert caught.value.__cause__ is error
 
 
-def test_words_of_any_length_are_kept_within_a_bound(how: str) -> None:
+def test_long_reasons_are_truncated(how: str) -> None:
     token = CancelToken()
     token.cancel(how * 1_000_000)
     assert token.reason is not None
     assert len(token.reason) < 2_000
 
 
-def test_a_callback_of_a_token_that_raises_it_keeps_no_other_from_its_call(how: str) -> None:
+def test_a_callback_that_raises_it_does_not_prevent_other_callbacks(how: str) -> None:
     def fail(_token: CancelToken) -> None:
         raise hostile(how)
 
     token = CancelToken()
-    told: list[CancelToken] = []
+    called: list[CancelToken] = []
     token.on_cancel(fail)
-    token.on_cancel(told.append)
+    token.on_cancel(called.append)
     assert token.cancel("enough")
-    assert told == [token]
+    assert called == [token]
 
 
 @pytest.mark.parametrize("is_actor", [False, True])
@@ -74,10 +74,10 @@ def test_a_scope_raises_it(how: str, is_actor: bool) -> None:
                 await asyncio.Event().wait()
         assert caught.value.exceptions == (error,)
 
-    ride(main)
+    run_with_loop(main)
 
 
-def test_a_consumer_is_started_again_and_goes_on(loop: Loop, how: str) -> None:
+def test_a_consumer_that_raises_it_is_restarted(loop: Loop, how: str) -> None:
     got: list[int] = []
 
     def process(number: int) -> None:

@@ -1,4 +1,4 @@
-"""What is over leaves no cycle of references: it goes at once, and the garbage collector has nothing to do."""
+"""Nothing leaves a reference cycle: everything is freed at once, without the garbage collector."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 from bandstand.core import Context, Loop
 from bandstand.errors import Cancelled, ChannelTimeout
-from bandstand.scope import CancelToken, Channel, Scope
-from tests.scope.scoping import Boom, play_timed
+from bandstand.scope import CancelToken, Channel, Scope, select
+from tests.scope.harness import Boom, run_clean_virtual
 
 pytestmark = pytest.mark.guarantee("G281")
 
@@ -191,10 +191,45 @@ async def operations_of_a_channel(_loop: Loop) -> None:
     channel.close()
 
 
+@act
+async def a_receive_in_a_task_that_is_cancelled(_loop: Loop) -> None:
+    async def wait() -> None:
+        await Channel[int]().receive()
+
+    task = asyncio.create_task(wait())
+    await asyncio.sleep(0)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+@act
+async def selects(_loop: Loop) -> None:
+    left, right = Channel[int](1), Channel[int](1)
+    left.try_send(1)
+    assert await select(left.receive(), right.receive()) == (0, 1)
+    with suppress(ChannelTimeout):
+        await select(left.receive(), right.receive(), timeout_ms=10)
+    with suppress(Cancelled):
+        await select(left.receive(), right.receive(), token=CancelToken(timeout_ms=10))
+
+
+@act
+async def a_select_in_a_task_that_is_cancelled(_loop: Loop) -> None:
+    async def wait() -> None:
+        await select(Channel[int]().receive(), Channel[int]().receive())
+
+    task = asyncio.create_task(wait())
+    await asyncio.sleep(0)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
 @pytest.mark.parametrize("name", ACTS)
 def test_nothing_is_left_for_the_garbage_collector(name: str) -> None:
     async def main(loop: Loop) -> None:
-        # What is made once, at the first time, is none of ours.
+        # Caches that are filled at the first run do not count.
         for _ in range(2):
             await ACTS[name](loop)
         await asyncio.sleep(1)
@@ -211,4 +246,4 @@ def test_nothing_is_left_for_the_garbage_collector(name: str) -> None:
                 gc.enable()
         assert found == 0
 
-    play_timed(main)
+    run_clean_virtual(main)

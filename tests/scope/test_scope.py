@@ -1,6 +1,6 @@
-"""Scopes: what they own, how they wait for it, what they refuse."""
+"""Scopes: what they own, how they wait for it, and what they refuse."""
 
-# A block may end before its end, by its own cancellation: what is bound in it may not be. Tasks are the scope's to wait for.
+# A scope may cancel its own block, so names bound in it may be unbound. The scope awaits the tasks.
 # ruff: noqa: PT012  # blocks that raise are what this is about
 # pyright: reportPossiblyUnboundVariable=false
 # mypy: disable-error-code="unused-awaitable, possibly-undefined"
@@ -26,13 +26,24 @@ from bandstand.errors import (
     ScopeClosed,
     WrongThread,
 )
+from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import UNBOUNDED, Channel
-from bandstand.scope.consume import consume
+from bandstand.scope.consumer import consume
 from bandstand.scope.scope import Scope
-from bandstand.scope.token import CancelToken
 from bandstand.supervision import ChildSpec, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
-from tests.scope.scoping import Boom, boom, errors_of, hang, idle, is_closed, is_over, play, play_timed, turns
+from tests.scope.harness import (
+    Boom,
+    errors_of,
+    fail_soon,
+    hang,
+    idle,
+    is_closed,
+    is_over,
+    iterate,
+    run_clean,
+    run_clean_virtual,
+)
 
 pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G113")]
 
@@ -53,7 +64,7 @@ def test_the_end_of_the_block_waits_for_tasks() -> None:
 
     clock = VirtualClock()
     before = clock.now_ns()
-    play_timed(main, clock)
+    run_clean_virtual(main, clock)
     assert clock.now_ns() - before == 3_000_000_000
 
 
@@ -73,10 +84,10 @@ def test_the_end_of_the_block_waits_for_channel_actors() -> None:
         assert direct.processed + other.processed == 10
         return seen
 
-    assert play(main) == list(range(10))
+    assert run_clean(main) == list(range(10))
 
 
-def test_actors_finish_what_they_have_got() -> None:
+def test_actors_process_their_mailboxes() -> None:
     async def main(loop: Loop) -> None:
         seen: list[object] = []
 
@@ -93,22 +104,22 @@ def test_actors_finish_what_they_have_got() -> None:
         assert not actor.is_alive
         assert loop.statistics().dead == 0
 
-    play_timed(main)
+    run_clean_virtual(main)
 
 
 def sink(ctx: Context[list[object]], data: object) -> None:
-    """Keep what comes."""
+    """Store each message."""
     ctx.state.append(data)
 
 
 async def relay(ctx: Context[ActorId], data: object) -> None:
-    """Pass on what comes, in a while."""
-    await turns(3)
+    """Forward each message after a while."""
+    await iterate(3)
     ctx.loop.send(ctx.state, data)
 
 
-def test_actors_finish_the_youngest_first() -> None:
-    """Who was made later may still send to who was made before."""
+def test_actors_end_youngest_first() -> None:
+    """A younger actor may still send to an older one."""
 
     async def main(loop: Loop) -> list[object]:
         seen: list[object] = []
@@ -121,21 +132,21 @@ def test_actors_finish_the_youngest_first() -> None:
         assert loop.statistics().dead == 0
         return seen
 
-    assert play(main) == list(range(20))
+    assert run_clean(main) == list(range(20))
 
 
-def test_actors_are_there_until_all_others_have_ended() -> None:
+def test_actors_run_until_all_tasks_and_channel_actors_have_ended() -> None:
     async def main(loop: Loop) -> list[object]:
         seen: list[object] = []
         channel = Channel[int](UNBOUNDED)
         async with Scope() as scope:
 
             async def feed(number: int) -> None:
-                await turns(3)
+                await iterate(3)
                 loop.send(actor, number)
 
             scope.consume(channel, feed)
-            # The youngest of all.
+            # The youngest child.
             actor = scope.spawn(sink, seen)
             for number in range(20):
                 await channel.send(number)
@@ -143,7 +154,7 @@ def test_actors_are_there_until_all_others_have_ended() -> None:
         assert loop.statistics().dead == 0
         return seen
 
-    assert play(main) == list(range(20))
+    assert run_clean(main) == list(range(20))
 
 
 def test_an_actor_that_is_finishing_may_start_others() -> None:
@@ -166,7 +177,7 @@ def test_an_actor_that_is_finishing_may_start_others() -> None:
             loop.send(scope.spawn(starter), "go")
         assert sorted(map(str, seen)) == ["actor", "task"]
 
-    play(main)
+    run_clean(main)
 
 
 def test_a_supervisor_is_adopted_and_ends_with_its_children() -> None:
@@ -181,10 +192,10 @@ def test_a_supervisor_is_adopted_and_ends_with_its_children() -> None:
             assert loop.statistics().alive == 2
         assert loop.statistics().alive == 0
 
-    play(main)
+    run_clean(main)
 
 
-def test_an_actor_that_is_adopted_twice_is_there_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_actor_that_is_adopted_twice_is_one_child(caplog: pytest.LogCaptureFixture) -> None:
     async def main(loop: Loop) -> None:
         def behavior(ctx: Context[Any], data: object) -> None:
             raise Boom(data)
@@ -198,11 +209,11 @@ def test_an_actor_that_is_adopted_twice_is_there_once(caplog: pytest.LogCaptureF
         assert errors_of(caught) == [repr(Boom("once"))]
 
     with caplog.at_level("ERROR", "bandstand.scope"):
-        play(main)
-    assert "given up" not in caplog.text
+        run_clean(main)
+    assert "abandoned" not in caplog.text
 
 
-def test_a_channel_actor_that_is_adopted_by_its_id_is_there_once() -> None:
+def test_a_channel_actor_that_is_adopted_by_its_id_is_one_child() -> None:
     async def main(loop: Loop) -> None:
         def process(number: int) -> None:
             raise Boom(number)
@@ -217,10 +228,10 @@ def test_a_channel_actor_that_is_adopted_by_its_id_is_there_once() -> None:
                 await hang()
         assert errors_of(caught) == [repr(Boom(1))]
 
-    play(main)
+    run_clean(main)
 
 
-def test_a_finished_child_leaves_at_once() -> None:
+def test_a_child_that_has_ended_is_removed_at_once() -> None:
     async def main(loop: Loop) -> None:
         channel = Channel[int](UNBOUNDED)
 
@@ -236,11 +247,11 @@ def test_a_finished_child_leaves_at_once() -> None:
             cancelled.cancel()
             loop.send(actor, "end")
             channel.close()
-            await turns()
+            await iterate()
             assert "0 in it" in repr(scope)
             assert not scope.children
 
-    play(main)
+    run_clean(main)
 
 
 @pytest.mark.slow
@@ -255,7 +266,7 @@ def test_a_child_is_not_kept_alive_by_the_scope() -> None:
             gc.collect()
             assert len(gc.get_objects()) - before < 500
 
-    play(main)
+    run_clean(main)
 
 
 @pytest.mark.slow
@@ -270,15 +281,15 @@ def test_a_scope_that_is_over_is_not_kept_alive_by_the_token_above() -> None:
             return weakref.ref(scope)
 
         over = await once()
-        await turns()
+        await iterate()
         gc.collect()
         assert over() is None
         assert not token.cancelled
 
-    play(main)
+    run_clean(main)
 
 
-def test_children_see_the_context_of_who_launches_them() -> None:
+def test_children_inherit_the_context_of_their_launcher() -> None:
     who: ContextVar[str] = ContextVar("who")
 
     async def main(loop: Loop) -> None:
@@ -290,7 +301,7 @@ def test_children_see_the_context_of_who_launches_them() -> None:
             task = scope.launch(look())
         assert task.result() == "me"
 
-    play(main)
+    run_clean(main)
 
 
 def test_children_may_launch_children_while_the_block_ends() -> None:
@@ -307,13 +318,13 @@ def test_children_may_launch_children_while_the_block_ends() -> None:
             scope.launch(dig(5))
         assert log == [5, 4, 3, 2, 1, 0]
 
-    play(main)
+    run_clean(main)
 
 
 # --- wait_all ---------------------------------------------------------------------------------------------------------
 
 
-def test_wait_all_waits_for_those_that_end_by_themselves() -> None:
+def test_wait_all_waits_for_tasks_and_channel_actors() -> None:
     async def main(loop: Loop) -> None:
         channel = Channel[int](UNBOUNDED)
         async with Scope() as scope:
@@ -327,12 +338,12 @@ def test_wait_all_waits_for_those_that_end_by_themselves() -> None:
             assert task.done()
             assert consumer.done
             assert actor.is_alive
-            # It stays open, and can be waited for again.
+            # The scope stays open, and wait_all can be called again.
             again = scope.launch(asyncio.sleep(1))
             await scope.wait_all()
             assert again.done()
 
-    play_timed(main)
+    run_clean_virtual(main)
 
 
 def idle_process(number: int) -> None:
@@ -357,7 +368,7 @@ def test_wait_all_with_a_timeout() -> None:
             await scope.wait_all(2000)
             assert task.done()
 
-    play_timed(main)
+    run_clean_virtual(main)
 
 
 def test_a_child_does_not_wait_for_itself() -> None:
@@ -380,28 +391,28 @@ def test_a_child_does_not_wait_for_itself() -> None:
             loop.send(scope.spawn(actor), "wait")
         assert sorted(refused) == ["actor", "task"]
 
-    play(main)
+    run_clean(main)
 
 
-# --- what it refuses --------------------------------------------------------------------------------------------------
+# --- refusals ---------------------------------------------------------------------------------------------------------
 
 
 def test_it_is_for_one_block() -> None:
     async def main(loop: Loop) -> None:
         scope = Scope(name="once")
         async with scope:
-            with pytest.raises(InvalidArgument, match="scope 'once' was entered before"):
+            with pytest.raises(InvalidArgument, match="scope 'once' was already entered"):
                 async with scope:
                     pass
             assert scope.launch(asyncio.sleep(0)) in scope.children
-        with pytest.raises(InvalidArgument, match="entered before"):
+        with pytest.raises(InvalidArgument, match="already entered"):
             async with scope:
                 pass
 
-    play(main)
+    run_clean(main)
 
 
-def test_outside_of_its_block_it_takes_nothing_in() -> None:
+def test_outside_its_block_it_accepts_no_children() -> None:
     async def main(loop: Loop) -> None:
         channel = Channel[int]()
         actor = loop.spawn(idle)
@@ -411,7 +422,7 @@ def test_outside_of_its_block_it_takes_nothing_in() -> None:
             coroutine = hang()
             with pytest.raises(ScopeClosed, match=words):
                 scope.launch(coroutine)
-            # Closed: it is not "never awaited".
+            # Closed: Python does not warn that it was never awaited.
             assert is_closed(coroutine)
             with pytest.raises(ScopeClosed, match=words):
                 scope.consume(channel, idle_process)
@@ -426,24 +437,24 @@ def test_outside_of_its_block_it_takes_nothing_in() -> None:
         async with scope:
             pass
         refuses("scope 'shop' is over")
-        # There is nothing to wait for, nor to cancel.
+        # There is nothing to wait for or to cancel.
         assert await scope.wait_all() is True
         assert await scope.cancel() is True
         loop.stop_actor(actor)
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        play(main)
+        run_clean(main)
 
 
-def test_after_a_cancel_it_takes_nothing_in() -> None:
+def test_a_cancelled_scope_accepts_no_children() -> None:
     async def main(loop: Loop) -> None:
         actor = loop.spawn(idle)
         async with Scope(name="shop") as scope:
             await scope.cancel("we close")
             coroutine = hang()
             with pytest.raises(
-                Cancelled, match=r"scope 'shop' is cancelled \(we close\): it takes nothing in any more"
+                Cancelled, match=r"scope 'shop' is cancelled \(we close\): it accepts no more children"
             ) as caught:
                 scope.launch(coroutine)
             assert is_closed(coroutine)
@@ -458,10 +469,10 @@ def test_after_a_cancel_it_takes_nothing_in() -> None:
         assert loop.statistics().alive == 1
         loop.stop_actor(actor)
 
-    play(main)
+    run_clean(main)
 
 
-def test_the_token_of_a_cancelled_parent_refuses_the_block() -> None:
+def test_a_block_with_a_cancelled_parent_token_is_not_entered() -> None:
     async def main(loop: Loop) -> None:
         token = CancelToken()
         token.cancel("too late")
@@ -470,7 +481,7 @@ def test_the_token_of_a_cancelled_parent_refuses_the_block() -> None:
                 pytest.fail("the body has begun")
         assert caught.value.token == token.number
 
-    play(main)
+    run_clean(main)
 
 
 @pytest.mark.parametrize(
@@ -483,7 +494,7 @@ def test_the_token_of_a_cancelled_parent_refuses_the_block() -> None:
         ({"name": 7}, "name is 7"),
     ],
 )
-def test_arguments_that_have_no_sense(arguments: dict[str, Any], words: str) -> None:
+def test_invalid_arguments(arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidArgument, match=words):
         Scope(**arguments)
 
@@ -497,7 +508,7 @@ def test_only_coroutines_are_launched_and_only_actors_adopted() -> None:
         async with Scope() as scope:
             with pytest.raises(InvalidArgument, match="call an `async def` function"):
                 scope.launch(hang)  # type: ignore[arg-type]  # that is the point
-            with pytest.raises(InvalidArgument, match="pass an ActorId"):
+            with pytest.raises(InvalidArgument, match="pass the ActorId"):
                 scope.adopt(7)  # type: ignore[arg-type]  # that is the point
             with pytest.raises(ActorNotLocal):
                 scope.adopt(foreign)
@@ -506,34 +517,34 @@ def test_only_coroutines_are_launched_and_only_actors_adopted() -> None:
             assert not scope.children
         stranger.destroy()
 
-    play(main)
+    run_clean(main)
 
 
-def test_its_loop_must_ride_here() -> None:
+def test_its_loop_must_be_attached_to_the_running_event_loop() -> None:
     async def main(loop: Loop) -> None:
         stranger = Loop()
-        with pytest.raises(InvalidArgument, match="does not ride the event loop that runs here"):
+        with pytest.raises(InvalidArgument, match="not attached to the running event loop"):
             async with Scope(loop=stranger):
                 pass
         async with stranger:
             async with Scope() as undecided:
                 assert undecided.loop is None
-                with pytest.raises(InvalidArgument, match="knows no loop"):
+                with pytest.raises(InvalidArgument, match="has no loop"):
                     undecided.spawn(idle)
             async with Scope(loop=stranger) as scope:
                 assert scope.loop is stranger
                 scope.spawn(idle)
                 assert stranger.statistics().alive == 1
 
-    play(main)
+    run_clean(main)
 
 
-def test_without_a_loop_it_owns_tasks() -> None:
+def test_without_a_loop_it_owns_tasks_only() -> None:
     async def main() -> int:
         async with Scope() as scope:
             assert scope.loop is None
             task = scope.launch(asyncio.sleep(1, 5))
-            with pytest.raises(InvalidArgument, match="knows no loop"):
+            with pytest.raises(InvalidArgument, match="has no loop"):
                 scope.spawn(idle)
         return task.result()
 
@@ -541,12 +552,10 @@ def test_without_a_loop_it_owns_tasks() -> None:
 
 
 def test_a_loop_that_was_entered_after_the_scope_is_not_its_loop() -> None:
-    """It would end before the scope does, and whoever lives on it."""
+    """That loop and its actors would end before the scope."""
 
     async def main() -> None:
-        words = (
-            r"scope 'shop' knows no loop for actors: enter it inside `async with Loop\(\):`, or pass loop="
-        )
+        words = r"scope 'shop' has no loop for actors: enter it inside `async with Loop\(\):`, or pass loop="
         async with Scope(name="shop") as scope, Loop(clock=clock) as loop:
             actor = loop.spawn(idle)
             for start in (
@@ -557,7 +566,7 @@ def test_a_loop_that_was_entered_after_the_scope_is_not_its_loop() -> None:
                 with pytest.raises(InvalidArgument, match=words):
                     start()
             assert loop.statistics().alive == 1
-            # Whoever says so knows what he does.
+            # An explicit argument is accepted.
             consumer = scope.consume(Channel[int](), idle_process, loop=loop)
             assert consumer.loop is loop
             await consumer.stop()
@@ -576,18 +585,18 @@ def test_it_is_entered_in_a_task_and_used_on_its_event_loop() -> None:
             refused.append(True)
 
         asyncio.get_running_loop().call_soon(callback)
-        await turns()
+        await iterate()
         assert refused == [True]
         async with Scope() as scope:
             coroutine = hang()
-            with pytest.raises(WrongThread, match="its own event loop"):
+            with pytest.raises(WrongThread, match="belongs to another event loop or thread"):
                 await asyncio.to_thread(scope.launch, coroutine)
             assert is_closed(coroutine)
 
-    play(main)
+    run_clean(main)
 
 
-def test_an_actor_that_its_observer_ends_at_once_was_never_in_the_scope() -> None:
+def test_an_actor_that_an_observer_ends_at_once_is_not_a_child() -> None:
     async def main(loop: Loop) -> None:
         class Bouncer:
             def on_actor_start(self, actor: ActorId, name: str | None) -> None:
@@ -599,10 +608,10 @@ def test_an_actor_that_its_observer_ends_at_once_was_never_in_the_scope() -> Non
             assert not scope.children
         loop.set_observer(None)
 
-    play(main)
+    run_clean(main)
 
 
-def test_it_says_how_it_stands() -> None:
+def test_repr() -> None:
     async def main(loop: Loop) -> None:
         scope = Scope(name="shop")
         assert repr(scope) == "<Scope 'shop' not entered: 0 in it>"
@@ -615,11 +624,11 @@ def test_it_says_how_it_stands() -> None:
         assert repr(scope) == "<Scope 'shop' over: 0 in it>"
         assert repr(Scope()) == "<Scope not entered: 0 in it>"
 
-    play(main)
+    run_clean(main)
 
 
 def test_its_token_is_cancelled_when_it_is_over() -> None:
-    """Whoever holds on to it and waits with it is released."""
+    """What still waits with it is released."""
 
     async def main(loop: Loop) -> None:
         above = CancelToken()
@@ -629,9 +638,9 @@ def test_its_token_is_cancelled_when_it_is_over() -> None:
         assert not above.cancelled
         with pytest.raises(ExceptionGroup) as caught:
             async with Scope() as scope:
-                scope.launch(boom())
+                scope.launch(fail_soon())
                 await hang()
         assert errors_of(caught) == [repr(Boom())]
         assert scope.token.reason == "Boom"
 
-    play(main)
+    run_clean(main)

@@ -1,6 +1,6 @@
-"""Scopes and the rooms above: typed actors and supervised trees that a scope takes in."""
+"""Adopting typed actors and supervised trees."""
 
-# A block may end before its end, by its own cancellation: what is bound in it may not be. Tasks are the scope's to wait for.
+# A scope may cancel its own block, so names bound in it may be unbound. The scope awaits the tasks.
 # ruff: noqa: PT012  # blocks that raise are what this is about
 # pyright: reportPossiblyUnboundVariable=false
 # mypy: disable-error-code="unused-awaitable, possibly-undefined"
@@ -17,7 +17,6 @@ import bandstand.core
 from bandstand.actor import Actor, Implements, Interface, Loop, ask, data, id_of, supervised
 from bandstand.actor import child as typed_child
 from bandstand.core import Context
-from bandstand.core.lifelines import answer_for, is_answered_for
 from bandstand.errors import ActorNotLocal, GaveUp, InvalidArgument, NoSuchActor
 from bandstand.scope.scope import Scope
 from bandstand.supervision import (
@@ -29,9 +28,9 @@ from bandstand.supervision import (
     SupervisorSpec,
     spawn_supervisor,
 )
-from bandstand.supervision.overseer import Overseer
+from bandstand.supervision.supervisor import BaseSupervisor
 from bandstand.testing import VirtualClock
-from tests.scope.scoping import Boom, errors_of, hang, idle, turns
+from tests.scope.harness import Boom, errors_of, hang, idle, iterate
 
 pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G113")]
 
@@ -58,7 +57,7 @@ class Clerk(Actor):
 
 
 class Writing(Interface, Protocol):
-    """The same, with the interface apart."""
+    """The same, with a separate interface."""
 
     @data
     def write(self, line: str) -> None: ...
@@ -70,7 +69,7 @@ class Scribe(Implements[Writing]):
 
 
 class Box(Actor, Generic[T]):
-    """A generic one."""
+    """A generic actor."""
 
     @data
     def put(self, thing: T) -> None:
@@ -78,21 +77,21 @@ class Box(Actor, Generic[T]):
 
 
 def play(main: Callable[[Loop], Any]) -> None:
-    """Run it in virtual time; nobody may be left, and nothing may fail the loop."""
+    """Run it in virtual time; no actor may be left, and the loop must not fail."""
     clock = VirtualClock()
 
-    async def ridden() -> None:
+    async def attached() -> None:
         async with Loop(clock=clock) as loop:
             await main(loop)
             assert loop.statistics().alive == 0
 
-    clock.run(ridden())
+    clock.run(attached())
 
 
 # --- typed actors -----------------------------------------------------------------------------------------------------
 
 
-def test_a_typed_actor_finishes_its_mailbox_and_ends_with_the_scope() -> None:
+def test_a_typed_actor_processes_its_mailbox_and_ends_with_the_scope() -> None:
     async def main(loop: Loop) -> None:
         log: list[str] = []
         async with Scope() as scope:
@@ -100,7 +99,7 @@ def test_a_typed_actor_finishes_its_mailbox_and_ends_with_the_scope() -> None:
             scribe = loop.spawn(Scribe)
             scope.adopt(clerk)
             scope.adopt(scribe)
-            # Once, whatever it is called by.
+            # Once, by its handle or by its id.
             scope.adopt(id_of(clerk))
             assert scope.children == (id_of(clerk), id_of(scribe))
             clerk.write("last words")
@@ -109,7 +108,7 @@ def test_a_typed_actor_finishes_its_mailbox_and_ends_with_the_scope() -> None:
     play(main)
 
 
-def test_a_typed_actor_that_fails_is_the_scopes_error() -> None:
+def test_a_typed_actor_that_fails_fails_the_scope() -> None:
     async def main(loop: Loop) -> None:
         with pytest.raises(ExceptionGroup) as caught:
             async with Scope() as scope:
@@ -122,7 +121,7 @@ def test_a_typed_actor_that_fails_is_the_scopes_error() -> None:
     play(main)
 
 
-def test_an_actor_has_itself_adopted() -> None:
+def test_an_actor_can_have_itself_adopted() -> None:
     async def main(loop: Loop) -> None:
         async with Scope() as scope:
             clerk = loop.spawn(Clerk)
@@ -132,7 +131,7 @@ def test_an_actor_has_itself_adopted() -> None:
     play(main)
 
 
-def test_of_a_supervised_one_the_present_incarnation_is_meant() -> None:
+def test_of_a_supervised_actor_the_current_incarnation_is_adopted() -> None:
     async def main(loop: Loop) -> None:
         top = spawn_supervisor(
             loop, SupervisorSpec(children=[typed_child("clerk", mode=ChildMode.TRANSIENT).of(Clerk)])
@@ -140,14 +139,14 @@ def test_of_a_supervised_one_the_present_incarnation_is_meant() -> None:
         clerk = supervised(top, Clerk, "clerk")
         before = id_of(clerk)
         clerk.fail()
-        await turns()
+        await iterate()
         async with Scope() as scope:
             scope.adopt(clerk)
             assert scope.children == (top.child("clerk"),)
             assert scope.children != (before,)
-        await turns()
+        await iterate()
         top.stop()
-        await turns()
+        await iterate()
 
     play(main)
 
@@ -158,7 +157,7 @@ def test_a_class_is_not_spawned_by_the_scope(kind: Any) -> None:
         async with Scope() as scope:
             for arguments in ((), (5,)):
                 with pytest.raises(
-                    InvalidArgument, match=r"start it with loop.spawn\(.*give the handle to scope.adopt\(\)"
+                    InvalidArgument, match=r"start it with loop.spawn\(.*pass the handle to scope.adopt\(\)"
                 ):
                     scope.spawn(kind, *arguments)
             assert not scope.children
@@ -167,16 +166,16 @@ def test_a_class_is_not_spawned_by_the_scope(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("what", [7, None, Clerk, idle, "clerk"])
-def test_what_is_no_actor_is_not_adopted(what: Any) -> None:
+def test_only_actors_can_be_adopted(what: Any) -> None:
     async def main(loop: Loop) -> None:
         async with Scope() as scope:
-            with pytest.raises(InvalidArgument, match="pass an ActorId, a typed handle or a supervisor"):
+            with pytest.raises(InvalidArgument, match="pass the ActorId, typed handle or supervisor"):
                 scope.adopt(what)
 
     play(main)
 
 
-def test_what_is_elsewhere_or_has_ended_is_not_adopted() -> None:
+def test_actors_of_other_loops_and_ended_actors_cannot_be_adopted() -> None:
     async def main(loop: Loop) -> None:
         stranger = Loop()
         foreign = stranger.spawn(Clerk)
@@ -200,7 +199,7 @@ def test_a_supervisor_is_adopted_as_it_was_returned(kind: str) -> None:
     async def main(loop: Loop) -> None:
         one = ChildSpec("one", run=idle)
         async with Scope() as scope:
-            top: Overseer
+            top: BaseSupervisor
             if kind == "supervisor":
                 top = spawn_supervisor(loop, SupervisorSpec(children=[one]), name="top")
             elif kind == "dynamic":
@@ -226,7 +225,7 @@ def fragile(loop: bandstand.core.Loop, *, name: str = "top") -> Supervisor:
 
 
 @pytest.mark.guarantee("G114")
-def test_that_an_adopted_supervisor_gives_up_is_the_scopes_error_and_nobody_elses() -> None:
+def test_an_adopted_supervisor_that_gives_up_fails_the_scope_and_not_the_loop() -> None:
     async def main(loop: Loop) -> None:
         with pytest.raises(ExceptionGroup) as caught:
             async with Scope() as scope:
@@ -236,8 +235,8 @@ def test_that_an_adopted_supervisor_gives_up_is_the_scopes_error_and_nobody_else
                 await hang()
         (error,) = caught.value.exceptions
         assert isinstance(error, GaveUp)
-        # The loop goes on: the end was somebody's to hear.
-        await turns()
+        # The loop still runs, because the scope was responsible for the supervisor.
+        await iterate()
         clerk = loop.spawn(Clerk)
         clerk.stop()
 
@@ -245,7 +244,7 @@ def test_that_an_adopted_supervisor_gives_up_is_the_scopes_error_and_nobody_else
 
 
 @pytest.mark.guarantee("G114")
-def test_one_that_was_not_adopted_still_fails_the_loop() -> None:
+def test_a_supervisor_that_was_not_adopted_fails_the_loop() -> None:
     async def main(loop: Loop) -> None:
         async with Scope() as scope:
             adopted, other = fragile(loop, name="adopted"), fragile(loop, name="other")
@@ -256,16 +255,16 @@ def test_one_that_was_not_adopted_still_fails_the_loop() -> None:
         play(main)
 
 
-def test_who_is_answered_for() -> None:
+def test_which_actors_a_scope_is_responsible_for() -> None:
     async def main(loop: Loop) -> None:
         actor = loop.spawn(idle)
-        assert not is_answered_for(loop, actor)
-        answer_for(loop, actor)
-        assert is_answered_for(loop, actor)
+        assert not loop.kernel.actors.is_exit_handled(actor)
+        loop.kernel.actors.set_exit_handled(actor)
+        assert loop.kernel.actors.is_exit_handled(actor)
         loop.stop_actor(actor)
-        assert not is_answered_for(loop, actor)
+        assert not loop.kernel.actors.is_exit_handled(actor)
         again = loop.spawn(idle)
-        assert not is_answered_for(loop, again)
+        assert not loop.kernel.actors.is_exit_handled(again)
         loop.stop_actor(again)
         await asyncio.sleep(0)
 

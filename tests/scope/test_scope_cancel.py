@@ -1,6 +1,6 @@
-"""Scopes: who can cancel them, how far that goes, and what becomes of those who do not obey."""
+"""Cancelling scopes: by whom, how far it reaches, and children that ignore it."""
 
-# A block may end before its end, by its own cancellation: what is bound in it may not be. Tasks are the scope's to wait for.
+# A scope may cancel its own block, so names bound in it may be unbound. The scope awaits the tasks.
 # ruff: noqa: PT012  # blocks that raise are what this is about
 # pyright: reportPossiblyUnboundVariable=false
 # mypy: disable-error-code="unused-awaitable, possibly-undefined"
@@ -23,25 +23,24 @@ from bandstand.actor import Actor, ask
 from bandstand.actor import Loop as Loop_
 from bandstand.core import Context, Loop, LoopConfig
 from bandstand.errors import Cancelled, ChannelTimeout, InvalidArgument
+from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import UNBOUNDED, Channel
-from bandstand.scope.consume import consume
-from bandstand.scope.outcome import EndedBy
+from bandstand.scope.consumer import EndedBy, consume
 from bandstand.scope.scope import Scope
-from bandstand.scope.token import CancelToken
 from bandstand.testing import VirtualClock
-from tests.scope.scoping import (
+from tests.scope.harness import (
     Boom,
-    boom,
-    check_clean,
+    check_nothing_left,
     errors_of,
+    fail_soon,
     hang,
     idle,
+    ignore_cancellation,
     is_closed,
     is_over,
-    play,
-    play_timed,
-    stubborn,
-    turns,
+    iterate,
+    run_clean,
+    run_clean_virtual,
 )
 
 pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G115")]
@@ -50,7 +49,7 @@ pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G115")]
 # --- by scope.cancel() ------------------------------------------------------------------------------------------------
 
 
-def test_it_ends_at_the_end_of_its_own_block() -> None:
+def test_its_own_cancellation_ends_with_its_block() -> None:
     async def main(loop: Loop) -> None:
         log: list[str] = []
         async with Scope() as scope:
@@ -69,37 +68,37 @@ def test_it_ends_at_the_end_of_its_own_block() -> None:
         assert consumer.outcome.ended_by is EndedBy.CANCELLED
         assert not actor.is_alive
         assert scope.token.reason == "enough"
-        check_clean(loop)
-        await turns()
+        check_nothing_left(loop)
+        await iterate()
 
-    play(main)
+    run_clean(main)
 
 
-def test_the_body_that_cancels_its_scope_joins_the_children_and_goes_on() -> None:
+def test_a_body_that_cancels_its_scope_waits_for_the_children_and_continues() -> None:
     async def main(loop: Loop) -> list[str]:
         log: list[str] = []
         async with Scope() as scope:
             scope.launch(hang(log, "task"))
             scope.consume(Channel[int](), print)
             scope.spawn(idle)
-            await turns()
+            await iterate()
             assert await scope.cancel("enough") is True
             assert not scope.children
             log.append("joined")
-            await turns()
+            await iterate()
             log.append("went on")
         return log
 
-    assert play(main) == ["task ended", "joined", "went on"]
+    assert run_clean(main) == ["task ended", "joined", "went on"]
 
 
-def test_it_is_asked_at_once() -> None:
-    """Nothing need be awaited; and asking again changes nothing."""
+def test_cancel_takes_effect_at_once() -> None:
+    """The result need not be awaited, and a second call changes nothing."""
 
     async def main(loop: Loop) -> None:
         async with Scope() as scope:
             task = scope.launch(hang())
-            await turns()
+            await iterate()
             first = scope.cancel("first")
             second = scope.cancel("second")
             assert task.cancelling() == 1
@@ -107,17 +106,17 @@ def test_it_is_asked_at_once() -> None:
             assert await first is True
             assert await second is True
 
-    play(main)
+    run_clean(main)
 
 
-def test_a_reason_that_has_no_sense() -> None:
+def test_an_invalid_reason() -> None:
     async def main(loop: Loop) -> None:
         async with Scope() as scope:
             with pytest.raises(InvalidArgument, match="reason is 7"):
                 scope.cancel(7)  # type: ignore[arg-type]  # that is the point
             assert not scope.token.cancelled
 
-    play(main)
+    run_clean(main)
 
 
 def test_a_task_that_has_not_begun_never_begins() -> None:
@@ -128,7 +127,7 @@ def test_a_task_that_has_not_begun_never_begins() -> None:
             await scope.cancel()
         assert log == []
 
-    play(main)
+    run_clean(main)
 
 
 def test_an_actor_cancels_its_scope_and_does_not_wait_for_itself() -> None:
@@ -146,7 +145,7 @@ def test_an_actor_cancels_its_scope_and_does_not_wait_for_itself() -> None:
         assert answers == [False]
         assert scope.token.reason == "by an actor"
 
-    play(main)
+    run_clean(main)
 
 
 @pytest.mark.spec("K4")
@@ -174,7 +173,7 @@ def test_a_channel_actor_cancels_its_scope_and_does_not_wait_for_itself(is_async
         assert consumer.outcome is not None
         assert consumer.outcome.ended_by is EndedBy.CANCELLED
 
-    play(main)
+    run_clean(main)
 
 
 def test_cancelling_one_channel_actor_does_not_touch_the_others() -> None:
@@ -190,10 +189,10 @@ def test_cancelling_one_channel_actor_does_not_touch_the_others() -> None:
             await scope.cancel()
             assert other.done
 
-    play(main)
+    run_clean(main)
 
 
-def test_a_channel_actor_with_a_token_of_its_own_ends_with_either() -> None:
+def test_a_channel_actor_with_its_own_token_ends_with_either() -> None:
     async def main(loop: Loop) -> None:
         token = CancelToken()
         async with Scope() as scope:
@@ -205,11 +204,11 @@ def test_a_channel_actor_with_a_token_of_its_own_ends_with_either() -> None:
             await scope.cancel()
             assert two.done
 
-    play(main)
+    run_clean(main)
 
 
-def test_a_child_that_was_started_by_a_cancelled_parent_deadline_is_refused() -> None:
-    """The token looks at the clock: a start is refused although nobody could be told yet."""
+def test_no_child_is_accepted_after_the_deadline_of_the_parent_token() -> None:
+    """The token reads the clock: a start is refused although no listener was notified yet."""
 
     async def main(loop: Loop) -> None:
         token = CancelToken(timeout_ms=100)
@@ -224,14 +223,14 @@ def test_a_child_that_was_started_by_a_cancelled_parent_deadline_is_refused() ->
         assert caught.value.token == token.number
 
     clock = VirtualClock()
-    play_timed(main, clock)
+    run_clean_virtual(main, clock)
 
 
-# --- the body goes on, and somebody else does not want that -----------------------------------------------------------
+# --- the body continues, and something else cancels the scope too -----------------------------------------------------
 
 
 @pytest.mark.parametrize("who", ["a callback", "a child", "a thread", "an actor"])
-def test_a_body_that_has_cancelled_its_scope_is_still_interrupted_by_others(who: str) -> None:
+def test_a_body_that_has_cancelled_its_scope_is_still_cancelled_by_others(who: str) -> None:
     async def main(loop: Loop) -> list[str]:
         log: list[str] = []
 
@@ -248,7 +247,7 @@ def test_a_body_that_has_cancelled_its_scope_is_still_interrupted_by_others(who:
         stranger = loop.spawn(behavior)
         async with Scope() as scope:
             scope.launch(child())
-            await turns()
+            await iterate()
             scope.cancel("by the body")
             if who == "a callback":
                 asyncio.get_running_loop().call_soon(scope.cancel, "by another")
@@ -263,12 +262,12 @@ def test_a_body_that_has_cancelled_its_scope_is_still_interrupted_by_others(who:
         loop.stop_actor(stranger)
         return log
 
-    assert play(main) == ["body ended"]
+    assert run_clean(main) == ["body ended"]
 
 
 @pytest.mark.parametrize("who", ["ask", "init", "consumer"])
-def test_an_actor_that_has_its_turn_in_the_bodys_task_is_not_the_body(who: str) -> None:
-    """A loop may run a tick inside of whoever awaits an answer; and an actor's start is a call."""
+def test_an_actor_that_runs_in_the_bodys_task_is_not_the_body(who: str) -> None:
+    """A loop may run a tick inside a task that awaits an answer; and starting an actor is a call."""
 
     class Judge(Actor):
         def __init__(self, scope: Scope) -> None:
@@ -309,7 +308,7 @@ def test_an_actor_that_has_its_turn_in_the_bodys_task_is_not_the_body(who: str) 
 
 
 @pytest.mark.parametrize("is_async_init", [False, True])
-def test_the_body_in_an_actor_is_the_one_who_asks(is_async_init: bool) -> None:
+def test_a_body_in_an_actor_is_recognised_as_the_caller(is_async_init: bool) -> None:
     async def main(loop: Loop) -> list[str]:
         log: list[str] = []
 
@@ -318,22 +317,22 @@ def test_the_body_in_an_actor_is_the_one_who_asks(is_async_init: bool) -> None:
                 await asyncio.sleep(0)
             async with Scope() as scope:
                 scope.launch(hang(log))
-                await turns()
+                await iterate()
                 await scope.cancel("by the body")
-                await turns()
+                await iterate()
                 log.append("went on")
 
         actor = loop.spawn(behavior)
         loop.send(actor, "go")
-        await turns(30)
+        await iterate(30)
         loop.stop_actor(actor)
         return log
 
-    assert play(main) == ["child ended", "went on"]
+    assert run_clean(main) == ["child ended", "went on"]
 
 
 def test_a_cancel_that_comes_while_the_scope_is_entered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From another thread, between two lines: it is told late, in the body's own task, and is not the body's."""
+    """From another thread, between two statements: the callback runs late, in the body's task, but is not the body's call."""
 
     async def main(loop: Loop) -> None:
         scope = Scope()
@@ -349,23 +348,23 @@ def test_a_cancel_that_comes_while_the_scope_is_entered(monkeypatch: pytest.Monk
             await hang()
         assert scope.token.reason == "in between"
 
-    play(main)
+    run_clean(main)
 
 
-def test_that_comes_too_late_when_the_block_is_over() -> None:
+def test_a_cancel_after_the_end_of_the_block_does_nothing() -> None:
     async def main(loop: Loop) -> None:
         async with Scope() as scope:
             scope.cancel("by the body")
             asyncio.get_running_loop().call_soon(scope.cancel, "by another")
         scope.cancel("much later")
-        await turns()
-        check_clean(loop)
+        await iterate()
+        check_nothing_left(loop)
 
-    play(main)
+    run_clean(main)
 
 
 class Signalled:
-    """What handles a signal, in all the ways in which one may be written."""
+    """Signal handlers, written in different ways."""
 
     def __init__(self, deed: Callable[[], object]) -> None:
         self.deed = deed
@@ -415,7 +414,7 @@ def usr1() -> Iterator[None]:
 
 
 def compute() -> None:
-    """Be busy, and be signalled."""
+    """Compute, and receive a signal."""
     signal.raise_signal(signal.SIGUSR1)
 
 
@@ -423,7 +422,7 @@ def compute() -> None:
 @pytest.mark.parametrize("by", ["scope", "token"])
 @pytest.mark.parametrize("way", list(Signalled(print).ways()))
 def test_a_signal_handler_is_not_the_body_that_it_interrupts(way: str, by: str) -> None:
-    """It comes while the body computes, in its own task; the body ends at its next await, be that ever so short."""
+    """It runs while the body computes, in the body's task; the body is cancelled at its next await, however short."""
 
     async def main(loop: Loop) -> list[str]:
         log: list[str] = []
@@ -433,7 +432,7 @@ def test_a_signal_handler_is_not_the_body_that_it_interrupts(way: str, by: str) 
             )
             signal.signal(signal.SIGUSR1, handler.ways()[way])
             scope.launch(hang(log))
-            await turns()
+            await iterate()
             compute()
             log.append("computed")
             await asyncio.sleep(0)
@@ -441,7 +440,7 @@ def test_a_signal_handler_is_not_the_body_that_it_interrupts(way: str, by: str) 
         assert scope.token.reason == "signal"
         return log
 
-    assert play(main) == ["computed", "child ended"]
+    assert run_clean(main) == ["computed", "child ended"]
 
 
 @pytest.mark.usefixtures("usr1")
@@ -454,25 +453,25 @@ def test_a_signal_after_the_bodys_own_cancel() -> None:
             await asyncio.sleep(0)
             pytest.fail("the body was not interrupted")
 
-    play(main)
+    run_clean(main)
 
 
 @pytest.mark.usefixtures("usr1")
-def test_a_signal_that_comes_at_the_end_of_the_block_does_not_come_out_behind_it() -> None:
+def test_a_signal_at_the_end_of_the_block_does_not_cancel_what_follows() -> None:
     async def main(loop: Loop) -> None:
         async with Scope() as scope:
             signal.signal(signal.SIGUSR1, lambda _number, _frame: scope.cancel("signal"))
             compute()
-        await turns()
-        check_clean(loop)
+        await iterate()
+        check_nothing_left(loop)
 
-    play(main)
+    run_clean(main)
 
 
 @pytest.mark.usefixtures("usr1")
 @pytest.mark.parametrize("where", ["a child", "a callback"])
-def test_a_signal_handler_ends_nobody_in_the_middle_of_something(where: str) -> None:
-    """It may have come in between two lines of our own books: everything it wants is done in the next turn."""
+def test_a_signal_handler_cancels_children_only_in_the_next_iteration(where: str) -> None:
+    """It may have interrupted the scope's own code, so its request is handled in the next iteration."""
 
     async def main(loop: Loop) -> None:
         seen: list[int] = []
@@ -488,7 +487,7 @@ def test_a_signal_handler_ends_nobody_in_the_middle_of_something(where: str) -> 
                 await hang()
 
             signal.signal(signal.SIGUSR1, handler)
-            await turns()
+            await iterate()
             if where == "a child":
                 scope.launch(child())
             else:
@@ -497,14 +496,14 @@ def test_a_signal_handler_ends_nobody_in_the_middle_of_something(where: str) -> 
         assert seen == [0]
         assert task.cancelled()
 
-    play(main)
+    run_clean(main)
 
 
 # --- by the token it was given ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", ["waiting", "joining", "by the body", "deadline"])
-def test_a_parents_cancellation_goes_on_as_cancelled(how: str) -> None:
+def test_a_parents_cancellation_propagates_as_cancelled(how: str) -> None:
     async def main(loop: Loop) -> None:
         log: list[str] = []
         token = CancelToken(timeout_ms=1000 if how == "deadline" else None)
@@ -513,7 +512,7 @@ def test_a_parents_cancellation_goes_on_as_cancelled(how: str) -> None:
             async with Scope(token=token) as scope:
                 scope.launch(hang(log, "task"))
                 scope.consume(Channel[int](), print)
-                await turns()
+                await iterate()
                 if how == "by the body":
                     token.cancel("by the body")
                 if how != "joining":
@@ -522,12 +521,12 @@ def test_a_parents_cancellation_goes_on_as_cancelled(how: str) -> None:
         assert caught.value.reason == token.reason
         assert "task ended" in log
         assert is_over(scope)
-        check_clean(loop)
+        check_nothing_left(loop)
 
-    play_timed(main)
+    run_clean_virtual(main)
 
 
-def test_a_grandparents_cancellation_says_whose_it_is() -> None:
+def test_a_grandparents_cancellation_names_its_origin() -> None:
     async def main(loop: Loop) -> None:
         top = CancelToken()
         async with Scope() as outer:
@@ -535,16 +534,16 @@ def test_a_grandparents_cancellation_says_whose_it_is() -> None:
             with pytest.raises(Cancelled) as caught:
                 async with Scope(token=top.child()) as scope:
                     scope.launch(hang())
-                    await turns()
+                    await iterate()
                     top.cancel("everything")
                     await hang()
             assert caught.value.token == top.number
 
-    play(main)
+    run_clean(main)
 
 
 def test_a_parents_cancellation_and_the_scopes_own() -> None:
-    """The body has cancelled its children, and is at its own work, when the one above is cancelled."""
+    """The body has cancelled its children and continues when the parent token is cancelled."""
 
     async def main(loop: Loop) -> None:
         token = CancelToken()
@@ -552,17 +551,17 @@ def test_a_parents_cancellation_and_the_scopes_own() -> None:
         with pytest.raises(Cancelled, match="from above") as caught:
             async with Scope(token=token) as scope:
                 scope.launch(hang(log))
-                await turns()
+                await iterate()
                 await scope.cancel("own")
                 asyncio.get_running_loop().call_soon(token.cancel, "from above")
                 await hang(log, "body")
         assert caught.value.token == token.number
         assert log == ["child ended", "body ended"]
 
-    play(main)
+    run_clean(main)
 
 
-def test_errors_go_before_a_parents_cancellation() -> None:
+def test_errors_have_priority_over_a_parents_cancellation() -> None:
     async def main(loop: Loop) -> None:
         token = CancelToken()
 
@@ -575,16 +574,16 @@ def test_errors_go_before_a_parents_cancellation() -> None:
         with pytest.raises(ExceptionGroup) as caught:
             async with Scope(token=token) as scope:
                 scope.launch(at_cleanup())
-                await turns()
+                await iterate()
                 token.cancel()
                 await hang()
         assert errors_of(caught) == [repr(Boom())]
 
-    play(main)
+    run_clean(main)
 
 
 def test_a_guard_inside() -> None:
-    """Both cancel the task: each takes its own back."""
+    """Both cancel the task: each undoes its own request."""
 
     async def main(loop: Loop) -> None:
         token = CancelToken()
@@ -593,9 +592,9 @@ def test_a_guard_inside() -> None:
                 asyncio.get_running_loop().call_soon(token.cancel, "from above")
                 async with scope.token.guard():
                     await hang()
-        check_clean(loop)
+        check_nothing_left(loop)
 
-    play(main)
+    run_clean(main)
 
 
 # --- by asyncio -------------------------------------------------------------------------------------------------------
@@ -603,7 +602,7 @@ def test_a_guard_inside() -> None:
 
 @pytest.mark.guarantee("G116")
 @pytest.mark.parametrize("where", ["body", "joining", "draining"])
-def test_a_task_that_is_cancelled_ends_its_scope_and_goes_on_so(where: str) -> None:
+def test_a_cancelled_task_ends_its_scope_and_stays_cancelled(where: str) -> None:
     async def main(loop: Loop) -> None:
         log: list[str] = []
 
@@ -620,7 +619,7 @@ def test_a_task_that_is_cancelled_ends_its_scope_and_goes_on_so(where: str) -> N
                     await hang(log, "body")
 
         task = asyncio.create_task(block())
-        await turns()
+        await iterate()
         task.cancel("from outside")
         with pytest.raises(asyncio.CancelledError, match="from outside"):
             await task
@@ -633,7 +632,7 @@ def test_a_task_that_is_cancelled_ends_its_scope_and_goes_on_so(where: str) -> N
         }
         assert sorted(log) == expected[where]
 
-    play(main)
+    run_clean(main)
 
 
 @pytest.mark.guarantee("G116")
@@ -654,7 +653,7 @@ def test_a_task_that_is_cancelled_again_and_again_still_waits_for_its_children()
                 await hang()
 
         task = asyncio.create_task(block())
-        await turns()
+        await iterate()
         for _ in range(3):
             task.cancel()
             await asyncio.sleep(0.1)
@@ -664,13 +663,13 @@ def test_a_task_that_is_cancelled_again_and_again_still_waits_for_its_children()
         assert log == ["cleaned up"]
         assert task.cancelling() == 3
 
-    play_timed(main)
+    run_clean_virtual(main)
 
 
 @pytest.mark.guarantee("G116")
 @pytest.mark.parametrize("order", ["scope first", "task first", "same turn"])
 def test_both_the_scope_and_its_task_are_cancelled(order: str) -> None:
-    """asyncio's goes on, whichever came first."""
+    """asyncio's propagates, whichever came first."""
 
     async def main(loop: Loop) -> None:
         scopes: list[Scope] = []
@@ -688,24 +687,24 @@ def test_both_the_scope_and_its_task_are_cancelled(order: str) -> None:
                 await hang()
 
         task = asyncio.create_task(block())
-        await turns()
+        await iterate()
         if order != "task first":
             scopes[0].token.cancel("own")
         if order == "scope first":
-            await turns()
+            await iterate()
         task.cancel()
         if order == "task first":
-            await turns()
+            await iterate()
             scopes[0].token.cancel("own")
         with pytest.raises(asyncio.CancelledError):
             await task
         assert task.cancelling() == 1
 
-    play_timed(main)
+    run_clean_virtual(main)
 
 
 @pytest.mark.guarantee("G116")
-def test_errors_go_before_a_cancellation_by_asyncio_and_the_count_stays() -> None:
+def test_errors_have_priority_over_a_cancellation_by_asyncio_and_the_count_stays() -> None:
     """From 3.13 on, as with a TaskGroup, the next await is cancelled."""
 
     async def main(loop: Loop) -> None:
@@ -730,17 +729,17 @@ def test_errors_go_before_a_cancellation_by_asyncio_and_the_count_stays() -> Non
             counts.append(task.cancelling())
 
         task = asyncio.create_task(block())
-        await turns()
+        await iterate()
         task.cancel()
         await asyncio.wait([task])
         assert counts == ([1] if sys.version_info >= (3, 13) else [1, 1])
 
-    play(main)
+    run_clean(main)
 
 
 @pytest.mark.guarantee("G116")
 def test_a_body_that_swallows_its_cancellation() -> None:
-    """As in a TaskGroup: it goes on, its children do not."""
+    """As in a TaskGroup: it continues, its children do not."""
 
     async def main(loop: Loop) -> list[str]:
         log: list[str] = []
@@ -755,13 +754,13 @@ def test_a_body_that_swallows_its_cancellation() -> None:
                 await hang()
             except asyncio.CancelledError:
                 log.append("swallowed")
-            await turns()
+            await iterate()
             log.append("went on")
-        check_clean(loop)
-        await turns()
+        check_nothing_left(loop)
+        await iterate()
         return log
 
-    assert play(main) == ["child ended", "swallowed", "went on"]
+    assert run_clean(main) == ["child ended", "swallowed", "went on"]
 
 
 @pytest.mark.guarantee("G116")
@@ -787,63 +786,63 @@ def test_a_scope_in_a_task_that_is_being_cancelled_already() -> None:
                 await clean_up()
 
         task = asyncio.create_task(block())
-        await turns()
+        await iterate()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert task.cancelling() == 1
         return log
 
-    assert play(main) == ["child ended", "cleaned up"]
+    assert run_clean(main) == ["child ended", "cleaned up"]
 
 
-# --- those who do not obey --------------------------------------------------------------------------------------------
+# --- children that do not end -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G117")
-def test_a_task_that_ignores_its_cancellation_is_left_behind_and_reported(
+def test_a_task_that_ignores_its_cancellation_is_abandoned_and_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def main(loop: Loop) -> None:
         release = asyncio.Event()
         before = asyncio.get_running_loop().time()
         async with Scope(stop_timeout_ms=2000, name="shop") as scope:
-            task = scope.launch(stubborn(release), name="mule")
-            await turns()
+            task = scope.launch(ignore_cancellation(release), name="mule")
+            await iterate()
             assert await scope.cancel() is False
             assert not scope.children
         assert asyncio.get_running_loop().time() - before == pytest.approx(2)
         assert not task.done()
         assert "mule" in caplog.text
-        assert "has not ended 2000 ms after scope 'shop' was cancelled, and is left behind" in caplog.text
+        assert "did not end within 2000 ms after scope 'shop' was cancelled, and is abandoned" in caplog.text
         release.set()
-        await turns()
+        await iterate()
         assert task.result() == "released"
 
     with caplog.at_level(logging.ERROR, "bandstand.scope"):
-        play_timed(main)
+        run_clean_virtual(main)
 
 
 @pytest.mark.guarantee("G117")
-def test_a_task_that_was_left_behind_and_fails_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_failure_of_an_abandoned_task_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def main(loop: Loop) -> None:
         release = asyncio.Event()
 
         async def mule() -> None:
-            await stubborn(release)
+            await ignore_cancellation(release)
             raise Boom("much later")
 
         async with Scope(stop_timeout_ms=10) as scope:
             scope.launch(mule())
-            await turns()
+            await iterate()
             await scope.cancel()
         release.set()
-        await turns()
-        assert "had given up, has failed" in caplog.text
+        await iterate()
+        assert "had abandoned it" in caplog.text
         assert "much later" in caplog.text
 
     with caplog.at_level(logging.ERROR, "bandstand.scope"):
-        play_timed(main)
+        run_clean_virtual(main)
 
 
 @pytest.mark.guarantee("G117")
@@ -856,10 +855,10 @@ def test_an_actor_that_ignores_its_cancellation_is_killed(
         channel = Channel[int](UNBOUNDED)
 
         async def process(number: int) -> None:
-            await stubborn(release)
+            await ignore_cancellation(release)
 
         async def behavior(ctx: Context[Any], data: object) -> None:
-            await stubborn(release)
+            await ignore_cancellation(release)
 
         before = asyncio.get_running_loop().time()
         async with Scope(stop_timeout_ms=3000) as scope:
@@ -868,8 +867,8 @@ def test_an_actor_that_ignores_its_cancellation_is_killed(
             else:
                 consumer = scope.consume(channel, process)
                 await channel.send(1)
-            await turns()
-            # Killed, it has ended: nobody was left behind, and that it was killed is no error.
+            await iterate()
+            # A killed actor has ended: no child was abandoned, and the kill is no error.
             assert await scope.cancel() is True
         assert asyncio.get_running_loop().time() - before == pytest.approx(3)
         assert loop.statistics().alive == 0
@@ -878,15 +877,15 @@ def test_an_actor_that_ignores_its_cancellation_is_killed(
             assert consumer.outcome.ended_by is EndedBy.KILLED
         assert "was killed" in caplog.text
         release.set()
-        await turns()
+        await iterate()
 
     with caplog.at_level(logging.ERROR, "bandstand.scope"):
-        play_timed(main)
+        run_clean_virtual(main)
 
 
 @pytest.mark.guarantee("G117")
-def test_the_time_runs_from_the_cancellation_on() -> None:
-    """Not from the end of the block; and whoever ends in time is not disturbed."""
+def test_the_stop_timeout_starts_with_the_cancellation() -> None:
+    """Not with the end of the block; and children that end in time are not killed."""
 
     async def main(loop: Loop) -> None:
         log: list[str] = []
@@ -900,12 +899,12 @@ def test_the_time_runs_from_the_cancellation_on() -> None:
 
         async with Scope() as scope:
             scope.launch(slow())
-            await turns()
+            await iterate()
             scope.token.cancel()
             await asyncio.sleep(3)
         assert log == ["cleaned up"]
 
-    play_timed(main)
+    run_clean_virtual(main)
 
 
 @pytest.mark.guarantee("G117")
@@ -914,39 +913,39 @@ def test_without_a_timeout_it_waits_for_ever() -> None:
         release = asyncio.Event()
         asyncio.get_running_loop().call_later(10_000, release.set)
         async with Scope(stop_timeout_ms=None) as scope:
-            task = scope.launch(stubborn(release))
-            await turns()
+            task = scope.launch(ignore_cancellation(release))
+            await iterate()
             scope.token.cancel()
         assert task.result() == "released"
 
-    play_timed(main)
+    run_clean_virtual(main)
 
 
 @pytest.mark.guarantee("G117")
-def test_with_no_time_at_all_those_that_end_at_once_do() -> None:
+def test_with_a_stop_timeout_of_zero_children_that_end_at_once_are_not_abandoned() -> None:
     async def main(loop: Loop) -> None:
         log: list[str] = []
         async with Scope(stop_timeout_ms=0) as scope:
             scope.launch(hang(log))
             scope.spawn(idle)
-            await turns()
+            await iterate()
             scope.token.cancel()
         assert log == ["child ended"]
 
-    play(main)
+    run_clean(main)
 
 
 @pytest.mark.guarantee("G117")
-def test_the_time_is_kept_although_the_loop_has_ended() -> None:
+def test_the_stop_timeout_works_after_the_loop_has_ended() -> None:
     async def main() -> None:
         release = asyncio.Event()
         clock_of_host = asyncio.get_running_loop().time
         async with Loop(LoopConfig(), clock=clock) as loop:
             scope = Scope(stop_timeout_ms=2000)
             await scope.__aenter__()
-            task = scope.launch(stubborn(release))
+            task = scope.launch(ignore_cancellation(release))
             consumer = scope.consume(Channel[int](), print)
-            await turns()
+            await iterate()
             before = clock_of_host()
             scope.token.cancel()
             loop.request_stop()
@@ -961,12 +960,12 @@ def test_the_time_is_kept_although_the_loop_has_ended() -> None:
     clock.run(main())
 
 
-def test_waiting_for_the_end_of_a_cancel_can_be_given_up() -> None:
+def test_the_wait_for_the_end_of_a_cancel_can_time_out() -> None:
     async def main(loop: Loop) -> None:
         release = asyncio.Event()
         async with Scope() as scope:
-            scope.launch(stubborn(release))
-            await turns()
+            scope.launch(ignore_cancellation(release))
+            await iterate()
             with pytest.raises(ChannelTimeout):
                 await scope.wait_all(10)
             with pytest.raises(ChannelTimeout, match="the end of all children"):
@@ -980,7 +979,7 @@ def test_waiting_for_the_end_of_a_cancel_can_be_given_up() -> None:
             release.set()
             assert await scope.cancel() is True
 
-    play_timed(main)
+    run_clean_virtual(main)
 
 
 # --- the loop ends first ----------------------------------------------------------------------------------------------
@@ -993,19 +992,19 @@ def test_actors_that_end_with_their_loop_have_ended() -> None:
             async with Loop() as loop:
                 consumer = consume(Channel[int](), print, scope=scope, loop=loop)
                 assert scope.children == (consumer,)
-            await turns()
+            await iterate()
             assert not scope.children
 
     VirtualClock().run(main())
 
 
 @pytest.mark.guarantee("G120")
-def test_a_loop_that_is_stopped_under_a_scope() -> None:
+def test_a_loop_that_is_stopped_while_a_scope_is_open() -> None:
     async def main() -> None:
         async with Loop(clock=clock) as loop, Scope() as scope:
             consumer = scope.consume(Channel[int](), print)
             actor = scope.spawn(idle)
-            await turns()
+            await iterate()
             loop.request_stop()
         assert consumer.done
         assert not actor.is_alive
@@ -1020,12 +1019,12 @@ def test_boom_in_a_cancelled_scope_is_raised() -> None:
     async def main(loop: Loop) -> None:
         with pytest.raises(ExceptionGroup) as caught:
             async with Scope() as scope:
-                scope.launch(boom())
+                scope.launch(fail_soon())
                 scope.token.cancel("own")
                 try:
-                    await turns()
+                    await iterate()
                 finally:
                     raise Boom("body")
         assert errors_of(caught) == [repr(Boom("body"))]
 
-    play(main)
+    run_clean(main)

@@ -1,6 +1,6 @@
-"""Scopes: what becomes of errors, of the body and of every kind of child."""
+"""Errors in scopes: of the body and of every kind of child."""
 
-# A block may end before its end, by its own cancellation: what is bound in it may not be. Tasks are the scope's to wait for.
+# A scope may cancel its own block, so names bound in it may be unbound. The scope awaits the tasks.
 # ruff: noqa: PT012  # blocks that raise are what this is about
 # pyright: reportPossiblyUnboundVariable=false
 # mypy: disable-error-code="unused-awaitable, possibly-undefined"
@@ -19,23 +19,23 @@ import pytest
 
 from bandstand.core import FAIL, Context, Loop, Verdict
 from bandstand.errors import ActorKilled, Cancelled, ChildFailed
+from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import UNBOUNDED, Channel
-from bandstand.scope.outcome import EndedBy
+from bandstand.scope.consumer import EndedBy
 from bandstand.scope.scope import Scope
-from bandstand.scope.token import CancelToken
 from bandstand.testing import VirtualClock
-from tests.scope.scoping import (
+from tests.scope.harness import (
     Boom,
-    boom,
-    check_clean,
+    check_nothing_left,
     errors_of,
-    flat,
+    fail_soon,
+    flatten,
     hang,
     idle,
     is_over,
-    play,
-    play_timed,
-    turns,
+    iterate,
+    run_clean,
+    run_clean_virtual,
 )
 
 pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G114")]
@@ -53,7 +53,7 @@ def test_a_task_that_fails_cancels_the_others_and_the_body() -> None:
                 scope.launch(hang(log, "task"))
                 consumer = scope.consume(channel, print)
                 actor = scope.spawn(idle)
-                scope.launch(boom("first"))
+                scope.launch(fail_soon("first"))
                 await hang(log, "body")
         assert errors_of(caught) == [repr(Boom("first"))]
         assert sorted(log) == ["body ended", "task ended"]
@@ -63,13 +63,13 @@ def test_a_task_that_fails_cancels_the_others_and_the_body() -> None:
         assert is_over(scope)
         assert scope.token.reason == "Boom: first"
         assert scope.token.cause is None, "the block has raised it"
-        # What asyncio counts is as it was, and the next await is nobody's business.
+        # The cancel count of the task is as before, and the next await is not disturbed.
         task = asyncio.current_task()
         assert task is not None
         assert task.cancelling() == 0
-        await turns()
+        await iterate()
 
-    play(main)
+    run_clean(main)
 
 
 @pytest.mark.parametrize("how", ["raise", "fail"])
@@ -89,9 +89,9 @@ def test_an_actor_that_fails(how: str) -> None:
             assert repr(error) == repr(Boom("hello"))
         else:
             assert isinstance(error, ChildFailed)
-            assert "has ended with reason FAIL" in str(error)
+            assert "ended with reason FAIL" in str(error)
 
-    play(main)
+    run_clean(main)
 
 
 @pytest.mark.spec("K7")
@@ -126,10 +126,10 @@ def test_a_channel_actor_that_fails(how: str) -> None:
             assert repr(error) == repr(Boom(7))
         assert channel.statistics().buffered == 1
 
-    play(main)
+    run_clean(main)
 
 
-def test_an_actor_that_somebody_kills_is_an_error() -> None:
+def test_an_actor_that_is_killed_from_outside_is_an_error() -> None:
     async def main(loop: Loop) -> None:
         with pytest.raises(ExceptionGroup) as caught:
             async with Scope() as scope:
@@ -137,22 +137,22 @@ def test_an_actor_that_somebody_kills_is_an_error() -> None:
                 await hang()
         assert isinstance(caught.value.exceptions[0], ActorKilled)
 
-    play(main)
+    run_clean(main)
 
 
 def test_a_child_that_fails_while_the_block_ends() -> None:
-    """The body is over: only the other children are cancelled."""
+    """The body has ended: only the other children are cancelled."""
 
     async def main(loop: Loop) -> None:
         log: list[str] = []
         with pytest.raises(ExceptionGroup) as caught:
             async with Scope() as scope:
                 scope.launch(hang(log))
-                scope.launch(boom())
+                scope.launch(fail_soon())
         assert errors_of(caught) == [repr(Boom())]
         assert log == ["child ended"]
 
-    play(main)
+    run_clean(main)
 
 
 def test_a_child_that_fails_before_the_body_has_waited_for_anything() -> None:
@@ -164,13 +164,13 @@ def test_a_child_that_fails_before_the_body_has_waited_for_anything() -> None:
             async with Scope() as scope:
                 scope.launch(at_once())
         assert errors_of(caught) == [repr(Boom())]
-        await turns()
+        await iterate()
 
-    play(main)
+    run_clean(main)
 
 
 def test_all_errors_are_in_the_group(caplog: pytest.LogCaptureFixture) -> None:
-    """But for what an actor raises while it is being stopped: that is logged, here as everywhere."""
+    """Except what an actor raises while it is being stopped: that is logged, as everywhere."""
 
     async def main(loop: Loop) -> None:
         async def at_cleanup(word: str) -> None:
@@ -192,56 +192,56 @@ def test_all_errors_are_in_the_group(caplog: pytest.LogCaptureFixture) -> None:
                 await channel.send(1)
                 for word in ("a", "b"):
                     scope.launch(at_cleanup(word))
-                await turns()
+                await iterate()
                 try:
-                    scope.launch(boom("first"))
+                    scope.launch(fail_soon("first"))
                     await hang()
                 finally:
                     raise Boom("body")
         assert errors_of(caught) == [repr(Boom(word)) for word in ("a", "b", "body", "first")]
         assert "raised while it was being stopped" in caplog.text
 
-    play(main)
+    run_clean(main)
 
 
-def test_two_that_fail_in_the_same_turn() -> None:
+def test_two_children_that_fail_in_the_same_iteration() -> None:
     async def main(loop: Loop) -> None:
         with pytest.raises(ExceptionGroup) as caught:
             async with Scope() as scope:
-                scope.launch(boom(1))
-                scope.launch(boom(2))
+                scope.launch(fail_soon(1))
+                scope.launch(fail_soon(2))
                 await hang()
         assert errors_of(caught) == [repr(Boom(1)), repr(Boom(2))]
 
-    play(main)
+    run_clean(main)
 
 
-def test_the_error_is_in_the_group_even_if_somebody_awaits_the_task() -> None:
+def test_the_error_is_in_the_group_even_if_the_task_is_awaited() -> None:
     async def main(loop: Loop) -> None:
         with pytest.raises(ExceptionGroup) as caught:
             async with Scope() as scope:
-                task = scope.launch(boom())
+                task = scope.launch(fail_soon())
                 with pytest.raises(Boom):
                     await task
                 await hang()
         assert errors_of(caught) == [repr(Boom())]
 
-    play(main)
+    run_clean(main)
 
 
-def test_that_a_child_was_cancelled_is_no_error() -> None:
+def test_a_cancelled_child_is_no_error() -> None:
     async def main(loop: Loop) -> None:
         async with Scope() as scope:
             task = scope.launch(hang())
-            await turns()
+            await iterate()
             task.cancel()
             consumer = scope.consume(Channel[int](), print)
             await consumer.cancel()
             loop.stop_actor(scope.spawn(idle))
-            await turns()
+            await iterate()
             assert not scope.token.cancelled
 
-    play(main)
+    run_clean(main)
 
 
 # --- the body fails ---------------------------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ def test_a_body_that_fails_cancels_its_children() -> None:
         assert not actor.is_alive
         assert scope.token.reason == "Boom: body"
 
-    play(main)
+    run_clean(main)
 
 
 def test_a_body_that_fails_with_a_group() -> None:
@@ -271,13 +271,13 @@ def test_a_body_that_fails_with_a_group() -> None:
             async with Scope():
                 raise ExceptionGroup("mine", [Boom(1), Boom(2)])
         assert len(caught.value.exceptions) == 1
-        assert [repr(error) for error in flat(caught.value)] == [repr(Boom(1)), repr(Boom(2))]
+        assert [repr(error) for error in flatten(caught.value)] == [repr(Boom(1)), repr(Boom(2))]
 
-    play(main)
+    run_clean(main)
 
 
 def test_a_body_that_awaits_something_cancelled() -> None:
-    """Nobody has cancelled the task: as in a TaskGroup, the CancelledError goes on."""
+    """The task was not cancelled: as in a TaskGroup, the CancelledError propagates."""
 
     async def main(loop: Loop) -> None:
         log: list[str] = []
@@ -285,15 +285,15 @@ def test_a_body_that_awaits_something_cancelled() -> None:
             async with Scope() as scope:
                 scope.launch(hang(log))
                 victim = scope.launch(hang(log, "victim"))
-                await turns()
+                await iterate()
                 victim.cancel()
                 await victim
         assert sorted(log) == ["child ended", "victim ended"]
 
-    play(main)
+    run_clean(main)
 
 
-def test_exceptions_that_are_no_exceptions() -> None:
+def test_base_exceptions() -> None:
     class Odd(BaseException):
         pass
 
@@ -309,14 +309,14 @@ def test_exceptions_that_are_no_exceptions() -> None:
         assert not isinstance(caught.value, ExceptionGroup)
         assert isinstance(caught.value.exceptions[0], Odd)
 
-    play(main)
+    run_clean(main)
 
 
 # --- KeyboardInterrupt and SystemExit ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
-def test_an_interrupt_in_the_body_goes_on_bare(kind: type[BaseException]) -> None:
+def test_an_interrupt_in_the_body_propagates_bare(kind: type[BaseException]) -> None:
     log: list[str] = []
 
     async def main() -> None:
@@ -331,8 +331,8 @@ def test_an_interrupt_in_the_body_goes_on_bare(kind: type[BaseException]) -> Non
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
-def test_an_interrupt_in_a_child_goes_on_bare(kind: type[BaseException]) -> None:
-    """asyncio lets it out of the event loop, too; when that runs again the block ends with it, and not with a group."""
+def test_an_interrupt_in_a_child_propagates_bare(kind: type[BaseException]) -> None:
+    """asyncio also raises it from the event loop; when that runs again, the block raises it, and not a group."""
 
     async def child() -> None:
         await asyncio.sleep(0)
@@ -341,7 +341,7 @@ def test_an_interrupt_in_a_child_goes_on_bare(kind: type[BaseException]) -> None
     async def block() -> None:
         async with Scope() as scope:
             scope.launch(hang())
-            scope.launch(boom())
+            scope.launch(fail_soon())
             scope.launch(child())
             await hang()
 
@@ -358,11 +358,11 @@ def test_an_interrupt_in_a_child_goes_on_bare(kind: type[BaseException]) -> None
         host.close()
 
 
-# --- errors that only say that the scope was cancelled ----------------------------------------------------------------
+# --- errors that only report the cancellation of the scope ------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G115")
-def test_that_a_wait_was_ended_by_the_scopes_token_is_no_error() -> None:
+def test_a_wait_cancelled_by_the_scopes_token_is_no_error() -> None:
     async def main(loop: Loop) -> None:
         empty = Channel[int]()
 
@@ -371,13 +371,13 @@ def test_that_a_wait_was_ended_by_the_scopes_token_is_no_error() -> None:
 
         async with Scope() as scope:
             waiting = scope.launch(child())
-            await turns()
+            await iterate()
             scope.launch(cancels(scope))
             await empty.receive(token=scope.token)
         assert waiting.done()
         assert is_over(scope)
 
-    play(main)
+    run_clean(main)
 
 
 async def cancels(scope: Scope) -> None:
@@ -385,7 +385,7 @@ async def cancels(scope: Scope) -> None:
 
 
 @pytest.mark.guarantee("G115")
-def test_that_another_token_has_ended_a_wait_is_an_error() -> None:
+def test_a_wait_cancelled_by_another_token_is_an_error() -> None:
     async def main(loop: Loop) -> None:
         other = CancelToken()
 
@@ -395,19 +395,19 @@ def test_that_another_token_has_ended_a_wait_is_an_error() -> None:
         with pytest.raises(ExceptionGroup) as caught:
             async with Scope() as scope:
                 scope.launch(child())
-                await turns()
+                await iterate()
                 other.cancel("theirs")
                 await hang()
         (error,) = caught.value.exceptions
         assert isinstance(error, Cancelled)
         assert error.token == other.number
 
-    play(main)
+    run_clean(main)
 
 
 @pytest.mark.guarantee("G115")
 @pytest.mark.parametrize("where", ["body", "child", "deeper", "scope inside"])
-def test_nor_is_it_when_it_comes_in_groups(where: str) -> None:
+def test_nor_are_groups_of_such_waits(where: str) -> None:
     async def main(loop: Loop) -> None:
         empty = Channel[int]()
 
@@ -420,7 +420,7 @@ def test_nor_is_it_when_it_comes_in_groups(where: str) -> None:
                 group_.create_task(wait())
 
         async def inside() -> None:
-            # It has no token of ours: to it, this is an error.
+            # It does not have the scope's token: for it, this is an error.
             async with Scope() as inner:
                 inner.launch(wait())
 
@@ -433,14 +433,14 @@ def test_nor_is_it_when_it_comes_in_groups(where: str) -> None:
             else:
                 await group(2 if where == "deeper" else 0)
         assert is_over(scope)
-        check_clean(loop)
-        await turns()
+        check_nothing_left(loop)
+        await iterate()
 
-    play_timed(main)
+    run_clean_virtual(main)
 
 
 @pytest.mark.parametrize("where", ["body", "child"])
-def test_what_else_is_in_the_group_is_an_error(where: str) -> None:
+def test_the_rest_of_such_a_group_is_an_error(where: str) -> None:
     async def main(loop: Loop) -> None:
         other = CancelToken()
         other.cancel("theirs")
@@ -458,16 +458,16 @@ def test_what_else_is_in_the_group_is_an_error(where: str) -> None:
                     scope.launch(fail())
                 else:
                     await fail()
-        assert [type(error) for error in flat(caught.value)] == [Boom, Cancelled]
+        assert [type(error) for error in flatten(caught.value)] == [Boom, Cancelled]
         (outer,) = caught.value.exceptions
         assert isinstance(outer, ExceptionGroup)
         assert outer.message == "outer"
 
-    play_timed(main)
+    run_clean_virtual(main)
 
 
 @pytest.mark.guarantee("G115")
-def test_a_group_that_says_that_one_above_was_cancelled() -> None:
+def test_a_group_that_reports_the_cancellation_of_the_parent_token() -> None:
     async def main(loop: Loop) -> None:
         above = CancelToken()
         empty = Channel[int]()
@@ -482,15 +482,15 @@ def test_a_group_that_says_that_one_above_was_cancelled() -> None:
                     group.create_task(wait())
         assert caught.value.token == above.number
 
-    play_timed(main)
+    run_clean_virtual(main)
 
 
-# --- odds and ends ----------------------------------------------------------------------------------------------------
+# --- edge cases -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-def test_the_block_ends_without_leaving_cycles_of_errors() -> None:
-    """What was raised is gone when nobody holds it any more, without the garbage collector."""
+def test_the_block_leaves_no_reference_cycle_of_errors() -> None:
+    """What was raised is freed with its last reference, without the garbage collector."""
 
     async def main(loop: Loop) -> None:
         class Marked(Exception):  # noqa: N818 -- only here
@@ -513,19 +513,19 @@ def test_the_block_ends_without_leaving_cycles_of_errors() -> None:
         gc.disable()
         try:
             await once()
-            # asyncio itself holds on to what has woken a task, until the turn is over.
-            await turns()
+            # asyncio holds the future that has woken a task until the end of the iteration.
+            await iterate()
             assert kept[0]() is None
         finally:
             gc.enable()
         gc.collect()
         assert kept[1]() is None
 
-    play(main)
+    run_clean(main)
 
 
 @pytest.mark.slow
-def test_a_cancellation_that_goes_on_leaves_no_cycle() -> None:
+def test_a_cancellation_that_propagates_leaves_no_reference_cycle() -> None:
     async def main(loop: Loop) -> None:
         kept: list[weakref.ref[BaseException]] = []
 
@@ -540,20 +540,20 @@ def test_a_cancellation_that_goes_on_leaves_no_cycle() -> None:
         gc.disable()
         try:
             task = asyncio.create_task(block())
-            await turns()
+            await iterate()
             task.cancel()
             await task
             del task
-            await turns()
+            await iterate()
             assert kept[0]() is None
         finally:
             gc.enable()
 
-    play(main)
+    run_clean(main)
 
 
 def test_a_callback_that_is_interrupted_does_not_keep_the_scope_waiting() -> None:
-    """Whatever happens to those who are told of the end: the child has left."""
+    """Whatever a callback does, the child is removed."""
 
     def interrupt(_token: CancelToken) -> None:
         raise KeyboardInterrupt
@@ -561,7 +561,7 @@ def test_a_callback_that_is_interrupted_does_not_keep_the_scope_waiting() -> Non
     async def block() -> None:
         async with Scope() as scope:
             scope.token.on_cancel(interrupt)
-            scope.launch(boom())
+            scope.launch(fail_soon())
             await hang()
 
     host = VirtualClock().new_event_loop()
@@ -583,7 +583,7 @@ def test_a_generator_that_is_closed_in_its_task_waits_for_its_children() -> None
         async def numbers() -> AsyncIterator[int]:
             async with Scope() as scope:
                 scope.launch(hang(log))
-                await turns()
+                await iterate()
                 yield 1
             log.append("not reached")
 
@@ -592,12 +592,12 @@ def test_a_generator_that_is_closed_in_its_task_waits_for_its_children() -> None
         await source.aclose()  # type: ignore[attr-defined]  # it is a generator
         assert log == ["child ended"]
 
-    play(main)
+    run_clean(main)
 
 
 @pytest.mark.guarantee("G120")
-def test_a_coroutine_that_is_thrown_away_does_not_wait() -> None:
-    """Its event loop was closed, or has stopped: there is nobody who would wait. Nothing is raised and nothing hangs."""
+def test_a_dropped_coroutine_does_not_wait() -> None:
+    """Its event loop was closed, or has stopped, so it cannot wait. Nothing is raised and nothing hangs."""
     log: list[str] = []
     clock = VirtualClock()
     host = clock.new_event_loop()
@@ -613,16 +613,16 @@ def test_a_coroutine_that_is_thrown_away_does_not_wait() -> None:
 
     coroutine = block()
     task = host.create_task(coroutine)
-    host.run_until_complete(turns())
+    host.run_until_complete(iterate())
     coroutine.close()
     assert log == ["body ended"]
-    # The children are cancelled as soon as somebody runs the event loop again.
-    host.run_until_complete(turns())
+    # The children are cancelled as soon as the event loop runs again.
+    host.run_until_complete(iterate())
     assert children[0].cancelled()
     assert log == ["body ended", "child ended"]
-    # asyncio steps a coroutine that was closed: that is its own affair.
+    # asyncio steps a coroutine that was closed, and reports that.
     task.cancel()
-    host.run_until_complete(turns())
+    host.run_until_complete(iterate())
     assert task.done()
     if not task.cancelled():
         task.exception()
@@ -631,8 +631,8 @@ def test_a_coroutine_that_is_thrown_away_does_not_wait() -> None:
 
 @pytest.mark.slow
 @pytest.mark.guarantee("G120")
-def test_a_child_that_fails_when_nobody_waits_any_more_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """A generator that was dropped is closed in another task: its scope is over, and its children may have something to say."""
+def test_a_child_that_fails_after_the_end_of_the_scope_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """A dropped generator is closed in another task: its scope is over, and its children may still fail."""
 
     async def main(loop: Loop) -> None:
         scopes: list[Scope] = []
@@ -647,20 +647,20 @@ def test_a_child_that_fails_when_nobody_waits_any_more_is_logged(caplog: pytest.
             async with Scope(name="shop") as scope:
                 scopes.append(scope)
                 scope.launch(at_cleanup())
-                await turns()
+                await iterate()
                 yield 1
 
         async for _ in numbers():
             break
         gc.collect()
-        await turns(20)
-        # It had not ended when the scope was over: that it had would be a lie.
+        await iterate(20)
+        # It had not ended when the scope ended, so the result must not be True.
         assert await scopes[0].cancel() is False
-        assert "a child of scope 'shop' has failed, which nobody waits for any more" in caplog.text
+        assert "a child of scope 'shop' failed after the scope had ended" in caplog.text
         assert "unheard" in caplog.text
 
     with caplog.at_level("ERROR", "bandstand.scope"):
-        play(main)
+        run_clean(main)
 
 
 @pytest.mark.slow
@@ -668,7 +668,7 @@ def test_a_child_that_fails_when_nobody_waits_any_more_is_logged(caplog: pytest.
 @pytest.mark.filterwarnings(
     "ignore:coroutine .* was never awaited", "ignore::pytest.PytestUnraisableExceptionWarning"
 )
-def test_an_event_loop_that_is_closed_under_an_open_scope() -> None:
+def test_an_event_loop_that_is_closed_while_a_scope_is_open() -> None:
     log: list[str] = []
     host = VirtualClock().new_event_loop()
     scopes: list[Scope] = []
@@ -684,9 +684,9 @@ def test_an_event_loop_that_is_closed_under_an_open_scope() -> None:
 
     coroutine = block()
     task = host.create_task(coroutine)
-    host.run_until_complete(turns())
+    host.run_until_complete(iterate())
     host.close()
-    # A cancel from here goes nowhere, and nobody waits for it.
+    # A cancel from here has no effect, and the wait returns at once.
     assert scopes[0].cancel("too late").blocking() is False
     coroutine.close()
     assert "body ended" in log
@@ -717,7 +717,7 @@ def test_eager_tasks() -> None:
         assert errors_of(caught) == [repr(Boom("eager"))]
         assert log == ["body ended"]
         async with Scope() as scope:
-            # It cancels the scope before anybody knows of it.
+            # It cancels the scope before it is a child.
             async def canceller() -> None:
                 await scope.cancel("eager")
                 await hang(log)
@@ -730,7 +730,7 @@ def test_eager_tasks() -> None:
 
 
 @pytest.mark.parametrize("does_join", [True, False])
-def test_a_body_that_has_cancelled_its_scope_is_interrupted_by_a_child_that_fails(does_join: bool) -> None:
+def test_a_body_that_has_cancelled_its_scope_is_cancelled_by_a_child_that_fails(does_join: bool) -> None:
     async def main(loop: Loop) -> list[str]:
         log: list[str] = []
 
@@ -743,7 +743,7 @@ def test_a_body_that_has_cancelled_its_scope_is_interrupted_by_a_child_that_fail
         with pytest.raises(ExceptionGroup) as caught:
             async with Scope() as scope:
                 scope.launch(at_cleanup())
-                await turns()
+                await iterate()
                 joining = scope.cancel()
                 try:
                     if does_join:
@@ -752,7 +752,7 @@ def test_a_body_that_has_cancelled_its_scope_is_interrupted_by_a_child_that_fail
                 finally:
                     log.append("body ended")
         assert errors_of(caught) == [repr(Boom())]
-        await turns()
+        await iterate()
         return log
 
-    assert play(main) == ["body ended"]
+    assert run_clean(main) == ["body ended"]

@@ -1,6 +1,6 @@
-"""Scopes among others: asyncio's groups and timeouts, anyio's groups and cancel scopes, scopes in scopes, scopes in actors."""
+"""Scopes with asyncio's groups and timeouts, anyio's groups and cancel scopes, nested scopes, and scopes in actors."""
 
-# A block may end before its end, by its own cancellation: what is bound in it may not be. Tasks are the scope's to wait for.
+# A scope may cancel its own block, so names bound in it may be unbound. The scope awaits the tasks.
 # ruff: noqa: PT012  # blocks that raise are what this is about
 # pyright: reportPossiblyUnboundVariable=false
 # mypy: disable-error-code="unused-awaitable, possibly-undefined"
@@ -17,12 +17,23 @@ import pytest
 
 from bandstand.core import STOP, Context, Loop, Verdict
 from bandstand.errors import Cancelled
+from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import UNBOUNDED, Channel
-from bandstand.scope.outcome import EndedBy
+from bandstand.scope.consumer import EndedBy
 from bandstand.scope.scope import Scope
-from bandstand.scope.token import CancelToken
 from bandstand.testing import VirtualClock
-from tests.scope.scoping import Boom, boom, check_clean, errors_of, flat, hang, idle, play, play_timed, turns
+from tests.scope.harness import (
+    Boom,
+    check_nothing_left,
+    errors_of,
+    fail_soon,
+    flatten,
+    hang,
+    idle,
+    iterate,
+    run_clean,
+    run_clean_virtual,
+)
 
 pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G118")]
 
@@ -43,10 +54,10 @@ def test_a_timeout_around(where: str) -> None:
                     if where == "body":
                         await hang(log, "body")
         assert "child ended" in log
-        check_clean(loop)
-        await turns()
+        check_nothing_left(loop)
+        await iterate()
 
-    play_timed(main)
+    run_clean_virtual(main)
 
 
 @pytest.mark.parametrize("seconds", [0.9, 1, 1.1])
@@ -62,12 +73,12 @@ def test_a_timeout_around_a_scope_that_is_cancelled_about_then(seconds: float) -
             how = "timeout"
         else:
             how = "cancel"
-        check_clean(loop)
-        await turns()
+        check_nothing_left(loop)
+        await iterate()
         return how
 
-    # At the very same moment either is right, as long as the books are.
-    assert play_timed(main) in {0.9: ["cancel"], 1: ["cancel", "timeout"], 1.1: ["timeout"]}[seconds]
+    # At exactly the same moment either is right, as long as the cancel count is.
+    assert run_clean_virtual(main) in {0.9: ["cancel"], 1: ["cancel", "timeout"], 1.1: ["timeout"]}[seconds]
 
 
 def test_a_timeout_around_a_scope_that_fails_while_it_is_cancelled() -> None:
@@ -84,10 +95,10 @@ def test_a_timeout_around_a_scope_that_fails_while_it_is_cancelled() -> None:
                     scope.launch(at_cleanup())
                     await hang()
         assert errors_of(caught) == [repr(Boom())]
-        check_clean(loop)
-        await turns()
+        check_nothing_left(loop)
+        await iterate()
 
-    play_timed(main)
+    run_clean_virtual(main)
 
 
 def test_wait_for_around() -> None:
@@ -102,9 +113,9 @@ def test_wait_for_around() -> None:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(block(), 1)
         assert sorted(log) == ["body ended", "child ended"]
-        check_clean(loop)
+        check_nothing_left(loop)
 
-    play_timed(main)
+    run_clean_virtual(main)
 
 
 @pytest.mark.parametrize("who", ["brother", "scope's child", "group's body"])
@@ -116,25 +127,25 @@ def test_a_task_group_around(who: str) -> None:
             async with Scope() as scope:
                 scope.launch(hang(log))
                 if who == "scope's child":
-                    scope.launch(boom())
+                    scope.launch(fail_soon())
                 await hang(log, "body")
 
         with pytest.raises(ExceptionGroup) as caught:
             async with asyncio.TaskGroup() as group:
                 group.create_task(block())
                 group.create_task(hang(log, "brother"))
-                await turns(2)
+                await iterate(2)
                 if who == "brother":
-                    group.create_task(boom())
+                    group.create_task(fail_soon())
                 elif who == "group's body":
                     raise Boom
-                # Not in its end: there, on 3.11, a group forgets to take its own cancellation back.
+                # Not in its __aexit__: there, on 3.11, a group does not undo its own cancellation.
                 await hang()
         assert errors_of(caught) == [repr(Boom())]
         assert sorted(log) == ["body ended", "brother ended", "child ended"]
-        check_clean(loop)
+        check_nothing_left(loop)
 
-    play(main)
+    run_clean(main)
 
 
 def test_a_task_group_around_in_the_same_task() -> None:
@@ -143,21 +154,21 @@ def test_a_task_group_around_in_the_same_task() -> None:
         with pytest.raises(ExceptionGroup) as caught:
             async with asyncio.TaskGroup() as group, Scope() as scope:
                 scope.launch(hang(log))
-                group.create_task(boom())
+                group.create_task(fail_soon())
                 await hang(log, "body")
         assert errors_of(caught) == [repr(Boom())]
         assert sorted(log) == ["body ended", "child ended"]
-        # And the other way round: the scope's cancellation is not the group's.
+        # And vice versa: the scope's cancellation is not the group's.
         async with asyncio.TaskGroup() as group:
             async with Scope() as scope:
                 scope.launch(cancels(scope))
                 await hang()
             log.append("the group's body goes on")
-            await turns()
+            await iterate()
         assert log[-1] == "the group's body goes on"
-        check_clean(loop)
+        check_nothing_left(loop)
 
-    play(main)
+    run_clean(main)
 
 
 async def cancels(scope: Scope) -> None:
@@ -183,10 +194,10 @@ def test_a_timeout_inside() -> None:
                 await asyncio.wait_for(child, 1)
         return log
 
-    assert play_timed(main) == ["body ended", "timed out", "child ended"]
+    assert run_clean_virtual(main) == ["body ended", "timed out", "child ended"]
 
 
-def test_a_timeout_inside_does_not_take_the_scopes_cancellation_for_its_own() -> None:
+def test_a_timeout_inside_does_not_consume_the_scopes_cancellation() -> None:
     async def main(loop: Loop) -> None:
         async with Scope() as scope:
             scope.launch(cancels(scope))
@@ -195,9 +206,9 @@ def test_a_timeout_inside_does_not_take_the_scopes_cancellation_for_its_own() ->
         async with Scope() as scope:
             scope.launch(cancels(scope))
             await asyncio.wait_for(hang(), 1)
-        check_clean(loop)
+        check_nothing_left(loop)
 
-    play_timed(main)
+    run_clean_virtual(main)
 
 
 @pytest.mark.parametrize("where", ["body", "child"])
@@ -209,7 +220,7 @@ def test_a_task_group_inside(where: str) -> None:
             async with asyncio.TaskGroup() as group:
                 group.create_task(hang(log, "inner"))
                 if fails:
-                    group.create_task(boom())
+                    group.create_task(fail_soon())
                 await hang(log, "group")
 
         async with Scope() as scope:
@@ -228,14 +239,14 @@ def test_a_task_group_inside(where: str) -> None:
                 else:
                     await group_of_two(fails=True)
         assert errors_of(caught) == [repr(Boom())]
-        check_clean(loop)
-        await turns()
+        check_nothing_left(loop)
+        await iterate()
 
-    play(main)
+    run_clean(main)
 
 
 def test_a_task_group_inside_that_fails_while_the_scope_is_cancelled() -> None:
-    """3.13 cancels the task once more at the end of such a group: that must not come out behind the scope."""
+    """3.13 cancels the task once more at the end of such a group: that must not reach the code after the scope."""
 
     async def main(loop: Loop) -> None:
         async def at_cleanup() -> None:
@@ -251,10 +262,10 @@ def test_a_task_group_inside_that_fails_while_the_scope_is_cancelled() -> None:
                     group.create_task(at_cleanup())
                     await hang()
         assert errors_of(caught) == [repr(Boom())]
-        check_clean(loop)
-        await turns()
+        check_nothing_left(loop)
+        await iterate()
 
-    play(main)
+    run_clean(main)
 
 
 # --- anyio ------------------------------------------------------------------------------------------------------------
@@ -275,7 +286,7 @@ def test_anyio_runs_here() -> None:
             log.append("body")
         return log
 
-    assert play_timed(main) == ["body", "child"]
+    assert run_clean_virtual(main) == ["body", "child"]
 
 
 @pytest.mark.parametrize("where", ["body", "joining"])
@@ -291,10 +302,10 @@ def test_move_on_after_around(where: str) -> None:
                     await hang(log, "body")
         assert span.cancelled_caught
         assert "child ended" in log
-        check_clean(loop)
-        await turns()
+        check_nothing_left(loop)
+        await iterate()
 
-    play_timed(main)
+    run_clean_virtual(main)
 
 
 def test_fail_after_around() -> None:
@@ -306,14 +317,14 @@ def test_fail_after_around() -> None:
                     scope.launch(hang(log))
                     await hang(log, "body")
         assert sorted(log) == ["body ended", "child ended"]
-        check_clean(loop)
+        check_nothing_left(loop)
 
-    play_timed(main)
+    run_clean_virtual(main)
 
 
 @pytest.mark.parametrize("first", ["anyio", "scope"])
 @pytest.mark.parametrize("is_same_turn", [True, False])
-def test_an_anyio_scope_that_is_cancelled_together_with_ours(first: str, is_same_turn: bool) -> None:
+def test_an_anyio_scope_that_is_cancelled_together_with_the_scope(first: str, is_same_turn: bool) -> None:
     async def main(loop: Loop) -> None:
         host = asyncio.get_running_loop()
         log: list[str] = []
@@ -332,20 +343,20 @@ def test_an_anyio_scope_that_is_cancelled_together_with_ours(first: str, is_same
 
                 host.call_soon(cancel)
                 await hang(log, "body")
-            # Ours ends here. anyio's is thrown at the next checkpoint, if it has not come through already.
+            # The scope's ends here. anyio's is raised at the next checkpoint, if it was not raised before.
             await anyio.lowlevel.checkpoint()
             log.append("went on")
         assert sorted(log[:2]) == ["body ended", "child ended"]
         assert ("went on" in log) is (first == "scope" and not is_same_turn)
         assert around.cancel_called is not (first == "scope" and not is_same_turn)
-        check_clean(loop)
-        await turns()
+        check_nothing_left(loop)
+        await iterate()
 
-    play(main)
+    run_clean(main)
 
 
-def test_two_cancellations_of_a_task_that_is_about_to_run_in_one() -> None:
-    """asyncio throws one error for both, with the words of the last one on it, and anyio knows its own by their words."""
+def test_two_cancellations_of_a_task_that_is_about_to_run_become_one() -> None:
+    """asyncio raises one error for both, with the last message, and anyio recognises its own by the message."""
 
     async def main(loop: Loop) -> None:
         log: list[str] = []
@@ -357,14 +368,14 @@ def test_two_cancellations_of_a_task_that_is_about_to_run_in_one() -> None:
                     scope.token.cancel("own")
 
                 asyncio.get_running_loop().call_soon(cancel)
-                await turns(1000)
+                await iterate(1000)
             log.append("not reached")
         assert log == []
         assert around.cancelled_caught
-        check_clean(loop)
-        await turns()
+        check_nothing_left(loop)
+        await iterate()
 
-    play(main)
+    run_clean(main)
 
 
 @pytest.mark.parametrize("who", ["brother", "scope's child", "cancel"])
@@ -376,7 +387,7 @@ def test_an_anyio_group_around(who: str) -> None:
             async with Scope() as scope:
                 scope.launch(hang(log))
                 if who == "scope's child":
-                    scope.launch(boom())
+                    scope.launch(fail_soon())
                 await hang(log, "body")
 
         errors: list[BaseException] = []
@@ -384,18 +395,18 @@ def test_an_anyio_group_around(who: str) -> None:
             async with anyio.create_task_group() as group:
                 group.start_soon(block)
                 group.start_soon(hang, log, "brother")
-                await turns(2)
+                await iterate(2)
                 if who == "brother":
-                    group.start_soon(boom)
+                    group.start_soon(fail_soon)
                 elif who == "cancel":
                     group.cancel_scope.cancel()
         except* Boom as caught:
-            errors = flat(caught)
+            errors = flatten(caught)
         assert [repr(error) for error in errors] == ([] if who == "cancel" else [repr(Boom())])
         assert sorted(log) == ["body ended", "brother ended", "child ended"]
-        check_clean(loop)
+        check_nothing_left(loop)
 
-    play(main)
+    run_clean(main)
 
 
 @pytest.mark.parametrize("where", ["body", "child"])
@@ -407,7 +418,7 @@ def test_an_anyio_group_inside(where: str) -> None:
             async with anyio.create_task_group() as group:
                 group.start_soon(hang, log, "inner")
                 if fails:
-                    group.start_soon(boom)
+                    group.start_soon(fail_soon)
                 await hang(log, "group")
 
         async with Scope() as scope:
@@ -426,9 +437,9 @@ def test_an_anyio_group_inside(where: str) -> None:
                 else:
                     await group_of_two(fails=True)
         assert errors_of(caught) == [repr(Boom())]
-        check_clean(loop)
+        check_nothing_left(loop)
 
-    play(main)
+    run_clean(main)
 
 
 # --- scopes in scopes -------------------------------------------------------------------------------------------------
@@ -437,7 +448,7 @@ def test_an_anyio_group_inside(where: str) -> None:
 @pytest.mark.parametrize("joined", [True, False])
 @pytest.mark.parametrize("level", [1, 2, 3])
 def test_a_cancellation_ends_at_the_scope_that_was_cancelled(joined: bool, level: int) -> None:
-    """Three deep, in one task; joined: each has the token of the one around it."""
+    """Three nested scopes in one task; "joined": each has the token of the outer one."""
 
     async def main(loop: Loop) -> list[str]:
         log: list[str] = []
@@ -447,7 +458,7 @@ def test_a_cancellation_ends_at_the_scope_that_was_cancelled(joined: bool, level
                 two.launch(hang(log, "child 2"))
                 async with Scope(name="3", token=two.token if joined else None) as three:
                     three.launch(hang(log, "child 3"))
-                    await turns()
+                    await iterate()
                     asyncio.get_running_loop().call_soon(
                         [one, two, three][level - 1].token.cancel, "this one"
                     )
@@ -457,8 +468,8 @@ def test_a_cancellation_ends_at_the_scope_that_was_cancelled(joined: bool, level
             log.append("after 2")
             await one.cancel()
         log.append("after 1")
-        check_clean(loop)
-        await turns()
+        check_nothing_left(loop)
+        await iterate()
         assert sorted(line for line in log if "ended" in line) == [
             "body ended",
             "child 1 ended",
@@ -467,12 +478,12 @@ def test_a_cancellation_ends_at_the_scope_that_was_cancelled(joined: bool, level
         ]
         return [line for line in log if "after" in line]
 
-    assert play(main) == ["after 3", "after 2", "after 1"][3 - level :]
+    assert run_clean(main) == ["after 3", "after 2", "after 1"][3 - level :]
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])
-def test_a_scope_that_is_cancelled_by_a_body_inside_of_it(level: int) -> None:
-    """The innermost one's body cancels one around it: its own scope hears that from above."""
+def test_a_scope_that_is_cancelled_by_the_body_of_an_inner_scope(level: int) -> None:
+    """The innermost body cancels an outer scope: its own scope is cancelled by its parent token."""
 
     async def main(loop: Loop) -> list[str]:
         log: list[str] = []
@@ -480,14 +491,14 @@ def test_a_scope_that_is_cancelled_by_a_body_inside_of_it(level: int) -> None:
             async with Scope(token=one.token) as two:
                 async with Scope(token=two.token) as three:
                     [one, two, three][level - 1].token.cancel("this one")
-                    await turns()
+                    await iterate()
                     log.append("body goes on")
                 log.append("after 3")
-                await turns()
+                await iterate()
             log.append("after 2")
-            await turns()
+            await iterate()
         log.append("after 1")
-        check_clean(loop)
+        check_nothing_left(loop)
         return log
 
     expected = {
@@ -495,10 +506,10 @@ def test_a_scope_that_is_cancelled_by_a_body_inside_of_it(level: int) -> None:
         2: ["after 2", "after 1"],
         3: ["body goes on", "after 3", "after 2", "after 1"],
     }
-    assert play(main) == expected[level]
+    assert run_clean(main) == expected[level]
 
 
-def test_a_token_above_all_of_them() -> None:
+def test_a_parent_token_of_all_of_them() -> None:
     async def main(loop: Loop) -> None:
         token = CancelToken()
         log: list[str] = []
@@ -510,18 +521,18 @@ def test_a_token_above_all_of_them() -> None:
             ):
                 for scope in (one, two, three):
                     scope.launch(hang(log))
-                await turns()
+                await iterate()
                 asyncio.get_running_loop().call_soon(token.cancel, "all")
                 await hang()
         assert caught.value.token == token.number
         assert len(log) == 3
-        check_clean(loop)
+        check_nothing_left(loop)
 
-    play(main)
+    run_clean(main)
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])
-def test_an_error_comes_out_of_all_of_them(level: int) -> None:
+def test_an_error_propagates_through_all_of_them(level: int) -> None:
     async def main(loop: Loop) -> None:
         log: list[str] = []
 
@@ -529,32 +540,32 @@ def test_an_error_comes_out_of_all_of_them(level: int) -> None:
             async with Scope() as scope:
                 scope.launch(hang(log))
                 if level == 3:
-                    scope.launch(boom())
+                    scope.launch(fail_soon())
                 await hang()
 
         async def second() -> None:
             async with Scope() as scope:
                 scope.launch(third())
                 if level == 2:
-                    scope.launch(boom())
+                    scope.launch(fail_soon())
                 await hang()
 
         with pytest.raises(ExceptionGroup) as caught:
             async with Scope() as scope:
                 scope.launch(second())
-                await turns()
+                await iterate()
                 if level == 1:
-                    scope.launch(boom())
+                    scope.launch(fail_soon())
                 await hang()
         assert errors_of(caught) == [repr(Boom())]
-        # A child that was cancelled before its first step has begun nothing.
+        # A child that was cancelled before its first step has not run at all.
         assert log in ([], ["child ended"])
-        check_clean(loop)
+        check_nothing_left(loop)
 
-    play(main)
+    run_clean(main)
 
 
-def test_a_scope_in_a_child_hears_of_the_one_around_by_either_way() -> None:
+def test_a_scope_in_a_child_is_cancelled_by_its_token_and_by_its_task() -> None:
     async def main(loop: Loop) -> None:
         log: list[str] = []
 
@@ -566,13 +577,13 @@ def test_a_scope_in_a_child_hears_of_the_one_around_by_either_way() -> None:
         async with Scope() as scope:
             joined = scope.launch(child(scope.token))
             alone = scope.launch(child(None))
-            await turns()
+            await iterate()
             await scope.cancel()
         assert sorted(log) == ["child ended", "child ended", "child's body ended", "child's body ended"]
         assert joined.cancelled()
         assert alone.cancelled()
 
-    play(main)
+    run_clean(main)
 
 
 # --- scopes in actors -------------------------------------------------------------------------------------------------
@@ -582,7 +593,7 @@ Block = Callable[[], Coroutine[Any, Any, None]]
 
 
 def in_actor(block: Block, *, is_stopped: bool) -> list[str]:
-    """Run a block in the handler of an actor; how that ended."""
+    """Run a block in the handler of an actor, and return how it ended."""
     log: list[str] = []
 
     async def main(loop: Loop) -> None:
@@ -597,14 +608,14 @@ def in_actor(block: Block, *, is_stopped: bool) -> list[str]:
 
         actor = loop.spawn(handler)
         loop.send(actor, "go")
-        await turns(20)
+        await iterate(20)
         if is_stopped:
             loop.stop_actor(actor)
         for _ in range(50):
-            await turns()
+            await iterate()
         assert not actor.is_alive
 
-    play(main)
+    run_clean(main)
     return log
 
 
@@ -626,12 +637,12 @@ def in_consumer(block: Block, *, is_stopped: bool) -> list[str]:
         async with Scope() as scope:
             consumer = scope.consume(channel, process)
             await channel.send(1)
-            await turns(20)
+            await iterate(20)
             if is_stopped:
                 await consumer.cancel()
             channel.close()
 
-    play(main)
+    run_clean(main)
     return log
 
 
@@ -659,7 +670,7 @@ def test_a_scope_inside_an_actor(inside: Callable[..., list[str]]) -> None:
     async def failing() -> None:
         with pytest.raises(ExceptionGroup):
             async with Scope() as scope:
-                scope.launch(boom())
+                scope.launch(fail_soon())
                 await hang(log, "body")
 
     assert inside(normal, is_stopped=False) == ["over"]
@@ -675,7 +686,7 @@ def idle_process(number: int) -> None:
 
 
 @pytest.mark.parametrize("inside", [in_actor, in_consumer])
-def test_an_actor_that_is_stopped_ends_the_scope_inside_of_it(inside: Callable[..., list[str]]) -> None:
+def test_stopping_an_actor_ends_the_scope_inside_it(inside: Callable[..., list[str]]) -> None:
     log: list[str] = []
 
     async def block() -> None:
@@ -689,7 +700,7 @@ def test_an_actor_that_is_stopped_ends_the_scope_inside_of_it(inside: Callable[.
     assert sorted(log) == ["body ended", "child ended"]
 
 
-def test_the_next_message_is_not_touched_by_the_cancellation_of_the_last() -> None:
+def test_the_next_message_is_not_affected_by_the_cancellation_of_the_last() -> None:
     async def main(loop: Loop) -> list[object]:
         seen: list[object] = []
 
@@ -697,7 +708,7 @@ def test_the_next_message_is_not_touched_by_the_cancellation_of_the_last() -> No
             async with Scope() as scope:
                 scope.launch(cancels(scope))
                 await hang()
-            await turns()
+            await iterate()
             seen.append(data)
 
         async with Scope() as scope:
@@ -706,12 +717,12 @@ def test_the_next_message_is_not_touched_by_the_cancellation_of_the_last() -> No
                 loop.send(actor, number)
         return seen
 
-    assert play(main) == [0, 1, 2, 3, 4]
+    assert run_clean(main) == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.guarantee("G120")
 def test_a_loop_that_ends_with_a_scope_open_inside_an_actor() -> None:
-    """Its children on that loop end with it, and the scope does not wait for what cannot come any more."""
+    """Its children on that loop end with it, and the scope does not wait for ever."""
     log: list[str] = []
     consumers: list[Any] = []
 
@@ -726,7 +737,7 @@ def test_a_loop_that_ends_with_a_scope_open_inside_an_actor() -> None:
                     await hang(log, "body")
 
             loop.send(loop.spawn(handler), "go")
-            await turns(10)
+            await iterate(10)
         assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []
 
     clock = VirtualClock()

@@ -1,6 +1,6 @@
-"""Scopes and plain threads: cancelling them from there, and waiting for what they own."""
+"""Scopes and plain threads: cancelling a scope from a thread, and waiting for its children."""
 
-# A block may end before its end, by its own cancellation: what is bound in it may not be. Tasks are the scope's to wait for.
+# A scope may cancel its own block, so names bound in it may be unbound. The scope awaits the tasks.
 # ruff: noqa: PT012  # blocks that raise are what this is about
 # pyright: reportPossiblyUnboundVariable=false
 # mypy: disable-error-code="unused-awaitable, possibly-undefined"
@@ -17,11 +17,11 @@ import pytest
 
 from bandstand.core import Loop
 from bandstand.errors import Cancelled, ChannelTimeout, LoopBusy
+from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import UNBOUNDED, Channel
-from bandstand.scope.outcome import EndedBy
+from bandstand.scope.consumer import EndedBy
 from bandstand.scope.scope import Scope
-from bandstand.scope.token import CancelToken
-from tests.scope.scoping import check_clean, hang, idle, play, turns
+from tests.scope.harness import check_nothing_left, hang, idle, iterate, run_clean
 
 pytestmark = [
     pytest.mark.spec("K4", "K6"),
@@ -31,12 +31,12 @@ pytestmark = [
 
 T = TypeVar("T")
 
-# Enough for a machine that is busy with something else.
+# Enough for a busy machine.
 PATIENCE = 30
 
 
 async def in_thread(function: Callable[[], T]) -> T:
-    """Call a function in a thread of its own, and let the event loop go on meanwhile."""
+    """Call a function in its own thread, while the event loop runs."""
     result: Future[T] = Future()
 
     def run() -> None:
@@ -47,7 +47,7 @@ async def in_thread(function: Callable[[], T]) -> T:
 
     thread = threading.Thread(target=run)
     thread.start()
-    # By an executor, so that virtual time does not run away while the thread is working.
+    # With an executor, so that virtual time does not jump while the thread works.
     answer = await asyncio.get_running_loop().run_in_executor(None, result.result, PATIENCE)
     thread.join(PATIENCE)
     return answer
@@ -66,7 +66,7 @@ def test_a_thread_cancels_a_scope_and_waits_for_its_children() -> None:
             scope.launch(hang(log))
             consumer = scope.consume(Channel[int](), print)
             actor = scope.spawn(idle)
-            await turns()
+            await iterate()
             watchers.append(asyncio.create_task(watch(scope)))
             await hang(log, "body")
         assert scope.token.reason == "by a thread"
@@ -75,9 +75,9 @@ def test_a_thread_cancels_a_scope_and_waits_for_its_children() -> None:
         assert not actor.is_alive
         await watchers[0]
         assert sorted(log) == ["body ended", "child ended", "joined"]
-        check_clean(loop)
+        check_nothing_left(loop)
 
-    play(main)
+    run_clean(main)
 
 
 def test_the_body_that_waits_for_the_thread_that_cancels_is_cancelled() -> None:
@@ -92,15 +92,15 @@ def test_the_body_that_waits_for_the_thread_that_cancels_is_cancelled() -> None:
                 has_answered.set()
 
             scope.launch(hang(log))
-            await turns()
+            await iterate()
             await in_thread(ask)
             pytest.fail("the body was not cancelled")
         assert log == ["child ended"]
-        check_clean(loop)
+        check_nothing_left(loop)
         await in_thread(lambda: has_answered.wait(PATIENCE))
         assert answers == [True]
 
-    play(main)
+    run_clean(main)
 
 
 def test_a_child_that_cancels_its_scope_from_a_thread_does_not_wait_for_itself() -> None:
@@ -114,7 +114,7 @@ def test_a_child_that_cancels_its_scope_from_a_thread_does_not_wait_for_itself()
             await hang()
         assert scope.token.reason == "by a child's thread"
 
-    play(main)
+    run_clean(main)
 
 
 def test_a_thread_cancels_the_token_above() -> None:
@@ -125,16 +125,16 @@ def test_a_thread_cancels_the_token_above() -> None:
             async with Scope(token=token) as scope:
                 scope.launch(hang(log))
                 scope.consume(Channel[int](), print)
-                await turns()
+                await iterate()
                 thread = threading.Thread(target=token.cancel, args=("by a thread",))
                 thread.start()
                 await hang()
         thread.join(PATIENCE)
         assert caught.value.token == token.number
         assert log == ["child ended"]
-        check_clean(loop)
+        check_nothing_left(loop)
 
-    play(main)
+    run_clean(main)
 
 
 def test_a_thread_waits_for_all() -> None:
@@ -150,7 +150,7 @@ def test_a_thread_waits_for_all() -> None:
             assert consumer.done
         assert await in_thread(lambda: scope.wait_all().blocking()) is True
 
-    play(main)
+    run_clean(main)
 
 
 def test_the_event_loops_own_thread_does_not_block() -> None:
@@ -162,11 +162,11 @@ def test_the_event_loops_own_thread_does_not_block() -> None:
             with pytest.raises(LoopBusy):
                 scope.cancel().blocking()
 
-    play(main)
+    run_clean(main)
 
 
 def test_many_threads_cancel_at_once() -> None:
-    """One of them did it; all of them find it done."""
+    """One of them cancels it; all of them see it cancelled."""
 
     async def main(loop: Loop) -> None:
         for _ in range(20):
@@ -176,7 +176,7 @@ def test_many_threads_cancel_at_once() -> None:
                     for _ in range(5):
                         scope.launch(hang())
                         scope.consume(Channel[int](), print)
-                    await turns()
+                    await iterate()
                     jobs: list[Future[Any]] = [
                         threads.submit(cancel, scope, barrier, number) for number in range(8)
                     ]
@@ -184,9 +184,9 @@ def test_many_threads_cancel_at_once() -> None:
                 assert scope.children == ()
                 assert scope.token.reason in {f"by {number}" for number in range(8)}
                 assert [job.result(PATIENCE) for job in jobs] == [True] * 8
-                check_clean(loop)
+                check_nothing_left(loop)
 
-    play(main)
+    run_clean(main)
 
 
 def cancel(scope: Scope, barrier: threading.Barrier, number: int) -> bool:
@@ -196,7 +196,7 @@ def cancel(scope: Scope, barrier: threading.Barrier, number: int) -> bool:
 
 @pytest.mark.slow
 def test_a_thread_cancels_while_the_block_ends() -> None:
-    """Whenever it comes: the block ends, nobody is left, and the cancellation does not come out behind it."""
+    """Whenever it comes: the block ends, no child is left, and the cancellation does not reach the code after it."""
 
     async def main(loop: Loop) -> None:
         for number in range(200):
@@ -205,15 +205,15 @@ def test_a_thread_cancels_while_the_block_ends() -> None:
             origin = token.number
             try:
                 async with Scope(token=token) as scope:
-                    scope.launch(turns(3))
+                    scope.launch(iterate(3))
                     scope.consume(Channel[int](), print).token.cancel()
                     thread.start()
-                    await turns(number % 8)
+                    await iterate(number % 8)
             except Cancelled as error:
                 origin = error.token
             thread.join(PATIENCE)
             assert origin == token.number
-            check_clean(loop)
-            await turns()
+            check_nothing_left(loop)
+            await iterate()
 
-    play(main)
+    run_clean(main)

@@ -6,7 +6,7 @@ import pytest
 
 from bandstand.core import Loop
 from bandstand.scope import UNBOUNDED, Channel, EndedBy, Outcome, consume
-from tests.scope.consuming import Slow, filled, ride, until
+from tests.scope.harness import SlowFunction, filled_channel, run_with_loop, wait_until
 
 
 @pytest.mark.spec("K5")
@@ -17,7 +17,7 @@ def test_verify_on_done_is_called_exactly_once() -> None:
         channel = Channel[int](UNBOUNDED)
         actor = consume(channel, lambda number: None, on_done=told.append)
         channel.try_send(1)
-        # Everything that could end it, at once, and again.
+        # Everything that can end it, at the same time and repeatedly.
         waits = [actor.stop(), actor.cancel("also"), actor.stop(), actor.ended()]
         channel.close()
         for wait in waits:
@@ -27,7 +27,7 @@ def test_verify_on_done_is_called_exactly_once() -> None:
         actor.on_done(told.append)
         assert told == [actor.outcome] * 2
 
-    ride(main)
+    run_with_loop(main)
 
 
 @pytest.mark.spec("K4")
@@ -37,32 +37,32 @@ def test_cancel_while_blocked_in_receive_returns_promptly_and_produces_no_furthe
         got: list[int] = []
         channel = Channel[int](UNBOUNDED)
         actor = consume(channel, got.append)
-        await until(lambda: channel.statistics().receivers == 1)
+        await wait_until(lambda: channel.statistics().receivers == 1)
         before = loop.statistics().ticks
         wait = actor.cancel("while it is blocked in receive")
         for number in range(10):
             channel.try_send(number)
         assert (await wait).ended_by is EndedBy.CANCELLED
-        # Promptly: it took no tick at all, or the one at which everybody is told.
+        # Promptly: it took no tick, or the one in which callbacks run.
         assert loop.statistics().ticks - before <= 1
-        await until(lambda: loop.statistics().ready == 0)
+        await wait_until(lambda: loop.statistics().ready == 0)
         assert (got, len(channel)) == ([], 10)
 
-    ride(main)
+    run_with_loop(main)
 
 
 @pytest.mark.spec("K4")
 @pytest.mark.guarantee("G108")
 def test_stop_without_cancel_drains_no_additional_messages_and_shuts_down_promptly() -> None:
     async def main(loop: Loop) -> None:
-        slow = Slow[int]()
-        channel = filled(*range(10))
+        slow = SlowFunction[int]()
+        channel = filled_channel(*range(10))
         actor = consume(channel, slow)
-        await until(lambda: slow.begun == [0])
+        await wait_until(lambda: slow.begun == [0])
         wait = actor.stop()
         slow.gate.set()
         assert (await wait).ended_by is EndedBy.STOPPED
         assert (slow.ended, slow.cancelled, len(channel)) == ([0], [], 9)
         assert not actor.token.cancelled
 
-    ride(main)
+    run_with_loop(main)

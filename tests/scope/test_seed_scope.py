@@ -1,6 +1,6 @@
 """The fourth of the seed's testing guidelines: "Scope cancellation propagates to actors created within the scope"."""
 
-# A block may end before its end, by its own cancellation: what is bound in it may not be. Tasks are the scope's to wait for.
+# A scope may cancel its own block, so names bound in it may be unbound. The scope awaits the tasks.
 # pyright: reportPossiblyUnboundVariable=false
 # mypy: disable-error-code="unused-awaitable, possibly-undefined"
 
@@ -13,17 +13,15 @@ import pytest
 
 from bandstand.core import Loop
 from bandstand.scope.channel import UNBOUNDED, Channel
-from bandstand.scope.channelactor import ChannelActor
-from bandstand.scope.consume import consume
-from bandstand.scope.outcome import EndedBy, Outcome
+from bandstand.scope.consumer import ChannelActor, EndedBy, Outcome, consume
 from bandstand.scope.scope import Scope
-from tests.scope.scoping import hang, play, turns
+from tests.scope.harness import hang, iterate, run_clean
 
 pytestmark = [pytest.mark.spec("K6"), pytest.mark.guarantee("G113", "G115")]
 
 
 def test_scope_cancellation_propagates_to_actors_created_within_the_scope() -> None:
-    """Idle, with a full channel, and in the middle of an element: all end, and are told of; those outside do not."""
+    """Idle, with a full channel, and in the middle of an element: all of them end; actors outside do not."""
 
     async def main(loop: Loop) -> None:
         told: list[tuple[str, Outcome]] = []
@@ -53,7 +51,7 @@ def test_scope_cancellation_propagates_to_actors_created_within_the_scope() -> N
             for number in range(10):
                 await full.send(number)
             await single.send(100)
-            await turns()
+            await iterate()
             assert sorted(seen) == [0, 100]
             assert await scope.cancel("the scope's own") is True
             # All have ended by now, and nothing more is processed.
@@ -67,11 +65,11 @@ def test_scope_cancellation_propagates_to_actors_created_within_the_scope() -> N
         assert not outside.done
         await outside.stop()
 
-    play(main)
+    run_clean(main)
 
 
-def test_an_actor_that_has_finished_leaves_its_scope() -> None:
-    """What kc_scope_wait_all waits for is what is left."""
+def test_an_actor_that_has_ended_is_removed_from_its_scope() -> None:
+    """kc_scope_wait_all waits for the remaining ones."""
 
     async def main(loop: Loop) -> None:
         first, second = Channel[int](), Channel[int]()
@@ -86,4 +84,4 @@ def test_an_actor_that_has_finished_leaves_its_scope() -> None:
             assert two.done
             assert not scope.children
 
-    play(main)
+    run_clean(main)

@@ -1,4 +1,4 @@
-"""Choosing between several sends and receives: exactly one is done, and the others have not happened."""
+"""Select: exactly one of several sends and receives is done, and the others have no effect."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ import pytest
 from bandstand import _build_mode
 from bandstand.errors import Cancelled, ChannelClosed, ChannelTimeout, InvalidArgument
 from bandstand.scope import CONFLATED, UNBOUNDED, CancelToken, Channel, select
-from bandstand.scope.hot.passage import Passage
+from bandstand.scope._channel import ChannelOp
 from bandstand.testing import VirtualClock
-from tests.scope.channelling import (
-    balance,
-    begun,
-    do,
+from tests.scope.harness import (
+    as_coroutine,
+    begin_by_hand,
+    check_counters,
     drain,
-    is_heard,
-    outcome,
-    perform,
-    rehearse,
-    turns,
-    waiting,
+    iterate,
+    result_of,
+    run,
+    run_virtual,
+    start_waiting,
 )
 
 pytestmark = [pytest.mark.spec("K3"), pytest.mark.guarantee("G95")]
@@ -39,10 +38,10 @@ def pair(capacity: Any = 1) -> tuple[Channel[int], Channel[int]]:
     return Channel[int](capacity, name="left"), Channel[int](capacity, name="right")
 
 
-# -- one of them -------------------------------------------------------------------------------------------------------
+# -- exactly one -------------------------------------------------------------------------------------------------------
 
 
-def test_the_one_that_can_be_done_is_done() -> None:
+def test_the_operation_that_is_possible_is_done() -> None:
     async def main() -> None:
         left, right = pair()
         right.try_send(7)
@@ -50,9 +49,9 @@ def test_the_one_that_can_be_done_is_done() -> None:
         assert await select(right.receive(), left.send(5)) == (1, None)
         assert drain(left) == [5]
         assert (left.statistics().receivers, right.statistics().receivers) == (0, 0)
-        balance(left, right)
+        check_counters(left, right)
 
-    perform(main)
+    run(main)
 
 
 def test_sends_and_receives_mixed_wait_together() -> None:
@@ -60,35 +59,35 @@ def test_sends_and_receives_mixed_wait_together() -> None:
         left, right = pair()
         left.try_send(0)
         for _ in range(3):
-            task = await waiting(select(left.send(1), right.receive()))
+            task = await start_waiting(select(left.send(1), right.receive()))
             assert (left.statistics().senders, right.statistics().receivers) == (1, 1)
             assert right.try_send(2)
             assert await task == (1, 2)
             assert (left.statistics().senders, right.statistics().receivers) == (0, 0)
-            assert len(left) == 1, "the other one has not happened"
-            task = await waiting(select(left.send(1), right.receive()))
+            assert len(left) == 1, "the other one had no effect"
+            task = await start_waiting(select(left.send(1), right.receive()))
             assert left.try_receive() in {0, 1}
             assert await task == (0, None)
-            balance(left, right)
+            check_counters(left, right)
 
-    perform(main)
+    run(main)
 
 
-def test_a_rendezvous_with_a_choice() -> None:
+def test_a_rendezvous_with_a_select() -> None:
     async def main() -> None:
         left, right = pair(0)
-        sender = await waiting(left.send(1))
+        sender = await start_waiting(left.send(1))
         assert await select(right.receive(), left.receive()) == (1, 1)
         await sender
-        receiver = await waiting(right.receive())
+        receiver = await start_waiting(right.receive())
         assert await select(left.send(2), right.send(3)) == (1, None)
         assert await receiver == 3
-        balance(left, right)
+        check_counters(left, right)
 
-    perform(main)
+    run(main)
 
 
-def test_the_elements_of_those_that_lose_stay_where_they_are() -> None:
+def test_the_elements_of_the_other_operations_stay_where_they_are() -> None:
     async def main() -> None:
         channels = [Channel[int](UNBOUNDED) for _ in range(5)]
         for number, channel in enumerate(channels):
@@ -101,31 +100,31 @@ def test_the_elements_of_those_that_lose_stay_where_they_are() -> None:
             got.append(element)
         rest = [element for channel in channels for element in drain(channel)]
         assert sorted(got + rest) == list(range(50))
-        balance(*channels)
+        check_counters(*channels)
 
-    perform(main)
+    run(main)
 
 
-def test_what_was_offered_and_not_chosen_can_be_offered_again() -> None:
+def test_an_element_that_was_not_sent_can_be_sent_again() -> None:
     async def main() -> None:
         left, right = pair(0)
         element = [1]
         anything = Channel[Any]()
-        task = await waiting(select(left.receive(), anything.send(element)))
+        task = await start_waiting(select(left.receive(), anything.send(element)))
         left.try_send(0)
         assert await task == (0, 0)
-        again = await waiting(anything.send(element))
+        again = await start_waiting(anything.send(element))
         assert await anything.receive() is element
         await again
-        balance(left, right, anything)
+        check_counters(left, right, anything)
 
-    perform(main)
-
-
-# -- fair --------------------------------------------------------------------------------------------------------------
+    run(main)
 
 
-def test_among_those_that_are_ready_it_is_fair() -> None:
+# -- fairness ----------------------------------------------------------------------------------------------------------
+
+
+def test_it_is_fair_among_channels_that_are_ready() -> None:
     async def main() -> None:
         channels = [Channel[int](UNBOUNDED) for _ in range(4)]
         for channel in channels:
@@ -135,10 +134,10 @@ def test_among_those_that_are_ready_it_is_fair() -> None:
         assert Counter(order) == dict.fromkeys(range(4), 100)
         assert order[:8] == [0, 1, 2, 3, 0, 1, 2, 3]
 
-    perform(main)
+    run(main)
 
 
-def test_sends_are_chosen_as_fairly() -> None:
+def test_it_is_fair_among_sends() -> None:
     async def main() -> None:
         left, right = pair(UNBOUNDED)
         for number in range(10):
@@ -146,10 +145,10 @@ def test_sends_are_chosen_as_fairly() -> None:
         assert drain(left) == [0, 2, 4, 6, 8]
         assert drain(right) == [1, 3, 5, 7, 9]
 
-    perform(main)
+    run(main)
 
 
-def test_a_channel_that_was_not_ready_for_long_is_next() -> None:
+def test_the_least_recently_selected_channel_is_next() -> None:
     async def main() -> None:
         busy, rare = pair(UNBOUNDED)
         for number in range(100):
@@ -160,20 +159,20 @@ def test_a_channel_that_was_not_ready_for_long_is_next() -> None:
         rare.try_send(2)
         assert [(await select(busy.receive(), rare.receive()))[0] for _ in range(3)] == [1, 0, 1]
 
-    perform(main)
+    run(main)
 
 
-def test_whoever_waits_in_a_choice_stands_in_line_as_others_do() -> None:
+def test_a_waiting_select_keeps_its_place_in_the_queue() -> None:
     async def main() -> None:
         left, right = pair(0)
-        first = await waiting(left.receive())
-        second = await waiting(select(right.receive(), left.receive()))
-        third = await waiting(left.receive())
+        first = await start_waiting(left.receive())
+        second = await start_waiting(select(right.receive(), left.receive()))
+        third = await start_waiting(left.receive())
         for number in range(3):
             assert left.try_send(number)
         assert [await first, await second, await third] == [0, (1, 1), 2]
 
-    perform(main)
+    run(main)
 
 
 # -- closed ------------------------------------------------------------------------------------------------------------
@@ -187,59 +186,59 @@ def test_a_closed_channel_is_never_chosen() -> None:
         assert await select(left.receive(), right.receive()) == (1, 1)
         assert await select(left.send(0), right.send(2)) == (1, None)
         drain(right)
-        task = await waiting(select(left.receive(), right.receive()))
+        task = await start_waiting(select(left.receive(), right.receive()))
         right.try_send(3)
         assert await task == (1, 3)
 
-    perform(main)
+    run(main)
 
 
-def test_what_is_left_in_a_closed_channel_is_chosen() -> None:
+def test_elements_left_in_a_closed_channel_are_received() -> None:
     async def main() -> None:
         left, right = pair()
         left.try_send(1)
         left.close()
         assert await select(right.receive(), left.receive()) == (1, 1)
 
-    perform(main)
+    run(main)
 
 
 @pytest.mark.guarantee("G94")
 def test_it_ends_when_all_are_closed_and_not_before() -> None:
     async def main() -> None:
         left, right = pair(0)
-        task = await waiting(select(left.receive(), right.receive(), left.send(1)))
+        task = await start_waiting(select(left.receive(), right.receive(), left.send(1)))
         left.close()
-        await turns()
+        await iterate()
         assert not task.done(), "there is one left"
         right.close()
-        assert await outcome(task) is ChannelClosed
-        with pytest.raises(ChannelClosed, match="all of the channels are closed"):
+        assert await result_of(task) is ChannelClosed
+        with pytest.raises(ChannelClosed, match="all channels are closed"):
             await select(left.receive(), right.receive())
         with pytest.raises(ChannelClosed):
             await select(left.receive(), timeout_ms=0)
-        balance(left, right)
+        check_counters(left, right)
 
-    perform(main)
+    run(main)
 
 
 def test_it_can_end_as_soon_as_one_is_closed() -> None:
     async def main() -> None:
         data, control = pair(1)
-        task = await waiting(select(data.receive(), control.receive(), until_any_closes=True))
+        task = await start_waiting(select(data.receive(), control.receive(), until_any_closes=True))
         data.close()
-        assert await outcome(task) is ChannelClosed
+        assert await result_of(task) is ChannelClosed
         with pytest.raises(ChannelClosed, match="one of the channels is closed"):
             await select(data.receive(), control.receive(), until_any_closes=True)
-        # What can be done comes first.
+        # An operation that is possible has priority.
         await control.send(1)
         assert await select(data.receive(), control.receive(), until_any_closes=True) == (1, 1)
-        balance(data, control)
+        check_counters(data, control)
 
-    perform(main)
+    run(main)
 
 
-def test_what_is_left_in_a_closed_channel_is_received_before_its_end() -> None:
+def test_elements_left_in_a_closed_channel_are_received_before_its_end() -> None:
     async def main() -> None:
         data, control = pair(1)
         await data.send(1)
@@ -248,68 +247,68 @@ def test_what_is_left_in_a_closed_channel_is_received_before_its_end() -> None:
         with pytest.raises(ChannelClosed):
             await select(data.receive(), control.receive(), until_any_closes=True)
 
-    perform(main)
+    run(main)
 
 
-def test_a_channel_that_was_closed_while_it_waited_does_not_come_back() -> None:
+def test_a_channel_that_is_closed_during_the_wait_drops_out() -> None:
     async def main() -> None:
         left, right = pair(0)
-        task = await waiting(select(left.receive(), right.send(1)))
+        task = await start_waiting(select(left.receive(), right.send(1)))
         left.close()
-        await turns()
+        await iterate()
         assert right.try_receive() == 1
         assert await task == (1, None)
 
-    perform(main)
+    run(main)
 
 
-# -- deadlines and tokens ----------------------------------------------------------------------------------------------
+# -- timeouts and tokens -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G93")
-def test_a_choice_ends_by_its_deadline(bandstand_clock: VirtualClock) -> None:
+def test_a_select_times_out(bandstand_clock: VirtualClock) -> None:
     async def main() -> None:
         left, right = pair(0)
-        with pytest.raises(ChannelTimeout, match="could be done at once"):
+        with pytest.raises(ChannelTimeout, match=r"was possible$"):
             await select(left.receive(), right.receive(), timeout_ms=0)
         before = bandstand_clock.now_ns()
         with pytest.raises(ChannelTimeout, match="within 40 ms"):
             await select(left.receive(), right.send(1), timeout_ms=40)
         assert 40 <= (bandstand_clock.now_ns() - before) / 1e6 <= 42
-        for books in (left.statistics(), right.statistics()):
-            assert (books.senders, books.receivers, books.timed_out) == (0, 0, 1)
+        for stats in (left.statistics(), right.statistics()):
+            assert (stats.senders, stats.receivers, stats.timed_out) == (0, 0, 1)
         left.try_send(1)
-        balance(left, right)
+        check_counters(left, right)
 
-    rehearse(main, clock=bandstand_clock)
+    run_virtual(main, clock=bandstand_clock)
 
 
 @pytest.mark.guarantee("G97")
-def test_a_choice_ends_by_its_token() -> None:
+def test_a_token_cancels_a_select() -> None:
     async def main() -> None:
         left, right = pair(1)
         token = CancelToken()
-        task = await waiting(select(left.receive(), right.receive(), token=token))
+        task = await start_waiting(select(left.receive(), right.receive(), token=token))
         token.cancel("no more")
-        assert await outcome(task) is Cancelled
-        assert not is_heard(token)
-        assert left.try_send(1), "nobody is there: it stays"
+        assert await result_of(task) is Cancelled
+        assert not token.has_listeners()
+        assert left.try_send(1), "there is no receiver: it stays"
         assert len(left) == 1
         with pytest.raises(Cancelled, match="no more"):
             await select(left.receive(), right.receive(), token=token)
         assert drain(left) == [1]
         token = CancelToken()
-        task = await waiting(select(left.receive(), right.receive(), token=token))
+        task = await start_waiting(select(left.receive(), right.receive(), token=token))
         right.try_send(5)
         token.cancel()
         assert await task == (1, 5)
-        assert not is_heard(token)
-        balance(left, right)
+        assert not token.has_listeners()
+        check_counters(left, right)
 
-    perform(main)
+    run(main)
 
 
-# -- with itself and with each other -----------------------------------------------------------------------------------
+# -- selects with each other -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("is_send_first", [False, True])
@@ -322,50 +321,50 @@ def test_it_never_pairs_with_itself(is_send_first: bool) -> None:
             return select(sending, receiving) if is_send_first else select(receiving, sending)
 
         send, receive = (0, 1) if is_send_first else (1, 0)
-        task = await waiting(both(1))
+        task = await start_waiting(both(1))
         assert (channel.statistics().senders, channel.statistics().receivers) == (1, 1)
         assert channel.try_receive() == 1
         assert await task == (send, None)
-        task = await waiting(both(2))
+        task = await start_waiting(both(2))
         assert channel.try_send(3)
         assert await task == (receive, 3)
-        # Two of that kind meet: one sends, the other receives.
-        one, other = await waiting(both(4)), asyncio.create_task(do(both(5)))
+        # Two such selects meet: one sends, the other receives.
+        one, other = await start_waiting(both(4)), asyncio.create_task(as_coroutine(both(5)))
         results = [await one, await other]
         assert sorted(index for index, _ in results) == [0, 1]
         assert {4, 5} & {value for _, value in results}
-        books = channel.statistics()
-        assert (books.senders, books.receivers, books.buffered) == (0, 0, 0)
+        stats = channel.statistics()
+        assert (stats.senders, stats.receivers, stats.buffered) == (0, 0, 0)
         with pytest.raises(ChannelTimeout):
             await select(channel.send(1), channel.receive(), timeout_ms=0)
 
-    perform(main)
+    run(main)
 
 
-def test_where_there_is_room_it_may_send_and_a_later_one_receive() -> None:
+def test_with_a_buffer_one_select_may_send_and_a_later_one_receive() -> None:
     async def main() -> None:
         channel = Channel[int](1)
         assert await select(channel.receive(), channel.send(1)) == (1, None)
         assert await select(channel.receive(), channel.send(2)) == (0, 1)
 
-    perform(main)
+    run(main)
 
 
 def test_the_same_side_of_a_channel_twice_takes_one_element() -> None:
     async def main() -> None:
         channel = Channel[int](UNBOUNDED)
-        task = await waiting(select(channel.receive(), channel.receive()))
+        task = await start_waiting(select(channel.receive(), channel.receive()))
         channel.try_send(1)
         channel.try_send(2)
         assert await task == (0, 1)
         assert drain(channel) == [2]
         assert channel.statistics().receivers == 0
 
-    perform(main)
+    run(main)
 
 
 @pytest.mark.parametrize("capacity", [0, 1])
-def test_choices_that_face_each_other_agree(capacity: int) -> None:
+def test_selects_that_face_each_other_agree(capacity: int) -> None:
     async def main() -> None:
         left, right = pair(capacity)
         got: list[int] = []
@@ -383,79 +382,79 @@ def test_choices_that_face_each_other_agree(capacity: int) -> None:
 
         tasks = [asyncio.create_task(receiver()) for _ in range(3)]
         await asyncio.gather(*(sender(range(start, start + 100)) for start in (0, 100, 200)))
-        await turns()
+        await iterate()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         assert sorted(got) == sorted(sent) == list(range(300))
-        balance(left, right)
+        check_counters(left, right)
 
-    perform(main)
+    run(main)
 
 
 # -- cancelled ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G96")
-def test_a_choice_that_is_cancelled_leaves_all_lines() -> None:
+def test_a_cancelled_select_leaves_all_queues() -> None:
     async def main() -> None:
         left, right = pair(0)
-        task = await waiting(select(left.receive(), right.receive(), left.send(1)))
+        task = await start_waiting(select(left.receive(), right.receive(), left.send(1)))
         task.cancel()
-        assert not left.try_send(1), "he has gone, and does not know it yet"
-        assert await outcome(task) is asyncio.CancelledError
-        for books in (left.statistics(), right.statistics()):
-            assert (books.senders, books.receivers) == (0, 0)
+        assert not left.try_send(1), "the task was cancelled, but has not run since"
+        assert await result_of(task) is asyncio.CancelledError
+        for stats in (left.statistics(), right.statistics()):
+            assert (stats.senders, stats.receivers) == (0, 0)
 
-    perform(main)
+    run(main)
 
 
 @pytest.mark.guarantee("G96")
-def test_what_a_choice_has_won_goes_back_if_it_is_cancelled_then() -> None:
+def test_the_element_of_a_completed_select_is_returned_if_its_task_is_cancelled() -> None:
     async def main() -> None:
         left, right = pair(2)
-        task = await waiting(select(left.receive(), right.receive()))
+        task = await start_waiting(select(left.receive(), right.receive()))
         right.try_send(1)
         right.try_send(2)
         task.cancel()
-        assert await outcome(task) is asyncio.CancelledError
-        balance(left, right)
+        assert await result_of(task) is asyncio.CancelledError
+        check_counters(left, right)
         assert drain(right) == [1, 2]
-        closed = begun(select(left.receive(), right.receive()))
+        closed = begin_by_hand(select(left.receive(), right.receive()))
         left.try_send(3)
         closed.close()
         closed.close()
         assert drain(left) == [3]
-        sender = await waiting(select(left.receive(), Channel[int]().send(1)))
+        sender = await start_waiting(select(left.receive(), Channel[int]().send(1)))
         sender.cancel()
-        assert await outcome(sender) is asyncio.CancelledError
+        assert await result_of(sender) is asyncio.CancelledError
         assert left.statistics().receivers == 0
 
-    perform(main)
+    run(main)
 
 
 # -- misuse ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-def test_what_cannot_be_chosen_is_refused_and_not_used() -> None:
+def test_invalid_operations_are_refused_and_the_others_stay_usable() -> None:
     async def main() -> None:
         left, right = pair()
         good = left.send(1)
         wrong: Any
-        for wrong in (5, None, do(right.send(1)), right, select(right.receive())):
+        for wrong in (5, None, as_coroutine(right.send(1)), right, select(right.receive())):
             with pytest.raises(InvalidArgument, match=r"pass channel\.receive"):
                 _ = select(good, wrong)
             if asyncio.iscoroutine(wrong):
                 wrong.close()
-        with pytest.raises(InvalidArgument, match="nothing to choose from"):
+        with pytest.raises(InvalidArgument, match="got no operations"):
             _ = select()  # pyright: ignore[reportUnknownVariableType]  # of nothing
         for wrong in (right.receive(timeout_ms=5), right.receive(token=CancelToken())):
-            with pytest.raises(InvalidArgument, match="of its own"):
+            with pytest.raises(InvalidArgument, match="its own timeout or token"):
                 _ = select(good, wrong)
         used = right.send(2)
         await used
-        with pytest.raises(InvalidArgument, match="used already"):
+        with pytest.raises(InvalidArgument, match="already used"):
             _ = select(good, used)
         with pytest.raises(InvalidArgument, match="twice"):
             _ = select(good, good)
@@ -467,25 +466,25 @@ def test_what_cannot_be_chosen_is_refused_and_not_used() -> None:
         assert drain(left) == [1]
 
     with warnings.catch_warnings():
-        # Those that were made only to be refused.
+        # Operations that were created only to be refused.
         warnings.simplefilter("ignore", RuntimeWarning)
-        perform(main)
+        run(main)
         gc.collect()
 
 
-def test_what_is_a_part_of_a_choice_is_of_no_use_by_itself() -> None:
+def test_an_operation_of_a_select_cannot_be_awaited_on_its_own() -> None:
     async def main() -> None:
         left, right = pair()
         part = left.send(1)
-        choice = select(part, right.receive())
+        selected = select(part, right.receive())
         with pytest.raises(InvalidArgument, match="once"):
             await part
         with pytest.raises(InvalidArgument, match="once"):
             part.blocking()
-        with pytest.raises(InvalidArgument, match="used already"):
+        with pytest.raises(InvalidArgument, match="already used"):
             _ = select(part)
-        assert await choice == (0, None)
-        for again in (part, choice):
+        assert await selected == (0, None)
+        for again in (part, selected):
             with pytest.raises(InvalidArgument, match="once"):
                 await again
         loser = right.receive()
@@ -493,39 +492,39 @@ def test_what_is_a_part_of_a_choice_is_of_no_use_by_itself() -> None:
         with pytest.raises(InvalidArgument, match="once"):
             await loser
 
-    perform(main)
+    run(main)
 
 
-def test_a_choice_that_is_never_awaited_warns_once() -> None:
+def test_a_select_that_is_never_awaited_warns_once() -> None:
     left, right = pair()
-    choice = select(left.receive(), right.send(1))
-    with pytest.warns(RuntimeWarning, match=r"select of .* never awaited") as caught:
-        del choice
+    selected = select(left.receive(), right.send(1))
+    with pytest.warns(RuntimeWarning, match=r"select from .* never awaited") as caught:
+        del selected
     assert len(caught) == 1
 
 
 @pytest.mark.parametrize("duplicate", [pickle.dumps, copy.copy, copy.deepcopy])
-def test_a_choice_cannot_be_pickled_or_copied(duplicate: Any) -> None:
+def test_a_select_cannot_be_pickled_or_copied(duplicate: Any) -> None:
     channel = Channel[int](1)
-    choice = select(channel.send(1))
+    selected = select(channel.send(1))
     with pytest.raises(TypeError, match="cannot be pickled"):
-        duplicate(choice)
+        duplicate(selected)
     with pytest.raises(TypeError, match="await it"):
-        bool(choice)
-    assert perform(lambda: do(choice)) == (0, None)
+        bool(selected)
+    assert run(lambda: as_coroutine(selected)) == (0, None)
 
 
 def test_repr() -> None:
     left, right = pair()
-    choice = select(left.receive(), right.send(1))
+    selected = select(left.receive(), right.send(1))
     assert (
-        repr(choice)
-        == "<select of <receive from <Channel 'left' of 1: 0 in it>>, <send to <Channel 'right' of 1: 0 in it>>>"
+        repr(selected)
+        == "<select from <receive from <Channel 'left' of 1: 0 in it>>, <send to <Channel 'right' of 1: 0 in it>>>"
     )
-    perform(lambda: do(choice))
+    run(lambda: as_coroutine(selected))
 
 
-def test_conflated_channels_can_be_chosen() -> None:
+def test_conflated_channels_can_be_selected() -> None:
     async def main() -> None:
         newest = Channel[int](CONFLATED)
         other = Channel[int]()
@@ -533,20 +532,20 @@ def test_conflated_channels_can_be_chosen() -> None:
             assert await select(other.receive(), newest.send(number)) == (1, None)
         assert await select(other.receive(), newest.receive()) == (1, 2)
 
-    perform(main)
+    run(main)
 
 
 def test_it_never_does_two_of_its_operations_on_one_channel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another thread takes and sends between the look at each operation and their standing in line."""
+    """Another thread receives and sends between the first attempt of each operation and its queueing."""
     if _build_mode.mode() == "compiled":
         pytest.skip("looks between two bytecodes; compiled there are none there")
     channel = Channel[str](1)
     meanwhile: list[Callable[[], object]] = [channel.try_receive, lambda: channel.try_send("theirs")]
-    begin = Passage.begin
+    begin = ChannelOp.try_now
 
-    def interrupted(self: Passage) -> bool:
+    def interrupted(self: ChannelOp) -> bool:
         has_begun = begin(self)
-        if self.group is not None and meanwhile:
+        if self.select is not None and meanwhile:
             thread = Thread(target=meanwhile.pop(0))
             thread.start()
             thread.join()
@@ -554,9 +553,9 @@ def test_it_never_does_two_of_its_operations_on_one_channel(monkeypatch: pytest.
 
     async def main() -> None:
         channel.try_send("first")
-        monkeypatch.setattr(Passage, "begin", interrupted)
+        monkeypatch.setattr(ChannelOp, "try_now", interrupted)
         assert await select(channel.send("ours"), channel.receive()) == (1, "theirs")
         assert len(channel) == 0, "what it has not sent is not there"
-        balance(channel)
+        check_counters(channel)
 
-    perform(main)
+    run(main)

@@ -1,4 +1,4 @@
-"""Cancel tokens: a tree of wishes that something end, each fulfilled once, for a reason."""
+"""Cancel tokens: a tree in which each token is cancelled once, with a reason."""
 
 from __future__ import annotations
 
@@ -13,25 +13,35 @@ from typing import Any
 import pytest
 
 from bandstand.errors import Cancelled, ChannelTimeout, InvalidArgument, LoopBusy
+from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import Channel
-from bandstand.scope.token import CancelToken
-from tests.scope.tokens import Ear, heard, hushed, is_over, is_tidy, outcome, perform, turns, waiting
+from tests.scope.harness import (
+    CountingListener,
+    captured_log,
+    is_cancelled,
+    is_linked_correctly,
+    iterate,
+    listener_count,
+    result_of,
+    run,
+    start_waiting,
+)
 
 pytestmark = pytest.mark.spec("K4")
 
 
-# -- being cancelled ---------------------------------------------------------------------------------------------------
+# -- cancelling --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G100")
 def test_it_is_cancelled_once_and_the_first_reason_stays() -> None:
     token = CancelToken()
-    assert not is_over(token)
+    assert not is_cancelled(token)
     assert (token.reason, token.cause, token.origin) == (None, None, None)
     token.raise_if_cancelled()
     assert token.cancel("enough")
     assert not token.cancel("more than enough")
-    assert is_over(token)
+    assert is_cancelled(token)
     assert (token.reason, token.cause, token.origin) == ("enough", None, token.number)
 
 
@@ -50,7 +60,7 @@ def test_the_reason_may_be_an_exception_or_none() -> None:
 
 
 @pytest.mark.guarantee("G100")
-def test_the_error_says_what_why_and_where_it_began() -> None:
+def test_the_error_has_the_subject_the_reason_and_the_origin() -> None:
     root, error = CancelToken(), ValueError("no such page")
     token = root.child().child()
     root.cancel(error)
@@ -72,7 +82,7 @@ def test_numbers_are_serial() -> None:
 
 
 @pytest.mark.guarantee("G100")
-def test_a_parent_takes_its_children_with_it_and_never_the_other_way_round() -> None:
+def test_a_parent_cancels_its_children_and_never_vice_versa() -> None:
     root = CancelToken()
     left, right = root.child(), root.child()
     leaf = left.child()
@@ -88,7 +98,7 @@ def test_a_parent_takes_its_children_with_it_and_never_the_other_way_round() -> 
 
 
 @pytest.mark.guarantee("G100")
-def test_a_child_that_nobody_listened_to_or_looked_at_has_its_parents_reason() -> None:
+def test_a_child_without_listeners_has_its_parents_reason() -> None:
     root = CancelToken()
     child = root.child()
     root.cancel("all")
@@ -100,17 +110,17 @@ def test_a_child_that_nobody_listened_to_or_looked_at_has_its_parents_reason() -
 def test_trees_may_be_deep() -> None:
     root = CancelToken()
     chain = [root]
-    told: list[int] = []
+    called: list[int] = []
     for _ in range(5000):
         chain.append(chain[-1].child())
-        chain[-1].on_cancel(lambda token: told.append(token.number))
+        chain[-1].on_cancel(lambda token: called.append(token.number))
     leaf = root
     for _ in range(5000):
         leaf = leaf.child()
     root.cancel("all")
-    assert told == [token.number for token in chain[1:]]
+    assert called == [token.number for token in chain[1:]]
     assert leaf.reason == "all"
-    assert all(heard(token) == 0 for token in chain)
+    assert all(listener_count(token) == 0 for token in chain)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +131,7 @@ def test_trees_may_be_deep() -> None:
         (lambda: CancelToken(timeout_ms=-1), "timeout_ms is -1"),
         (lambda: CancelToken(timeout_ms=float("nan")), "timeout_ms is nan"),
         (lambda: CancelToken(timeout_ms="1"), "timeout_ms is '1'"),  # type: ignore[arg-type]
-        (lambda: CancelToken(timeout_ms=5), "nobody keeps the time here: pass loop="),
+        (lambda: CancelToken(timeout_ms=5), "there is no clock here: pass loop="),
         (lambda: CancelToken().cancel(7), "reason is 7: pass a string"),  # type: ignore[arg-type]
         (lambda: CancelToken().on_cancel(5), "callback is 5: pass a function of the token"),  # type: ignore[arg-type]
         (lambda: CancelToken().error("x"), "is not cancelled"),
@@ -129,7 +139,7 @@ def test_trees_may_be_deep() -> None:
         (lambda: CancelToken().wait(token=7), "token is 7"),  # type: ignore[arg-type]
     ],
 )
-def test_misuse_is_refused_in_words(make: Callable[[], object], words: str) -> None:
+def test_misuse_is_refused_with_a_helpful_error(make: Callable[[], object], words: str) -> None:
     with pytest.raises(InvalidArgument, match=words.replace("(", r"\(")):
         make()
 
@@ -148,7 +158,7 @@ def test_it_cannot_be_copied_or_pickled() -> None:
             attempt(token)
 
 
-def test_it_says_how_it_stands() -> None:
+def test_repr() -> None:
     token = CancelToken()
     assert repr(token) == f"<CancelToken {token.number} open>"
     token.cancel("enough")
@@ -159,151 +169,151 @@ def test_it_says_how_it_stands() -> None:
 
 
 @pytest.mark.guarantee("G101")
-def test_functions_are_called_once_in_order_with_their_token() -> None:
-    token, told = CancelToken(), list[tuple[str, CancelToken]]()
-    token.on_cancel(lambda which: told.append(("first", which)))
+def test_callbacks_are_called_once_in_order_with_their_token() -> None:
+    token, called = CancelToken(), list[tuple[str, CancelToken]]()
+    token.on_cancel(lambda which: called.append(("first", which)))
     child = token.child()
-    child.on_cancel(lambda which: told.append(("child's", which)))
-    token.on_cancel(lambda which: told.append(("last", which)))
+    child.on_cancel(lambda which: called.append(("child's", which)))
+    token.on_cancel(lambda which: called.append(("last", which)))
     token.cancel()
     token.cancel()
     child.cancel()
-    assert told == [("first", token), ("child's", child), ("last", token)]
+    assert called == [("first", token), ("child's", child), ("last", token)]
 
 
 @pytest.mark.guarantee("G101")
-def test_one_that_comes_late_is_called_at_once() -> None:
-    token, told = CancelToken(), list[CancelToken]()
+def test_a_late_callback_is_called_at_once() -> None:
+    token, called = CancelToken(), list[CancelToken]()
     token.cancel()
-    take_back = token.on_cancel(told.append)
-    assert told == [token]
+    take_back = token.on_cancel(called.append)
+    assert called == [token]
     assert not take_back()
-    assert heard(token) == 0
+    assert listener_count(token) == 0
 
 
 @pytest.mark.guarantee("G101")
-def test_one_that_is_taken_back_is_never_called() -> None:
-    token, told = CancelToken(), list[str]()
-    take_back = token.on_cancel(lambda _: told.append("one"))
-    take_back_same = token.on_cancel(told_two := lambda _: told.append("two"))
-    token.on_cancel(told_two)
+def test_a_removed_callback_is_never_called() -> None:
+    token, called = CancelToken(), list[str]()
+    take_back = token.on_cancel(lambda _: called.append("one"))
+    take_back_same = token.on_cancel(called_two := lambda _: called.append("two"))
+    token.on_cancel(called_two)
     assert take_back()
     assert not take_back()
     assert take_back_same()
     token.cancel()
-    assert told == ["two"]
+    assert called == ["two"]
     assert not take_back()
 
 
 @pytest.mark.guarantee("G101")
-def test_what_a_function_raises_is_logged_and_all_others_are_called() -> None:
-    token, told = CancelToken(), list[str]()
+def test_what_a_callback_raises_is_logged_and_all_others_are_called() -> None:
+    token, called = CancelToken(), list[str]()
 
     def fails(_: CancelToken) -> None:
         raise ValueError("oops")
 
     token.on_cancel(fails)
-    token.on_cancel(lambda _: told.append("second"))
-    with hushed() as said:
+    token.on_cancel(lambda _: called.append("second"))
+    with captured_log() as logged:
         assert token.cancel("enough")
         token.on_cancel(fails)
-    assert told == ["second"]
-    assert len(said) == 2
-    assert all("raised, called at the end of <CancelToken" in line for line in said)
+    assert called == ["second"]
+    assert len(logged) == 2
+    assert all("for the cancellation of <CancelToken" in line for line in logged)
 
 
 @pytest.mark.guarantee("G101")
-def test_a_ctrl_c_in_a_function_goes_on_when_all_have_been_told() -> None:
-    token, told = CancelToken(), list[str]()
+def test_a_keyboard_interrupt_in_a_callback_is_raised_after_all_callbacks() -> None:
+    token, called = CancelToken(), list[str]()
 
     def interrupted(_: CancelToken) -> None:
         raise KeyboardInterrupt
 
     token.on_cancel(interrupted)
-    token.on_cancel(lambda _: told.append("second"))
-    token.child().on_cancel(lambda _: told.append("below"))
+    token.on_cancel(lambda _: called.append("second"))
+    token.child().on_cancel(lambda _: called.append("below"))
     with pytest.raises(KeyboardInterrupt):
         token.cancel()
-    assert told == ["second", "below"]
+    assert called == ["second", "below"]
     assert token.cancelled
 
 
 @pytest.mark.guarantee("G101")
-def test_a_listener_that_raises_does_not_keep_others_from_being_told() -> None:
+def test_a_listener_that_raises_does_not_prevent_the_others() -> None:
     class Broken:
-        def interrupt(self) -> None:
+        def on_cancelled(self) -> None:
             raise ValueError("oops")
 
-    token, ear = CancelToken(), Ear()
-    token.enlist(Broken())
-    token.enlist(ear)
-    with hushed() as said:
+    token, listener = CancelToken(), CountingListener()
+    token.add_listener(Broken())
+    token.add_listener(listener)
+    with captured_log() as logged:
         token.cancel()
-    assert ear.told == 1
-    assert "the others are told all the same" in said[0]
+    assert listener.calls == 1
+    assert "the other listeners are notified" in logged[0]
 
 
 @pytest.mark.guarantee("G101")
-def test_a_function_may_do_anything_with_the_tree() -> None:
+def test_a_callback_may_change_the_tree() -> None:
     root = CancelToken()
-    child, told = root.child(), list[Any]()
+    child, called = root.child(), list[Any]()
 
     def meddle(token: CancelToken) -> None:
-        told.append(child.cancelled)
-        told.append(child.cancel("mine"))
-        child.on_cancel(lambda _: told.append("late"))
-        told.append(take_back())
-        token.child().on_cancel(lambda _: told.append("newborn"))
+        called.append(child.cancelled)
+        called.append(child.cancel("mine"))
+        child.on_cancel(lambda _: called.append("late"))
+        called.append(take_back())
+        token.child().on_cancel(lambda _: called.append("newborn"))
 
     root.on_cancel(meddle)
-    child.on_cancel(lambda _: told.append("child's"))
-    take_back = root.on_cancel(lambda _: told.append("too late to be taken back"))
+    child.on_cancel(lambda _: called.append("child's"))
+    take_back = root.on_cancel(lambda _: called.append("too late to be taken back"))
     root.cancel("all")
-    # The child's function is called by the cancel() in `meddle`, as it has not been told yet: once.
-    assert told == [True, "child's", False, "late", False, "newborn", "too late to be taken back"]
+    # The child's callback is called by the cancel() in `meddle`, because it was not called yet: once.
+    assert called == [True, "child's", False, "late", False, "newborn", "too late to be taken back"]
 
 
 # -- listeners ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.guarantee("G102")
-def test_a_token_stands_with_its_parent_just_while_somebody_listens() -> None:
+def test_a_token_is_registered_with_its_parent_exactly_while_it_has_listeners() -> None:
     root = CancelToken()
     middle = root.child()
     leaf, sibling = middle.child(), middle.child()
-    one, two, three = Ear(), Ear(), Ear()
-    assert heard(root) == heard(middle) == 0
-    leaf.enlist(one)
-    leaf.enlist(two)
-    sibling.enlist(three)
-    assert (heard(root), heard(middle), heard(leaf)) == (1, 2, 2)
-    assert leaf.dismiss(one)
-    assert sibling.dismiss(three)
-    assert not sibling.dismiss(three)
-    assert (heard(root), heard(middle), heard(leaf)) == (1, 1, 1)
-    assert leaf.dismiss(two)
-    assert (heard(root), heard(middle), heard(leaf)) == (0, 0, 0)
-    assert is_tidy(root, middle, leaf, sibling)
+    one, two, three = CountingListener(), CountingListener(), CountingListener()
+    assert listener_count(root) == listener_count(middle) == 0
+    leaf.add_listener(one)
+    leaf.add_listener(two)
+    sibling.add_listener(three)
+    assert (listener_count(root), listener_count(middle), listener_count(leaf)) == (1, 2, 2)
+    assert leaf.remove_listener(one)
+    assert sibling.remove_listener(three)
+    assert not sibling.remove_listener(three)
+    assert (listener_count(root), listener_count(middle), listener_count(leaf)) == (1, 1, 1)
+    assert leaf.remove_listener(two)
+    assert (listener_count(root), listener_count(middle), listener_count(leaf)) == (0, 0, 0)
+    assert is_linked_correctly(root, middle, leaf, sibling)
 
 
 @pytest.mark.guarantee("G101")
-def test_a_listener_is_told_once_and_one_that_comes_late_at_once() -> None:
+def test_a_listener_is_notified_once_and_a_late_one_at_once() -> None:
     root = CancelToken()
     leaf = root.child().child()
-    one, two = Ear(), Ear()
-    leaf.enlist(one)
-    leaf.enlist(one)
+    one, two = CountingListener(), CountingListener()
+    leaf.add_listener(one)
+    leaf.add_listener(one)
     root.cancel()
     leaf.cancel()
-    leaf.enlist(two)
-    assert (one.told, two.told) == (1, 1)
-    assert not leaf.dismiss(one)
-    assert not leaf.dismiss(two)
-    assert heard(root) == heard(leaf) == 0
+    leaf.add_listener(two)
+    assert (one.calls, two.calls) == (1, 1)
+    assert not leaf.remove_listener(one)
+    assert not leaf.remove_listener(two)
+    assert listener_count(root) == listener_count(leaf) == 0
 
 
 @pytest.mark.guarantee("G102")
-def test_a_dropped_child_is_garbage_at_once() -> None:
+def test_a_dropped_child_is_freed_at_once() -> None:
     root = CancelToken()
     child = root.child()
     take_back = child.on_cancel(lambda _: None)
@@ -320,16 +330,16 @@ def test_a_dropped_child_is_garbage_at_once() -> None:
 
 @pytest.mark.slow
 @pytest.mark.guarantee("G102")
-def test_a_child_that_is_listened_to_lives_without_anybody_holding_it() -> None:
-    root, told = CancelToken(), list[str]()
-    root.child().child().on_cancel(lambda _: told.append("told"))
+def test_a_child_with_listeners_is_kept_alive_by_its_parent() -> None:
+    root, called = CancelToken(), list[str]()
+    root.child().child().on_cancel(lambda _: called.append("called"))
     gc.collect()
     root.cancel()
-    assert told == ["told"]
+    assert called == ["called"]
 
 
 class Meddling(dict[Any, None]):
-    """Stands in for a parent's list: the next time it is looked at or changed, a finalizer comes first."""
+    """Replaces a parent's listeners: the next access simulates a finalizer that runs first."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -362,29 +372,29 @@ class Meddling(dict[Any, None]):
 @pytest.mark.parametrize(
     ("change", "moment"), [("comes", "look"), ("comes", "in"), ("goes", "look"), ("goes", "out")]
 )
-def test_a_finalizer_that_comes_in_between_breaks_nothing(change: str, moment: str, meddler: str) -> None:
-    """Made to come at the worst moment: in the middle of a change, under the lock, on the same thread."""
+def test_a_finalizer_in_the_middle_of_a_change_breaks_nothing(change: str, moment: str, meddler: str) -> None:
+    """It runs at the worst moment: in the middle of a change, under the lock, on the same thread."""
     root = CancelToken()
-    child, first, second = root.child(), Ear(), Ear()
-    meddling = root._listeners = Meddling()  # pyright: ignore[reportPrivateUsage]  # there is no other way to that moment
+    child, first, second = root.child(), CountingListener(), CountingListener()
+    meddling = root.listeners = Meddling()  # pyright: ignore[reportPrivateUsage]  # there is no other way to that moment
     if change == "goes":
-        child.enlist(first)
+        child.add_listener(first)
     meddling.moment = moment
     meddling.finalizer = {
         "cancel": lambda: root.cancel("finalizer"),
-        "dismiss": lambda: child.dismiss(first),
-        "enlist": lambda: child.enlist(second),
+        "dismiss": lambda: child.remove_listener(first),
+        "enlist": lambda: child.add_listener(second),
     }[meddler]
     if change == "goes":
-        child.dismiss(first)
+        child.remove_listener(first)
     else:
-        child.enlist(first)
+        child.add_listener(first)
     assert meddling.has_come
-    assert is_tidy(child)
+    assert is_linked_correctly(child)
     root.cancel("in the end")
-    assert first.told == (change == "comes" and meddler != "dismiss")
-    assert second.told == (meddler == "enlist")
-    assert heard(root) == heard(child) == 0
+    assert first.calls == (change == "comes" and meddler != "dismiss")
+    assert second.calls == (meddler == "enlist")
+    assert listener_count(root) == listener_count(child) == 0
 
 
 # -- waiting -----------------------------------------------------------------------------------------------------------
@@ -395,19 +405,19 @@ def test_tasks_that_wait_are_woken_with_the_reason() -> None:
     async def main() -> None:
         root = CancelToken()
         token = root.child()
-        one, two = await waiting(token.wait()), await waiting(token.wait())
-        assert heard(token) == 2
+        one, two = await start_waiting(token.wait()), await start_waiting(token.wait())
+        assert listener_count(token) == 2
         root.cancel("enough")
         assert [await one, await two] == ["enough", "enough"]
         assert await token.wait() == "enough"
         assert await token.wait(timeout_ms=0) == "enough"
-        assert heard(root) == heard(token) == 0
+        assert listener_count(root) == listener_count(token) == 0
 
-    perform(main)
+    run(main)
 
 
 @pytest.mark.guarantee("G101")
-def test_a_wait_ends_by_its_own_deadline_by_another_token_and_by_asyncio() -> None:
+def test_a_wait_ends_by_its_timeout_by_another_token_and_by_asyncio() -> None:
     async def main() -> None:
         token, other = CancelToken(), CancelToken()
         with pytest.raises(
@@ -416,20 +426,20 @@ def test_a_wait_ends_by_its_own_deadline_by_another_token_and_by_asyncio() -> No
             await token.wait(timeout_ms=20)
         with pytest.raises(ChannelTimeout):
             await token.wait(timeout_ms=0)
-        task = await waiting(token.wait(token=other))
+        task = await start_waiting(token.wait(token=other))
         other.cancel("other")
-        assert await outcome(task) is Cancelled
-        task = await waiting(token.wait())
+        assert await result_of(task) is Cancelled
+        task = await start_waiting(token.wait())
         task.cancel()
-        assert await outcome(task) is asyncio.CancelledError
-        assert heard(token) == heard(other) == 0
+        assert await result_of(task) is asyncio.CancelledError
+        assert listener_count(token) == listener_count(other) == 0
         assert not token.cancelled
 
-    perform(main)
+    run(main)
 
 
 @pytest.mark.guarantee("G101")
-def test_a_wait_is_for_once_and_not_for_the_thread_of_an_event_loop() -> None:
+def test_a_wait_can_be_used_once_and_does_not_block_an_event_loop() -> None:
     async def main() -> None:
         token = CancelToken()
         with pytest.raises(LoopBusy):
@@ -440,48 +450,48 @@ def test_a_wait_is_for_once_and_not_for_the_thread_of_an_event_loop() -> None:
         with pytest.raises(InvalidArgument, match="once"):
             await wait
 
-    perform(main)
+    run(main)
     token = CancelToken()
     token.cancel("enough")
     assert token.wait().blocking() == "enough"
 
 
 @pytest.mark.guarantee("G104")
-def test_an_operation_that_waits_with_a_token_ends_with_cancelled_and_not_with_asyncios() -> None:
+def test_an_operation_with_a_token_raises_cancelled_and_not_asyncios_error() -> None:
     async def main() -> None:
         token, channel = CancelToken(), Channel[int]()
-        task = await waiting(channel.receive(token=token.child()))
+        task = await start_waiting(channel.receive(token=token.child()))
         token.cancel("enough")
-        await turns()
+        await iterate()
         error = task.exception()
         assert isinstance(error, Cancelled)
         assert (error.reason, error.token) == ("enough", token.number)
         assert not isinstance(error, asyncio.CancelledError)
         with pytest.raises(Cancelled):
             await channel.receive(token=token)
-        assert heard(token) == 0
+        assert listener_count(token) == 0
 
-    perform(main)
+    run(main)
 
 
 @pytest.mark.guarantee("G104")
-def test_a_cancelled_task_leaves_nothing_with_the_token_it_waited_with() -> None:
+def test_a_cancelled_task_leaves_no_listener_on_its_token() -> None:
     async def main() -> None:
         token = CancelToken()
-        task = await waiting(Channel[int]().receive(token=token.child().child()))
-        assert heard(token) == 1
+        task = await start_waiting(Channel[int]().receive(token=token.child().child()))
+        assert listener_count(token) == 1
         task.cancel()
-        await outcome(task)
-        assert heard(token) == 0
+        await result_of(task)
+        assert listener_count(token) == 0
         assert not token.cancelled
 
-    perform(main)
+    run(main)
 
 
 @pytest.mark.guarantee("G273")
 def test_a_token_cannot_be_initialised_again_with_itself_as_its_ancestor() -> None:
     token = CancelToken()
     for parent in (token, token.child(), None):
-        with pytest.raises(InvalidArgument, match="was initialised before"):
+        with pytest.raises(InvalidArgument, match="was already initialised"):
             token.__init__(parent)
     assert not token.cancelled

@@ -1,6 +1,6 @@
-"""Tokens between real threads: whoever comes at the same time, everything happens exactly once."""
+"""Tokens and threads: under all races, everything happens exactly once."""
 
-# Functions of a round end with their round: what they find in it is what they should.
+# Functions defined in a loop are used only in that iteration.
 # ruff: noqa: B023
 
 from __future__ import annotations
@@ -18,10 +18,16 @@ import pytest
 
 from bandstand.core import Loop
 from bandstand.errors import Cancelled
+from bandstand.scope.cancel import CancelToken
 from bandstand.scope.channel import Channel
-from bandstand.scope.token import CancelToken
 from bandstand.testing import VirtualClock
-from tests.scope.tokens import Ear, has_timers, heard, hurried, is_tidy
+from tests.scope.harness import (
+    CountingListener,
+    fast_thread_switching,
+    has_timers,
+    is_linked_correctly,
+    listener_count,
+)
 
 pytestmark = [pytest.mark.spec("K4"), pytest.mark.slow]
 
@@ -30,7 +36,7 @@ PATIENCE = 30
 
 
 def at_once(*works: Callable[[], object]) -> None:
-    """Do all of it at the same time, each on a thread of its own."""
+    """Call all functions concurrently, each on its own thread."""
     start = threading.Barrier(len(works))
     errors: list[BaseException] = []
 
@@ -52,13 +58,13 @@ def at_once(*works: Callable[[], object]) -> None:
 
 
 @pytest.mark.guarantee("G100", "G101")
-def test_many_cancel_at_once_and_one_of_them_did_it() -> None:
+def test_many_threads_cancel_at_once_and_one_of_them_succeeds() -> None:
     for _ in range(ROUNDS):
         root = CancelToken()
         leaf = root.child().child()
-        told: Counter[str] = Counter()
+        called: Counter[str] = Counter()
         for each in (root, leaf):
-            each.on_cancel(lambda which: told.update([f"{which.number}"]))
+            each.on_cancel(lambda which: called.update([f"{which.number}"]))
         won: list[str] = []
         reasons: list[str | None] = []
 
@@ -67,26 +73,26 @@ def test_many_cancel_at_once_and_one_of_them_did_it() -> None:
                 won.append(reason)
             reasons.append(root.reason)
 
-        with hurried():
+        with fast_thread_switching():
             at_once(*(lambda reason=f"thread {n}": cancel(reason) for n in range(8)))
         assert len(won) == 1
         assert set(reasons) == {won[0]}
         assert leaf.reason == won[0]
-        assert told == {f"{root.number}": 1, f"{leaf.number}": 1}
-        assert heard(root) == heard(leaf) == 0
+        assert called == {f"{root.number}": 1, f"{leaf.number}": 1}
+        assert listener_count(root) == listener_count(leaf) == 0
 
 
 @pytest.mark.guarantee("G100", "G101")
-def test_those_above_and_below_cancel_at_once() -> None:
-    """Whatever the order: every token has one reason that never changes, a parent's goes down, and each is told once."""
+def test_parents_and_children_are_cancelled_at_once() -> None:
+    """In any order: every token has one reason that never changes, parents cancel children, and each listener is notified once."""
     for _ in range(ROUNDS):
         root = CancelToken()
         middle = root.child()
         leaf = middle.child()
         chain = (root, middle, leaf)
-        told: Counter[int] = Counter()
+        called: Counter[int] = Counter()
         for each in chain:
-            each.on_cancel(lambda which: told.update([which.number]))
+            each.on_cancel(lambda which: called.update([which.number]))
         won: dict[int, bool] = {}
         seen: list[tuple[int, str | None]] = []
 
@@ -94,111 +100,111 @@ def test_those_above_and_below_cancel_at_once() -> None:
             won[which.number] = which.cancel(f"by {which.number}")
             seen.append((which.number, which.reason))
 
-        with hurried():
+        with fast_thread_switching():
             at_once(*(lambda which=which: cancel(which) for which in chain))
         assert won[root.number]
         for each in chain:
             assert won[each.number] == (each.origin == each.number)
         assert root.reason == f"by {root.number}"
         assert all(reason == next(t.reason for t in chain if t.number == number) for number, reason in seen)
-        assert told == {each.number: 1 for each in chain}
-        assert is_tidy(*chain)
+        assert called == {each.number: 1 for each in chain}
+        assert is_linked_correctly(*chain)
 
 
 @pytest.mark.guarantee("G101")
-def test_a_listener_that_comes_while_it_is_cancelled_is_told_once() -> None:
+def test_a_listener_added_during_the_cancellation_is_notified_once() -> None:
     for _ in range(ROUNDS):
         root = CancelToken()
         leaves = [root.child().child() for _ in range(2)]
-        ears = [Ear() for _ in range(40)]
+        listeners = [CountingListener() for _ in range(40)]
 
         def listen(share: int) -> None:
-            for number, ear in enumerate(ears[share::4]):
-                leaves[number % 2].enlist(ear)
+            for number, listener in enumerate(listeners[share::4]):
+                leaves[number % 2].add_listener(listener)
 
-        with hurried():
+        with fast_thread_switching():
             at_once(root.cancel, *(lambda share=share: listen(share) for share in range(4)))
-        assert [ear.told for ear in ears] == [1] * 40
-        assert heard(root) == 0
-        assert all(heard(leaf) == 0 for leaf in leaves)
-        assert is_tidy(*leaves)
+        assert [listener.calls for listener in listeners] == [1] * 40
+        assert listener_count(root) == 0
+        assert all(listener_count(leaf) == 0 for leaf in leaves)
+        assert is_linked_correctly(*leaves)
 
 
-def note(told: Counter[int], number: int, _: CancelToken) -> None:
-    told[number] += 1
+def note(called: Counter[int], number: int, _: CancelToken) -> None:
+    called[number] += 1
 
 
 @pytest.mark.guarantee("G101")
-def test_one_that_is_taken_back_while_it_is_cancelled_is_called_or_was_taken_back() -> None:
+def test_a_callback_removed_during_the_cancellation_is_either_called_or_removed() -> None:
     outcomes: set[tuple[bool, int]] = set()
     for _ in range(ROUNDS):
         root = CancelToken()
         leaf = root.child()
-        told: Counter[int] = Counter()
-        take_back = [leaf.on_cancel(partial(note, told, n)) for n in range(40)]
+        called: Counter[int] = Counter()
+        take_back = [leaf.on_cancel(partial(note, called, n)) for n in range(40)]
         taken: dict[int, bool] = {}
 
         def take(share: int) -> None:
             for number in range(share, 40, 2):
                 taken[number] = take_back[number]()
 
-        with hurried():
+        with fast_thread_switching():
             at_once(root.cancel, lambda: take(0), lambda: take(1))
         for number in range(40):
-            assert taken[number] != bool(told[number]), "called, or taken back: one of the two"
-            outcomes.add((taken[number], told[number]))
-        assert heard(root) == heard(leaf) == 0
-    assert outcomes == {(True, 0), (False, 1)}, "both have happened, or this test shows nothing"
+            assert taken[number] != bool(called[number]), "called, or taken back: one of the two"
+            outcomes.add((taken[number], called[number]))
+        assert listener_count(root) == listener_count(leaf) == 0
+    assert outcomes == {(True, 0), (False, 1)}, "both cases must occur, or the test proves nothing"
 
 
 @pytest.mark.guarantee("G102")
-def test_a_crowd_that_comes_and_goes_leaves_the_tree_tidy() -> None:
+def test_many_listeners_that_come_and_go_leave_the_tree_consistent() -> None:
     root = CancelToken()
     middles = [root.child() for _ in range(3)]
     leaves = [middle.child() for middle in middles for _ in range(3)]
 
     def crowd(seed: int) -> None:
         random = Random(seed)
-        mine: list[tuple[CancelToken, Ear]] = []
+        mine: list[tuple[CancelToken, CountingListener]] = []
         for _ in range(600):
             if mine and random.random() < 0.5:
-                token, ear = mine.pop(random.randrange(len(mine)))
-                assert token.dismiss(ear)
+                token, listener = mine.pop(random.randrange(len(mine)))
+                assert token.remove_listener(listener)
             else:
-                mine.append((random.choice([root, *middles, *leaves]), Ear()))
-                mine[-1][0].enlist(mine[-1][1])
-        for token, ear in mine:
-            assert token.dismiss(ear)
-            assert ear.told == 0
+                mine.append((random.choice([root, *middles, *leaves]), CountingListener()))
+                mine[-1][0].add_listener(mine[-1][1])
+        for token, listener in mine:
+            assert token.remove_listener(listener)
+            assert listener.calls == 0
 
-    with hurried():
+    with fast_thread_switching():
         at_once(*(lambda seed=seed: crowd(seed) for seed in range(4)))
-    assert all(heard(token) == 0 for token in (root, *middles, *leaves))
-    told = Ear()
-    leaves[4].enlist(told)
+    assert all(listener_count(token) == 0 for token in (root, *middles, *leaves))
+    called = CountingListener()
+    leaves[4].add_listener(called)
     root.cancel()
-    assert told.told == 1
+    assert called.calls == 1
 
 
 @pytest.mark.guarantee("G103")
-def test_deadlines_that_are_wanted_and_not_wanted_by_other_threads_are_kept_by_the_loops() -> None:
-    """The timer is set and taken back on the loop's thread only, and at the end it is as it should be."""
+def test_listeners_of_other_threads_start_and_stop_timers_on_the_loops_thread() -> None:
+    """The timer is set and cancelled on the loop's thread only, and the final state is consistent."""
     clock = VirtualClock(autojump=False)
     with Loop(clock=clock) as loop:
         root = CancelToken(timeout_ms=10_000, loop=loop)
         leaves = [root.child(timeout_ms=5000) for _ in range(3)]
-        stays, is_over = Ear(), threading.Event()
+        stays, is_over = CountingListener(), threading.Event()
 
         def crowd(seed: int) -> None:
             random = Random(seed)
             for _ in range(300):
-                token, ear = random.choice(leaves), Ear()
-                token.enlist(ear)
-                assert token.dismiss(ear)
+                token, listener = random.choice(leaves), CountingListener()
+                token.add_listener(listener)
+                assert token.remove_listener(listener)
 
         def work() -> None:
             try:
-                with hurried():
+                with fast_thread_switching():
                     at_once(*(lambda seed=seed: crowd(seed) for seed in range(3)))
             finally:
                 is_over.set()
@@ -210,35 +216,35 @@ def test_deadlines_that_are_wanted_and_not_wanted_by_other_threads_are_kept_by_t
         thread.join(PATIENCE)
         loop.poll_once()
         assert not has_timers(loop)
-        thread = threading.Thread(target=leaves[0].enlist, args=(stays,))
+        thread = threading.Thread(target=leaves[0].add_listener, args=(stays,))
         thread.start()
         thread.join(PATIENCE)
         loop.poll_once()
         assert has_timers(loop)
         clock.advance(5000)
         loop.poll_once()
-        assert stays.told == 1
+        assert stays.calls == 1
         assert not has_timers(loop)
 
 
 @pytest.mark.guarantee("G103")
-def test_a_loop_that_ends_while_threads_listen_tells_all_of_them() -> None:
+def test_a_loop_that_ends_while_threads_listen_notifies_all_of_them() -> None:
     for _ in range(20):
         loop = Loop(clock=VirtualClock(autojump=False))
         tokens = [CancelToken(timeout_ms=5000, loop=loop) for _ in range(20)]
-        ears = [Ear() for _ in tokens]
+        listeners = [CountingListener() for _ in tokens]
 
         def listen() -> None:
-            for token, ear in zip(tokens, ears, strict=True):
-                token.enlist(ear)
+            for token, listener in zip(tokens, listeners, strict=True):
+                token.add_listener(listener)
 
         thread = threading.Thread(target=listen)
-        with hurried():
+        with fast_thread_switching():
             thread.start()
             loop.poll_once()
             loop.destroy()
             thread.join(PATIENCE)
-        assert [ear.told for ear in ears] == [1] * 20
+        assert [listener.calls for listener in listeners] == [1] * 20
         assert {token.reason for token in tokens} == {"the loop that kept its deadline has ended"}
 
 
@@ -255,14 +261,14 @@ def test_threads_that_wait_are_woken() -> None:
             with pytest.raises(Cancelled):
                 channel.receive(token=token.child()).blocking()
 
-        with hurried():
+        with fast_thread_switching():
             at_once(wait, wait, receive, receive, lambda: token.cancel("enough"))
         assert reasons == ["enough"] * 2
-        assert heard(token) == 0
+        assert listener_count(token) == 0
 
 
 @pytest.mark.guarantee("G101")
-def test_functions_are_called_outside_of_locks_on_the_thread_that_cancels() -> None:
+def test_callbacks_run_outside_locks_on_the_thread_that_cancels() -> None:
     token = CancelToken()
     threads: list[object] = []
     is_called, may_end = threading.Event(), threading.Event()
@@ -276,10 +282,10 @@ def test_functions_are_called_outside_of_locks_on_the_thread_that_cancels() -> N
     thread = threading.Thread(target=token.cancel)
     thread.start()
     assert is_called.wait(PATIENCE)
-    # It is in the middle of it, and everybody else can use tokens: this one, too.
-    other = Ear()
-    token.enlist(other)
-    assert other.told == 1
+    # The callback is running, and other threads can use tokens, including this one.
+    other = CountingListener()
+    token.add_listener(other)
+    assert other.calls == 1
     assert token.child().cancelled
     assert not token.cancel()
     assert CancelToken().cancel()
@@ -309,7 +315,7 @@ def test_tasks_of_another_thread_are_woken(loop_factory: Callable[[], asyncio.Ab
             with asyncio.Runner(loop_factory=loop_factory) as runner:
                 assert runner.run(main()) == ["from afar"] * 5
 
-        with hurried():
+        with fast_thread_switching():
             at_once(run, cancel)
 
 
@@ -322,7 +328,7 @@ async def _wait(token: CancelToken) -> str:
 def test_a_signal_handler_may_cancel_while_the_event_loop_sleeps(
     loop_factory: Callable[[], asyncio.AbstractEventLoop], *, is_guarded: bool
 ) -> None:
-    """A handler of Python's own does not end the sleep of asyncio's selector: the token does."""
+    """A Python signal handler does not end the sleep of asyncio's selector; the token does."""
     token = CancelToken()
 
     async def main() -> str | None:

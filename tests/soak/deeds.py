@@ -7,7 +7,6 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from bandstand.core import ActorStatus, Lane, Overflow, SystemTag
-from bandstand.core.lowlevel import send_system
 from bandstand.errors import (
     ActorNotLocal,
     BandstandError,
@@ -162,7 +161,7 @@ def system(world: World) -> None:
     if player.is_staff:
         return
     try:
-        has_room = send_system(world.loop, player.actor, None, SystemTag.SHUTDOWN)
+        has_room = world.loop.kernel.send_system(player.actor, None, SystemTag.SHUTDOWN)
     except (NoSuchActor, LoopClosed):
         # Refused, and counted as a send.
         world.books.system_refused += 1

@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from bandstand.actor.lowlevel import HELD, Asked, Handle, Method, deliver
+from bandstand.actor.dispatch import Method
+from bandstand.actor.enums import HELD
+from bandstand.actor.handle import Handle, deliver
+from bandstand.actor.reply import ReplyCallback
 from bandstand.core import ActorId
 from bandstand.errors import PodDown
 from bandstand.pod import slot
@@ -68,7 +71,7 @@ class TestBroken:
             actor: ActorId,
             method: Method,
             data: object,
-            asked: Asked | None,
+            asked: ReplyCallback | None,
             context: Context,
         ) -> int:
             if asked is None:
@@ -84,7 +87,12 @@ class TestBroken:
         hold = RolePlace.hold
 
         def lie(
-            self: RolePlace, handle: Handle, method: Method, data: object, asked: Asked | None, may_wait: bool
+            self: RolePlace,
+            handle: Handle,
+            method: Method,
+            data: object,
+            asked: ReplyCallback | None,
+            may_wait: bool,
         ) -> int:
             if hold(self, handle, method, data, asked, may_wait) == HELD:
                 raise PodDown("no")

@@ -260,7 +260,7 @@ class World:
 
     def _check_dry(self) -> None:
         """Nothing is to be done any more, and everybody lives who has not ended."""
-        left = [sentence for sentence in leaks_of(self.loop) if not sentence.endswith("actors live")]
+        left = [sentence for sentence in leaks_of(self.loop) if not sentence.endswith("actors are alive")]
         if left:
             self.fail(f"the world has run dry, and still {left}")
         self.troupes.check_rest()

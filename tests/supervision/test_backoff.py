@@ -1,4 +1,4 @@
-"""Backoff: the series, its bounds and its memory, as arithmetic and in a supervisor that lives in virtual time."""
+"""Backoff: the delays as arithmetic, and in a supervisor in virtual time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from bandstand.supervision import (
 )
 from bandstand.testing import VirtualClock
 from tests.core.stage import Boom, LoopMaker, Seen, check_books, exits, idle, obey, record, settle
-from tests.supervision.props import alive, fails_at_once, pass_time, phases, since, watched
+from tests.supervision.helpers import fails_at_once, id_of, pass_time, phases_of, since, watched
 
 NUMBERS = st.floats(0.001, 1e6)
 CHANCES = st.floats(0, 1)
@@ -171,7 +171,7 @@ def test_a_child_that_fails_at_once_fails_when_the_text_says(loop: Loop, clock: 
     """With an intensity of 6 its supervisor never gives up; six failures fall into the first five seconds."""
     times: list[float] = []
     run, init = fails_at_once(times, since(clock))
-    ledger = watched(loop)
+    recorder = watched(loop)
     tree = spawn_supervisor(
         loop, SupervisorSpec(children=[ChildSpec("kid", run, init, backoff=Backoff())], intensity=6)
     )
@@ -185,8 +185,8 @@ def test_a_child_that_fails_at_once_fails_when_the_text_says(loop: Loop, clock: 
     assert sum(time < 5000 for time in times) == 6
     assert 300_000 - times[-1] < 10_000
     assert loop.status(tree.actor) is ActorStatus.RUNNING
-    assert ledger.escalated == []
-    assert [attempt for _, _, attempt in ledger.restarted] == list(range(1, len(times)))
+    assert recorder.escalated == []
+    assert [attempt for _, _, attempt in recorder.restarted] == list(range(1, len(times)))
     check_books(loop)
 
 
@@ -198,36 +198,36 @@ def test_the_intensity_wins(loop: Loop, clock: VirtualClock, intensity: int, las
     times: list[float] = []
     seen: list[Seen] = []
     run, init = fails_at_once(times, since(clock))
-    ledger = watched(loop)
+    recorder = watched(loop)
     boss = loop.spawn(record, seen)
     children = [ChildSpec("kid", run, init, backoff=Backoff())]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children, intensity=intensity), parent=boss)
     settle(loop)
     pass_time(loop, clock, last)
     assert times[-1] == last
-    assert ledger.escalated == [tree.actor], "no time has passed since that failure"
+    assert recorder.escalated == [tree.actor], "no time has passed since that failure"
     (note,) = exits(seen)
     assert isinstance(note.cause, GaveUp)
-    assert loop.statistics().timers_pending == 0, "nobody waits"
+    assert loop.statistics().timers_pending == 0, "no child waits"
     pass_time(loop, clock, 30_000)
     assert times[-1] == last
-    assert ledger.escalated == [tree.actor]
+    assert recorder.escalated == [tree.actor]
 
 
 @pytest.mark.spec("J20")
 @pytest.mark.guarantee("G49")
 def test_without_a_backoff_a_restart_is_immediate(loop: Loop) -> None:
     tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", idle)]))
-    first = alive(tree, "kid")
+    first = id_of(tree, "kid")
     loop.fail_actor(first)
     assert tree.child("kid") is None
     settle(loop)
-    assert alive(tree, "kid") != first
+    assert id_of(tree, "kid") != first
     assert loop.statistics().timers_set == 0
 
 
 def wait_of(loop: Loop, clock: VirtualClock, tree: Overseer, name: str, step: float = 1) -> float:
-    """How long a child that has just been ended is down: in steps of 1 ms, if not told otherwise."""
+    """How long a child that has just been ended is down: in steps of 1 ms by default."""
     settle(loop)
     watch = since(clock)
     while tree.child(name) is None:
@@ -246,7 +246,7 @@ def test_every_abnormal_end_waits_and_a_normal_one_does_not(
         raise Boom(data)
 
     def end() -> None:
-        actor = alive(tree, "kid")
+        actor = id_of(tree, "kid")
         if how == "fail":
             loop.fail_actor(actor)
         elif how == "kill":
@@ -262,7 +262,7 @@ def test_every_abnormal_end_waits_and_a_normal_one_does_not(
     for _ in range(3):
         end()
         waits.append(wait_of(loop, clock, tree, "kid"))
-        loop.stop_actor(alive(tree, "kid"))
+        loop.stop_actor(id_of(tree, "kid"))
         assert wait_of(loop, clock, tree, "kid") == 0, "a normal end does not wait"
     assert waits == [10, 20, 40], "nor does it count"
 
@@ -276,12 +276,12 @@ def test_a_child_that_has_run_for_a_period_begins_anew(
     children = [ChildSpec("kid", idle, backoff=Backoff(initial_ms=10))]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children, intensity=100))
     for expected in (10, 20):
-        loop.fail_actor(alive(tree, "kid"))
+        loop.fail_actor(id_of(tree, "kid"))
         assert wait_of(loop, clock, tree, "kid") == expected
     pass_time(loop, clock, lived, lived)
-    loop.fail_actor(alive(tree, "kid"))
+    loop.fail_actor(id_of(tree, "kid"))
     assert wait_of(loop, clock, tree, "kid") == delay
-    loop.fail_actor(alive(tree, "kid"))
+    loop.fail_actor(id_of(tree, "kid"))
     assert wait_of(loop, clock, tree, "kid") == delay * 2, "and grows from there"
 
 
@@ -292,7 +292,7 @@ def test_the_time_it_was_down_is_no_time_it_has_run(loop: Loop, clock: VirtualCl
     tree = spawn_supervisor(loop, SupervisorSpec(children=children, intensity=100))
     waits: list[float] = []
     for _ in range(4):
-        loop.fail_actor(alive(tree, "kid"))
+        loop.fail_actor(id_of(tree, "kid"))
         waits.append(wait_of(loop, clock, tree, "kid", step=250))
         pass_time(loop, clock, 1000, 1000)
     assert waits == [3000, 4500, 6750, 10_000]
@@ -305,12 +305,12 @@ def test_a_period_that_ends_normally_is_a_stable_one_too(loop: Loop, clock: Virt
     children = [ChildSpec("kid", idle, backoff=Backoff(initial_ms=10))]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children, intensity=100))
     for expected in (10, 20, 40):
-        loop.fail_actor(alive(tree, "kid"))
+        loop.fail_actor(id_of(tree, "kid"))
         assert wait_of(loop, clock, tree, "kid") == expected
     pass_time(loop, clock, 60_000, 60_000)
-    loop.stop_actor(alive(tree, "kid"))
+    loop.stop_actor(id_of(tree, "kid"))
     settle(loop)
-    loop.fail_actor(alive(tree, "kid"))
+    loop.fail_actor(id_of(tree, "kid"))
     assert wait_of(loop, clock, tree, "kid") == 10
 
 
@@ -322,12 +322,12 @@ def test_a_period_that_a_sibling_ends_is_a_stable_one_too(loop: Loop, clock: Vir
     spec = SupervisorSpec(children=children, intensity=100, strategy=Strategy.ONE_FOR_ALL)
     tree = spawn_supervisor(loop, spec)
     for expected in (10, 20, 40):
-        loop.fail_actor(alive(tree, "kid"))
+        loop.fail_actor(id_of(tree, "kid"))
         assert wait_of(loop, clock, tree, "kid") == expected
     pass_time(loop, clock, 60_000, 60_000)
-    loop.fail_actor(alive(tree, "sibling"))
+    loop.fail_actor(id_of(tree, "sibling"))
     assert wait_of(loop, clock, tree, "sibling") == 0
-    loop.fail_actor(alive(tree, "kid"))
+    loop.fail_actor(id_of(tree, "kid"))
     assert wait_of(loop, clock, tree, "kid") == 10
 
 
@@ -343,15 +343,15 @@ def test_a_group_waits_for_the_backoff_of_the_one_that_failed(
         ChildSpec("third", idle),
     ]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy, intensity=100))
-    before = {name: alive(tree, name) for name in ("first", "second", "third")}
+    before = {name: id_of(tree, name) for name in ("first", "second", "third")}
     loop.fail_actor(before["second"])
     settle(loop)
     waiting = {"second", "third"} | ({"first"} if strategy is Strategy.ONE_FOR_ALL else set[str]())
     for _ in range(50):
-        assert {name for name, phase in phases(tree).items() if phase is Phase.WAITING} == waiting
+        assert {name for name, phase in phases_of(tree).items() if phase is Phase.WAITING} == waiting
         pass_time(loop, clock, 1, 1)
-    assert set(phases(tree).values()) == {Phase.UP}
-    assert {name for name, actor in before.items() if alive(tree, name) != actor} == waiting
+    assert set(phases_of(tree).values()) == {Phase.UP}
+    assert {name for name, actor in before.items() if id_of(tree, name) != actor} == waiting
 
 
 @pytest.mark.spec("J20")
@@ -369,13 +369,13 @@ def test_the_latest_failure_decides_how_long_a_group_waits(
         ChildSpec("c", idle),
     ]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=Strategy.REST_FOR_ONE))
-    loop.fail_actor(alive(tree, "b"))
+    loop.fail_actor(id_of(tree, "b"))
     settle(loop)
     pass_time(loop, clock, 500)
-    assert phases(tree) == {"a": Phase.UP, "b": Phase.WAITING, "c": Phase.WAITING}
-    loop.fail_actor(alive(tree, "a"))
+    assert phases_of(tree) == {"a": Phase.UP, "b": Phase.WAITING, "c": Phase.WAITING}
+    loop.fail_actor(id_of(tree, "a"))
     assert wait_of(loop, clock, tree, "a") == delay
-    assert phases(tree) == dict.fromkeys("abc", Phase.UP)
+    assert phases_of(tree) == dict.fromkeys("abc", Phase.UP)
     assert loop.statistics().timers_pending == 0
     pass_time(loop, clock, 5000)
     assert [info.restarts for info in tree.children()] == [1, 1, 1]
@@ -401,9 +401,9 @@ def test_an_init_that_fails_is_no_life_however_long_it_takes(
     children = [ChildSpec("kid", idle, init, backoff=Backoff())]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children, intensity=100))
     loop.run(until_idle=True)
-    loop.fail_actor(alive(tree, "kid"))
+    loop.fail_actor(id_of(tree, "kid"))
     loop.run(until_idle=True)
-    assert alive(tree, "kid")
+    assert id_of(tree, "kid")
     between = [later - earlier for earlier, later in pairwise(starts)]
     expected = [100.0] + [delay + takes * 1000 for delay in (200, 400, 800, 1600, 3200, 6400)]
     assert between == pytest.approx(expected, abs=2)
@@ -435,12 +435,12 @@ def test_a_group_starts_when_both_the_backoff_and_the_stopping_are_over(
     ]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=Strategy.ONE_FOR_ALL))
     assert starts == [("a", 0), ("b", 0)]
-    loop.send(alive(tree, "b"), "go")
+    loop.send(id_of(tree, "b"), "go")
 
     def fail(ctx: Context[Any]) -> Verdict:
         return Verdict.FAIL
 
-    loop.send_after(alive(tree, "a"), 1000, fail)
+    loop.send_after(id_of(tree, "a"), 1000, fail)
     loop.run(until_idle=True)
     assert [name for name, _ in starts[2:]] == ["a", "b"]
     both = 1000 + max(100, ends_after)
@@ -462,7 +462,7 @@ class Play:
     ) -> None:
         self.loop, self.clock = loop, clock
         self.held: set[str] = set()
-        # Those that were to start together with one that was held: down, until somebody or their group starts them.
+        # Those that were to start together with one that was held: down until a request or their group starts them.
         self.left_down: set[str] = set()
         # How many of the next inits of each child fail.
         self.broken: Counter[str] = Counter()
@@ -489,7 +489,7 @@ class Play:
             self.loop.poll_once()
         elif deed == "break":
             self.broken[name] += 1
-        elif name in phases(self.tree):
+        elif name in phases_of(self.tree):
             getattr(self, deed)(name)
 
     def fail(self, name: str) -> None:
@@ -505,10 +505,10 @@ class Play:
             self.loop.kill_actor(actor)
 
     def hold(self, name: str) -> None:
-        before = phases(self.tree)
+        before = phases_of(self.tree)
         assert self.tree.stop_child(name)
         self.held.add(name)
-        after = phases(self.tree)
+        after = phases_of(self.tree)
         self.left_down.update(
             other
             for other, phase in after.items()
@@ -521,8 +521,8 @@ class Play:
             self.held.discard(name)
 
     def check(self) -> None:
-        """Nobody has failed for long: all that is wanted is up, nothing is pending, and the order is the spec's."""
-        found = phases(self.tree)
+        """No child has failed for long: every wanted child is up, nothing is pending, and the order is the spec's."""
+        found = phases_of(self.tree)
         assert list(found) == sorted(found)
         for spec in self.specs:
             if spec.name in self.held:
@@ -584,20 +584,20 @@ def test_whatever_happens_everybody_comes_back(
 def test_who_has_no_backoff_makes_no_group_wait(loop: Loop) -> None:
     children = [ChildSpec("a", idle, backoff=Backoff()), ChildSpec("b", idle)]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=Strategy.ONE_FOR_ALL))
-    first = alive(tree, "a")
-    loop.fail_actor(alive(tree, "b"))
+    first = id_of(tree, "a")
+    loop.fail_actor(id_of(tree, "b"))
     settle(loop)
-    assert alive(tree, "a") != first
+    assert id_of(tree, "a") != first
     assert loop.statistics().timers_set == 0
 
 
 @pytest.mark.spec("J20")
 @pytest.mark.guarantee("G49")
-def test_one_that_waits_holds_up_nobody_else(loop: Loop, clock: VirtualClock) -> None:
+def test_a_waiting_child_does_not_delay_its_siblings(loop: Loop, clock: VirtualClock) -> None:
     children = [ChildSpec(name, idle, backoff=Backoff(initial_ms=ms)) for name, ms in (("a", 500), ("b", 20))]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children))
-    loop.fail_actor(alive(tree, "a"))
-    loop.fail_actor(alive(tree, "b"))
+    loop.fail_actor(id_of(tree, "a"))
+    loop.fail_actor(id_of(tree, "b"))
     assert wait_of(loop, clock, tree, "b") == 20
     assert wait_of(loop, clock, tree, "a") == 480
 
@@ -607,7 +607,7 @@ def test_one_that_waits_holds_up_nobody_else(loop: Loop, clock: VirtualClock) ->
 def test_waits_are_real_ones_of_the_loops_timers_and_never_short(loop: Loop, clock: VirtualClock) -> None:
     children = [ChildSpec("kid", idle, backoff=Backoff(initial_ms=10.25, max_ms=10.25))]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children))
-    loop.fail_actor(alive(tree, "kid"))
+    loop.fail_actor(id_of(tree, "kid"))
     settle(loop)
     assert loop.statistics().timers_pending == 1
     clock.advance(10.2)
@@ -624,14 +624,14 @@ def test_a_stop_takes_the_waiting_back(loop: Loop, clock: VirtualClock) -> None:
     boss = loop.spawn(idle)
     children = [ChildSpec("kid", idle, backoff=Backoff())]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children), parent=boss)
-    loop.fail_actor(alive(tree, "kid"))
+    loop.fail_actor(id_of(tree, "kid"))
     settle(loop)
-    ledger = watched(loop)
+    recorder = watched(loop)
     tree.stop()
     settle(loop)
     assert loop.statistics().timers_pending == 0
     pass_time(loop, clock, 1000)
-    assert ledger.started == []
+    assert recorder.started == []
 
 
 @pytest.mark.spec("J20")
@@ -639,15 +639,15 @@ def test_a_stop_takes_the_waiting_back(loop: Loop, clock: VirtualClock) -> None:
 def test_a_child_that_is_stopped_while_it_waits_stays_down(loop: Loop, clock: VirtualClock) -> None:
     children = [ChildSpec("kid", idle, backoff=Backoff())]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children))
-    loop.fail_actor(alive(tree, "kid"))
+    loop.fail_actor(id_of(tree, "kid"))
     settle(loop)
-    assert phases(tree) == {"kid": Phase.WAITING}
+    assert phases_of(tree) == {"kid": Phase.WAITING}
     assert tree.stop_child("kid")
     pass_time(loop, clock, 1000)
-    assert phases(tree) == {"kid": Phase.DOWN}
+    assert phases_of(tree) == {"kid": Phase.DOWN}
     assert loop.statistics().timers_pending == 0
     tree.restart_child("kid")
-    assert phases(tree) == {"kid": Phase.UP}
+    assert phases_of(tree) == {"kid": Phase.UP}
     pass_time(loop, clock, 1000)
     assert loop.statistics().spawned == 3
 
@@ -659,14 +659,14 @@ def test_a_child_that_is_stopped_while_it_waits_stays_down(loop: Loop, clock: Vi
 def test_an_end_of_waiting_that_has_become_stale_is_ignored(
     loop: Loop, clock: VirtualClock, strategy: Strategy, then: str
 ) -> None:
-    """The timer has fired, its message waits for the supervisor's turn; and just then somebody changes everything."""
+    """The timer has fired, its message waits for the supervisor's turn; and just then a request changes everything."""
     hand = loop.spawn(obey)
     children = [ChildSpec("other", idle), ChildSpec("kid", idle, backoff=Backoff()), ChildSpec("last", idle)]
     tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy))
     acted: list[Phase] = []
 
     def act(ctx: Context[Any]) -> None:
-        acted.append(phases(tree)["kid"])
+        acted.append(phases_of(tree)["kid"])
         if then == "fail the other":
             if (other := tree.child("other")) is not None:
                 loop.fail_actor(other)
@@ -679,22 +679,22 @@ def test_an_end_of_waiting_that_has_become_stale_is_ignored(
                 tree.restart_child("kid")
 
     loop.send_after(hand, 100, act)
-    loop.fail_actor(alive(tree, "kid"))
+    loop.fail_actor(id_of(tree, "kid"))
     settle(loop)
-    ledger = watched(loop)
+    recorder = watched(loop)
     clock.advance(100)
     settle(loop)
     assert acted == [Phase.WAITING], "its turn came first"
-    if then == "stop and start" and phases(tree)["kid"] is Phase.DOWN:
+    if then == "stop and start" and phases_of(tree)["kid"] is Phase.DOWN:
         tree.restart_child("kid")
     starts = int(then in {"stop and start", "fail the other"})
     if then == "fail the other" and strategy is Strategy.REST_FOR_ONE:
         starts = (
             2  # the end of the waiting was heard first: it is started, and then started again with its group
         )
-    assert [name for _, name in ledger.started].count("kid") == starts
+    assert [name for _, name in recorder.started].count("kid") == starts
     pass_time(loop, clock, 1000)
-    found = phases(tree)
+    found = phases_of(tree)
     expected = {"stop": Phase.DOWN, "stop and delete": None}.get(then, Phase.UP)
     assert found.pop("kid", None) is expected
     was_given_up = then.startswith("stop")
@@ -706,7 +706,7 @@ def test_an_end_of_waiting_that_has_become_stale_is_ignored(
     assert found == {
         name: Phase.DOWN if was_given_up and name in left_down else Phase.UP for name in ("other", "last")
     }
-    assert [name for _, name in ledger.started].count("kid") == starts
+    assert [name for _, name in recorder.started].count("kid") == starts
     assert loop.statistics().timers_pending == 0
     assert loop.status(tree.actor) is ActorStatus.RUNNING
     check_books(loop)
@@ -724,7 +724,7 @@ def test_jitter_in_a_supervisor_is_waited_and_not_remembered(
         loop, SupervisorSpec(children=[ChildSpec("kid", idle, backoff=backoff)], intensity=9)
     )
     for stored in (100, 200, 400, 800):
-        loop.fail_actor(alive(tree, "kid"))
+        loop.fail_actor(id_of(tree, "kid"))
         expected = stored + (2 * chance - 1) * 60
         assert expected <= wait_of(loop, clock, tree, "kid") < expected + 1
 
@@ -741,7 +741,7 @@ def test_jitter_that_eats_up_the_delay_is_no_waiting(
     )
     waits: list[float] = []
     for _ in range(3):
-        loop.fail_actor(alive(tree, "kid"))
+        loop.fail_actor(id_of(tree, "kid"))
         waits.append(wait_of(loop, clock, tree, "kid"))
     assert waits == [0, 50, 250]
 
@@ -755,7 +755,7 @@ def test_real_jitter_differs_and_keeps_its_bounds(loop: Loop, clock: VirtualCloc
     )
     waits: list[float] = []
     for _ in range(40):
-        loop.fail_actor(alive(tree, "kid"))
+        loop.fail_actor(id_of(tree, "kid"))
         waits.append(wait_of(loop, clock, tree, "kid"))
     assert all(50 <= wait <= 151 for wait in waits)
     assert len(set(waits)) > 5
@@ -777,5 +777,5 @@ def test_every_kind_of_supervisor_keeps_to_it(loop: Loop, clock: VirtualClock, k
         below: ChildSpec[Any] = ChildSpec("below", SupervisorSpec(), backoff=Backoff(initial_ms=30))
         tree, name = spawn_supervisor(loop, SupervisorSpec(children=[below], intensity=9)), "below"
     for expected in (30, 60, 120):
-        loop.fail_actor(alive(tree, name))
+        loop.fail_actor(id_of(tree, name))
         assert wait_of(loop, clock, tree, name) == expected

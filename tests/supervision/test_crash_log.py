@@ -1,4 +1,4 @@
-"""An actor that keeps failing does not flood the log: one traceback, some lines, and then only how many there were."""
+"""An actor that keeps failing does not flood the log: one traceback, some lines, then only a count."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bandstand.core import Context, Loop
 from bandstand.supervision import ChildSpec, SupervisorSpec, spawn_supervisor
 from bandstand.testing import VirtualClock
 from tests.core.stage import Boom, settle
-from tests.supervision.props import alive
+from tests.supervision.helpers import id_of
 
 pytestmark = pytest.mark.guarantee("G285")
 
@@ -24,7 +24,7 @@ def test_the_first_has_its_traceback_the_next_a_line_and_the_rest_are_counted(
 ) -> None:
     tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", crash)], intensity=1000))
     for number in range(100):
-        loop.send(alive(tree, "kid"), number)
+        loop.send(id_of(tree, "kid"), number)
         settle(loop)
     lines = [entry for entry in caplog.records if entry.name == "bandstand.supervision"]
     assert [bool(line.exc_text and "Traceback" in line.exc_text) for line in lines] == [True] + [False] * 9
@@ -32,7 +32,7 @@ def test_the_first_has_its_traceback_the_next_a_line_and_the_rest_are_counted(
     clock.advance(1_100)
     settle(loop)
     loop.destroy()
-    counted = [entry.getMessage() for entry in caplog.records if "no line of their own" in entry.getMessage()]
+    counted = [entry.getMessage() for entry in caplog.records if "were not logged" in entry.getMessage()]
     assert sum(int(words.split()[0]) for words in counted) == 90
 
 
@@ -41,7 +41,7 @@ def test_after_a_minute_the_traceback_is_logged_again(
 ) -> None:
     tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", crash)], intensity=1000))
     for _ in range(3):
-        loop.send(alive(tree, "kid"), 1)
+        loop.send(id_of(tree, "kid"), 1)
         settle(loop)
         clock.advance(40_000)
         settle(loop)

@@ -1,4 +1,4 @@
-"""A supervisor of many children of one shape: their number, their names, their arguments, their ends."""
+"""Dynamic supervisors: number, names, arguments and exits of the children."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from weakref import ref
 
 import pytest
 
-from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Loop, LoopConfig
-from bandstand.errors import ChildState, GaveUp, MaxChildren, NoSuchChild, StartFailed
+from bandstand.core import STOP, ActorId, ActorStatus, Context, Down, ExitReason, Loop, LoopConfig, Verdict
+from bandstand.errors import ChildState, GaveUp, InvalidArgument, MaxChildren, NoSuchChild, StartFailed
 from bandstand.supervision import (
     Backoff,
     ChildMode,
@@ -25,7 +25,7 @@ from bandstand.supervision import (
     SupervisorSpec,
     spawn_supervisor,
 )
-from bandstand.testing import VirtualClock, leaks_of
+from bandstand.testing import VirtualClock, leaks_of, shuffle
 from tests.core.stage import Boom, Diary, LoopMaker, check_books, collect, idle, panicker, settle, stopper
 
 pytestmark = pytest.mark.guarantee("G56")
@@ -174,7 +174,7 @@ def test_name_of_follows_an_actor_through_its_restarts(loop: Loop) -> None:
     assert new is not None
     assert new != old
     assert supervisor.name_of(new) == "job-1"
-    with pytest.raises(NoSuchChild, match="no child of supervisor 'many'"):
+    with pytest.raises(NoSuchChild, match="not a child of supervisor 'many'"):
         supervisor.name_of(old)
     with pytest.raises(NoSuchChild):
         supervisor.name_of(loop.spawn(idle))
@@ -255,7 +255,7 @@ def test_too_many_restarts_of_all_together_end_it(make_loop: LoopMaker) -> None:
     assert leaks_of(loop) == []
 
 
-def test_an_ending_supervisor_starts_nobody(loop: Loop) -> None:
+def test_a_stopping_supervisor_starts_no_child(loop: Loop) -> None:
     supervisor = many(loop, ChildSpec("job", idle))
     supervisor.start_child()
     supervisor.stop()
@@ -325,7 +325,7 @@ def test_all_stop_together(
 
 
 @pytest.mark.guarantee("G54")
-def test_nobody_is_left_over_when_it_is_killed(loop: Loop) -> None:
+def test_no_child_is_left_when_it_is_killed(loop: Loop) -> None:
     watch = loop.spawn(collect, [])
     supervisor = spawn_supervisor(loop, DynamicSpec(child=ChildSpec("job", idle)), parent=watch)
     for _ in range(5):
@@ -346,7 +346,7 @@ def test_what_was_not_begun_never_begins_after_the_end(loop: Loop) -> None:
     supervisor = many(loop, ChildSpec("job", behavior))
     actor = supervisor.start_child()
     loop.send(actor, "begin")
-    # Nobody runs an event loop: the coroutine is made, and begins with the next look at the host.
+    # No event loop runs: the coroutine is made, and starts at the next poll of the host.
     loop.poll_once()
     assert (begun, loop.statistics().in_flight) == ([], 1)
     loop.kill_actor(actor)
@@ -361,7 +361,7 @@ def test_a_new_life_under_a_supervisor_begins_with_none(loop: Loop) -> None:
     jobs = root.supervisor("jobs", DynamicSupervisor)
     assert jobs is not None
     actors = [jobs.start_child() for _ in range(3)]
-    with pytest.raises(NoSuchChild, match="no Supervisor; it is DynamicSupervisor"):
+    with pytest.raises(NoSuchChild, match="not a Supervisor; it is a DynamicSupervisor"):
         root.supervisor("jobs", Supervisor)
     loop.fail_actor(actors[1])
     settle(loop)
@@ -420,7 +420,7 @@ def test_twenty_thousand_come_and_go_without_a_walk_over_the_others(make_loop: L
     count = 20_000
     loop = make_loop(max_actors=count + 10)
     supervisor = many(loop, ChildSpec("job", idle), intensity=count)
-    tally = supervisor._seats = Tally()  # pyright: ignore[reportPrivateUsage]  # counting is the point
+    tally = supervisor._actor.children.slots = Tally()  # pyright: ignore[reportPrivateUsage]  # counting is the point
     Tally.steps = 0
     actors = [supervisor.start_child() for _ in range(count)]
     assert len(tally) == count
@@ -468,3 +468,58 @@ def test_the_arguments_are_kept_only_for_a_child_that_may_start_again(
     supervisor.stop_child("job-1")
     settle(loop)
     assert seen() is None
+
+
+@pytest.mark.guarantee("G56")
+def test_arguments_without_an_init_are_refused(loop: Loop) -> None:
+    tree = spawn_supervisor(loop, DynamicSpec(child=ChildSpec("a", idle)))
+    with pytest.raises(InvalidArgument, match="has no init, so 'ada' would be lost"):
+        tree.start_child("ada")
+    assert tree.children() == ()
+
+
+@pytest.mark.guarantee("G56")
+def test_a_child_can_be_stopped_by_its_id(loop: Loop) -> None:
+    tree = spawn_supervisor(loop, DynamicSpec(child=ChildSpec("a", idle)))
+    actor = tree.start_child()
+    assert tree.stop_child(actor)
+    with pytest.raises(NoSuchChild):
+        tree.stop_child(actor)
+
+
+@pytest.mark.guarantee("G56")
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("mode", [ChildMode.TEMPORARY, ChildMode.TRANSIENT])
+def test_an_actor_that_receives_a_down_can_start_the_next_child(
+    loop: Loop, seed: int, mode: ChildMode
+) -> None:
+    shuffle(loop, seed)
+    jobs = list(range(12))
+    done: list[int] = []
+
+    def work(ctx: Context[int], data: object) -> Verdict:
+        done.append(ctx.state)
+        return STOP
+
+    def begin(ctx: Context[int], job: int) -> int:
+        ctx.loop.send(ctx.self_id, "go")
+        return job
+
+    pool = spawn_supervisor(
+        loop, DynamicSpec(child=ChildSpec("job", work, init=begin, mode=mode), max_children=2)
+    )
+
+    def feed(ctx: Context[None], data: object) -> None:
+        assert data == "begin" or isinstance(data, Down)
+        for _ in range(2 if data == "begin" else 1):
+            if jobs:
+                ctx.loop.monitor(ctx.self_id, pool.start_child(jobs.pop()))
+
+    loop.send(loop.spawn(feed), "begin")
+    settle(loop)
+    assert sorted(done) == list(range(12))
+    for _ in range(2):
+        pool.start_child(0)
+    with pytest.raises(MaxChildren):
+        pool.start_child(0)
+    check_books(loop)

@@ -1,4 +1,4 @@
-"""A supervisor that gives up with nobody above it ends the loop, and whoever drives the loop is told the story."""
+"""A supervisor without a parent that gives up ends the loop, which raises the error."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from bandstand.core import ActorStatus, Context, ExitReason, Loop
+from bandstand.core import STOP, ActorStatus, Context, ExitReason, Loop, Verdict
 from bandstand.errors import ActorFailed, GaveUp, LoopClosed, StartFailed
 from bandstand.supervision import (
     Backoff,
     ChildMode,
+    ChildSpec,
     DynamicSpec,
     Mailbox,
     PartitionSpec,
@@ -39,10 +40,10 @@ from tests.core.stage import (
     settle,
     tell,
 )
-from tests.supervision.cast import (
-    Book,
+from tests.supervision.helpers import (
     Fails,
-    Gate,
+    NameRecorder,
+    StubbornCoroutine,
     below,
     causes_of,
     child,
@@ -63,7 +64,7 @@ Riding = Callable[[Coroutine[Any, Any, Any]], Any]
 
 @pytest.fixture
 def riding(loop_factory: HostFactory) -> Riding:
-    """Run a coroutine on an event loop of somebody else's; nothing may be left on it at the end."""
+    """Run a coroutine on a foreign event loop, and check that nothing is left on it."""
 
     def run(main: Coroutine[Any, Any, Any]) -> Any:
         escaped: list[dict[str, Any]] = []
@@ -116,13 +117,13 @@ def test_run_raises_the_story(loop: Loop, until_idle: bool, caplog: pytest.LogCa
     causes = causes_of(caught.value)
     assert [type(cause) for cause in causes] == [Boom] * 3
     assert all(cause.__traceback__ is not None for cause in causes)
-    told = [line for line in caplog.records if line.levelno == logging.ERROR]
-    assert [line.getMessage() for line in told] == [words], "one line, and not a second one for its own end"
+    logged = [line for line in caplog.records if line.levelno == logging.ERROR]
+    assert [line.getMessage() for line in logged] == [words], "one line, and not a second one for its own end"
     is_clean(loop)
     assert "Boom: crash" in "".join(traceback.format_exception(caught.value))
 
 
-def test_ends_without_an_exception_are_told_in_words(loop: Loop) -> None:
+def test_exits_without_an_exception_are_described(loop: Loop) -> None:
     sup = doomed(loop, after=2)
     order(loop, sup, "a", crash)
     order(loop, sup, "a", fail)
@@ -143,7 +144,7 @@ def test_the_last_straw_may_be_another_child_than_the_others(loop: Loop) -> None
     assert [type(cause) for cause in causes_of(caught.value)] == [Boom, ActorFailed]
 
 
-def test_only_the_last_ten_causes_are_told(loop: Loop) -> None:
+def test_only_the_last_ten_causes_are_reported(loop: Loop) -> None:
     sup = doomed(loop, after=25)
 
     def numbered(number: int) -> Callable[[Context[Any]], None]:
@@ -176,27 +177,27 @@ def test_the_loop_is_over(loop: Loop) -> None:
 
 
 def test_the_children_end_in_order_before_the_loop_does(loop: Loop) -> None:
-    book = Book()
-    loop.set_observer(book)
+    recorder = NameRecorder()
+    loop.set_observer(recorder)
     inner = SupervisorSpec(children=[child("x"), child("y")])
     sup = spawn_supervisor(
         loop,
         SupervisorSpec(children=[child("a"), below("mid", inner), child("z")], intensity=0),
     )
     loop.spawn(idle, name="bystander")
-    book.take()
+    recorder.take()
     loop.send(id_of(sup, "a"), crash)
     with pytest.raises(GaveUp):
         loop.run()
-    assert book.take() == ["-a", "!root", "-z", "-y", "-x", "-mid", "-root", "-bystander"]
-    assert book.escalated == ["root"]
+    assert recorder.take() == ["-a", "!root", "-z", "-y", "-x", "-mid", "-root", "-bystander"]
+    assert recorder.escalated == ["root"]
 
 
 @pytest.mark.guarantee("G52")
 def test_it_waits_for_its_children_in_their_time(make_loop: LoopMaker, clock: VirtualClock) -> None:
     # The loop's own end waits for the deaf one's coroutine as well, in the time of its event loop.
     loop = make_loop(stop_timeout_ms=1)
-    with Gate() as gate:
+    with StubbornCoroutine() as gate:
         sup = spawn_supervisor(
             loop, SupervisorSpec(children=[child("a"), child("deaf", gate, shutdown=1000)], intensity=0)
         )
@@ -216,7 +217,7 @@ def test_it_waits_for_its_children_in_their_time(make_loop: LoopMaker, clock: Vi
 
 @pytest.mark.guarantee("G52")
 def test_no_request_brings_back_a_supervisor_that_gives_up(loop: Loop) -> None:
-    with Gate() as gate:
+    with StubbornCoroutine() as gate:
         sup = spawn_supervisor(loop, SupervisorSpec(children=[child("a"), child("deaf", gate)], intensity=0))
         loop.send(id_of(sup, "deaf"), "begin")
         spin(loop)
@@ -230,9 +231,9 @@ def test_no_request_brings_back_a_supervisor_that_gives_up(loop: Loop) -> None:
 
 
 def test_failures_while_it_gives_up_change_nothing(loop: Loop) -> None:
-    book = Book()
-    loop.set_observer(book)
-    with Gate() as gate:
+    recorder = NameRecorder()
+    loop.set_observer(recorder)
+    with StubbornCoroutine() as gate:
         specs = [child("a"), child("b"), child("deaf", gate)]
         sup = spawn_supervisor(loop, SupervisorSpec(children=specs, intensity=0))
         loop.send(id_of(sup, "deaf"), "begin")
@@ -245,7 +246,7 @@ def test_failures_while_it_gives_up_change_nothing(loop: Loop) -> None:
         with pytest.raises(GaveUp, match=r"'a'") as caught:
             spin(loop)
     assert len(causes_of(caught.value)) == 1
-    assert book.escalated == ["root"]
+    assert recorder.escalated == ["root"]
 
 
 @pytest.mark.parametrize("strategy", list(Strategy))
@@ -361,7 +362,7 @@ def test_in_a_with_block_run_raises_it(make_loop: LoopMaker) -> None:
     is_clean(loop)
 
 
-def test_run_until_idle_returns_as_long_as_nobody_gives_up(loop: Loop) -> None:
+def test_run_until_idle_returns_if_no_supervisor_gives_up(loop: Loop) -> None:
     sup = doomed(loop, after=1)
     loop.send(id_of(sup, "a"), crash)
     loop.run(until_idle=True)
@@ -490,9 +491,7 @@ def test_an_outer_timeout_is_not_mistaken_for_ours(make_loop: LoopMaker, riding:
     riding(main())
 
 
-def test_somebody_elses_cancellation_at_the_same_time_is_not_swallowed(
-    make_loop: LoopMaker, riding: Riding
-) -> None:
+def test_another_cancellation_at_the_same_time_is_not_swallowed(make_loop: LoopMaker, riding: Riding) -> None:
     outcome: list[str] = []
 
     async def inner() -> None:
@@ -587,7 +586,7 @@ def test_async_with_ends_what_is_in_flight_too(make_loop: LoopMaker, riding: Rid
     assert leaks_of(loop) == []
 
 
-# --- with somebody above ------------------------------------------------------------------------------------------------
+# --- with a parent       ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("J18")
@@ -659,7 +658,7 @@ def test_a_root_that_is_killed_is_no_give_up(loop: Loop) -> None:
     tell(loop, loop.spawn(obey), lambda ctx: ctx.loop.kill_actor(sup.actor))
     loop.run(until_idle=True)
     assert loop.status(sup.actor) is ActorStatus.FAILED
-    assert loop.spawn(idle), "somebody wanted it so: the loop goes on"
+    assert loop.spawn(idle), "it was requested, so the loop continues"
 
 
 def test_a_temporary_child_is_no_reason_to_give_up(loop: Loop) -> None:
@@ -679,3 +678,14 @@ def test_the_error_survives_the_loop_and_holds_no_actor_alive(loop: Loop) -> Non
     assert GaveUp.code == -108
     text = "".join(traceback.format_exception(caught.value))
     assert "the last 1 failures under supervisor 'root'" in text
+
+
+@pytest.mark.guarantee("G48")
+def test_the_error_for_a_permanent_child_that_keeps_exiting_normally_says_what_to_do(loop: Loop) -> None:
+    def done(ctx: Context[Any], data: object) -> Verdict:
+        return STOP
+
+    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("job", done)], intensity=0))
+    loop.send(tree.address("job"), None)
+    with pytest.raises(GaveUp, match="make it transient"):
+        loop.run(until_idle=True)

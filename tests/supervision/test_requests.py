@@ -1,4 +1,4 @@
-"""Requests: children added, stopped, started again, deleted and listed while the supervisor runs, and every refusal by name."""
+"""Requests: children added, stopped, started, deleted and listed while the supervisor runs, and every refusal."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ from bandstand.supervision import (
 )
 from bandstand.testing import VirtualClock
 from tests.core.stage import Boom, LoopMaker, check_books, idle, obey, settle, tell
-from tests.supervision.cast import (
-    Book,
+from tests.supervision.helpers import (
     Fails,
-    Gate,
+    NameRecorder,
+    StubbornCoroutine,
     bad_init,
     below,
     child,
@@ -67,10 +67,10 @@ GROUPS = [Strategy.ONE_FOR_ALL, Strategy.REST_FOR_ONE]
 
 
 @pytest.fixture
-def book(loop: Loop) -> Book:
-    book = Book()
-    loop.set_observer(book)
-    return book
+def recorder(loop: Loop) -> NameRecorder:
+    recorder = NameRecorder()
+    loop.set_observer(recorder)
+    return recorder
 
 
 def start(loop: Loop, *children: ChildSpec[Any], **fields: Any) -> Supervisor:
@@ -119,7 +119,7 @@ def test_spawn_supervisor_refuses_what_is_no_name(loop: Loop, name: Any) -> None
 
 
 @pytest.mark.parametrize("room", [0, 1, 2])
-def test_spawn_supervisor_without_room_for_all_leaves_nobody(make_loop: LoopMaker, room: int) -> None:
+def test_spawn_supervisor_without_room_for_all_leaves_no_actor(make_loop: LoopMaker, room: int) -> None:
     loop = make_loop(max_actors=3)
     for _ in range(3 - room):
         loop.spawn(idle)
@@ -136,17 +136,19 @@ def test_spawn_supervisor_without_room_for_all_leaves_nobody(make_loop: LoopMake
 
 @pytest.mark.spec("J17")
 @pytest.mark.parametrize("strategy", list(Strategy))
-def test_start_child_adds_at_the_end_and_answers_the_id(loop: Loop, book: Book, strategy: Strategy) -> None:
+def test_start_child_adds_at_the_end_and_answers_the_id(
+    loop: Loop, recorder: NameRecorder, strategy: Strategy
+) -> None:
     sup = start(loop, child("a"), strategy=strategy)
     actor = sup.start_child(child("b"))
     assert loop.status(actor) is ActorStatus.RUNNING
     assert id_of(sup, "b") == actor
     assert [info.name for info in sup.children()] == ["a", "b"]
-    assert book.restarts == [], "a first start is no restart"
-    book.take()
+    assert recorder.restarts == [], "a first start is no restart"
+    recorder.take()
     sup.stop()
     settle(loop)
-    assert book.take() == ["-b", "-a", "-root"]
+    assert recorder.take() == ["-b", "-a", "-root"]
 
 
 def test_start_child_from_a_behavior(loop: Loop) -> None:
@@ -174,7 +176,7 @@ def test_start_child_whose_init_fails_is_not_added(loop: Loop, strategy: Strateg
     check_books(loop)
 
 
-def test_start_child_of_a_subtree_that_does_not_start(loop: Loop, book: Book) -> None:
+def test_start_child_of_a_subtree_that_does_not_start(loop: Loop, recorder: NameRecorder) -> None:
     sup = start(loop, intensity=0)
     inner = SupervisorSpec(children=[child("x"), child("y", init=bad_init)])
     with pytest.raises(StartFailed, match=r"'mid'") as caught:
@@ -183,7 +185,7 @@ def test_start_child_of_a_subtree_that_does_not_start(loop: Loop, book: Book) ->
     settle(loop)
     assert sup.children() == ()
     assert loop.statistics().alive == 1
-    assert book.take() == ["+root", "+mid", "+x", "+y", "-y", "-x", "-mid"]
+    assert recorder.take() == ["+root", "+mid", "+x", "+y", "-y", "-x", "-mid"]
 
 
 @pytest.mark.guarantee("G44")
@@ -223,7 +225,7 @@ def test_start_child_with_an_async_init_that_fails_later_is_taken_out_and_logged
 def test_start_child_of_one_that_is_stopped_while_its_init_is_in_flight(loop: Loop) -> None:
     sup = start(loop, child("a"))
     sup.start_child(child("b", init=slow_init))
-    assert sup.stop_child("b"), "nobody drives the loop: there is nothing in flight to wait for"
+    assert sup.stop_child("b"), "the loop does not run: nothing is in flight"
     assert phases(sup) == {"a": "up", "b": "down"}
     sup.restart_child("b")
     loop.poll_once()
@@ -325,7 +327,7 @@ def test_start_child_refuses_a_mailbox_that_does_not_suit_the_loop(loop: Loop) -
 
 
 @pytest.mark.guarantee("G53")
-def test_start_child_refuses_a_significant_child_that_nobody_would_notice(loop: Loop) -> None:
+def test_start_child_refuses_a_significant_child_without_auto_shutdown(loop: Loop) -> None:
     spec = child("s", mode=ChildMode.TEMPORARY, significant=True)
     with pytest.raises(InvalidArgument, match=r"'s'.*significant.*'root'.*NEVER"):
         start(loop).start_child(spec)
@@ -335,7 +337,7 @@ def test_start_child_refuses_a_significant_child_that_nobody_would_notice(loop: 
 def test_start_child_without_room_is_not_added(make_loop: LoopMaker) -> None:
     loop = make_loop(max_actors=2)
     sup = start(loop, child("a"))
-    with pytest.raises(MaxActors, match=r"2 actors live"):
+    with pytest.raises(MaxActors, match=r"2 actors are alive"):
         sup.start_child(child("b"))
     assert phases(sup) == {"a": "up"}
     sup.stop_child("a")
@@ -400,7 +402,7 @@ def test_stop_child_of_the_one_that_is_starting_lets_the_others_start(loop: Loop
 
 
 def test_stop_child_that_takes_its_time_answers_false(loop: Loop) -> None:
-    with Gate() as gate:
+    with StubbornCoroutine() as gate:
         sup = start(loop, child("slow", gate))
         loop.send(id_of(sup, "slow"), "begin")
         spin(loop)
@@ -439,7 +441,7 @@ def test_requests_about_one_that_has_just_died(loop: Loop) -> None:
     assert sup.children()[0].restarts == 1
 
 
-def test_restart_child_is_fresh_and_no_restart(loop: Loop, book: Book) -> None:
+def test_restart_child_is_fresh_and_no_restart(loop: Loop, recorder: NameRecorder) -> None:
     init = Fails(0)
     sup = start(loop, child("a", init=init), intensity=0)
     before = id_of(sup, "a")
@@ -448,7 +450,7 @@ def test_restart_child_is_fresh_and_no_restart(loop: Loop, book: Book) -> None:
     assert after != before
     assert init.calls == 2
     assert sup.children()[0].restarts == 0
-    assert book.restarts == []
+    assert recorder.restarts == []
     settle(loop)
     assert loop.status(sup.actor) is ActorStatus.RUNNING
 
@@ -475,7 +477,7 @@ def test_restart_child_whose_init_fails_is_down_as_before(loop: Loop) -> None:
     assert running(sup) == ["a"]
 
 
-def test_restart_child_of_a_supervisor_is_a_new_subtree(loop: Loop, book: Book) -> None:
+def test_restart_child_of_a_supervisor_is_a_new_subtree(loop: Loop, recorder: NameRecorder) -> None:
     sup = start(loop, below("mid", SupervisorSpec(children=[child("x")])))
     mid = sup.supervisor("mid", Supervisor)
     assert mid is not None
@@ -524,9 +526,11 @@ def test_asking_for_a_supervisor_of_the_wrong_kind(loop: Loop) -> None:
         assert isinstance(sup.supervisor(name, kind), kind)
         for _, other in kinds:
             if other is not kind:
-                with pytest.raises(NoSuchChild, match=rf"'{name}'.*is no {other.__name__}.*{kind.__name__}"):
+                with pytest.raises(
+                    NoSuchChild, match=rf"'{name}'.*is not a {other.__name__}.*{kind.__name__}"
+                ):
                     sup.supervisor(name, other)
-    with pytest.raises(NoSuchChild, match=r"'worker'.*no Supervisor"):
+    with pytest.raises(NoSuchChild, match=r"'worker'.*not a Supervisor"):
         sup.supervisor("worker", Supervisor)
 
 
@@ -587,12 +591,12 @@ def test_an_init_that_does_not_take_the_arguments_is_a_failed_start(loop: Loop) 
 
 
 def test_a_dynamic_supervisor_that_is_ending(loop: Loop) -> None:
-    with Gate() as gate:
+    with StubbornCoroutine() as gate:
         sup = spawn_supervisor(loop, DynamicSpec(child=child("a", gate)))
         loop.send(sup.start_child(), "begin")
         spin(loop)
         sup.stop()
-        with pytest.raises(ChildState, match=r"'root' is ending"):
+        with pytest.raises(ChildState, match=r"'root' is stopping"):
             sup.start_child()
         assert not sup.stop_child("a-1")
         gate.open()
@@ -716,7 +720,7 @@ def test_requests_from_the_hook_of_a_give_up_are_refused(loop: Loop) -> None:
 
 
 def test_a_hook_may_ask_when_the_supervisor_is_not_at_work(loop: Loop) -> None:
-    """A child is ended by somebody else: the hook runs in that call, and may ask."""
+    """A child is ended from outside: the hook runs in that call, and may ask."""
     asked: list[ActorId] = []
 
     class Asking:
@@ -853,13 +857,13 @@ def test_spawn_supervisor_on_a_closed_loop(loop: Loop) -> None:
 
 @pytest.mark.parametrize("request_name", ["start_child", "restart_child", "delete_child"])
 def test_requests_while_the_supervisor_is_ending(loop: Loop, request_name: str) -> None:
-    with Gate() as gate:
+    with StubbornCoroutine() as gate:
         sup = start(loop, child("a"), child("deaf", gate), child("down"))
         sup.stop_child("down")
         loop.send(id_of(sup, "deaf"), "begin")
         spin(loop)
         sup.stop()
-        with pytest.raises(ChildState, match=r"'root' is ending and cannot"):
+        with pytest.raises(ChildState, match=r"'root' is stopping and cannot"):
             REQUESTS[request_name](sup)
         gate.open()
         spin(loop)
@@ -867,20 +871,20 @@ def test_requests_while_the_supervisor_is_ending(loop: Loop, request_name: str) 
             REQUESTS[request_name](sup)
 
 
-def test_stopping_while_the_supervisor_is_ending_changes_nothing(loop: Loop, book: Book) -> None:
-    with Gate() as gate:
+def test_stopping_while_the_supervisor_is_ending_changes_nothing(loop: Loop, recorder: NameRecorder) -> None:
+    with StubbornCoroutine() as gate:
         sup = start(loop, child("a"), child("deaf", gate))
         loop.send(id_of(sup, "deaf"), "begin")
         spin(loop)
         sup.stop()
-        book.take()
+        recorder.take()
         sup.stop()
         assert not sup.stop_child("a")
         spin(loop)
-        assert book.take() == []
+        assert recorder.take() == []
         gate.open()
         spin(loop)
-        assert book.take() == ["-deaf", "-a", "-root"]
+        assert recorder.take() == ["-deaf", "-a", "-root"]
         sup.stop()
         with pytest.raises(ChildState, match=r"has ended"):
             sup.stop_child("a")
@@ -898,13 +902,13 @@ def test_requests_to_a_supervisor_that_was_ended_from_outside(loop: Loop, how: s
             with pytest.raises(ChildState, match=r"'root' has ended"):
                 request(sup)
     assert sup.child("a") is None
-    assert sup.count_children().active == 0, "nobody is active under a supervisor that has ended"
+    assert sup.count_children().active == 0, "no child of an ended supervisor is active"
 
 
 # --- in the middle of a sequence ------------------------------------------------------------------------------------------
 
 
-def in_sequence(loop: Loop, strategy: Strategy, moment: str, gate: Gate) -> Supervisor:
+def in_sequence(loop: Loop, strategy: Strategy, moment: str, gate: StubbornCoroutine) -> Supervisor:
     """A supervisor in the middle of restarting its group: a is to come back, `held` was stopped before."""
     init = slow_init if moment == "starting" else None
     specs = [
@@ -933,7 +937,7 @@ def in_sequence(loop: Loop, strategy: Strategy, moment: str, gate: Gate) -> Supe
 def test_starting_in_the_middle_of_a_group_restart_is_refused(
     loop: Loop, clock: VirtualClock, strategy: Strategy, moment: str, request_name: str
 ) -> None:
-    with Gate() as gate:
+    with StubbornCoroutine() as gate:
         sup = in_sequence(loop, strategy, moment, gate)
         before = phases(sup)
         assert "up" not in before.values()
@@ -957,7 +961,7 @@ def test_starting_in_the_middle_of_a_group_restart_is_refused(
 def test_stopping_one_in_the_middle_of_a_group_restart(
     loop: Loop, clock: VirtualClock, strategy: Strategy, moment: str, name: str
 ) -> None:
-    with Gate() as gate:
+    with StubbornCoroutine() as gate:
         sup = in_sequence(loop, strategy, moment, gate)
         sup.stop_child(name)
         gate.open()
@@ -982,7 +986,7 @@ def test_stopping_one_in_the_middle_of_a_group_restart(
 def test_deleting_what_is_down_in_the_middle_of_a_group_restart(
     loop: Loop, clock: VirtualClock, strategy: Strategy, moment: str
 ) -> None:
-    with Gate() as gate:
+    with StubbornCoroutine() as gate:
         sup = in_sequence(loop, strategy, moment, gate)
         sup.delete_child("down")
         for name in ("a", "b"):
@@ -1001,7 +1005,7 @@ def test_deleting_what_is_down_in_the_middle_of_a_group_restart(
 def test_stopping_the_supervisor_in_the_middle_of_a_group_restart(
     loop: Loop, clock: VirtualClock, strategy: Strategy, moment: str
 ) -> None:
-    with Gate() as gate:
+    with StubbornCoroutine() as gate:
         sup = in_sequence(loop, strategy, moment, gate)
         sup.stop()
         gate.open()
@@ -1035,7 +1039,7 @@ def test_under_one_for_one_a_restart_of_another_child_is_no_hindrance(loop: Loop
     assert running(sup) == ["down", "new"]
 
 
-def test_stop_child_of_a_group_member_touches_nobody_else(loop: Loop) -> None:
+def test_stop_child_of_a_group_member_touches_no_other_child(loop: Loop) -> None:
     sup = start(loop, *map(child, "abc"), strategy=Strategy.ONE_FOR_ALL)
     others = [id_of(sup, name) for name in "ac"]
     assert sup.stop_child("b")
@@ -1044,7 +1048,7 @@ def test_stop_child_of_a_group_member_touches_nobody_else(loop: Loop) -> None:
 
 
 def test_stop_child_of_two_group_members_that_take_their_time(loop: Loop, clock: VirtualClock) -> None:
-    with Gate() as gate:
+    with StubbornCoroutine() as gate:
         specs = [child("a"), child("x", gate, shutdown=100), child("y", gate, shutdown=100)]
         sup = start(loop, *specs, strategy=Strategy.ONE_FOR_ALL)
         for name in "xy":
@@ -1079,7 +1083,7 @@ def test_every_refusal_is_a_bandstand_error_with_a_code_of_its_own() -> None:
 
 
 def test_a_kill_by_request_is_at_once(loop: Loop) -> None:
-    with Gate() as gate:
+    with StubbornCoroutine() as gate:
         sup = start(loop, child("deaf", gate, shutdown=Shutdown.KILL))
         loop.send(id_of(sup, "deaf"), "begin")
         spin(loop)
@@ -1100,4 +1104,61 @@ def test_a_supervisor_handles_no_messages_of_users(loop: Loop, caplog: pytest.Lo
     assert running(sup) == ["a"]
     assert loop.status(sup.actor) is ActorStatus.RUNNING
     strays = [line for line in caplog.records if "handles no messages" in line.getMessage()]
-    assert len(strays) == 1, "said once: a flood is nobody's business but its sender's"
+    assert len(strays) == 1, "it is logged once only"
+
+
+@pytest.mark.guarantee("G54")
+def test_a_supervisor_gets_children_only_as_specs(loop: Loop) -> None:
+    tree = spawn_supervisor(loop, SupervisorSpec())
+    with pytest.raises(InvalidArgument, match="ChildSpec"):
+        loop.spawn(idle, supervisor=tree.actor)
+    with pytest.raises(InvalidArgument, match="manages its own children"):
+        spawn_supervisor(loop, SupervisorSpec(), parent=tree.actor)
+
+
+def test_a_parent_can_be_given_by_its_number(loop: Loop) -> None:
+    boss = loop.spawn(idle)
+    tree = spawn_supervisor(loop, SupervisorSpec(), parent=int(boss))
+    assert loop.status(tree.actor) is ActorStatus.RUNNING
+    with pytest.raises(InvalidArgument, match="'boss' is not an actor id"):
+        spawn_supervisor(loop, SupervisorSpec(), parent="boss")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]  # on purpose
+
+
+@pytest.mark.guarantee("G45")
+def test_a_tree_cannot_grow_too_deep_while_it_runs(loop: Loop) -> None:
+    tree = root = spawn_supervisor(loop, SupervisorSpec())
+    for _ in range(49):
+        tree.start_child(ChildSpec("below", SupervisorSpec()))
+        below = tree.supervisor("below", Supervisor)
+        assert below is not None
+        tree = below
+    with pytest.raises(InvalidArgument, match="more than 50 deep"):
+        tree.start_child(ChildSpec("below", SupervisorSpec()))
+    loop.kill_actor(root.actor)
+    assert loop.statistics().alive == 0
+
+
+@pytest.mark.guarantee("G51", "G57")
+def test_a_child_does_not_run_between_its_exit_and_the_handling_of_it(loop: Loop) -> None:
+    tree = spawn_supervisor(loop, SupervisorSpec(children=[child("a")]))
+    loop.fail_actor(tree.address("a"))
+    with pytest.raises(ChildState, match="has just exited"):
+        tree.address("a")
+    assert tree.count_children().active == 0
+    assert tree.children()[0].actor is None
+
+
+def test_the_wrong_kind_is_refused_while_the_child_is_down(loop: Loop) -> None:
+    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("below", SupervisorSpec()), child("a")]))
+    tree.stop_child("below")
+    settle(loop)
+    assert tree.supervisor("below", Supervisor) is None
+    with pytest.raises(NoSuchChild, match="not a DynamicSupervisor"):
+        tree.supervisor("below", DynamicSupervisor)
+    with pytest.raises(NoSuchChild, match="not a Supervisor"):
+        tree.supervisor("a", Supervisor)
+
+
+def test_a_supervisor_does_not_show_the_methods_for_the_loop(loop: Loop) -> None:
+    tree = spawn_supervisor(loop, SupervisorSpec())
+    assert not {"take_all", "keep", "members"} & set(dir(tree))

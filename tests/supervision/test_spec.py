@@ -1,4 +1,4 @@
-"""Specs are checked where they are written: every field, every combination, and the whole tree before anything starts."""
+"""Specs are checked when they are made: every field, every combination; and the whole tree before anything starts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from bandstand.supervision import (
     spawn_supervisor,
 )
 from tests.core.stage import LoopMaker, collect, idle, settle
-from tests.supervision.props import alive, watched
+from tests.supervision.helpers import id_of, watched
 
 INF, NAN = float("inf"), float("nan")
 HUGE = 10**400
@@ -35,7 +35,7 @@ HUGE = 10**400
 
 
 class Other(Enum):
-    """An enumeration of somebody else's."""
+    """A foreign enumeration."""
 
     PERMANENT = "permanent"
 
@@ -260,7 +260,7 @@ def test_the_longest_time_that_is_accepted_can_be_waited_for(loop: Loop) -> None
     years: float = 100 * 365 * 24 * 3600 * 1000
     kid = child(backoff=Backoff(initial_ms=years, max_ms=years), shutdown=years)
     tree = spawn_supervisor(loop, supervisor(children=[kid], period_ms=years))
-    loop.fail_actor(alive(tree, "kid"))
+    loop.fail_actor(id_of(tree, "kid"))
     settle(loop)
     assert loop.status(tree.actor) is ActorStatus.RUNNING
     assert loop.statistics().timers_pending == 1
@@ -377,20 +377,20 @@ def test_replace_checks_as_well() -> None:
 @pytest.mark.guarantee("G45")
 @pytest.mark.parametrize("what", [None, 5, idle, "root", child()])
 def test_only_a_supervisors_spec_can_be_started(loop: Loop, what: Any) -> None:
-    ledger = watched(loop)
+    recorder = watched(loop)
     with pytest.raises(InvalidArgument, match=r"spec is .*: pass a SupervisorSpec"):
         spawn_supervisor(loop, what)
-    assert ledger.entries == []
+    assert recorder.entries == []
 
 
 @pytest.mark.spec("J17")
 @pytest.mark.guarantee("G45")
 @pytest.mark.parametrize("name", ["", None, 5, b"root"])
 def test_a_supervisors_name_is_a_word(loop: Loop, name: Any) -> None:
-    ledger = watched(loop)
+    recorder = watched(loop)
     with pytest.raises(InvalidArgument, match="name is"):
         spawn_supervisor(loop, supervisor(), name=name)
-    assert ledger.entries == []
+    assert recorder.entries == []
 
 
 # --- frozen, and used often -----------------------------------------------------------------------------------------------
@@ -437,20 +437,20 @@ def test_one_spec_is_two_trees_with_nothing_in_common(make_loop: LoopMaker) -> N
     spec = supervisor(children=[kid, child(name="below", run=supervisor(children=[kid]))])
     loop, elsewhere = make_loop(), make_loop()
     trees = [spawn_supervisor(loop, spec), spawn_supervisor(loop, spec), spawn_supervisor(elsewhere, spec)]
-    assert len({alive(tree, "kid") for tree in trees}) == 3
+    assert len({id_of(tree, "kid") for tree in trees}) == 3
     assert len(states) == 6
     for number, tree in enumerate(trees):
         home = elsewhere if number == 2 else loop
-        home.send(alive(tree, "kid"), number)
+        home.send(id_of(tree, "kid"), number)
         settle(home)
     assert states == [[0], [], [1], [], [2], []]
-    loop.fail_actor(alive(trees[0], "kid"))
+    loop.fail_actor(id_of(trees[0], "kid"))
     settle(loop)
     assert [tree.children()[0].restarts for tree in trees] == [1, 0, 0]
     trees[0].stop()
     settle(loop)
     assert trees[0].child("kid") is None
-    assert alive(trees[1], "kid"), "the other tree stands"
+    assert id_of(trees[1], "kid"), "the other tree stands"
 
 
 @pytest.mark.spec("J17")
@@ -461,7 +461,7 @@ def test_a_backoff_shared_by_two_children_remembers_each_by_itself(loop: Loop) -
     tree = spawn_supervisor(loop, spec)
     waited: list[int] = []
     for name in "aab":
-        loop.fail_actor(alive(tree, name))
+        loop.fail_actor(id_of(tree, name))
         before = loop.statistics().timers_fired
         loop.run(until_idle=True)
         waited.append(loop.statistics().timers_fired - before)
@@ -504,12 +504,12 @@ def test_a_cap_within_the_loops_reserve_is_refused_before_anything_starts(
     make_loop: LoopMaker, way: tuple[str, ...], cap: int
 ) -> None:
     loop = make_loop(sys_reserved=8)
-    ledger = watched(loop)
+    recorder = watched(loop)
     with pytest.raises(InvalidArgument) as caught:
         spawn_supervisor(loop, under(*way, leaf=child(name="leaf", mailbox_cap=cap)))
     for part in ("'leaf'", f"mailbox_cap is {cap}", "sys_reserved is 8"):
         assert part in str(caught.value)
-    assert ledger.entries == []
+    assert recorder.entries == []
     assert loop.statistics().spawned == 0
 
 
@@ -520,8 +520,8 @@ def test_a_cap_within_the_loops_reserve_is_refused_before_anything_starts(
 def test_a_cap_above_it_is_not(make_loop: LoopMaker, way: tuple[str, ...], cap: int | None) -> None:
     loop = make_loop(sys_reserved=8)
     tree = spawn_supervisor(loop, under(*way, leaf=child(name="leaf", mailbox_cap=cap)))
-    assert alive(tree, "first")
-    assert alive(tree, "second")
+    assert id_of(tree, "first")
+    assert id_of(tree, "second")
 
 
 @pytest.mark.spec("J17")
@@ -532,11 +532,11 @@ def test_a_child_that_is_added_is_checked_with_all_that_is_below_it(
 ) -> None:
     loop = make_loop(sys_reserved=8)
     tree = spawn_supervisor(loop, supervisor())
-    ledger = watched(loop)
+    recorder = watched(loop)
     leaf = child(name="leaf", mailbox_cap=5)
     with pytest.raises(InvalidArgument, match=r"'leaf'.*mailbox_cap is 5 and sys_reserved is 8"):
         tree.start_child(child(name="late", run=under(*way, leaf=leaf)) if way else leaf)
-    assert ledger.entries == []
+    assert recorder.entries == []
     assert tree.children() == ()
 
 
@@ -551,7 +551,7 @@ def test_the_cap_of_a_child_is_its_own(make_loop: LoopMaker) -> None:
     room: dict[str, int] = {}
     for name in caps:
         room[name] = 0
-        while loop.try_send(alive(tree, name), "x"):
+        while loop.try_send(id_of(tree, name), "x"):
             room[name] += 1
     usual = loop.config.default_mailbox_cap - reserve
     assert room == {"small": 2, "default": usual, "none": usual}
@@ -570,6 +570,6 @@ def test_a_child_runs_its_behavior_with_the_state_of_its_init(loop: Loop) -> Non
 
     run: Behavior[str] = behavior
     tree = spawn_supervisor(loop, supervisor(children=[ChildSpec("kid", run, init)]))
-    loop.send(alive(tree, "kid"), "hello")
+    loop.send(id_of(tree, "kid"), "hello")
     settle(loop)
     assert seen == [("state", "hello")]

@@ -1,4 +1,4 @@
-"""The text of `StartFailed` under supervisors in supervisors: the way down and the root cause, each once."""
+"""The text of `StartFailed` in nested supervisors: the path and the root cause, each once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from bandstand.actor import Loop as TypedLoop
 from bandstand.core import Context, Loop
 from bandstand.errors import StartFailed
 from bandstand.supervision import AnySupervisorSpec, ChildSpec, SupervisorSpec, spawn_supervisor
-from tests.core.stage import Boom, idle
+from tests.core.stage import Boom, idle, settle
+from tests.supervision.helpers import child, crash
 
 pytestmark = pytest.mark.guarantee("G280")
 
@@ -27,6 +28,10 @@ def nested(depth: int, init: Any, name: str = "level") -> SupervisorSpec:
 
 def fails(ctx: Context[None]) -> None:
     raise Boom("it's broken")
+
+
+def fail_itself(ctx: Context[Any]) -> None:
+    ctx.loop.fail_actor(ctx.self_id, "mine")
 
 
 async def fails_slowly(ctx: Context[None]) -> None:
@@ -110,3 +115,34 @@ def test_actors_that_start_actors() -> None:
             f"{name} top did not start, because 'top/{name}' did not: its on_start() raised Boom(\"it's broken\")"
         )
         assert len(texts[3]) < 4_000
+
+
+@pytest.mark.guarantee("G46")
+def test_a_failed_start_has_its_own_cause_and_not_an_older_one(loop: Loop) -> None:
+    starts = 0
+
+    def init(ctx: Context[Any]) -> None:
+        nonlocal starts
+        starts += 1
+        if starts == 2:
+            raise ValueError("old")
+
+    tree = spawn_supervisor(loop, SupervisorSpec(children=[child("a", init=init)]))
+    loop.send(tree.address("a"), crash)
+    settle(loop)
+    assert starts == 3
+    with pytest.raises(StartFailed) as caught:
+        tree.start_child(child("b", init=fail_itself))
+    assert "mine" in str(caught.value.__cause__)
+    assert "old" not in str(caught.value)
+
+
+@pytest.mark.guarantee("G46")
+def test_a_failed_start_that_was_raised_is_not_logged(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    def init(ctx: Context[Any]) -> None:
+        raise Boom("no")
+
+    with pytest.raises(StartFailed):
+        spawn_supervisor(loop, SupervisorSpec(children=[child("a"), child("b", init=init)]))
+    loop.run(until_idle=True)
+    assert [line.getMessage() for line in caplog.records] == []

@@ -1,4 +1,4 @@
-"""Time by hand, and time that jumps: on the clock's own event loop, and on others, where only the wheel is virtual."""
+"""VirtualClock: moved by hand and jumping, on its own event loop and on others, where only the loop's timers are virtual."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ YEAR = 365 * 24 * 3600 * 1000
 
 
 class Timed:
-    """A behavior that writes down when it was called: milliseconds since the clock was looked at first."""
+    """A behavior that records when it was called: in milliseconds since the start of the test."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock
@@ -47,7 +47,7 @@ def loop(request: pytest.FixtureRequest, clock: VirtualClock, loop_factory: Host
 # --- by hand ----------------------------------------------------------------------------------------------------------
 
 
-def test_it_starts_at_an_odd_moment_and_stands_still(clock: VirtualClock) -> None:
+def test_it_does_not_start_at_zero_and_stands_still(clock: VirtualClock) -> None:
     assert clock.now_ns() == clock.now_ns() == 1_234_567_890_123
     assert VirtualClock(7).now_ns() == 7
     assert repr(VirtualClock(7)) == "<VirtualClock at 7 ns>"
@@ -61,7 +61,7 @@ def test_advance_moves_it(ms: float, ns: int) -> None:
 
 
 @pytest.mark.parametrize("ms", [-1, -1e-9, float("nan"), float("inf"), float("-inf"), "5", None, 147 * YEAR])
-def test_time_goes_forward_only_and_not_for_ever(clock: VirtualClock, ms: Any) -> None:
+def test_advance_rejects_invalid_durations(clock: VirtualClock, ms: Any) -> None:
     before = clock.now_ns()
     with pytest.raises(InvalidArgument):
         clock.advance(ms)
@@ -69,13 +69,13 @@ def test_time_goes_forward_only_and_not_for_ever(clock: VirtualClock, ms: Any) -
 
 
 @pytest.mark.parametrize("start", [-1, 1.5, None, "0", 1 << 62])
-def test_it_starts_within_time(start: Any) -> None:
+def test_an_invalid_start_is_an_error(start: Any) -> None:
     with pytest.raises(InvalidArgument):
         VirtualClock(start)
 
 
 @pytest.mark.guarantee("G17")
-def test_polling_by_hand_sees_only_what_is_due(loop: Loop, clock: VirtualClock) -> None:
+def test_poll_once_fires_only_due_timers(loop: Loop, clock: VirtualClock) -> None:
     probe = Probe()
     loop.send_after(probe.spawn(loop), 10, "tick")
     clock.advance(9.999)
@@ -85,7 +85,7 @@ def test_polling_by_hand_sees_only_what_is_due(loop: Loop, clock: VirtualClock) 
     assert probe.data == ["tick"]
 
 
-def test_polling_never_jumps(loop: Loop, clock: VirtualClock) -> None:
+def test_poll_once_never_jumps(loop: Loop, clock: VirtualClock) -> None:
     loop.send_after(loop.spawn(Probe()), 10, "tick")
     before = clock.now_ns()
     for _ in range(10):
@@ -93,7 +93,7 @@ def test_polling_never_jumps(loop: Loop, clock: VirtualClock) -> None:
     assert clock.now_ns() == before
 
 
-def test_by_hand_an_async_behavior_goes_on_when_its_time_has_come() -> None:
+def test_an_async_behavior_resumes_when_the_clock_is_advanced() -> None:
     clock = VirtualClock()
     seen: list[str] = []
 
@@ -136,7 +136,7 @@ def test_it_jumps_from_deadline_to_deadline(loop: Loop, clock: VirtualClock) -> 
     assert timed.log == [(0, 0), (1, 1), (2, 2), (5000, 5000), (5000.5, 5001), (3_600_000, 3_600_000)]
 
 
-def test_time_does_not_pass_while_somebody_is_ready(loop: Loop, clock: VirtualClock) -> None:
+def test_time_stands_still_while_an_actor_is_ready(loop: Loop, clock: VirtualClock) -> None:
     timed = Timed(clock)
     first = loop.spawn(timed)
 
@@ -152,7 +152,7 @@ def test_time_does_not_pass_while_somebody_is_ready(loop: Loop, clock: VirtualCl
     assert timed.log == [("ready", 0), ("timer", 1)]
 
 
-def test_a_timer_set_on_the_way_is_met_on_the_way(loop: Loop, clock: VirtualClock) -> None:
+def test_a_timer_that_is_set_by_a_timer_fires_in_time(loop: Loop, clock: VirtualClock) -> None:
     timed = Timed(clock)
 
     def ticker(ctx: Context[Any], rest: int) -> None:
@@ -165,7 +165,9 @@ def test_a_timer_set_on_the_way_is_met_on_the_way(loop: Loop, clock: VirtualCloc
     assert timed.log == [(3, 0), (2, 1000), (1, 2000), (0, 3000)]
 
 
-def test_only_the_clocks_own_event_loop_has_its_time(clock: VirtualClock, loop_factory: HostFactory) -> None:
+def test_only_the_clocks_own_event_loop_is_in_virtual_time(
+    clock: VirtualClock, loop_factory: HostFactory
+) -> None:
     times: dict[str, float] = {}
 
     async def look(ctx: Context[Any], name: str) -> None:
@@ -181,8 +183,8 @@ def test_only_the_clocks_own_event_loop_has_its_time(clock: VirtualClock, loop_f
     assert times["other after"] - times["other before"] < 3600
 
 
-def test_it_jumps_for_a_guest_of_another_event_loop(clock: VirtualClock, loop_factory: HostFactory) -> None:
-    # One that was made once, elsewhere, does not keep the clock from jumping here.
+def test_it_jumps_for_a_loop_on_another_event_loop(clock: VirtualClock, loop_factory: HostFactory) -> None:
+    # Another virtual event loop that was created earlier does not keep this clock from jumping.
     clock.new_event_loop().close()
 
     async def main() -> list[tuple[Any, float]]:
@@ -202,7 +204,7 @@ def test_it_jumps_for_a_guest_of_another_event_loop(clock: VirtualClock, loop_fa
         assert runner.run(main()) == [("first", 5), ("last", YEAR)]
 
 
-def test_it_jumps_again_when_nothing_is_in_flight_any_more(
+def test_it_jumps_again_after_async_behaviors_have_ended(
     clock: VirtualClock, loop_factory: HostFactory
 ) -> None:
     timed = Timed(clock)
@@ -228,7 +230,7 @@ def test_it_jumps_again_when_nothing_is_in_flight_any_more(
 # --- not jumping ------------------------------------------------------------------------------------------------------
 
 
-def test_without_autojump_nobody_but_you_moves_it() -> None:
+def test_without_autojump_only_advance_moves_it() -> None:
     clock = VirtualClock(autojump=False)
     assert not clock.jump(1)
     assert not clock.on_idle(1)
@@ -243,24 +245,24 @@ def test_without_autojump_a_running_loop_waits_until_another_thread_moves_the_cl
         idle = threading.Event()
         loop.send(loop.spawn(lambda ctx, data: idle.set()), None)
 
-        def conduct() -> None:
+        def advance() -> None:
             idle.wait(30)
             clock.advance(4_000)
             clock.advance(6_000)
 
-        conductor = threading.Thread(target=conduct)
+        conductor = threading.Thread(target=advance)
         conductor.start()
         loop.run(until_idle=True)
         conductor.join(30)
     assert timed.log == [("late", 10_000)]
 
 
-def test_on_idle_jumps_where_no_event_loop_runs(clock: VirtualClock) -> None:
+def test_on_idle_jumps_without_a_running_event_loop(clock: VirtualClock) -> None:
     assert clock.on_idle(5)
     assert clock.now_ns() == 1_234_567_890_128
 
 
-def test_jumping_past_the_end_of_time_is_an_error() -> None:
+def test_jumping_past_the_maximum_time_is_an_error() -> None:
     clock = VirtualClock((1 << 62) - 10)
 
     async def main() -> None:

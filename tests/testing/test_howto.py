@@ -1,4 +1,4 @@
-"""Every code block of docs/howto/testing.md is a file that runs as it stands."""
+"""Every code block of docs/howto/testing.md is a file that runs as it is."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(pytester: pytest.Pytester, files: dict[str, str], *options: str) -> dict
     return pytester.runpytest_subprocess("-p", "no:randomly", "-q", *options, timeout=50).parseoutcomes()
 
 
-def test_every_block_is_named_and_no_name_is_used_twice() -> None:
+def test_every_block_has_a_unique_file_name() -> None:
     assert PAGE.count("```python") == len(BLOCKS) > 8
 
 
@@ -36,15 +36,15 @@ def test_every_block_passes(pytester: pytest.Pytester) -> None:
     assert outcome["passed"] >= PAGE.count("\ndef test_") + PAGE.count("\nasync def test_")
 
 
-def test_stepping_by_hand_works_with_a_clock_that_never_jumps(pytester: pytest.Pytester) -> None:
+def test_the_page_about_advance_works_with_a_clock_that_never_jumps(pytester: pytest.Pytester) -> None:
     files = {name: BLOCKS[name] for name in ("conftest.py", "test_by_hand.py", "test_greeter.py")}
     assert run(pytester, files) == {"passed": 2}
 
 
-def test_what_a_failing_test_prints_is_what_the_page_says(pytester: pytest.Pytester) -> None:
+def test_a_failing_test_prints_what_the_page_says(pytester: pytest.Pytester) -> None:
     broken = {"test_order.py": BLOCKS["test_order.py"].replace("== 45", "== 46")}
     assert run(pytester, broken, "--bandstand-seed=2463534242") == {"failed": 1}
-    line = next(line for line in PAGE.splitlines() if line.startswith("to see this again"))
+    line = next(line for line in PAGE.splitlines() if line.startswith("to repeat this run"))
     result = pytester.runpytest_subprocess(
         "-p", "no:randomly", "-q", "--bandstand-seed=2463534242", timeout=50
     )

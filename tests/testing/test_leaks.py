@@ -1,4 +1,4 @@
-"""Leaks: each kind is really made, and found; what is not a leak is not called one."""
+"""Leaks: every kind of leak is found, and nothing else is reported."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def pipe() -> Iterator[tuple[int, int]]:
 # --- the process ------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_no_leak() -> None:
+def test_without_a_leak_nothing_is_reported() -> None:
     assert Leaks.now().since() == []
 
 
 @pytest.mark.slow
-def test_a_thread_is_found_by_name() -> None:
+def test_a_thread_is_reported_with_its_name() -> None:
     before, release = Leaks.now(), threading.Event()
     thread = threading.Thread(target=release.wait, args=(30,), name="the organ grinder")
     thread.start()
@@ -44,14 +44,14 @@ def test_a_thread_is_found_by_name() -> None:
 
 
 @pytest.mark.slow
-def test_a_thread_that_is_just_ending_is_given_time() -> None:
+def test_a_thread_that_is_ending_is_waited_for() -> None:
     before = Leaks.now()
     threading.Thread(target=threading.Event().wait, args=(0.05,)).start()
     assert before.since(patience=30) == []
 
 
 @pytest.mark.slow
-def test_a_descriptor_is_found_with_what_it_is() -> None:
+def test_a_descriptor_is_reported_with_its_kind() -> None:
     before = Leaks.now()
     read, write = os.pipe()
     found = before.since(patience=0)
@@ -65,7 +65,7 @@ def test_a_descriptor_is_found_with_what_it_is() -> None:
 
 
 @pytest.mark.slow
-def test_garbage_is_no_leak() -> None:
+def test_garbage_is_not_a_leak() -> None:
     class Holder:
         def __init__(self) -> None:
             self.fd = os.open(os.devnull, os.O_RDONLY)
@@ -79,7 +79,7 @@ def test_garbage_is_no_leak() -> None:
     assert before.since(patience=0) == []
 
 
-def test_workers_of_somebodys_event_loop_are_not_ours_to_end() -> None:
+def test_worker_threads_of_an_open_event_loop_are_not_a_leak() -> None:
     async def main() -> list[str]:
         before = Leaks.now()
         await asyncio.to_thread(lambda: None)
@@ -89,7 +89,7 @@ def test_workers_of_somebodys_event_loop_are_not_ours_to_end() -> None:
 
 
 @pytest.mark.slow
-def test_workers_of_a_forgotten_pool_are_found() -> None:
+def test_worker_threads_of_a_thread_pool_are_reported() -> None:
     before = Leaks.now()
     with ThreadPoolExecutor(thread_name_prefix="choir") as pool:
         pool.submit(lambda: None).result(30)
@@ -98,7 +98,7 @@ def test_workers_of_a_forgotten_pool_are_found() -> None:
 
 
 @pytest.mark.slow
-def test_what_came_in_between_can_be_allowed(pipe: tuple[int, int]) -> None:
+def test_what_was_opened_between_two_snapshots_can_be_allowed(pipe: tuple[int, int]) -> None:
     first = Leaks.now()
     before = Leaks.now()
     third = os.dup(pipe[0])
@@ -114,7 +114,7 @@ def test_what_came_in_between_can_be_allowed(pipe: tuple[int, int]) -> None:
 # --- a loop -----------------------------------------------------------------------------------------------------------
 
 
-def test_all_that_a_loop_holds_is_named(pipe: tuple[int, int]) -> None:
+def test_everything_that_a_loop_holds_is_reported(pipe: tuple[int, int]) -> None:
     clock = VirtualClock()
 
     async def wait(ctx: Context[Any], data: object) -> None:
@@ -132,21 +132,21 @@ def test_all_that_a_loop_holds_is_named(pipe: tuple[int, int]) -> None:
     loop.destroy()
     assert leaks_of(loop) == []
     assert [words.split(" ", 1)[1] for words in held] == [
-        "actors live",
+        "actors are alive",
         "timers are pending",
         "async behaviors are in flight",
         "descriptors are watched",
-        "messages wait",
+        "messages are waiting",
     ]
     assert [held[0], *held[2:]] == [
-        "2 actors live",
+        "2 actors are alive",
         "1 async behaviors are in flight",
         "1 descriptors are watched",
-        "1 messages wait",
+        "1 messages are waiting",
     ]
 
 
-def test_tasks_are_found_by_name() -> None:
+def test_tasks_are_reported_with_their_names() -> None:
     async def main() -> tuple[list[str], list[str]]:
         task = asyncio.create_task(asyncio.Event().wait(), name="the humming")
         before = pending_tasks(asyncio.get_running_loop())
@@ -159,7 +159,7 @@ def test_tasks_are_found_by_name() -> None:
     assert len(after) == len(before) - 1
 
 
-def test_a_loops_own_tasks_can_be_left_out(bandstand_clock: VirtualClock) -> None:
+def test_the_tasks_of_a_loop_can_be_excluded(bandstand_clock: VirtualClock) -> None:
     async def nap(ctx: Context[Any], data: object) -> None:
         await asyncio.sleep(1)
 
@@ -175,8 +175,8 @@ def test_a_loops_own_tasks_can_be_left_out(bandstand_clock: VirtualClock) -> Non
 # --- what destroying a loop leaves: nothing ---------------------------------------------------------------------------
 
 
-def busy_life(factory: HostFactory, *, strays: bool) -> list[str]:
-    """Let a loop have everything in flight that it can have, destroy it, and say what is left."""
+def leaks_after_destroy(factory: HostFactory, *, strays: bool) -> list[str]:
+    """Destroy a loop that holds everything it can hold, and return what is left."""
     hosts: list[asyncio.AbstractEventLoop] = []
     kept: list[object] = []
     before = Leaks.now()
@@ -214,9 +214,9 @@ def busy_life(factory: HostFactory, *, strays: bool) -> list[str]:
 @pytest.mark.parametrize("kind", ["virtual", "lane"])
 def test_destroy_leaves_nothing(loop_factory: HostFactory, kind: str) -> None:
     factory = VirtualClock().new_event_loop if kind == "virtual" else loop_factory
-    assert busy_life(factory, strays=False) == []
+    assert leaks_after_destroy(factory, strays=False) == []
 
 
 @pytest.mark.guarantee("G30")
 def test_destroy_leaves_no_task(loop_factory: HostFactory) -> None:
-    assert busy_life(loop_factory, strays=True) == []
+    assert leaks_after_destroy(loop_factory, strays=True) == []

@@ -1,4 +1,4 @@
-"""The pytest plugin, as a user's suite sees it: loaded by its entry point, in a process of its own."""
+"""The pytest plugin as users see it: loaded by its entry point, in a separate process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 
 class Outcome(NamedTuple):
-    """What an inner pytest said."""
+    """The result of an inner pytest run."""
 
     counts: dict[str, int]
     text: str
@@ -96,7 +96,7 @@ def test_every_fixture_works(suite: Suite) -> None:
 
 
 @pytest.mark.once
-def test_fixtures_are_listed_with_what_they_do(suite: Suite) -> None:
+def test_fixtures_are_listed_with_their_docstrings(suite: Suite) -> None:
     listed = re.findall(r"^(bandstand_\w+) -- ", suite("", "--fixtures").text, re.MULTILINE)
     assert sorted(listed) == [
         "bandstand_clock",
@@ -151,7 +151,7 @@ def test_calm(bandstand_seed):
 
 @pytest.mark.once
 @pytest.mark.guarantee("G41")
-def test_a_failing_test_prints_its_seed_and_the_seed_brings_it_back(suite: Suite) -> None:
+def test_a_failing_test_prints_its_seed_and_the_seed_reproduces_it(suite: Suite) -> None:
     first = suite(RACE)
     seeds = re.findall(r"pytest '(\S+)' --bandstand-seed=(\d+)", first.text)
     assert first.counts == {"failed": 1, "passed": 1}
@@ -191,14 +191,14 @@ LEAKS = {
 
 @pytest.mark.once
 @pytest.mark.parametrize("kind", LEAKS)
-def test_a_leaking_test_fails_and_says_what_it_left(suite: Suite, kind: str) -> None:
+def test_a_leaking_test_fails_and_reports_the_leak(suite: Suite, kind: str) -> None:
     body, words = LEAKS[kind]
     outcome = suite(f"def test_it(bandstand_loop):\n{body}\ndef test_next(bandstand_loop):\n    pass\n")
     assert outcome.counts == {"passed": 2, "errors": 1}, outcome.text
-    assert re.search(f"the test has left something behind: {words}[;\n]", outcome.text), outcome.text
+    assert re.search(f"the test left something behind: {words}[;\n]", outcome.text), outcome.text
 
 
-def test_what_is_in_flight_at_the_end_is_no_leak(suite: Suite) -> None:
+def test_running_behaviors_are_not_a_leak(suite: Suite) -> None:
     body = """
 from bandstand.core import Interest
 
@@ -223,7 +223,7 @@ def test_it(bandstand_loop, bandstand_clock, bandstand_probe):
 
 
 @pytest.mark.once
-def test_the_check_can_be_had_alone_and_switched_off(suite: Suite) -> None:
+def test_the_leak_check_can_be_used_alone_and_switched_off(suite: Suite) -> None:
     alone = "@pytest.mark.usefixtures('bandstand_leak_check')\ndef test_it():\n    os.pipe()\n"
     assert suite(alone).counts == {"passed": 1, "errors": 1}
     off = (
@@ -235,7 +235,7 @@ def test_the_check_can_be_had_alone_and_switched_off(suite: Suite) -> None:
 
 
 @pytest.mark.once
-def test_what_fixtures_hold_is_no_leak_of_the_test(suite: Suite) -> None:
+def test_what_fixtures_hold_is_not_a_leak_of_the_test(suite: Suite) -> None:
     body = """
 def opened():
     read, write = os.pipe()
@@ -274,7 +274,7 @@ def test_still_sees_a_leak(bandstand_loop, request):
 
 # --- beside others ----------------------------------------------------------------------------------------------------
 
-BESIDE = """
+WITH_ASYNCIO = """
 import anyio
 from bandstand.core import Loop, LoopConfig
 
@@ -282,7 +282,7 @@ from bandstand.core import Loop, LoopConfig
 def anyio_backend():
     return "asyncio"
 
-async def rehearse(loop, clock, probe):
+async def run_story(loop, clock, probe):
     done = asyncio.Event()
     async def last(ctx, data):
         await asyncio.sleep(0)
@@ -300,11 +300,11 @@ async def rehearse(loop, clock, probe):
 
 MARK
 async def test_pytest_asyncio(bandstand_loop, bandstand_clock, bandstand_probe):
-    await rehearse(bandstand_loop, bandstand_clock, bandstand_probe())
+    await run_story(bandstand_loop, bandstand_clock, bandstand_probe())
 
 MARK
 async def test_pytest_asyncio_again(bandstand_shuffled, bandstand_clock, bandstand_probe):
-    await rehearse(bandstand_shuffled, bandstand_clock, bandstand_probe())
+    await run_story(bandstand_shuffled, bandstand_clock, bandstand_probe())
 
 def test_plain(bandstand_loop, bandstand_clock, bandstand_probe):
     probe = bandstand_probe()
@@ -313,47 +313,47 @@ def test_plain(bandstand_loop, bandstand_clock, bandstand_probe):
     assert probe.data == ["timer"]
 
 def test_run(bandstand_clock, bandstand_probe):
-    bandstand_clock.run(rehearse(Loop(clock=bandstand_clock), bandstand_clock, bandstand_probe()))
+    bandstand_clock.run(run_story(Loop(clock=bandstand_clock), bandstand_clock, bandstand_probe()))
 """
 
 ANYIO = """
 @pytest.mark.anyio
 async def test_anyio(bandstand_loop, bandstand_clock, bandstand_probe):
-    await rehearse(bandstand_loop, bandstand_clock, bandstand_probe())
+    await run_story(bandstand_loop, bandstand_clock, bandstand_probe())
 
 @pytest.mark.anyio
 async def test_anyio_again(bandstand_loops, bandstand_clock, bandstand_probe):
-    await rehearse(bandstand_loops(), bandstand_clock, bandstand_probe())
+    await run_story(bandstand_loops(), bandstand_clock, bandstand_probe())
 """
 
 
 @pytest.mark.once
 @pytest.mark.parametrize("scope", ["function", "module", "session"])
-def test_beside_pytest_asyncio_and_anyio_in_one_file(suite: Suite, scope: str) -> None:
-    body = BESIDE.replace("MARK", "@pytest.mark.asyncio") + ANYIO
+def test_with_pytest_asyncio_and_anyio_in_one_file(suite: Suite, scope: str) -> None:
+    body = WITH_ASYNCIO.replace("MARK", "@pytest.mark.asyncio") + ANYIO
     outcome = suite(body, ini=f"asyncio_mode = strict\nasyncio_default_test_loop_scope = {scope}\n")
     assert outcome.counts == {"passed": 6}, outcome.text
 
 
 @pytest.mark.once
 @pytest.mark.parametrize("scope", ["function", "session"])
-def test_beside_pytest_asyncio_in_auto_mode(suite: Suite, scope: str) -> None:
+def test_with_pytest_asyncio_in_auto_mode(suite: Suite, scope: str) -> None:
     # In auto mode pytest-asyncio takes every coroutine, also those marked for anyio.
-    body = BESIDE.replace("MARK", "") + ANYIO
+    body = WITH_ASYNCIO.replace("MARK", "") + ANYIO
     outcome = suite(body, ini=f"asyncio_mode = auto\nasyncio_default_test_loop_scope = {scope}\n")
     assert outcome.counts == {"passed": 6}, outcome.text
 
 
 @pytest.mark.once
-def test_beside_anyio_alone_with_a_runner_that_lives_on(suite: Suite) -> None:
-    body = BESIDE.replace("MARK", "@pytest.mark.anyio").replace(
+def test_with_anyio_and_a_runner_of_module_scope(suite: Suite) -> None:
+    body = WITH_ASYNCIO.replace("MARK", "@pytest.mark.anyio").replace(
         "@pytest.fixture\ndef anyio_backend", "@pytest.fixture(scope='module')\ndef anyio_backend"
     )
     body += (
         "@pytest.fixture(scope='module')\nasync def server(anyio_backend):\n"
         "    await anyio.to_thread.run_sync(lambda: None)\n    yield\n"
         "@pytest.mark.anyio\nasync def test_first(bandstand_loop, bandstand_clock, bandstand_probe, server):\n"
-        "    await rehearse(bandstand_loop, bandstand_clock, bandstand_probe())\n"
+        "    await run_story(bandstand_loop, bandstand_clock, bandstand_probe())\n"
     )
     outcome = suite(body, "-p", "no:asyncio")
     assert outcome.counts == {"passed": 5}, outcome.text
@@ -361,7 +361,7 @@ def test_beside_anyio_alone_with_a_runner_that_lives_on(suite: Suite) -> None:
 
 @pytest.mark.once
 @pytest.mark.guarantee("G40")
-def test_anyios_plugin_can_run_in_virtual_time(suite: Suite) -> None:
+def test_the_anyio_plugin_can_run_in_virtual_time(suite: Suite) -> None:
     body = (
         "import anyio\n"
         "@pytest.fixture\ndef anyio_backend(bandstand_clock):\n"

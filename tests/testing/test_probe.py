@@ -1,4 +1,4 @@
-"""Probes: what an actor received, around any behavior."""
+"""Probe: records what an actor receives, and wraps any behavior."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bandstand.core import STOP, ActorStatus, ChildExit, Context, Lane, Loop, Sy
 from bandstand.testing import Probe, Received, VirtualClock
 
 
-def test_it_keeps_data_tag_sender_and_lane(bandstand_loop: Loop) -> None:
+def test_it_records_data_tag_sender_and_lane(bandstand_loop: Loop) -> None:
     probe = Probe()
     actor, friend = probe.spawn(bandstand_loop, name="probed"), bandstand_loop.spawn(Probe())
     bandstand_loop.send(actor, "plain")
@@ -28,7 +28,7 @@ def test_it_keeps_data_tag_sender_and_lane(bandstand_loop: Loop) -> None:
     assert probe.received == probe.data == []
 
 
-def test_it_hears_the_system_too(bandstand_loop: Loop) -> None:
+def test_it_records_system_messages(bandstand_loop: Loop) -> None:
     probe = Probe()
     boss = probe.spawn(bandstand_loop)
     child = bandstand_loop.spawn(Probe(lambda ctx, data: STOP), supervisor=boss)
@@ -40,7 +40,7 @@ def test_it_hears_the_system_too(bandstand_loop: Loop) -> None:
     assert (exit_.tag, exit_.lane) == (SystemTag.CHILD_EXIT, Lane.SYSTEM)
 
 
-def test_the_probed_behavior_does_what_it_does(bandstand_loop: Loop) -> None:
+def test_the_wrapped_behavior_runs(bandstand_loop: Loop) -> None:
     other = Probe()
 
     def count(ctx: Context[int], data: str) -> Verdict | None:
@@ -58,7 +58,7 @@ def test_the_probed_behavior_does_what_it_does(bandstand_loop: Loop) -> None:
     assert bandstand_loop.status(actor) is ActorStatus.STOPPED
 
 
-def test_what_the_probed_behavior_raises_is_its_actors_panic(
+def test_an_exception_of_the_wrapped_behavior_fails_the_actor(
     bandstand_loop: Loop, caplog: pytest.LogCaptureFixture
 ) -> None:
     def burst(ctx: Context[Any], data: object) -> None:
@@ -74,7 +74,7 @@ def test_what_the_probed_behavior_raises_is_its_actors_panic(
 
 
 @pytest.mark.guarantee("G31")
-def test_an_async_behavior_is_probed_too(bandstand_loop: Loop, bandstand_clock: VirtualClock) -> None:
+def test_it_wraps_an_async_behavior(bandstand_loop: Loop, bandstand_clock: VirtualClock) -> None:
     async def slow(ctx: Context[list[str]], data: str) -> Verdict | None:
         assert asyncio.current_task() is not None
         await asyncio.sleep(60)
@@ -93,22 +93,22 @@ def test_an_async_behavior_is_probed_too(bandstand_loop: Loop, bandstand_clock: 
 
 
 @pytest.mark.guarantee("G33")
-def test_a_probed_async_behavior_starts_from_the_context_it_was_spawned_in(bandstand_loop: Loop) -> None:
+def test_a_wrapped_async_behavior_runs_in_the_context_of_its_spawn(bandstand_loop: Loop) -> None:
     piece: ContextVar[str] = ContextVar("piece", default="nothing")
     played: list[str] = []
 
-    async def play(ctx: Context[Any], data: object) -> None:
+    async def note(ctx: Context[Any], data: object) -> None:
         played.append(piece.get())
 
     token = piece.set("a waltz")
-    actor = bandstand_loop.spawn(Probe(play))
+    actor = bandstand_loop.spawn(Probe(note))
     piece.reset(token)
     bandstand_loop.send(actor, None)
     bandstand_loop.run(until_idle=True)
     assert played == ["a waltz"]
 
 
-def test_the_fixture_makes_probes(bandstand_probe: Callable[..., Probe], bandstand_loop: Loop) -> None:
+def test_the_fixture_creates_probes(bandstand_probe: Callable[..., Probe], bandstand_loop: Loop) -> None:
     def leave(ctx: Context[Any], data: object) -> Verdict:
         return STOP
 

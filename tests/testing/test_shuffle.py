@@ -1,4 +1,4 @@
-"""The seeded order of ready actors: reproducible, different, and no promise is broken by it."""
+"""shuffle: the order of ready actors depends on the seed, and all guarantees hold."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bandstand.core import Context, Lane, Loop, LoopConfig
-from bandstand.core.lowlevel import set_scheduler
 from bandstand.testing import VirtualClock, shuffle
 
 pytestmark = pytest.mark.guarantee("G41")
@@ -27,7 +26,7 @@ def make_loop(**fields: Any) -> Loop:
 
 
 def order(seed: int | None, actors: int = 8, messages: int = 3) -> list[str]:
-    """Who handled what, in which order, when all actors are ready at once."""
+    """Return which actor handled which message, in order, if all actors are ready at once."""
     transcript: list[str] = []
     with make_loop(max_msgs_per_actor=1) as loop:
         if seed is not None:
@@ -54,21 +53,21 @@ def test_another_seed_gives_another_order() -> None:
     assert len({tuple(order(seed)) for seed in range(20)}) > 15
 
 
-def test_without_a_seed_it_is_first_come_first_served() -> None:
+def test_without_a_seed_actors_run_in_the_order_they_became_ready() -> None:
     assert order(None, actors=3, messages=2) == ["a0", "b0", "c0", "a1", "b1", "c1"]
 
 
 @pytest.mark.slow
-def test_every_order_comes_up() -> None:
+def test_every_order_occurs() -> None:
     seen = {tuple(order(seed, actors=3, messages=1)) for seed in range(200)}
     assert seen == set(permutations(["a0", "b0", "c0"]))
 
 
-def test_it_can_be_taken_back() -> None:
+def test_it_can_be_undone() -> None:
     transcript: list[str] = []
     with make_loop() as loop:
         shuffle(loop, 1)
-        set_scheduler(loop, None)
+        loop.kernel.pick_next = None
         for name in "abcdefgh":
             loop.send(loop.spawn(lambda ctx, data: transcript.append(data)), name)
         loop.poll_once()
@@ -111,7 +110,7 @@ def test_order_inside_a_lane_holds_under_every_seed(seed: int, visit: int, plot:
 @pytest.mark.slow
 @given(SEEDS, st.lists(st.tuples(st.integers(0, 3), st.sampled_from(USER_LANES)), max_size=40))
 @pytest.mark.guarantee("G6")
-def test_lanes_hold_under_every_seed(seed: int, letters: list[tuple[int, Lane]]) -> None:
+def test_lanes_hold_under_every_seed(seed: int, messages: list[tuple[int, Lane]]) -> None:
     handled: dict[int, list[tuple[Lane, int]]] = defaultdict(list)
 
     def note(ctx: Context[int], number: int) -> None:
@@ -120,12 +119,12 @@ def test_lanes_hold_under_every_seed(seed: int, letters: list[tuple[int, Lane]])
     with make_loop(max_msgs_per_actor=2) as loop:
         shuffle(loop, seed)
         actors = [loop.spawn(note, place) for place in range(4)]
-        for number, (place, lane) in enumerate(letters):
+        for number, (place, lane) in enumerate(messages):
             loop.send(actors[place], number, lane=lane)
         loop.run(until_idle=True)
     for place, seen in handled.items():
-        expected = [(lane, number) for number, (there, lane) in enumerate(letters) if there == place]
-        # By lane, and inside a lane by number, which is the order of the sends.
+        expected = [(lane, number) for number, (there, lane) in enumerate(messages) if there == place]
+        # By lane, and within a lane by number, the order of sending.
         assert seen == sorted(expected)
 
 

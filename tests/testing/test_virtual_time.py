@@ -1,4 +1,4 @@
-"""asyncio, the wheel and the outside world in one virtual time."""
+"""VirtualEventLoop: asyncio, the loop's timers, threads and sockets in one virtual time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def since(clock: VirtualClock, start: int) -> float:
 # --- asyncio alone ----------------------------------------------------------------------------------------------------
 
 
-def test_run_runs_a_coroutine_and_gives_its_result(clock: VirtualClock) -> None:
+def test_run_returns_the_result_of_the_coroutine(clock: VirtualClock) -> None:
     async def main() -> str:
         running = asyncio.get_running_loop()
         assert isinstance(running, VirtualEventLoop)
@@ -54,7 +54,7 @@ def test_run_runs_a_coroutine_and_gives_its_result(clock: VirtualClock) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.1, 0.001, 1 / 3, 7.7])
-def test_sleeping_again_and_again_does_not_drift(clock: VirtualClock, seconds: float) -> None:
+def test_repeated_sleeps_do_not_drift(clock: VirtualClock, seconds: float) -> None:
     async def main() -> None:
         for _ in range(1000):
             await asyncio.sleep(seconds)
@@ -91,7 +91,7 @@ def test_a_timeout_times_out_in_virtual_time(clock: VirtualClock) -> None:
 
 
 @pytest.mark.parametrize("forever", [lambda: asyncio.sleep(math.inf), anyio.sleep_forever])
-def test_what_sleeps_for_ever_does_not_end_time(clock: VirtualClock, forever: Any) -> None:
+def test_an_infinite_sleep_does_not_move_the_clock(clock: VirtualClock, forever: Any) -> None:
     async def main() -> None:
         sleeper = asyncio.ensure_future(forever())
         await asyncio.sleep(5)
@@ -108,7 +108,7 @@ def test_what_sleeps_for_ever_does_not_end_time(clock: VirtualClock, forever: An
 # --- asyncio and the wheel --------------------------------------------------------------------------------------------
 
 
-def test_an_async_behavior_sleeps_while_others_go_on(clock: VirtualClock) -> None:
+def test_other_actors_run_while_an_async_behavior_sleeps(clock: VirtualClock) -> None:
     log: list[tuple[str, float]] = []
     start = clock.now_ns()
 
@@ -139,7 +139,7 @@ def test_an_async_behavior_sleeps_while_others_go_on(clock: VirtualClock) -> Non
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(["wheel", "sleep", "timeout"]), st.integers(0, 5000)), max_size=20))
 @pytest.mark.guarantee("G18")
-def test_mixed_deadlines_come_in_order_and_to_the_nanosecond(deadlines: list[tuple[str, int]]) -> None:
+def test_mixed_deadlines_fire_in_order_and_to_the_nanosecond(deadlines: list[tuple[str, int]]) -> None:
     clock = VirtualClock()
     log: list[tuple[int, int]] = []
     start = clock.now_ns()
@@ -169,7 +169,7 @@ def test_mixed_deadlines_come_in_order_and_to_the_nanosecond(deadlines: list[tup
     assert log == [(ms, ms * 1_000_000) for ms in sorted(ms for _, ms in deadlines)]
 
 
-def test_a_guest_shares_the_time_of_the_body(clock: VirtualClock) -> None:
+def test_a_loop_on_the_running_event_loop_shares_its_time(clock: VirtualClock) -> None:
     probe = Probe()
 
     def ticker(ctx: Context[Any], data: object) -> None:
@@ -188,18 +188,16 @@ def test_a_guest_shares_the_time_of_the_body(clock: VirtualClock) -> None:
     fired = clock.run(main())
     assert since(clock, start) == 10_000
     assert probe.data == ["just before"]
-    # Nine or ten each: which comes first at the very same moment is not promised.
+    # Nine or ten each: the order of events at the same time is not guaranteed.
     assert 2 * 9 + 1 <= fired <= 2 * 10 + 1
 
 
-def test_stopping_gives_up_on_a_stubborn_behavior_in_virtual_time(
-    clock: VirtualClock, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_stopping_times_out_in_virtual_time(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -> None:
     async def stubborn(ctx: Context[Any], data: object) -> None:
         try:
             await asyncio.sleep(HOUR)
         except asyncio.CancelledError:
-            # Not at the first asking.
+            # Ignore the first cancellation.
             await asyncio.sleep(HOUR)
 
     with virtual(clock) as loop:
@@ -207,19 +205,19 @@ def test_stopping_gives_up_on_a_stubborn_behavior_in_virtual_time(
         loop.send_after(loop.spawn(lambda ctx, data: ctx.loop.request_stop()), 1000, None)
         loop.run()
         assert loop.statistics().alive == 0
-    assert "although their async behavior had not ended" in caplog.text
+    assert "although their async behavior had not finished" in caplog.text
 
 
 # --- the outside world ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("own_executor", [False, True])
-def test_time_waits_for_what_a_thread_was_given(clock: VirtualClock, own_executor: bool) -> None:
+def test_time_stands_still_while_an_executor_works(clock: VirtualClock, own_executor: bool) -> None:
     log: list[str] = []
     start = clock.now_ns()
 
     def work() -> float:
-        # Longer than one look of the selector.
+        # Longer than one wait of the selector.
         threading.Event().wait(0.03)
         log.append("worked")
         return since(clock, start)
@@ -243,12 +241,12 @@ def test_time_waits_for_what_a_thread_was_given(clock: VirtualClock, own_executo
     assert since(clock, start) == 1
 
 
-def test_the_end_of_run_waits_for_threads_in_real_time(clock: VirtualClock) -> None:
+def test_run_waits_for_threads_in_real_time(clock: VirtualClock) -> None:
     released = threading.Event()
 
     async def main() -> None:
         with pytest.raises(TimeoutError):
-            # The thread is given up on at once, and goes on; asyncio's own limit for its end is 300 (virtual) seconds.
+            # The wait is cancelled at once, and the thread continues; asyncio waits up to 300 (virtual) seconds for it at the end.
             async with asyncio.timeout(0):
                 await asyncio.to_thread(released.wait, 30)
         threading.Timer(0.03, released.set).start()
@@ -313,7 +311,7 @@ def test_an_actor_watches_a_pipe_in_virtual_time(clock: VirtualClock) -> None:
     assert heard == [(b"0", 0), (b"300", 300), (b"90000", 90_000)]
 
 
-def test_another_thread_is_heard_in_virtual_time(clock: VirtualClock) -> None:
+def test_a_message_from_another_thread_arrives_in_virtual_time(clock: VirtualClock) -> None:
     with virtual(clock) as loop:
         probe = Probe(lambda ctx, data: ctx.loop.request_stop())
         actor = probe.spawn(loop)
@@ -331,7 +329,7 @@ def test_another_thread_is_heard_in_virtual_time(clock: VirtualClock) -> None:
     assert probe.data == ["from afar"]
 
 
-def test_anyio_lives_in_virtual_time(clock: VirtualClock) -> None:
+def test_anyio_runs_in_virtual_time(clock: VirtualClock) -> None:
     async def main() -> None:
         with anyio.move_on_after(HOUR) as scope:
             await anyio.sleep(2 * HOUR)

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Protocol, assert_type
 
-from bandstand import service
+from bandstand import actor
 from bandstand.actor import Actor, Implements, Interface, ask, data
 from bandstand.core import LoopConfig, Overflow
 from bandstand.errors import PodFailed
@@ -165,7 +165,7 @@ async def use(studio: Studio, louder: Louder) -> None:
     assert_type(louder.vsync, FakeVsync)
 
 
-def make_by_hand(loop: service.Loop) -> EnginePeers:
+def make_by_hand(loop: actor.Loop) -> EnginePeers:
     peers = EnginePeers(vsync=loop.spawn(Vsync), config=loop.spawn(Config, "x"))
     assert_type(peers, EnginePeers)
     loop.spawn(Engine, peers, threads=3)

@@ -10,8 +10,8 @@ from bandstand.core import (
     Dropped,
     Escalated,
     EventCounts,
+    EventSubscription,
     Lagged,
-    Listening,
     Restarted,
     RuntimeEvent,
     Stalled,
@@ -41,7 +41,7 @@ def describe(event: RuntimeEvent) -> str:
 
 
 def events(loop: Loop) -> None:
-    listening = assert_type(loop.events.listen(describe), Listening)
+    listening = assert_type(loop.events.listen(describe), EventSubscription)
     assert_type(listening.cancel(), bool)
     assert_type(loop.events.counts(), EventCounts)
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from bandstand import bus, service
+from bandstand import actor, bus
 from bandstand.core import ActorId, Context, Lane, Loop, LoopConfig, Observer, Restarted, RuntimeEvent, Verdict
 from bandstand.scope import CancelToken, Channel, select
 from bandstand.actor import Actor, Implements, Interface, MessageActor, Request, ask, child, control, data, on, supervised
@@ -318,7 +318,7 @@ class Other(Actor):
     pass
 
 
-def use_handles(loop: service.Loop, tally: Tally, root: Supervisor) -> None:
+def use_handles(loop: actor.Loop, tally: Tally, root: Supervisor) -> None:
     loop.spawn(Tally, "x")  # E:
     loop.spawn(Tally, 1, 2)  # E:
     loop.spawn(Tally, begin=1)  # E:
@@ -338,7 +338,7 @@ def use_handles(loop: service.Loop, tally: Tally, root: Supervisor) -> None:
     loop.options(name="x").spawn(count, Counter())  # E:
     loop.set_tracer(5)  # E:
     loop.ask_statistics().asked = 5  # E:
-    service.Loop(carry_context="no")  # E:
+    actor.Loop(carry_context="no")  # E:
     tally.add("x")  # E:
     tally.add()  # E:
     tally.add(1, 2)  # E:
@@ -394,7 +394,7 @@ def use_handles(loop: service.Loop, tally: Tally, root: Supervisor) -> None:
     print(sent, tried, number, found, other, actor, wrong)
 
 
-async def use_replies(loop: service.Loop, tally: Tally) -> None:
+async def use_replies(loop: actor.Loop, tally: Tally) -> None:
     await tally.add(1)  # E:
     text: str = await tally.value()  # E:
     flag: bool = await tally.add.when_room(1)  # E:
@@ -425,7 +425,7 @@ class Implementation(Implements[Counting]):
         return self.total
 
 
-async def use_interfaces(loop: service.Loop, root: Supervisor) -> None:
+async def use_interfaces(loop: actor.Loop, root: Supervisor) -> None:
     loop.spawn(Implementation)  # E:
     loop.spawn(Implementation, "x")  # E:
     loop.spawn(Counting)  # E:
@@ -737,15 +737,15 @@ async def use_channels(numbers: Channel[int], words: Channel[str], token: Cancel
     print(text, number, sure, wide, wrong, token)
 
 
-class Door(service.Machine):
+class Door(actor.Machine):
     @data
     def push(self, hard: int) -> None: ...
     @ask
     def look(self, far: bool) -> str:
         raise NotImplementedError
 
-    closed = service.State(postpones=("push",))  # E:
-    opened = service.State(after_ms="soon")  # E:
+    closed = actor.State(postpones=("push",))  # E:
+    opened = actor.State(after_ms="soon")  # E:
 
     @closed.on(push)  # E:
     def pushed(self, hard: str) -> None: ...
@@ -765,12 +765,12 @@ class Door(service.Machine):
         return self.state  # E:
 
 
-async def use_modes(loop: service.Loop, door: Door) -> None:
-    stash = service.Stash("me")  # E:
+async def use_modes(loop: actor.Loop, door: Door) -> None:
+    stash = actor.Stash("me")  # E:
     count: str = stash.release()  # E:
-    report: int = await service.status_of(door)  # E:
-    service.ping(door, 5)  # E:
-    (await service.status_of(door)).kept = 5  # E:
+    report: int = await actor.status_of(door)  # E:
+    actor.ping(door, 5)  # E:
+    (await actor.status_of(door)).kept = 5  # E:
     loop.waits().waits[0].nothing  # E:
     door.push("hard")  # E:
     print(count, report)
@@ -788,7 +788,7 @@ def hear_of_everything(event: RuntimeEvent) -> None:
         event.attempt = 5  # E:
 
 
-def events_and_shutdown(loop: service.Loop, tally: Tally) -> None:
+def events_and_shutdown(loop: actor.Loop, tally: Tally) -> None:
     loop.events.listen(hear_of_a_number)  # E:
     loop.events.listen(5)  # E:
     loop.events.tell("an event")  # E:

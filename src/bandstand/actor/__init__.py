@@ -17,62 +17,57 @@
         counter.add(5)
         print(await counter.value())
 
-A class is declared once: its marked methods are its messages, their marks say by which lane they go, and the handle that
-`spawn` returns has the same methods, with the same types. What it promises is written down in `docs/semantics.md`.
+An actor class is declared once: its decorated methods are its messages, the decorators say which lane they use, and the handle
+that `spawn` returns has the same methods with the same types. `docs/semantics.md` states the guarantees.
 
-How the room is laid out: `actor` is what to derive from, `performer` what every actor has, `interface` the form with the interface
-apart, `messages` the form with message classes, which `posting` sends; `marks` is what to put on methods, `batching` what to put on those that take a list. `declare` reads a
-class and finds what is wrong with it, `likeness` compares a handler with its interface, `generics` reads what a class says for
-a type parameter. `loop` and `spawning` start actors, which `checks` looks at, `children` puts them under supervisors. `faces` is what `handle.method`
-is, `far` and `receipts` the same from other threads, `outside` and `facade` what else a handle can do. `timing`, `work` and `jobs` are what an
-actor does beside its messages, `stash` what it keeps for later, `brood` its children, `porter` what travels with a message, `answering` an ask of a coroutine.
-`machine` is an actor with `states`, which `plan` reads into the table of `course`, and `ride` performs; `bodies` tells what is empty.
-`reentry` has asks handled out of turn, `waiting` tells who waits for whom, `status` how an actor is; `presence` is whoever is
-behind a handle that somebody keeps.
-`hot` is compiled: the path of every message; `numbers` are its numbers.
+The path of a message: a handle's method is a `HandleMethod` (`handle`), which posts to the mailbox; `dispatch` calls the actor's
+method, and `async_handlers` runs it if it is async; `reply` is what an ask returns. `context_vars` carries context variables
+along. `bound_methods` is `handle.method` without a call, `cross_thread` asks from other threads, `wait_graph` and `reentrancy`
+deal with ask cycles. `loop` starts actors, `supervised_actor` puts them under supervisors, `handle_watch` tells when a handle stops
+being useful, and `schema` answers questions about actor classes. A module with a `.pxd` beside it is compiled.
 """
 
 from bandstand.actor.actor import Actor as Actor
-from bandstand.actor.batching import batch as batch
-from bandstand.actor.batching import batch_ask as batch_ask
-from bandstand.actor.children import ChildOptions as ChildOptions
-from bandstand.actor.children import child as child
-from bandstand.actor.children import supervised as supervised
-from bandstand.actor.faces import Ask as Ask
-from bandstand.actor.faces import Reply as Reply
-from bandstand.actor.faces import Tell as Tell
+from bandstand.actor.actor import Signal as Signal
+from bandstand.actor.background import Work as Work
+from bandstand.actor.bound_methods import Ask as Ask
+from bandstand.actor.bound_methods import End as End
+from bandstand.actor.bound_methods import MessageAsk as MessageAsk
+from bandstand.actor.bound_methods import Request as Request
+from bandstand.actor.bound_methods import Tell as Tell
+from bandstand.actor.context_vars import Tracer as Tracer
+from bandstand.actor.decorators import ask as ask
+from bandstand.actor.decorators import batch as batch
+from bandstand.actor.decorators import batch_ask as batch_ask
+from bandstand.actor.decorators import control as control
+from bandstand.actor.decorators import data as data
+from bandstand.actor.decorators import management as management
+from bandstand.actor.handle import id_of as id_of
+from bandstand.actor.handle import is_alive as is_alive
+from bandstand.actor.handle import loop_of as loop_of
 from bandstand.actor.interface import Implements as Implements
 from bandstand.actor.interface import Interface as Interface
 from bandstand.actor.loop import AskStatistics as AskStatistics
 from bandstand.actor.loop import Loop as Loop
-from bandstand.actor.machine import Machine as Machine
-from bandstand.actor.marks import ask as ask
-from bandstand.actor.marks import control as control
-from bandstand.actor.marks import data as data
-from bandstand.actor.marks import management as management
+from bandstand.actor.loop import Spawner as Spawner
 from bandstand.actor.messages import MessageActor as MessageActor
 from bandstand.actor.messages import on as on
-from bandstand.actor.outside import End as End
-from bandstand.actor.outside import id_of as id_of
-from bandstand.actor.outside import is_alive as is_alive
-from bandstand.actor.outside import loop_of as loop_of
-from bandstand.actor.performer import Signal as Signal
-from bandstand.actor.porter import Tracer as Tracer
-from bandstand.actor.posting import MessageAsk as MessageAsk
-from bandstand.actor.posting import Request as Request
-from bandstand.actor.spawning import Spawner as Spawner
+from bandstand.actor.reply import Reply as Reply
 from bandstand.actor.stash import Stash as Stash
-from bandstand.actor.states import State as State
+from bandstand.actor.state_machine import Machine as Machine
+from bandstand.actor.state_machine import State as State
 from bandstand.actor.status import ActorReport as ActorReport
 from bandstand.actor.status import Inquiry as Inquiry
 from bandstand.actor.status import peek as peek
 from bandstand.actor.status import ping as ping
 from bandstand.actor.status import status_of as status_of
-from bandstand.actor.timing import Alarm as Alarm
-from bandstand.actor.timing import Ticker as Ticker
-from bandstand.actor.waiting import WaitFor as WaitFor
-from bandstand.actor.waiting import Waits as Waits
-from bandstand.actor.work import Work as Work
+from bandstand.actor.supervised_actor import ChildOptions as ChildOptions
+from bandstand.actor.supervised_actor import child as child
+from bandstand.actor.supervised_actor import supervised as supervised
+from bandstand.actor.timers import Alarm as Alarm
+from bandstand.actor.timers import Ticker as Ticker
+from bandstand.actor.wait_graph import WaitFor as WaitFor
+from bandstand.actor.wait_graph import Waits as Waits
 
 __all__ = (
     "Actor",

@@ -1,33 +1,48 @@
-"""The loop with typed actors: `bandstand.core.Loop`, and `spawn` for classes."""
+"""The loop with typed actors: `bandstand.core.Loop`, plus `spawn` for actor classes.
+
+Options have their own call, `loop.options(name="a").spawn(Counter, start=10)`, so that they never clash with the arguments of a
+user's constructor.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from inspect import iscoroutine, iscoroutinefunction
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final, overload
 
 from bandstand import core
-from bandstand.actor.checks import check_instance, checked_kind, refuse_factory
-from bandstand.actor.hot.asks import Asks
-from bandstand.actor.hot.handle import attach
-from bandstand.actor.hot.method import Method
-from bandstand.actor.hot.porter import Porter
-from bandstand.actor.hot.stage import Parcel, perform
-from bandstand.actor.jobs import Job
-from bandstand.actor.porter import Tracer, make_porter
-from bandstand.actor.reentry import Reentry
-from bandstand.actor.spawning import UNSET_MS, Options, Spawner, start_in_steps
-from bandstand.actor.waiting import WaitFor, Waits
-from bandstand.core import ActorId, Behavior, Clock, Lane, LoopConfig, Overflow, Unhandled
-from bandstand.core.lowlevel import check_open
+from bandstand.actor.context_vars import ContextCarrier, Envelope, Tracer
+from bandstand.actor.declaration import check_instance, check_is_behavior, checked_actor_class
+from bandstand.actor.dispatch import Method, dispatch_message
+from bandstand.actor.handle import Handle, attach_handle, refresh, with_ref
+from bandstand.actor.reentrancy import Reentrancy
+from bandstand.actor.reply import UNSET_MS, AskTable, checked_ask_ms
+from bandstand.actor.timers import DeferredCall
+from bandstand.actor.wait_graph import WaitFor, Waits
+from bandstand.core import (
+    ActorId,
+    ActorStatus,
+    Behavior,
+    Clock,
+    ExitReason,
+    LoopConfig,
+    Overflow,
+    Unhandled,
+)
+from bandstand.core.reporter import describe_message
+from bandstand.errors import InvalidArgument, StartFailed
+from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
-    from bandstand.actor.actor import Actor
-    from bandstand.actor.hot.handle import Handle
+    from bandstand.actor.actor import Actor, BaseActor
+    from bandstand.actor.handle import StableRef
     from bandstand.actor.interface import Implements
+    from bandstand.core import Context
 
-__all__ = ("AskStatistics", "Loop")
+__all__ = ("AskStatistics", "Loop", "SpawnOptions", "Spawner", "run_on_start")
 
 A = TypeVar("A", bound="Actor")
 I = TypeVar("I")  # noqa: E741  # I for interface
@@ -35,13 +50,13 @@ P = ParamSpec("P")
 State = TypeVar("State")
 
 REJECT = Overflow.REJECT
-# What a spawn is given that is given nothing.
-NOBODY: Any = object()
+# The default of spawn's first argument.
+MISSING: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
 class AskStatistics:
-    """A snapshot of what became of a loop's asks.
+    """A snapshot of the ask counters of a loop.
 
     `asked == answered + failed + cancelled + expired + pending`.
     """
@@ -49,32 +64,22 @@ class AskStatistics:
     asked: int
     """Asks that were accepted."""
     answered: int
-    """Those that have their answer."""
+    """Asks that were answered."""
     failed: int
-    """Those that ended with an error: one that their handler answered with, or the end of their actor."""
+    """Asks that ended with an error: one that the handler declares, or the exit of the actor."""
     cancelled: int
-    """Those that their askers took back."""
+    """Asks that were cancelled."""
     expired: int
-    """Those whose deadline has come."""
+    """Asks whose deadline has passed."""
     late: int
-    """Answers that came after that, and were dropped."""
+    """Answers that arrived after that, and were dropped."""
     unhandled: int
-    """Messages that were sent past a handle, to an actor that has no method for them, or to a machine whose state handles them not."""
+    """Messages without a handler: sent without the handle, or not handled in the current state of a machine."""
 
     @property
     def pending(self) -> int:
-        """Those that have not ended."""
+        """Asks that have not ended."""
         return self.asked - self.answered - self.failed - self.cancelled - self.expired
-
-
-def _show(
-    hook: Callable[..., None], target: ActorId, lane: Lane, data: object, tag: object, sender: object
-) -> None:
-    hook(target, lane, data.data if isinstance(data, Parcel) else data, tag, sender)
-
-
-def _nothing_along(_context: object, _carried: object) -> None:
-    """What travels along where a loop has its own way to pack."""
 
 
 class Loop(core.Loop):
@@ -83,21 +88,23 @@ class Loop(core.Loop):
     Args:
         config: its limits; None for the defaults.
         clock: where its time comes from; None for the machine's monotonic clock.
-        carry_context: whether context variables that are set where a message is sent are seen where it is handled. Only what
-            differs from the loop's own context travels.
+        carry_context: whether a handler sees the context variables that were set where the message was sent. Only a context that
+            differs from the loop's own travels with a message.
     """
 
     def __init__(
         self, config: LoopConfig | None = None, *, clock: Clock | None = None, carry_context: bool = True
     ) -> None:
         super().__init__(config, clock=clock)
-        self._asks = Asks()
-        reentry = Reentry(self)
-        self._asks.serve, self._asks.recall = reentry.serve, reentry.recall
-        self._defaults = Options(self)
-        self._tracer: Tracer | None = None
-        self._carries = carry_context
-        self._set_porter()
+        self.ask_table = AskTable()
+        self.ask_table.reentrancy = Reentrancy(self)
+        self._defaults = SpawnOptions(self)
+        self._carries_context = carry_context
+        self._set_carrier(None)
+        self.kernel.reporter.describe = _describe
+        self.kernel.reporter.unwrap = _unwrap
+
+    # -- spawning ------------------------------------------------------------------------------------------------------
 
     @overload
     def spawn(self, kind: Callable[P, Implements[I]], /, *args: P.args, **kwargs: P.kwargs) -> I: ...
@@ -114,48 +121,27 @@ class Loop(core.Loop):
         supervisor: ActorId | None = None,
         overflow: Overflow = Overflow.REJECT,
     ) -> ActorId: ...
-    def spawn(self, kind: Any = NOBODY, /, *args: Any, **kwargs: Any) -> Any:  # type: ignore[misc]  # mypy cannot match *args with P.args
-        """Make an actor of a class, with these arguments for its constructor, and start it; its handle.
+    def spawn(self, kind: Any = MISSING, /, *args: Any, **kwargs: Any) -> Any:  # type: ignore[misc]  # mypy cannot match *args with P.args
+        """Make an actor of a class, with these arguments for its constructor, and start it. Return its handle.
 
-        `options` is for a name and the like. A function instead of a class is a raw behavior, as for `bandstand.core.Loop`.
+        Use `options` to give it a name and the like. A function instead of a class is a raw behavior, as for
+        `bandstand.core.Loop`.
 
         Raises:
-            StartFailed: its `on_start` has failed, and so it has ended.
+            StartFailed: its `on_start` has failed, so the actor has ended.
             InvalidArgument, MaxActors, NoMemory, LoopClosed, WrongThread: as for a raw actor.
         """
         if isinstance(kind, type):
-            return self._start(kind, args, kwargs, self._defaults)
+            return self.start_actor(kind, args, kwargs, self._defaults)
         if hasattr(kind, "__origin__"):
-            # A generic class with its arguments.
-            return self._start(checked_kind(kind), args, kwargs, self._defaults)
-        if kind is NOBODY:
-            # A behavior may be named, as for a raw loop.
-            refuse_factory(kwargs.get("behavior"))
+            # A generic class with its type arguments.
+            return self.start_actor(checked_actor_class(kind), args, kwargs, self._defaults)
+        if kind is MISSING:
+            # A raw behavior by keyword.
+            check_is_behavior(kwargs.get("behavior"))
             return super().spawn(**kwargs)
-        refuse_factory(kind)
+        check_is_behavior(kind)
         return super().spawn(kind, *args, **kwargs)
-
-    def _start(
-        self, kind: Any, arguments: tuple[Any, ...], named: dict[str, Any], options: Options
-    ) -> Handle:
-        """Make an object of a class, and an actor of the object."""
-        self._check_thread()
-        if self._closed:
-            check_open(self)
-        is_plain = getattr(kind, "_bs_is_plain", None)
-        if is_plain is None:
-            kind = checked_kind(kind)
-        instance = kind(*arguments, **named)
-        if not is_plain or options.parent is not None:
-            check_instance(kind, instance)
-            return start_in_steps(self, instance, options)
-        # Nothing happens at its start: it is made in one step.
-        policy = None if options.overflow is REJECT else options.overflow
-        # In the log and in the tree, whoever has no name goes by the name of the class.
-        name = options.name or kind.__name__
-        told = options.told() if options.is_told else None
-        actor = self._make(perform, instance, name, options.cap, policy, told, None)
-        return attach(self, instance, actor, options.name, options.ask_ms)
 
     def options(
         self,
@@ -166,79 +152,320 @@ class Loop(core.Loop):
         ask_ms: float | None = UNSET_MS,
         supervisor: object = None,
     ) -> Spawner:
-        """Options for a spawn, apart from the arguments of a constructor: `loop.options(name="a").spawn(Counter, 10)`.
+        """Set options for a spawn, apart from the arguments of a constructor: `loop.options(name="a").spawn(Counter, 10)`.
 
         Args:
-            name: for people: logs, errors, the tree. Need not be unique.
+            name: for logs, errors and the tree. It need not be unique.
             mailbox_cap: slots of its mailbox; None or 0 for the loop's default.
-            overflow: what a full lane does with one message more.
-            ask_ms: how long asks of it wait, in milliseconds; None for ever. The class's own if nothing is said.
-            supervisor: a handle, or an actor's id: whoever gets a `ChildExit` when it ends.
+            overflow: what to do with a message that meets a full lane.
+            ask_ms: how long asks of it wait, in milliseconds; None for no limit. The default is the class's.
+            supervisor: a handle or an actor id: the actor that gets a `ChildExit` when this one ends.
 
         Raises:
-            InvalidArgument: one of them has no sense.
+            InvalidArgument: an option is invalid.
         """
-        options = Options(
+        options = SpawnOptions(
             self, name=name, mailbox_cap=mailbox_cap, overflow=overflow, ask_ms=ask_ms, supervisor=supervisor
         )
         return Spawner(self, options)
 
+    def start_actor(
+        self, kind: Any, arguments: tuple[Any, ...], named: dict[str, Any], options: SpawnOptions
+    ) -> Handle:
+        """Make an object of a class, and an actor of the object. Return its handle. `spawn` and `Spawner.spawn` call this."""
+        self.kernel.check_thread()
+        if self.kernel.is_closed:
+            self.kernel.check_open()
+        is_plain = getattr(kind, "__actor_is_plain__", None)
+        if is_plain is None:
+            kind = checked_actor_class(kind)
+        instance = kind(*arguments, **named)
+        if not is_plain or options.parent is not None:
+            check_instance(kind, instance)
+            return _start_in_steps(self, instance, options)
+        # The class has no hooks, so one step is enough.
+        policy = None if options.overflow is REJECT else options.overflow
+        # In the log and in the tree, an actor without a name has the name of its class.
+        name = options.name or kind.__name__
+        supervisor = options.exit_target() if options.has_exit_target else None
+        actor = self.kernel.actors.spawn(
+            dispatch_message, instance, name, options.cap, policy, supervisor, None
+        )
+        return attach_handle(self, instance, actor, options.name, options.ask_ms)
+
+    # -- what users can look at ----------------------------------------------------------------------------------------
+
     def ask_statistics(self) -> AskStatistics:
-        """A frozen snapshot of what became of asks. Loop thread only."""
-        self._check_thread()
-        return AskStatistics(**self._asks.books())
+        """Return a frozen snapshot of the ask counters. Loop thread only."""
+        self.kernel.check_thread()
+        return AskStatistics(**self.ask_table.counts())
 
     def waits(self) -> Waits:
-        """Who waits for whom at this moment, for what and since when: every actor that waits in its turn. Loop thread only.
+        """Return which actors wait in their turn at this moment, for which actor, for what, and since when. Loop thread only.
 
-        Asks from outside of all actors, and from work in the background, are not among them: nobody's turn waits for those.
+        Asks from outside of all actors, and from background work, are not part of it: they block no actor.
         """
-        self._check_thread()
-        now = self._now_ms()
-        names = {row[0]: row[1] for row in self._rows()}
+        self.kernel.check_thread()
+        now = self.kernel.timers.elapsed_ms()
+        names = {row[0]: row[1] for row in self.kernel.rows()}
         found: list[WaitFor] = []
-        for asker, asker_name, reply in self._asks.edges():
+        for asker, asker_name, reply in self.ask_table.edges():
             known: Any = reply
-            target, name, what, asked_at = known.account()
+            target, name, what, asked_at = known.wait_info()
             if asker is not None:
                 shown = names.get(target) or name
                 found.append(WaitFor(asker, asker_name, target, shown, what, max(0.0, now - asked_at / 1e6)))
         return Waits(tuple(found))
 
     def set_tracer(self, tracer: Tracer | None) -> None:
-        """Have `tracer` called where messages of typed actors are sent, and where they are handled; None for nobody."""
-        self._check_thread()
-        self._tracer = tracer
-        self._set_porter()
+        """Call `tracer` where messages of typed actors are sent, and where they are handled. None removes it."""
+        self.kernel.check_thread()
+        self._set_carrier(tracer)
 
-    def _set_hooks(
+    # -- for other packages --------------------------------------------------------------------------------------------
+
+    def handle_at(
         self,
-        on_start: Callable[..., Any] | None,
-        on_stop: Callable[..., Any] | None,
-        on_full: Callable[..., Any] | None,
-        on_dead_letter: Callable[..., Any] | None,
-        on_dropped: Callable[..., Any] | None,
-    ) -> None:
-        # Those that are shown messages see them as they were sent, without what travelled along.
-        shown = [None if hook is None else partial(_show, hook) for hook in (on_dead_letter, on_dropped)]
-        super()._set_hooks(on_start, on_stop, on_full, shown[0], shown[1])
+        kind: type[Any],
+        ref: StableRef | None,
+        *,
+        name: str | None = None,
+        ask_ms: float | None = UNSET_MS,
+        actor: ActorId | None = None,
+    ) -> Handle:
+        """Return a handle of a class.
 
-    def _set_porter(self) -> None:
-        self._porter = make_porter(self._home_context, self._tracer, carries=self._carries)
+        Args:
+            kind: the actor class.
+            ref: where to find the actor when the known one has exited; None for a handle of one actor.
+            name: for display.
+            ask_ms: how long asks wait; None for no limit. The default is the class's.
+            actor: the actor, which need not be of this class if it forwards the messages; None while there is none.
+        """
+        known = checked_actor_class(kind)
+        kernel: Any = self.kernel if actor is None else actor.home
+        loop: Loop = kernel.loop
+        ms = known.__actor_ask_ms__ if ask_ms == UNSET_MS else checked_ask_ms("ask_ms", ask_ms)
+        return known.__actor_schema__.handle(
+            loop.kernel,
+            ActorId(0, None, loop.kernel) if actor is None else actor,
+            name,
+            loop.ask_table,
+            ms,
+            ref,
+        )
 
-    def _set_packing(self, pack: Callable[[Handle, Method, object], object]) -> None:
-        self._porter = Porter(self._home_context, False, None, _nothing_along, pack)  # noqa: FBT003  # by position in C
+    def instance_of(self, actor: ActorId) -> Any:
+        """Return the object of a typed actor; None if it has exited. Loop thread only."""
+        return self.kernel.state_of(actor)
 
-    def _what(self, data: object, tag: object) -> str:
-        if isinstance(data, Parcel):
-            data = data.data
-        if isinstance(data, Job):
-            return data.what
-        return f"{tag.owner}.{tag.name}()" if isinstance(tag, Method) else super()._what(data, tag)
+    def set_ref(self, actor: ActorId, ref: StableRef) -> None:
+        """Give an actor's own handle, `self.me`, a `StableRef`, so that it stays valid over restarts."""
+        instance: Any = self.kernel.state_of(actor)
+        if instance is not None:
+            object.__setattr__(instance, "__actor_handle__", with_ref(instance.__actor_handle__, ref))
 
-    def _mention_unhandled(self, _handle: Handle, data: object) -> None:
-        """A message was sent past a handle."""
-        # It is being handled at this moment: what is at hand is its actor's.
-        _, actor, name, _ = self._at_hand()
+    def allow_direct_calls(self) -> None:
+        """Allow a message between actors of this loop to be a direct call where this makes no difference but in time."""
+        self.kernel.inlines_calls = True
+
+    def set_packing(self, pack: Callable[[Handle, Method, object], object]) -> None:
+        """Set a function that makes what is sent from handle, method and arguments, on the sender's thread.
+
+        It replaces the envelopes for context variables. An error it raises comes out of the call, and nothing is sent.
+        """
+        self.kernel.carrier = ContextCarrier(self.kernel.coroutines.home_context, False, None, pack)  # noqa: FBT003  # a C constructor
+
+    def report_unhandled(self, data: object) -> None:
+        """Report the current message as unhandled: it was sent without the handle."""
+        _, actor, name, _ = self.kernel.current_message()
         assert actor is not None
-        self.events.tell(Unhandled(actor, name, data, self._what(data, 0)))
+        self.events.tell(Unhandled(actor, name, data, _describe(data, 0)))
+
+    def _set_carrier(self, tracer: Tracer | None) -> None:
+        if tracer is None and not self._carries_context:
+            self.kernel.carrier = None
+        else:
+            self.kernel.carrier = ContextCarrier(
+                self.kernel.coroutines.home_context, self._carries_context, tracer
+            )
+
+
+def _unwrap(data: object) -> object:
+    """Return the data of a message as it was sent, without its envelope."""
+    return data.data if isinstance(data, Envelope) else data
+
+
+def _describe(data: object, tag: object) -> str:
+    """Describe a message to a typed actor for people: by its method."""
+    data = _unwrap(data)
+    if isinstance(data, DeferredCall):
+        return data.description
+    return f"{tag.owner}.{tag.name}()" if isinstance(tag, Method) else describe_message(data, tag)
+
+
+# -- options -----------------------------------------------------------------------------------------------------------
+
+
+@final
+class SpawnOptions:
+    """Checked options of a spawn."""
+
+    __slots__ = ("ask_ms", "cap", "has_exit_target", "name", "overflow", "parent", "supervisor")
+
+    def __init__(
+        self,
+        loop: Loop,
+        *,
+        name: str | None = None,
+        mailbox_cap: int | None = None,
+        overflow: Overflow = Overflow.REJECT,
+        ask_ms: float | None = UNSET_MS,
+        supervisor: object = None,
+        parent: BaseActor | None = None,
+    ) -> None:
+        if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
+            raise InvalidArgument(f"name is {safe_repr(name)}: pass a string")
+        if not isinstance(overflow, Overflow):  # pyright: ignore[reportUnnecessaryIsInstance]  # same
+            raise InvalidArgument(f"overflow is {safe_repr(overflow)}: pass a member of Overflow")
+        self.name = name
+        self.cap = loop.kernel.actors.checked_cap(mailbox_cap)
+        self.overflow = overflow
+        # None is the class's default.
+        self.ask_ms = None if ask_ms == UNSET_MS else checked_ask_ms("ask_ms", ask_ms)
+        self.supervisor = _checked_supervisor(loop, supervisor)
+        # The actor that spawns a child.
+        self.parent = parent
+        # False for most actors.
+        self.has_exit_target = parent is not None or self.supervisor is not None
+
+    def exit_target(self) -> ActorId | None:
+        """Return the actor that gets the `ChildExit`; for a handle, its current incarnation."""
+        if self.parent is not None:
+            target: ActorId = self.parent.__actor_handle__.__handle_actor__
+            return target
+        if isinstance(self.supervisor, Handle):
+            refresh(self.supervisor)
+            return self.supervisor.__handle_actor__
+        return self.supervisor
+
+
+def _checked_supervisor(loop: Loop, supervisor: object) -> ActorId | Handle | None:
+    if supervisor is None:
+        return None
+    if isinstance(supervisor, Handle):
+        return supervisor
+    actor = supervisor
+    if not isinstance(actor, ActorId):
+        raise InvalidArgument(f"supervisor is {safe_repr(supervisor)}: pass a handle or an actor's id")
+    if loop.kernel.actors.is_supervisor(actor):
+        raise InvalidArgument(
+            f"supervisor is {safe_repr(supervisor)}, which starts its children itself: give it a ChildSpec, with child(...).of(...)"
+        )
+    return actor
+
+
+@final
+class Spawner:
+    """Spawns with options. `Loop.options` and `Actor.options` return it; it can be used several times."""
+
+    __slots__ = ("_loop", "_options")
+
+    def __init__(self, loop: Loop, options: SpawnOptions) -> None:
+        self._loop = loop
+        self._options = options
+
+    @overload
+    def spawn(self, kind: Callable[P, Implements[I]], /, *args: P.args, **kwargs: P.kwargs) -> I: ...
+    @overload
+    def spawn(self, kind: Callable[P, A], /, *args: P.args, **kwargs: P.kwargs) -> A: ...
+    def spawn(self, kind: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Make an actor of a class, with these arguments for its constructor, and start it. Return its handle.
+
+        The constructor runs inside this call; if it raises, there is no actor. `on_start` is the actor's first turn, and also
+        runs inside this call if it is a plain function.
+
+        Raises:
+            StartFailed: `on_start` has failed; its error is the cause. An async one that fails later ends the actor.
+            InvalidArgument: it is not an actor class.
+            MaxActors, NoMemory, LoopClosed, WrongThread: as for `Loop.spawn`.
+        """
+        return self._loop.start_actor(checked_actor_class(kind), args, kwargs, self._options)
+
+
+# -- starting ----------------------------------------------------------------------------------------------------------
+
+
+def _start_in_steps(loop: Loop, instance: BaseActor, options: SpawnOptions) -> Handle:
+    """Make an actor of an object whose class has hooks or async methods."""
+    kind = type(instance)
+    parent = options.parent
+    handles: list[Handle] = []
+
+    def init(ctx: Context[Any]) -> Any:
+        handles.append(attach_handle(loop, instance, ctx.self_id, options.name, options.ask_ms))
+        return run_on_start(loop, instance)
+
+    actor = loop.kernel.actors.spawn_child(
+        dispatch_message,
+        init,
+        name=options.name or kind.__name__,
+        cap=options.cap,
+        supervisor=options.exit_target(),
+        context=copy_context(),
+        overflow=options.overflow,
+    )
+    if loop.status(actor) >= ActorStatus.STOPPED:
+        error = loop.kernel.actors.take_init_error()
+        if error is not None:
+            if parent is not None:
+                # The parent gets the StartFailed, and no ChildExit.
+                parent.__actor_ensure_children__().ignore_exit(actor)
+            what = f"{kind.__qualname__} {options.name or '(unnamed)'}"
+            raise StartFailed.of(what, options.name or kind.__qualname__, error, "its on_start() raised ")
+    elif parent is not None:
+        parent.__actor_ensure_children__().add(actor, options.name or kind.__name__)
+    if not handles:
+        # An observer has stopped it before its first turn.
+        handles.append(attach_handle(loop, instance, actor, options.name, options.ask_ms))
+    return handles[0]
+
+
+def run_on_start(loop: Loop, instance: BaseActor) -> Any:
+    """Call an actor's `on_start`. Return the actor's object, which is its state, or a coroutine that returns it."""
+    if iscoroutinefunction(instance.on_start):
+        # Called inside the coroutine, so that none is left unawaited if that never starts.
+        return _await_on_start(loop, instance, None)
+    result = instance.on_start()
+    if result is None:
+        return _started(loop, instance)
+    if not hasattr(result, "__await__"):
+        raise InvalidArgument(
+            f"{type(instance).__qualname__}.on_start() returned {safe_repr(result)}: it must return nothing"
+        )
+    return _await_on_start(loop, instance, result)
+
+
+async def _await_on_start(loop: Loop, instance: BaseActor, result: Any) -> BaseActor:
+    await (instance.on_start() if result is None else result)
+    return _started(loop, instance)
+
+
+def _started(loop: Loop, instance: BaseActor) -> BaseActor:
+    after_start = type(instance).__actor_after_start__
+    if after_start is not None:
+        after_start(instance)
+    if type(instance).__actor_has_on_stop__:
+        loop.kernel.actors.set_exit_hook(
+            instance.__actor_handle__.__handle_actor__, partial(_run_on_stop, instance)
+        )
+    return instance
+
+
+def _run_on_stop(instance: BaseActor, reason: ExitReason, cause: BaseException | None) -> Any:
+    result = instance.on_stop(reason, cause)
+    return result if result is None or iscoroutine(result) else _await(result)
+
+
+async def _await(result: Any) -> None:
+    await result

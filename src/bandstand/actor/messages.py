@@ -1,4 +1,4 @@
-"""Messages as classes, for those who prefer them to methods.
+"""Messages as classes, for code that prefers them to methods.
 
     @dataclass
     class Deposit:
@@ -18,11 +18,8 @@
     account.tell(Deposit(5))
     await account.ask(GetBalance())
 
-A handler also takes the messages of classes that derive from its own, unless one of them has a handler itself.
+A handler also receives messages of derived classes, unless those have a handler of their own.
 """
-
-# What an actor keeps for the room under private names, so as not to take a user's, the room may use.
-# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -43,22 +40,19 @@ from typing import (
     overload,
 )
 
-from bandstand.actor.actor import Actor
-from bandstand.actor.declare import ON, make_port, read_class
-from bandstand.actor.facade import RESERVED, facade
-from bandstand.actor.faces import Tell
-from bandstand.actor.generics import argument_of, is_open
-from bandstand.actor.marks import Mark
-from bandstand.actor.marks import ask as ask_mark
-from bandstand.actor.posting import MessageAsk, MessageTell, Request
+from bandstand.actor.actor import Actor, own_handle
+from bandstand.actor.bound_methods import MessageAsk, MessageTell, Request, Tell
+from bandstand.actor.declaration import MESSAGE_CLASSES, ActorSchema, make_handle_method, read_class
+from bandstand.actor.decorators import DeclaredMethod, check_options
+from bandstand.actor.introspection import has_type_variable, type_argument
 from bandstand.core import Lane
 from bandstand.errors import BadDeclaration
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
-    from bandstand.actor.hot.port import Port
+    from bandstand.actor.handle import HandleMethod
 
-__all__ = ("MessageActor", "OnMark", "on")
+__all__ = ("MessageActor", "OnDecorator", "on")
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -69,13 +63,12 @@ M_contra = TypeVar("M_contra", contravariant=True)
 R = TypeVar("R")
 S = TypeVar("S")
 
-
 Raises: TypeAlias = type[BaseException] | tuple[type[BaseException], ...]
 
 
 @final
-class OnMark(Generic[M]):
-    """What `on(...)` gives: the mark for some classes of messages."""
+class OnDecorator(Generic[M]):
+    """The decorator that `on(...)` returns."""
 
     __slots__ = ("_lane", "_messages", "_raises")
 
@@ -87,23 +80,25 @@ class OnMark(Generic[M]):
         self._raises = raises
 
     def __call__(self, function: Callable[[S, M], R], /) -> Callable[[S, M], R]:
-        """Mark a method; it stays a plain method."""
-        known: list[tuple[type, Mark]] = list(getattr(function, ON, ()))
+        """Declare a handler; it remains a plain method."""
+        known: list[tuple[type, DeclaredMethod]] = list(getattr(function, MESSAGE_CLASSES, ()))
         for message in self._messages:
             is_ask = issubclass(message, Request)
-            known.append((message, Mark(function, self._lane, is_ask=is_ask, raises=self._raises)))
-        setattr(function, ON, known)
+            known.append((message, DeclaredMethod(function, self._lane, is_ask=is_ask, raises=self._raises)))
+        setattr(function, MESSAGE_CLASSES, known)
         return function
 
 
 @overload
-def on(first: type[A], /, *, lane: Lane = ..., raises: Raises = ...) -> OnMark[A]: ...
+def on(first: type[A], /, *, lane: Lane = ..., raises: Raises = ...) -> OnDecorator[A]: ...
 @overload
-def on(first: type[A], second: type[B], /, *, lane: Lane = ..., raises: Raises = ...) -> OnMark[A | B]: ...
+def on(
+    first: type[A], second: type[B], /, *, lane: Lane = ..., raises: Raises = ...
+) -> OnDecorator[A | B]: ...
 @overload
 def on(
     first: type[A], second: type[B], third: type[C], /, *, lane: Lane = ..., raises: Raises = ...
-) -> OnMark[A | B | C]: ...
+) -> OnDecorator[A | B | C]: ...
 @overload
 def on(
     first: type[A],
@@ -114,120 +109,122 @@ def on(
     *,
     lane: Lane = ...,
     raises: Raises = ...,
-) -> OnMark[A | B | C | D]: ...
-def on(*messages: type[Any], lane: Lane = Lane.DATA, raises: Raises = ()) -> OnMark[Any]:
-    """Mark a method of a `MessageActor` that handles messages of a class, or of several. Those that derive from `Request` are answered.
+) -> OnDecorator[A | B | C | D]: ...
+def on(*messages: type[Any], lane: Lane = Lane.DATA, raises: Raises = ()) -> OnDecorator[Any]:
+    """Declare a method of a `MessageActor` as the handler of one or more message classes. Those derived from `Request` are answered.
 
     Args:
         messages: the classes.
-        lane: by which lane their messages go.
+        lane: the lane of their messages.
         raises: exceptions that are answers, as for `@ask`.
 
     Raises:
-        BadDeclaration: one of them has no sense.
+        BadDeclaration: an argument is invalid.
     """
     if not messages:
-        raise BadDeclaration("@on names no class of messages")
+        raise BadDeclaration("@on has no message class: pass at least one")
     for message in messages:
-        if not isinstance(message, type):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise BadDeclaration(f"@on: {safe_repr(message)} is no class of messages")
-    # The same checks as for an ask; a lane and exceptions mean the same here.
-    ask_mark(lane=lane, raises=raises)
-    return OnMark(messages, lane, raises if isinstance(raises, tuple) else (raises,))
+        if not isinstance(message, type):  # pyright: ignore[reportUnnecessaryIsInstance]  # untyped callers
+            raise BadDeclaration(f"@on: {safe_repr(message)} is not a message class")
+    return OnDecorator(messages, lane, check_options("on", lane, raises))
 
 
-def _message_ports(cls: type) -> dict[type, Port]:
-    ports: dict[type, Port] = {}
+def _read_handlers(cls: type) -> dict[type, HandleMethod]:
+    handle_methods: dict[type, HandleMethod] = {}
     for base in reversed(cls.__mro__):
         taken: dict[type, str] = {}
         for name, value in vars(base).items():
-            for message, mark in getattr(value, ON, ()) if callable(value) else ():
+            for message, declared in getattr(value, MESSAGE_CLASSES, ()) if callable(value) else ():
                 if message in taken:
                     raise BadDeclaration(
                         f"{cls.__qualname__} has two methods for {message.__qualname__}: {taken[message]} and {name}"
                     )
                 taken[message] = name
-                # Whoever overrides the method means its handler, too.
+                # A derived class that overrides the method also overrides the handler.
                 function = getattr_static(cls, name)
                 if not isfunction(function):
                     raise BadDeclaration(
-                        f"{cls.__qualname__}.{name} is {safe_repr(function)}, but it is to handle {message.__qualname__}: make it a plain "
-                        f"method"
+                        f"{cls.__qualname__}.{name} is {safe_repr(function)}, but it handles {message.__qualname__}: make it a plain method"
                     )
-                ports[message] = make_port(cls.__qualname__, name, function, mark)
-                if ports[message].method.arity != 1:
+                handle_methods[message] = make_handle_method(cls.__qualname__, name, function, declared)
+                if handle_methods[message].method.arity != 1:
                     raise BadDeclaration(
-                        f"{cls.__qualname__}.{name} handles messages, and so takes one and nothing else"
+                        f"{cls.__qualname__}.{name} handles messages: it must take exactly one parameter besides self"
                     )
-    return ports
+    return handle_methods
 
 
-def _refuse_mismatch(cls: type, ports: Mapping[type, Port]) -> None:
-    declared = _declared(cls)
+def _check_declared(cls: type, handle_methods: Mapping[type, HandleMethod]) -> None:
+    """Check that the message classes with a handler are exactly those the class declares."""
+    declared = _message_classes(cls)
     if declared is None:
         return
-    if missing := [message for message in declared if message not in ports]:
+    if missing := [message for message in declared if message not in handle_methods]:
         raise BadDeclaration(
-            f"{cls.__qualname__} has no method for {missing[0].__qualname__}, which it declares as its message: mark one with "
+            f"{cls.__qualname__} has no method for {missing[0].__qualname__}, one of its declared messages: decorate one with "
             f"@on({missing[0].__qualname__})"
         )
-    for message, port in ports.items():
+    for message, handle_method in handle_methods.items():
         if message not in declared:
             raise BadDeclaration(
-                f"{cls.__qualname__}.{port.method.name} is for {message.__qualname__}, which is none of the messages it "
-                f"declares: {', '.join(known.__qualname__ for known in declared)}"
+                f"{cls.__qualname__}.{handle_method.method.name} handles {message.__qualname__}, which is not one of its declared messages: "
+                f"{', '.join(known.__qualname__ for known in declared)}"
             )
 
 
-def _declared(cls: type) -> tuple[type, ...] | None:
-    """The classes of messages that a class declares; None if that is left to those that derive from it."""
+def _message_classes(cls: type) -> tuple[type, ...] | None:
+    """Return the message classes a class declares; None if a generic class leaves them to derived classes."""
     if cls.__module__ == __name__:
         return None
-    whole = argument_of(cls, MessageActor)
-    if whole is None:
+    argument = type_argument(cls, MessageActor)
+    if argument is None:
         raise BadDeclaration(
             f"{cls.__qualname__} derives from MessageActor without its messages: write MessageActor[A | B]"
         )
-    if is_open(whole):
+    if has_type_variable(argument):
         return None
-    parts = get_args(whole) if get_origin(whole) in (Union, UnionType) else (whole,)
-    kinds = tuple(get_origin(part) or part for part in parts)
-    for kind in kinds:
-        if not isinstance(kind, type):
+    parts = get_args(argument) if get_origin(argument) in (Union, UnionType) else (argument,)
+    classes = tuple(get_origin(part) or part for part in parts)
+    for message in classes:
+        if not isinstance(message, type):
             raise BadDeclaration(
-                f"{cls.__qualname__} declares {safe_repr(kind)} as its message: pass the class itself"
+                f"{cls.__qualname__} declares {safe_repr(message)} as its message: pass the class itself"
             )
-    return kinds
+    return classes
 
 
 class MessageActor(Actor, Generic[M_contra]):
-    """Derive from `MessageActor[Deposit | GetBalance]`, and mark a method for each class with `@on`.
+    """Derive from `MessageActor[Deposit | GetBalance]`, and decorate a method for each class with `@on`.
 
     Raises:
-        BadDeclaration: when a class is made that has no method for one of its messages, two for one, or one for a class that
-            is none of them.
+        BadDeclaration: when a class is created that has no method for one of its message classes, two for the same, or one for a
+            class it does not declare.
     """
 
     @classmethod
-    def _bs_declare(cls) -> None:
-        face = {**facade(cls), "tell": property(MessageTell), "ask": property(MessageAsk)}
-        schema = read_class(cls, RESERVED | {"ask", "tell"}, face, takes_messages=True)
-        ports = _message_ports(cls)
-        _refuse_mismatch(cls, ports)
-        schema.messages.update(ports)
-        cls._bs_adopt_schema(schema)
+    def __actor_declare__(cls) -> ActorSchema | None:
+        schema = read_class(
+            cls,
+            reserved=("ask", "tell"),
+            members={"tell": property(MessageTell), "ask": property(MessageAsk)},
+            accepts_message_classes=True,
+        )
+        handle_methods = _read_handlers(cls)
+        _check_declared(cls, handle_methods)
+        schema.messages.update(handle_methods)
+        return schema
 
     @property
     def tell(self) -> Tell[[M_contra]]:
-        """Send a message: `handle.tell(message)`; `tell.try_send` and `tell.when_room` are its twins.
+        """Send a message: `handle.tell(message)`. Also `tell.try_send` and `tell.when_room`.
 
         Raises:
-            UnknownMessage: no method is for messages of this class.
+            UnknownMessage: no method handles messages of this class.
             MailboxFull, NoSuchActor, LoopClosed: as for any one-way call.
         """
-        return cast("Tell[[M_contra]]", MessageTell(self._bs_handle()))
+        return cast("Tell[[M_contra]]", MessageTell(own_handle(self)))
 
     @property
     def ask(self) -> MessageAsk:
-        """Send a request, and await its answer: `await handle.ask(message)`; `ask.blocking` and `ask.future` are its twins."""
-        return MessageAsk(self._bs_handle())
+        """Send a request and wait for its answer: `await handle.ask(message)`. Also `ask.blocking` and `ask.future`."""
+        return MessageAsk(own_handle(self))

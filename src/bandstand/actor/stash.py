@@ -1,4 +1,4 @@
-"""A stash: messages that an actor has put aside, to be handled when it can.
+"""A stash: messages that an actor has set aside to handle later.
 
     class Client(Actor):
         def __init__(self) -> None:
@@ -16,36 +16,36 @@
             self._ready = True
             self._early.release()
 
-`keep()` ends the handler: it raises what the kernel alone catches, and so an ask needs no answer made up, and no other message pays.
-Refused: a `keep()` that returns, after which a handler would go on with a message that is no longer its own.
+`keep()` ends the handler by raising an exception that the kernel catches. So an ask needs no dummy answer, and messages that are
+not stashed cost nothing extra. Refused: a `keep()` that returns, after which the handler would continue with a message it no
+longer owns.
 
-What is kept has room of its own, up to the stash's limit, beside the mailbox. Refused: to hold its slot in the mailbox. A lane full
-of what is kept would refuse the very message that makes the actor release it.
+Stashed messages have a limit of their own and take no slots in the mailbox. Refused: letting them keep their mailbox slots. A lane
+full of stashed messages would then reject the message that makes the actor release them.
 """
-
-# An actor keeps what the room needs under private names, to leave users theirs.
-# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn, final
 
-from bandstand.actor.hot.method import Method
-from bandstand.actor.jobs import is_job
-from bandstand.actor.performer import Performer
-from bandstand.core.aside import SetAside
+from bandstand.actor.actor import BaseActor, own_handle
+from bandstand.actor.dispatch import Method
+from bandstand.actor.timers import is_deferred_call
+from bandstand.core.delivery import StashMessage
 from bandstand.errors import InvalidArgument, LoopBusy, StashFull
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
-    from bandstand.actor.hot.handle import Handle
+    from bandstand.actor.handle import Handle
 
 __all__ = ("Stash",)
 
+MAX_LIMIT = 1_000_000
+
 
 @final
-class _Shelf:
-    """What the kernel counts on."""
+class _Counter:
+    """The number of messages in a stash. The kernel updates it."""
 
     __slots__ = ("count",)
 
@@ -55,92 +55,92 @@ class _Shelf:
 
 @final
 class Stash:
-    """Messages of one actor that wait until it releases them. Made in its `__init__` or `on_start`; it may have several.
+    """Messages of one actor that wait until it releases them. Create it in `__init__` or `on_start`; an actor may have several.
 
-    What is kept keeps its deadline, can be cancelled, and gets `TargetEnded` if the actor ends: then it shares the fate of what
-    waits in the mailbox, and goes before it.
+    A stashed message keeps its deadline, can be cancelled, and gets `TargetEnded` if the actor ends: it then shares the fate of the
+    messages in the mailbox, ahead of them.
 
     Args:
-        actor: whose it is: `self`.
-        limit: how many messages it holds.
+        actor: the actor it belongs to: `self`.
+        limit: the maximum number of messages.
 
     Raises:
-        InvalidArgument: that is no actor's object, or no limit.
+        InvalidArgument: `actor` is not an actor instance, or the limit is invalid.
     """
 
-    __slots__ = ("_actor", "_limit", "_shelf")
+    __slots__ = ("_actor", "_counter", "_limit")
 
-    def __init__(self, actor: Performer, limit: int = 100) -> None:
-        if not isinstance(actor, Performer):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
-            raise InvalidArgument(f"a stash is an actor's own: pass self, not {safe_repr(actor)}")
-        if type(limit) is not int or not 1 <= limit <= 1_000_000:
+    def __init__(self, actor: BaseActor, limit: int = 100) -> None:
+        if not isinstance(actor, BaseActor):  # pyright: ignore[reportUnnecessaryIsInstance]  # untyped callers
+            raise InvalidArgument(f"actor is {safe_repr(actor)}: a stash belongs to an actor, pass self")
+        if type(limit) is not int or not 1 <= limit <= MAX_LIMIT:
             raise InvalidArgument(
                 f"limit is {safe_repr(limit)}: pass a number of messages, from 1 to 1,000,000"
             )
         self._actor = actor
         self._limit = limit
-        self._shelf = _Shelf()
+        self._counter = _Counter()
 
     @property
     def limit(self) -> int:
-        """How many messages it holds at most."""
+        """The maximum number of messages."""
         return self._limit
 
     def __len__(self) -> int:
-        return self._shelf.count
+        return self._counter.count
 
     def keep(self) -> NoReturn:
-        """Put the message at hand aside, and end its handler here: nothing after this line runs, but `finally` does.
+        """Stash the current message and end its handler: no code after this call runs, except `finally` blocks.
 
-        It is neither handled nor answered. In an `async def` call it in the handler's own body, in no task group.
+        The message is neither handled nor answered. In an `async def`, call this in the body of the handler, not in a task group.
 
         Raises:
-            StashFull: it holds as many as it may. Unless the handler catches it, the actor fails.
-            LoopBusy: the actor handles no message of a method at this moment: in a timer's call, in a hook, out of turn, ending.
-                Or it handles a list of them.
-            WrongThread: called off the loop's thread.
+            StashFull: the stash is full. Unless the handler catches this, the actor fails.
+            LoopBusy: the actor is not handling a single message of a method: it is in a timer call, in a hook, in a handler that is
+                called out of turn, in a batch, or ending.
+            WrongThread: called from another thread than the loop's.
         """
-        me = self._handle()
-        method = me._bs_loop._tag_at_hand(me._bs_actor)
+        handle = self._handle()
+        method = handle.__handle_kernel__.current_tag(handle.__handle_actor__)
         if not isinstance(method, Method):
             raise LoopBusy(
-                f"{me!r} handles no message in its turn that could be kept: call keep() in the handler of one, not in a hook, in work "
-                f"beside it, or in a handler that is called out of turn"
+                f"{handle!r} is not handling a message in its turn: call keep() in the handler of a message, not in a hook, in background "
+                f"work, or in a handler that is called out of turn"
             )
-        if is_job(method):
+        if is_deferred_call(method):
             raise LoopBusy(
-                f"{me!r} is in a call of a timer or of its own work, which is no message to be kept"
+                f"{handle!r} is in a call of a timer or of background work, which cannot be stashed: call keep() in the handler of a "
+                f"message"
             )
         if method.limit > 0:
             raise LoopBusy(
-                f"{method.owner}.{method.name}() of {me!r} takes a list, which cannot be kept: hold what is in it in the actor, or let "
-                f"the method take one"
+                f"{method.owner}.{method.name}() of {handle!r} handles a batch, which cannot be stashed: store its items in the actor, "
+                f"or declare the method without batches"
             )
-        if self._shelf.count >= self._limit:
+        if self._counter.count >= self._limit:
             raise StashFull(
-                f"the stash of {me!r} holds {self._limit} messages, and cannot keep {method.owner}.{method.name}() as well: release "
-                f"them sooner, give it a higher limit, or catch this and answer otherwise"
+                f"the stash of {handle!r} is full: it has {self._limit} messages and cannot keep {method.owner}.{method.name}(). Release "
+                f"them sooner, raise the limit, or catch this error and answer"
             )
-        raise SetAside(self._shelf)
+        raise StashMessage(self._counter)
 
     def release(self) -> int:
-        """Put all back to the front of their lanes, in the order they were kept, before what waits; how many they were.
+        """Return all messages to the front of their lanes, in the order they were stashed; return how many there were.
 
-        They are handled as if they came now, after the present handler has ended. For that they pass the mailbox's limit, if
-        they must.
+        They are handled after the current handler has ended, as if they had just arrived. They may exceed the mailbox's limit.
 
         Raises:
-            LoopBusy: the object is not running as an actor.
-            WrongThread: called off the loop's thread.
+            LoopBusy: the object does not run as an actor.
+            WrongThread: called from another thread than the loop's.
         """
-        me = self._handle()
-        count: int = me._bs_loop._take_back(me._bs_actor, self._shelf)
+        handle = self._handle()
+        count: int = handle.__handle_kernel__.unstash(handle.__handle_actor__, self._counter)
         return count
 
     def _handle(self) -> Handle:
-        me: Handle = self._actor._bs_handle()
-        me._bs_loop._check_thread()
-        return me
+        handle: Handle = own_handle(self._actor)
+        handle.__handle_kernel__.check_thread()
+        return handle
 
     def __repr__(self) -> str:
-        return f"<Stash with {self._shelf.count} of {self._limit} messages>"
+        return f"<Stash with {self._counter.count} of {self._limit} messages>"

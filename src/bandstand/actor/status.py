@@ -1,12 +1,9 @@
-"""Asking an actor how it is: `ping` and `status_of`, which every typed actor answers, and `peek`, which asks nobody.
+"""Health checks: `ping` and `status_of`, which every typed actor answers, and `peek`, which looks without asking.
 
-The first two are real messages, by the MANAGEMENT lane: an answer proves that the actor takes its turns. An actor that is suspended in
-a handler, or blocked, does not answer, and they end with `AskTimeout`, which names it; then `peek` and `Loop.waits` tell what it is at.
-Ordinary messages pay nothing for this: these are two methods that no class declares.
+`ping` and `status_of` are ordinary asks on the MANAGEMENT lane: an answer proves that the actor handles messages. An actor that is
+suspended in a handler, or blocked, does not answer, and the ask ends with `AskTimeout`, which names the actor; then `peek` and
+`Loop.waits` show what it is doing. Both are methods that no class declares, so other messages cost nothing extra.
 """
-
-# An actor keeps what the room needs under private names, to leave users theirs.
-# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -15,31 +12,30 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
-from bandstand.actor.faces import Ask, Reply, checked_ask_ms
-from bandstand.actor.hot.asks import Asked
-from bandstand.actor.hot.handle import Handle
-from bandstand.actor.hot.method import Method
-from bandstand.actor.hot.port import Port
-from bandstand.actor.jobs import is_job
-from bandstand.actor.numbers import NOTHING
-from bandstand.actor.outside import loop_of
-from bandstand.actor.performer import DEFAULT_ASK_MS
+from bandstand.actor.actor import DEFAULT_ASK_MS
+from bandstand.actor.bound_methods import Ask
+from bandstand.actor.dispatch import Method
+from bandstand.actor.enums import NO_ARGUMENTS
+from bandstand.actor.handle import Handle, HandleMethod, loop_of, refresh
+from bandstand.actor.reply import Reply, ReplyCallback, checked_ask_ms
+from bandstand.actor.state_machine import Machine
+from bandstand.actor.timers import is_deferred_call
 from bandstand.core import ActorStatus, Lane
 from bandstand.errors import InvalidArgument, NoSuchActor
 from bandstand.errors.formatting import safe_repr
 
 if TYPE_CHECKING:
-    from bandstand.actor.waiting import WaitFor
+    from bandstand.actor.wait_graph import WaitFor
     from bandstand.core import ActorId
 
-__all__ = ("ActorReport", "Inquiry", "answer_inquiry", "peek", "ping", "report_of", "status_of")
+__all__ = ("ActorReport", "Inquiry", "answer_inquiry", "make_report", "peek", "ping", "status_of")
 
 R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
 class ActorReport:
-    """How an actor stands at one moment."""
+    """The state of an actor at one moment."""
 
     actor: ActorId
     name: str | None
@@ -47,100 +43,109 @@ class ActorReport:
     """The name of its class."""
     status: ActorStatus
     state: str | None
-    """The state of a `Machine`; None for any other actor."""
+    """The state of a `Machine`; None for other actors."""
     waiting_system: int
     waiting_control: int
     waiting_management: int
     waiting_data: int
-    """How many messages wait, by lane."""
+    """The number of messages that wait in each lane."""
     kept: int
-    """How many messages it has put aside, in all its stashes."""
+    """The number of messages in all its stashes."""
     handling: str | None
-    """The method in which it is suspended; None if it is not. In the answer of `status_of` it never is: it is answering."""
+    """The method in which it is suspended; None if it is not. Always None in the answer of `status_of`."""
     waits_for: tuple[WaitFor, ...]
-    """What its handler waits for, of other actors, and since when."""
+    """The actors its handler waits for, and since when."""
     children: tuple[str, ...]
-    """The names of those it has started, work in the background included."""
+    """The names of the children it has started, including background work."""
 
     @property
     def waiting(self) -> int:
-        """How many messages wait, all lanes together."""
+        """The number of messages that wait in all lanes together."""
         return self.waiting_system + self.waiting_control + self.waiting_management + self.waiting_data
 
 
 @final
 class Inquiry(Generic[R]):
-    """A question that every typed actor answers. `await ping(handle)`; `ping.blocking(handle)` from a plain thread."""
+    """An ask that every typed actor answers: `await ping(handle)`, or `ping.blocking(handle)` from a plain thread."""
 
-    __slots__ = ("_port",)
+    __slots__ = ("_handle_method",)
 
-    def __init__(self, port: Port) -> None:
-        self._port = port
+    def __init__(self, handle_method: HandleMethod) -> None:
+        self._handle_method = handle_method
+
+    @property
+    def method(self) -> Method:
+        """The method of its messages."""
+        return self._handle_method.method
 
     def __call__(self, handle: object, /, *, ms: float | None = DEFAULT_ASK_MS) -> Reply[R]:
-        """Ask, with a deadline of 5 s if nothing is said: `await` the reply. As any ask, and from where any ask can be made.
+        """Ask, with a deadline of 5 s by default, and await the reply. Works wherever an ask does.
 
         Raises:
-            InvalidArgument: it is no handle of a typed actor; a raw one has no methods, and cannot be asked this.
+            InvalidArgument: it is not the handle of a typed actor. Raw actors have no methods and cannot be asked.
             MailboxFull, NoSuchActor, LoopClosed: nothing was sent.
         """
-        return self._face(handle, ms)()
+        return self._bound(handle, ms)()
 
     def blocking(self, handle: object, /, *, ms: float | None = DEFAULT_ASK_MS) -> R:
-        """The same from a plain thread, which waits."""
-        return self._face(handle, ms).blocking()
+        """Ask from a plain thread, and wait there for the answer."""
+        return self._bound(handle, ms).blocking()
 
     def future(self, handle: object, /, *, ms: float | None = DEFAULT_ASK_MS) -> Future[R]:
-        """The same from a plain thread, as a future."""
-        return self._face(handle, ms).future()
+        """Ask from a plain thread, and return a future."""
+        return self._bound(handle, ms).future()
 
-    def _face(self, handle: object, ms: float | None) -> Ask[[], R]:
-        return Ask(_checked(handle), self._port, checked_ask_ms("ms", ms))
+    def _bound(self, handle: object, ms: float | None) -> Ask[[], R]:
+        return Ask(_checked_handle(handle), self._handle_method, checked_ask_ms("ms", ms))
 
     def __repr__(self) -> str:
-        return f"<{self._port.method.name}, which every typed actor answers>"
+        return f"<{self._handle_method.method.name}, an ask that every typed actor answers>"
 
 
-def _checked(handle: object) -> Handle:
+def _checked_handle(handle: object) -> Handle:
     if not isinstance(handle, Handle):
         raise InvalidArgument(
-            f"{safe_repr(handle)} is no handle of a typed actor: pass what spawn() returned for a class. A raw actor has no methods; see Loop.tree() "
-            f"for what is known of it"
+            f"{safe_repr(handle)} is not the handle of a typed actor: pass what spawn() returned for a class. Raw actors have no "
+            f"methods; see Loop.tree() for their state"
         )
     return handle
 
 
 def _bind(_handle: object) -> None:
-    """There are no arguments."""
+    """Return the data of a message without arguments."""
 
 
 def _pong(_actor: object) -> None:
-    """An answer is the answer."""
+    """Answer a ping."""
 
 
 def _report(actor: Any) -> ActorReport:
-    """How an actor stands; called in its own turn, or by whoever looks at it on its thread."""
-    family = actor._bs_brood
-    return report_of(
-        actor._bs_me,
+    """Report on an actor, in its own turn or from elsewhere on its thread."""
+    children = actor.__actor_children__
+    return make_report(
+        actor.__actor_handle__,
         type(actor).__qualname__,
-        actor.state.name if hasattr(actor, "_bs_plan") else None,
-        () if family is None else tuple(member.name for member in family.members()),
+        actor.state.name if isinstance(actor, Machine) else None,
+        () if children is None else tuple(member.name for member in children.members()),
     )
 
 
-def report_of(me: Handle, kind: str, state: str | None, children: tuple[str, ...]) -> ActorReport:
-    """How the actor behind a handle stands, with what the loop cannot know. Loop thread only."""
-    loop: Any = loop_of(me)
-    seen = loop._insight(me._bs_actor)
-    if seen is None:
-        raise NoSuchActor(f"{me!r} has ended")
-    system, control, management, data, kept, _, tag = seen
+def make_report(handle: Handle, kind: str, state: str | None, children: tuple[str, ...]) -> ActorReport:
+    """Make the report on the actor behind a handle; the other arguments are what the loop does not know. Loop thread only.
+
+    Raises:
+        NoSuchActor: the actor has ended.
+    """
+    loop: Any = loop_of(handle)
+    found = loop.kernel.mailbox_status(handle.__handle_actor__)
+    if found is None:
+        raise NoSuchActor(f"{handle!r} has ended")
+    system, control, management, data, kept, _, tag = found
     return ActorReport(
-        me._bs_actor,
-        me._bs_name,
+        handle.__handle_actor__,
+        handle.__handle_name__,
         kind,
-        loop.status(me._bs_actor),
+        loop.status(handle.__handle_actor__),
         state,
         system,
         control,
@@ -148,65 +153,65 @@ def report_of(me: Handle, kind: str, state: str | None, children: tuple[str, ...
         data,
         kept,
         _handling(tag),
-        loop.waits().of(me._bs_actor),
+        loop.waits().of(handle.__handle_actor__),
         children,
     )
 
 
-def answer_inquiry(tag: object, asked: Asked, report: Callable[[], ActorReport]) -> bool:
-    """Answer `ping` and `status_of` for an actor that is not its class itself, as a pool's; False if it was asked something else."""
-    if tag is ping._port.method:
+def _handling(tag: object) -> str | None:
+    if not isinstance(tag, Method):
+        return None if tag is None else "a signal, or its start"
+    return "a call of a timer or of background work" if is_deferred_call(tag) else f"{tag.owner}.{tag.name}()"
+
+
+def answer_inquiry(tag: object, asked: ReplyCallback, report: Callable[[], ActorReport]) -> bool:
+    """Answer `ping` and `status_of` for an actor that forwards its messages, such as a pool's; False for any other message."""
+    if tag is ping.method:
         asked.answer(None)
-    elif tag is status_of._port.method:
+    elif tag is status_of.method:
         asked.answer(report())
     else:
         return False
     return True
 
 
-def _handling(tag: object) -> str | None:
-    if not isinstance(tag, Method):
-        return None if tag is None else "a signal, or its start"
-    return "a timer's call, or one of its own work" if is_job(tag) else f"{tag.owner}.{tag.name}()"
-
-
-def _port(name: str, function: Any) -> Port:
+def _make_handle_method(name: str, function: Any) -> HandleMethod:
     method = Method(
         "actor",
         name,
         function,
         Lane.MANAGEMENT.value,
-        NOTHING,
+        NO_ARGUMENTS,
         0,
         True,  # noqa: FBT003  # by position in C
         False,  # noqa: FBT003  # same
         (),
     )
-    return Port(method, _bind, Ask)
+    return HandleMethod(method, _bind, Ask)
 
 
-ping: Inquiry[None] = Inquiry(_port("ping", _pong))
-"""`await ping(handle)`: returns when the actor has taken its turn to answer."""
+ping: Inquiry[None] = Inquiry(_make_handle_method("ping", _pong))
+"""`await ping(handle)` returns once the actor has handled it."""
 
-status_of: Inquiry[ActorReport] = Inquiry(_port("status", _report))
-"""`await status_of(handle)`: an `ActorReport`, made by the actor in its turn."""
+status_of: Inquiry[ActorReport] = Inquiry(_make_handle_method("status", _report))
+"""`await status_of(handle)` returns an `ActorReport`, which the actor makes in its turn."""
 
 
 def peek(handle: object) -> ActorReport:
-    """An `ActorReport` without asking the actor, which may be suspended: looked at from outside. Loop thread only.
+    """Return an `ActorReport` without asking the actor, which may be suspended. Loop thread only.
 
     Raises:
-        InvalidArgument: it is no handle of a typed actor.
-        NoSuchActor: it has ended.
-        WrongThread: called off the loop's thread.
+        InvalidArgument: it is not the handle of a typed actor.
+        NoSuchActor: the actor has ended.
+        WrongThread: called from another thread than the loop's.
     """
-    known = _checked(handle)
-    known._bs_refresh()
+    known = _checked_handle(handle)
+    refresh(known)
     loop: Any = loop_of(known)
-    loop._check_thread()
-    instance: Any = loop._state_of(known._bs_actor)
-    if not hasattr(instance, "_bs_me"):
+    loop.kernel.check_thread()
+    instance: Any = loop.kernel.state_of(known.__handle_actor__)
+    if not hasattr(instance, "__actor_handle__"):
         raise NoSuchActor(
-            f"{safe_repr(known)} has ended, or is not started yet, or lives in another process, or is a pool's: use Pool.status() there"
+            f"{safe_repr(known)} has ended, has not started yet, runs in another process, or is a pool: use Pool.status() for a pool"
         )
     return _report(instance)

@@ -20,7 +20,6 @@ from bandstand.bus.origin import NOBODY, Encore
 from bandstand.bus.repeats import Repeats
 from bandstand.bus.retries import Retries
 from bandstand.core.logs import SafeLogger
-from bandstand.core.lowlevel import clock_of
 
 if TYPE_CHECKING:
     from bandstand.bus.books import Books
@@ -46,7 +45,7 @@ class Endings(Switch):
         super().__init__(loop, ids, books, taps, Purse(config.max_inside), roll, guarded(log))
         self.config = config
         self.faults = FaultMaker(ids, lambda: ids.last_ms)
-        self.now_ms = clock_of(loop)
+        self.now_ms = loop.kernel.timers.elapsed_ms
         """Milliseconds since the loop was made, on its own clock."""
         self.letters = Letters(config.dead_count, config.dead_bytes)
         self.repeats = Repeats(self)

@@ -14,7 +14,6 @@ from bandstand.bus.faults import OVERLOADED
 from bandstand.bus.hot.pending import Pending
 from bandstand.bus.origin import NOBODY
 from bandstand.bus.wire import read_frame, write_frame
-from bandstand.core.lowlevel import clock_of
 from bandstand.errors import Refused
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class Mouthpiece:
     def __init__(self, seat: Seat, outpost: Outpost) -> None:
         self._seat = seat
         self._outpost = outpost
-        self._now_ms = clock_of(seat.router.loop)
+        self._now_ms = seat.router.loop.kernel.timers.elapsed_ms
         # What it has asked and was not answered.
         self._asked: dict[int, Pending] = {}
         # What it will send, by its id, and when by our clock.

@@ -45,7 +45,6 @@ from bandstand.bus.timer import Timer
 from bandstand.bus.ward import Trial, Ward
 from bandstand.core import ChildExit, ChildStart, Clock, Down
 from bandstand.core.logs import SafeLogger
-from bandstand.core.lowlevel import clock_of
 from bandstand.errors import BootFailed, InvalidArgument
 from bandstand.errors.formatting import safe_repr
 
@@ -111,7 +110,7 @@ class Node:
         self._fanout = Fanout(self._router)
         self._gate = Gate(self._router, self._fanout)
         self._schedule = self._router.schedule = Schedule(self._router)
-        now_ms = clock_of(self.loop)
+        now_ms = self.loop.kernel.timers.elapsed_ms
         self._ward = Ward(self._router)
         self._backstage = Backstage(
             self._router, self._fanout, self._gate, self._schedule, self._ward, now_ms

@@ -32,7 +32,6 @@ from bandstand.bus.hot.purse import Purse
 from bandstand.bus.seat import Seat, SeatState
 from bandstand.core import ExitReason
 from bandstand.core.logs import SafeLogger
-from bandstand.core.lowlevel import fail_loop, set_epilogue
 from bandstand.errors import BadMessage, InternalError, Refused
 from bandstand.errors.formatting import safe_repr
 
@@ -79,14 +78,14 @@ class Router(Endings):
         self.handlers: dict[type, Callable[[Any], None]] = {}
         """What else may come by its lanes, and what to do about it."""
         self.actor = loop.spawn(self.turn, name="router", mailbox_cap=config.router_cap)
-        set_epilogue(loop, self.actor, self._over)
+        loop.kernel.actors.set_exit_hook(self.actor, self._over)
 
     def _over(self, reason: ExitReason, cause: BaseException | None) -> None:
         # A node without its router would take everything in and answer nothing: it ends, loudly.
         if reason is not ExitReason.NORMAL:
             error = InternalError(f"the router of the node has failed: {safe_repr(cause)}. Please report it.")
             error.__cause__ = cause
-            fail_loop(self.loop, error)
+            self.loop.kernel.fail(error)
 
     def seat_all(self, index: Index, seats: Iterable[Seat]) -> None:
         """Take over the indexes of the boot."""

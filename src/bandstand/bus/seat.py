@@ -25,11 +25,10 @@ from bandstand.bus.performers import Performer
 from bandstand.bus.speaker import Speaker
 from bandstand.core import ActorId, Context
 from bandstand.core.logs import SafeLogger
-from bandstand.core.lowlevel import end_actor, set_epilogue
 from bandstand.errors import ActorFailed
 from bandstand.errors.formatting import safe_repr
 from bandstand.supervision import ChildSpec, Mailbox, Supervisor, SupervisorSpec, spawn_supervisor
-from bandstand.supervision.lowlevel import required
+from bandstand.supervision.spec import required_init
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine
@@ -140,7 +139,7 @@ class Seat(Speaker):
                 ChildSpec(
                     self.id,
                     self.behave,
-                    init=required(self._begin, f"capability {self.id}"),
+                    init=required_init(self._begin, f"capability {self.id}"),
                     mailbox=Mailbox.KEPT,
                     mailbox_cap=self._cap + self._router.loop.config.sys_reserved,
                     backoff=policy.backoff,
@@ -187,7 +186,9 @@ class Seat(Speaker):
         self._incarnation = ctx.self_id
         self.handlers = performer.handlers
         self._ward.watch(self, ctx.self_id)
-        set_epilogue(self._router.loop, ctx.self_id, lambda _reason, _cause: self._say_goodbye(performer))
+        self._router.loop.kernel.actors.set_exit_hook(
+            ctx.self_id, lambda _reason, _cause: self._say_goodbye(performer)
+        )
         # What it says while it starts follows from nothing.
         AT_HAND.set(None)
         starting = performer.start()
@@ -322,7 +323,7 @@ class Seat(Speaker):
     def crash(self, error: BaseException) -> None:
         """End the incarnation from outside its own turn: a Worker has failed."""
         if self.actor is not None:
-            end_actor(self._router.loop, self.actor, error)
+            self._router.loop.kernel.actors.stop_or_kill(self.actor, error)
 
     def has_room(self) -> bool:
         """Whether one message more may wait while there is no incarnation."""

@@ -27,7 +27,7 @@ from bandstand.bus.node import Node
 from bandstand.bus.ports import Adapter
 from bandstand.bus.summary import BootSummary
 from bandstand.bus.wire import write_frame
-from bandstand.core.lowlevel import new_event_loop
+from bandstand.core.asyncio_host import new_event_loop
 from bandstand.errors import BandstandError, BootFailed
 from bandstand.errors.formatting import safe_str
 from bandstand.streams import queued

@@ -93,11 +93,12 @@ def doctor(options: argparse.Namespace) -> int:
     """Say what is installed here."""
     import json
 
-    from bandstand import app
+    from bandstand.doctor import diagnose, render
 
-    seen = app.diagnose()
-    _out().write((json.dumps(seen.as_dict(), indent=2) if options.json else app.render(seen)) + "\n")
-    return 0 if seen.is_sound else 1
+    diagnosis = diagnose()
+    text = json.dumps(diagnosis.as_dict(), indent=2) if options.json else render(diagnosis)
+    _out().write(f"{text}\n")
+    return 0 if diagnosis.is_sound else 1
 
 
 def serve(options: argparse.Namespace) -> int:
@@ -107,7 +108,7 @@ def serve(options: argparse.Namespace) -> int:
     settings = settings_of(options)
     # Any: each has been read as what it is.
     said: dict[str, Any] = {name: found.value for name, found in settings.values.items()}
-    serving = app.Serving(
+    serving = app.ServeOptions(
         target=said["serve.module"],
         unix=said["serve.unix"],
         tcp=said["serve.tcp"],

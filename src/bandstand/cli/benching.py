@@ -21,7 +21,7 @@ from bandstand.cli.arguments import data_of
 from bandstand.cli.describing import read_description
 from bandstand.cli.exits import Errors, Exit
 from bandstand.cli.terminal import printable
-from bandstand.core.lowlevel import new_event_loop
+from bandstand.core.asyncio_host import new_event_loop
 from bandstand.errors import AskTimeout, InvalidArgument, RequestFailed
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Time as an argument: what the loop asks of a clock, and the one it uses when none is given."""
+"""The clock that a loop uses, as an interface and as its default."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ __all__ = ("Clock", "IdleClock", "MonotonicClock")
 
 
 class Clock(Protocol):
-    """Where a loop gets its time from. Pass one to `Loop(clock=...)`; `bandstand.testing` has a virtual one."""
+    """The source of a loop's time. Pass one to `Loop(clock=...)`; `bandstand.testing` has a virtual clock."""
 
     def now_ns(self) -> int:
-        """Nanoseconds since some fixed moment. Must never go back."""
+        """Return the nanoseconds since a fixed moment. Must never decrease."""
         ...
 
 
 class IdleClock(Clock, Protocol):
-    """A clock that wants to know when there is nothing to do but wait: it may move its time instead."""
+    """A clock that is called when the loop has nothing to do but wait: it may advance its time instead."""
 
     def on_idle(self, wait_ns: int) -> bool:
-        """Nothing is ready, in flight or watched, and the next deadline is `wait_ns` away.
+        """Called when nothing is ready, suspended or watched, and the next deadline is `wait_ns` away.
 
-        Answer True if time has moved: then the loop goes on at once. False, and it waits for real.
+        Return True if the time has advanced: the loop then continues at once. Return False to let it wait.
         """
         ...
 

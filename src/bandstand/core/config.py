@@ -1,4 +1,4 @@
-"""How a loop is set up: frozen, and checked before anything starts."""
+"""The configuration of a loop."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bandstand.core.numbers import MAX_INDEX
+from bandstand.core.enums import MAX_INDEX
 from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_repr
 
@@ -18,32 +18,32 @@ __all__ = ("LoopConfig",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopConfig:
-    """The limits of a loop.
+    """The limits of a loop. Frozen, and validated when it is made.
 
     Raises:
-        InvalidArgument: a value, or a combination of two, can never work. The message names the fields.
+        InvalidArgument: a value, or a combination of values, is invalid. The message names the fields.
     """
 
     max_actors: int = 65_536
-    """How many actors may live at one time; the next spawn is `MaxActors`."""
+    """How many actors may be alive at a time; one more spawn raises `MaxActors`."""
     default_mailbox_cap: int = 1024
-    """Slots of a mailbox whose spawn gives no cap, the system's reserve included."""
+    """The slots of a mailbox if the spawn gives no cap, including the system's reserve."""
     sys_reserved: int = 4
-    """Slots of every mailbox that are the system's alone."""
+    """The slots of every mailbox that are reserved for system messages."""
     max_msgs_per_actor: int = 64
-    """How many messages one actor may handle before the next one has its turn; fewer, if the time of the tick is up."""
+    """How many messages an actor may handle before the next actor runs; fewer when the time of the tick is used up."""
     max_actors_per_tick: int = 1024
-    """How many visits a tick makes before timers and I/O are looked at again."""
+    """How many actors a tick visits before timers and I/O are checked again."""
     max_tick_ms: float = 5.0
-    """How long a tick may run before timers and I/O are looked at again, give or take 8 messages; one, if they are slow."""
+    """How long a tick may run before timers and I/O are checked again, plus or minus 8 messages; 1 if they are slow."""
     stop_timeout_ms: float = 5000.0
-    """How long stopping waits for async behaviors that are in flight, before it ends their actors without them."""
+    """How long a stop waits for suspended coroutines before it ends their actors without them."""
     stall_ms: float | None = None
-    """Report a behavior that blocks the thread for longer than this; None is no watchdog, and costs nothing."""
+    """Report a behavior that blocks the thread for longer than this; None for no watchdog, which costs nothing."""
     fd_sweep_ms: int = 1000
-    """How often watched descriptors are looked at, a slice at a time, for having been closed behind our back."""
+    """How often the loop checks, a part at a time, whether watched descriptors were closed without `unwatch_fd`."""
     loop_factory: Callable[[], AbstractEventLoop] | None = None
-    """Makes the event loop that `run()` rides; None means uvloop where it is installed, else asyncio's own."""
+    """Makes the event loop for `run()`; None for uvloop if it is installed, otherwise asyncio's own."""
 
     def __post_init__(self) -> None:
         self._check("max_actors", self.max_actors, 1, MAX_INDEX)

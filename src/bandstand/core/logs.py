@@ -1,4 +1,4 @@
-"""The log, for code in which a failure must not make another one."""
+"""Logging that never raises, and rate limits for it."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING, Final, final
 
 from bandstand.errors.formatting import describe_exception, safe_repr, safe_str, safe_traceback, traceback_of
 
-__all__ = ("CrashLimiter", "SafeLogger", "repeated")
+__all__ = ("CrashLimiter", "RateLimitedLog", "SafeLogger", "repeated")
 
 if TYPE_CHECKING:
     from bandstand.core.clock import Clock
 
-# How long a traceback counts as known, in nanoseconds: within this time the same one is not logged again.
+# The traceback of a crash is logged again after this time, in nanoseconds.
 _KNOWN_NS: Final = 60_000_000_000
-# How many lines in one second there are for crashes that are alike; what comes then is counted only.
+# How many lines per second similar crashes get; further ones are only counted.
 _LINES: Final = 10
 _SECOND_NS: Final = 1_000_000_000
-# How many kinds of crashes are distinguished; the oldest is forgotten first.
+# How many kinds of crashes are remembered; the oldest is forgotten first.
 _KINDS: Final = 256
-# What can be shown as it is, whatever the message does with it.
+# Arguments of these types are formatted as they are.
 _PLAIN: Final = (str, int, float, bool, type(None))
 
 
 @final
 class _Shown:
-    """An argument of a log line that a program made: shown safely, and only if the line is."""
+    """An argument of a log line: formatted safely, and only if the line is written."""
 
     __slots__ = ("_value",)
 
@@ -43,11 +43,11 @@ class _Shown:
 
 @final
 class SafeLogger:
-    """A logger of the standard library, used so that writing a line cannot fail.
+    """A logger of the standard library whose methods do not raise.
 
-    A handler, filter or formatter that raises, an argument that cannot be shown, or a standard error that is closed, loses the line and
-    nothing else. Tracebacks are formatted here, bounded, and come with the record as `exc_text`; `exc_info` has the exception for
-    handlers that want it. KeyboardInterrupt and SystemExit go on: a log may block, and Ctrl-C must be able to end that.
+    If a handler, filter or formatter raises, an argument cannot be formatted, or standard error is closed, the line is lost and nothing
+    else happens. Tracebacks are formatted here with a size limit and passed on as `exc_text`; `exc_info` has the exception
+    for handlers that need it. KeyboardInterrupt and SystemExit propagate: logging may block, and Ctrl-C must be able to end that.
     """
 
     __slots__ = ("_logger",)
@@ -55,8 +55,8 @@ class SafeLogger:
     def __init__(self, name: str) -> None:
         self._logger = logging.getLogger(name)
 
-    def isEnabledFor(self, level: int) -> bool:  # noqa: N802  # as the standard library calls it
-        """Whether a line of this level is written anywhere."""
+    def isEnabledFor(self, level: int) -> bool:  # noqa: N802  # the name in the standard library
+        """Return whether a line of this level would be written."""
         return self._logger.isEnabledFor(level)
 
     def debug(self, message: str, *args: object, extra: Mapping[str, object] | None = None) -> None:
@@ -75,7 +75,7 @@ class SafeLogger:
         extra: Mapping[str, object] | None = None,
         is_known: bool = False,
     ) -> None:
-        """Log a line, with the traceback of an exception if there is one; in brief, if that is known already."""
+        """Log a line with an exception: its traceback, or only its description if `is_known`."""
         self._log(logging.WARNING, message, args, exc_info, extra, is_known=is_known)
 
     def error(
@@ -86,7 +86,7 @@ class SafeLogger:
         extra: Mapping[str, object] | None = None,
         is_known: bool = False,
     ) -> None:
-        """Log a line, with the traceback of an exception if there is one; in brief, if that is known already."""
+        """Log a line with an exception: its traceback, or only its description if `is_known`."""
         self._log(logging.ERROR, message, args, exc_info, extra, is_known=is_known)
 
     def critical(
@@ -96,7 +96,7 @@ class SafeLogger:
         exc_info: BaseException | None = None,
         extra: Mapping[str, object] | None = None,
     ) -> None:
-        """Log a line, with the traceback of an exception if there is one."""
+        """Log a line, with the traceback of an exception if one is given."""
         self._log(logging.CRITICAL, message, args, exc_info, extra)
 
     def exception(self, message: str, *args: object, extra: Mapping[str, object] | None = None) -> None:
@@ -129,7 +129,7 @@ class SafeLogger:
             if not logger.isEnabledFor(level):
                 return
             shown = tuple([each if type(each) in _PLAIN else _Shown(each) for each in args])
-            # The caller of one of the methods above.
+            # The caller of the public method.
             path, line, function, _ = logger.findCaller(stacklevel=3)
             caught = None if error is None else (type(error), error, traceback_of(error))
             record = logger.makeRecord(
@@ -142,12 +142,12 @@ class SafeLogger:
             logger.handle(record)
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException:  # noqa: BLE001, S110  # there is no place left to say it
+        except BaseException:  # noqa: BLE001, S110  # the log is the last place to report an error
             pass
 
 
 class _Kind:
-    """Crashes that are alike."""
+    """One kind of crash."""
 
     __slots__ = ("count", "lines", "second", "since")
 
@@ -158,10 +158,10 @@ class _Kind:
 
 @final
 class CrashLimiter:
-    """How much of each crash goes to the log: an actor that keeps failing must not flood it.
+    """Decides how each crash is logged, so that an actor that keeps failing does not flood the log.
 
-    Crashes are alike that happen in the same place, with an exception of the same class, raised in the same line. The first is logged
-    with its traceback, and again after a minute. The others have a line each without one, up to ten a second; the rest are counted.
+    Crashes are of one kind if they happen in the same place, with an exception of the same class that was raised in the same line. The first
+    of a kind is logged with its traceback, and again after a minute. Others get a line without it, up to ten per second; the rest are counted.
     """
 
     __slots__ = ("_clock", "_kinds", "unlogged")
@@ -170,12 +170,12 @@ class CrashLimiter:
         self._clock = clock
         self._kinds: dict[object, _Kind] = {}
         self.unlogged = 0
-        """How many crashes have no line."""
+        """How many crashes were not logged."""
 
     def admit(self, place: str, error: BaseException | None) -> int:
-        """1 if this crash is to be logged with its traceback; else which of its kind it is, or 0 if it is only counted."""
+        """Return 1 to log this crash with its traceback, 0 not to log it, otherwise its number among its kind."""
         now = self._clock.now_ns()
-        # Numbers: classes of the program can be no keys, and would be kept alive.
+        # The ids, not the objects: a class may be unhashable, and the key would keep it alive.
         key = (place, id(type(error)), *_line_of(error))
         kind = self._kinds.get(key)
         if kind is None or now - kind.since >= _KNOWN_NS:
@@ -195,15 +195,60 @@ class CrashLimiter:
 
 
 def repeated(count: int) -> str:
-    """What the line of a crash says if it is not the first of its kind."""
+    """Return the suffix of a crash's log line: empty for the first of its kind."""
     return "" if count == 1 else f" (number {count} of its kind; the first was logged with its traceback)"
 
 
 def _line_of(error: BaseException | None) -> tuple[int, int]:
-    """Where it was raised: the code, and the line."""
+    """Return where an exception was raised, as (id of the code object, line)."""
     trace = None if error is None else traceback_of(error)
     if trace is None:
         return 0, 0
     while trace.tb_next is not None:
         trace = trace.tb_next
     return id(trace.tb_frame.f_code), trace.tb_lineno
+
+
+@final
+class RateLimitedLog:
+    """Logs a growing counter, at most once per second and without omitting any increase.
+
+    Each line says by how much the counter has grown since the last line, so nothing goes unmentioned, and an overloaded loop does not
+    flood its log.
+
+    Args:
+        logger: where to log.
+        clock: the clock that measures the second.
+        text: the line, with a `%d` for the increase since the last line, a `%d` for the total, and optionally a `%s` for the latest
+            event.
+    """
+
+    __slots__ = ("_clock", "_logged", "_logger", "_next", "_text")
+
+    def __init__(self, logger: SafeLogger, clock: Clock, text: str) -> None:
+        self._logger = logger
+        self._clock = clock
+        self._text = text
+        self._next = 0
+        self._logged = 0
+
+    def update(self, total: int, *latest: str, force: bool = False) -> bool:
+        """Log the increase since the last line, unless that was less than a second ago.
+
+        Args:
+            total: the current value of the counter.
+            *latest: the argument for the `%s`, if the text has one.
+            force: log even if the last line was less than a second ago, because there will be no later call.
+
+        Returns:
+            True if the log is up to date; False if the increase is still to be logged.
+        """
+        if total == self._logged:
+            return True
+        now = 0 if force else self._clock.now_ns()
+        if not force and now < self._next:
+            return False
+        self._logger.warning(self._text, total - self._logged, total, *latest)
+        self._logged = total
+        self._next = now + _SECOND_NS
+        return True

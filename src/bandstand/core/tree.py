@@ -1,4 +1,4 @@
-"""The live tree of a loop: who belongs to whom, as data, and as a picture for people."""
+"""A snapshot of the actors of a loop as a tree, as data and as text."""
 
 from __future__ import annotations
 
@@ -6,31 +6,34 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bandstand.core.vocabulary import ActorStatus
+from bandstand.core.enums import ActorStatus
 
 if TYPE_CHECKING:
-    from bandstand.core.hot.cell import Family
-    from bandstand.core.hot.ids import ActorId
+    from bandstand.core.ids import ActorId
+    from bandstand.core.mailbox import ChildGroup
 
-__all__ = ("Tree", "TreeNode", "grow")
+__all__ = ("Tree", "TreeNode", "build_tree")
+
+# Deeper levels are not indented any further: with full indentation the text would grow with the square of the depth.
+MAX_INDENTED = 64
 
 
 @dataclass(frozen=True, slots=True)
 class TreeNode:
-    """One actor, or one child that its supervisor has and that is not running."""
+    """One actor, or one child of a supervisor that is not running."""
 
     name: str
-    """Its name; its id, for an actor without one."""
+    """The name of the actor; its id if it has no name."""
     actor: ActorId | None
     """None for a child that is not running."""
     status: ActorStatus | None
     """None for a child that is not running."""
     waiting: int
-    """How many messages wait in its mailbox."""
+    """How many messages wait in the mailbox."""
     restarts: int
-    """How often its supervisor has started it again."""
+    """How often the supervisor has restarted it."""
     note: str
-    """What its supervisor has to say of it, for example that it waits for its restart. Often empty."""
+    """A note of the supervisor, for example that a restart is pending. Often empty."""
     children: tuple[TreeNode, ...]
 
     def __str__(self) -> str:
@@ -46,7 +49,11 @@ class TreeNode:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A snapshot of everybody on a loop. `str(tree)` draws it; iterating gives every node, parents first."""
+    """A snapshot of all actors of a loop. `str(tree)` draws it; iteration yields all nodes, parents first.
+
+    Making, iterating and drawing take time and memory in proportion to the number of nodes, however deep the tree is. From level 64 on,
+    the drawing shows the level as a number and indents no further.
+    """
 
     roots: tuple[TreeNode, ...]
 
@@ -58,7 +65,7 @@ class Tree:
             waiting.extend(reversed(node.children))
 
     def find(self, name: str) -> TreeNode | None:
-        """The first node of that name, parents before their children."""
+        """Return the first node with this name, parents before their children; None if there is none."""
         return next((node for node in self if node.name == name), None)
 
     def __str__(self) -> str:
@@ -66,23 +73,28 @@ class Tree:
 
 
 def _draw(roots: Sequence[TreeNode]) -> Iterator[str]:
-    # By hand, not by recursion: a tree may be as deep as somebody makes it.
-    waiting = [(node, "", "") for node in reversed(roots)]
+    # A loop instead of recursion: a tree may be deeper than the stack.
+    waiting = [(node, 0, "", "") for node in reversed(roots)]
     while waiting:
-        node, first, rest = waiting.pop()
-        yield f"{first}{node}"
+        node, level, first, rest = waiting.pop()
+        depth = f"[{level}] " if level >= MAX_INDENTED else ""
+        yield f"{first}{depth}{node}"
         last = len(node.children) - 1
         for place in range(last, -1, -1):
-            bend, stem = ("└── ", "    ") if place == last else ("├── ", "│   ")
-            waiting.append((node.children[place], rest + bend, rest + stem))
+            if level + 1 < MAX_INDENTED:
+                bend, stem = ("└── ", "    ") if place == last else ("├── ", "│   ")
+            else:
+                bend = stem = ""
+            waiting.append((node.children[place], level + 1, rest + bend, rest + stem))
 
 
-def grow(
-    rows: Sequence[tuple[ActorId, str | None, ActorId | None, int, int, Family | None]],
+def build_tree(
+    rows: Sequence[tuple[ActorId, str | None, ActorId | None, int, int, ChildGroup | None]],
 ) -> Tree:
-    """Make the tree of all living actors, given the oldest first.
+    """Make the tree of all actors from (id, name, supervisor, status, waiting, children), the oldest actor first.
 
-    A supervisor's children come in its own order, with those that are not running; others in the order of their birth.
+    The children of a supervisor come in the supervisor's order, including those that are not running; other children in the order of their
+    spawns.
     """
     known = {row[0]: row for row in rows}
     under: dict[ActorId | None, list[ActorId]] = {}
@@ -90,9 +102,9 @@ def grow(
         under.setdefault(parent if parent in known else None, []).append(actor)
     done: dict[ActorId, TreeNode] = {}
 
-    # Children are younger than their supervisors, so the youngest first is leaves first; no recursion is needed.
-    for actor, name, _, status, waiting, family in reversed(rows):
-        members = () if family is None else family.members()
+    # Children are younger than their supervisors, so this order visits leaves first and needs no recursion.
+    for actor, name, _, status, waiting, group in reversed(rows):
+        members = () if group is None else group.members()
         children: list[TreeNode] = []
         for member in members:
             node = None if member.actor is None else done.pop(member.actor, None)

@@ -1,12 +1,12 @@
-"""Turn any object into text without failing: for log lines, error messages and reasons that are kept.
+"""Turn any object into text without raising: for log lines, error messages and stored reasons.
 
-Objects of the program can have a `__repr__` or `__str__` that raises, returns something that is no string, or makes megabytes. The
-runtime shows such objects while it handles a failure, where a second failure would end supervision. Everything here therefore always
-returns a plain `str`, at most `limit` characters long (plus a short note of what was left out), that can be encoded as UTF-8.
+A user's object can have a `__repr__` or `__str__` that raises, returns something other than a string, or produces megabytes. The
+runtime formats such objects while it handles a failure, where a second failure would end supervision. Every function here therefore
+returns a plain `str` of at most `limit` characters (plus a short note about what was left out) that can be encoded as UTF-8.
 
-Every exception that the object's own code raises is caught, KeyboardInterrupt and SystemExit included: these functions run in the
-middle of supervision, which must not stop half-way. The cost is that a Ctrl-C is lost if it arrives while such a `__repr__` runs and
-its handler raises; the next one works.
+They catch every exception that the object's own code raises, including KeyboardInterrupt and SystemExit: they run in the middle of
+supervision, which must not stop half-way. The cost: a Ctrl-C that arrives while such a `__repr__` runs is lost if the signal handler
+raises. The next one works.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ __all__ = (
 )
 
 REASON_LIMIT: Final = 1_000
-"""How many characters of one object or one reason are shown."""
+"""The maximum length of the text of one object or one reason."""
 TRACEBACK_LIMIT: Final = 20_000
-"""How many characters of one traceback are shown: the beginning and the end."""
+"""The maximum length of one traceback; of a longer one, the beginning and the end are kept."""
 
-# Deeper containers are not shown: what is so deep is of no use in one line, and may contain itself.
+# Containers nested deeper than this are not shown: they do not help in one line, and may contain themselves.
 _DEPTH = 6
-# Of a stack, this many of the innermost frames are shown.
+# Only this many of the innermost frames of a stack are shown.
 _FRAMES = 200
-# Python formats every exception of a group and of a chain of causes; with more than this, that takes too long.
+# Python formats every exception of a group and of a chain of causes, which takes too long for more than this.
 _EXCEPTIONS = 200
-# Then so many of the causes are named, each in a line.
+# In that case this many causes are shown, one line each.
 _CAUSES = 20
-_UNPRINTABLE = "<cannot be shown>"
-# A metaclass may define `__name__` as something that raises; the descriptors of `type` itself do not.
+_UNPRINTABLE = "<unprintable>"
+# A metaclass can define a `__name__` that raises; the descriptors of `type` itself do not.
 _name_of = type.__dict__["__name__"].__get__
 _qualname_of = type.__dict__["__qualname__"].__get__
-# So may a class of exceptions with these.
+# An exception class can do the same with these attributes.
 _traceback_of = BaseException.__dict__["__traceback__"].__get__
 _cause_of = BaseException.__dict__["__cause__"].__get__
 _set_cause = BaseException.__dict__["__cause__"].__set__
@@ -56,72 +56,72 @@ _members_of = BaseExceptionGroup.__dict__["exceptions"].__get__
 
 
 def type_name(value: object, *, qualified: bool = False) -> str:
-    """The name of the class of `value`, even if its metaclass hides it."""
+    """Return the name of the class of `value`, even if its metaclass overrides `__name__`."""
     try:
         name = _qualname_of(type(value)) if qualified else _name_of(type(value))
         return _plain(name, REASON_LIMIT)
-    except BaseException:  # noqa: BLE001  # out of memory or stack: never the caller's trouble
+    except BaseException:  # noqa: BLE001  # out of memory or stack: never the caller's problem
         return "object"
 
 
 def traceback_of(error: BaseException) -> TracebackType | None:
-    """`error.__traceback__`, even if the class defines that as something else."""
+    """Return `error.__traceback__`, even if the class overrides this attribute."""
     return cast("TracebackType | None", _traceback_of(error))
 
 
 def set_cause(error: BaseException, cause: BaseException | None) -> None:
-    """`error.__cause__ = cause`, even if the class defines that as something else."""
+    """Set `error.__cause__`, even if the class overrides this attribute."""
     _set_cause(error, cause)
 
 
 def safe_repr(value: object, limit: int = REASON_LIMIT) -> str:
-    """`repr(value)`, shortened to `limit` characters; a placeholder if it raises."""
+    """Return `repr(value)`, shortened to `limit` characters; a placeholder if it raises."""
     try:
         return _repr(value, limit, _DEPTH)
-    except BaseException as error:  # noqa: BLE001  # see the module
-        return _failed(value, "repr()", error)
+    except BaseException as error:  # noqa: BLE001  # see the module docstring
+        return _placeholder(value, "repr()", error)
 
 
 def safe_str(value: object, limit: int = REASON_LIMIT) -> str:
-    """`str(value)`, shortened to `limit` characters; a placeholder if it raises."""
+    """Return `str(value)`, shortened to `limit` characters; a placeholder if it raises."""
     try:
         return _str(value, limit)
-    except BaseException as error:  # noqa: BLE001  # see the module
-        return _failed(value, "str()", error)
+    except BaseException as error:  # noqa: BLE001  # see the module docstring
+        return _placeholder(value, "str()", error)
 
 
 def describe_exception(error: BaseException, limit: int = REASON_LIMIT) -> str:
-    """`TypeName: message`, or `TypeName` alone if there is no message."""
-    words = safe_str(error, limit)
+    """Return `TypeName: message`, or `TypeName` alone if the message is empty."""
+    message = safe_str(error, limit)
     name = type_name(error)
-    return f"{name}: {words}" if words else name
+    return f"{name}: {message}" if message else name
 
 
 def safe_traceback(error: BaseException, limit: int = TRACEBACK_LIMIT) -> str:
-    """The traceback as Python prints it, with causes, notes and groups; shortened in the middle to `limit` characters.
+    """Return the traceback as Python prints it, with causes, notes and groups; shortened in the middle to `limit` characters.
 
-    If Python cannot format it, because an attribute of the exception raises, or if there are hundreds of causes, only the stack and the
-    message are given, and the first causes are named.
+    If Python cannot format it because an attribute of the exception raises, or if there are hundreds of causes, the text
+    has only the stack, the message, and one line for each of the first causes.
     """
     try:
-        if _are_few(error):
+        if _is_short_chain(error):
             trace = traceback.TracebackException(
                 type(error), error, error.__traceback__, limit=-_FRAMES, compact=True
             )
-            return _ends(trace.format(), limit)
-    except BaseException:  # noqa: BLE001, S110  # see the module; the plain form follows
+            return _join_ends(trace.format(), limit)
+    except BaseException:  # noqa: BLE001, S110  # see the module docstring; fall back to the plain form
         pass
     return _plain_traceback(error, limit)
 
 
 def _plain_traceback(error: BaseException, limit: int) -> str:
-    """The stack and the message, and the names of the causes, from nothing that the exception's class can define."""
+    """Return the stack, the message and the causes, without using attributes that the exception class can override."""
     text: list[str] = []
     try:
         trace = _traceback_of(error)
         if trace is not None:
             text += ["Traceback (most recent call last):\n", *traceback.format_tb(trace, -_FRAMES)]
-    except BaseException:  # noqa: BLE001, S110  # see the module; the message is left
+    except BaseException:  # noqa: BLE001, S110  # see the module docstring; the message follows
         pass
     try:
         text.append(f"{describe_exception(error, limit)}\n")
@@ -131,13 +131,13 @@ def _plain_traceback(error: BaseException, limit: int) -> str:
             if cause is None:
                 break
             text.append(f"caused by {describe_exception(cause)}\n")
-        return _ends(text, limit)
-    except BaseException:  # noqa: BLE001  # see the module
+        return _join_ends(text, limit)
+    except BaseException:  # noqa: BLE001  # see the module docstring
         return _UNPRINTABLE
 
 
-def _are_few(error: BaseException) -> bool:
-    """Whether Python can format all exceptions of the chain, and of its groups, in a short time."""
+def _is_short_chain(error: BaseException) -> bool:
+    """Return whether Python can format all exceptions of the chain, and of its groups, quickly."""
     seen = {id(error)}
     rest = [error]
     while rest:
@@ -153,10 +153,10 @@ def _are_few(error: BaseException) -> bool:
 
 
 def _repr(value: object, limit: int, depth: int) -> str:
-    """The text of `value`, made from no more of it than fits, if it is one of Python's own containers or exceptions."""
+    """Return the text of `value`. Of Python's own containers and exceptions, only as much as fits is formatted."""
     kind = type(value)
     if kind is str or kind is bytes or kind is bytearray:
-        return _repr_of_text(value, limit)  # type: ignore[arg-type]  # it is one of the three
+        return _repr_of_text(value, limit)  # type: ignore[arg-type]  # one of the three
     if kind is list or kind is tuple or kind is dict or kind is set or kind is frozenset:
         return _repr_of_items(cast("Collection[object]", value), limit, depth)
     if kind.__repr__ is BaseException.__repr__:
@@ -197,11 +197,11 @@ def _repr_of_items(value: Collection[object], limit: int, depth: int) -> str:
 
 
 def _part(value: object, limit: int, depth: int) -> str:
-    """One item of a container: a broken one does not hide the others."""
+    """Return the text of one item of a container; if it raises, the other items are still shown."""
     try:
         return _repr(value, limit, depth - 1)
-    except BaseException as error:  # noqa: BLE001  # see the module
-        return _failed(value, "repr()", error)
+    except BaseException as error:  # noqa: BLE001  # see the module docstring
+        return _placeholder(value, "repr()", error)
 
 
 def _joined(parts: Iterator[str], limit: int) -> str:
@@ -219,9 +219,9 @@ def _joined(parts: Iterator[str], limit: int) -> str:
 def _str(value: object, limit: int) -> str:
     kind = type(value)
     if kind is str:
-        return _plain(value, limit)  # type: ignore[arg-type]  # it is one
+        return _plain(value, limit)  # type: ignore[arg-type]  # a str
     if kind.__str__ is BaseException.__str__:
-        # As BaseException does it, but without making the whole of a text that is cut afterwards.
+        # Like BaseException.__str__, but without building a text that is cut afterwards.
         args: tuple[object, ...] = _args_of(value)
         if not args:
             return ""
@@ -231,15 +231,15 @@ def _str(value: object, limit: int) -> str:
     return _plain(str(value), limit)
 
 
-def _failed(value: object, what: str, error: BaseException) -> str:
+def _placeholder(value: object, what: str, error: BaseException) -> str:
     try:
         return f"<{type_name(value)}: its {what} raised {type_name(error)}>"
-    except BaseException:  # noqa: BLE001  # see the module
+    except BaseException:  # noqa: BLE001  # see the module docstring
         return _UNPRINTABLE
 
 
 def _plain(text: str, limit: int) -> str:
-    """An exact `str` (a subclass may override anything), no longer than it may be, and without lone surrogates."""
+    """Return an exact `str` (a subclass may override anything) of limited length, without lone surrogates."""
     return _encodable(_cut(text, limit))
 
 
@@ -258,10 +258,10 @@ def _encodable(text: str) -> str:
     return text
 
 
-def _ends(lines: Iterable[str], limit: int) -> str:
-    """The lines as one text; if that is too long, its beginning and its end."""
+def _join_ends(lines: Iterable[str], limit: int) -> str:
+    """Join the lines; of a text that is too long, keep the beginning and the end."""
     half = limit // 2
-    # No single line is kept whole if it is very long: a message can be megabytes.
+    # Cut each line too: a single message can have megabytes.
     text = "".join(_cut(line, limit) for line in islice(lines, limit))
     if len(text) > limit:
         left_out = len(text) - 2 * half

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Never, ParamSpec, Self, TypeVar, final, overload
 
-from bandstand.actor.lowlevel import UNSET_MS
+from bandstand.actor.reply import UNSET_MS
 from bandstand.core import LoopConfig, Overflow
 from bandstand.pod.spec import MAILBOX_BYTES, PodSpec, RoleSpec
 from bandstand.pod.vocabulary import RestartPolicy, ThreadModel, WhenDown

@@ -21,11 +21,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bandstand.actor import Loop
-from bandstand.actor.lowlevel import allow_direct_calls, handle_at
 from bandstand.core import LoopConfig
-from bandstand.core.lifelines import books_afar, is_quiet
 from bandstand.core.logs import SafeLogger
-from bandstand.core.lowlevel import call_afar, halt, is_open
 from bandstand.errors import BandstandError, InvalidArgument
 from bandstand.errors.formatting import describe_exception, safe_repr
 from bandstand.pod.books import PodBooks
@@ -43,7 +40,7 @@ from bandstand.pod.vocabulary import PodPhase, ThreadModel, WhenDown
 if TYPE_CHECKING:
     import socket
 
-    from bandstand.actor.lowlevel import Handle
+    from bandstand.actor.handle import Handle
     from bandstand.core import ActorId
     from bandstand.pod.link import Undelivered
     from bandstand.pod.spec import PodSpec, TroupeSpec
@@ -160,7 +157,7 @@ class Ensemble:
             self._pack if self._is_apart(pod) else None,
         )
         actor = self.registry.find(pod.name, role)
-        handle = handle_at(known.kind, self.loop, place, name=role, ask_ms=known.ask_ms, actor=actor)
+        handle = self.loop.handle_at(known.kind, place, name=role, ask_ms=known.ask_ms, actor=actor)
         self.registry.enlist(handle)
         return handle
 
@@ -236,13 +233,13 @@ class Ensemble:
 
     def end(self, ending: Ending) -> None:
         """Have it end at once, like this: whatever its actors have not handled is lost. The first to say so counts. From any thread."""
-        if is_open(self.porch):
-            call_afar(self.porch, partial(self._end, ending))
+        if not self.porch.kernel.is_closed:
+            self.porch.kernel.inbox.call_soon(partial(self._end, ending))
         if self._over is None:
             self._early = self._early or ending
         else:
             # The porch is looked at only between two ticks of the actors' loop, and then the event loop has a turn or two to go.
-            halt(self.loop)
+            self.loop.kernel.halt()
 
     async def stop(self, within_ms: float) -> None:
         """Have it handle what it has and accept nothing more; what is left when the time is up is lost."""
@@ -274,7 +271,7 @@ class Ensemble:
 
     def poll_once(self) -> PodPhase:
         """Have its actors handle what waits, once, by priority and within the budgets, and then park; its phase."""
-        if self.phase is PodPhase.RUNNING and is_open(self.loop):
+        if self.phase is PodPhase.RUNNING and not self.loop.kernel.is_closed:
             self.loop.poll_once()
         return self.phase
 
@@ -297,7 +294,7 @@ class Ensemble:
     @property
     def is_quiet(self) -> bool:
         """Whether nothing waits for its actors, none is at anything, and nothing that was sent from here is under way."""
-        return is_quiet(self.loop) and self.neighbours.are_quiet and self.registry.waiting == 0
+        return self.loop.kernel.is_quiet() and self.neighbours.are_quiet and self.registry.waiting == 0
 
     def books(self) -> PodBooks:
         """What became of the messages to its actors, and of those it has sent to other processes; when it is over, of all."""
@@ -316,8 +313,8 @@ class Ensemble:
         if self._final is not None:
             # It has come back meanwhile.
             return self._final
-        own, is_at_message = books_afar(self.loop)
-        porch, _ = books_afar(self.porch)
+        own, is_at_message = self.loop.kernel.counts_threadsafe()
+        porch, _ = self.porch.kernel.counts_threadsafe()
         links = self.neighbours.link_books()
         at_hand = int(is_at_message)
         home = PodBooks(
@@ -341,7 +338,9 @@ class Ensemble:
 
     def waiting(self) -> Mapping[str, int]:
         """How many messages wait for each of its roles."""
-        known = {node.actor: node.waiting for node in self.loop.tree()} if is_open(self.loop) else {}
+        known = (
+            {node.actor: node.waiting for node in self.loop.tree()} if not self.loop.kernel.is_closed else {}
+        )
         return {role: known.get(actor, 0) for role, actor in self.addresses.items()}
 
     def _own(self, role: str) -> Handle | None:
@@ -350,7 +349,7 @@ class Ensemble:
     # -- inside ----------------------------------------------------------------------------------------------------------------
 
     async def _begin(self) -> None:
-        allow_direct_calls(self.loop)
+        self.loop.allow_direct_calls()
         if self.players is None:
             self._enter(PodPhase.RUNNING, "")
         else:

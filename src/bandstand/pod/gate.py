@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from bandstand.core import ExitReason
 from bandstand.pod.vocabulary import RestartPolicy
 from bandstand.supervision import ChildMode, History
-from bandstand.supervision.lowlevel import Fate, fate_of, plan_restart
+from bandstand.supervision.restart import ExitAction, exit_action, plan_restart
 
 if TYPE_CHECKING:
     from bandstand.pod.ending import Ending
@@ -101,7 +101,7 @@ def decide(
     if is_stopping:
         return Plan(Verdict.RETIRE, "the troupe is stopping", record=record)
     exit_ = ExitReason.FAIL if ending.is_failure else ExitReason.NORMAL
-    if fate_of(MODES[restart], exit_) is not Fate.RESTART:
+    if exit_action(MODES[restart], exit_) is not ExitAction.RESTART:
         if is_vital and ending.is_failure:
             # That it has failed is what whoever is above says himself.
             return Plan(Verdict.ESCALATE, ending.reason or what, record=record)

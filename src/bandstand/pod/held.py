@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bandstand.actor.lowlevel import Asked, Handle, Method
+    from bandstand.actor.dispatch import Method
+    from bandstand.actor.handle import Handle
+    from bandstand.actor.reply import ReplyCallback
 
 __all__ = ("Held",)
 
@@ -21,7 +23,7 @@ class Held:
     handle: Handle
     method: Method
     data: object
-    asked: Asked | None
+    asked: ReplyCallback | None
     """Who waits for an answer; good on any thread."""
     context: Context | None
     """The context in which it was sent; None if its data is packed already."""

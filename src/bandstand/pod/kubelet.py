@@ -17,7 +17,6 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, final
 
 from bandstand.core.logs import SafeLogger
-from bandstand.core.lowlevel import is_open
 from bandstand.errors import PodFailed, PodGone
 from bandstand.errors.formatting import safe_repr, safe_str
 from bandstand.pod.arrivals import Arrivals
@@ -241,7 +240,7 @@ class Kubelet:
     def _blame(self, error: BaseException) -> None:
         """An exit or a Ctrl-C came out of a handler of a cooperative pod, and has ended its loop: that pod has failed."""
         for stage in self.exchange.stages.values():
-            if isinstance(stage, CooperativeStage) and not is_open(stage.ensemble.loop):
+            if isinstance(stage, CooperativeStage) and stage.ensemble.loop.kernel.is_closed:
                 stage.kill(failed_by(error))
                 return
         logger.error(

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, final
 
-from bandstand.core.lowlevel import call_afar, call_after, is_open
-
 if TYPE_CHECKING:
     from bandstand.actor import Loop
 
@@ -59,15 +57,15 @@ class LoopLater:
         timers: list[Callable[[], object]] = []
 
         def begin() -> None:
-            if is_open(loop):
-                timers.append(call_after(loop, int(ms) + 1, function))
+            if not loop.kernel.is_closed:
+                timers.append(loop.kernel.call_later(int(ms) + 1, function))
 
         def forget() -> None:
-            if is_open(loop):
+            if not loop.kernel.is_closed:
                 # In the order of the calls: what it takes back has begun.
-                call_afar(loop, lambda: timers and timers[0]())
+                loop.kernel.inbox.call_soon(lambda: timers and timers[0]())
 
-        call_afar(loop, begin)
+        loop.kernel.inbox.call_soon(begin)
         return forget
 
 

@@ -13,7 +13,6 @@ from concurrent.futures import wait as wait_all
 from time import monotonic, time
 from typing import TYPE_CHECKING, TypeVar
 
-from bandstand.core.lifelines import current_actor
 from bandstand.pod.books import PodBooks
 from bandstand.pod.health import Health
 from bandstand.pod.stack import stack_of
@@ -156,7 +155,7 @@ def _whereabouts(kubelet: Kubelet) -> str:
     for stage in list(kubelet.exchange.stages.values()):
         if isinstance(stage, CooperativeStage):
             # Its thread is busy, and does not change it meanwhile; if it does, the answer is late, and not wrong.
-            actor = current_actor(stage.ensemble.loop)
+            actor = stage.ensemble.loop.kernel.current_actor()
             for role, known in stage.ensemble.addresses.items():
                 if known == actor:
                     return f"{at}: a handler of actor {role!r} of pod {stage.pod!r}"

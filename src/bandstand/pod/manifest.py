@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from inspect import ismethod
 from typing import Any, ClassVar, Protocol, TypeAlias
 
-from bandstand.actor.lowlevel import checked_kind
+from bandstand.actor.declaration import checked_actor_class
 from bandstand.errors import BadDeclaration, InvalidArgument
 from bandstand.errors.formatting import safe_repr, safe_str
 from bandstand.pod.declare import PodOptions, RoleDeclaration, RoleOptions, pod
@@ -78,7 +78,7 @@ class Manifest:
                     f"{where}: role {name!r} is not declared: there is {', '.join(declared)}"
                 )
             # Handles are typed by what was declared: for one with an interface apart, by that.
-            kind, meant = checked_kind(role.kind), checked_kind(known.kind)
+            kind, meant = checked_actor_class(role.kind), checked_actor_class(known.kind)
             if not plays(kind, meant):
                 raise InvalidArgument(
                     f"{where}: role {name!r} is a {kind.__qualname__}, and was declared as a {meant.__qualname__}: "
@@ -176,9 +176,9 @@ def _refuse_override(where: str, known: Any, value: Any) -> None:
             raise BadDeclaration(
                 f"{where} overrides {safe_repr(known)} and hides it: declare it with expose()"
             )
-        if not plays(checked_kind(value.kind), checked_kind(known.kind)):
+        if not plays(checked_actor_class(value.kind), checked_actor_class(known.kind)):
             raise BadDeclaration(
-                f"{where} overrides {safe_repr(known)} with a {checked_kind(value.kind).__qualname__}: declare one that derives from that"
+                f"{where} overrides {safe_repr(known)} with a {checked_actor_class(value.kind).__qualname__}: declare one that derives from that"
             )
 
 
@@ -186,7 +186,7 @@ def _refuse_kind(where: str, value: Any) -> None:
     """Refuse a role of something that is no class of actors."""
     if isinstance(value, RoleDeclaration):
         try:
-            checked_kind(value.kind)
+            checked_actor_class(value.kind)
         except InvalidArgument as error:
             raise BadDeclaration(f"{where}: {safe_str(error)}") from None
 

@@ -7,7 +7,6 @@ from dataclasses import astuple
 from functools import partial
 from typing import TYPE_CHECKING, final
 
-from bandstand.core.lifelines import is_quiet
 from bandstand.core.logs import SafeLogger
 from bandstand.pod.books import PodBooks
 from bandstand.pod.link import Link, LinkBooks
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     import socket
 
     from bandstand.actor import Loop
-    from bandstand.actor.lowlevel import Handle
+    from bandstand.actor.handle import Handle
     from bandstand.core import ActorId
     from bandstand.pod.link import Packer, Undelivered
     from bandstand.pod.passport import HandleCheck, Resolver
@@ -169,7 +168,7 @@ class Neighbours:
     @property
     def are_quiet(self) -> bool:
         """Whether everything that was sent to them has its fate."""
-        return is_quiet(self._porch) and all(link.books.waiting == 0 for link in self._links.values())
+        return self._porch.kernel.is_quiet() and all(link.books.waiting == 0 for link in self._links.values())
 
     @property
     def are_answered(self) -> bool:

@@ -15,7 +15,7 @@ from bandstand.errors.formatting import safe_repr
 from bandstand.pod.spec import PodSpec, check_name
 from bandstand.pod.vocabulary import RestartPolicy, ThreadModel
 from bandstand.supervision import Backoff, Intensity
-from bandstand.supervision.checks import check_member
+from bandstand.supervision.validate import check_member
 
 if TYPE_CHECKING:
     from bandstand.pod.cast import Cast

@@ -6,17 +6,21 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TypeVar, cast, final
 
-from bandstand.actor.lowlevel import RETRY, checked_handle, is_plain_thread, place_of, replaced
+from bandstand.actor.cross_thread import is_plain_thread
+from bandstand.actor.enums import RETRY
+from bandstand.actor.handle import checked_handle, ref_of, with_ref
 from bandstand.errors import InvalidArgument, PodDown, PodGone
 from bandstand.errors.formatting import safe_repr
 from bandstand.pod.held import Held
 from bandstand.pod.link.codec import Packet
 from bandstand.pod.passport import Passport, passport_of
 from bandstand.pod.vocabulary import WhenDown
-from bandstand.supervision.lowlevel import check_member, check_ms
+from bandstand.supervision.validate import check_member, check_ms
 
 if TYPE_CHECKING:
-    from bandstand.actor.lowlevel import Asked, Handle, Method
+    from bandstand.actor.dispatch import Method
+    from bandstand.actor.handle import Handle
+    from bandstand.actor.reply import ReplyCallback
     from bandstand.core import ActorId
     from bandstand.pod.registry import PodRegistry
 
@@ -31,7 +35,7 @@ class RolePlace:
 
     __slots__ = ("_kind", "_pack", "_policy", "_registry", "_timeout_ms", "pod", "role")
 
-    is_patient = True
+    holds_messages = True
 
     def __init__(
         self,
@@ -61,7 +65,7 @@ class RolePlace:
         return f"role {self.role!r} of pod {self.pod!r}: {self._registry.state(self.pod, self.role)}"
 
     def hold(
-        self, handle: Handle, method: Method, data: object, asked: Asked | None, may_wait: bool, /
+        self, handle: Handle, method: Method, data: object, asked: ReplyCallback | None, may_wait: bool, /
     ) -> int:
         """Wait for somebody to come, keep the message for them, or refuse it, as the policy says."""
         registry = self._registry
@@ -93,7 +97,7 @@ class RolePlace:
             return RETRY
         return registry.hold(self.pod, held, timeout_ms)
 
-    def passport(self) -> tuple[Any, ...]:
+    def reduce(self) -> tuple[Any, ...]:
         """How it is found in another process.
 
         Raises:
@@ -138,11 +142,11 @@ def when_down(handle: H, policy: WhenDown, *, timeout_ms: float | None = None) -
     check_member("when_down", "policy", policy, WhenDown)
     if timeout_ms is not None:
         check_ms("when_down", "timeout_ms", timeout_ms, is_zero_allowed=True)
-    place = place_of(known)
+    place = ref_of(known)
     if not isinstance(place, RolePlace):
         raise InvalidArgument(
             f"{safe_repr(handle)} is no handle of a troupe's role: its actor is not started again"
         )
-    made = replaced(known, place.with_policy(policy, timeout_ms))
+    made = with_ref(known, place.with_policy(policy, timeout_ms))
     place.enlist(made)
     return cast("H", made)

@@ -6,10 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, final
 
 from bandstand.actor import id_of
-from bandstand.actor.lowlevel import instance_of, parks, settle_at
+from bandstand.actor.schema import has_park_hook
 from bandstand.core import ActorStatus, ChildExit, ChildStart, Context, ExitReason
-from bandstand.core.lifelines import is_quiet, set_park, shut
-from bandstand.core.lowlevel import close_mailbox, is_open
 from bandstand.errors import StartFailed
 from bandstand.errors.formatting import safe_repr
 from bandstand.pod.directory import filled
@@ -19,7 +17,7 @@ from bandstand.pod.vocabulary import PodPhase
 
 if TYPE_CHECKING:
     from bandstand.actor import Loop
-    from bandstand.actor.lowlevel import Handle
+    from bandstand.actor.handle import Handle
     from bandstand.core import ActorId
     from bandstand.pod.registry import PodRegistry
     from bandstand.pod.spec import PodSpec, RoleSpec
@@ -67,24 +65,24 @@ class Players:
             if not self._start(role, manager, handles):
                 return
         if self._parking:
-            set_park(self._loop, self._park)
+            self._loop.runner.set_tick_hook(self._park)
         self._is_cast = True
         self._look_born()
 
     def shut(self) -> None:
         """Have them take nothing from outside any more: only what they have, and what they send each other meanwhile."""
-        shut(self._loop)
+        self._loop.kernel.is_internal_only = True
 
     @property
     def are_quiet(self) -> bool:
         """Whether nothing waits for any of them, and none is at anything."""
-        return is_quiet(self._loop)
+        return self._loop.kernel.is_quiet()
 
     def close(self) -> None:
         """Have each of them end when it has handled what it has."""
         for actor in self.addresses.values():
-            if actor.is_alive and is_open(self._loop):
-                close_mailbox(self._loop, actor)
+            if actor.is_alive and not self._loop.kernel.is_closed:
+                self._loop.kernel.actors.close_mailbox(actor)
         self._look_over()
 
     def _start(self, role: RoleSpec, manager: ActorId, handles: Mapping[str, object]) -> bool:
@@ -113,7 +111,7 @@ class Players:
         self.handles[role.name] = handle
         self.addresses[role.name] = actor
         self._christen(actor)
-        if parks(role.kind):
+        if has_park_hook(role.kind):
             self._parking.append(actor)
         if self._loop.status(actor) is ActorStatus.INIT:
             self._unborn.add(actor)
@@ -139,7 +137,7 @@ class Players:
         pod = self._pod
         kind = next(each.kind for each in pod.roles if each.name == role)
         place = RolePlace(self._registry, pod.name, role, kind, pod.when_down, pod.down_ms)
-        settle_at(self._loop, actor, place)
+        self._loop.set_ref(actor, place)
 
     def _role_of(self, actor: ActorId) -> str:
         return next((name for name, known in self.addresses.items() if known == actor), "")
@@ -159,6 +157,6 @@ class Players:
             if not actor.is_alive or actor in self._unborn:
                 continue
             try:
-                instance_of(self._loop, actor).on_park()
+                self._loop.instance_of(actor).on_park()
             except Exception as error:  # noqa: BLE001  # it is the actor's failure, as of any of its handlers
                 self._loop.fail_actor(actor, error)

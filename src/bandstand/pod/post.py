@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, final
 
+from bandstand.core.asyncio_host import new_event_loop
 from bandstand.core.logs import SafeLogger
-from bandstand.core.lowlevel import new_event_loop
 from bandstand.pod.affinity import pin, unpin
 from bandstand.pod.stages.hosting import Hosting
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from bandstand.actor.lowlevel import is_plain_thread
+from bandstand.actor.cross_thread import is_plain_thread
 from bandstand.core.logs import SafeLogger
 from bandstand.errors import InvalidArgument, LoopBusy, PodFailed, PodTimeout
 from bandstand.errors.formatting import safe_str

@@ -29,7 +29,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, final
 from weakref import ref
 
-from bandstand.actor.lowlevel import HELD, RETRY, forget_actor
+from bandstand.actor.enums import HELD, RETRY
+from bandstand.actor.handle import forget_actor
 from bandstand.core.logs import SafeLogger
 from bandstand.errors import BandstandError, InvalidArgument, PodDown, PodGone, PodTimeout
 from bandstand.pod.books import PodBooks
@@ -38,7 +39,7 @@ from bandstand.pod.passport import TroupeIdentity
 from bandstand.pod.slot import NO_ROOM_MS, Slot, takes
 
 if TYPE_CHECKING:
-    from bandstand.actor.lowlevel import Handle
+    from bandstand.actor.handle import Handle
     from bandstand.core import ActorId
     from bandstand.pod.held import Held
     from bandstand.pod.spec import TroupeSpec

@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, final
 
-from bandstand.actor.lowlevel import ACCEPTED, deliver, has_room, is_draining
+from bandstand.actor.handle import deliver, has_room, is_draining
+from bandstand.core.enums import ACCEPTED
 
 if TYPE_CHECKING:
     from bandstand.core import ActorId

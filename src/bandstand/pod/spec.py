@@ -13,14 +13,15 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from bandstand.actor.lowlevel import UNSET_MS, check_ask_ms, checked_kind
+from bandstand.actor.declaration import checked_actor_class
+from bandstand.actor.reply import UNSET_MS, check_ask_ms
 from bandstand.core import LoopConfig, Overflow
 from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_repr
 from bandstand.pod.passport import TroupeIdentity
 from bandstand.pod.vocabulary import RestartPolicy, ThreadModel, WhenDown
 from bandstand.supervision import Backoff, Intensity
-from bandstand.supervision.lowlevel import check_member, check_ms
+from bandstand.supervision.validate import check_member, check_ms
 
 __all__ = ("MAILBOX_BYTES", "PodSpec", "RoleSpec", "TroupeSpec")
 
@@ -68,7 +69,7 @@ class RoleSpec:
     def __post_init__(self) -> None:
         check_name("RoleSpec", self.name)
         where = f"role {self.name!r}"
-        checked_kind(self.kind)
+        checked_actor_class(self.kind)
         check_member(where, "overflow", self.overflow, Overflow)
         check_ask_ms(f"{where}: ask_ms", self.ask_ms)
         if self.mailbox_cap is not None and (type(self.mailbox_cap) is not int or self.mailbox_cap < 0):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pkgutil import resolve_name
 
-from bandstand.actor.lowlevel import checked_kind
+from bandstand.actor.declaration import checked_actor_class
 from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_str
 from bandstand.pod.directory import Wanted
@@ -79,7 +79,7 @@ def unfit_of(kind: type) -> str | None:
 def _problems(spec: TroupeSpec, pod: PodSpec) -> Iterator[str]:
     for home, role in spec.visible_to(pod.name).values():
         # Its peers it must know, too, to know what can be said to them.
-        if why := unfit_of(checked_kind(role.kind)):
+        if why := unfit_of(checked_actor_class(role.kind)):
             is_own = home.name == pod.name
             yield f"role {role.name!r} {'of' if is_own else 'is seen by'} process pod {pod.name!r}: {why}"
     for role in pod.roles:

@@ -16,15 +16,15 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from bandstand.actor.lowlevel import is_plain_thread
-from bandstand.core.lowlevel import Interrupts
+from bandstand.actor.cross_thread import is_plain_thread
+from bandstand.core.asyncio_host import StopSignals
 from bandstand.errors import InvalidArgument, PodFailed, PodTimeout
 from bandstand.pod.production import Production
 from bandstand.pod.settled import settled
 from bandstand.pod.shutdown import KILL_S
 from bandstand.pod.vocabulary import ThreadModel
 from bandstand.pod.wakeup import wait_hearing
-from bandstand.supervision.lowlevel import check_ms
+from bandstand.supervision.validate import check_ms
 
 if TYPE_CHECKING:
     from bandstand.pod.books import PodBooks
@@ -132,7 +132,7 @@ class Troupe(Production):
             if self._kubelet is not None:
                 self._kubelet.stop()
 
-        with Interrupts(heed, is_on=is_on):
+        with StopSignals(heed, is_on=is_on):
             kubelet = self._launch()
             try:
                 if has_signal.is_set():

@@ -14,8 +14,9 @@ from types import SimpleNamespace, UnionType
 from typing import Any, get_origin, get_type_hints
 
 from bandstand.actor import Implements, Interface
-from bandstand.actor.generics import argument_of
-from bandstand.actor.lowlevel import checked_kind, ports_of
+from bandstand.actor.declaration import checked_actor_class
+from bandstand.actor.introspection import type_argument
+from bandstand.actor.schema import handle_methods_of
 from bandstand.errors.formatting import safe_str
 from bandstand.pod.directory import Directory, Wanted, wanted_by
 from bandstand.pod.nested import NestedSpec
@@ -43,7 +44,7 @@ def problems_of(spec: TroupeSpec, nested: Mapping[str, NestedSpec]) -> Iterator[
 def _misfits(role: RoleSpec) -> Iterator[str]:
     """What is wrong with the arguments of a role."""
     where = f"role {role.name!r}"
-    kind = checked_kind(role.kind)
+    kind = checked_actor_class(role.kind)
     shape = signature(kind)
     try:
         shape.bind(*role.args, **role.kwargs)
@@ -85,7 +86,7 @@ def _unmet(
                 f"{where} wants {name!r}, which is in pod {found[0].name!r} and not exposed: expose it, or put both in one pod"
             )
         else:
-            yield from _other_than_meant(where, wanted, name, checked_kind(found[1].kind))
+            yield from _other_than_meant(where, wanted, name, checked_actor_class(found[1].kind))
 
 
 def _other_than_meant(where: str, wanted: Wanted, name: str, kind: type[Any]) -> Iterator[str]:
@@ -130,7 +131,9 @@ def _unfit(kind: type[Any], hint: Any) -> str | None:
     if not getattr(meant, "_is_protocol", False):
         return ""
     # A protocol is met by whoever has its methods.
-    offered = {*dir(Interface), *ports_of(kind)} if hasattr(kind, "_bs_schema") else set(dir(kind))
+    offered = (
+        {*dir(Interface), *handle_methods_of(kind)} if hasattr(kind, "__actor_schema__") else set(dir(kind))
+    )
     methods = {
         name
         for base in meant.__mro__
@@ -144,5 +147,5 @@ def _unfit(kind: type[Any], hint: Any) -> str | None:
 
 def _interface_of(kind: Any) -> Any:
     """The interface that a class implements; None if it has none apart from itself."""
-    interface = argument_of(kind, Implements)
+    interface = type_argument(kind, Implements)
     return get_origin(interface) or interface

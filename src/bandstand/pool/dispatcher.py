@@ -9,7 +9,7 @@ closed ends after its last job. A job goes to a worker as a plain message with i
 of its own what a worker that has finished gets next, after the other workers had theirs; otherwise the first worker would take everything.
 
 A worker's messages survive it in the mailbox that its supervisor keeps; nothing is copied, and their order holds. The kernel tells the
-message that was being handled apart from those that had not started (`Receipt.cut_off`).
+message that was being handled apart from those that had not started (`DeliveryCallback.interrupted`).
 
 Refused: workers that pull (one more message for each message); a queue of the pool beside the mailbox, with a second bound; several messages
 at a time for a worker whose current message is put back, since it would then come after those behind it.
@@ -21,26 +21,21 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, final
 
-from bandstand.actor.lowlevel import (
-    AWAY,
-    Asked,
-    Method,
-    Parcel,
-    answer_inquiry,
-    arguments_of,
-    interrupt_handler,
-    land_at,
-    methods_of,
-)
+from bandstand.actor.context_vars import Envelope
+from bandstand.actor.dispatch import Method
+from bandstand.actor.handle import post_or_wait
+from bandstand.actor.reply import ReplyCallback, cancel_handler
+from bandstand.actor.schema import methods_of
+from bandstand.actor.status import answer_inquiry
 from bandstand.core import ChildExit, ExitReason, Lane
+from bandstand.core.enums import NO_ACTOR
 from bandstand.core.events import DeadLetter, Unhandled
-from bandstand.core.lifelines import free_slots, hold_slot, prod
 from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_repr
 from bandstand.pool.routing import ByKey, KeyRouter, OnDeath, Routing, WorkerPicker
 from bandstand.pool.status import JobOutcome, PoolCounters, WorkerStatus
 from bandstand.scope import Channel
-from bandstand.supervision.lowlevel import jump_of
+from bandstand.supervision.dynamic import consistent_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,7 +57,7 @@ class Broadcast:
 
     __slots__ = ("asked", "ending", "left")
 
-    def __init__(self, count: int, asked: Asked | None) -> None:
+    def __init__(self, count: int, asked: ReplyCallback | None) -> None:
         self.left = count
         self.asked = asked
         self.ending: Ending | None = None
@@ -82,7 +77,7 @@ class Broadcast:
 
 
 @final
-class Job(Asked):
+class Job(ReplyCallback):
     """One message of a pool: it waits in the pool (`slot` is None), a worker has it, or it is over.
 
     It is the delivery callback of the message that goes to the worker. So the dispatcher and the original sender both learn the outcome, and an
@@ -108,7 +103,7 @@ class Job(Asked):
         actor: ActorId,
         method: Method,
         data: object,
-        asked: Asked | None,
+        asked: ReplyCallback | None,
         broadcast: Broadcast | None = None,
     ) -> None:
         super().__init__(actor)
@@ -130,9 +125,9 @@ class Job(Asked):
     @property
     def arguments(self) -> object:
         """The message as it was sent, without context variables."""
-        return self.data.data if isinstance(self.data, Parcel) else self.data
+        return self.data.data if isinstance(self.data, Envelope) else self.data
 
-    def moved(self, actor: ActorId) -> None:
+    def redirect(self, actor: ActorId) -> None:
         """Note which actor has the job now: the asker waits for that one."""
         self.actor = actor
         if self.asked is not None:
@@ -163,14 +158,14 @@ class Job(Asked):
         if not self.is_over:
             self._dispatcher.worker_lost(self, (actor, name, reason, cause), was_started=False)
 
-    def cut_off(
+    def interrupted(
         self, actor: ActorId | None, name: str | None, reason: int, cause: BaseException | None
     ) -> None:
         """The worker ended while it was handling the job."""
         if not self.is_over:
             self._dispatcher.worker_lost(self, (actor, name, reason, cause), was_started=True)
 
-    def is_withdrawn(self) -> bool:
+    def is_cancelled(self) -> bool:
         """Return whether the asker has taken the ask back. The worker calls this before it starts, and skips the job if so."""
         if not self.is_recalled():
             return False
@@ -179,7 +174,7 @@ class Job(Asked):
 
     def is_recalled(self) -> bool:
         """Return whether the asker has taken the ask back, without settling the job."""
-        return self.method.is_ask and self.asked is not None and self.asked.is_withdrawn()
+        return self.method.is_ask and self.asked is not None and self.asked.is_cancelled()
 
     def take_back(self) -> None:
         """The asker takes the ask back: the job never starts, or its handler is cancelled at its next await."""
@@ -188,7 +183,7 @@ class Job(Asked):
         if self.slot is None:
             self._dispatcher.recall(self)
         else:
-            interrupt_handler(self.actor, self)
+            cancel_handler(self.actor, self)
 
     def give_up(self, ending: Ending) -> None:
         """Notify the sender that no worker will handle the job."""
@@ -276,7 +271,7 @@ class WorkerSlot:
         self.actor = actor
         self.is_ending = False
         for job in self.jobs:
-            job.moved(actor)
+            job.redirect(actor)
 
     def status(self) -> WorkerStatus:
         """Return the worker's state."""
@@ -373,11 +368,11 @@ class Dispatcher:
 
     def __call__(self, ctx: Context[Any], data: object) -> None:
         """Handle a message to the pool's actor."""
-        # A typed message has its method as tag and, if its sender waits, an Asked as sender.
+        # A typed message has its method as tag and, if its sender waits, a ReplyCallback as sender.
         tag: object = ctx.tag
         sender: object = ctx.sender
         if isinstance(tag, Method) and tag in self._methods:
-            self._accept(tag, data, sender if isinstance(sender, Asked) else None)
+            self._accept(tag, data, sender if isinstance(sender, ReplyCallback) else None)
         elif isinstance(data, ChildExit):
             # The workers' supervisor has given up or was stopped.
             if data.reason is ExitReason.NORMAL:
@@ -389,12 +384,12 @@ class Dispatcher:
             self.pump()
             for slot in [slot for slot in self.leaving if slot.is_idle]:
                 self._retire(slot)
-        elif not isinstance(sender, Asked) or not answer_inquiry(tag, sender, self._report):
+        elif not isinstance(sender, ReplyCallback) or not answer_inquiry(tag, sender, self._report):
             what = type(data).__name__
             self._loop.events.tell(Unhandled(self.actor, self._name, data, what))
 
-    def _accept(self, method: Method, data: object, asked: Asked | None) -> None:
-        hold_slot(self._loop, self.actor, method.lane)
+    def _accept(self, method: Method, data: object, asked: ReplyCallback | None) -> None:
+        self._loop.kernel.hold_slot(self.actor, method.lane)
         if self._routing is Routing.BROADCAST and not method.is_ask:
             self._broadcast(method, data, asked)
             return
@@ -415,7 +410,7 @@ class Dispatcher:
         elif self._set_key(job, self._routing):
             self._route(job)
 
-    def _broadcast(self, method: Method, data: object, asked: Asked | None) -> None:
+    def _broadcast(self, method: Method, data: object, asked: ReplyCallback | None) -> None:
         broadcast = Broadcast(len(self.slots), asked)
         for slot in self.slots:
             slot.waiting.push(Job(self, self.actor, method, data, None, broadcast))
@@ -426,8 +421,8 @@ class Dispatcher:
     def _set_key(self, job: Job, routing: ByKey) -> bool:
         """Compute the key of a job. If that fails, settle the job and return False."""
         try:
-            job.key = routing.of(*arguments_of(job.method, job.arguments))
-            jump_of(job.key, 1)
+            job.key = routing.of(*job.method.arguments(job.arguments))
+            consistent_hash(job.key, 1)
         except Exception as error:  # noqa: BLE001  # a user's function may raise anything
             wrong = InvalidArgument(
                 f"the key of {job.method.owner}.{job.method.name}() could not be computed: {safe_repr(error)}; the pool {self._name!r} did not pass it on"
@@ -436,7 +431,7 @@ class Dispatcher:
             if job.method.is_ask:
                 job.fail(wrong)
             else:
-                self._loop._complain(str(wrong), error)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # the loop's log
+                self._loop.kernel.reporter.error(str(wrong), error)  # the loop's log
                 self.drop(job, (self.actor, self._name, ExitReason.FAIL.value, wrong))
             return False
         return True
@@ -470,14 +465,14 @@ class Dispatcher:
         slot.jobs[job] = None
         job.slot = slot
         job.is_reported = False
-        job.moved(slot.actor)
+        job.redirect(slot.actor)
         if isinstance(self._routing, ByKey):
             self._keys.begin(job, slot)
-        if land_at(slot.actor, job.method, job.data, job) != AWAY:
+        if post_or_wait(slot.actor, job.method, job.data, job) != NO_ACTOR:
             return True
         slot.is_ending = True
         self._release(job)
-        job.moved(before)
+        job.redirect(before)
         origin.push_front(job)
         return False
 
@@ -500,7 +495,7 @@ class Dispatcher:
         if has_work and self.is_open and not self.is_wake_pending:
             # In a turn of its own: this may run inside a worker's turn.
             self.is_wake_pending = True
-            prod(self._loop, self.actor)
+            self._loop.kernel.notify_channel(self.actor)
 
     def resized(self) -> None:
         """Route again what waits for single workers: the workers have changed."""
@@ -521,7 +516,7 @@ class Dispatcher:
         slot = job.slot
         parked = self._release(job)
         if job.broadcast is None or job.broadcast.settle(ending):
-            free_slots(self._loop, self.actor, job.method.lane, 1)
+            self._loop.kernel.free_slots(self.actor, job.method.lane, 1)
         for following in parked:
             self._route(following)
         if slot is not None:
@@ -551,7 +546,7 @@ class Dispatcher:
         self.counters.requeued += 1
         slot = job.slot
         parked = self._release(job)
-        job.moved(self.actor)
+        job.redirect(self.actor)
         if isinstance(self._routing, ByKey):
             # In front of the jobs that were parked behind it.
             target = self._keys.put_back(job, self.slots)

@@ -8,19 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, final, overload
 
 from bandstand.actor import child, id_of
-from bandstand.actor.lowlevel import (
-    UNSET_MS,
-    check_ask_ms,
-    checked_kind,
-    checked_loop,
-    class_of,
-    gauge_of,
-    handle_of,
-    report_of,
-)
+from bandstand.actor.declaration import checked_actor_class, checked_actor_loop
+from bandstand.actor.dispatch import MailboxGauge
+from bandstand.actor.handle import class_of
+from bandstand.actor.reply import UNSET_MS, check_ask_ms
+from bandstand.actor.status import make_report
 from bandstand.core import ActorId, ExitReason
-from bandstand.core.lifelines import mourn
-from bandstand.core.lowlevel import call_afar, check_open, check_thread, close_mailbox, end_actor
 from bandstand.errors import (
     BandstandError,
     ChannelClosed,
@@ -35,7 +28,8 @@ from bandstand.pool.routing import ByKey, OnDeath, Routing
 from bandstand.pool.status import JobOutcome, PoolStatus
 from bandstand.scope import Channel
 from bandstand.supervision import Backoff, ChildSpec, DynamicSpec, Mailbox, Shutdown, spawn_supervisor
-from bandstand.supervision.lowlevel import check_member, required, restart_if_start_fails
+from bandstand.supervision.spec import required_init
+from bandstand.supervision.validate import check_member
 
 if TYPE_CHECKING:
     from bandstand.actor import Actor, ActorReport, Implements, Loop
@@ -90,7 +84,7 @@ class Pool(Generic[H]):
     __slots__ = ("_dispatcher", "_ended", "_gauge", "_handle", "_loop", "_name", "_settings", "_supervisor")
 
     def __init__(self, loop: Loop, kind: type[Any], spec: ChildSpec[Any], settings: PoolSettings) -> None:
-        check_open(loop)
+        loop.kernel.check_open()
         self._loop = loop
         self._settings = settings
         self._name = settings.name or f"pool of {kind.__name__}"
@@ -108,8 +102,10 @@ class Pool(Generic[H]):
         dispatcher.actor = loop.spawn(
             dispatcher, name=self._name, mailbox_cap=settings.mailbox_cap, supervisor=settings.supervisor
         )
-        self._gauge = gauge_of(dispatcher.actor)
-        self._handle = cast("H", handle_of(kind, loop, dispatcher.actor, self._name, settings.ask_ms))
+        self._gauge = MailboxGauge(dispatcher.actor)
+        self._handle = cast(
+            "H", loop.handle_at(kind, None, actor=dispatcher.actor, name=self._name, ask_ms=settings.ask_ms)
+        )
         try:
             self._supervisor = spawn_supervisor(
                 loop,
@@ -121,11 +117,11 @@ class Pool(Generic[H]):
                 name=f"{self._name} workers",
                 parent=dispatcher.actor,
             )
-            mourn(loop, dispatcher.actor, self._dispatcher_ended)
-            mourn(loop, self._supervisor.actor, self._workers_ended)
+            loop.kernel.actors.on_exit(dispatcher.actor, self._dispatcher_ended)
+            loop.kernel.actors.on_exit(self._supervisor.actor, self._workers_ended)
             self._grow(settings.size)
         except BaseException:  # if a worker does not start, there is no pool
-            end_actor(loop, dispatcher.actor)
+            loop.kernel.actors.stop_or_kill(dispatcher.actor)
             raise
 
     # -- for the owner ---------------------------------------------------------------------------------------------
@@ -154,7 +150,7 @@ class Pool(Generic[H]):
         Raises:
             WrongThread: called from another thread.
         """
-        check_thread(self._loop)
+        self._loop.kernel.check_thread()
         dispatcher = self._dispatcher
         unread = self._unread
         outcomes = dispatcher.counters.outcomes
@@ -183,7 +179,7 @@ class Pool(Generic[H]):
             NoSuchActor: the pool has ended.
             LoopClosed, WrongThread, MaxActors: as for a spawn.
         """
-        check_open(self._loop)
+        self._loop.kernel.check_open()
         checked_size(size)
         dispatcher = self._dispatcher
         if not dispatcher.is_open:
@@ -207,9 +203,11 @@ class Pool(Generic[H]):
         Raises:
             WrongThread: called from another thread.
         """
-        check_thread(self._loop)
+        self._loop.kernel.check_thread()
         with suppress(NoSuchActor, LoopClosed):
-            (close_mailbox if drain else type(self._loop).stop_actor)(self._loop, self._dispatcher.actor)
+            (self._loop.kernel.actors.close_mailbox if drain else self._loop.stop_actor)(
+                self._dispatcher.actor
+            )
 
     async def drain(self, within_ms: float | None = 5000) -> bool:
         """Accept no more messages, handle those in the pool, and end. Return whether that was done in time; if not, the rest is dead letters.
@@ -245,7 +243,7 @@ class Pool(Generic[H]):
     def _report(self) -> ActorReport:
         workers = tuple(slot.name for slot in self._dispatcher.all_slots)
         handle: Any = self._handle
-        return report_of(handle, class_of(handle).__qualname__, None, workers)
+        return make_report(handle, class_of(handle).__qualname__, None, workers)
 
     @property
     def _unread(self) -> int:
@@ -255,12 +253,14 @@ class Pool(Generic[H]):
     # -- workers -------------------------------------------------------------------------------------------------------------------
 
     def _init_of(self, spec: ChildSpec[Any]) -> Callable[..., object]:
-        make = required(cast("Callable[[Any], object]", spec.init), f"a worker of the pool {self._name!r}")
+        make = required_init(
+            cast("Callable[[Any], object]", spec.init), f"a worker of the pool {self._name!r}"
+        )
 
         def init(ctx: Context[Any], slot: WorkerSlot) -> object:
             state = make(ctx)
             actor = ctx.self_id
-            mourn(self._loop, actor, lambda _reason, _cause: self._worker_ended(slot, actor))
+            self._loop.kernel.actors.on_exit(actor, lambda _reason, _cause: self._worker_ended(slot, actor))
             self._dispatcher.worker_started(slot, actor)
             return state
 
@@ -272,7 +272,7 @@ class Pool(Generic[H]):
             slot = WorkerSlot(self._settings.ahead)
             actor = self._supervisor.start_child(slot)
             # The slot stays: without a restart it would never have a worker.
-            restart_if_start_fails(self._supervisor, actor)
+            self._supervisor.restart_if_start_fails(actor)
             slot.name = self._supervisor.name_of(actor)
             slots.append(slot)
 
@@ -290,7 +290,7 @@ class Pool(Generic[H]):
         if actor is None:
             slot.gone.close()
         else:
-            mourn(self._loop, actor, lambda _reason, _cause: slot.gone.close())
+            self._loop.kernel.actors.on_exit(actor, lambda _reason, _cause: slot.gone.close())
 
     # -- the end -------------------------------------------------------------------------------------------------------------------
 
@@ -298,17 +298,17 @@ class Pool(Generic[H]):
         dispatcher = self._dispatcher
         # The loop reports these as dead letters: they were never jobs.
         dispatcher.counters.write_off(self._unread)
-        self._gauge.forget()
+        self._gauge.close()
         dispatcher.close((dispatcher.actor, self._name, reason.value, cause))
         # Not inside this exit, which may run inside a worker's turn.
-        call_afar(self._loop, self._stop_workers)
+        self._loop.kernel.inbox.call_soon(self._stop_workers)
 
     def _stop_workers(self) -> None:
         try:
             self._supervisor.stop()
         except BandstandError:
             # The supervisor or the loop is ending already.
-            end_actor(self._loop, self._supervisor.actor)
+            self._loop.kernel.actors.stop_or_kill(self._supervisor.actor)
 
     def _workers_ended(self, _reason: ExitReason, _cause: BaseException | None) -> None:
         self._dispatcher.has_lost_workers = True
@@ -380,7 +380,7 @@ class PoolOptions:
         """
         settings = self._settings
         mailbox = Mailbox.FRESH if settings.on_death is OnDeath.DEAD_LETTER else Mailbox.KEPT
-        known = checked_kind(kind)
+        known = checked_actor_class(kind)
         options = child(
             settings.name or known.__name__,
             mailbox=mailbox,
@@ -444,4 +444,4 @@ def pooled(
         shutdown=shutdown,
         supervisor=supervisor if supervisor is None or isinstance(supervisor, ActorId) else id_of(supervisor),
     )
-    return PoolOptions(checked_loop(loop), settings)
+    return PoolOptions(checked_actor_loop(loop), settings)

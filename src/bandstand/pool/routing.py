@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_repr
-from bandstand.supervision.lowlevel import jump_of
+from bandstand.supervision.dynamic import consistent_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -116,7 +116,7 @@ class KeyRouter:
     def route(self, job: Job, slots: Sequence[WorkerSlot]) -> WorkerSlot | None:
         """Queue a job for the worker of its key and return the worker, or park the job and return None."""
         key = job.key
-        slot = slots[jump_of(key, len(slots))]
+        slot = slots[consistent_hash(key, len(slots))]
         busy = self._busy.get(key)
         if key in self._parked or (busy is not None and busy[0] is not slot):
             self._parked.setdefault(key, deque()).append(job)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, cast, final
 
-from bandstand.actor.lowlevel import Presence, checked_handle, class_of, key_of, name_of_mark, ports_of
-from bandstand.core.lowlevel import check_open, check_thread, is_open
+from bandstand.actor.handle import checked_handle, class_of
+from bandstand.actor.handle_watch import HandleWatch, watch_key
+from bandstand.actor.schema import handle_methods_of, method_name_of
 from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_repr
 from bandstand.topic import Policy, Receives, Topic, TopicSubscription
@@ -15,7 +16,7 @@ from bandstand.topic.lag import Lag
 
 if TYPE_CHECKING:
     from bandstand.actor import Loop
-    from bandstand.actor.lowlevel import TellMark
+    from bandstand.actor.decorators import DeclaredTell
 
 __all__ = ("Change", "Group", "Told", "check_class")
 
@@ -52,7 +53,7 @@ class Member:
 
     __slots__ = ("lag", "presence")
 
-    def __init__(self, presence: Presence) -> None:
+    def __init__(self, presence: HandleWatch) -> None:
         self.presence = presence
         # Created with the first message that the member refuses.
         self.lag: Lag | None = None
@@ -94,13 +95,13 @@ class Group(Generic[A]):
             NoSuchActor, ActorNotLocal: the actor has ended, or lives on another loop.
             LoopClosed, WrongThread: the loop is stopping; called from another thread.
         """
-        check_open(self._loop)
+        self._loop.kernel.check_open()
         handle = checked_handle(member)
         check_class(safe_repr(member), handle, self._kind)
-        key = key_of(handle)
+        key = watch_key(handle)
         if key in self._members:
             return False
-        self._members[key] = Member(Presence(self._loop, handle, partial(self._remove, key)))
+        self._members[key] = Member(HandleWatch(self._loop, handle, partial(self._remove, key)))
         self._announce(member, has_joined=True)
         return True
 
@@ -111,8 +112,8 @@ class Group(Generic[A]):
             InvalidArgument: it is not a handle.
             WrongThread: called from another thread.
         """
-        check_thread(self._loop)
-        key = key_of(checked_handle(member))
+        self._loop.kernel.check_thread()
+        key = watch_key(checked_handle(member))
         if key not in self._members:
             return False
         self._remove(key)
@@ -124,12 +125,12 @@ class Group(Generic[A]):
         Raises:
             WrongThread: called from another thread.
         """
-        check_thread(self._loop)
+        self._loop.kernel.check_thread()
         return tuple(
             cast("A", one.presence.handle) for one in self._members.values() if one.presence.actor is not None
         )
 
-    def tell(self, method: TellMark[P], /, *args: P.args, **kwargs: P.kwargs) -> Told:
+    def tell(self, method: DeclaredTell[P], /, *args: P.args, **kwargs: P.kwargs) -> Told:
         """Send a message to every member that is running: `workers.tell(Worker.add, 5)`. Return how many took it and how many refused it.
 
         A member never makes this raise. When a member refuses, the loop's events get a `Lagged`: at once for the first, then at most once a
@@ -140,15 +141,15 @@ class Group(Generic[A]):
             TypeError: the arguments do not fit the method.
             LoopClosed, WrongThread: the loop is stopping; called from another thread.
         """
-        check_open(self._loop)
-        name = name_of_mark(self._kind, method)
-        port = None if name is None else ports_of(self._kind)[name]
-        if name is None or port is None or port.method.is_ask:
+        self._loop.kernel.check_open()
+        name = method_name_of(self._kind, method)
+        handle_method = None if name is None else handle_methods_of(self._kind)[name]
+        if name is None or handle_method is None or handle_method.method.is_ask:
             raise InvalidArgument(
                 f"{safe_repr(method)} is not a one-way method of {self._kind.__qualname__}: pass the method of the class, Worker.add"
             )
         # Check the arguments once, before any member gets the message.
-        port.binder(None, *args, **kwargs)
+        handle_method.binder(None, *args, **kwargs)
         taken = refused = 0
         for one in list(self._members.values()):
             if one.presence.actor is None:
@@ -195,7 +196,7 @@ class Group(Generic[A]):
         self._announce(cast("A", one.presence.handle), has_joined=False)
 
     def _announce(self, member: A, *, has_joined: bool) -> None:
-        if self._changes is not None and is_open(self._loop):
+        if self._changes is not None and not self._loop.kernel.is_closed:
             self._changes.publish(Change(self._name, member, has_joined))
 
 

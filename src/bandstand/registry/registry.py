@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar, final, overload
 
-from bandstand.actor.lowlevel import Presence, check_ask_ms, checked_kind, checked_loop
-from bandstand.core.lifelines import at_end
-from bandstand.core.lowlevel import check_open, check_thread, clock_of
+from bandstand.actor.declaration import checked_actor_class, checked_actor_loop
+from bandstand.actor.handle_watch import HandleWatch
+from bandstand.actor.reply import check_ask_ms
 from bandstand.errors import (
     ChannelClosed,
     ChannelTimeout,
@@ -56,7 +56,7 @@ class NameEntry:
         self.name = name
         self._on_gone = on_gone
         self._on_available = on_available
-        self.presence = Presence(loop, handle, self._gone, self._came)
+        self.presence = HandleWatch(loop, handle, self._gone, self._came)
 
     @property
     def handle(self) -> Any:
@@ -109,7 +109,7 @@ class NameWaiters:
             NameTimeout: the time is up.
             LoopClosed: the loop has ended.
         """
-        now = clock_of(self._loop)
+        now = self._loop.kernel.timers.elapsed_ms
         since = now()
         with self._registered(name) as signal:
             while (found := find()) is None:
@@ -128,7 +128,7 @@ class NameWaiters:
     def _registered(self, name: str) -> Generator[Channel[None]]:
         signal: Channel[None] = Channel(CONFLATED)
         self._signals.setdefault(name, {})[signal] = None
-        forget = at_end(self._loop, signal.close)
+        forget = self._loop.runner.on_end(signal.close)
         try:
             yield signal
         finally:
@@ -158,8 +158,8 @@ class Registry:
     __slots__ = ("__weakref__", "_entries", "_groups", "_loop", "_waiters")
 
     def __init__(self, loop: Loop) -> None:
-        self._loop = checked_loop(loop)
-        check_thread(loop)
+        self._loop = checked_actor_loop(loop)
+        loop.kernel.check_thread()
         self._entries: dict[str, NameEntry] = {}
         self._groups: dict[str, Group[Any]] = {}
         self._waiters = NameWaiters(loop)
@@ -175,7 +175,7 @@ class Registry:
             NoSuchActor, ActorNotLocal: the actor has ended, or lives on another loop.
             LoopClosed, WrongThread: the loop is stopping; called from another thread.
         """
-        check_open(self._loop)
+        self._loop.kernel.check_open()
         check_name(name)
         entry = NameEntry(self._loop, name, handle, self._remove, self._waiters.wake)
         present = self._entry(name)
@@ -198,7 +198,7 @@ class Registry:
             InvalidArgument: it is not a name.
             WrongThread: called from another thread.
         """
-        check_thread(self._loop)
+        self._loop.kernel.check_thread()
         check_name(name)
         entry = self._entry(name)
         if entry is None:
@@ -222,9 +222,9 @@ class Registry:
             InvalidArgument: the actor is of another class (the error names both), or it is not a name.
             WrongThread: called from another thread.
         """
-        check_thread(self._loop)
+        self._loop.kernel.check_thread()
         check_name(name)
-        known = checked_kind(kind)
+        known = checked_actor_class(kind)
         entry = self._entry(name)
         if entry is None:
             return None
@@ -270,7 +270,7 @@ class Registry:
             InvalidArgument: the actor with that name is of another class.
             WrongThread: called from another thread.
         """
-        check_open(self._loop)
+        self._loop.kernel.check_open()
         check_name(name)
         check_ask_ms("ms", ms)
         return await self._waiters.until(name, lambda: self.find(name, kind), ms)
@@ -281,7 +281,7 @@ class Registry:
         Raises:
             WrongThread: called from another thread.
         """
-        check_thread(self._loop)
+        self._loop.kernel.check_thread()
         return tuple(name for name, entry in self._entries.items() if not entry.is_gone)
 
     # -- groups --------------------------------------------------------------------------------------------------------------
@@ -297,9 +297,9 @@ class Registry:
             InvalidArgument: the name is empty, `kind` is not a class of actors, or the group is of another class; the error names both.
             WrongThread: called from another thread.
         """
-        check_thread(self._loop)
+        self._loop.kernel.check_thread()
         check_name(name)
-        known = checked_kind(kind)
+        known = checked_actor_class(kind)
         group = self._groups.get(name)
         if group is None:
             group = self._groups[name] = Group(self._loop, name, known)

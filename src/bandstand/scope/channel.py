@@ -1,37 +1,39 @@
-"""A typed channel: how elements pass from whoever has them to whoever wants them, with an end that both sides see."""
+"""Typed channels, and `select`: the public side of the compiled `_channel`."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar, cast, overload
 
 from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_repr
-from bandstand.scope.hot.pipe import Pipe
-from bandstand.scope.numbers import BOUNDLESS
+from bandstand.scope._channel import UNLIMITED, ChannelCore, SelectOp
 
 if TYPE_CHECKING:
-    from bandstand.scope.token import CancelToken
+    from bandstand.scope.cancel import CancelToken
 
-__all__ = ("CONFLATED", "UNBOUNDED", "Buffering", "Channel", "ChannelStatistics", "Operation")
+__all__ = ("CONFLATED", "UNBOUNDED", "Buffering", "Channel", "ChannelStatistics", "Operation", "select")
 
-T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
 D = TypeVar("D")
+T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 
-# More elements than any machine has room for.
-MOST = 1 << 40
+# More elements than fit into the memory of any machine.
+MAX_CAPACITY = 1 << 40
 
 
 class Buffering(Enum):
-    """Channels that never make a sender wait."""
+    """Buffers that never make a sender wait."""
 
     UNBOUNDED = "unbounded"
-    """Keeps every element, however many: for where the sender must not wait and cannot be asked to send less."""
+    """Keeps every element: for a sender that must not wait and cannot send less."""
     CONFLATED = "conflated"
-    """Keeps the newest element only: what nobody has received when the next one comes is replaced by it, and counted."""
+    """Keeps the newest element only: a new element replaces one that was not received, which is counted."""
 
 
 UNBOUNDED: Final = Buffering.UNBOUNDED
@@ -39,64 +41,65 @@ CONFLATED: Final = Buffering.CONFLATED
 
 
 class Operation(Protocol[R_co]):
-    """A send, a receive or a choice that has not happened yet. Await it, once; or hand it to `select`."""
+    """A send, receive or select that has not happened yet. Await it once, or pass it to `select`."""
 
     def __await__(self) -> Generator[Any, Any, R_co]:
-        """Do it, waiting for as long as that takes."""
+        """Do it, waiting if necessary."""
         ...
 
     def blocking(self) -> R_co:
-        """Do it on a plain thread, which waits; deadlines there are by the machine's clock.
+        """Do it on a plain thread, which blocks. Timeouts use the system's monotonic clock.
 
         Raises:
-            LoopBusy: this thread runs an event loop: there only `await` waits.
+            LoopBusy: this thread runs an event loop: use `await`.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelStatistics:
-    """The books of a channel at one moment: sent = received + conflated + buffered."""
+    """The counters of a channel at one moment: sent = received + conflated + buffered."""
 
     sent: int
     """Elements that were accepted."""
     received: int
-    """Elements that were received, those that a cancelled receiver gave back not counted."""
+    """Elements that were received, without those that a cancelled receiver returned."""
     conflated: int
-    """Elements that a newer one has replaced."""
+    """Elements that were replaced by a newer one."""
     buffered: int
-    """Elements that are in it now."""
+    """Elements in the buffer."""
     refused: int
-    """Sends that were refused because it is closed."""
+    """Sends that failed because the channel is closed."""
     timed_out: int
-    """Sends and receives that stood in line and ended by their deadline."""
+    """Sends and receives that waited, and timed out."""
     cancelled: int
-    """Sends and receives that stood in line and were cancelled: by a token, by asyncio, by another choice."""
+    """Sends and receives that waited and were cancelled: by a token, by asyncio, or by their select."""
     senders: int
-    """How many sends stand in line now."""
+    """Sends that wait now."""
     receivers: int
-    """How many receives stand in line now."""
+    """Receives that wait now."""
     peak: int
-    """The most elements there ever were in it at once."""
+    """The largest number of elements that were in the buffer at once."""
     capacity: int | Buffering
-    """What it was made with."""
+    """The capacity the channel was created with."""
     closed: bool
-    """Whether it is closed."""
+    """Whether the channel is closed."""
 
 
-class Channel(Pipe, Generic[T]):
-    """Elements of one type, in order, from any number of senders to any number of receivers: tasks, actors and threads.
+class Channel(ChannelCore, Generic[T]):
+    """Passes elements of one type, in order, between tasks, actors and threads.
 
-    Each element is received exactly once, or is still in the channel, or was refused to its sender. Both sides are served first
-    come, first served. A channel belongs to no loop: it can be used from every event loop and every thread at once.
+    Any number of senders and receivers may share it.     Each element is received exactly once, or is still
+    in the channel, or its sender got an error. Senders and receivers are served in the order in which they
+    came. A channel belongs to no loop: it can be used from all event loops and threads at once.
 
     Args:
-        capacity: how many elements it holds that nobody has received yet. 0, a *rendezvous*: a send waits until it is received.
-            `UNBOUNDED`: any number. `CONFLATED`: the newest one.
-        name: for people: errors, the tree, statistics.
+        capacity: how many elements it buffers. With 0, a *rendezvous*, a send waits until its element is
+            received. `UNBOUNDED` buffers any number, `CONFLATED` the newest one.
+        name: shown in errors, in the actor tree and in statistics.
 
     Raises:
-        InvalidArgument: the capacity is none of these.
+        InvalidArgument: the capacity or the name is invalid.
     """
 
     __slots__ = ("__weakref__",)
@@ -105,10 +108,10 @@ class Channel(Pipe, Generic[T]):
         if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
             raise InvalidArgument(f"name is {safe_repr(name)}: pass a string")
         if capacity is UNBOUNDED:
-            super().__init__(BOUNDLESS, False, name)  # noqa: FBT003  # by position in C
+            super().__init__(UNLIMITED, False, name)  # noqa: FBT003  # by position in C
         elif capacity is CONFLATED:
             super().__init__(1, True, name)  # noqa: FBT003  # same
-        elif type(capacity) is int and 0 <= capacity <= MOST:
+        elif type(capacity) is int and 0 <= capacity <= MAX_CAPACITY:
             super().__init__(capacity, False, name)  # noqa: FBT003  # same
         else:
             raise InvalidArgument(
@@ -117,7 +120,7 @@ class Channel(Pipe, Generic[T]):
 
     @property
     def name(self) -> str | None:
-        """What it is called."""
+        """The name it was created with."""
         return self.label
 
     @property
@@ -126,18 +129,28 @@ class Channel(Pipe, Generic[T]):
         return self.closed
 
     def statistics(self) -> ChannelStatistics:
-        """A snapshot of its books. From any thread."""
-        capacity = CONFLATED if self.conflates else UNBOUNDED if self.capacity == BOUNDLESS else self.capacity
-        sent, received, conflated, buffered, refused, expired, cancelled, senders, receivers, peak, closed = (
-            self.books()
-        )
+        """Return a snapshot of its counters. Callable from any thread."""
+        capacity = CONFLATED if self.conflates else UNBOUNDED if self.capacity == UNLIMITED else self.capacity
+        (
+            sent,
+            received,
+            conflated,
+            buffered,
+            refused,
+            timed_out,
+            cancelled,
+            senders,
+            receivers,
+            peak,
+            closed,
+        ) = self.counters()
         return ChannelStatistics(
             sent=sent,
             received=received,
             conflated=conflated,
             buffered=buffered,
             refused=refused,
-            timed_out=expired,
+            timed_out=timed_out,
             cancelled=cancelled,
             senders=senders,
             receivers=receivers,
@@ -151,33 +164,36 @@ class Channel(Pipe, Generic[T]):
             "conflated"
             if self.conflates
             else "unbounded"
-            if self.capacity == BOUNDLESS
+            if self.capacity == UNLIMITED
             else f"of {self.capacity}"
         )
         name = "" if self.label is None else f" {self.label!r}"
         state = "closed, " if self.closed else ""
-        return f"<Channel{name} {size}: {state}{self.count} in it>"
+        return f"<Channel{name} {size}: {state}{len(self)} in it>"
 
     if TYPE_CHECKING:
 
         def send(
             self, item: T, *, timeout_ms: float | None = None, token: CancelToken | None = None
         ) -> Operation[None]:
-            """Send an element: `await channel.send(element)`. Waits for room, or, at a rendezvous, for a receiver.
+            """Send an element: `await channel.send(element)`.
 
-            Nothing happens before it is awaited. If it ends by its deadline or its token, the element was not sent. If its
-            task is cancelled while it waits, the element was not sent either, unless a receiver came at that very moment.
+            Waits for room, or on a rendezvous channel for a receiver.
+
+            Nothing happens before it is awaited. If it times out or its token is cancelled, the element was
+            not sent. If its task is cancelled while it waits, the element was not sent either, unless a
+            receiver took it at that moment.
 
             Args:
-                item: the element; passed as it is.
-                timeout_ms: how long to wait at most; 0 for not at all, None for ever.
-                token: what may end the wait as well.
+                item: the element; passed by reference.
+                timeout_ms: how long to wait at most; 0 to not wait, None for no limit.
+                token: a token that cancels the wait.
 
             Raises:
-                ChannelClosed: it is closed, or was closed while this waited: the element was not sent.
+                ChannelClosed: the channel is closed, or was closed during the wait: the element was not sent.
                 ChannelTimeout: there was no room in time.
                 Cancelled: the token was cancelled.
-                InvalidArgument: an argument has no sense.
+                InvalidArgument: an argument is invalid.
             """
             ...
 
@@ -186,44 +202,137 @@ class Channel(Pipe, Generic[T]):
         ) -> Operation[T]:
             """Receive the oldest element: `await channel.receive()`. Waits until there is one.
 
-            Nothing happens before it is awaited. If its task is cancelled, no element is lost: one that had been handed over at
-            that moment goes back to the front.
+            Nothing happens before it is awaited. If its task is cancelled, no element is lost: one that was
+            handed over at that moment returns to the front of the channel.
+
+            Args:
+                timeout_ms: how long to wait at most; 0 to not wait, None for no limit.
+                token: a token that cancels the wait.
 
             Raises:
-                ChannelClosed: it is closed, and nothing is left in it.
+                ChannelClosed: the channel is closed and empty.
                 ChannelTimeout: there was no element in time.
                 Cancelled: the token was cancelled.
-                InvalidArgument: an argument has no sense.
+                InvalidArgument: an argument is invalid.
             """
             ...
 
         def try_send(self, item: T) -> bool:
-            """Send an element if that can be done at once; False if it cannot. From any thread, and from plain functions.
+            """Send an element without waiting; return False if there is no room.
+
+            Callable from any thread and from plain functions.
 
             Raises:
-                ChannelClosed: it is closed.
+                ChannelClosed: the channel is closed.
             """
             ...
 
-        @overload  # type: ignore[override]  # the pipe's knows no types
+        @overload  # type: ignore[override]  # the core is untyped
         def try_receive(self) -> T | None: ...
         @overload
         def try_receive(self, default: D) -> T | D: ...
         def try_receive(self, default: Any = None) -> Any:
-            """Receive the oldest element, or `default` if there is none. From any thread, and from plain functions.
+            """Receive the oldest element, or return `default` if there is none.
+
+            Callable from any thread and from plain functions.
 
             Raises:
-                ChannelClosed: it is closed, and nothing is left in it.
+                ChannelClosed: the channel is closed and empty.
             """
             ...
 
         def close(self) -> bool:
-            """Close it: it accepts nothing any more, and whoever waits to send is refused at once.
+            """Close the channel: it accepts no more elements, and sends that wait fail at once.
 
-            What is in it can still be received; after that receivers are at the end, which ends an `async for` and is
-            `ChannelClosed` elsewhere. From any thread. False if it was closed already.
+            Elements in it can still be received. After that an `async for` ends, and a receive raises
+            `ChannelClosed`. Callable from any thread.
+
+            Returns:
+                False if it was closed before.
             """
             ...
 
         def __aiter__(self) -> Self: ...
         def __anext__(self) -> Operation[T]: ...
+
+
+@overload
+def select(
+    a: Operation[A],
+    /,
+    *,
+    timeout_ms: float | None = ...,
+    token: CancelToken | None = ...,
+    until_any_closes: bool = ...,
+) -> Operation[tuple[int, A]]: ...
+@overload
+def select(
+    a: Operation[A],
+    b: Operation[B],
+    /,
+    *,
+    timeout_ms: float | None = ...,
+    token: CancelToken | None = ...,
+    until_any_closes: bool = ...,
+) -> Operation[tuple[int, A | B]]: ...
+@overload
+def select(
+    a: Operation[A],
+    b: Operation[B],
+    c: Operation[C],
+    /,
+    *,
+    timeout_ms: float | None = ...,
+    token: CancelToken | None = ...,
+    until_any_closes: bool = ...,
+) -> Operation[tuple[int, A | B | C]]: ...
+@overload
+def select(
+    a: Operation[A],
+    b: Operation[B],
+    c: Operation[C],
+    d: Operation[D],
+    /,
+    *,
+    timeout_ms: float | None = ...,
+    token: CancelToken | None = ...,
+    until_any_closes: bool = ...,
+) -> Operation[tuple[int, A | B | C | D]]: ...
+@overload
+def select(
+    *operations: Operation[A],
+    timeout_ms: float | None = ...,
+    token: CancelToken | None = ...,
+    until_any_closes: bool = ...,
+) -> Operation[tuple[int, A]]: ...
+def select(
+    *operations: Operation[Any],
+    timeout_ms: float | None = None,
+    token: CancelToken | None = None,
+    until_any_closes: bool = False,
+) -> Operation[tuple[int, Any]]:
+    """Do exactly one of several sends and receives: the first that is possible.
+
+        index, value = await select(orders.receive(), ticks.receive(), results.send(job))
+
+    Returns the index of the operation that was done and its value (None for a send). The others did not
+    happen: their elements stay where they were. If several are possible at once, the channel that was
+    selected least recently goes first. A channel that is closed and empty is never chosen.
+
+    Args:
+        operations: at least one, not awaited, without timeouts and tokens of their own.
+        timeout_ms: how long to wait at most, for all of them together; 0 to not wait, None for no limit.
+        token: a token that cancels the wait.
+        until_any_closes: end as soon as one of the channels is closed and empty, and no other operation is
+            possible at once.
+
+    Raises:
+        ChannelClosed: all channels are closed and empty; or one, with `until_any_closes`.
+        ChannelTimeout: none was possible in time.
+        Cancelled: the token was cancelled.
+        InvalidArgument: there are no operations; or one is not an operation, was used before, or has its own
+            timeout or token.
+    """
+    if not operations:
+        raise InvalidArgument("select() got no operations: pass channel.receive() or channel.send(element)")
+    return cast("Operation[tuple[int, Any]]", SelectOp(operations, timeout_ms, token, until_any_closes))

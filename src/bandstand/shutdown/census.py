@@ -7,12 +7,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias, cast, final
 
 from bandstand.core import ActorId, ActorStatus
-from bandstand.core.lifelines import answer_for, is_at_rest, is_quiet, rows
-from bandstand.core.lowlevel import close_mailbox, end_actor, is_open
 from bandstand.errors import ActorKilled, ActorNotLocal, BandstandError, InvalidArgument, NoSuchActor
 from bandstand.errors.formatting import safe_repr
 from bandstand.shutdown.report import Busy
-from bandstand.supervision.lowlevel import end_supervisor, is_supervised
+from bandstand.supervision.supervisor_actor import is_supervisor_actor, stop_supervisor
 
 if TYPE_CHECKING:
     from bandstand.core import Loop
@@ -45,10 +43,10 @@ class ActorCensus:
         for actor in actors:
             who = id_of(actor)
             self._check_local(who)
-            known = {row[0]: row for row in rows(self._loop)}
+            known = {row[0]: row for row in self._loop.kernel.rows()}
             row = known.get(who)
             above = None if row is None or row[2] is None else known.get(row[2])
-            if above is not None and is_supervised(above[5]):
+            if above is not None and is_supervisor_actor(above[5]):
                 raise InvalidArgument(
                     f"{safe_repr(actor)} is a supervisor's child and would be started again as soon as it ends: stop its source of messages "
                     f"in a hook of ShutdownPhase.INTAKE instead"
@@ -65,36 +63,38 @@ class ActorCensus:
         """Let the intake actors accept nothing more, handle what they have, and end."""
         for actor in self._intake:
             with suppress(NoSuchActor):
-                close_mailbox(self._loop, id_of(actor))
+                self._loop.kernel.actors.close_mailbox(id_of(actor))
 
     @property
     def is_quiet(self) -> bool:
         """Whether no actor that the drain waits for has work."""
         if not self._drained:
             # A pool keeps a message in no mailbox while its worker is down, so an empty loop is not enough.
-            return is_quiet(self._loop) and all(is_at_rest(self._loop, actor) for actor in self.ids())
-        return all(is_at_rest(self._loop, id_of(actor)) for actor in self._drained)
+            return self._loop.kernel.is_quiet() and all(
+                self._loop.kernel.is_actor_idle(actor) for actor in self.ids()
+            )
+        return all(self._loop.kernel.is_actor_idle(id_of(actor)) for actor in self._drained)
 
     def busy(self) -> tuple[Busy, ...]:
         """Return the actors with work, of those that the drain waits for."""
         chosen = {id_of(actor) for actor in self._drained}
         return tuple(
             self._as_busy(row)
-            for row in rows(self._loop)
-            if (not chosen or row[0] in chosen) and not is_at_rest(self._loop, row[0])
+            for row in self._loop.kernel.rows()
+            if (not chosen or row[0] in chosen) and not self._loop.kernel.is_actor_idle(row[0])
         )
 
     def alive(self) -> tuple[Busy, ...]:
         """Return the actors that have not ended."""
-        return tuple(map(self._as_busy, rows(self._loop)))
+        return tuple(map(self._as_busy, self._loop.kernel.rows()))
 
     def ids(self) -> list[ActorId]:
         """Return the ids of the actors that have not ended."""
-        return [row[0] for row in rows(self._loop)]
+        return [row[0] for row in self._loop.kernel.rows()]
 
     def roots(self) -> list[Root]:
         """Return the running actors that no parent will end, the youngest first."""
-        known = rows(self._loop)
+        known = self._loop.kernel.rows()
         families = {row[0]: row[5] for row in known}
 
         def is_root(above: ActorId | None, family: object) -> bool:
@@ -102,11 +102,11 @@ class ActorCensus:
             return (
                 above is None
                 or above not in families
-                or (families[above] is None and not is_supervised(family))
+                or (families[above] is None and not is_supervisor_actor(family))
             )
 
         return [
-            (actor, is_supervised(family))
+            (actor, is_supervisor_actor(family))
             for actor, _, above, status, _, family in reversed(known)
             if is_root(above, family) and status < ActorStatus.STOPPING
         ]
@@ -116,7 +116,7 @@ class ActorCensus:
         actor, is_supervisor = root
         with suppress(BandstandError):
             if is_supervisor:
-                end_supervisor(self._loop, actor)
+                stop_supervisor(self._loop, actor)
             else:
                 self._loop.stop_actor(actor)
 
@@ -128,30 +128,28 @@ class ActorCensus:
         """Kill all actors, supervisors before their children so that they do not restart them. Return those that were killed."""
         killed: list[Busy] = []
         for _ in range(KILL_ROUNDS):
-            if not is_open(self._loop):
+            if self._loop.kernel.is_closed:
                 break
-            left = rows(self._loop)
+            left = self._loop.kernel.rows()
             if not left:
                 break
             killed.extend(map(self._as_busy, left))
             # The shutdown reports them in one line; the loop need not report each.
             for actor, *_ in left:
-                answer_for(self._loop, actor)
+                self._loop.kernel.actors.set_exit_handled(actor)
             for actor, *_ in left:
-                end_actor(
-                    self._loop,
-                    actor,
-                    ActorKilled(f"actor {safe_repr(actor)} had not ended at the end of a shutdown"),
+                self._loop.kernel.actors.stop_or_kill(
+                    actor, ActorKilled(f"actor {safe_repr(actor)} had not ended at the end of a shutdown")
                 )
         return tuple(killed)
 
     def _as_busy(self, row: Sequence[object]) -> Busy:
         actor, name, waiting = cast("ActorId", row[0]), cast("str | None", row[1]), cast("int", row[4])
-        is_at_work = waiting == 0 and not is_at_rest(self._loop, actor)
+        is_at_work = waiting == 0 and not self._loop.kernel.is_actor_idle(actor)
         return Busy(name or repr(actor), waiting, is_at_work)
 
     def _check_local(self, actor: ActorId) -> None:
-        if actor.home is not self._loop:
+        if actor.home is not self._loop.kernel:
             raise ActorNotLocal(f"{safe_repr(actor)} does not live on the loop that is shut down")
 
 

@@ -15,7 +15,7 @@ from bandstand.core.logs import SafeLogger
 from bandstand.errors import InvalidArgument
 from bandstand.errors.formatting import safe_repr
 from bandstand.shutdown.report import ShutdownPhase
-from bandstand.shutdown.waiter import Waiter
+from bandstand.shutdown.waiter import ShutdownWaiter
 
 __all__ = ("REVERSED_PHASES", "Hook", "Hooks", "call_hook", "name_of")
 
@@ -59,7 +59,11 @@ def name_of(hook: Hook) -> str:
 
 
 async def call_hook(
-    hook: Hook, phase: ShutdownPhase, waiter: Waiter, left_ms: Callable[[], float], now: Callable[[], float]
+    hook: Hook,
+    phase: ShutdownPhase,
+    waiter: ShutdownWaiter,
+    left_ms: Callable[[], float],
+    now: Callable[[], float],
 ) -> bool:
     """Call a hook and wait for it as long as `left_ms()` is above 0. Return whether it finished without an error."""
     name = name_of(hook)
@@ -93,7 +97,7 @@ async def call_hook(
     return True
 
 
-async def _wait(task: asyncio.Future[Any], waiter: Waiter, left_ms: Callable[[], float]) -> bool:
+async def _wait(task: asyncio.Future[Any], waiter: ShutdownWaiter, left_ms: Callable[[], float]) -> bool:
     """Wait for a task; return whether its time was up first."""
     try:
         while not task.done():

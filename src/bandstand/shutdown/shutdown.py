@@ -29,17 +29,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Self, TypeVar, final
 
 from bandstand.core import Loop
-from bandstand.core.interrupts import Interrupts
-from bandstand.core.lifelines import at_end, current_actor, current_loops
+from bandstand.core.asyncio_host import StopSignals, running_loops
 from bandstand.core.logs import SafeLogger
-from bandstand.core.lowlevel import call_afar, check_thread, is_open
 from bandstand.errors import InvalidArgument, LoopBusy, LoopClosed, WrongThread
 from bandstand.errors.formatting import safe_repr
 from bandstand.shutdown.census import ActorCensus
 from bandstand.shutdown.hooks import Hook, Hooks
 from bandstand.shutdown.report import ShutdownPhase
 from bandstand.shutdown.shutdown_run import ShutdownLimits, ShutdownRun
-from bandstand.supervision.lowlevel import check_member
+from bandstand.supervision.validate import check_member
 
 if TYPE_CHECKING:
     from bandstand.shutdown.census import ActorLike
@@ -129,7 +127,7 @@ class GracefulShutdown:
             ActorNotLocal: one lives on another loop.
             WrongThread: called from another thread.
         """
-        check_thread(self._loop)
+        self._loop.kernel.check_thread()
         self._census.add_intake(actors)
 
     def drain_only(self, *actors: ActorLike) -> None:
@@ -138,20 +136,20 @@ class GracefulShutdown:
         Raises:
             InvalidArgument, ActorNotLocal, WrongThread: as for `intake`.
         """
-        check_thread(self._loop)
+        self._loop.kernel.check_thread()
         self._census.drain_only(actors)
 
     # -- running -----------------------------------------------------------------------------------------------------------------
 
     def begin(self, reason: str = "") -> None:
         """Begin the shutdown without waiting. Any thread, signal handler or actor may call this. The first reason is kept."""
-        call_afar(self._loop, partial(self._start, reason))
+        self._loop.kernel.inbox.call_soon(partial(self._start, reason))
 
     def hurry(self) -> None:
         """Stop waiting and kill the actors that are left. Any thread may call this. Begins the shutdown if necessary."""
         self._is_hurried = True
         self.begin("in a hurry")
-        call_afar(self._loop, self._hurry)
+        self._loop.kernel.inbox.call_soon(self._hurry)
 
     async def run(self, reason: str = "") -> ShutdownReport:
         """Shut the loop down, wait for the end, and return the report. Later callers wait for the same run.
@@ -166,8 +164,8 @@ class GracefulShutdown:
             Exception: an object given to `intake` or `drain_only` raised when asked for its id.
         """
         self._refuse_actors()
-        if self._task is None and is_open(self._loop):
-            if self._loop not in current_loops():
+        if self._task is None and not self._loop.kernel.is_closed:
+            if self._loop not in running_loops():
                 raise InvalidArgument(
                     "the loop does not run on this event loop, so its actors would not run: enter "
                     "`async with loop`, or call begin() and let loop.run() run"
@@ -182,10 +180,10 @@ class GracefulShutdown:
             LoopBusy, LoopClosed, WrongThread, Exception: as for `run`.
         """
         self._refuse_actors()
-        if is_open(self._loop) if self._task is None else not self._task.done():
+        if not self._loop.kernel.is_closed if self._task is None else not self._task.done():
             future = asyncio.get_running_loop().create_future()
             self._waiting.append(future)
-            unwatch = at_end(self._loop, self._release_if_not_begun)
+            unwatch = self._loop.runner.on_end(self._release_if_not_begun)
             try:
                 await future
             finally:
@@ -210,7 +208,7 @@ class GracefulShutdown:
         Raises:
             InvalidArgument: this is not the main thread.
         """
-        interrupts = Interrupts(
+        interrupts = StopSignals(
             lambda: self.begin(_signal_name(interrupts)), is_on=True, hurry=self._hurry_by_signal
         )
         with interrupts:
@@ -229,9 +227,9 @@ class GracefulShutdown:
     # -- inside ----------------------------------------------------------------------------------------------------------------------
 
     def _start(self, reason: str) -> None:
-        if self._task is not None or not is_open(self._loop):
+        if self._task is not None or self._loop.kernel.is_closed:
             return
-        if self._loop not in current_loops():
+        if self._loop not in running_loops():
             logger.error(
                 "shutdown: the loop is driven by hand, so a shutdown cannot wait: use run() or `async with`"
             )
@@ -275,18 +273,18 @@ class GracefulShutdown:
     def _is_blocked(self) -> bool:
         """Return whether this thread is running an actor."""
         try:
-            check_thread(self._loop)
+            self._loop.kernel.check_thread()
         except WrongThread:
             return False
-        return current_actor(self._loop) is not None
+        return self._loop.kernel.current_actor() is not None
 
     def _refuse_actors(self) -> None:
-        check_thread(self._loop)
-        if current_actor(self._loop) is not None:
+        self._loop.kernel.check_thread()
+        if self._loop.kernel.current_actor() is not None:
             raise LoopBusy(
                 "an actor cannot wait for the shutdown, which waits for its own end: call begin(), which does not wait"
             )
 
 
-def _signal_name(interrupts: Interrupts) -> str:
+def _signal_name(interrupts: StopSignals) -> str:
     return "a signal" if interrupts.first is None else interrupts.first.name

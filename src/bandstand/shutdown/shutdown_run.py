@@ -11,13 +11,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, final
 
-from bandstand.core.lifelines import at_end, close_within, mourn, watch_rounds
 from bandstand.core.logs import SafeLogger
-from bandstand.core.lowlevel import clock_of, is_open
 from bandstand.shutdown.hooks import REVERSED_PHASES, Hooks, call_hook, name_of
 from bandstand.shutdown.report import Busy, PhaseEnd, PhaseReport, ShutdownPhase, ShutdownReport, named
-from bandstand.shutdown.waiter import Waiter
-from bandstand.supervision.lowlevel import check_ms
+from bandstand.shutdown.waiter import ShutdownWaiter
+from bandstand.supervision.validate import check_ms
 
 if TYPE_CHECKING:
     from bandstand.core import ActorId, Loop
@@ -91,8 +89,8 @@ class ShutdownRun:
         self._hooks = hooks
         self._limits = limits
         self._reason = reason
-        self._waiter = Waiter(loop)
-        self._now = clock_of(loop)
+        self._waiter = ShutdownWaiter(loop)
+        self._now = loop.kernel.timers.elapsed_ms
         self._began = self._now()
         self._lost_before = loop.events.counts().dead_letters
         self._is_hurried = False
@@ -112,7 +110,7 @@ class ShutdownRun:
             self._limits.deadline_ms,
             self._loop.statistics().alive,
         )
-        unwatch = at_end(self._loop, self._waiter.wake)
+        unwatch = self._loop.runner.on_end(self._waiter.wake)
         actions = {
             ShutdownPhase.INTAKE: self._close_intake,
             ShutdownPhase.DRAIN: self._drain,
@@ -126,8 +124,8 @@ class ShutdownRun:
         lost = self._loop.events.counts().dead_letters - self._lost_before
         report = ShutdownReport(self._reason, tuple(phases), self._spent, lost)
         logger.log(logging.INFO if report.is_clean else logging.WARNING, "%s", report)
-        if is_open(self._loop):
-            close_within(self._loop, STUBBORN_MS)
+        if not self._loop.kernel.is_closed:
+            self._loop.runner.stop_within(STUBBORN_MS)
         return report
 
     @property
@@ -164,7 +162,7 @@ class ShutdownRun:
     # -- phases -----------------------------------------------------------------------------------------------------------------
 
     async def _close_intake(self, until: float) -> Outcome:
-        if is_open(self._loop):
+        if not self._loop.kernel.is_closed:
             self._census.close_intake()
         return await self._until(lambda: self._now() <= until, until), ()
 
@@ -174,7 +172,7 @@ class ShutdownRun:
         return end, () if self._was_quiet else self._left(self._census.busy)
 
     async def _wait_for_quiet(self, until: float) -> PhaseEnd:
-        unwatch = watch_rounds(self._loop, self._wake_if_quiet)
+        unwatch = self._loop.runner.watch_ticks(self._wake_if_quiet)
         try:
             return await self._until(lambda: self._census.is_quiet, until, self._census.busy)
         finally:
@@ -189,7 +187,7 @@ class ShutdownRun:
         while roots := self._not_asked(asked):
             for root in roots:
                 asked.add(root[0])
-                if self._is_hurried or not is_open(self._loop):
+                if self._is_hurried or self._loop.kernel.is_closed:
                     continue
                 self._census.stop(root)
                 is_over = (
@@ -202,7 +200,11 @@ class ShutdownRun:
                         self._census.is_quiet
                         or await self._wait_for_quiet(self._actor_deadline(until)) is PhaseEnd.COMPLETE
                     )
-        end = await self._wait_for(self._census.ids(), until) if is_open(self._loop) else PhaseEnd.LOOP_ENDED
+        end = (
+            await self._wait_for(self._census.ids(), until)
+            if not self._loop.kernel.is_closed
+            else PhaseEnd.LOOP_ENDED
+        )
         return end, self._left(self._census.alive)
 
     def _actor_deadline(self, until: float) -> float:
@@ -212,7 +214,7 @@ class ShutdownRun:
 
     def _not_asked(self, asked: set[ActorId]) -> list[Root]:
         """Return the actors not asked to stop yet; an actor may have started others at its end."""
-        if not is_open(self._loop):
+        if self._loop.kernel.is_closed:
             return []
         return [root for root in self._census.roots() if root[0] not in asked]
 
@@ -228,7 +230,7 @@ class ShutdownRun:
 
             return ended
 
-        forgets = [mourn(self._loop, actor, end_of(actor)) for actor in actors]
+        forgets = [self._loop.kernel.actors.on_exit(actor, end_of(actor)) for actor in actors]
         try:
             return await self._until(lambda: not left, until, self._census.alive)
         finally:
@@ -243,7 +245,7 @@ class ShutdownRun:
         return PhaseEnd.COMPLETE, killed
 
     def _left(self, remaining: Callable[[], tuple[Busy, ...]]) -> tuple[Busy, ...]:
-        return remaining() if is_open(self._loop) else ()
+        return remaining() if not self._loop.kernel.is_closed else ()
 
     async def _until(
         self,
@@ -254,7 +256,7 @@ class ShutdownRun:
         """Wait until `is_done()`; return what ended the wait. Every `progress_ms`, log the actors that remain."""
         next_line = self._now() + self._limits.progress_ms
         while True:
-            if not is_open(self._loop):
+            if self._loop.kernel.is_closed:
                 return PhaseEnd.LOOP_ENDED
             if is_done():
                 return PhaseEnd.COMPLETE

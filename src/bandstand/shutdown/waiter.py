@@ -10,16 +10,14 @@ from collections.abc import Callable
 from math import ceil
 from typing import TYPE_CHECKING, final
 
-from bandstand.core.lowlevel import call_after, is_open
-
 if TYPE_CHECKING:
     from bandstand.core import Loop
 
-__all__ = ("Waiter",)
+__all__ = ("ShutdownWaiter",)
 
 
 @final
-class Waiter:
+class ShutdownWaiter:
     """Lets one task on the loop's thread wait until it is woken or its time is up."""
 
     __slots__ = ("_future", "_loop")
@@ -38,8 +36,8 @@ class Waiter:
         host = asyncio.get_running_loop()
         self._future = host.create_future()
         cancel: Callable[[], object]
-        if is_open(self._loop):
-            cancel = call_after(self._loop, ceil(ms), self.wake, self.wake)
+        if not self._loop.kernel.is_closed:
+            cancel = self._loop.kernel.call_later(ceil(ms), self.wake, self.wake)
         else:
             cancel = host.call_later(ms / 1000, self.wake).cancel
         try:

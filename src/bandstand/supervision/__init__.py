@@ -1,4 +1,4 @@
-"""Supervision: who restarts whom. Erlang/OTP's supervisors, for the actors of a loop.
+"""Supervision: actors that restart other actors, as Erlang/OTP's supervisors do.
 
     tree = SupervisorSpec(
         strategy=Strategy.REST_FOR_ONE,
@@ -12,44 +12,49 @@
     loop.send(root.address("cache"), "hello")
     loop.run()
 
-A spec says what to run and how to go about failures; it is frozen data, checked when it is made. `spawn_supervisor` starts
-it: children start from the first to the last and stop the other way round. A child that ends is started again by its mode,
-with fresh state from its init and a new id, together with those its supervisor's strategy names. A supervisor that has
-restarted too often gives up and leaves the matter to the one above; if there is none, the loop ends and says why.
+A spec says what to run and what to do about failures. It is frozen data, checked when it is made. `spawn_supervisor` starts
+it. Children start in order and stop in reverse order. A child that exits is restarted according to its mode, with fresh state
+from its init and a new id, together with the siblings that the supervisor's strategy names. A supervisor that has restarted
+too often gives up and escalates to the supervisor above it; if there is none, the loop ends with the error.
 
-How the room is laid out: `spec` is what a user writes, `vocabulary` its words, `checks` and `caps` what it must keep to;
-`intensity`, `backoff` and `decision` are the arithmetic, pure, for everybody who restarts anything. A supervisor is built in
-storeys: `hot.rebirth`, the way of a restart; `seats`, its children, each a `hot.seat` with a `place` that others see; `judge`,
-what it makes of their ends; `engine`, the actor; `overseer`, the face that all kinds share. `supervisor`, `dynamic` and `partition` are the kinds, `keys` says which
-partition a key has, `spawn` starts them, `story` is what they say;
-`following` is for those who keep an eye on a child's place.
+The modules:
+
+    spec              what users write: the specs of children and supervisors
+    restart           the restart policy: pure decisions, also for other packages that restart something
+    supervisor        supervisors as users see them, and `spawn_supervisor`
+    dynamic           dynamic and partition supervisors
+    supervisor_actor  the actor behind every supervisor
+    children          its children: a slot for each, and their order
+    child_watch       watching a child through restarts
+    log               log lines and errors
+    validate          checks of arguments
 """
 
-from bandstand.supervision.backoff import Backoff as Backoff
-from bandstand.supervision.backoff import Wait as Wait
+from bandstand.supervision.children import ChildInfo as ChildInfo
+from bandstand.supervision.children import Phase as Phase
 from bandstand.supervision.dynamic import DynamicSupervisor as DynamicSupervisor
-from bandstand.supervision.hot.history import History as History
-from bandstand.supervision.intensity import Intensity as Intensity
-from bandstand.supervision.intensity import Restarts as Restarts
-from bandstand.supervision.keys import place_of as place_of
-from bandstand.supervision.overseer import Counts as Counts
-from bandstand.supervision.overseer import Overseer as Overseer
-from bandstand.supervision.partition import PartitionSupervisor as PartitionSupervisor
-from bandstand.supervision.place import ChildInfo as ChildInfo
-from bandstand.supervision.place import Phase as Phase
-from bandstand.supervision.spawn import spawn_supervisor as spawn_supervisor
+from bandstand.supervision.dynamic import PartitionSupervisor as PartitionSupervisor
+from bandstand.supervision.dynamic import place_of as place_of
+from bandstand.supervision.restart import AutoShutdown as AutoShutdown
+from bandstand.supervision.restart import Backoff as Backoff
+from bandstand.supervision.restart import ChildMode as ChildMode
+from bandstand.supervision.restart import History as History
+from bandstand.supervision.restart import Intensity as Intensity
+from bandstand.supervision.restart import Restarts as Restarts
+from bandstand.supervision.restart import Strategy as Strategy
+from bandstand.supervision.restart import Wait as Wait
 from bandstand.supervision.spec import AnySupervisorSpec as AnySupervisorSpec
 from bandstand.supervision.spec import ChildSpec as ChildSpec
 from bandstand.supervision.spec import DynamicSpec as DynamicSpec
 from bandstand.supervision.spec import Init as Init
+from bandstand.supervision.spec import Mailbox as Mailbox
 from bandstand.supervision.spec import PartitionSpec as PartitionSpec
+from bandstand.supervision.spec import Shutdown as Shutdown
 from bandstand.supervision.spec import SupervisorSpec as SupervisorSpec
+from bandstand.supervision.supervisor import BaseSupervisor as Overseer
+from bandstand.supervision.supervisor import Counts as Counts
 from bandstand.supervision.supervisor import Supervisor as Supervisor
-from bandstand.supervision.vocabulary import AutoShutdown as AutoShutdown
-from bandstand.supervision.vocabulary import ChildMode as ChildMode
-from bandstand.supervision.vocabulary import Mailbox as Mailbox
-from bandstand.supervision.vocabulary import Shutdown as Shutdown
-from bandstand.supervision.vocabulary import Strategy as Strategy
+from bandstand.supervision.supervisor import spawn_supervisor as spawn_supervisor
 
 __all__ = (
     "AnySupervisorSpec",

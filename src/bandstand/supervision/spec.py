@@ -1,47 +1,80 @@
-"""What is to be supervised, and how: frozen data, checked when it is made, before anything starts.
+"""Specs: what to supervise and how, as frozen data.
 
-A spec can be made once and used often: every start of it is a new tree with new state.
+A spec is checked when it is made, before anything starts. It can be used more than once: each start makes a new tree with new
+state.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Concatenate, Generic, TypeAlias, TypeGuard, TypeVar
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, TypeAlias, TypeGuard, TypeVar, cast
 
 from bandstand.core import Behavior, Context
-from bandstand.errors import InvalidArgument
-from bandstand.errors.formatting import safe_repr
-from bandstand.supervision.backoff import Backoff
-from bandstand.supervision.checks import check_intensity, check_member, check_ms
-from bandstand.supervision.intensity import Intensity
-from bandstand.supervision.vocabulary import AutoShutdown, ChildMode, Mailbox, Shutdown, Strategy
+from bandstand.errors import IgnoreChild, InvalidArgument, StartFailed
+from bandstand.errors.formatting import safe_repr, safe_str
+from bandstand.supervision.restart import (
+    AutoShutdown,
+    Backoff,
+    ChildMode,
+    Intensity,
+    Strategy,
+    check_intensity,
+)
+from bandstand.supervision.validate import check_member, check_ms
+
+if TYPE_CHECKING:
+    from bandstand.core import Loop
 
 __all__ = (
-    "SUPERVISOR_SPECS",
+    "MAX_DEPTH",
     "AnySupervisorSpec",
     "ChildSpec",
     "DynamicSpec",
     "Init",
+    "Mailbox",
     "PartitionSpec",
+    "Shutdown",
     "SupervisorSpec",
+    "check_mailbox_caps",
+    "depth_of",
     "is_supervisor_spec",
+    "required_init",
 )
 
 State = TypeVar("State")
 
-# Said twice, because mypy cannot infer a lambda from the second form alone.
+# Two forms, because mypy cannot infer a lambda from the second one alone.
 Init: TypeAlias = (
     Callable[[Context[State]], State | Coroutine[Any, Any, State]]
     | Callable[Concatenate[Context[State], ...], State | Coroutine[Any, Any, State]]
 )
-"""What gives a child its state: a function, or a coroutine function, of the child's own context."""
+"""Makes a child's state: a function, or a coroutine function, of the child's own context."""
 
-# How many supervisors may stand above each other.
-DEEPEST = 50
-# Milliseconds for a child's coroutine to end when it is stopped: OTP's own default.
+# How many levels of supervisors a tree may have.
+MAX_DEPTH = 50
+# The default time for a child's coroutine to end when the child is stopped, as in OTP.
 SHUTDOWN_MS = 5000
+
+
+class Shutdown(Enum):
+    """How a child is stopped, if not within a time in milliseconds."""
+
+    KILL = "kill"
+    """At once: a coroutine in flight is cancelled and not waited for."""
+    INFINITY = "infinity"
+    """The supervisor waits without a limit. For child supervisors, whose children have their own times."""
+
+
+class Mailbox(Enum):
+    """What happens to the unhandled messages of a child that exits and is restarted."""
+
+    FRESH = "fresh"
+    """They become dead letters."""
+    KEPT = "kept"
+    """The next incarnation receives them before anything else, except the message that was being handled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,40 +82,41 @@ class ChildSpec(Generic[State]):
     """One child of a supervisor.
 
     Raises:
-        InvalidArgument: a value, or two values together, have no sense; both are named.
+        InvalidArgument: a value is out of range, or two values contradict each other; the text names both.
     """
 
     name: str
-    """Its name, unique among its siblings: `Supervisor.child(name)` finds the present incarnation."""
+    """Its name, unique among its siblings. `Supervisor.child(name)` returns the current incarnation."""
     run: Behavior[State] | AnySupervisorSpec
     """What to run: a behavior, or the spec of a supervisor."""
     init: Init[State] | None = None
-    """What gives each incarnation its own, fresh state; None for no state. It may set timers and watch descriptors.
+    """Makes the state of each incarnation; None for no state. It may set timers and watch file descriptors.
 
-    The supervisor waits with the next child until it has ended. One that raises is a failed start; one that raises
-    `IgnoreChild` says that the child is not needed, and the supervisor goes on without it. Under a dynamic supervisor it gets the child's arguments after the context, under a partition supervisor the number of its partition.
+    The next child starts when it has returned. An exception is a failed start. `IgnoreChild` means that the child is not
+    needed, and the supervisor continues without it. After the context a dynamic supervisor passes the child's arguments, and a
+    partition supervisor the number of the partition.
     """
     mode: ChildMode = ChildMode.PERMANENT
-    """When it is started again."""
+    """When it is restarted."""
     mailbox_cap: int | None = None
     """Slots of its mailbox; None or 0 for the loop's default."""
     mailbox: Mailbox = Mailbox.FRESH
-    """What becomes of messages it has not handled when it ends and is started again."""
+    """What happens to its unhandled messages when it exits and is restarted."""
     backoff: Backoff | None = None
-    """How long to wait before it is started again after an abnormal exit; None for not at all."""
+    """How long to wait before a restart after an abnormal exit; None for no wait."""
     shutdown: float | Shutdown | None = None
-    """Milliseconds its coroutine has to end when it is stopped, before it is killed. None is 5000, for a supervisor INFINITY."""
+    """Milliseconds its coroutine has to end when it is stopped; then it is killed. None means 5000, or INFINITY for a supervisor."""
     significant: bool = False
-    """Whether its end can end its supervisor: see `SupervisorSpec.auto_shutdown`."""
+    """Whether its exit can stop its supervisor: see `SupervisorSpec.auto_shutdown`."""
 
     @property
     def is_supervisor(self) -> bool:
-        """Whether it is a supervisor itself."""
+        """Whether the child is a supervisor."""
         return is_supervisor_spec(self.run)
 
     @property
     def patience_ms(self) -> float | None:
-        """How long it is waited for when it is stopped: 0 for KILL, None for ever."""
+        """How long the supervisor waits when it stops the child: 0 for KILL, None for no limit."""
         if self.shutdown is None:
             return None if self.is_supervisor else SHUTDOWN_MS
         if isinstance(self.shutdown, Shutdown):
@@ -105,7 +139,7 @@ class ChildSpec(Generic[State]):
             )
         check_member(where, "mode", self.mode, ChildMode)
         check_member(where, "mailbox", self.mailbox, Mailbox)
-        if self.backoff is not None and not isinstance(self.backoff, Backoff):  # pyright: ignore[reportUnnecessaryIsInstance]  # same
+        if self.backoff is not None and not isinstance(self.backoff, Backoff):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
             raise InvalidArgument(f"{where}: backoff is {safe_repr(self.backoff)}: pass a Backoff, or None")
         cap = self.mailbox_cap
         if cap is not None and (type(cap) is not int or not 0 <= cap <= 1 << 30):
@@ -123,56 +157,56 @@ class ChildSpec(Generic[State]):
     def _check_combinations(self, where: str) -> None:
         if self.significant and self.mode is ChildMode.PERMANENT:
             raise InvalidArgument(
-                f"{where}: significant is True and mode is PERMANENT: a permanent child is always started again, so its end "
-                f"can mean nothing; make it TRANSIENT or TEMPORARY"
+                f"{where}: significant is True and mode is PERMANENT: a permanent child is always restarted, so its exit "
+                f"cannot stop the supervisor; make it TRANSIENT or TEMPORARY"
             )
         if self.mode is ChildMode.TEMPORARY and self.backoff is not None:
             raise InvalidArgument(
-                f"{where}: mode is TEMPORARY and backoff is {safe_repr(self.backoff)}: a temporary child is never started again, so "
-                f"there is nothing to wait for"
+                f"{where}: mode is TEMPORARY and backoff is {safe_repr(self.backoff)}: a temporary child is never restarted, so "
+                f"no delay is possible; leave out backoff"
             )
         if self.mode is ChildMode.TEMPORARY and self.mailbox is Mailbox.KEPT:
             raise InvalidArgument(
-                f"{where}: mode is TEMPORARY and mailbox is KEPT: a temporary child is never started again, so there is "
-                f"nobody to keep its messages for"
+                f"{where}: mode is TEMPORARY and mailbox is KEPT: a temporary child is never restarted, so no "
+                f"incarnation can receive its messages; use FRESH"
             )
         if self.is_supervisor:
             for field in ("init", "mailbox_cap"):
                 if getattr(self, field) is not None:
                     raise InvalidArgument(
                         f"{where}: run is a supervisor's spec and {field} is {safe_repr(getattr(self, field))}: a supervisor has no "
-                        f"{field} of its own"
+                        f"{field}; leave it out"
                     )
             if self.mailbox is Mailbox.KEPT:
                 raise InvalidArgument(
-                    f"{where}: run is a supervisor's spec and mailbox is KEPT: a supervisor handles no messages of users"
+                    f"{where}: run is a supervisor's spec and mailbox is KEPT: a supervisor handles no user messages; use FRESH"
                 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorSpec:
-    """A supervisor and its children, in their order: they start from the first to the last, and stop the other way round.
+    """A supervisor and its children. They start in this order and stop in reverse order.
 
-    The defaults allow 3 restarts in 5 s, all children together; the fourth within five seconds makes the supervisor give
-    up, end its children and itself, and leave the matter to whoever supervises it.
+    The defaults allow 3 restarts in 5 s, for all children together. At the fourth within five seconds the supervisor gives up: it
+    stops its children, ends, and escalates to its own supervisor.
 
     Raises:
-        InvalidArgument: a value, or two values together, have no sense; both are named.
+        InvalidArgument: a value is out of range, or two values contradict each other; the text names both.
     """
 
     children: Sequence[ChildSpec[Any]] = ()
     strategy: Strategy = Strategy.ONE_FOR_ONE
-    """Who is started again together with a child that is."""
+    """Which children are restarted together with one that is."""
     intensity: int = 3
-    """How many restarts are allowed within `period_ms`; 0 for none at all."""
+    """How many restarts are allowed within `period_ms`; 0 for none."""
     period_ms: float = 5000
-    """The time in which restarts are counted; also how long a child must live for its backoff to begin anew."""
+    """The time in which restarts are counted. A child that runs this long starts its backoff again."""
     auto_shutdown: AutoShutdown = AutoShutdown.NEVER
-    """Whether it ends by itself when significant children have."""
+    """Whether the supervisor stops when significant children have exited."""
 
     @property
     def restarts(self) -> Intensity:
-        """How often is too often."""
+        """`intensity` and `period_ms` as one value."""
         return Intensity(self.intensity, self.period_ms)
 
     def __post_init__(self) -> None:
@@ -197,31 +231,31 @@ class SupervisorSpec:
             for child in self.children:
                 if child.significant:
                     raise InvalidArgument(
-                        f"SupervisorSpec: auto_shutdown is NEVER and child {child.name!r} has significant True: nobody would take notice; "
+                        f"SupervisorSpec: auto_shutdown is NEVER and child {child.name!r} has significant True, which would have no effect: "
                         f"choose ANY_SIGNIFICANT or ALL_SIGNIFICANT"
                     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamicSpec:
-    """A supervisor of many children of one shape, started and stopped while it runs. It begins with none.
+    """A supervisor of many children made from one spec, started and stopped while it runs. It starts with none.
 
     Raises:
-        InvalidArgument: a value, or two values together, have no sense.
+        InvalidArgument: a value is out of range, or two values contradict each other.
     """
 
     child: ChildSpec[Any]
-    """What they are made from. Their names are its name with a number; its init gets their arguments after the context."""
+    """The spec of every child. A child's name is this name with a number; its init receives the child's arguments after the context."""
     max_children: int | None = None
-    """How many there may be at one time; None for as many as the loop has room for."""
+    """How many children may exist at one time; None for as many as the loop has room for."""
     intensity: int = 3
-    """How many restarts, of all children together, are allowed within `period_ms`."""
+    """How many restarts are allowed within `period_ms`, for all children together."""
     period_ms: float = 5000
     """The time in which restarts are counted."""
 
     @property
     def restarts(self) -> Intensity:
-        """How often is too often."""
+        """`intensity` and `period_ms` as one value."""
         return Intensity(self.intensity, self.period_ms)
 
     def __post_init__(self) -> None:
@@ -237,24 +271,24 @@ class DynamicSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSpec:
-    """A supervisor of several copies of one child, each for a part of the keys.
+    """A supervisor of several copies of one child, each responsible for a part of the keys.
 
     Raises:
-        InvalidArgument: a value, or two values together, have no sense.
+        InvalidArgument: a value is out of range, or two values contradict each other.
     """
 
     child: ChildSpec[Any]
-    """What they are made from. Their names are its name with a number; its init gets that number after the context."""
+    """The spec of every partition. Its name is this name with a number; its init receives that number after the context."""
     partitions: int
-    """How many there are."""
+    """How many partitions there are."""
     intensity: int = 3
-    """How many restarts, of all partitions together, are allowed within `period_ms`."""
+    """How many restarts are allowed within `period_ms`, for all partitions together."""
     period_ms: float = 5000
     """The time in which restarts are counted."""
 
     @property
     def restarts(self) -> Intensity:
-        """How often is too often."""
+        """`intensity` and `period_ms` as one value."""
         return Intensity(self.intensity, self.period_ms)
 
     def __post_init__(self) -> None:
@@ -268,39 +302,87 @@ class PartitionSpec:
 
 
 AnySupervisorSpec: TypeAlias = SupervisorSpec | DynamicSpec | PartitionSpec
-"""What `spawn_supervisor` can start, and what a child may be instead of a behavior."""
+"""What `spawn_supervisor` can start, and what a child may run instead of a behavior."""
 
 
-# The same, for isinstance.
-SUPERVISOR_SPECS = (SupervisorSpec, DynamicSpec, PartitionSpec)
-
-
-def is_supervisor_spec(what: object) -> TypeGuard[AnySupervisorSpec]:
-    """Whether something is the spec of a supervisor, of whatever kind."""
-    return isinstance(what, SUPERVISOR_SPECS)
+def is_supervisor_spec(value: object) -> TypeGuard[AnySupervisorSpec]:
+    """Return whether a value is the spec of a supervisor of any kind."""
+    return isinstance(value, (SupervisorSpec, DynamicSpec, PartitionSpec))
 
 
 def depth_of(spec: AnySupervisorSpec) -> int:
-    """How many supervisors stand above each other in a tree, this one included."""
+    """Return how many levels of supervisors a tree has, this one included."""
     children = spec.children if isinstance(spec, SupervisorSpec) else (spec.child,)
     return 1 + max((depth_of(child.run) for child in children if is_supervisor_spec(child.run)), default=0)
 
 
 def check_depth(where: str, spec: AnySupervisorSpec) -> None:
-    """Refuse a tree of supervisors that is so deep that its end would exhaust the stack."""
-    if depth_of(spec) > DEEPEST:
+    """Raise `InvalidArgument` for a tree of so many levels that stopping it could exhaust the stack."""
+    if depth_of(spec) > MAX_DEPTH:
         raise InvalidArgument(
-            f"{where}: children are supervisors of supervisors, more than {DEEPEST} deep: no tree needs that, and its end "
-            f"would exhaust the stack"
+            f"{where}: children are supervisors of supervisors, more than {MAX_DEPTH} deep: stopping such a tree would "
+            f"exhaust the stack; use fewer levels"
         )
 
 
 def check_template(where: str, child: ChildSpec[Any]) -> None:
-    """Refuse what many children of one shape cannot be made from."""
+    """Raise `InvalidArgument` for a spec from which a dynamic or partition supervisor cannot make its children."""
     if not isinstance(child, ChildSpec):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers without types
         raise InvalidArgument(f"{where}: child is {safe_repr(child)}: pass a ChildSpec")
     if child.significant:
         raise InvalidArgument(
-            f"{where}: child {child.name!r} has significant True: only a SupervisorSpec has an auto_shutdown that takes "
-            f"notice"
+            f"{where}: child {child.name!r} has significant True, which would have no effect: only a SupervisorSpec has an "
+            f"auto_shutdown"
         )
+
+
+def check_mailbox_caps(loop: Loop, spec: AnySupervisorSpec | ChildSpec[Any]) -> None:
+    """Check the mailbox caps of a child, or of a whole tree, against the limits of a loop.
+
+    It is the one thing about a spec that cannot be checked without the loop.
+
+    Raises:
+        InvalidArgument: a cap is not above the loop's reserve.
+    """
+    if isinstance(spec, SupervisorSpec):
+        for child in spec.children:
+            check_mailbox_caps(loop, child)
+    elif isinstance(spec, (DynamicSpec, PartitionSpec)):
+        check_mailbox_caps(loop, spec.child)
+    elif is_supervisor_spec(spec.run):
+        check_mailbox_caps(loop, spec.run)
+    else:
+        try:
+            loop.kernel.actors.checked_cap(spec.mailbox_cap)
+        except InvalidArgument as error:
+            raise InvalidArgument(f"child {spec.name!r}: {safe_str(error)}") from None
+
+
+def required_init(init: Callable[..., object], name: str) -> Callable[..., object]:
+    """Return an init for which `IgnoreChild` is a failed start: for children that something else waits for.
+
+    Args:
+        init: a function or a coroutine function, called with the arguments of an init.
+        name: names the child in the error.
+    """
+
+    def checked(*args: Any) -> object:
+        try:
+            state = init(*args)
+        except IgnoreChild as error:
+            raise _must_start(name) from error
+        return checked_later(cast("Awaitable[object]", state)) if isinstance(state, Coroutine) else state
+
+    async def checked_later(state: Awaitable[object]) -> object:
+        try:
+            return await state
+        except IgnoreChild as error:
+            raise _must_start(name) from error
+
+    return checked
+
+
+def _must_start(name: str) -> StartFailed:
+    return StartFailed(
+        f"{name} raised IgnoreChild, but it is required: raise another exception if it cannot start"
+    )

@@ -1,21 +1,15 @@
-"""The rehearsal room: what it takes to test actors without waiting. Production code never imports it.
+"""A test kit for actors: virtual time, probes, shuffled scheduling, leak checks. Production code never imports it.
 
-`VirtualClock` is time as an argument, `Probe` keeps what an actor received, `shuffle` runs ready actors in another order
-for every seed, `Leaks` and `leaks_of` find what a test has left behind. The pytest plugin offers all of it as fixtures:
-`bandstand_loop`, `bandstand_loops`, `bandstand_clock`, `bandstand_probe`, `bandstand_seed`, `bandstand_shuffled`,
-`bandstand_leak_check`.
-
-How the room is laid out: `clock` is the time and `eventloop` asyncio in it, `probe` keeps, `seeded` shuffles, `leaks` looks for what is left; `plugin` is pytest's.
+- `VirtualClock` and `VirtualEventLoop` (`virtual_time`): time that tests control.
+- `Probe` (`probe`): records what an actor receives. `shuffle` runs ready actors in another order for every seed.
+- `Leaks`, `leaks_of` and `pending_tasks` (`leaks`): find threads, descriptors, actors and tasks that a test left behind.
+- `plugin`: the same as pytest fixtures: `bandstand_loop`, `bandstand_loops`, `bandstand_clock`, `bandstand_probe`,
+  `bandstand_seed`, `bandstand_shuffled`, `bandstand_leak_check`.
 """
 
-from bandstand.testing.clock import VirtualClock as VirtualClock
-from bandstand.testing.eventloop import VirtualEventLoop as VirtualEventLoop
-from bandstand.testing.leaks import Leaks as Leaks
-from bandstand.testing.leaks import leaks_of as leaks_of
-from bandstand.testing.leaks import pending_tasks as pending_tasks
-from bandstand.testing.probe import Probe as Probe
-from bandstand.testing.probe import Received as Received
-from bandstand.testing.seeded import shuffle as shuffle
+from bandstand.testing.leaks import Leaks, leaks_of, pending_tasks
+from bandstand.testing.probe import Probe, Received, shuffle
+from bandstand.testing.virtual_time import VirtualClock, VirtualEventLoop
 
 __all__ = (
     "Leaks",

@@ -1,4 +1,4 @@
-"""Finding what a test has left behind."""
+"""Find what a test left behind: threads, file descriptors, actors, timers and tasks."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ if TYPE_CHECKING:
 
 __all__ = ("Leaks", "leaks_of", "pending_tasks")
 
-# Workers that wait for the end of somebody's event loop, which has yet to come. Our own loops end theirs.
+# The worker threads of event loops that are still open, by the beginning of their names. A bandstand loop ends its own.
 WORKERS = ("asyncio_", "AnyIO worker thread")
-# What a loop calls the tasks in which it runs async behaviors.
+# The name of the tasks in which a loop runs async behaviors.
 DRIVER = "bandstand driver"
 
 
 @dataclass(frozen=True, slots=True)
 class Leaks:
-    """A snapshot of what a process holds; `since` tells what is there now and was not then."""
+    """A snapshot of the threads and file descriptors of the process; `since` returns what was added after it."""
 
     threads: frozenset[threading.Thread]
     fds: frozenset[int]
 
     @classmethod
     def now(cls) -> Leaks:
-        """Look at the process as it is."""
-        _open_what_stays()
+        """Take a snapshot."""
+        _open_permanent_descriptors()
         return cls(frozenset(threading.enumerate()), _open_fds())
 
     def since(self, *, patience: float = 1.0) -> list[str]:
-        """Say, in words, which threads and descriptors have come since the snapshot and do not go.
+        """Return a sentence for each thread and descriptor that was opened after the snapshot and is still open.
 
-        Garbage is collected first, and what is just ending is given `patience` seconds. Workers of asyncio's default
-        executors and of anyio end with their event loop, and are not counted.
+        This collects garbage first, and waits up to `patience` seconds for threads and descriptors that are closing. Worker
+        threads of asyncio's default executor and of anyio do not count: they end with their event loop.
         """
         if not self._found():
             return []
@@ -50,7 +50,7 @@ class Leaks:
         return found
 
     def allowing(self, before: Leaks, after: Leaks) -> Leaks:
-        """This snapshot, but what came between two others is not held against anybody."""
+        """Return this snapshot plus what was opened between two others, so that `since` does not report it."""
         return Leaks(
             self.threads | (after.threads - before.threads),
             self.fds | (after.fds - before.fds),
@@ -68,30 +68,30 @@ class Leaks:
 
 
 def leaks_of(loop: Loop) -> list[str]:
-    """Say, in words, what a loop still holds. A destroyed loop holds nothing."""
-    books = loop.statistics()
+    """Return a sentence for each kind of thing that a loop still holds. A destroyed loop holds nothing."""
+    statistics = loop.statistics()
     held = [
-        (books.alive, "actors live"),
-        (books.timers_pending, "timers are pending"),
-        (books.in_flight, "async behaviors are in flight"),
-        (books.fds, "descriptors are watched"),
-        (books.waiting, "messages wait"),
+        (statistics.alive, "actors are alive"),
+        (statistics.timers_pending, "timers are pending"),
+        (statistics.in_flight, "async behaviors are in flight"),
+        (statistics.fds, "descriptors are watched"),
+        (statistics.waiting, "messages are waiting"),
     ]
     return [f"{count} {what}" for count, what in held if count]
 
 
 def pending_tasks(event_loop: asyncio.AbstractEventLoop, *, drivers: bool = True) -> list[str]:
-    """Say, in words, which tasks of an event loop have not ended.
+    """Return a sentence for each task of an event loop that has not ended.
 
-    Without `drivers`, the tasks do not count that a `Loop` keeps for its async behaviors, idle ones included.
+    With `drivers=False`, the tasks in which a `Loop` runs async behaviors do not count.
     """
     names = sorted(task.get_name() for task in asyncio.all_tasks(event_loop) if not task.done())
     return [f"task {name!r} has not ended" for name in names if drivers or name != DRIVER]
 
 
 @cache
-def _open_what_stays() -> None:
-    """Have uvloop open what it opens once for the whole process, with its first event loop, before anybody counts."""
+def _open_permanent_descriptors() -> None:
+    """Make uvloop open the descriptors that its first event loop opens once for the whole process."""
     try:
         import uvloop
     except ImportError:
@@ -108,7 +108,7 @@ def _open_fds() -> frozenset[int]:
 
 
 def _is_open(fd: int) -> bool:
-    # The listing's own descriptor is in the listing, and closed by now.
+    # The list contains the descriptor of the listing itself, which is closed by now.
     try:
         os.fstat(fd)
     except OSError:
@@ -120,4 +120,4 @@ def _name(fd: int) -> str:
     try:
         return os.readlink(f"/proc/self/fd/{fd}")
     except OSError:
-        return "closed meanwhile"
+        return "closed in the meantime"

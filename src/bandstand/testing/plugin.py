@@ -1,10 +1,10 @@
-"""The pytest plugin: fixtures for time, loops, probes, seeds and leaks. Loaded by its entry point.
+"""The pytest plugin: fixtures for virtual time, loops, probes, seeds and leak checks. pytest loads it by its entry point.
 
-It works beside pytest-asyncio and anyio's plugin: it takes no test over and touches no event loop of theirs. The runtime
-is imported when a fixture is used, so a test suite that uses none does not pay for it.
+It works together with the plugins of pytest-asyncio and anyio: it does not run tests itself, and does not touch their event
+loops. It imports the runtime when a fixture is used, so a test suite that uses none does not pay for it.
 
-Leaks are looked for when all of a test's fixtures have been torn down: what other plugins and fixtures hold for the
-length of a test is given back by then. What a fixture of a wider scope opens is that fixture's, whenever it is set up.
+The leak check runs after all fixtures of a test are torn down, so that other plugins and fixtures have closed what they
+opened for the test. What a fixture of a wider scope opens does not count as a leak of the test that set it up.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
     from bandstand.actor import Loop
     from bandstand.core import LoopConfig
-    from bandstand.testing.clock import VirtualClock
     from bandstand.testing.leaks import Leaks
     from bandstand.testing.probe import Probe
+    from bandstand.testing.virtual_time import VirtualClock
 
 SEED: pytest.StashKey[int] = pytest.StashKey()
-BEFORE: pytest.StashKey[Leaks] = pytest.StashKey()
-FOUND: pytest.StashKey[list[str]] = pytest.StashKey()
+SNAPSHOT: pytest.StashKey[Leaks] = pytest.StashKey()
+LEAKS: pytest.StashKey[list[str]] = pytest.StashKey()
 
 
 # -- hooks -------------------------------------------------------------------------------------------------------------
@@ -41,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--bandstand-seed",
         type=int,
         default=None,
-        help="the seed for bandstand_seed and bandstand_shuffled, as a failing test has printed it",
+        help="the seed for bandstand_seed and bandstand_shuffled; a failing test prints its seed",
     )
 
 
@@ -52,8 +52,8 @@ def pytest_runtest_makereport(
     """Print the seed of a test that failed."""
     report = yield
     if report.failed and SEED in item.stash:
-        sentence = f"to see this again: pytest '{item.nodeid}' --bandstand-seed={item.stash[SEED]}"
-        report.sections.append(("bandstand", sentence))
+        hint = f"to repeat this run: pytest '{item.nodeid}' --bandstand-seed={item.stash[SEED]}"
+        report.sections.append(("bandstand", hint))
     return report
 
 
@@ -61,9 +61,9 @@ def pytest_runtest_makereport(
 def pytest_fixture_setup(
     fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
 ) -> Generator[None, object, object]:
-    """Hold nothing against a test that a fixture of a wider scope has opened meanwhile."""
+    """Do not report what a fixture of a wider scope opens as a leak of the test."""
     stash = request.config.stash
-    if fixturedef.scope == "function" or BEFORE not in stash:
+    if fixturedef.scope == "function" or SNAPSHOT not in stash:
         return (yield)
     from bandstand.testing.leaks import Leaks
 
@@ -71,23 +71,23 @@ def pytest_fixture_setup(
     try:
         return (yield)
     finally:
-        stash[BEFORE] = stash[BEFORE].allowing(before, Leaks.now())
+        stash[SNAPSHOT] = stash[SNAPSHOT].allowing(before, Leaks.now())
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
-    """Fail a test that has left something behind, once everything has been torn down."""
+    """Fail a test that left something behind, after all of its fixtures are torn down."""
     stash = item.config.stash
     try:
         yield
-        found = item.stash.setdefault(FOUND, [])
-        if BEFORE in stash:
-            found += stash[BEFORE].since()
+        found = item.stash.setdefault(LEAKS, [])
+        if SNAPSHOT in stash:
+            found += stash[SNAPSHOT].since()
     finally:
-        if BEFORE in stash:
-            del stash[BEFORE]
+        if SNAPSHOT in stash:
+            del stash[SNAPSHOT]
     if found:
-        pytest.fail("the test has left something behind: " + "; ".join(found), pytrace=False)
+        pytest.fail("the test left something behind: " + "; ".join(found), pytrace=False)
 
 
 # -- fixtures ----------------------------------------------------------------------------------------------------------
@@ -95,33 +95,33 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
 
 @pytest.fixture
 def bandstand_clock() -> VirtualClock:
-    """A virtual clock that jumps when its loop is idle, and can be advanced by hand."""
-    from bandstand.testing.clock import VirtualClock
+    """A virtual clock that jumps when its loop is idle, and that `advance` moves by hand."""
+    from bandstand.testing.virtual_time import VirtualClock
 
     return VirtualClock()
 
 
 @pytest.fixture
 def bandstand_leak_check(request: pytest.FixtureRequest) -> None:
-    """Fail the test if threads or descriptors are left of it at its end. Every loop fixture includes it.
+    """Fail the test if threads or file descriptors remain at its end. Every loop fixture includes it.
 
-    Override it with a fixture that does nothing to switch it off.
+    To switch it off, override it with a fixture that does nothing.
     """
     from bandstand.testing.leaks import Leaks
 
-    request.config.stash[BEFORE] = Leaks.now()
+    request.config.stash[SNAPSHOT] = Leaks.now()
 
 
 @pytest.fixture
 def bandstand_loops(
     request: pytest.FixtureRequest,
     bandstand_clock: VirtualClock,
-    bandstand_leak_check: None,  # noqa: ARG001  # for its effect
+    bandstand_leak_check: None,  # noqa: ARG001  # only its effect is needed
 ) -> Iterator[Callable[..., Loop]]:
-    """Make loops in virtual time: `bandstand_loops()`, `bandstand_loops(LoopConfig(...))`.
+    """A factory of loops in virtual time: `bandstand_loops()`, `bandstand_loops(LoopConfig(...))`.
 
-    They ride the clock's own event loop unless the config has another `loop_factory`. They are destroyed at the end;
-    tasks of theirs that have not ended by then fail the test.
+    The loops run on the clock's own event loop unless the config has another `loop_factory`. They are destroyed at the
+    end of the test, which fails if tasks of theirs have not ended by then.
     """
     from bandstand.actor import Loop
     from bandstand.core import LoopConfig
@@ -135,22 +135,22 @@ def bandstand_loops(
         config = LoopConfig() if config is None else config
         new_host = config.loop_factory or bandstand_clock.new_event_loop
 
-        def remembered() -> asyncio.AbstractEventLoop:
+        def create_host() -> asyncio.AbstractEventLoop:
             host = hosts[loop] = new_host()
             return host
 
-        loop = Loop(replace(config, loop_factory=remembered), clock=bandstand_clock)
+        loop = Loop(replace(config, loop_factory=create_host), clock=bandstand_clock)
         loops.append(loop)
         return loop
 
     yield make
-    found = request.node.stash.setdefault(FOUND, [])
+    found = request.node.stash.setdefault(LEAKS, [])
     for loop in loops:
         host = hosts.get(loop)
-        # A loop that another thread has run is that thread's, until it is destroyed here.
+        # A loop that another thread has run belongs to that thread until it is destroyed here.
         with suppress(WrongThread):
             if host is not None and loop.statistics().in_flight == 0:
-                # Nothing is in flight that they could work for: somebody has started them and forgotten.
+                # No async behavior is running, so the test started these tasks and did not wait for them.
                 found += pending_tasks(host, drivers=False)
         loop.destroy()
         with suppress(WrongThread):
@@ -163,14 +163,14 @@ def bandstand_loops(
 def bandstand_loop(bandstand_loops: Callable[..., Loop]) -> Loop:
     """A loop in virtual time: `run()` jumps from deadline to deadline, `poll_once()` runs one tick.
 
-    It is destroyed at the end; tasks, threads and descriptors that are left then fail the test.
+    It is destroyed at the end of the test, which fails if tasks, threads or file descriptors remain.
     """
     return bandstand_loops()
 
 
 @pytest.fixture
 def bandstand_seed(request: pytest.FixtureRequest) -> int:
-    """A seed, another one for each test run, printed when the test fails and given back with `--bandstand-seed`."""
+    """A random seed, printed when the test fails; `--bandstand-seed` sets it to repeat the run."""
     given = request.config.getoption("--bandstand-seed")
     seed = SystemRandom().randrange(1 << 32) if given is None else int(given)
     request.node.stash[SEED] = seed
@@ -179,8 +179,8 @@ def bandstand_seed(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture
 def bandstand_shuffled(bandstand_loop: Loop, bandstand_seed: int) -> Loop:
-    """The loop of `bandstand_loop`, running its ready actors in an order that depends on the seed alone."""
-    from bandstand.testing.seeded import shuffle
+    """The loop of `bandstand_loop`, which runs its ready actors in an order that depends only on the seed."""
+    from bandstand.testing.probe import shuffle
 
     shuffle(bandstand_loop, bandstand_seed)
     return bandstand_loop
@@ -188,7 +188,7 @@ def bandstand_shuffled(bandstand_loop: Loop, bandstand_seed: int) -> Loop:
 
 @pytest.fixture
 def bandstand_probe() -> Callable[..., Probe]:
-    """Make probes: `bandstand_probe(behavior=None)`."""
+    """A factory of probes: `bandstand_probe(behavior=None)`."""
     from bandstand.testing.probe import Probe
 
     return Probe

@@ -11,10 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, final
 
 from bandstand.actor import is_alive
-from bandstand.actor.lowlevel import parts_of
 from bandstand.core import Lagged
 from bandstand.core.logs import SafeLogger
-from bandstand.core.lowlevel import call_after
 
 if TYPE_CHECKING:
     from bandstand.actor import Tell
@@ -99,7 +97,7 @@ class Lag:
 
     def _start_pause(self) -> None:
         # Always before a report: a listener that gets it may cause more misses, or end the subscription.
-        self._cancel = call_after(self._loop, PAUSE_MS, self._pause_over, self._loop_over)
+        self._cancel = self._loop.kernel.call_later(PAUSE_MS, self._pause_over, self._loop_over)
 
     def _pause_over(self) -> None:
         self._cancel = None
@@ -120,5 +118,5 @@ class Lag:
         elif self._owed or is_cut_off:
             owed, self._owed = self._owed, 0
             is_taken = self._on_lag.try_send(Lagged(self._source, self._subscriber, owed, is_cut_off))
-            if not is_taken and is_alive(parts_of(self._on_lag)[0]):
+            if not is_taken and is_alive(self._on_lag.handle):
                 self._owed += owed

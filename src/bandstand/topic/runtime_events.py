@@ -14,7 +14,7 @@ from bandstand.topic.topic import Topic
 
 if TYPE_CHECKING:
     from bandstand.actor import Loop
-    from bandstand.core import Listening
+    from bandstand.core import EventSubscription
 
 __all__ = ("NAME", "runtime_events")
 
@@ -30,7 +30,7 @@ class RuntimeTopic(Topic[RuntimeEvent]):
     def __init__(self, loop: Loop) -> None:
         # The checker does not take a union for a type; isinstance() does.
         super().__init__(loop, cast("Any", RuntimeEvent), name=NAME)
-        self._subscription: Listening = loop.events.listen(self._on_event)
+        self._subscription: EventSubscription = loop.events.listen(self._on_event)
 
     def close(self) -> bool:
         """Close the topic and stop listening to the loop's events."""

@@ -13,8 +13,6 @@ from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, Self, TypeVar, final
 
-from bandstand.core.lifelines import at_end
-from bandstand.core.lowlevel import check_thread
 from bandstand.errors import ChannelClosed, CutOff, LoopBusy
 from bandstand.scope import CONFLATED, Channel
 from bandstand.topic.backlog import Backlog, PutResult
@@ -94,12 +92,12 @@ class Stream(Generic[T]):
             LoopBusy: the block was entered before: call `listen()` again.
             TopicClosed, LoopClosed, WrongThread: as for `Topic.subscribe`.
         """
-        check_thread(self._loop)
+        self._loop.kernel.check_thread()
         if self._is_entered:
             raise LoopBusy(f"{self!r} was entered before: call listen() again for another one")
         self._is_entered = True
         self._on_enter(self)
-        self._forget = at_end(self._loop, self.close)
+        self._forget = self._loop.runner.on_end(self.close)
         return self
 
     async def __aexit__(self, *_raised: object) -> None:
@@ -119,7 +117,7 @@ class Stream(Generic[T]):
             LoopBusy: the block was not entered.
             WrongThread: called from another thread.
         """
-        check_thread(self._loop)
+        self._loop.kernel.check_thread()
         if not self._is_entered:
             raise LoopBusy(f"{self!r} was not entered: write `async with topic.listen() as stream`")
         while not self._backlog:

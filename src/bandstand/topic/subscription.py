@@ -13,9 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
-from bandstand.actor.lowlevel import AWAY, Asked, Presence, land_at, packed_for, parts_of
+from bandstand.actor.handle import post_or_wait, wrapped
+from bandstand.actor.handle_watch import HandleWatch
+from bandstand.actor.reply import ReplyCallback
 from bandstand.core import ActorId, DeadLetter, Lagged, Lane
-from bandstand.core.lowlevel import check_thread
+from bandstand.core.enums import NO_ACTOR
 from bandstand.errors.formatting import safe_repr
 from bandstand.topic.backlog import Backlog, PutResult
 from bandstand.topic.lag import Lag
@@ -30,7 +32,7 @@ T = TypeVar("T")
 
 
 @final
-class EventDelivery(Asked):
+class EventDelivery(ReplyCallback):
     """The delivery callback of one event: reports once what became of it."""
 
     __slots__ = ("_subscription",)
@@ -60,7 +62,7 @@ class EventDelivery(Asked):
     def _report(self, what: str) -> None:
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
-            subscription._settle(what)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # one mechanism
+            subscription.settle(what)
 
 
 @final
@@ -100,7 +102,11 @@ class TopicSubscription(Generic[T]):
         on_lag: Tell[[Lagged]] | None,
         on_end: Callable[[TopicSubscription[T]], object],
     ) -> None:
-        handle, self._method, self._bind = parts_of(method)
+        handle, self._method, self._bind = (
+            method.handle,
+            method.handle_method.method,
+            method.handle_method.binder,
+        )
         self._loop = loop
         self._topic = safe_repr(source)
         self._room = room
@@ -117,13 +123,13 @@ class TopicSubscription(Generic[T]):
         self._is_ended = False
         self._on_end = on_end
         self._lag = Lag(loop, source, f"{safe_repr(handle)}.{self._method.name}", on_lag)
-        self._presence = Presence(loop, handle, self._subscriber_gone, self._pump)
+        self._presence = HandleWatch(loop, handle, self._subscriber_gone, self._pump)
 
     # -- for its owner -------------------------------------------------------------------------------------------------------
 
     def cancel(self) -> bool:
         """End the subscription; return False if it had ended. Events that wait are dropped; one that was sent is still handled."""
-        check_thread(self._loop)
+        self._loop.kernel.check_thread()
         if self._is_ended:
             return False
         self._clear()
@@ -166,7 +172,7 @@ class TopicSubscription(Generic[T]):
         if self._is_ended or self._is_closing:
             return False
         try:
-            stored = (event, packed_for(self._presence.handle, self._method, self._bind(None, event)))
+            stored = (event, wrapped(self._presence.handle, self._method, self._bind(None, event)))
             result = self._backlog.put(event, stored, self._room - self._in_delivery())
         except Exception as error:  # noqa: BLE001  # an error in `key` or in packing affects this subscriber only
             self._lag.log_error(error)
@@ -198,7 +204,7 @@ class TopicSubscription(Generic[T]):
                 stored = self._backlog.take() if self._held is None else self._held
                 self._held = None
                 delivery = self._delivery = EventDelivery(actor, self)
-                if land_at(actor, self._method, stored[1], delivery) == AWAY:
+                if post_or_wait(actor, self._method, stored[1], delivery) == NO_ACTOR:
                     # The actor is ending; a next incarnation may follow.
                     self._delivery = None
                     self._held = stored
@@ -217,7 +223,7 @@ class TopicSubscription(Generic[T]):
         held, self._held = self._held, None
         return ([] if held is None else [held]) + self._backlog.clear()
 
-    def _settle(self, what: str) -> None:
+    def settle(self, what: str) -> None:
         """Count the outcome of the event that was being delivered, and send the next."""
         self._delivery = None
         if what == "handled":

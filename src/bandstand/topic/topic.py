@@ -19,9 +19,9 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Union, final, get_args, get_origin
 
 from bandstand.actor import Tell
-from bandstand.actor.lowlevel import check_ask_ms, checked_loop, parts_of
+from bandstand.actor.declaration import checked_actor_loop
+from bandstand.actor.reply import check_ask_ms
 from bandstand.core import Lagged
-from bandstand.core.lowlevel import call_afar, check_open, check_thread, is_open
 from bandstand.errors import (
     ChannelClosed,
     ChannelTimeout,
@@ -100,8 +100,8 @@ class Topic(Generic[T]):
     )
 
     def __init__(self, loop: Loop, kind: type[T], *, name: str) -> None:
-        self._loop = checked_loop(loop)
-        check_thread(loop)
+        self._loop = checked_actor_loop(loop)
+        loop.kernel.check_thread()
         self._classes = checked_classes(kind, name)
         self._kind: object = kind
         self._name = name
@@ -145,7 +145,7 @@ class Topic(Generic[T]):
             LoopBusy: too many events are published during the publishing of another one.
             LoopClosed, WrongThread: the loop is stopping; called from another thread: use `publish_async` there.
         """
-        check_open(self._loop)
+        self._loop.kernel.check_open()
         self._check(event)
         return self._publish(event)
 
@@ -183,7 +183,7 @@ class Topic(Generic[T]):
 
     def _publish_from_thread(self, event: T) -> None:
         # Both may have ended since the call; then there are no subscribers left.
-        if not self._is_closed and is_open(self._loop):
+        if not self._is_closed and not self._loop.kernel.is_closed:
             self.publish(event)
 
     def _give(self, event: T) -> int:
@@ -226,7 +226,7 @@ class Topic(Generic[T]):
             TopicClosed: the topic is closed.
             LoopClosed, WrongThread: the loop is stopping; called from another thread.
         """
-        check_open(self._loop)
+        self._loop.kernel.check_open()
         self._refuse_closed()
         tell = checked_tell("method", method)
         lag = None if on_lag is None else checked_tell("on_lag", on_lag)
@@ -258,7 +258,7 @@ class Topic(Generic[T]):
             InvalidArgument: an argument is not valid.
             WrongThread: called from another thread.
         """
-        check_thread(self._loop)
+        self._loop.kernel.check_thread()
         check_policy(policy, room, key, 1)
         title = f"stream {name or next(self._serials)} of topic {self._name!r}"
         return Stream[T](self._loop, self._name, title, policy, room, key, self._add, self._remove)
@@ -269,7 +269,7 @@ class Topic(Generic[T]):
         Raises:
             WrongThread: called from another thread.
         """
-        check_thread(self._loop)
+        self._loop.kernel.check_thread()
         if self._is_closed:
             return False
         self._is_closed = True
@@ -287,7 +287,7 @@ class Topic(Generic[T]):
             InvalidArgument: `ms` is not a duration.
             WrongThread: called from another thread.
         """
-        check_thread(self._loop)
+        self._loop.kernel.check_thread()
         check_ask_ms("ms", ms)
         self.close()
         if self._subscribers:
@@ -296,7 +296,7 @@ class Topic(Generic[T]):
         return not self._subscribers
 
     def _add(self, stream: Stream[T]) -> None:
-        check_open(self._loop)
+        self._loop.kernel.check_open()
         self._refuse_closed()
         self._subscribers[stream] = None
 
@@ -340,7 +340,7 @@ class ThreadInbox(Generic[T]):
             LoopClosed: the loop is stopping.
             MailboxFull: too many events are outstanding.
         """
-        if not is_open(self._loop):
+        if self._loop.kernel.is_closed:
             raise LoopClosed("the loop is closed: it was asked to stop, or was destroyed")
         with self._lock:
             if self._count >= MAX_FROM_THREADS:
@@ -348,7 +348,7 @@ class ThreadInbox(Generic[T]):
                     f"{MAX_FROM_THREADS} events from other threads wait for {self._target}: slow down, or try again later"
                 )
             self._count += 1
-        call_afar(self._loop, partial(self._arrive, copy_context(), event))
+        self._loop.kernel.inbox.call_soon(partial(self._arrive, copy_context(), event))
 
     def _arrive(self, context: Context, event: T) -> None:
         with self._lock:
@@ -388,7 +388,7 @@ def checked_tell(field: str, method: object) -> Tell[...]:
         )
     tell: Tell[...] = method
     try:
-        signature(parts_of(tell)[2]).bind(None, None)
+        signature(tell.handle_method.binder).bind(None, None)
     except TypeError:
         raise InvalidArgument(
             f"{field} is {safe_repr(method)}, which does not take one argument: the event"

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from bandstand.bus.hosting import WorkerHost
 from bandstand.bus.seat import Seat, SeatState
 from bandstand.bus.ward import Ward
-from bandstand.core.lowlevel import end_actor, spawn_child
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -46,8 +45,7 @@ class AnnexSeat(Seat):
     def launch(self, *, is_trial: bool = False) -> None:  # noqa: ARG002  # the signature of a seat
         """Start it."""
         loop = self._router.loop
-        self._player = spawn_child(
-            loop,
+        self._player = loop.kernel.actors.spawn_child(
             self.behave,
             self._begin,
             name=self.id,
@@ -60,7 +58,7 @@ class AnnexSeat(Seat):
         """End it in good order: what it is at is cancelled."""
         self.state = SeatState.STOPPED
         if self._player is not None:
-            end_actor(self._router.loop, self._player)
+            self._router.loop.kernel.actors.stop_or_kill(self._player)
 
     # Any: as for every behavior.
     def behave(self, ctx: Context[Any], item: Any) -> Any:

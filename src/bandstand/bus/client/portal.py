@@ -9,7 +9,7 @@ from concurrent.futures import CancelledError, Future
 from inspect import CORO_CREATED, getcoroutinestate
 from typing import Any, TypeVar, final
 
-from bandstand.core.lowlevel import new_event_loop
+from bandstand.core.asyncio_host import new_event_loop
 from bandstand.errors import NodeGone
 
 __all__ = ("Portal",)

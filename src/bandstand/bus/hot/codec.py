@@ -17,7 +17,7 @@ from msgspec import Raw
 try:
     import cython
 except ModuleNotFoundError:  # interpreted, where Cython is not installed
-    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+    from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
 
 Flag: TypeAlias = bool
 

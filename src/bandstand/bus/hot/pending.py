@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 try:
     import cython
 except ModuleNotFoundError:  # interpreted, where Cython is not installed
-    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+    from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
 
 if TYPE_CHECKING:
     from bandstand.bus.frame import Frame

@@ -1,6 +1,6 @@
 cimport cython
-from bandstand.core.hot.ids cimport ActorId
-from bandstand.core.hot.wheel cimport Timer
+from bandstand.core.ids cimport ActorId
+from bandstand.core.timer_wheel cimport Timer
 from bandstand.bus.hot.fields cimport correlation_of, id_of, metadata_of
 from bandstand.bus.hot.idmaker cimport IdMaker
 from bandstand.bus.hot.pending cimport Delivery, Pending

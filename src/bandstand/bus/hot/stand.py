@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from msgspec import Raw
 
     from bandstand.bus.hot.switch import Switch
-    from bandstand.core.hot.ids import ActorId
+    from bandstand.core.ids import ActorId
 
 Count: TypeAlias = int
 

@@ -1,7 +1,7 @@
 cimport cython
-from bandstand.core.hot.desk cimport Desk
-from bandstand.core.hot.ids cimport ActorId
-from bandstand.core.hot.wheel cimport Timer
+from bandstand.core.loop cimport Loop
+from bandstand.core.ids cimport ActorId
+from bandstand.core.timer_wheel cimport Timer
 from bandstand.bus.hot.fields cimport data_of, kind_of, metadata_of, timeout_of, type_of
 from bandstand.bus.hot.idmaker cimport IdMaker
 from bandstand.bus.hot.pending cimport Pending
@@ -21,7 +21,7 @@ cdef int ROUTED
 cdef object Frame
 
 cdef class Switch:
-    cdef readonly Desk loop
+    cdef readonly Loop loop
     cdef public ActorId actor
     cdef readonly IdMaker ids
     cdef readonly Tally books

@@ -20,7 +20,7 @@ from bandstand.bus.frame import Frame, Kind
 from bandstand.bus.hot.fields import data_of, kind_of, metadata_of, timeout_of, type_of
 from bandstand.bus.hot.pending import Pending
 from bandstand.bus.numbers import DONE, NEW, REPEAT, ROUTED
-from bandstand.core.numbers import ACCEPTED, CONTROL, DATA
+from bandstand.core.enums import ACCEPTED, CONTROL, DATA
 from bandstand.errors import BadMessage
 
 Count: TypeAlias = int
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from bandstand.bus.origin import Origin
     from bandstand.bus.seat import Seat
     from bandstand.bus.tap import Taps
-    from bandstand.core import Loop
-    from bandstand.core.hot.ids import ActorId
+    from bandstand.core.ids import ActorId
+    from bandstand.core.loop import Loop
 
 
 class Switch:
@@ -118,7 +118,7 @@ class Switch:
 
     def post(self, item: object) -> None:
         """Put something into the router's mailbox. There is always room: whoever calls this has paid for it."""
-        if self.loop._post_known(self.actor, DATA, item, 0, 0) != ACCEPTED:
+        if self.loop.kernel.post(self.actor, DATA, item, 0, 0) != ACCEPTED:
             self.loop.send(self.actor, item)
 
     def submit(self, pending: Pending) -> bool:
@@ -231,14 +231,14 @@ class Switch:
         timeout = timeout_of(metadata_of(frame))
         if timeout is None:
             timeout = route.timeout_ms
-        pending.timer = self.loop._post_later(self.actor, timeout, CONTROL, pending, 0)
+        pending.timer = self.loop.kernel.start_timer(self.actor, timeout, CONTROL, pending, 0)
         if pending.parent is not None and self.closes_circle(pending):
             return
         seat = route.seat
         if (
             seat.actor is None
             or seat.held
-            or self.loop._post_known(seat.actor, DATA, pending, 0, 0) != ACCEPTED
+            or self.loop.kernel.post(seat.actor, DATA, pending, 0, 0) != ACCEPTED
         ):
             self.dispatch_otherwise(seat, pending)
 
@@ -261,7 +261,7 @@ class Switch:
         if not self.settle(pending, frame):
             self.leave_unsettled(pending, frame)
         if is_final and route is not None and route.remembers and pending.purse.remembers:
-            self.roll.keep(pending, frame, self.loop._now_ms())
+            self.roll.keep(pending, frame, self.loop.kernel.timers.elapsed_ms())
         else:
             self.roll.leave(pending)
         if pending.joined is not None:
@@ -302,7 +302,7 @@ class Switch:
         if timer is not None:
             pending.timer = None
             # It may have fired, and be on its way by the other lane: there it is ignored.
-            self.loop._cancel(timer)
+            self.loop.kernel.timers.cancel(timer)
 
     def release(self, pending: Pending) -> None:
         """What a request that is over had left in the mailbox has come out: now its credit goes back."""

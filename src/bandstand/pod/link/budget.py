@@ -14,9 +14,6 @@ from __future__ import annotations
 from threading import RLock
 from typing import TYPE_CHECKING, final
 
-from bandstand.core.lifelines import free_all_slots, hold_all_slots
-from bandstand.core.lowlevel import call_afar
-
 if TYPE_CHECKING:
     from bandstand.actor import Loop
     from bandstand.core import ActorId
@@ -65,7 +62,7 @@ class ByteBudget:
             self.used += size
             if is_over and self._shut is None and self._porch is not None and self._actor is not None:
                 self._shut = self._actor
-                hold_all_slots(self._porch, self._actor, self._lane)
+                self._porch.kernel.hold_all_slots(self._actor, self._lane)
         return is_over
 
     def refund(self, size: int) -> None:
@@ -77,7 +74,7 @@ class ByteBudget:
                 return
             self._is_opening = True
         # Never here: this may be in the middle of anything.
-        call_afar(porch, self._open)
+        porch.kernel.inbox.call_soon(self._open)
 
     def _open(self) -> None:
         """Let messages in again. On the porch's thread."""
@@ -87,4 +84,4 @@ class ByteBudget:
             if actor is None or porch is None or self.used >= self.limit:
                 return
             self._shut = None
-        free_all_slots(porch, actor, self._lane)
+        porch.kernel.free_all_slots(actor, self._lane)

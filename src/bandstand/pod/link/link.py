@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec.msgpack import Decoder
 
-from bandstand.actor.lowlevel import Handle, kill_behind, methods_of, set_packing, stop_behind
+from bandstand.actor.bound_methods import kill_actor, stop_actor
+from bandstand.actor.handle import Handle
+from bandstand.actor.schema import methods_of
 from bandstand.core import ActorId
 from bandstand.errors import ActorKilled, BadMessage
 from bandstand.pod.link.books import LinkBooks
@@ -115,7 +117,7 @@ class Link:
         self._outgoing.probes = self._probes
         self._inbound.join(self._wire.stir, self._probes.meet)
         self._packer = packer or Packer(carries, check)
-        set_packing(porch, self._packer.pack)
+        porch.set_packing(self._packer.pack)
         self._tray.preface(framed(HELLO, encode((VERSION, here, self._addressed()))))
         self._wire.flush()
 
@@ -235,9 +237,9 @@ class Link:
         if handle is None:
             return
         if how == KILL:
-            kill_behind(handle)
+            kill_actor(handle)
         else:
-            stop_behind(handle, drain=how == DRAIN)
+            stop_actor(handle, drain=how == DRAIN)
 
     def _greet(self, version: int, name: str, roles: list[tuple[str, list[str]]]) -> None:
         if version != VERSION or name != self._there or self._is_greeted:

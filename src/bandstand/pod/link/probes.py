@@ -5,7 +5,7 @@ sends a probe (PROBE) after the ask. Wherever a probe comes to, it goes on over 
 the waits is for the very ask that the probe began with, there is a cycle: that ask ends with `AskCycle`, or is handled out of turn (SERVE)
 if its method is reentrant.
 
-A wait may also begin after its ask has arrived, or inside a process: `bandstand.actor.crossing` begins a probe then.
+A wait may also begin after its ask has arrived, or inside a process: `bandstand.actor.wait_graph` begins a probe then.
 """
 
 from __future__ import annotations
@@ -18,14 +18,20 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 from msgspec.msgpack import Decoder
 
-from bandstand.actor.crossing import ARRIVALS, cycle_of, name_of, paths_afar, step_of, told_of
-from bandstand.core.lowlevel import call_afar
+from bandstand.actor.wait_graph import (
+    REMOTE_ARRIVALS,
+    actor_label,
+    ask_label,
+    cycle_error,
+    paths_to_processes,
+    wait_step,
+)
 from bandstand.pod.link.codec import encode
 from bandstand.pod.link.numbers import BUSY, PROBE, SERVE
 
 if TYPE_CHECKING:
     from bandstand.actor import Loop
-    from bandstand.core.hot.ids import ActorId
+    from bandstand.core.ids import ActorId
     from bandstand.pod.link.hot.inbound import Inbound
     from bandstand.pod.link.hot.ledger import Ledger
     from bandstand.pod.link.hot.outgoing import Outgoing, Relay
@@ -49,7 +55,7 @@ _serials = count(1)
 
 @final
 class Probes:
-    """What one end of a link does to find cycles. On the link's thread, but for `chase`, `follow` and `close`.
+    """What one end of a link does to find cycles. On the link's thread, but for `start_probe`, `follow` and `close`.
 
     Args:
         porch: the loop where the stand-ins of the link live.
@@ -80,7 +86,7 @@ class Probes:
 
     def meet(self, number: int, actor: ActorId) -> None:
         """An ask has come for an actor, while some actor of this process waits."""
-        if paths_afar(actor):
+        if paths_to_processes(actor):
             self._say(BUSY, encode(number))
 
     def deliver(self, kind: int, body: memoryview) -> bool:
@@ -99,17 +105,17 @@ class Probes:
             return False
         return True
 
-    def chase(self, relay: Relay) -> None:
+    def start_probe(self, relay: Relay) -> None:
         """Find out whether an ask that was sent over this link is part of a cycle. From any thread."""
-        call_afar(self._porch, partial(self._begin, relay.number))
+        self._porch.kernel.inbox.call_soon(partial(self._begin, relay.number))
 
     def follow(self, number: int, origin: Origin, hops: int, steps: list[str], *, is_yielding: bool) -> None:
         """Send a probe after an ask that was sent over this link. From any thread."""
-        call_afar(self._porch, partial(self._follow, number, origin, hops, steps, is_yielding))
+        self._porch.kernel.inbox.call_soon(partial(self._follow, number, origin, hops, steps, is_yielding))
 
     def close(self, number: int, steps: list[str]) -> None:
         """An ask that was sent over this link closes a cycle. From any thread."""
-        call_afar(self._porch, partial(self._close, number, steps))
+        self._porch.kernel.inbox.call_soon(partial(self._close, number, steps))
 
     def origin(self, number: int) -> Origin:
         """What an ask that was sent over this link is called in probes."""
@@ -139,19 +145,19 @@ class Probes:
     def _take(self, number: int, origin: Origin, hops: int, is_yielding: bool, steps: list[str]) -> None:
         """A probe has come after an ask."""
         # Before the look: an actor that begins to wait notes that first, and then looks here.
-        ARRIVALS[0] += 1
+        REMOTE_ARRIVALS[0] += 1
         question = self._inbound.question(number)
         if question is None:
             # It has ended, or has not come yet, and then says itself that it meets an actor that waits.
             return
-        for asker, path, relay in paths_afar(question.actor):
+        for asker, path, relay in paths_to_processes(question.actor):
             probes: Probes = relay.outgoing.probes
-            passed = [*steps, *map(step_of, path[:-1])]
+            passed = [*steps, *map(wait_step, path[:-1])]
             if probes.origin(relay.number) == origin:
-                probes.close(relay.number, [f"{name_of(asker)} asks {told_of(path[-1])}", *passed])
+                probes.close(relay.number, [f"{actor_label(asker)} asks {ask_label(path[-1])}", *passed])
             elif hops < MOST_HOPS:
                 probes.follow(
-                    relay.number, origin, hops + 1, [*passed, step_of(path[-1])], is_yielding=is_yielding
+                    relay.number, origin, hops + 1, [*passed, wait_step(path[-1])], is_yielding=is_yielding
                 )
 
     def _close(self, number: int, steps: list[str]) -> None:
@@ -161,7 +167,7 @@ class Probes:
         if question.outlet.method.is_reentrant:
             self._say(SERVE, encode((number, steps)))
             return
-        question.asked.fail(cycle_of(steps))
+        question.asked.fail(cycle_error(steps))
         self._outgoing.cancel(number)
 
     def _serve(self, number: int, steps: list[str]) -> None:
@@ -171,11 +177,18 @@ class Probes:
         if question is None or number in self._served:
             # Several probes may have found the same cycle. A new one through this ask looks the same, and ends by its deadline.
             return
-        asks: Any = getattr(question.actor.home, "_asks", None)
+        asks: Any = (
+            None if question.actor.home is None else getattr(question.actor.home.loop, "ask_table", None)
+        )
         method: Any = question.method
-        if asks is not None and method is not None and method.is_reentrant and asks.serve(question, method):
+        if (
+            asks is not None
+            and method is not None
+            and method.is_reentrant
+            and asks.reentrancy.handle_now(question, method)
+        ):
             self._served.add(number)
             return
-        question.fail(cycle_of(steps))
+        question.fail(cycle_error(steps))
         # Its handler is cancelled, if it has begun.
         question.withdraw()

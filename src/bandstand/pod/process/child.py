@@ -19,7 +19,7 @@ from contextlib import suppress
 from pkgutil import resolve_name
 from typing import Any, NoReturn, TypeAlias
 
-from bandstand.core.lowlevel import new_event_loop
+from bandstand.core.asyncio_host import new_event_loop
 from bandstand.errors import BadMessage, InvalidArgument
 from bandstand.errors.formatting import safe_repr
 from bandstand.pod.affinity import settle

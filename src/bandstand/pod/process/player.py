@@ -11,7 +11,6 @@ from pkgutil import resolve_name
 from typing import final
 
 from bandstand.core.logs import SafeLogger
-from bandstand.core.lowlevel import call_afar, is_open
 from bandstand.errors import BadMessage
 from bandstand.pod.affinity import pin
 from bandstand.pod.books import PodBooks
@@ -115,7 +114,7 @@ class _Player:
         try:
             async for letter in self._control:
                 # In the ensemble's own turn: until it has begun, there is nobody to attach anybody to.
-                call_afar(self._ensemble.porch, partial(self._heed, letter))
+                self._ensemble.porch.kernel.inbox.call_soon(partial(self._heed, letter))
         except BadMessage as error:
             self._give_up(str(error))
         except Exception as error:
@@ -134,7 +133,7 @@ class _Player:
             self._give_up(f"what its kubelet has said could not be done: {word} ({type(error).__name__})")
 
     def _obey(self, letter: Letter) -> None:
-        if not is_open(self._ensemble.porch):
+        if self._ensemble.porch.kernel.is_closed:
             # It has ended meanwhile.
             close_all(letter.fds)
             return

@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from bandstand.core.logs import SafeLogger
-from bandstand.core.lowlevel import call_afar, is_open
 from bandstand.errors import WrongThread
 from bandstand.errors.formatting import safe_repr
 from bandstand.pod.affinity import pin, unpin
@@ -185,7 +184,7 @@ class LocalStage:
         """Call a function on its thread, in the order in which this is asked for; something else, if it has ended."""
         porch = self.ensemble.porch
         # If it has ended, this is called here and now.
-        call_afar(porch, lambda: function() if is_open(porch) else instead())
+        porch.kernel.inbox.call_soon(lambda: function() if not porch.kernel.is_closed else instead())
 
     def _stop(self, within_ms: float) -> None:
         if self._stopping is None:

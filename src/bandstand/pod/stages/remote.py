@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from bandstand.core.lowlevel import new_event_loop
+from bandstand.core.asyncio_host import new_event_loop
 from bandstand.pod.books import PodBooks
 from bandstand.pod.stages.hosting import LAST_S, Hosting
 from bandstand.pod.stages.local import LocalStage

@@ -1,7 +1,7 @@
 cimport cython
-from bandstand.core.hot.ids cimport ActorId
-from bandstand.actor.hot.asks cimport Asked
-from bandstand.actor.hot.method cimport Method
+from bandstand.core.ids cimport ActorId
+from bandstand.actor.reply cimport ReplyCallback
+from bandstand.actor.dispatch cimport Method
 
 @cython.final
 cdef class Door:
@@ -18,7 +18,7 @@ cdef class Inlet:
     cdef readonly Door door
     cdef Py_ssize_t _place
     # A Tally.
-    cdef readonly Asked tally
+    cdef readonly ReplyCallback tally
     cdef readonly Method method
 
     cpdef Method resolve(self)

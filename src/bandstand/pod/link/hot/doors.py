@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from bandstand.actor.lowlevel import methods_of
-from bandstand.core.hot.ids import ActorId
+from bandstand.actor.schema import methods_of
+from bandstand.core.ids import ActorId
 from bandstand.errors import BadMessage
 
 if TYPE_CHECKING:
-    from bandstand.actor.hot.handle import Handle
-    from bandstand.actor.hot.method import Method
+    from bandstand.actor.dispatch import Method
+    from bandstand.actor.handle import Handle
     from bandstand.pod.link.hot.receipts import Tally
 
 Place: TypeAlias = int

@@ -1,17 +1,17 @@
 cimport cython
 from libc.stdint cimport int64_t
-from bandstand.core.hot.desk cimport Desk
-from bandstand.core.hot.ids cimport ActorId
+from bandstand.core.kernel cimport Kernel
+from bandstand.core.ids cimport ActorId
 from bandstand.pod.link.hot.doors cimport Inlet
 from bandstand.pod.link.hot.plain cimport is_plain
 from bandstand.pod.link.hot.receipts cimport Question, Tally
 from bandstand.pod.link.hot.tray cimport Tray
-from bandstand.actor.hot.method cimport Method
-from bandstand.actor.hot.port cimport land_at
+from bandstand.actor.dispatch cimport Method
+from bandstand.actor.handle cimport post_or_wait
 
 cdef int ANSWERED
 cdef int ANSWER_LANE
-cdef int AWAY
+cdef int NO_ACTOR
 cdef int CANCEL
 cdef int DATA_LANE
 cdef int FAILED
@@ -43,7 +43,7 @@ cdef class Inbound:
 
     @cython.locals(inlets=list, most=object, at=Py_ssize_t, end=Py_ssize_t, inlet=Inlet, method=Method)
     cpdef object take(self, list flat)
-    @cython.locals(brought=ActorId, kernel=Desk)
+    @cython.locals(brought=ActorId, kernel=Kernel)
     cpdef object settle(self)
     @cython.locals(method=Method, question=Question)
     cdef object take_ask(self, Inlet inlet, object number, object value)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.msgpack import Ext
 
-from bandstand.actor.crossing import ARRIVALS, CROSSINGS
-from bandstand.actor.hot.port import is_draining, land_at
-from bandstand.actor.lowlevel import AWAY, home_context, parcel_in
+from bandstand.actor.context_vars import wrap_in
+from bandstand.actor.handle import is_draining, post_or_wait
+from bandstand.actor.wait_graph import CROSS_LOOP_WAITS, REMOTE_ARRIVALS
 from bandstand.core import ExitReason, Lane
+from bandstand.core.enums import NO_ACTOR
 from bandstand.errors import BadMessage, NoSuchActor, PodDown
 from bandstand.errors.formatting import safe_str
 from bandstand.pod.link.codec import Carried, Packet, Unpacker, culprit, pack_value
@@ -26,9 +27,9 @@ from bandstand.pod.link.numbers import ANSWER_LANE, ANSWERED, CANCEL, FAILED, WI
 from bandstand.pod.passport import sending
 
 if TYPE_CHECKING:
-    from bandstand.actor.hot.asks import Asked
-    from bandstand.actor.hot.handle import Handle
-    from bandstand.core.hot.ids import ActorId
+    from bandstand.actor.handle import Handle
+    from bandstand.actor.reply import ReplyCallback
+    from bandstand.core.ids import ActorId
     from bandstand.pod.link.hot.tray import Flat, Tray
     from bandstand.pod.passport import HandleCheck
 
@@ -174,7 +175,7 @@ class Inbound:
                 if data is NOTHING:
                     continue
             method = inlet.method
-            if method is None or land_at(inlet.door.actor, method, data, inlet.tally) == AWAY:
+            if method is None or post_or_wait(inlet.door.actor, method, data, inlet.tally) == NO_ACTOR:
                 self._refuse(inlet, data, inlet.tally)
             self._brought = inlet.door.actor
 
@@ -186,7 +187,7 @@ class Inbound:
         self._brought = None
         kernel: Any = brought.home
         if kernel is not None:
-            kernel._tick_inline()
+            kernel.tick_inline()
 
     def take_ask(self, inlet: Inlet, number: Any, value: Any) -> None:
         """Post an ask.
@@ -203,7 +204,7 @@ class Inbound:
             inlet.door.actor, number, DATA_LANE if method is None else method.lane, self, method
         )
         self._questions[number] = question
-        ARRIVALS[0] += 1
+        REMOTE_ARRIVALS[0] += 1
         data: object = value
         kind = type(data)
         if kind is list:
@@ -212,10 +213,10 @@ class Inbound:
             data = self._rebuilt(value, inlet, question)
             if data is NOTHING:
                 return
-        if method is None or land_at(inlet.door.actor, method, data, question) == AWAY:
+        if method is None or post_or_wait(inlet.door.actor, method, data, question) == NO_ACTOR:
             self._refuse(inlet, data, question)
         self._brought = inlet.door.actor
-        if CROSSINGS and self._met is not None:
+        if CROSS_LOOP_WAITS and self._met is not None:
             self._met(number, inlet.door.actor)
 
     def _cancel(self, number: object) -> None:
@@ -232,7 +233,7 @@ class Inbound:
             self.put(number, WITHDRAWN, None)
             question.withdraw()
 
-    def _rebuilt(self, value: Ext, inlet: Inlet, asked: Asked) -> object:
+    def _rebuilt(self, value: Ext, inlet: Inlet, asked: ReplyCallback) -> object:
         """Arguments that were packed; NOTHING if they cannot be rebuilt, and whoever waits has been told."""
         try:
             data, carried = self._unpack(value)
@@ -253,20 +254,20 @@ class Inbound:
 
     def _inside(self, data: object, carried: Carried, actor: ActorId) -> object:
         """The data of a message that is handled with context variables of its sender's."""
-        context: Context = home_context(actor.home).copy() if actor.home is not None else Context()  # type: ignore[arg-type]  # a loop
+        context: Context = actor.home.coroutines.home_context.copy() if actor.home is not None else Context()
         for place, value in carried:
             context.run(self._carries[place].set, value)
-        return parcel_in(context, data)
+        return wrap_in(context, data)
 
-    def _refuse(self, inlet: Inlet, data: object, asked: Asked) -> None:
+    def _refuse(self, inlet: Inlet, data: object, asked: ReplyCallback) -> None:
         """Nobody was there: look once more, and say so."""
         door = inlet.door
         if door.renew() or inlet.method is None:
             # Somebody else is there, or somebody at all, as another method may have found out before.
             method = inlet.resolve()
-            if method is not None and land_at(door.actor, method, data, asked) != AWAY:
+            if method is not None and post_or_wait(door.actor, method, data, asked) != NO_ACTOR:
                 if isinstance(asked, Question):
-                    asked.moved(door.actor)
+                    asked.redirect(door.actor)
                 return
         role = f"role {door.role!r} of pod {self._here!r}"
         if not door.methods:

@@ -1,8 +1,8 @@
 cimport cython
 from libc.stdint cimport int64_t
 from bandstand.pod.link.hot.outlet cimport Channel, Outlet
-from bandstand.actor.hot.asks cimport Asked
-from bandstand.actor.hot.method cimport Method
+from bandstand.actor.reply cimport ReplyCallback
+from bandstand.actor.dispatch cimport Method
 
 cdef int ANSWERED
 cdef object CANCEL
@@ -13,13 +13,13 @@ cdef int WITHDRAWN
 
 @cython.final
 cdef class Noted:
-    cdef readonly Asked asked
+    cdef readonly ReplyCallback asked
     cdef readonly object data
 
 @cython.final
 cdef class Question:
     cdef readonly Outlet outlet
-    cdef readonly Asked asked
+    cdef readonly ReplyCallback asked
     cdef readonly object data
     cdef public bint is_out
 
@@ -38,7 +38,7 @@ cdef class Ledger:
     cdef readonly int64_t in_doubt
 
     cpdef object enter(self, Outlet outlet, object data, object sender)
-    cpdef int64_t enter_ask(self, Outlet outlet, object data, Asked asked) except -1
+    cpdef int64_t enter_ask(self, Outlet outlet, object data, ReplyCallback asked) except -1
     @cython.locals(at=Py_ssize_t, end=Py_ssize_t, outlet=Outlet)
     cpdef object take_acks(self, list flat)
     cdef object settle(self, Outlet outlet, int64_t handled, int64_t dead, int64_t dropped)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.msgpack import Ext
 
-from bandstand.actor.hot.asks import Asked
-from bandstand.actor.hot.method import Method
+from bandstand.actor.dispatch import Method
+from bandstand.actor.reply import ReplyCallback
 from bandstand.core import ExitReason, Lane
 from bandstand.errors import ActorKilled, BadMessage
 from bandstand.errors.formatting import safe_str
@@ -32,7 +32,7 @@ class Noted:
 
     __slots__ = ("asked", "data")
 
-    def __init__(self, asked: Asked, data: object) -> None:
+    def __init__(self, asked: ReplyCallback, data: object) -> None:
         self.asked = asked
         self.data = data
 
@@ -42,7 +42,7 @@ class Question:
 
     __slots__ = ("asked", "data", "is_out", "outlet")
 
-    def __init__(self, outlet: Outlet, asked: Asked, data: object) -> None:
+    def __init__(self, outlet: Outlet, asked: ReplyCallback, data: object) -> None:
         self.outlet = outlet
         self.asked = asked
         self.data = data
@@ -95,9 +95,9 @@ class Ledger:
     def enter(self, outlet: Outlet, data: object, sender: object) -> None:
         """A one-way message is sent."""
         self.sent += 1
-        outlet.pending.append(Noted(sender, data) if isinstance(sender, Asked) else data)
+        outlet.pending.append(Noted(sender, data) if isinstance(sender, ReplyCallback) else data)
 
-    def enter_ask(self, outlet: Outlet, data: object, asked: Asked) -> Count:
+    def enter_ask(self, outlet: Outlet, data: object, asked: ReplyCallback) -> Count:
         """An ask is sent; its number."""
         self.sent += 1
         self._last_question += 1
@@ -276,7 +276,7 @@ class Ledger:
             one = one.data
         self._tell(outlet, one, reason, is_in_doubt=is_in_doubt)
 
-    def _lose_asked(self, outlet: Outlet, asked: Asked, reason: str, *, is_in_doubt: bool) -> None:
+    def _lose_asked(self, outlet: Outlet, asked: ReplyCallback, reason: str, *, is_in_doubt: bool) -> None:
         doubt = "whether it has handled this is in doubt" if is_in_doubt else "it has not had this"
         cause = ActorKilled(f"pod {self._there!r} is out of reach ({reason}): {doubt}")
         stand_in = outlet.channel.stand_in

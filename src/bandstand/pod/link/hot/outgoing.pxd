@@ -4,7 +4,7 @@ from bandstand.pod.link.hot.ledger cimport Ledger, Question
 from bandstand.pod.link.hot.outlet cimport Channel, Outlet
 from bandstand.pod.link.hot.strand cimport Strand
 from bandstand.pod.link.hot.tray cimport Tray, framed
-from bandstand.actor.hot.asks cimport Asked
+from bandstand.actor.reply cimport ReplyCallback
 
 cdef object CANCEL
 cdef int END
@@ -28,7 +28,7 @@ cdef class Outgoing:
     @cython.locals(flat=list)
     cpdef object send(self, Outlet outlet, object sender, object data)
     @cython.locals(number=int64_t)
-    cpdef object ask(self, Outlet outlet, Asked asked, object data)
+    cpdef object ask(self, Outlet outlet, ReplyCallback asked, object data)
     @cython.locals(channel=Channel)
     cdef object line_up(self, Outlet outlet, int64_t number, object data)
     @cython.locals(flat=list, question=Question)

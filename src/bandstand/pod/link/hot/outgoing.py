@@ -7,8 +7,8 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from bandstand.actor.crossing import ARRIVALS
-from bandstand.actor.hot.asks import Asked
+from bandstand.actor.reply import ReplyCallback
+from bandstand.actor.wait_graph import REMOTE_ARRIVALS
 from bandstand.pod.link.codec import Packet, encode
 from bandstand.pod.link.hot.tray import framed
 from bandstand.pod.link.numbers import CANCEL, END
@@ -32,15 +32,15 @@ class Relay:
         self.outgoing = outgoing
         self.number: Number = number
         # How many asks and probes had come over links when it was passed on.
-        self.arrivals: Number = ARRIVALS[0]
+        self.arrivals: Number = REMOTE_ARRIVALS[0]
 
     def __call__(self) -> None:
         """The asker takes it back."""
         self.outgoing.cancel(self.number)
 
-    def chase(self) -> None:
+    def start_probe(self) -> None:
         """Find out whether the ask is part of a cycle. From any thread."""
-        self.outgoing.probes.chase(self)
+        self.outgoing.probes.start_probe(self)
 
 
 class Outgoing:
@@ -76,7 +76,7 @@ class Outgoing:
             self.line_up(outlet, 0, data)
         self._wire.stir()
 
-    def ask(self, outlet: Outlet, asked: Asked, data: object) -> None:
+    def ask(self, outlet: Outlet, asked: ReplyCallback, data: object) -> None:
         """Pass an ask on."""
         number = self._ledger.enter_ask(outlet, data, asked)
         asked.relay = Relay(self, number)
@@ -133,7 +133,7 @@ class Outgoing:
                 return
             line.popleft()
             self.put(outlet, number, data)
-            if number and self._ledger.questions[number].asked.is_withdrawn():
+            if number and self._ledger.questions[number].asked.is_cancelled():
                 # Taken back while it stood here: that is said after it.
                 self.cancel(number)
         channel.line = None

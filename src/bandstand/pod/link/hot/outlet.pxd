@@ -1,5 +1,5 @@
 cimport cython
-from bandstand.actor.hot.method cimport Method
+from bandstand.actor.dispatch cimport Method
 
 @cython.final
 cdef class Channel:

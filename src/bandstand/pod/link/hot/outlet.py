@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from bandstand.actor.hot.method import Method
+    from bandstand.actor.dispatch import Method
     from bandstand.pod.link.hot.standin import StandIn
 
 Code: TypeAlias = int

@@ -1,7 +1,7 @@
 cimport cython
 from bandstand.pod.link.hot.plain cimport is_plain
-from bandstand.actor.hot.handle cimport Handle
-from bandstand.actor.hot.method cimport Method
+from bandstand.actor.handle cimport Handle
+from bandstand.actor.dispatch cimport Method
 
 cdef object UNSET
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bandstand.actor import Loop
-    from bandstand.actor.hot.handle import Handle
-    from bandstand.actor.hot.method import Method
+    from bandstand.actor.dispatch import Method
+    from bandstand.actor.handle import Handle
     from bandstand.core import ActorId
     from bandstand.pod.passport import HandleCheck
 
@@ -62,7 +62,7 @@ class Packer:
         carried = self.carried() if self._carries else ()
         if not carried and is_plain(data):
             return data
-        place = None if handle is None else handle._bs_place
+        place = None if handle is None else handle.__handle_ref__
         # The pod it is sent to.
         pod = getattr(place, "pod", None)
         with sending(self._check, pod):

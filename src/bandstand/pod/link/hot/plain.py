@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 try:
     import cython
 except ModuleNotFoundError:  # interpreted, where Cython is not installed
-    from bandstand.core import interpreted as cython  # type: ignore[no-redef]  # one of the two
+    from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
 
 if not cython.compiled:
     # Compiled, it is C's own macro, declared in the .pxd.

@@ -1,9 +1,9 @@
 cimport cython
-from bandstand.core.hot.ids cimport ActorId
-from bandstand.actor.hot.asks cimport Asked
+from bandstand.core.ids cimport ActorId
+from bandstand.actor.reply cimport ReplyCallback
 
 @cython.final
-cdef class Tally(Asked):
+cdef class Tally(ReplyCallback):
     # An Inbound; an object because the inbound knows receipts, and cimports must not go in circles.
     cdef object _inbound
     cdef readonly object code
@@ -14,7 +14,7 @@ cdef class Tally(Asked):
 
 
 @cython.final
-cdef class Question(Asked):
+cdef class Question(ReplyCallback):
     cdef object _inbound
     cdef object _number
     cdef int _lane

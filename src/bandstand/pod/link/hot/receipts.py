@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from bandstand.actor.hot.asks import Asked
-from bandstand.actor.lowlevel import interrupt_handler
-from bandstand.core.hot.ids import ActorId
+from bandstand.actor.reply import ReplyCallback, cancel_handler
+from bandstand.core.ids import ActorId
 from bandstand.pod.link.faults import to_fault
 from bandstand.pod.link.hot.doors import NOBODY
 from bandstand.pod.link.numbers import DROPPED, FAILED, LOST
 
 if TYPE_CHECKING:
-    from bandstand.actor.hot.method import Method
+    from bandstand.actor.dispatch import Method
     from bandstand.pod.link.hot.inbound import Inbound
 
 Count: TypeAlias = int
@@ -25,7 +24,7 @@ LaneNumber: TypeAlias = int
 Number: TypeAlias = int
 
 
-class Tally(Asked):
+class Tally(ReplyCallback):
     """The receipt of the one-way messages of one method: how many have ended, and how, since that was last said."""
 
     __slots__ = ("_inbound", "code", "dead", "dropped_count", "handled", "is_due")
@@ -64,7 +63,7 @@ class Tally(Asked):
             self._inbound.note(self)
 
 
-class Question(Asked):
+class Question(ReplyCallback):
     """The receipt of an ask from the other side."""
 
     __slots__ = ("_inbound", "_is_over", "_lane", "_number", "method")
@@ -109,11 +108,11 @@ class Question(Asked):
             self._is_over = True
             self._inbound.end(self._number, self._lane, kind, value)
 
-    def is_withdrawn(self) -> bool:
+    def is_cancelled(self) -> bool:
         """Whether the asker has taken it back, or is gone."""
         return self._is_over
 
     def withdraw(self) -> None:
         """It is taken back: its handler never begins, or is cancelled."""
         self._is_over = True
-        interrupt_handler(self.actor, self)
+        cancel_handler(self.actor, self)

@@ -1,15 +1,15 @@
 cimport cython
-from bandstand.core.hot.desk cimport Desk
-from bandstand.core.hot.ids cimport ActorId
-from bandstand.core.hot.turn cimport Turn
+from bandstand.core.loop cimport Loop
+from bandstand.core.ids cimport ActorId
+from bandstand.core.context cimport ActorContext
 from bandstand.pod.link.hot.outgoing cimport Outgoing
 from bandstand.pod.link.hot.outlet cimport Channel, Outlet
-from bandstand.actor.hot.asks cimport Asked
+from bandstand.actor.reply cimport ReplyCallback
 
 @cython.final
 cdef class StandIn:
     cdef readonly str role
-    cdef Desk _porch
+    cdef Loop _porch
     cdef Outgoing _outgoing
     cdef readonly bint holds
     cdef dict _outlets
@@ -17,6 +17,6 @@ cdef class StandIn:
     cdef bint _is_lost
     cdef bint _is_draining
 
-    @cython.locals(outlet=Outlet, asked=Asked)
-    cpdef object pass_on(self, Turn turn, object data)
+    @cython.locals(outlet=Outlet, asked=ReplyCallback)
+    cpdef object pass_on(self, ActorContext turn, object data)
     cpdef object free(self, int lane, Py_ssize_t count)

@@ -15,19 +15,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from bandstand.actor.hot.asks import Asked
-from bandstand.actor.lowlevel import methods_of
+from bandstand.actor.reply import ReplyCallback
+from bandstand.actor.schema import methods_of
 from bandstand.core import ExitReason, Overflow
-from bandstand.core.lifelines import answer_for, mourn
-from bandstand.core.lowlevel import end_actor
 from bandstand.errors import UnknownMessage
 from bandstand.pod.link.hot.outlet import Channel, Outlet
 from bandstand.pod.link.numbers import DRAIN, KILL, STOP
 
 if TYPE_CHECKING:
-    from bandstand.actor import Loop
     from bandstand.core import Context
-    from bandstand.core.hot.ids import ActorId
+    from bandstand.core.ids import ActorId
+    from bandstand.core.loop import Loop
     from bandstand.pod.link.hot.ledger import Ledger
     from bandstand.pod.link.hot.outgoing import Outgoing
 
@@ -76,11 +74,11 @@ class StandIn:
             self.pass_on, name=f"{role} in {there}", mailbox_cap=spec.mailbox_cap, overflow=spec.overflow
         )
         # Whoever closes the link says why; of another end the other side tells.
-        answer_for(porch, self.actor)
+        porch.kernel.actors.set_exit_handled(self.actor)
         self._is_lost = False
         # Whether the other side is to be told of our end as soon as it has handled what was passed on.
         self._is_draining = False
-        mourn(porch, self.actor, self._pass_on_end)
+        porch.kernel.actors.on_exit(self.actor, self._pass_on_end)
 
     def pass_on(self, turn: Context[Any], data: object) -> Any:
         """The behavior: one message goes to the other side."""
@@ -88,7 +86,7 @@ class StandIn:
         if outlet is None:
             # Something that was sent past the handle, or what every actor answers but does not cross a link.
             sender: object = turn.sender
-            if isinstance(sender, Asked):
+            if isinstance(sender, ReplyCallback):
                 sender.fail(
                     UnknownMessage(
                         f"{self.role!r} lives in another process, where only the methods of its class can be asked, and not {turn.tag!r}: "
@@ -98,9 +96,9 @@ class StandIn:
             return None
         if self.holds:
             # What it has passed on is counted as if it were still in its mailbox, until the other side says that it has ended.
-            self._porch._hold_slot(self.actor, outlet.lane)
+            self._porch.kernel.hold_slot(self.actor, outlet.lane)
         if outlet.is_ask:
-            asked: Asked = turn.sender  # type: ignore[assignment]  # an ask has one
+            asked: ReplyCallback = turn.sender  # type: ignore[assignment]  # an ask has one
             self._outgoing.ask(outlet, asked, data)
         else:
             self._outgoing.send(outlet, turn.sender, data)
@@ -111,7 +109,7 @@ class StandIn:
     def free(self, lane: LaneNumber, count: Count) -> None:
         """So many messages of a lane have ended over there."""
         if self.holds:
-            self._porch._free_slots(self.actor, lane, count)
+            self._porch.kernel.free_slots(self.actor, lane, count)
         if self._is_draining:
             self._drain()
 
@@ -139,4 +137,4 @@ class StandIn:
     def end(self, cause: BaseException) -> None:
         """The link is lost, and so is what waits here."""
         self._is_lost = True
-        end_actor(self._porch, self.actor, cause)
+        self._porch.kernel.actors.stop_or_kill(self.actor, cause)

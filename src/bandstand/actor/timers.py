@@ -1,0 +1,219 @@
+"""Timers of actors: calls that an actor receives later as messages, once or repeatedly. They end with their actor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from inspect import iscoroutine
+from math import ceil
+from typing import TYPE_CHECKING, Any, final
+
+from bandstand.actor.dispatch import Method
+from bandstand.actor.enums import ONE_ARGUMENT
+from bandstand.core import Lane
+from bandstand.errors import InvalidArgument, TimerInvalid
+from bandstand.errors.formatting import safe_repr
+
+if TYPE_CHECKING:
+    from bandstand.actor.declaration import ActorSchema
+    from bandstand.core import ActorId, Loop, TimerId
+
+__all__ = ("Alarm", "DeferredCall", "Ticker", "is_deferred_call", "lane_and_method", "start_alarm")
+
+NS_PER_MS = 1_000_000
+
+
+# -- deferred calls ----------------------------------------------------------------------------------------------------
+
+
+@final
+class DeferredCall:
+    """A function call that an actor makes in a turn of its own: for a timer, or for the result of background work."""
+
+    __slots__ = ("args", "function", "kwargs")
+
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if not callable(function):
+            raise InvalidArgument(
+                f"{safe_repr(function)} is not callable: pass the function, self.tick, not its result"
+            )
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+
+    def run(self) -> Any:
+        """Make the call."""
+        return self.function(*self.args, **self.kwargs)
+
+    @property
+    def description(self) -> str:
+        """The name of the function, for logs."""
+        return f"{getattr(self.function, '__qualname__', self.function)}()"
+
+    def __repr__(self) -> str:
+        return f"<call of {getattr(self.function, '__qualname__', self.function)}>"
+
+
+def _run(_instance: object, call: Any) -> Coroutine[Any, Any, None] | None:
+    result = call.run()
+    return _await_and_drop(result) if iscoroutine(result) else None
+
+
+async def _await_and_drop(coroutine: Coroutine[Any, Any, Any]) -> None:
+    # A deferred call has no caller, so its result is dropped.
+    await coroutine
+
+
+_METHODS = {
+    lane: Method("actor", "deferred_call", _run, lane.value, ONE_ARGUMENT, 1, False, False, ())  # noqa: FBT003  # by position in C
+    for lane in (Lane.CONTROL, Lane.MANAGEMENT, Lane.DATA)
+}
+_LANES = {lane.value: lane for lane in Lane}
+
+
+def lane_and_method(schema: ActorSchema, function: Callable[..., Any]) -> tuple[Lane, Method]:
+    """Return the lane and the method of a deferred call: the lane of a declared method, else DATA."""
+    handle_method = schema.handle_methods.get(getattr(function, "__name__", ""))
+    lane = Lane.DATA
+    inside = getattr(function, "__func__", None)
+    # A batch method is bound through a wrapper.
+    if handle_method is not None and handle_method.method.function in (
+        inside,
+        getattr(inside, "__wrapped__", None),
+    ):
+        lane = _LANES[handle_method.method.lane]
+    return lane, _METHODS[lane]
+
+
+def is_deferred_call(method: Method) -> bool:
+    """Whether a message is a deferred call, and not a message sent through a handle."""
+    return method in _METHODS.values()
+
+
+# -- timers ------------------------------------------------------------------------------------------------------------
+
+
+class Alarm:
+    """A call that an actor receives once. `Actor.after` creates it; keep it to cancel the call."""
+
+    __slots__ = ("_loop", "_timer")
+
+    def __init__(self, loop: Loop, timer: TimerId | None) -> None:
+        self._loop = loop
+        self._timer = timer
+
+    def cancel(self) -> bool:
+        """Cancel the call; False if it was made, was cancelled, or its actor has ended.
+
+        A call that is due and waits in the mailbox is still made.
+        """
+        timer, self._timer = self._timer, None
+        if timer is None:
+            return False
+        try:
+            self._loop.cancel_timer(timer)
+        except TimerInvalid:
+            return False
+        return True
+
+
+def start_alarm(loop: Loop, actor: ActorId, schema: ActorSchema, ms: float, call: DeferredCall) -> Alarm:
+    """Have an actor make a call after `ms` milliseconds."""
+    lane, method = lane_and_method(schema, call.function)
+    return Alarm(loop, loop.kernel.start_timer(actor, ms, lane.value, call, method))
+
+
+@final
+class Ticker(Alarm):
+    """A call that an actor receives repeatedly, one at a time. `Actor.every` and `Actor.every_after` create it.
+
+    At a fixed rate, ticks are due at whole multiples of the period from the start; an actor that lags behind gets one tick and
+    skips those it missed. With a fixed delay, the next tick is due one period after the previous one has finished.
+    """
+
+    __slots__ = (
+        "_actor",
+        "_call",
+        "_count",
+        "_is_cancelled",
+        "_is_fixed_rate",
+        "_lane_and_method",
+        "_period_ms",
+        "_period_ns",
+        "_start_ns",
+        "_tick_call",
+    )
+
+    def __init__(
+        self,
+        loop: Loop,
+        actor: ActorId,
+        schema: ActorSchema,
+        ms: float,
+        call: DeferredCall,
+        *,
+        is_fixed_rate: bool,
+    ) -> None:
+        super().__init__(loop, None)
+        if type(ms) not in {int, float} or not 0 < ms < float("inf"):
+            raise InvalidArgument(f"ms is {safe_repr(ms)}: pass a period in milliseconds, above 0")
+        self._actor = actor
+        self._call = call
+        self._tick_call = DeferredCall(self._tick, (), {})
+        self._lane_and_method = lane_and_method(schema, call.function)
+        self._period_ms = ms
+        self._period_ns = max(1, round(ms * NS_PER_MS))
+        self._is_fixed_rate = is_fixed_rate
+        self._is_cancelled = False
+        # The loop's timers count whole milliseconds, so the ticks do too.
+        self._start_ns = ceil(loop.kernel.timers.elapsed_ms()) * NS_PER_MS
+        self._count = 0
+        if is_fixed_rate:
+            self._schedule_multiple()
+        else:
+            self._schedule_delay()
+
+    def cancel(self) -> bool:
+        """Stop ticking; False if it was cancelled already. A tick that is due and waits in the mailbox does nothing."""
+        if self._is_cancelled:
+            return False
+        self._is_cancelled = True
+        super().cancel()
+        return True
+
+    def _tick(self) -> Any:
+        if self._is_cancelled:
+            return None
+        if self._is_fixed_rate:
+            self._schedule_multiple()
+        result = self._call.run()
+        if iscoroutine(result):
+            return self._finish(result)
+        self._after_tick()
+        return None
+
+    async def _finish(self, coroutine: Any) -> None:
+        await coroutine
+        self._after_tick()
+
+    def _after_tick(self) -> None:
+        if not self._is_fixed_rate and not self._is_cancelled:
+            self._schedule_delay()
+
+    def _schedule_delay(self) -> None:
+        lane, method = self._lane_and_method
+        self._timer = self._loop.kernel.start_timer(
+            self._actor, self._period_ms, lane.value, self._tick_call, method
+        )
+
+    def _schedule_multiple(self) -> None:
+        """Schedule the tick for the next multiple of the period, and skip those that were missed.
+
+        The arithmetic is in whole nanoseconds: a rounded multiple could turn out to be now, over and over.
+        """
+        elapsed_ns = round(self._loop.kernel.timers.elapsed_ms() * NS_PER_MS) - self._start_ns
+        self._count = max(self._count, elapsed_ns // self._period_ns) + 1
+        due_ns = self._start_ns + self._count * self._period_ns
+        lane, method = self._lane_and_method
+        self._timer = self._loop.kernel.start_timer_at(
+            self._actor, -(-due_ns // NS_PER_MS), lane.value, self._tick_call, method
+        )

@@ -1,0 +1,161 @@
+"""The log lines and the errors of a supervisor.
+
+The logger is `bandstand.supervision`. Each line has its fields on the log record as well: `supervisor`, `child`, `reason`, `attempt`,
+`delay_ms`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import TypeAlias, final
+
+from bandstand.core import ExitReason, Loop
+from bandstand.core.logs import SafeLogger, repeated
+from bandstand.errors import ActorFailed, GaveUp, StartFailed
+from bandstand.errors.formatting import describe_exception, safe_repr
+from bandstand.supervision.restart import Intensity
+
+__all__ = ("MAX_FAILURES", "ChildFailure", "SupervisorLog", "gave_up", "is_enabled_for", "start_failed")
+
+logger = SafeLogger("bandstand.supervision")
+is_enabled_for = logging.getLogger("bandstand.supervision").isEnabledFor
+"""Whether lines of a level are written. Every restart asks, so that it need not format a line that goes nowhere."""
+
+MAX_FAILURES = 10
+"""How many of the last failures a `GaveUp` contains."""
+# The longest text of a cause in a line.
+MAX_CAUSE_CHARS = 200
+NORMAL_EXIT_HINT = (
+    ", and a permanent child is restarted after that too: make it transient if its work can be finished"
+)
+
+ChildFailure: TypeAlias = tuple[str, ExitReason, BaseException | None]
+"""One exit of one child: its name, the reason and the cause. A plain tuple, because every restart makes one."""
+
+
+@final
+class SupervisorLog:
+    """Writes the log lines of one supervisor."""
+
+    __slots__ = ("_loop", "_supervisor")
+
+    def __init__(self, loop: Loop, supervisor: str) -> None:
+        self._loop = loop
+        self._supervisor = supervisor
+
+    def restart(self, failure: ChildFailure, attempt: int, delay_ms: float, siblings: Iterable[str]) -> None:
+        """Log that a child is restarted. Similar failures in quick succession are only counted."""
+        child, reason, cause = failure
+        count = self._loop.events.admit_crash(f"child {self._supervisor}/{child}", cause)
+        if count == 0:
+            return
+        others = ", ".join(siblings)
+        logger.warning(
+            "supervisor %r restarts child %r: reason %s%s, attempt %d, delay %g ms%s%s",
+            self._supervisor,
+            child,
+            reason.name,
+            _in_brackets(cause),
+            attempt,
+            delay_ms,
+            f", together with {others}" if others else "",
+            repeated(count),
+            exc_info=cause,
+            is_known=count > 1,
+            extra=self._fields(failure, attempt=attempt, delay_ms=delay_ms),
+        )
+
+    def final_exit(self, failure: ChildFailure) -> None:
+        """Log that a child has failed and is not restarted."""
+        self._log_failure("supervisor %r does not restart child %r: reason %s", failure)
+
+    def failed_while_stopping(self, failure: ChildFailure) -> None:
+        """Log that a child failed while it was being stopped."""
+        self._log_failure("supervisor %r was stopping child %r when it failed: reason %s", failure)
+
+    def failed_start(self, failure: ChildFailure) -> None:
+        """Log that a start that was requested has failed after the request returned."""
+        self._log_failure("supervisor %r could not start child %r: reason %s", failure)
+
+    def ignored(self, child: str, error: BaseException) -> None:
+        """Log that a child does not run because its init raised `IgnoreChild`."""
+        logger.info(
+            "supervisor %r continues without child %r: %s",
+            self._supervisor,
+            child,
+            describe_exception(error),
+            extra={"supervisor": self._supervisor, "child": child},
+        )
+
+    def killed(self, child: str, patience_ms: float) -> None:
+        """Log that a child is killed because it did not stop in time."""
+        logger.warning(
+            "supervisor %r kills child %r: it did not stop within %g ms",
+            self._supervisor,
+            child,
+            patience_ms,
+            extra={"supervisor": self._supervisor, "child": child, "patience_ms": patience_ms},
+        )
+
+    def gave_up(self, failure: ChildFailure, error: GaveUp) -> None:
+        """Log that the supervisor gives up."""
+        logger.error("%s", error, extra=self._fields(failure))
+
+    def stray_message(self, data: object) -> None:
+        """Log that the supervisor has received a user message."""
+        logger.warning(
+            "supervisor %r received a %s and dropped it: a supervisor handles no messages",
+            self._supervisor,
+            type(data).__name__,
+            extra={"supervisor": self._supervisor},
+        )
+
+    def _log_failure(self, text: str, failure: ChildFailure) -> None:
+        child, reason, cause = failure
+        logger.error(text, self._supervisor, child, reason.name, exc_info=cause, extra=self._fields(failure))
+
+    def _fields(self, failure: ChildFailure, **more: object) -> dict[str, object]:
+        child, reason, _ = failure
+        return {"supervisor": self._supervisor, "child": child, "reason": reason.name, **more}
+
+
+def gave_up(supervisor: str, failures: Iterable[ChildFailure], count: int, intensity: Intensity) -> GaveUp:
+    """Return the error of a supervisor that gives up.
+
+    Args:
+        supervisor: its name.
+        failures: the last failures; the last one is the one too many.
+        count: the restarts within the period, with the one that is not made.
+        intensity: how many were allowed.
+    """
+    last = list(failures)
+    child, reason, cause = last[-1]
+    error = GaveUp(
+        f"supervisor {supervisor!r} gave up on child {child!r}: this would be restart {count} within "
+        f"{intensity.period_ms:g} ms, and {intensity.limit} are allowed; it ended with reason {reason.name}"
+        + (_in_brackets(cause) if reason is not ExitReason.NORMAL else NORMAL_EXIT_HINT)
+    )
+    error.__cause__ = BaseExceptionGroup(
+        f"the last {len(last)} failures under supervisor {supervisor!r}", [_error_of(one) for one in last]
+    )
+    return error
+
+
+def start_failed(supervisor: str, child: str, cause: BaseException | None) -> StartFailed:
+    """Return the error of a child that did not start."""
+    return StartFailed.of(f"child {child!r} of supervisor {supervisor!r}", child, cause)
+
+
+def _error_of(failure: ChildFailure) -> BaseException:
+    """Return the cause of a failure, or an error that describes it if it has no cause."""
+    child, reason, cause = failure
+    if cause is not None:
+        return cause
+    if reason is ExitReason.NORMAL:
+        return ActorFailed(f"child {child!r} ended normally, although it is permanent")
+    return ActorFailed(f"child {child!r} returned FAIL, or was failed without a reason")
+
+
+def _in_brackets(cause: BaseException | None) -> str:
+    return "" if cause is None else f" ({safe_repr(cause, MAX_CAUSE_CHARS)})"

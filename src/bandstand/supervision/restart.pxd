@@ -1,0 +1,24 @@
+cimport cython
+
+cdef object NORMAL
+cdef Py_ssize_t COMPACT_FROM
+
+@cython.final
+cdef class History:
+    cdef list _times
+    cdef Py_ssize_t _start
+    cdef Py_ssize_t _end
+    cdef readonly Py_ssize_t count
+
+    @cython.locals(start=Py_ssize_t, end=Py_ssize_t, times=list, history=History, expired=double, time=double)
+    cpdef History add(self, double now, double period_ms)
+
+@cython.final
+cdef class RestartPlan:
+    cdef readonly bint gives_up
+    cdef readonly double delay_ms
+    cdef readonly double stored_ms
+    cdef readonly History history
+
+@cython.locals(period_ms=double, plan=RestartPlan)
+cpdef RestartPlan plan_restart(object intensity, History history, double now, object backoff, object reason, double stored_ms, double lived_ms, double chance)

@@ -1,0 +1,372 @@
+"""The restart policy: what to do when a child exits. Pure functions and data, without clocks and without effects.
+
+Everything in bandstand that restarts something decides by this module. It answers three questions about an exit:
+
+1. Is the child restarted? `exit_action` decides by the child's mode and its exit reason:
+
+       mode         NORMAL       FAIL, PANIC
+       PERMANENT    restart      restart
+       TRANSIENT    stay down    restart
+       TEMPORARY    forget       forget
+
+2. Is this one restart too many? An `Intensity` allows `limit` restarts within `period_ms`. With the default, 3 in 5 s, the
+   fourth restart within any five seconds is not made. A restart counts until `period_ms` have passed since it. So a child that
+   fails every 1.7 s is restarted for ever, because no five seconds contain four of its failures, and one that fails every 1.6 s
+   ends its supervisor with its fourth failure (at 0, 1.6, 3.2 and 4.8 s).
+
+3. How long to wait first? A `Backoff` waits `initial_ms` after the first abnormal exit, and `factor` times as long after each
+   further one, up to `max_ms`. A child that has run for a whole `period_ms` starts again with `initial_ms`.
+
+`plan_restart` answers the second and the third question. The intensity counts restarts whether they wait or not, and takes
+precedence: a supervisor with 3 in 5 s gives up at the fourth failure even if a backoff would have waited. To make use of a backoff,
+allow as many restarts as it makes in a period. With the default delays a child that fails as soon as it starts fails at 0, 0.1,
+0.3, 0.7, 1.5, 3.1 and 6.3 s: six failures in the first five seconds, so an intensity of 6 never gives up on it.
+
+`restart_group` and `triggers_auto_shutdown` decide what an exit means for the siblings and for the supervisor.
+
+The module is compiled: a supervisor asks for a plan at every restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple, TypeAlias
+
+from bandstand.core import ExitReason
+from bandstand.errors import InvalidArgument
+from bandstand.errors.formatting import safe_repr
+from bandstand.supervision.validate import LONGEST_MS, check_ms, is_number
+
+try:
+    import cython
+except ModuleNotFoundError:  # interpreted, where Cython is not installed
+    from bandstand.core import _cython as cython  # type: ignore[no-redef]  # one of the two
+
+__all__ = (
+    "AutoShutdown",
+    "Backoff",
+    "ChildMode",
+    "ExitAction",
+    "History",
+    "Intensity",
+    "RestartPlan",
+    "Restarts",
+    "Strategy",
+    "Wait",
+    "check_intensity",
+    "exit_action",
+    "plan_restart",
+    "restart_group",
+    "triggers_auto_shutdown",
+)
+
+# Annotations only: the .pxd gives the C types.
+Count: TypeAlias = int
+Milliseconds: TypeAlias = float
+
+NORMAL = ExitReason.NORMAL
+# A history copies its list once this many entries, and more than half of the list, are out of date.
+COMPACT_FROM = 32
+
+
+# -- is the child restarted? ---------------------------------------------------------------------------------------------------
+
+
+class ChildMode(Enum):
+    """When a child that has exited is restarted."""
+
+    PERMANENT = "permanent"
+    """Always."""
+    TRANSIENT = "transient"
+    """After an abnormal exit: FAIL, or an exception."""
+    TEMPORARY = "temporary"
+    """Never. Its supervisor forgets it."""
+
+
+class ExitAction(Enum):
+    """What a supervisor does with a child that has exited by itself."""
+
+    RESTART = "restart"
+    STAY_DOWN = "stay down"
+    """The child is not restarted. The supervisor keeps its spec, and `restart_child` can start it again."""
+    FORGET = "forget"
+    """The child is not restarted, and the supervisor drops its spec."""
+
+
+def exit_action(mode: ChildMode, reason: ExitReason) -> ExitAction:
+    """Decide what happens to a child of this mode that has exited for this reason."""
+    if mode is ChildMode.TEMPORARY:
+        return ExitAction.FORGET
+    if mode is ChildMode.PERMANENT or reason is not NORMAL:
+        return ExitAction.RESTART
+    return ExitAction.STAY_DOWN
+
+
+# -- what does it mean for others? ----------------------------------------------------------------------------------------------
+
+
+class Strategy(Enum):
+    """Which children are restarted together with one that is."""
+
+    ONE_FOR_ONE = "one_for_one"
+    """None."""
+    ONE_FOR_ALL = "one_for_all"
+    """All its siblings: for children that cannot work without each other."""
+    REST_FOR_ONE = "rest_for_one"
+    """Those after it in the supervisor's order: for children that depend on the ones before them."""
+
+
+class AutoShutdown(Enum):
+    """Whether a supervisor stops when its significant children have exited."""
+
+    NEVER = "never"
+    ANY_SIGNIFICANT = "any_significant"
+    """When the first of them exits and is not restarted."""
+    ALL_SIGNIFICANT = "all_significant"
+    """When the last of them has."""
+
+
+def restart_group(strategy: Strategy, index: int, count: int) -> range:
+    """Return the indexes of the children to restart when child `index` of `count` is restarted, itself included."""
+    if strategy is Strategy.ONE_FOR_ONE:
+        return range(index, index + 1)
+    return range(count) if strategy is Strategy.ONE_FOR_ALL else range(index, count)
+
+
+def triggers_auto_shutdown(auto_shutdown: AutoShutdown, others: Sequence[bool]) -> bool:
+    """Decide whether the exit of a significant child that is not restarted stops its supervisor.
+
+    Args:
+        auto_shutdown: what the supervisor's spec says.
+        others: for every other significant child, whether it is still up or about to be.
+    """
+    if auto_shutdown is AutoShutdown.ANY_SIGNIFICANT:
+        return True
+    return auto_shutdown is AutoShutdown.ALL_SIGNIFICANT and not any(others)
+
+
+# -- is it one restart too many? ------------------------------------------------------------------------------------------------
+
+
+@cython.freelist(8)
+@cython.cclass
+class History:
+    """The times of the restarts that may still count, in milliseconds, the oldest first. Immutable.
+
+    `add` returns a new history. To copy the times for it would make n restarts cost n² steps. So histories share one list, which
+    is only appended to, and each is a window onto it; adding to a history that is not the newest copies its window.
+    """
+
+    __slots__ = ("_end", "_start", "_times", "count")
+
+    def __init__(self, times: tuple[float, ...] = ()) -> None:
+        self._times = [float(time) for time in times]
+        self._start: Count = 0
+        self._end: Count = len(self._times)
+        self.count: Count = self._end
+
+    def __len__(self) -> int:
+        return self.count
+
+    @property
+    def times(self) -> tuple[float, ...]:
+        """The times."""
+        return tuple(self._times[self._start : self._end])
+
+    def add(self, now: Milliseconds, period_ms: Milliseconds) -> History:
+        """Return the history with a restart at `now`, and without those that are at least `period_ms` old."""
+        start, end, times = self._start, self._end, self._times
+        expired = now - period_ms
+        while start < end:
+            time = times[start]
+            if time > expired:
+                break
+            start += 1
+        if end != len(times) or (start > COMPACT_FROM and start > end - start):
+            times = times[start:end]
+            end -= start
+            start = 0
+        times.append(float(now))
+        history = History.__new__(History)
+        history._times = times  # noqa: SLF001  # another instance of this class
+        history._start = start  # noqa: SLF001
+        history._end = end + 1  # noqa: SLF001
+        history.count = end + 1 - start
+        return history
+
+    def __eq__(self, other: object) -> bool:
+        return self.times == other.times if isinstance(other, History) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.times)
+
+    def __reduce__(self) -> tuple[type[History], tuple[tuple[float, ...]]]:
+        return History, (self.times,)
+
+    def __repr__(self) -> str:
+        return f"History({self.times!r})"
+
+
+class Restarts(NamedTuple):
+    """A history with one restart more, and whether that restart is one too many."""
+
+    history: History
+    is_too_many: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Intensity:
+    """A limit on restarts: at most `limit` within `period_ms` milliseconds.
+
+    Raises:
+        InvalidArgument: a value is out of range.
+    """
+
+    limit: int = 3
+    period_ms: float = 5000
+
+    def __post_init__(self) -> None:
+        check_intensity("Intensity", self.limit, self.period_ms)
+
+    def add(self, history: History, now: float) -> Restarts:
+        """Add a restart at `now`, which must not be before those of the history."""
+        recent = history.add(now, self.period_ms)
+        return Restarts(recent, recent.count > self.limit)
+
+
+def check_intensity(where: str, intensity: object, period_ms: object) -> None:
+    """Raise `InvalidArgument` unless both values make an `Intensity`."""
+    if type(intensity) is not int or intensity < 0:
+        raise InvalidArgument(
+            f"{where}: intensity is {safe_repr(intensity)}: pass how many restarts are allowed, from 0 on"
+        )
+    check_ms(where, "period_ms", period_ms, is_zero_allowed=False)
+
+
+# -- how long to wait? ----------------------------------------------------------------------------------------------------------
+
+
+class Wait(NamedTuple):
+    """A delay, and what to remember for the next one."""
+
+    ms: float
+    """The delay, with jitter."""
+    stored_ms: float
+    """The delay without jitter, from which the next one grows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    """Delays that grow while a child keeps failing.
+
+    Raises:
+        InvalidArgument: a value is out of range, or two values contradict each other.
+    """
+
+    initial_ms: float = 100
+    """The first delay."""
+    max_ms: float = 10_000
+    """The longest delay."""
+    factor: float = 2.0
+    """How many times longer each delay is than the one before."""
+    jitter_ms: float = 0
+    """Each delay changes by a random amount between minus and plus this much, and stays between 0 and `max_ms`."""
+
+    def __post_init__(self) -> None:
+        check_ms("Backoff", "initial_ms", self.initial_ms, is_zero_allowed=False)
+        check_ms("Backoff", "max_ms", self.max_ms, is_zero_allowed=False)
+        check_ms("Backoff", "jitter_ms", self.jitter_ms, is_zero_allowed=True)
+        if self.max_ms < self.initial_ms:
+            raise InvalidArgument(
+                f"Backoff: initial_ms is {self.initial_ms} and max_ms is {self.max_ms}: the longest delay cannot be "
+                f"shorter than the first"
+            )
+        if not is_number(self.factor) or not 1 <= self.factor <= LONGEST_MS:
+            raise InvalidArgument(
+                f"Backoff: factor is {safe_repr(self.factor)}: pass a number from 1 on; delays do not shrink while a child keeps failing"
+            )
+
+    def after(self, stored_ms: float, *, chance: float = 0.5) -> Wait:
+        """Return the delay after one more abnormal exit.
+
+        Args:
+            stored_ms: `Wait.stored_ms` of the last delay; 0 for the first one, and after a stable period.
+            chance: a random number from 0 to 1, for the jitter. The jitter is not stored, so it cannot add up.
+        """
+        stored = float(self.initial_ms) if stored_ms <= 0 else min(stored_ms * self.factor, self.max_ms)
+        delay = stored
+        if self.jitter_ms:
+            delay = min(max(0.0, stored + (2 * chance - 1) * self.jitter_ms), self.max_ms)
+        return Wait(delay, stored)
+
+
+# -- one restart ----------------------------------------------------------------------------------------------------------------
+
+
+@cython.freelist(8)
+@cython.cclass
+class RestartPlan:
+    """The decision about one restart, and what to remember for the next one. Immutable."""
+
+    __slots__ = ("delay_ms", "gives_up", "history", "stored_ms")
+
+    def __init__(
+        self, gives_up: bool, delay_ms: Milliseconds, stored_ms: Milliseconds, history: History
+    ) -> None:
+        # The restart is one too many and is not made. Then only the history means anything.
+        self.gives_up = gives_up
+        # How long to wait before the restart; 0 for no wait.
+        self.delay_ms = delay_ms
+        # What the child's backoff grows from next time.
+        self.stored_ms = stored_ms
+        self.history = history
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, RestartPlan) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __reduce__(self) -> tuple[type[RestartPlan], tuple[bool, Milliseconds, Milliseconds, History]]:
+        return RestartPlan, self._key()
+
+    def __repr__(self) -> str:
+        return f"RestartPlan{self._key()!r}"
+
+    def _key(self) -> tuple[bool, Milliseconds, Milliseconds, History]:
+        return self.gives_up, self.delay_ms, self.stored_ms, self.history
+
+
+def plan_restart(
+    intensity: Intensity,
+    history: History,
+    now: Milliseconds,
+    backoff: Backoff | None,
+    reason: ExitReason,
+    stored_ms: Milliseconds,
+    lived_ms: Milliseconds,
+    chance: float,
+) -> RestartPlan:
+    """Decide about one restart: whether it is one too many, and how long to wait before it.
+
+    Args:
+        intensity: how many restarts are allowed.
+        history: the restarts so far.
+        now: the time in milliseconds.
+        backoff: the child's backoff, if it has one. Only abnormal exits wait.
+        reason: how the child exited.
+        stored_ms: what the last plan of this child said to remember; 0 if there was none.
+        lived_ms: how long the child had run. After a whole period its backoff starts again.
+        chance: a random number from 0 to 1, for the jitter.
+    """
+    period_ms = intensity.period_ms
+    plan = RestartPlan.__new__(RestartPlan)
+    plan.history = history.add(now, period_ms)
+    plan.gives_up = plan.history.count > intensity.limit
+    plan.delay_ms = 0.0
+    plan.stored_ms = 0.0 if lived_ms >= period_ms else stored_ms
+    if backoff is not None and reason is not NORMAL:
+        plan.delay_ms, plan.stored_ms = backoff.after(plan.stored_ms, chance=chance)
+    return plan

@@ -1,0 +1,224 @@
+"""Which classes can be actors: generic, abstract and frozen ones, dataclasses, classes with slots; and what is a behavior."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import pytest
+
+from bandstand.actor import Actor, Loop, ask, child, data, supervised
+from bandstand.core import Context
+from bandstand.errors import InvalidArgument
+from bandstand.supervision import SupervisorSpec, spawn_supervisor
+from bandstand.testing import VirtualClock
+from tests.actor.answers import answer
+from tests.actor.asking import Oracle, Play, in_time
+from tests.actor.players import Book
+from tests.core.stage import settle
+
+
+@pytest.fixture
+def play(clock: VirtualClock) -> Play:
+    return in_time(clock)
+
+
+T = TypeVar("T")
+
+
+class Holder(Actor, Generic[T]):
+    def __init__(self, thing: T) -> None:
+        self.thing = thing
+
+    @ask
+    def value(self) -> T:
+        return self.thing
+
+
+class Shape(Actor, ABC):
+    @abstractmethod
+    def area(self) -> int: ...
+
+    @ask
+    def value(self) -> int:
+        return self.area()
+
+
+class Square(Shape):
+    def area(self) -> int:
+        return 4
+
+
+@dataclass
+class Point(Actor):
+    x: int = 3
+
+    @ask
+    def value(self) -> int:
+        return self.x
+
+
+@dataclass(slots=True)
+class Slim(Actor, ask_ms=70):
+    x: int = 3
+
+    @ask
+    def value(self) -> int:
+        return self.x
+
+    async def on_start(self) -> None:
+        await asyncio.sleep(0)
+
+
+class Slotted(Actor):
+    __slots__ = ("x",)
+
+    def __init__(self, x: int = 3) -> None:
+        self.x = x
+
+    @data
+    def set(self, x: int) -> None:
+        self.x = x
+
+    @ask
+    def value(self) -> int:
+        return self.x
+
+
+def test_a_generic_class_works_with_and_without_type_arguments(loop: Loop) -> None:
+    assert answer(loop, loop.spawn(Holder, "a").value()) == "a"
+    assert answer(loop, loop.spawn(Holder[str], "b").value()) == "b"
+    assert answer(loop, loop.options(name="c").spawn(Holder[str], "c").value()) == "c"
+
+
+def test_a_generic_class_under_a_supervisor(loop: Loop) -> None:
+    spec = SupervisorSpec(children=[child("holder").of(Holder[int], 7)])
+    handle = supervised(spawn_supervisor(loop, spec), Holder[int], "holder")
+    assert answer(loop, handle.value()) == 7
+
+
+def test_an_abstract_class_cannot_be_spawned(loop: Loop) -> None:
+    assert answer(loop, loop.spawn(Square).value()) == 4
+    with pytest.raises(TypeError, match="abstract"):
+        loop.spawn(Shape)
+    assert loop.statistics().alive == 1
+
+
+def test_dataclasses_and_classes_with_slots(loop: Loop) -> None:
+    assert answer(loop, loop.spawn(Point).value()) == 3
+    assert answer(loop, loop.spawn(Point, x=5).value()) == 5
+    assert answer(loop, loop.spawn(Slim).value()) == 3
+    assert answer(loop, loop.spawn(Slim, x=5).value()) == 5
+    assert answer(loop, loop.spawn(Slotted).value()) == 3
+    assert answer(loop, loop.spawn(Slotted, x=5).value()) == 5
+
+
+def test_class_options_survive_a_dataclass_with_slots() -> None:
+    """`@dataclass(slots=True)` creates the class a second time."""
+    assert Slim.__actor_ask_ms__ == 70
+
+
+def no_arguments() -> Oracle:
+    return Oracle()
+
+
+def one_argument(log: list[str]) -> Oracle:
+    return Oracle(log)
+
+
+FACTORIES: dict[str, Callable[[], Any]] = {
+    "function": lambda: no_arguments,
+    "function of one": lambda: one_argument,
+    "lambda": lambda: lambda: Oracle([]),
+    "partial": lambda: partial(Oracle, []),
+    "object": Oracle,
+}
+
+
+@pytest.mark.guarantee("G58")
+@pytest.mark.parametrize("name", FACTORIES)
+def test_a_factory_of_typed_actors_is_not_a_behavior(loop: Loop, name: str) -> None:
+    spawn: Any = loop.spawn
+    with pytest.raises(InvalidArgument, match="pass the class"):
+        spawn(FACTORIES[name]())
+    assert loop.statistics().spawned == 0
+
+
+def plain(ctx: Context[Any], message: Book) -> None:
+    message.append("plain")
+
+
+def any_number(*both: Any) -> None:
+    both[1].append("any number")
+
+
+class CallableBehavior:
+    def __call__(self, ctx: Context[Any], message: Book) -> None:
+        message.append("object")
+
+
+def test_any_callable_with_a_context_and_a_message_is_a_behavior(loop: Loop) -> None:
+    seen: Book = []
+    behaviors: list[Any] = [
+        plain,
+        any_number,
+        CallableBehavior(),
+        CallableBehavior().__call__,
+        partial(plain),
+    ]
+    for behavior in behaviors:
+        loop.send(loop.spawn(behavior), seen)
+    settle(loop)
+    assert seen == ["plain", "any number", "object", "object", "plain"]
+
+
+@dataclass(frozen=True)
+class Frozen(Actor):
+    start: int = 3
+
+    @ask
+    def value(self) -> int:
+        return self.start
+
+    @ask
+    async def of_child(self) -> int:
+        return await self.spawn(Frozen, self.start + 1).value()
+
+
+class ReadOnly(Actor):
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{name} is read only")
+
+    @ask
+    def value(self) -> int:
+        return 1
+
+
+@pytest.mark.guarantee("G58")
+def test_an_object_that_refuses_attributes_can_run_as_an_actor_with_children(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        frozen = loop.spawn(Frozen, 5)
+        assert await frozen.value() == 5
+        assert await frozen.of_child() == 6
+        assert await loop.spawn(ReadOnly).value() == 1
+
+    play(story)
+
+
+class Box(Actor, Generic[T]):
+    def __init__(self, thing: T) -> None:
+        self.thing = thing
+
+    @ask
+    def value(self) -> T:
+        return self.thing
+
+
+@pytest.mark.guarantee("G58")
+def test_a_generic_class_is_spawned_with_its_arguments_or_without(loop: Loop) -> None:
+    boxes = [loop.spawn(Box[int], 4), loop.options(name="box").spawn(Box[int], 4), loop.spawn(Box, 4)]
+    assert [answer(loop, box.value()) for box in boxes] == [4, 4, 4]

@@ -1,0 +1,479 @@
+"""Background work: a coroutine, a reply or a thread, whose result comes back as a message."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bandstand.actor import Actor, Loop, Signal, Work, ask, data, is_alive
+from bandstand.core import ExitReason
+from bandstand.errors import BandstandError, InvalidArgument, LoopBusy, TargetEnded
+from tests.actor.answers import answer
+from tests.actor.players import PATIENCE, Book, Noter, Puppet, ride, spin, turns
+from tests.core.stage import Boom, Diary, check_books, settle
+
+pytestmark = pytest.mark.guarantee("G69")
+
+LoopMaker = Callable[..., Loop]
+
+
+async def seven() -> int:
+    await turns()
+    return 7
+
+
+async def at_once() -> int:
+    return 7
+
+
+async def boom() -> int:
+    await turns()
+    raise Boom("work")
+
+
+async def forever(book: Book) -> None:
+    book.append("begun")
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        book.append("cancelled")
+        raise
+
+
+def start(work: Callable[[], Any], *hooks: str) -> Callable[[Puppet], Work]:
+    """Have a puppet start work, with its method `write` for the named callbacks."""
+
+    def deed(me: Puppet) -> Work:
+        return me.background(work(), **dict.fromkeys(hooks, me.write))
+
+    return deed
+
+
+# --- results ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("work", [seven, at_once])
+def test_a_result_comes_back_as_a_message(loop: Loop, work: Callable[[], Any]) -> None:
+    book: Book = []
+    handle = loop.spawn(Puppet, book)
+    handle.do(start(work, "then"))
+    handle.note("meanwhile")
+    loop.run(until_idle=True)
+    assert book == ["meanwhile", (7,)]
+    assert is_alive(handle)
+    assert loop.statistics().alive == 1
+    check_books(loop)
+
+
+def test_a_result_without_then_is_dropped(loop: Loop) -> None:
+    book: Book = []
+    handle = loop.spawn(Puppet, book)
+    handle.do(start(seven))
+    loop.run(until_idle=True)
+    assert book == []
+    assert is_alive(handle)
+    assert loop.statistics().alive == 1
+
+
+def test_an_error_comes_back_to_failed_as_a_message(loop: Loop) -> None:
+    book: Book = []
+    handle = loop.spawn(Puppet, book)
+    handle.do(start(boom, "then", "failed"))
+    loop.run(until_idle=True)
+    ((error,),) = book
+    assert isinstance(error, Boom)
+    assert is_alive(handle)
+    assert loop.statistics().alive == 1
+
+
+@pytest.mark.parametrize("hooks", [(), ("then",)])
+def test_an_error_without_failed_fails_the_actor(
+    loop: Loop, diary: Diary, hooks: tuple[str, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    book: Book = []
+    handle = loop.options(name="worker").spawn(Puppet, book)
+    handle.do(start(boom, *hooks))
+    loop.run(until_idle=True)
+    assert book == []
+    assert not is_alive(handle)
+    assert diary.stopped[-1][1] is ExitReason.PANIC
+    assert "Boom" in caplog.text
+    assert loop.statistics().alive == 0
+
+
+def test_an_ask_of_a_failed_actor_has_the_error_of_its_work_as_cause(loop: Loop) -> None:
+    async def body() -> None:
+        handle = loop.spawn(Puppet, [])
+        held = asyncio.Event()
+        handle.do(start(boom))
+        handle.do_slowly(lambda me: held.wait())
+        await turns(10)
+        reply = handle.entries()  # behind the failure, which waits in the mailbox
+        held.set()
+        with pytest.raises(TargetEnded) as caught:
+            await reply
+        assert isinstance(caught.value.__cause__, Boom)
+
+    ride(loop, body)
+
+
+def test_a_result_uses_the_lane_of_a_declared_method(loop: Loop) -> None:
+    book: Book = []
+
+    def begin(me: Puppet) -> None:
+        me.background(at_once(), then=me.note)
+        me.background(at_once(), then=me.urgent)
+
+    handle = loop.spawn(Puppet, book)
+    handle.do(begin)
+    loop.run(until_idle=True)
+    assert book == [7, 7]
+
+
+def test_then_may_be_a_coroutine_function(loop: Loop) -> None:
+    book: Book = []
+
+    def begin(me: Puppet) -> None:
+        async def finish(result: int) -> None:
+            await turns()
+            book.append(("finished", result))
+
+        me.background(seven(), then=finish)
+
+    loop.spawn(Puppet, book).do(begin)
+    loop.run(until_idle=True)
+    assert book == [("finished", 7)]
+
+
+def test_an_error_in_then_fails_the_actor_and_not_the_work(loop: Loop, diary: Diary) -> None:
+    book: Book = []
+    handle = loop.spawn(Puppet, book)
+    handle.do(lambda me: me.background(seven(), then=me.fail, failed=me.write))
+    loop.run(until_idle=True)
+    assert book == []
+    assert not is_alive(handle)
+
+
+def test_a_reply_can_be_awaited_in_the_background(loop: Loop) -> None:
+    book: Book = []
+    other = loop.spawn(Noter, [1, 2, 3])
+    handle = loop.spawn(Puppet, book)
+    handle.do(lambda me: me.background(other.count(), then=me.write))
+    loop.run(until_idle=True)
+    assert book == [(3,)]
+
+
+def test_a_reply_that_fails_in_the_background(loop: Loop) -> None:
+    book: Book = []
+
+    class Failing(Actor):
+        @ask
+        def value(self) -> int:
+            raise Boom("value")
+
+    other = loop.spawn(Failing)
+    handle = loop.spawn(Puppet, book)
+    handle.do(lambda me: me.background(other.value(), then=me.write, failed=me.write))
+    loop.run(until_idle=True)
+    ((error,),) = book
+    assert isinstance(error, TargetEnded)
+    assert is_alive(handle)
+
+
+@pytest.mark.guarantee("G63")
+def test_an_actor_may_ask_itself_in_the_background(loop: Loop) -> None:
+    book: Book = ["entry"]
+    handle = loop.spawn(Puppet, book)
+    handle.do(lambda me: me.background(me.me.entries(), then=me.write))
+    loop.run(until_idle=True)
+    assert book == ["entry", (["entry"],)]
+
+
+def test_a_thread_can_be_awaited_in_the_background(loop: Loop) -> None:
+    book: Book = []
+    main = threading.get_ident()
+
+    async def body() -> None:
+        gate = threading.Event()
+
+        def blocking() -> bool:
+            gate.wait(PATIENCE)
+            return threading.get_ident() != main
+
+        handle = loop.spawn(Puppet, book)
+        arrived = asyncio.Event()
+
+        def begin(me: Puppet) -> None:
+            def then(result: bool) -> None:
+                me.write(result)
+                arrived.set()
+
+            me.background(asyncio.to_thread(blocking), then=then)
+
+        handle.do(begin)
+        assert await handle.entries() == []  # the actor handles messages meanwhile
+        handle.note("meanwhile")
+        gate.set()
+        await arrived.wait()
+
+    ride(loop, body)
+    assert book == ["meanwhile", (True,)]
+
+
+@pytest.mark.real_time(reason="a thread is real, and so is the time it takes")
+def test_the_result_of_a_thread_is_dropped_when_its_actor_has_ended(loop: Loop, diary: Diary) -> None:
+    book: Book = []
+
+    async def body() -> None:
+        gate = threading.Event()
+        handle = loop.spawn(Puppet, book)
+        handle.do(lambda me: me.background(asyncio.to_thread(gate.wait, PATIENCE), then=me.write))
+        await handle.entries()
+        await turns()
+        handle.stop()
+        await handle.ended()
+        gate.set()
+        await asyncio.sleep(0.01)
+
+    ride(loop, body)
+    assert book == []
+    assert loop.statistics().alive == 0
+
+
+# --- cancel -----------------------------------------------------------------------------------------------------------------
+
+
+def test_cancelled_work_sends_no_message(loop: Loop) -> None:
+    book: Book = []
+
+    async def body() -> None:
+        works: list[Work] = []
+
+        def begin(me: Puppet) -> None:
+            works.append(me.background(forever(book), then=me.write, failed=me.write))
+
+        handle = loop.spawn(Puppet, book)
+        handle.do(begin)
+        await handle.entries()
+        await turns()
+        assert book == ["begun"]
+        before = works[0].is_done
+        assert (before, works[0].cancel(), works[0].cancel(), works[0].is_done) == (False, True, False, True)
+        await turns()
+        assert book == ["begun", "cancelled"]
+        assert is_alive(handle)
+        assert loop.statistics().alive == 1
+
+    ride(loop, body)
+    check_books(loop)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_by_hand", [False, True])
+def test_work_that_is_cancelled_where_it_was_started_leaves_no_warning(loop: Loop, is_by_hand: bool) -> None:
+    # Warnings are errors here: "coroutine was never awaited" is one.
+    book: Book = []
+    handle = loop.spawn(Puppet, book)
+    handle.do(lambda me: me.background(forever(book), then=me.write).cancel())
+    if is_by_hand:
+        spin(loop)
+    else:
+        loop.run(until_idle=True)
+    gc.collect()
+    assert book in ([], ["begun", "cancelled"])
+    assert is_alive(handle)
+
+
+def test_work_that_has_ended_cannot_be_cancelled(loop: Loop) -> None:
+    book: Book = []
+    works: list[Work] = []
+
+    def begin(me: Puppet) -> None:
+        works.append(me.background(seven(), then=me.write))
+
+    loop.spawn(Puppet, book).do(begin)
+    loop.run(until_idle=True)
+    assert works[0].is_done
+    assert works[0].cancel() is False
+    assert book == [(7,)]
+
+
+def test_a_task_cancelled_by_its_owner_counts_as_a_failure(loop: Loop) -> None:
+    """The actor has not cancelled the work and still expects a result."""
+    book: Book = []
+
+    async def body() -> None:
+        task = asyncio.ensure_future(asyncio.Event().wait())
+        handle = loop.spawn(Puppet, book)
+        handle.do(lambda me: me.background(task, then=me.write, failed=me.write))
+        await handle.entries()
+        await turns()
+        task.cancel()
+        await turns(10)
+        assert book or not is_alive(handle)
+
+    ride(loop, body)
+    check_books(loop)
+
+
+# --- end of the actor -------------------------------------------------------------------------------------------------------
+
+ENDS: dict[str, Callable[[Puppet], None]] = {
+    "stop": lambda handle: handle.stop(),
+    "drain": lambda handle: handle.stop(drain=True),
+    "kill": lambda handle: handle.kill(),
+    "crash": lambda handle: handle.do(lambda me: me.fail()),
+}
+
+
+@pytest.mark.guarantee("G66")
+@pytest.mark.parametrize("end", ENDS)
+def test_work_is_cancelled_when_its_actor_ends(loop: Loop, end: str) -> None:
+    book: Book = []
+
+    async def body() -> None:
+        handle = loop.spawn(Puppet, book)
+        handle.do(lambda me: me.background(forever(book), then=me.write, failed=me.write))
+        await handle.entries()
+        await turns()
+        ENDS[end](handle)
+        await handle.ended()
+        await turns(6)
+        assert book == ["begun", "cancelled"]
+        assert loop.statistics().alive == 0
+
+    ride(loop, body)
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G66")
+def test_work_is_cancelled_at_the_end_of_the_loop(loop: Loop) -> None:
+    book: Book = []
+
+    async def body() -> None:
+        handle = loop.spawn(Puppet, book)
+        handle.do(lambda me: me.background(forever(book), then=me.write))
+        await handle.entries()
+        await turns()
+
+    ride(loop, body)
+    assert book == ["begun", "cancelled"]
+
+
+@pytest.mark.slow
+def test_work_of_a_loop_that_never_ran_leaves_no_warning(make_loop: LoopMaker) -> None:
+    book: Book = []
+    loop = make_loop()
+
+    class Early(Puppet):
+        def on_start(self) -> None:
+            self.background(forever(self.book), then=self.write)
+
+    loop.spawn(Early, book)
+    loop.destroy()
+    gc.collect()
+    assert book == []
+
+
+@pytest.mark.slow
+def test_work_that_its_actor_keeps_and_that_never_begins_leaves_no_warning(loop: Loop) -> None:
+    # Actor and work refer to each other: the coroutine must be closed without waiting for the garbage collector.
+    book: Book = []
+
+    class Keeping(Puppet):
+        def on_start(self) -> None:
+            self.kept = self.background(forever(self.book), then=self.write)
+
+    for _ in range(3):
+        loop.spawn(Keeping, book).stop()
+    settle(loop)
+    gc.collect()
+    assert book == []
+
+
+def test_work_started_in_on_start_begins_when_the_loop_runs(loop: Loop) -> None:
+    book: Book = []
+
+    class Early(Puppet):
+        def on_start(self) -> None:
+            self.background(seven(), then=self.write)
+
+    loop.spawn(Early, book)
+    assert book == []
+    loop.run(until_idle=True)
+    assert book == [(7,)]
+
+
+def test_work_needs_a_running_actor(loop: Loop) -> None:
+    class Early(Puppet):
+        def __init__(self, book: Book) -> None:
+            super().__init__(book)
+            work = seven()
+            with pytest.raises(LoopBusy):
+                self.background(work)
+            work.close()
+
+    loop.spawn(Early, [])
+
+
+def test_work_shows_in_the_tree_below_its_actor(loop: Loop) -> None:
+    async def body() -> None:
+        handle = loop.options(name="worker").spawn(Puppet, [])
+        handle.do(lambda me: me.background(asyncio.Event().wait()))
+        await handle.entries()
+        node = loop.tree().find("worker")
+        assert node is not None
+        assert [below.name for below in node.children] == ["background Event.wait"]
+
+    ride(loop, body)
+
+
+@pytest.mark.guarantee("G66")
+def test_the_exit_of_work_is_not_a_signal(loop: Loop) -> None:
+    """Its result comes as a message, so its exit is not reported."""
+
+    class Watching(Puppet):
+        def on_signal(self, signal: Signal) -> None:
+            self.book.append(signal)
+
+    book: Book = []
+    handle = loop.spawn(Watching, book)
+    handle.do(start(seven, "then"))
+    handle.do(start(boom, "failed"))
+    loop.run(until_idle=True)
+    assert [type(entry) for entry in book] == [tuple, tuple]
+
+
+@pytest.mark.guarantee("G69")
+@pytest.mark.parametrize("work", [5, None, turns], ids=repr)
+def test_work_that_is_not_awaitable_is_refused(loop: Loop, work: Any) -> None:
+    class Worker(Actor):
+        @ask(raises=InvalidArgument)
+        def go(self) -> None:
+            self.background(work)
+
+    worker = loop.spawn(Worker)
+    with pytest.raises(InvalidArgument, match="pass a coroutine"):
+        answer(loop, worker.go())
+    assert is_alive(worker)
+
+
+@pytest.mark.slow
+def test_work_that_is_refused_leaves_no_coroutine_behind(loop: Loop) -> None:
+    """Python would warn about a coroutine that was never awaited, and warnings are errors here."""
+
+    class Late(Actor):
+        @data
+        def start_work(self) -> None:
+            self.stop()
+            with pytest.raises(BandstandError):
+                self.background(asyncio.sleep(0))
+
+    loop.spawn(Late).start_work()
+    loop.run(until_idle=True)
+    gc.collect()

@@ -1,0 +1,135 @@
+"""Results of background work wait for room, and none is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from bandstand.actor import Loop, Work
+from bandstand.testing import VirtualClock
+from tests.actor.players import Book, Puppet, ride, turns
+from tests.core.stage import Diary, check_books
+
+pytestmark = pytest.mark.guarantee("G69")
+
+LoopMaker = Callable[..., Loop]
+
+
+class Held:
+    """Start an actor with a full mailbox and a handler that does not end, whose work ends meanwhile."""
+
+    def __init__(self, loop: Loop, book: Book) -> None:
+        self.handle = loop.options(mailbox_cap=loop.config.sys_reserved + 2).spawn(Puppet, book)
+        self.gate = asyncio.Event()
+        self.work: list[Work] = []
+        self._result = asyncio.Event()
+
+    async def fill(self) -> None:
+        self.handle.do_slowly(self._hold)
+        await turns()
+        self.handle.note(1)
+        self.handle.note(2)
+        assert self.handle.note.try_send(3) is False
+        self._result.set()
+        await turns(10)
+
+    async def _hold(self, me: Puppet) -> None:
+        async def work() -> int:
+            await self._result.wait()
+            return 7
+
+        self.work.append(me.background(work(), then=me.write))
+        await self.gate.wait()
+
+
+def test_a_result_waits_for_room_in_a_full_mailbox(loop: Loop, diary: Diary) -> None:
+    book: Book = []
+
+    async def body() -> None:
+        held = Held(loop, book)
+        await held.fill()
+        assert book == []
+        held.gate.set()
+        await turns(10)
+        assert book == [1, 2, (7,)]
+
+    ride(loop, body)
+    assert diary.dead == []
+    check_books(loop)
+
+
+def test_many_results_wait_for_room_and_none_is_lost(loop: Loop) -> None:
+    book: Book = []
+
+    def begin(me: Puppet) -> None:
+        for number in range(50):
+            me.background(_number(number), then=me.write)
+
+    loop.options(mailbox_cap=loop.config.sys_reserved + 2).spawn(Puppet, book).do(begin)
+    loop.run(until_idle=True)
+    assert sorted(book) == [(number,) for number in range(50)]
+    check_books(loop)
+
+
+async def _number(number: int) -> int:
+    await turns(number % 5)
+    return number
+
+
+def test_a_result_that_waits_for_room_ends_with_its_actor(loop: Loop) -> None:
+    book: Book = []
+
+    async def body() -> None:
+        held = Held(loop, book)
+        await held.fill()
+        held.handle.kill()
+        await turns(10)
+        assert loop.statistics().alive == 0
+
+    ride(loop, body)
+    assert book == []
+    check_books(loop)
+
+
+def test_work_cancelled_while_its_result_waits_for_room_sends_nothing(loop: Loop) -> None:
+    book: Book = []
+
+    async def body() -> None:
+        held = Held(loop, book)
+        await held.fill()
+        assert held.work[0].cancel() is True
+        held.gate.set()
+        await turns(10)
+        assert book == [1, 2]
+
+    ride(loop, body)
+    check_books(loop)
+
+
+def test_a_thousand_pieces_of_work(loop: Loop) -> None:
+    book: Book = []
+
+    def begin(me: Puppet) -> None:
+        for number in range(1000):
+            me.background(_number(number), then=me.write)
+
+    loop.spawn(Puppet, book).do(begin)
+    loop.run(until_idle=True)
+    assert sorted(book) == [(number,) for number in range(1000)]
+    assert loop.statistics().alive == 1
+    check_books(loop)
+
+
+def test_work_in_virtual_time(make_loop: LoopMaker, clock: VirtualClock) -> None:
+    loop = make_loop(loop_factory=clock.new_event_loop)
+    book: Book = []
+
+    async def later() -> str:
+        await asyncio.sleep(3600)
+        return "an hour later"
+
+    loop.spawn(Puppet, book).do(lambda me: me.background(later(), then=me.write))
+    loop.run(until_idle=True)
+    assert book == [("an hour later",)]

@@ -1,0 +1,349 @@
+"""Declaring an actor class: decorators and lanes, one-way methods, deadlines, hooks."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Never, NoReturn
+
+import pytest
+
+from bandstand.actor import Actor, Loop, Reply, ask, control, data, is_alive, management
+from bandstand.actor.decorators import DeclaredMethod
+from bandstand.core import ExitReason, Lane, Verdict
+from bandstand.errors import AskTimeout, BadDeclaration, BadVerdict, InvalidArgument, TargetEnded
+from bandstand.testing import VirtualClock
+from tests.actor.answers import answer, outcome
+from tests.actor.declaring import LOOSE, Book, class_with, loose_ask, loose_data, nothing
+from tests.core.stage import Boom
+
+pytestmark = pytest.mark.guarantee("G58")
+
+every_decorator = pytest.mark.parametrize("decorator", LOOSE.values(), ids=LOOSE)
+
+
+# --- decorators and lanes ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("S4", "S11")
+def test_the_decorator_sets_the_lane_of_a_message(loop: Loop) -> None:
+    lines: list[object] = []
+    book = loop.spawn(Book, lines)
+    low, middle = book.low_ask(), book.middle_ask()
+    book.low()
+    book.middle()
+    high = book.high_ask()
+    book.high()
+    loop.run(until_idle=True)
+    assert lines == ["high ask", "high", "middle ask", "middle", "low ask", "low"]
+    assert [outcome(reply) for reply in (high, middle, low)] == [1, 3, 5]
+
+
+def test_a_full_lane_leaves_room_in_the_others(loop: Loop) -> None:
+    book = loop.options(mailbox_cap=8).spawn(Book)
+    while book.low.try_send():
+        pass
+    assert book.high.try_send()
+    assert book.middle.try_send()
+    assert not book.low.try_send()
+
+
+def test_an_ask_must_use_a_user_lane() -> None:
+    bad: Any
+    for bad in (Lane.SYSTEM, 1, "control", None):
+        with pytest.raises(BadDeclaration, match=r"@ask: lane is .*: pass Lane\.CONTROL"):
+            ask(lane=bad)
+
+
+def test_raises_must_contain_exception_classes() -> None:
+    bad: Any
+    for bad in (BaseException, KeyboardInterrupt, KeyError("x"), [KeyError], (KeyError, "x"), int, None):
+        with pytest.raises(BadDeclaration, match=r"raises contains .*: pass Exception or classes"):
+            ask(raises=bad)
+
+
+def test_a_declared_exception_is_an_answer_and_any_other_a_failure(loop: Loop) -> None:
+    class Picky(Actor):
+        @ask(raises=(KeyError, ValueError))
+        def pick(self, error: Exception) -> None:
+            raise error
+
+        @ask(raises=LookupError)
+        async def pick_later(self, error: Exception) -> None:
+            raise error
+
+    picky = loop.spawn(Picky)
+    for error in (KeyError("no"), ValueError("no")):
+        with pytest.raises(type(error)) as caught:
+            answer(loop, picky.pick(error))
+        assert caught.value is error
+    # Also a class derived from a declared one.
+    with pytest.raises(KeyError):
+        answer(loop, picky.pick_later(KeyError("no")))
+    assert is_alive(picky)
+    with pytest.raises(TargetEnded) as ended:
+        answer(loop, picky.pick(Boom("no")))
+    assert isinstance(ended.value.__cause__, Boom)
+    assert not is_alive(picky)
+
+
+def test_a_declared_method_keeps_its_name_and_docstring() -> None:
+    def add(self: object, n: int) -> None:
+        """Add a number."""
+
+    declared = data(add)
+    assert isinstance(declared, DeclaredMethod)
+    assert declared.__doc__ == "Add a number."
+    assert declared.function is add
+    assert re.match(r"<one-way method .*add on lane DATA>", repr(declared))
+    assert re.match(r"<ask method .*add on lane DATA>", repr(ask(add)))
+    assert class_with("add", declared).add is declared
+
+
+@every_decorator
+def test_a_decorator_must_be_on_a_plain_method(decorator: Any) -> None:
+    def generate(self: object) -> Iterator[int]:
+        yield 1
+
+    async def generate_later(self: object) -> Any:
+        yield 1
+
+    wrong: Any
+    covered: list[Any] = [f(nothing) for f in (staticmethod, classmethod, property, functools.cache)]
+    for wrong in covered:
+        with pytest.raises(
+            BadDeclaration, match=r"@\w+ is on .*, which is not a function: put it on a plain method"
+        ):
+            decorator(wrong)
+    for wrong in (
+        5,
+        None if decorator is not LOOSE["ask"] else "text",
+        Book,
+        functools.partial(nothing),
+        data(nothing),
+    ):
+        with pytest.raises(BadDeclaration, match="which is not a function"):
+            decorator(wrong)
+    for wrong in (generate, generate_later):
+        with pytest.raises(
+            BadDeclaration, match=r"generate\w*, a generator: a handler must return its answer"
+        ):
+            decorator(wrong)
+
+
+@pytest.mark.parametrize("above", [staticmethod, classmethod, property])
+@every_decorator
+def test_a_decorator_below_another_one_is_refused(above: Any, decorator: Any) -> None:
+    with pytest.raises(BadDeclaration, match="covered"):
+        class_with("covered", above(decorator(nothing)))
+
+
+def test_a_lambda_can_be_declared(loop: Loop) -> None:
+    add: Any = eval("lambda self, a, b=2: a + b")  # type checkers would see no types
+    adder = loop.spawn(class_with("add", loose_ask(add)))
+    assert answer(loop, adder.add(1)) == 3
+    assert answer(loop, adder.add(1, b=5)) == 6
+    with pytest.raises(TypeError, match=r"add\(\) missing 1 required positional argument: 'a'"):
+        adder.add()
+
+
+def test_a_message_must_have_self() -> None:
+    def lost() -> None: ...
+    def packed(*args: object) -> None: ...
+    def named(**kwargs: object) -> None: ...
+
+    for function in (lost, packed, named):
+        with pytest.raises(BadDeclaration, match=f"{function.__name__} has no self parameter"):
+            class_with("message", loose_data(function))
+
+
+def test_one_function_can_be_two_messages(loop: Loop) -> None:
+    lines: list[object] = []
+
+    class Echo(Book):
+        also = Book.low
+        again = data(Book.low.function)
+
+    echo = loop.spawn(Echo, lines)
+    echo.also("also")
+    echo.again("again")
+    loop.run(until_idle=True)
+    assert lines == ["also", "again"]
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["def", "async def"])
+def test_an_async_def_behind_a_plain_wrapper_is_awaited(loop: Loop, is_async: bool) -> None:
+    def logged(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    def double(self: object, n: int) -> int:
+        return 2 * n
+
+    async def double_later(self: object, n: int) -> int:
+        return 2 * n
+
+    doubler = loop.spawn(class_with("double", loose_ask(logged(double_later if is_async else double))))
+    assert answer(loop, doubler.double(4)) == 8
+    with pytest.raises(TypeError, match="double"):
+        doubler.double()
+
+
+# --- one-way methods ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("decorator", [data, control, management])
+@pytest.mark.parametrize("returned", [int, "int", "int | None", "Verdict", Any])
+def test_a_one_way_method_must_not_declare_a_return_type(decorator: Any, returned: object) -> None:
+    def send(self: object) -> None: ...
+
+    send.__annotations__["return"] = returned
+    with pytest.raises(
+        BadDeclaration,
+        match=r"Made\.send is one-way but returns .*: use @ask, or return None",
+    ):
+        class_with("send", decorator(send))
+
+
+@pytest.mark.parametrize(
+    "returned", [None, type(None), "None", NoReturn, Never, "NoReturn", "Never", "'None'"]
+)
+def test_a_one_way_method_may_declare_that_it_returns_none(returned: object) -> None:
+    def send(self: object) -> None: ...
+
+    send.__annotations__["return"] = returned
+    class_with("send", data(send))
+
+
+FIVE: Any = 5
+STOP: Any = Verdict.STOP
+
+
+async def late_five(self: object) -> None:
+    return FIVE  # type: ignore[no-any-return]  # against its word
+
+
+async def late_stop(self: object) -> None:
+    return STOP  # type: ignore[no-any-return]  # against its word
+
+
+def five(self: object) -> None:
+    return FIVE  # type: ignore[no-any-return]  # against its word
+
+
+def stop(self: object) -> None:
+    return STOP  # type: ignore[no-any-return]  # against its word
+
+
+RETURNING: dict[str, Any] = {
+    "a number": five,
+    "a verdict": stop,
+    "a number, later": late_five,
+    "a verdict, later": late_stop,
+}
+
+
+@pytest.mark.parametrize("function", RETURNING.values(), ids=RETURNING)
+def test_a_one_way_method_that_returns_something_fails_and_is_named(loop: Loop, function: Any) -> None:
+    sender = loop.spawn(class_with("send", loose_data(function)))
+    ended: Reply[ExitReason] = sender.ended()
+    sender.send()
+    assert answer(loop, ended) is ExitReason.PANIC
+    with pytest.raises(Exception, match="has ended"):
+        sender.send()
+
+
+def test_the_error_of_a_method_that_returns_something_names_it(loop: Loop) -> None:
+    for function in (RETURNING["a number"], late_five):
+        sender = loop.spawn(class_with("send", loose_data(function), Book))
+        sender.send()
+        with pytest.raises(TargetEnded) as ended:
+            answer(loop, sender.low_ask())
+        assert isinstance(ended.value.__cause__, BadVerdict)
+        assert "Made.send() returned 5, but it is one-way" in str(ended.value.__cause__)
+
+
+# --- deadlines of a class -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G61")
+@pytest.mark.parametrize(
+    ("said", "waited"),
+    [({}, 5000), ({"ask_ms": 250}, 250), ({"ask_ms": 0.5}, 1), ({"ask_ms": None}, None)],
+    ids=str,
+)
+def test_a_class_sets_the_deadline_of_its_asks(
+    clock: VirtualClock, said: dict[str, Any], waited: int | None
+) -> None:
+    async def silent(self: object) -> int:
+        await asyncio.sleep(3600)
+        return 1
+
+    async def main() -> float | None:
+        host = asyncio.get_running_loop()
+        async with Loop(clock=clock) as loop:
+            kind = class_with("silent", loose_ask(silent), **said)
+            # A derived class inherits it.
+            handle = loop.spawn(class_with("more", 5, kind))
+            started = host.time()
+            try:
+                assert await handle.silent() == 1
+            except AskTimeout:
+                return (host.time() - started) * 1000
+            return None
+
+    with asyncio.Runner(loop_factory=clock.new_event_loop) as runner:
+        seen = runner.run(main())
+    assert seen == pytest.approx(waited, abs=2)
+
+
+@pytest.mark.parametrize("bad", [-1, -1.0, -2, float("nan"), float("inf"), "5", True, 1e18])
+def test_the_deadline_of_a_class_must_be_a_number_of_milliseconds(bad: object) -> None:
+    with pytest.raises((InvalidArgument, BadDeclaration), match=r"Made.*ask_ms is "):
+        class_with("message", data(nothing), ask_ms=bad)
+
+
+def without_arguments(self: Any) -> None: ...
+
+
+def with_one(self: Any, first: Any) -> None: ...
+
+
+def with_two(self: Any, first: Any, second: Any) -> None: ...
+
+
+def with_three(self: Any, first: Any, second: Any, third: Any) -> None: ...
+
+
+def with_named(self: Any, *, reason: Any, cause: Any) -> None: ...
+
+
+def with_any(self: Any, *others: Any) -> None: ...
+
+
+def with_more(self: Any, first: Any = None, second: Any = None, third: Any = None) -> None: ...
+
+
+WRONG = {
+    "on_start": (with_one, with_two, with_named),
+    "on_stop": (without_arguments, with_one, with_three, with_named),
+    "on_signal": (without_arguments, with_two, with_named),
+}
+
+
+@pytest.mark.guarantee("G65")
+@pytest.mark.parametrize(("name", "hook"), [(name, hook) for name, hooks in WRONG.items() for hook in hooks])
+def test_a_hook_with_the_wrong_parameters_is_refused(name: str, hook: Callable[..., Any]) -> None:
+    with pytest.raises(BadDeclaration, match=name):
+        type("Wrong", (Actor,), {name: hook})
+
+
+@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("hook", [with_any, with_more])
+def test_a_hook_may_have_optional_parameters(name: str, hook: Callable[..., Any]) -> None:
+    type("Right", (Actor,), {name: hook})

@@ -1,0 +1,339 @@
+"""Inline ticks: code that awaits a reply outside a tick runs the tick itself. They are bounded, never nest, and keep contexts apart."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import Event
+from collections.abc import Callable
+from contextvars import ContextVar
+from traceback import walk_stack
+
+import pytest
+
+from bandstand.actor import Actor, Loop, ask, data
+from bandstand.core.enums import MAX_INLINE_TICKS
+from bandstand.errors import LoopClosed
+from bandstand.testing import VirtualClock
+from tests.actor.asking import Oracle, Play, in_place, in_time, outcome, turns, watch
+from tests.core.stage import HostFactory
+
+pytestmark = pytest.mark.guarantee("G60")
+
+who: ContextVar[str] = ContextVar("who", default="nobody")
+
+
+@pytest.fixture(params=["virtual time", "event loop of the lane"])
+def play(request: pytest.FixtureRequest, clock: VirtualClock, loop_factory: HostFactory) -> Play:
+    return in_time(clock) if request.param == "virtual time" else in_place(loop_factory)
+
+
+def soon() -> Callable[[], bool]:
+    """Return a function that says whether the event loop has had a turn since this call."""
+    came: list[bool] = []
+    asyncio.get_running_loop().call_soon(came.append, True)  # noqa: FBT003  # what is appended
+    return lambda: bool(came)
+
+
+# --- no turn of the event loop ----------------------------------------------------------------------------------------
+
+
+def test_an_immediate_answer_takes_no_turn_of_the_event_loop(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        oracle = loop.spawn(Oracle)
+        await oracle.plain()
+        await turns()
+        has_turned = soon()
+        for number in range(20):
+            assert await oracle.plain(number) == number
+            assert await oracle.quick(number) == number
+            assert isinstance(await outcome(oracle.declared(KeyError())), KeyError)
+        assert not has_turned()
+
+    play(story)
+
+
+def test_the_first_ask_takes_no_turn_either(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        has_turned = soon()
+        assert await loop.spawn(Oracle).plain(1) == 1
+        assert not has_turned()
+
+    play(story)
+
+
+def test_an_ask_that_has_to_wait_yields_to_the_event_loop(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        gate = Event()
+        has_turned = soon()
+        asyncio.get_running_loop().call_soon(gate.set)
+        assert await loop.spawn(Oracle).held(gate, 1) == 1
+        assert has_turned()
+
+    play(story)
+
+
+def test_an_inline_tick_is_like_any_other(play: Play) -> None:
+    log: list[str] = []
+
+    async def story(loop: Loop) -> None:
+        first, second = loop.spawn(Oracle, log), loop.spawn(Oracle)
+        first.note("before")
+        assert await second.plain(1) == 1
+        # The actor that was ready first has run first, although no one awaits it.
+        assert log == ["before"]
+
+    play(story)
+
+
+# --- no starving ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["plain", "quick"])
+def test_asking_in_a_loop_does_not_starve_the_event_loop(play: Play, method: str) -> None:
+    async def story(loop: Loop) -> None:
+        oracle = loop.spawn(Oracle)
+        for _ in range(3):
+            has_turned, count = soon(), 0
+            while not has_turned():
+                await getattr(oracle, method)(count)
+                count += 1
+                assert count <= MAX_INLINE_TICKS + 1
+
+    play(story)
+
+
+def test_asking_several_actors_in_turn_does_not_starve_the_event_loop(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        oracles = [loop.spawn(Oracle) for _ in range(7)]
+        has_turned, count = soon(), 0
+        while not has_turned():
+            await oracles[count % 7].plain(count)
+            count += 1
+            assert count <= MAX_INLINE_TICKS + 1
+
+    play(story)
+
+
+def test_slow_handlers_yield_to_the_event_loop_after_the_tick_limit(clock: VirtualClock) -> None:
+    class Lazy(Actor):
+        @ask
+        def work(self) -> None:
+            clock.advance(1)
+
+    async def story(loop: Loop) -> None:
+        lazy = loop.spawn(Lazy)
+        has_turned, count = soon(), 0
+        while not has_turned():
+            await lazy.work()
+            count += 1
+        # Three milliseconds, plus the handler that was running.
+        assert count <= 4
+
+    in_time(clock)(story, max_tick_ms=3.0)
+
+
+def test_other_tasks_run_while_one_asks(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        oracle = loop.spawn(Oracle)
+        is_over = Event()
+
+        most = 20 * MAX_INLINE_TICKS
+
+        async def insist() -> int:
+            count = 0
+            while not is_over.is_set() and count < most:
+                await oracle.plain(count)
+                count += 1
+            return count
+
+        greedy = [asyncio.ensure_future(insist()) for _ in range(2)]
+        await turns(5)
+        is_over.set()
+        assert all(count < most for count in await asyncio.gather(*greedy))
+
+    play(story)
+
+
+def test_the_host_continues_what_an_inline_tick_leaves(clock: VirtualClock) -> None:
+    fired: list[str] = []
+
+    class Timed(Actor):
+        @ask
+        def start(self) -> None:
+            self.after(10, self.fire)
+            self.me.again(3)
+
+        @data
+        def again(self, times: int) -> None:
+            fired.append(f"again {times}")
+            if times > 1:
+                self.me.again(times - 1)
+
+        def fire(self) -> None:
+            fired.append("timer")
+
+    async def story(loop: Loop) -> None:
+        timed = loop.spawn(Timed)
+        await turns()
+        await timed.start()
+        # One message a visit, one visit a tick: the rest is left.
+        assert fired == []
+        await asyncio.sleep(0.02)
+        assert fired == ["again 3", "again 2", "again 1", "timer"]
+
+    in_time(clock)(story, max_msgs_per_actor=1, max_actors_per_tick=1)
+
+
+# --- no nesting -------------------------------------------------------------------------------------------------------
+
+
+def is_below(name: str) -> bool:
+    """Return whether a function of this name is on the stack."""
+    return any(frame.f_code.co_name == name for frame, _line in walk_stack(None))
+
+
+def test_inline_ticks_never_nest(play: Play) -> None:
+    nested: list[bool] = []
+
+    class Inner(Actor):
+        @ask
+        def look(self) -> None:
+            nested.append(is_below("outer_handler"))
+
+    class Outer(Actor):
+        def __init__(self, inner: Inner) -> None:
+            self.inner = inner
+
+        @ask
+        async def outer_handler(self, pauses: int) -> None:
+            for _ in range(pauses):
+                await asyncio.sleep(0)
+            await self.inner.look()
+            await self.inner.look()
+
+    async def story(loop: Loop) -> None:
+        outer = loop.spawn(Outer, loop.spawn(Inner))
+        # Its first step is inside the inline tick; after a suspension, in a step of its own task.
+        await outer.outer_handler(0)
+        await outer.outer_handler(2)
+        await asyncio.gather(outer.outer_handler(0), outer.outer_handler(1))
+
+    play(story)
+    assert nested == [False] * 8
+
+
+def test_a_task_of_a_handler_may_run_ticks_outside_a_tick(play: Play) -> None:
+    nested: list[bool] = []
+
+    class Inner(Actor):
+        @ask
+        def look(self) -> None:
+            nested.append(is_below("outer_handler"))
+
+    class Outer(Actor):
+        def __init__(self, inner: Inner) -> None:
+            self.inner = inner
+
+        @ask
+        async def outer_handler(self) -> None:
+            await asyncio.gather(*(self.inner.look() for _ in range(3)))
+
+    async def story(loop: Loop) -> None:
+        await loop.spawn(Outer, loop.spawn(Inner)).outer_handler()
+
+    play(story)
+    assert nested == [False] * 3
+
+
+# --- contexts ---------------------------------------------------------------------------------------------------------
+
+
+class Looker(Actor):
+    """Reads a context variable, and sets it."""
+
+    @ask
+    def see(self) -> str:
+        seen = who.get()
+        who.set("sync handler")
+        return seen
+
+    @ask
+    async def see_async(self) -> str:
+        seen = who.get()
+        who.set("async handler")
+        return seen
+
+    @ask
+    async def task(self) -> asyncio.Task[object] | None:
+        return asyncio.current_task()
+
+
+@pytest.mark.guarantee("G70")
+def test_the_askers_context_does_not_leak_if_none_is_carried(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        looker = loop.spawn(Looker)
+        who.set("asker")
+        # A plain handler sets the variable in the loop's own context, not in the asker's.
+        assert await looker.see_async() == "nobody"
+        assert await looker.see() == "nobody"
+        assert who.get() == "asker"
+        assert await asyncio.create_task(outcome(looker.see_async())) == "nobody"
+
+    play(story, carry_context=False)
+
+
+@pytest.mark.guarantee("G70")
+def test_the_asker_does_not_see_what_a_handler_sets(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        looker = loop.spawn(Looker)
+        who.set("asker")
+        assert await looker.see() == "asker"
+        assert await looker.see_async() == "asker"
+        assert who.get() == "asker"
+
+    play(story)
+
+
+def test_a_handler_and_its_asker_run_in_different_tasks(play: Play) -> None:
+    async def story(loop: Loop) -> None:
+        looker, mine = loop.spawn(Looker), asyncio.current_task()
+        theirs = await looker.task()
+        assert theirs is not None
+        assert theirs is not mine
+        assert asyncio.current_task() is mine
+
+    play(story)
+
+
+# --- stopping ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_stopping_loop_runs_no_inline_ticks(play: Play) -> None:
+    log: list[str] = []
+
+    async def story(loop: Loop) -> None:
+        oracle = loop.spawn(Oracle, log)
+        reply = oracle.plain(1)
+        loop.request_stop()
+        with pytest.raises(LoopClosed):
+            oracle.plain(2)  # type: ignore[unused-awaitable]  # it is the call that raises
+        end = watch(reply)
+        await turns()
+        assert "has ended" in str(end.result())
+
+    play(story)
+    assert log == []
+
+
+def test_a_system_exit_in_an_inline_tick_ends_the_loop(clock: VirtualClock) -> None:
+    class Leaver(Actor):
+        @ask
+        def leave(self) -> None:
+            raise SystemExit(3)
+
+    async def story(loop: Loop) -> None:
+        await loop.spawn(Leaver).leave()
+
+    with pytest.raises(SystemExit) as caught:
+        in_time(clock)(story)
+    assert caught.value.code == 3

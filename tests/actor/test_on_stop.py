@@ -1,0 +1,438 @@
+"""`on_stop` for every kind of end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from asyncio import CancelledError, Event
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from bandstand.actor import Actor, Loop, ask, child, data, id_of
+from bandstand.core import ActorStatus, ExitReason
+from bandstand.errors import (
+    LoopClosed,
+    NoSuchActor,
+    TargetEnded,
+)
+from bandstand.supervision import Shutdown, SupervisorSpec, spawn_supervisor
+from bandstand.testing import VirtualClock
+from tests.actor.asking import Play, in_time, outcome
+from tests.actor.players import ENDS, Book, Lively, Noter, Slow, ride, spin, turns
+from tests.core.stage import Boom, Diary, check_books, settle
+
+
+@pytest.fixture
+def play(clock: VirtualClock) -> Play:
+    return in_time(clock)
+
+
+LoopMaker = Callable[..., Loop]
+
+# --- on_stop ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G65")
+@pytest.mark.parametrize("end", ENDS)
+def test_on_stop_is_called_once_for_every_kind_of_end(loop: Loop, diary: Diary, end: str) -> None:
+    deed, reason = ENDS[end]
+    book: Book = []
+    handle = loop.spawn(Lively, book)
+    deed(loop, handle)
+    settle(loop)
+    assert [entry[:2] for entry in book[1:]] == [("stop", reason)]
+    if reason == "PANIC":
+        assert book[1][2] == "Boom"
+    assert [why.name for _, why in diary.stopped] == [reason]
+    handle.stop()
+    handle.kill()
+    settle(loop)
+    assert len(book) == 2
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G65")
+@pytest.mark.parametrize("end", ENDS)
+def test_an_actor_is_stopping_until_its_async_on_stop_has_ended(loop: Loop, diary: Diary, end: str) -> None:
+    deed, reason = ENDS[end]
+    book: Book = []
+    handle = loop.spawn(Slow, book)
+    spin(loop)
+    actor = id_of(handle)
+    book.clear()
+    deed(loop, handle)
+    for _ in range(10):
+        loop.poll_once()
+        if book:
+            break
+    assert [entry[:2] for entry in book] == [("stopping", reason)]
+    assert loop.status(actor) is ActorStatus.STOPPING
+    assert diary.stopped == []
+    with pytest.raises(NoSuchActor):
+        handle.note("too late")
+    spin(loop)
+    assert book[1:] == ["stopped"]
+    assert [why.name for _, why in diary.stopped] == [reason]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G65")
+@pytest.mark.parametrize("kind", [Lively, Slow])
+def test_a_killed_actor_has_no_on_stop(loop: Loop, diary: Diary, kind: type[Noter]) -> None:
+    book: Book = []
+    handle = loop.spawn(kind, book)
+    spin(loop)
+    book.clear()
+    handle.kill()
+    spin(loop)
+    assert book == []
+    assert [why for _, why in diary.stopped] == [ExitReason.FAIL]
+
+
+@pytest.mark.guarantee("G65")
+def test_a_kill_ends_an_actor_in_the_middle_of_its_on_stop(loop: Loop, diary: Diary) -> None:
+    book: Book = []
+    handle = loop.spawn(Slow, book)
+    spin(loop)
+    handle.stop()
+    loop.poll_once()
+    assert "stopped" not in book
+    handle.kill()
+    assert len(diary.stopped) == 1
+    spin(loop)
+    assert "stopped" not in book
+    assert len(diary.stopped) == 1
+
+
+@pytest.mark.guarantee("G65")
+def test_a_second_stop_does_not_disturb_an_async_on_stop(loop: Loop, diary: Diary) -> None:
+    book: Book = []
+    handle = loop.spawn(Slow, book)
+    spin(loop)
+    book.clear()
+    handle.stop()
+    loop.poll_once()
+    handle.stop()
+    handle.stop(drain=True)
+    spin(loop)
+    assert book == [("stopping", "NORMAL", None), "stopped"]
+    assert [why for _, why in diary.stopped] == [ExitReason.NORMAL]
+
+
+@pytest.mark.guarantee("G65")
+@pytest.mark.parametrize("is_async", [False, True])
+def test_what_on_stop_raises_is_logged_and_changes_nothing(
+    loop: Loop, diary: Diary, caplog: pytest.LogCaptureFixture, is_async: bool
+) -> None:
+    class Plain(Noter):
+        def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
+            raise Boom("goodbye")
+
+    class Async(Noter):
+        async def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
+            await turns()
+            raise Boom("goodbye")
+
+    handle: Noter = loop.options(name="rude").spawn(Async if is_async else Plain, [])
+    spin(loop)
+    handle.stop()
+    spin(loop)
+    assert [why for _, why in diary.stopped] == [ExitReason.NORMAL]
+    errors = [entry for entry in caplog.records if entry.levelno >= logging.ERROR]
+    assert len(errors) == 1
+    assert "rude" in errors[0].getMessage()
+    text = caplog.text
+    assert "Boom" in text
+    assert "goodbye" in text
+
+
+@pytest.mark.guarantee("G65")
+@pytest.mark.parametrize("kind", [Lively, Slow])
+def test_on_stop_runs_when_run_ends(loop: Loop, diary: Diary, kind: type[Noter]) -> None:
+    book: Book = []
+
+    class Ender(Actor):
+        @data
+        def end(self) -> None:
+            loop.request_stop()
+
+    handle = loop.spawn(kind, book)
+    loop.run(until_idle=True)
+    book.clear()
+    loop.spawn(Ender).end()
+    loop.run()
+    assert book[0][:2] in {("stop", "NORMAL"), ("stopping", "NORMAL")}
+    assert kind is Lively or book[1:] == ["stopped"]
+    assert len(diary.stopped) == 2
+    with pytest.raises(LoopClosed):
+        handle.note(1)
+
+
+@pytest.mark.guarantee("G65")
+@pytest.mark.parametrize("kind", [Lively, Slow])
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_on_stop_runs_at_the_end_of_an_async_with(loop: Loop, kind: type[Noter], is_asked: bool) -> None:
+    book: Book = []
+
+    async def body() -> None:
+        await loop.spawn(kind, book).count()
+        book.clear()
+        if is_asked:
+            loop.request_stop()
+
+    ride(loop, body)
+    assert book[0][:2] in {("stop", "NORMAL"), ("stopping", "NORMAL")}
+    assert book[1:] == ([] if kind is Lively else ["stopped"])
+
+
+class Lasting(Noter):
+    """Only its on_stop is async."""
+
+    async def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
+        self.book.append("stopping")
+        await turns()
+        self.book.append("stopped")
+
+
+@pytest.mark.guarantee("G65")
+def test_an_async_on_stop_is_waited_for_although_nothing_else_was_async(loop: Loop) -> None:
+    book: Book = []
+
+    async def body() -> None:
+        assert await loop.spawn(Lasting, book).count() == 0
+
+    ride(loop, body)
+    assert book == ["stopping", "stopped"]
+
+
+@pytest.mark.guarantee("G65")
+def test_on_stop_runs_when_a_loop_that_never_ran_is_destroyed(make_loop: LoopMaker) -> None:
+    book: Book = []
+    loop = make_loop()
+    loop.spawn(Lively, book)
+    loop.destroy()
+    assert book == ["start", ("stop", "NORMAL", None)]
+
+
+@pytest.mark.slow
+def test_an_async_on_stop_of_a_loop_that_never_ran_ends_without_a_warning(make_loop: LoopMaker) -> None:
+    # It has no event loop to run in. The actor still ends, and leaves nothing behind (see the fixture).
+    diary = Diary()
+    loop = make_loop()
+    loop.set_observer(diary)
+    loop.spawn(Lasting, [])
+    loop.destroy()
+    gc.collect()
+    assert [why for _, why in diary.stopped] == [ExitReason.NORMAL]
+
+
+@pytest.mark.guarantee("G65")
+def test_an_on_stop_longer_than_the_stop_timeout_is_abandoned(
+    make_loop: LoopMaker, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop = make_loop(loop_factory=clock.new_event_loop, stop_timeout_ms=50)
+    book: Book = []
+
+    class Forever(Noter):
+        async def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
+            self.book.append("stopping")
+            await asyncio.sleep(3600)
+            self.book.append("stopped")
+
+    async def body() -> None:
+        loop.options(name="forever").spawn(Forever, book)
+
+    start = clock.now_ns()
+    ride(loop, body)
+    assert book == ["stopping"]
+    assert clock.now_ns() - start < 3600 * 10**9
+    assert "forever" in caplog.text
+
+
+@pytest.mark.guarantee("G65")
+@pytest.mark.parametrize(("shutdown", "is_whole"), [(1000, True), (20, False), (Shutdown.INFINITY, True)])
+def test_on_stop_has_the_shutdown_time_of_its_supervisor(
+    make_loop: LoopMaker, clock: VirtualClock, shutdown: float | Shutdown, is_whole: bool
+) -> None:
+    loop = make_loop(loop_factory=clock.new_event_loop)
+    book: Book = []
+
+    class Tidy(Noter):
+        async def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
+            self.book.append("stopping")
+            await asyncio.sleep(0.1)
+            self.book.append("stopped")
+
+    root = spawn_supervisor(loop, SupervisorSpec(children=[child("tidy", shutdown=shutdown).of(Tidy, book)]))
+    loop.run(until_idle=True)
+    root.stop_child("tidy")
+    loop.run(until_idle=True)
+    assert book == (["stopping", "stopped"] if is_whole else ["stopping"])
+    assert root.child("tidy") is None
+
+
+@pytest.mark.guarantee("G65")
+def test_shutdown_kill_gives_on_stop_no_time_at_all(make_loop: LoopMaker, clock: VirtualClock) -> None:
+    loop = make_loop(loop_factory=clock.new_event_loop)
+    book: Book = []
+    spec = child("lively", shutdown=Shutdown.KILL).of(Lively, book)
+    root = spawn_supervisor(loop, SupervisorSpec(children=[spec]))
+    settle(loop)
+    root.stop_child("lively")
+    settle(loop)
+    assert book == ["start"]
+
+
+class Asking(Noter):
+    """Asks another actor in its on_stop."""
+
+    def __init__(self, book: Book, other: Noter) -> None:
+        super().__init__(book)
+        self.other = other
+
+    async def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
+        with pytest.raises(NoSuchActor):
+            self.me.note("to itself")
+        self.other.note("goodbye")
+        self.book.append(await self.other.count())
+
+    @data
+    async def tidy(self) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.other.note("interrupted")
+            self.book.append(await self.other.count())
+
+
+@pytest.mark.guarantee("G65")
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_an_actor_that_is_ending_can_ask_others(
+    make_loop: LoopMaker, clock: VirtualClock, is_busy: bool
+) -> None:
+    loop = make_loop(loop_factory=clock.new_event_loop)
+    book: Book = []
+
+    async def body() -> None:
+        handle = loop.spawn(Asking, book, loop.spawn(Noter, []))
+        if is_busy:
+            handle.tidy()
+        await turns()
+        handle.stop()
+        # Not awaited: if it did not end, this would hang.
+        await turns(20)
+        assert loop.status(id_of(handle)) is ActorStatus.STOPPED
+        assert book == ([1, 2] if is_busy else [1])
+
+    ride(loop, body)
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G65")
+def test_the_end_of_a_loop_takes_no_longer_than_the_last_on_stop(
+    make_loop: LoopMaker, clock: VirtualClock
+) -> None:
+    # Otherwise every program with an async on_stop would take the whole stop timeout to end.
+    loop = make_loop(loop_factory=clock.new_event_loop)
+    book: Book = []
+
+    class Tidy(Noter):
+        async def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
+            await asyncio.sleep(0.1)
+            self.book.append("stopped")
+
+    async def body() -> None:
+        for _ in range(3):
+            await loop.spawn(Tidy, book).count()
+
+    start = clock.now_ns()
+    ride(loop, body)
+    assert book == ["stopped"] * 3
+    assert clock.now_ns() - start <= 200_000_000  # they run concurrently, and nothing else is awaited
+
+
+class Fragile(Actor):
+    """Fails when asked, and has a long on_stop."""
+
+    def __init__(self, log: Book, gate: Event) -> None:
+        self.log = log
+        self.gate = gate
+
+    @ask
+    def broken(self) -> int:
+        raise Boom("sync")
+
+    @ask
+    async def broken_later(self) -> int:
+        await asyncio.sleep(0)
+        raise Boom("async")
+
+    async def on_stop(self, reason: ExitReason, cause: BaseException | None) -> None:
+        try:
+            await self.gate.wait()
+        except CancelledError:
+            self.log.append("cancelled")
+            raise
+        self.log.append("stopped")
+
+
+@pytest.mark.guarantee("G65")
+@pytest.mark.parametrize("name", ["broken", "broken_later"])
+def test_cancelling_an_ask_does_not_cancel_on_stop(play: Play, name: str) -> None:
+    log: Book = []
+
+    async def story(loop: Loop) -> None:
+        gate = Event()
+        fragile = loop.spawn(Fragile, log, gate)
+        reply = getattr(fragile, name)()
+        await turns()
+        reply.cancel()
+        await turns()
+        assert log == []
+        gate.set()
+        assert await fragile.ended() is ExitReason.PANIC
+
+    play(story)
+    assert log == ["stopped"]
+
+
+@pytest.mark.guarantee("G60", "G65")
+@pytest.mark.parametrize("name", ["broken", "broken_later"])
+def test_an_ask_of_a_failed_actor_ends_before_its_on_stop(play: Play, name: str) -> None:
+    log: Book = []
+
+    async def story(loop: Loop) -> None:
+        gate = Event()
+        fragile = loop.spawn(Fragile, log, gate)
+        error = await outcome(getattr(fragile, name)())
+        assert isinstance(error, TargetEnded)
+        assert isinstance(error.__cause__, Boom)
+        assert log == []
+        gate.set()
+
+    play(story)
+    assert log == ["stopped"]
+
+
+@pytest.mark.guarantee("G65")
+def test_on_stop_may_return_any_awaitable(loop: Loop) -> None:
+    book: Book = []
+
+    async def write() -> None:
+        await turns()
+        book.append("written")
+
+    class Gathering(Actor):
+        def on_stop(self, reason: ExitReason, cause: BaseException | None) -> Awaitable[Any]:
+            return asyncio.gather(write(), write())
+
+    async def body() -> None:
+        handle = loop.spawn(Gathering)
+        handle.stop()
+        await handle.ended()
+        assert book == ["written", "written"]
+
+    ride(loop, body)

@@ -1,0 +1,103 @@
+"""`Loop.waits`: which actor waits for which, for what, and since when."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import Event
+
+import pytest
+
+from bandstand.actor import Actor, Loop, ask, data, id_of
+from bandstand.errors import WrongThread
+from bandstand.testing import VirtualClock
+from tests.actor.asking import in_time, turns, watch
+from tests.actor.players import elsewhere
+
+pytestmark = pytest.mark.guarantee("G247")
+
+
+class Link(Actor, ask_ms=None):
+    @ask
+    async def through(self, *path: Link, gate: Event) -> str:
+        if not path:
+            await gate.wait()
+            return "end"
+        return await path[0].through(*path[1:], gate=gate)
+
+    @ask
+    async def both(self, one: Link, other: Link, gate: Event) -> list[str]:
+        return list(await asyncio.gather(one.through(gate=gate), other.through(gate=gate)))
+
+    @data
+    async def mourn(self, other: Link) -> None:
+        await other.ended()
+
+    @data
+    def work(self, other: Link, gate: Event) -> None:
+        self.background(other.through(gate=gate))
+
+
+def test_chains_of_waits_are_listed_and_drawn(clock: VirtualClock) -> None:
+    async def story(loop: Loop) -> None:
+        a, b, c = (loop.options(name=name).spawn(Link) for name in "abc")
+        gate = Event()
+        reply = watch(a.through(b, c, gate=gate))
+        await asyncio.sleep(1.5)
+        waits = loop.waits()
+        assert [(wait.asker_name, wait.target_name, wait.what) for wait in waits] == [
+            ("a", "b", "Link.through()"),
+            ("b", "c", "Link.through()"),
+        ]
+        assert all(1_490 <= wait.since_ms <= 1_510 for wait in waits)
+        assert [wait.target for wait in waits.of(id_of(a))] == [id_of(b)]
+        drawn = str(waits).replace("1501", "1500").replace("1499", "1500")
+        assert drawn == ("a waits for b: Link.through(), 1500 ms\n└── b waits for c: Link.through(), 1500 ms")
+        gate.set()
+        assert await reply == "end"
+        assert (len(loop.waits()), str(loop.waits())) == (0, "(no actor waits)")
+
+    in_time(clock)(story)
+
+
+def test_an_actor_may_wait_for_several_replies_and_for_an_exit(clock: VirtualClock) -> None:
+    async def story(loop: Loop) -> None:
+        a, b, c, d = (loop.options(name=name).spawn(Link) for name in "abcd")
+        gate = Event()
+        reply = watch(a.both(b, c, gate))
+        d.mourn(a)
+        await turns()
+        assert sorted(str(wait) for wait in loop.waits()) == [
+            "a waits for b: Link.through(), 0 ms",
+            "a waits for c: Link.through(), 0 ms",
+            "d waits for a: its end, 0 ms",
+        ]
+        assert str(loop.waits()) == (
+            "d waits for a: its end, 0 ms\n"
+            "├── a waits for b: Link.through(), 0 ms\n"
+            "└── a waits for c: Link.through(), 0 ms"
+        )
+        gate.set()
+        assert await reply == ["end", "end"]
+        a.stop()
+        await turns()
+        assert len(loop.waits()) == 0
+
+    in_time(clock)(story)
+
+
+def test_background_work_does_not_count_as_a_wait_of_its_actor(clock: VirtualClock) -> None:
+    async def story(loop: Loop) -> None:
+        a, b = (loop.options(name=name).spawn(Link) for name in "ab")
+        gate = Event()
+        a.work(b, gate)
+        await turns()
+        assert loop.waits().of(id_of(a)) == ()
+        gate.set()
+        await turns()
+
+    in_time(clock)(story)
+
+
+def test_waits_refuses_other_threads(loop: Loop) -> None:
+    with pytest.raises(WrongThread):
+        elsewhere(loop.waits)

@@ -1,0 +1,530 @@
+"""Exactly one CHILD_EXIT per exit, of whatever kind: for a plain parent, and for supervisors that restart."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+from contextvars import copy_context
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from bandstand.core import (
+    ActorId,
+    ActorStatus,
+    ChildStart,
+    Context,
+    ExitReason,
+    Lane,
+    Loop,
+    SystemTag,
+    Verdict,
+)
+from bandstand.errors import ActorKilled, GaveUp, LinkBroken, NoSuchActor, StartFailed
+from bandstand.supervision import (
+    ChildMode,
+    DynamicSpec,
+    Shutdown,
+    Strategy,
+    SupervisorSpec,
+    spawn_supervisor,
+)
+from bandstand.testing import VirtualClock
+from tests.core.stage import (
+    Boom,
+    LoopMaker,
+    Seen,
+    check_books,
+    exits,
+    failer,
+    fill,
+    idle,
+    obey,
+    record,
+    settle,
+    tell,
+)
+from tests.supervision.helpers import (
+    ENDS,
+    NameRecorder,
+    StubbornCoroutine,
+    bad_init,
+    below,
+    child,
+    crash,
+    failing_init,
+    id_of,
+    leave,
+    order,
+    running,
+    slow_init,
+    spin,
+)
+
+MANY = 20_000
+
+pytestmark = [pytest.mark.spec("J18"), pytest.mark.guarantee("G23")]
+
+
+class Family:
+    """A plain actor that counts the exits of its children."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.loop = loop
+        self.seen: list[Seen] = []
+        self.actor = loop.spawn(record, self.seen, name="counter")
+
+    def child(self, behavior: Callable[..., Any] = obey, init: Callable[[Any], Any] | None = None) -> ActorId:
+        return self.loop.kernel.actors.spawn_child(
+            behavior,
+            init,
+            name="child",
+            cap=self.loop.kernel.actors.checked_cap(None),
+            supervisor=self.actor,
+            context=copy_context(),
+        )
+
+    def exits(self) -> list[tuple[ActorId, ExitReason, type[BaseException] | None]]:
+        spin(self.loop)
+        check_books(self.loop)
+        assert all(seen.lane is Lane.SYSTEM for seen in self.seen)
+        return [
+            (note.child, note.reason, None if note.cause is None else type(note.cause))
+            for note in exits(self.seen)
+        ]
+
+
+@pytest.fixture
+def family(loop: Loop) -> Family:
+    return Family(loop)
+
+
+# --- one for each, however it ended ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G44")
+def test_dies_in_init(loop: Loop, family: Family) -> None:
+    actor = family.child(init=bad_init)
+    assert loop.status(actor) is ActorStatus.FAILED
+    assert family.exits() == [(actor, ExitReason.PANIC, Boom)]
+
+
+@pytest.mark.guarantee("G44")
+def test_dies_in_an_async_init(loop: Loop, family: Family) -> None:
+    actor = family.child(init=failing_init)
+    assert loop.status(actor) is ActorStatus.INIT
+    assert family.exits() == [(actor, ExitReason.PANIC, Boom)]
+    assert [seen.tag for seen in family.seen] == [SystemTag.CHILD_EXIT]
+
+
+@pytest.mark.guarantee("G44")
+def test_starts_in_an_async_init_and_ends_later(loop: Loop, family: Family) -> None:
+    actor = family.child(init=slow_init)
+    loop.send(actor, leave)
+    assert family.exits() == [(actor, ExitReason.NORMAL, None)]
+    assert family.seen[0].data == ChildStart(actor)
+    assert len(family.seen) == 2
+
+
+@pytest.mark.guarantee("G44")
+@pytest.mark.parametrize(
+    ("how", "reason", "cause"),
+    [
+        ("stop_actor", ExitReason.NORMAL, None),
+        ("fail_actor", ExitReason.FAIL, None),
+        ("kill_actor", ExitReason.FAIL, ActorKilled),
+    ],
+)
+def test_ends_itself_in_init(
+    loop: Loop, family: Family, how: str, reason: ExitReason, cause: type[BaseException] | None
+) -> None:
+    def init(ctx: Context[Any]) -> None:
+        getattr(ctx.loop, how)(ctx.self_id)
+
+    actor = family.child(init=init)
+    assert family.exits() == [(actor, reason, cause)]
+
+
+@pytest.mark.guarantee("G44")
+@pytest.mark.parametrize("how", ["stop_actor", "fail_actor"])
+def test_ends_itself_in_init_and_then_raises(loop: Loop, family: Family, how: str) -> None:
+    def init(ctx: Context[Any]) -> None:
+        getattr(ctx.loop, how)(ctx.self_id)
+        raise Boom("afterwards")
+
+    actor = family.child(init=init)
+    (note,) = family.exits()
+    assert note[:2] == (actor, ExitReason.NORMAL if how == "stop_actor" else ExitReason.FAIL)
+
+
+@pytest.mark.guarantee("G44", "G32")
+@pytest.mark.parametrize("how", ["stop_actor", "fail_actor", "kill_actor"])
+def test_ended_while_its_init_is_in_flight(loop: Loop, family: Family, how: str) -> None:
+    async def init(ctx: Context[Any]) -> None:
+        await asyncio.Event().wait()
+
+    actor = family.child(init=init)
+    spin(loop)
+    getattr(loop, how)(actor)
+    (note,) = family.exits()
+    assert note[:2] == (actor, ExitReason.NORMAL if how == "stop_actor" else ExitReason.FAIL)
+    assert loop.statistics().in_flight == 0
+
+
+@pytest.mark.guarantee("G44", "G32")
+def test_stopped_while_its_init_is_in_flight_and_that_ends_well_all_the_same(
+    loop: Loop, family: Family
+) -> None:
+    with StubbornCoroutine() as gate:
+
+        async def init(ctx: Context[Any]) -> str:
+            await gate.wait()
+            return "state"
+
+        actor = family.child(init=init)
+        spin(loop)
+        loop.stop_actor(actor)
+        spin(loop)
+        gate.open()
+        assert family.exits() == [(actor, ExitReason.NORMAL, None)]
+        assert len(family.seen) == 1, "no ChildStart of one that was stopped"
+
+
+def test_stopped_twice(loop: Loop, family: Family) -> None:
+    with StubbornCoroutine() as gate:
+        actor = family.child(gate)
+        loop.send(actor, "begin")
+        spin(loop)
+        loop.stop_actor(actor)
+        with pytest.raises(NoSuchActor):
+            loop.stop_actor(actor)
+        gate.open()
+        assert family.exits() == [(actor, ExitReason.NORMAL, None)]
+        with pytest.raises(NoSuchActor):
+            loop.stop_actor(actor)
+        assert len(family.exits()) == 1
+
+
+@pytest.mark.guarantee("G32")
+def test_fails_while_stopping(loop: Loop, family: Family) -> None:
+    async def bad_loser(ctx: Context[Any], data: object) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise Boom("while stopping") from None
+
+    actor = family.child(bad_loser)
+    loop.send(actor, "begin")
+    spin(loop)
+    loop.stop_actor(actor)
+    assert family.exits() == [(actor, ExitReason.NORMAL, None)]
+
+
+@pytest.mark.guarantee("G42")
+def test_killed_while_stopping(loop: Loop, family: Family) -> None:
+    with StubbornCoroutine() as gate:
+        actor = family.child(gate)
+        loop.send(actor, "begin")
+        spin(loop)
+        loop.stop_actor(actor)
+        spin(loop)
+        assert family.exits() == []
+        loop.kill_actor(actor)
+        assert loop.status(actor) is ActorStatus.FAILED
+        assert family.exits() == [(actor, ExitReason.FAIL, ActorKilled)]
+        gate.open()
+        spin(loop)
+        assert len(family.exits()) == 1, "the coroutine that ends late says nothing more"
+
+
+@pytest.mark.guarantee("G42")
+def test_killed_twice(loop: Loop, family: Family) -> None:
+    actor = family.child()
+    loop.kill_actor(actor)
+    with pytest.raises(NoSuchActor):
+        loop.kill_actor(actor)
+    assert family.exits() == [(actor, ExitReason.FAIL, ActorKilled)]
+
+
+@pytest.mark.guarantee("G42")
+@pytest.mark.parametrize("then", ["returns", *ENDS])
+def test_kills_itself_and_then(loop: Loop, family: Family, then: str) -> None:
+    actor = family.child()
+
+    def act(ctx: Context[Any]) -> Verdict | None:
+        ctx.loop.kill_actor(ctx.self_id)
+        return None if then == "returns" else ENDS[then](ctx)
+
+    tell(loop, actor, act)
+    (note,) = family.exits()
+    assert note[0] == actor
+    assert note[1] is not ExitReason.NORMAL
+
+
+@pytest.mark.guarantee("G43")
+def test_linked_children_fall_together_and_each_is_heard_once(loop: Loop, family: Family) -> None:
+    children = [family.child() for _ in range(10)]
+    for one, other in pairwise(children):
+        loop.link(one, other)
+    loop.send(children[5], crash)
+    notes = family.exits()
+    assert Counter(note[0] for note in notes) == Counter(children)
+    assert Counter(note[2] for note in notes) == {Boom: 1, LinkBroken: 9}
+
+
+def test_dies_together_with_its_supervisor(loop: Loop, family: Family) -> None:
+    """The supervisor and its children end in one tick: the parent receives one exit, that of the supervisor."""
+    sup = spawn_supervisor(loop, SupervisorSpec(children=[child("a"), child("b")]), parent=family.actor)
+    loop.send(id_of(sup, "a"), crash)
+    loop.send(id_of(sup, "b"), crash)
+    tell(loop, loop.spawn(obey), lambda ctx: ctx.loop.fail_actor(sup.actor))
+    assert family.exits() == [(sup.actor, ExitReason.FAIL, None)]
+    assert loop.statistics().alive == 2
+    assert loop.statistics().waiting == 0
+
+
+def test_a_child_that_ends_its_plain_parent_and_itself(loop: Loop, family: Family) -> None:
+    actor = family.child()
+
+    def act(ctx: Context[Any]) -> Any:
+        ctx.loop.stop_actor(family.actor)
+        raise Boom("both")
+
+    tell(loop, actor, act)
+    assert family.exits() == []
+    assert loop.statistics().alive == 0
+
+
+@pytest.mark.guarantee("G46")
+@pytest.mark.parametrize("init", [bad_init, failing_init])
+def test_a_supervisor_that_does_not_start(loop: Loop, family: Family, init: Any) -> None:
+    specs = [child("a"), child("b", init=init)]
+    try:
+        sup = spawn_supervisor(loop, SupervisorSpec(children=specs), parent=family.actor)
+    except StartFailed:
+        sup = None
+    (note,) = family.exits()
+    assert note[1:] == (ExitReason.FAIL, StartFailed)
+    assert sup is None or sup.actor == note[0]
+    assert loop.statistics().alive == 1
+
+
+@pytest.mark.guarantee("G48")
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_a_supervisor_that_gives_up(loop: Loop, family: Family, strategy: Strategy) -> None:
+    sup = spawn_supervisor(
+        loop,
+        SupervisorSpec(children=[child("a"), child("b")], intensity=0, strategy=strategy),
+        parent=family.actor,
+    )
+    order(loop, sup, "a", crash)
+    assert family.exits() == [(sup.actor, ExitReason.FAIL, GaveUp)]
+
+
+@pytest.mark.parametrize("how", ["stop", "stop twice", "stop, then kill", "stop, then stop_actor"])
+def test_a_supervisor_that_is_stopped(loop: Loop, family: Family, how: str) -> None:
+    with StubbornCoroutine() as gate:
+        sup = spawn_supervisor(
+            loop, SupervisorSpec(children=[child("a"), child("deaf", gate)]), parent=family.actor
+        )
+        loop.send(id_of(sup, "deaf"), "begin")
+        spin(loop)
+        sup.stop()
+        if how == "stop twice":
+            sup.stop()
+        elif how == "stop, then kill":
+            loop.kill_actor(sup.actor)
+        elif how == "stop, then stop_actor":
+            loop.stop_actor(sup.actor)
+        gate.open()
+        is_killed = how == "stop, then kill"
+        expected = (ExitReason.FAIL, ActorKilled) if is_killed else (ExitReason.NORMAL, None)
+        assert family.exits() == [(sup.actor, *expected)]
+        assert loop.statistics().alive == 1
+        sup.stop()
+        assert len(family.exits()) == 1
+
+
+# --- restarts: one for each exit ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_every_exit_is_one_restart_and_no_child_starts_twice(loop: Loop, strategy: Strategy) -> None:
+    recorder = NameRecorder()
+    loop.set_observer(recorder)
+    sup = spawn_supervisor(
+        loop, SupervisorSpec(children=list(map(child, "abcde")), strategy=strategy, intensity=10**6)
+    )
+    for number in range(200):
+        loop.send(id_of(sup, "abcde"[number % 5]), crash)
+        if number % 3:
+            loop.send(id_of(sup, "abcde"[(number * 7) % 5]), crash)
+        settle(loop)
+        assert running(sup) == list("abcde")
+    counts = Counter(recorder.entries)
+    for name in "abcde":
+        assert counts[f"+{name}"] == counts[f"-{name}"] + 1
+        assert sum(entry[1] == name for entry in recorder.restarts) == counts[f"-{name}"]
+    check_books(loop)
+    assert loop.statistics().alive == 6
+
+
+@pytest.mark.guarantee("G52")
+def test_a_child_that_is_killed_by_its_supervisor_while_it_fails_by_itself(
+    loop: Loop, clock: VirtualClock
+) -> None:
+    """Its time is up in the very tick in which its coroutine ends: one exit, and no stale deadline hits the next one."""
+    with StubbornCoroutine() as gate:
+        sup = spawn_supervisor(loop, SupervisorSpec(children=[child("deaf", gate, shutdown=100)]))
+        before = id_of(sup, "deaf")
+        loop.send(before, "begin")
+        spin(loop)
+        sup.stop_child("deaf")
+        gate.open()
+        clock.advance(100)
+        spin(loop)
+        assert loop.status(before) >= ActorStatus.STOPPED
+        again = sup.restart_child("deaf")
+        clock.advance(1000)
+        spin(loop)
+        assert loop.status(again) is ActorStatus.RUNNING
+        assert loop.statistics().timers_pending == 0
+        check_books(loop)
+
+
+@pytest.mark.guarantee("G52", "G57")
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_stop_child_again_and_again_is_one_stop(
+    loop: Loop, clock: VirtualClock, strategy: Strategy, caplog: pytest.LogCaptureFixture
+) -> None:
+    with StubbornCoroutine() as gate:
+        sup = spawn_supervisor(
+            loop, SupervisorSpec(children=[child("deaf", gate, shutdown=100)], strategy=strategy)
+        )
+        loop.send(id_of(sup, "deaf"), "begin")
+        spin(loop)
+        for _ in range(5):
+            assert not sup.stop_child("deaf")
+        assert loop.statistics().timers_pending == 1
+        spin(loop)
+        assert gate.cancels == 1
+        clock.advance(50)
+        assert not sup.stop_child("deaf")
+        clock.advance(50)
+        spin(loop)
+        assert sup.child("deaf") is None
+        assert sup.stop_child("deaf")
+        assert loop.statistics().timers_pending == 0
+        assert sum("kills child" in line.getMessage() for line in caplog.records) == 1
+
+
+@pytest.mark.guarantee("G52", "G57")
+def test_stop_child_of_a_supervisor_again_and_again_does_not_flood_it(loop: Loop) -> None:
+    sup = spawn_supervisor(
+        loop, SupervisorSpec(children=[below("mid", SupervisorSpec(children=[child("x")]))])
+    )
+    mid = id_of(sup, "mid")
+    for _ in range(3000):
+        sup.stop_child("mid")
+    settle(loop)
+    assert loop.status(mid) is ActorStatus.STOPPED
+    check_books(loop)
+
+
+# --- many -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J6")
+@pytest.mark.guarantee("G8")
+@pytest.mark.heavy
+@pytest.mark.parametrize("how", ["fail", "kill", "stop"])
+def test_20000_children_with_inits_die_in_one_tick_under_a_plain_parent(
+    make_loop: LoopMaker, how: str
+) -> None:
+    loop = make_loop(max_actors_per_tick=MANY + 10, max_tick_ms=60_000)
+    family = Family(loop)
+    children = [family.child(idle, lambda ctx: "state") for _ in range(MANY)]
+    end = {"fail": loop.fail_actor, "kill": loop.kill_actor, "stop": loop.stop_actor}[how]
+
+    def act(ctx: Context[Any]) -> None:
+        for actor in children:
+            end(actor)
+
+    tell(loop, loop.spawn(obey), act)
+    fill(loop, family.actor)
+    loop.poll_once()
+    settle(loop)
+    assert [note.child for note in exits(family.seen)] == children
+    assert loop.status(family.actor) is ActorStatus.RUNNING
+    check_books(loop)
+
+
+@pytest.mark.spec("J6", "J19")
+@pytest.mark.guarantee("G8", "G48", "G56")
+@pytest.mark.heavy
+@pytest.mark.parametrize("how", ["killed by one message", "each by its own verdict"])
+def test_20000_children_die_in_one_tick_under_a_dynamic_supervisor_that_restarts_each(
+    make_loop: LoopMaker, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR, "bandstand.supervision")
+    loop = make_loop(max_actors_per_tick=MANY + 10, max_tick_ms=60_000)
+    sup = spawn_supervisor(loop, DynamicSpec(child=child("a", failer), intensity=10**9))
+    children = [sup.start_child() for _ in range(MANY)]
+    restarts: list[ActorId] = []
+
+    class Watching:
+        def on_actor_restart(self, supervisor: ActorId, child: ActorId, attempt: int) -> None:
+            assert attempt == 1
+            restarts.append(child)
+
+    loop.set_observer(Watching())
+    if how == "killed by one message":
+
+        def act(ctx: Context[Any]) -> None:
+            for actor in children:
+                ctx.loop.fail_actor(actor)
+
+        tell(loop, loop.spawn(obey), act)
+    else:
+        for actor in children:
+            loop.send(actor, "die")
+    before = loop.statistics().ticks
+    loop.poll_once()
+    assert loop.statistics().ticks == before + 1
+    assert loop.statistics().ended_fail == MANY
+    settle(loop)
+    assert loop.status(sup.actor) is ActorStatus.RUNNING
+    assert len(restarts) == len(set(restarts)) == MANY
+    assert {loop.status(actor) for actor in restarts} == {ActorStatus.RUNNING}
+    assert not set(restarts) & set(children)
+    assert [info.actor for info in sup.children()] == restarts
+    assert {info.restarts for info in sup.children()} == {1}
+    check_books(loop)
+    sup.stop()
+    settle(loop)
+    assert loop.statistics().alive == (1 if how == "killed by one message" else 0)
+
+
+@pytest.mark.spec("J6")
+@pytest.mark.guarantee("G48", "G54")
+@pytest.mark.heavy
+def test_20000_children_die_with_a_supervisor_that_gives_up_on_the_first(
+    make_loop: LoopMaker, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "bandstand.supervision")
+    loop = make_loop(max_actors_per_tick=MANY + 10, max_tick_ms=60_000)
+    family = Family(loop)
+    spec = DynamicSpec(
+        child=child("a", failer, mode=ChildMode.TRANSIENT, shutdown=Shutdown.KILL), intensity=0
+    )
+    sup = spawn_supervisor(loop, spec, parent=family.actor)
+    for _ in range(MANY):
+        loop.send(sup.start_child(), "die")
+    settle(loop)
+    assert [(note.child, type(note.cause)) for note in exits(family.seen)] == [(sup.actor, GaveUp)]
+    assert loop.statistics().alive == 1
+    check_books(loop)

@@ -1,0 +1,748 @@
+"""What a supervisor reports: log lines, observer hooks, and the tree."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Loop, Observer, TreeNode, Verdict
+from bandstand.errors import ActorFailed, ActorKilled, BadVerdict, ChildState, GaveUp
+from bandstand.supervision import (
+    Backoff,
+    ChildMode,
+    ChildSpec,
+    DynamicSpec,
+    Overseer,
+    PartitionSpec,
+    Phase,
+    Shutdown,
+    Strategy,
+    Supervisor,
+    SupervisorSpec,
+    spawn_supervisor,
+)
+from bandstand.testing import VirtualClock
+from tests.core.stage import Boom, LoopMaker, Seen, check_books, exits, idle, obey, record, settle, tell
+from tests.supervision.helpers import (
+    SupervisionRecorder,
+    child,
+    crash,
+    fails_at_once,
+    id_of,
+    pass_time,
+    phases_of,
+    restarts,
+    since,
+    watched,
+)
+
+ABSENT = object()
+
+
+@pytest.fixture(autouse=True)
+def level(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    with caplog.at_level(logging.DEBUG, logger="bandstand"):
+        yield
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    return [entry for entry in caplog.records if entry.name == "bandstand.supervision"]
+
+
+def fields(line: logging.LogRecord) -> dict[str, object]:
+    """What a program reads off a line."""
+    names = ("supervisor", "child", "reason", "attempt", "delay_ms", "patience_ms")
+    found = {name: getattr(line, name, ABSENT) for name in names}
+    return {name: value for name, value in found.items() if value is not ABSENT}
+
+
+def cause_of(line: logging.LogRecord) -> BaseException | None:
+    return line.exc_info[1] if line.exc_info else None
+
+
+def boom(ctx: Context[Any]) -> None:
+    raise Boom("of its own")
+
+
+def nonsense(ctx: Context[Any]) -> Any:
+    return "no verdict"
+
+
+# --- a restart is one line --------------------------------------------------------------------------------------------------
+
+
+ENDS: dict[str, tuple[Callable[[Loop, ActorId], None], str, type[BaseException] | None]] = {
+    "STOP": (lambda loop, actor: tell(loop, actor, lambda ctx: Verdict.STOP), "NORMAL", None),
+    "stop_actor": (lambda loop, actor: loop.stop_actor(actor), "NORMAL", None),
+    "FAIL": (lambda loop, actor: tell(loop, actor, lambda ctx: Verdict.FAIL), "FAIL", None),
+    "fail_actor": (lambda loop, actor: loop.fail_actor(actor), "FAIL", None),
+    "with words": (lambda loop, actor: loop.fail_actor(actor, "in words"), "FAIL", ActorFailed),
+    "kill_actor": (lambda loop, actor: loop.kill_actor(actor), "FAIL", ActorKilled),
+    "exception": (lambda loop, actor: tell(loop, actor, boom), "PANIC", Boom),
+    "bad verdict": (lambda loop, actor: tell(loop, actor, nonsense), "PANIC", BadVerdict),
+}
+
+
+@pytest.mark.guarantee("G55")
+@pytest.mark.parametrize("how", list(ENDS))
+def test_a_restart_is_one_line_with_its_fields_and_its_cause(
+    loop: Loop, caplog: pytest.LogCaptureFixture, how: str
+) -> None:
+    end, reason, cause = ENDS[how]
+    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", obey)]), name="family")
+    assert lines(caplog) == [], "a start is no news"
+    for attempt in (1, 2, 3):
+        caplog.clear()
+        end(loop, id_of(tree, "kid"))
+        settle(loop)
+        (line,) = caplog.records
+        assert line.name == "bandstand.supervision"
+        assert line.levelno == logging.WARNING
+        assert fields(line) == {
+            "supervisor": "family",
+            "child": "kid",
+            "reason": reason,
+            "attempt": attempt,
+            "delay_ms": 0,
+        }
+        message = line.getMessage()
+        for part in ("'family'", "'kid'", f"reason {reason}", f"attempt {attempt}", "delay 0 ms"):
+            assert part in message
+        assert (None if cause is None else cause) is (type(cause_of(line)) if line.exc_info else None)
+
+
+@pytest.mark.guarantee("G55")
+def test_the_line_shows_where_it_went_wrong(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", obey)]))
+    tell(loop, id_of(tree, "kid"), boom)
+    settle(loop)
+    assert "Boom: of its own" in caplog.text
+    assert "in boom" in caplog.text
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49", "G55")
+def test_a_line_says_how_long_is_waited_and_comes_before_the_waiting(
+    loop: Loop, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    run, init = fails_at_once([], since(clock))
+    children = [ChildSpec("kid", run, init, backoff=Backoff())]
+    spawn_supervisor(loop, SupervisorSpec(children=children, intensity=9))
+    settle(loop)
+    assert len(lines(caplog)) == 1
+    pass_time(loop, clock, 2000)
+    found = [(line.__dict__["attempt"], line.__dict__["delay_ms"]) for line in lines(caplog)]
+    assert found == [(1, 100), (2, 200), (3, 400), (4, 800), (5, 1600)]
+    assert "attempt 3, delay 400 ms" in caplog.text
+
+
+@pytest.mark.guarantee("G47", "G55")
+@pytest.mark.parametrize("strategy", [Strategy.ONE_FOR_ALL, Strategy.REST_FOR_ONE])
+def test_a_group_is_one_line_that_names_the_others(
+    loop: Loop, caplog: pytest.LogCaptureFixture, strategy: Strategy
+) -> None:
+    children = [ChildSpec(name, idle) for name in ("ann", "bob", "cid")]
+    children.append(ChildSpec("dan", idle, mode=ChildMode.TEMPORARY))
+    tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy))
+    loop.fail_actor(id_of(tree, "bob"))
+    settle(loop)
+    (line,) = lines(caplog)
+    assert fields(line)["child"] == "bob"
+    others = "ann, cid" if strategy is Strategy.ONE_FOR_ALL else "cid"
+    assert line.getMessage().endswith(f"together with {others}")
+
+
+@pytest.mark.guarantee("G55")
+@pytest.mark.parametrize("mode", [ChildMode.TEMPORARY, ChildMode.TRANSIENT])
+def test_what_is_not_started_again_is_one_line_if_it_failed_and_none_if_not(
+    loop: Loop, caplog: pytest.LogCaptureFixture, mode: ChildMode
+) -> None:
+    children = [ChildSpec("good", obey, mode=mode), ChildSpec("bad", obey, mode=ChildMode.TEMPORARY)]
+    tree = spawn_supervisor(loop, SupervisorSpec(children=children))
+    loop.stop_actor(id_of(tree, "good"))
+    settle(loop)
+    assert caplog.records == []
+    tell(loop, id_of(tree, "bad"), boom)
+    settle(loop)
+    (line,) = caplog.records
+    assert line.levelno == logging.ERROR
+    assert fields(line) == {"supervisor": "root", "child": "bad", "reason": "PANIC"}
+    assert isinstance(cause_of(line), Boom)
+
+
+@pytest.mark.guarantee("G55")
+def test_restarts_work_with_logging_off(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", idle)]))
+    with caplog.at_level(logging.CRITICAL, logger="bandstand.supervision"):
+        loop.fail_actor(id_of(tree, "kid"))
+        settle(loop)
+    assert caplog.records == []
+    assert restarts(tree) == {"kid": 1}
+
+
+@pytest.mark.guarantee("G55")
+def test_a_quiet_life_says_nothing(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    boss = loop.spawn(idle)
+    below: ChildSpec[Any] = ChildSpec("below", SupervisorSpec(children=[ChildSpec("kid", idle)]))
+    spec = SupervisorSpec(children=[ChildSpec("kid", idle), below])
+    tree = spawn_supervisor(loop, spec, parent=boss)
+    loop.send(id_of(tree, "kid"), "hello")
+    settle(loop)
+    tree.stop_child("kid")
+    tree.restart_child("kid")
+    tree.stop()
+    settle(loop)
+    loop.destroy()
+    assert caplog.records == []
+
+
+# --- giving up is one line ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J19")
+@pytest.mark.guarantee("G48", "G55")
+def test_giving_up_is_one_line_and_one_call(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    seen: list[Seen] = []
+    recorder = watched(loop)
+    boss = loop.spawn(record, seen)
+    spec = SupervisorSpec(children=[ChildSpec("kid", obey), ChildSpec("other", obey)])
+    tree = spawn_supervisor(loop, spec, name="family", parent=boss)
+    for _ in range(4):
+        tell(loop, id_of(tree, "kid"), boom)
+        settle(loop)
+    *before, last = lines(caplog)
+    assert [line.levelno for line in before] == [logging.WARNING] * 3
+    assert last.levelno == logging.ERROR
+    assert fields(last) == {"supervisor": "family", "child": "kid", "reason": "PANIC"}
+    for part in ("'family' gave up on child 'kid'", "restart 4", "5000 ms", "3 are allowed", "of its own"):
+        assert part in last.getMessage()
+    (note,) = exits(seen)
+    assert isinstance(note.cause, GaveUp)
+    assert str(note.cause) == last.getMessage()
+    group: Any = note.cause.__cause__
+    assert type(group) in {ExceptionGroup, BaseExceptionGroup}
+    assert [type(one) for one in group.exceptions] == [Boom] * 4
+    assert recorder.escalated == [tree.actor]
+    assert recorder.entries.index("escalate") < len(recorder.entries) - 2, (
+        "the hook runs before the children stop"
+    )
+    after = recorder.entries[recorder.entries.index("escalate") :]
+    assert after == ["escalate", "stop", "stop"], "the other child, then the supervisor"
+    check_books(loop)
+
+
+@pytest.mark.spec("J19")
+@pytest.mark.guarantee("G48", "G55")
+def test_an_escalation_that_climbs_is_one_line_and_one_call_on_each_floor(
+    loop: Loop, caplog: pytest.LogCaptureFixture
+) -> None:
+    boss = loop.spawn(idle)
+    recorder = watched(loop)
+    inner = SupervisorSpec(children=[ChildSpec("kid", obey)], intensity=0)
+    middle = SupervisorSpec(children=[ChildSpec("inner", inner)], intensity=1)
+    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("middle", middle)]), parent=boss)
+
+    def fail() -> None:
+        below = tree.supervisor("middle", Supervisor)
+        assert below is not None
+        lowest = below.supervisor("inner", Supervisor)
+        assert lowest is not None
+        tell(loop, id_of(lowest, "kid"), boom)
+        settle(loop)
+
+    fail()
+    found = [(line.levelno, fields(line)["supervisor"], fields(line)["child"]) for line in lines(caplog)]
+    assert found == [(logging.ERROR, "inner", "kid"), (logging.WARNING, "middle", "inner")]
+    assert isinstance(cause_of(lines(caplog)[1]), GaveUp)
+    assert len(recorder.escalated) == 1
+    assert [attempt for _, _, attempt in recorder.restarted] == [1]
+    caplog.clear()
+
+    fail()
+    found = [(line.levelno, fields(line)["supervisor"], fields(line)["child"]) for line in lines(caplog)]
+    assert found == [
+        (logging.ERROR, "inner", "kid"),
+        (logging.ERROR, "middle", "inner"),
+        (logging.WARNING, "root", "middle"),
+    ]
+    assert len(recorder.escalated) == len(set(recorder.escalated)) == 3
+    assert loop.status(tree.actor) is ActorStatus.RUNNING
+    assert restarts(tree) == {"middle": 1}
+
+
+@pytest.mark.spec("J19")
+@pytest.mark.guarantee("G48", "G55")
+def test_several_that_fail_together_escalate_once(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    boss = loop.spawn(idle)
+    recorder = watched(loop)
+    children = [ChildSpec(str(number), idle) for number in range(20)]
+    tree = spawn_supervisor(loop, SupervisorSpec(children=children), parent=boss)
+    for number in range(20):
+        loop.fail_actor(id_of(tree, str(number)))
+    settle(loop)
+    assert recorder.escalated == [tree.actor]
+    levels = [line.levelno for line in lines(caplog)]
+    assert levels[:4] == [logging.WARNING] * 3 + [logging.ERROR]
+    assert levels[4:] == [logging.ERROR] * 16, (
+        "the others that failed are logged, though they are not restarted"
+    )
+    assert all("was stopping child" in line.getMessage() for line in lines(caplog)[4:])
+    assert len(recorder.restarted) == 3
+    check_books(loop)
+
+
+# --- a kill is one line ---------------------------------------------------------------------------------------------------------
+
+
+async def stubborn(ctx: Context[Any], data: object) -> None:
+    """A coroutine that takes its time after it was cancelled."""
+    try:
+        await asyncio.sleep(10)
+    finally:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(1)
+
+
+@pytest.mark.guarantee("G52", "G55")
+@pytest.mark.parametrize(
+    ("shutdown", "said"), [(200, [200.0]), (2000, []), (Shutdown.INFINITY, []), (Shutdown.KILL, [])]
+)
+def test_a_kill_because_of_a_shutdown_time_is_one_line(
+    make_loop: LoopMaker,
+    clock: VirtualClock,
+    caplog: pytest.LogCaptureFixture,
+    shutdown: Any,
+    said: list[float],
+) -> None:
+    loop = make_loop(loop_factory=clock.new_event_loop)
+    recorder = watched(loop)
+    spec = SupervisorSpec(children=[ChildSpec("kid", stubborn, shutdown=shutdown), ChildSpec("hand", obey)])
+    tree = spawn_supervisor(loop, spec, name="family")
+    kid = id_of(tree, "kid")
+    loop.send(kid, "go")
+
+    def stop(ctx: Context[Any]) -> None:
+        tree.stop_child("kid")
+
+    loop.send_after(id_of(tree, "hand"), 50, stop)
+    loop.run(until_idle=True)
+    found = lines(caplog)
+    assert [fields(line) for line in found] == [
+        {"supervisor": "family", "child": "kid", "patience_ms": ms} for ms in said
+    ]
+    assert all(line.levelno == logging.WARNING and "kills child 'kid'" in line.getMessage() for line in found)
+    (reason,) = [reason for actor, reason in recorder.stopped if actor == kid]
+    assert reason is (ExitReason.FAIL if said or shutdown is Shutdown.KILL else ExitReason.NORMAL)
+    assert phases_of(tree)["kid"] is Phase.DOWN
+
+
+# --- the observer ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J16")
+@pytest.mark.guarantee("G55")
+def test_the_observer_hears_of_each_restart_with_its_number_from_1(loop: Loop, clock: VirtualClock) -> None:
+    recorder = watched(loop)
+    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("a", idle), ChildSpec("b", idle)]))
+    assert recorder.restarted == [], "a first start is no restart"
+    expected: list[tuple[ActorId, ActorId, int]] = []
+    for name, attempt in (("a", 1), ("b", 1), ("a", 2), ("a", 3), ("b", 2)):
+        loop.fail_actor(id_of(tree, name))
+        settle(loop)
+        expected.append((tree.actor, id_of(tree, name), attempt))
+        pass_time(loop, clock, 2000, 2000)
+    assert recorder.restarted == expected
+
+
+@pytest.mark.spec("J16")
+@pytest.mark.guarantee("G55")
+def test_a_start_on_request_is_no_restart(loop: Loop) -> None:
+    recorder = watched(loop)
+    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", idle)]))
+    tree.stop_child("kid")
+    tree.restart_child("kid")
+    tree.start_child(ChildSpec("late", idle))
+    settle(loop)
+    assert recorder.restarted == []
+    assert restarts(tree) == {"kid": 0, "late": 0}
+
+
+@pytest.mark.spec("J16")
+@pytest.mark.guarantee("G55")
+def test_a_restart_that_fails_is_heard_of_when_one_has_succeeded(
+    loop: Loop, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each attempt is a line; the observer hears of starts, and of the number of the attempt that was one."""
+    recorder = watched(loop)
+    outcomes = iter([True, False, False, True])
+
+    def init(ctx: Context[None]) -> None:
+        if not next(outcomes):
+            raise Boom("init")
+
+    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", idle, init)]))
+    loop.fail_actor(id_of(tree, "kid"))
+    settle(loop)
+    assert recorder.restarted == [(tree.actor, id_of(tree, "kid"), 3)]
+    assert [(fields(line)["attempt"], fields(line)["reason"]) for line in lines(caplog)] == [
+        (1, "FAIL"),
+        (2, "PANIC"),
+        (3, "PANIC"),
+    ]
+
+
+class Curious(SupervisionRecorder):
+    """Asks, inside each hook, what the supervisor says of the child."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tree: Overseer | None = None
+        self.answers: list[tuple[str, ActorId | None, Phase, int]] = []
+        self.refusals: list[BaseException] = []
+
+    def ask(self, name: str) -> None:
+        assert self.tree is not None
+        (info,) = [info for info in self.tree.children() if info.name == name]
+        self.answers.append((name, self.tree.child(name), info.phase, info.restarts))
+
+    def on_actor_restart(self, supervisor: ActorId, child: ActorId, attempt: int) -> None:
+        super().on_actor_restart(supervisor, child, attempt)
+        assert self.tree is not None
+        (name,) = [info.name for info in self.tree.children() if info.actor == child]
+        self.ask(name)
+        try:
+            self.tree.stop_child(name)
+        except ChildState as error:
+            self.refusals.append(error)
+
+
+@pytest.mark.spec("J16")
+@pytest.mark.guarantee("G51", "G55", "G57")
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_inside_the_hook_the_name_points_to_the_new_one(
+    loop: Loop, caplog: pytest.LogCaptureFixture, strategy: Strategy
+) -> None:
+    curious = Curious()
+    spec = SupervisorSpec(children=[ChildSpec(name, idle) for name in "abc"], strategy=strategy)
+    curious.tree = tree = spawn_supervisor(loop, spec)
+    loop.set_observer(curious)
+    old = {id_of(tree, name) for name in "abc"}
+    loop.fail_actor(id_of(tree, "b"))
+    settle(loop)
+    again = {Strategy.ONE_FOR_ONE: "b", Strategy.ONE_FOR_ALL: "abc", Strategy.REST_FOR_ONE: "bc"}[strategy]
+    assert [name for name, _, _, _ in curious.answers] == list(again)
+    assert [child for _, child, _ in curious.restarted] == [actor for _, actor, _, _ in curious.answers]
+    assert all(actor not in old for _, actor, _, _ in curious.answers)
+    assert {(phase, count) for _, _, phase, count in curious.answers} == {(Phase.UP, 1)}
+    assert len(curious.refusals) == len(again), "it can look, not touch"
+    assert [entry.name for entry in caplog.records] == ["bandstand.supervision"]
+
+
+class EveryStart(Observer):
+    """Asks at every start and stop what the name points to."""
+
+    def __init__(self, tree: Overseer, loop: Loop) -> None:
+        self.tree, self.loop = tree, loop
+        self.answers: list[ActorId | None] = []
+
+    def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
+        self.answers.append(self.tree.child("kid"))
+
+    def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
+        self.answers.append(self.tree.child("kid"))
+
+
+@pytest.mark.spec("J16")
+@pytest.mark.guarantee("G51", "G55")
+def test_a_name_never_points_to_one_that_has_ended(loop: Loop) -> None:
+    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", idle)]))
+    old = id_of(tree, "kid")
+    observer = EveryStart(tree, loop)
+    loop.set_observer(observer)
+    loop.fail_actor(old)
+    settle(loop)
+    assert len(observer.answers) == 2
+    assert old not in observer.answers
+
+
+class Raiser(SupervisionRecorder):
+    """Raises in every hook, after it has written it down."""
+
+    def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
+        super().on_actor_start(id, name)
+        raise Boom("start")
+
+    def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
+        super().on_actor_stop(id, reason)
+        raise Boom("stop")
+
+    def on_actor_restart(self, supervisor: ActorId, child: ActorId, attempt: int) -> None:
+        super().on_actor_restart(supervisor, child, attempt)
+        raise Boom("restart")
+
+    def on_supervisor_escalate(self, supervisor: ActorId) -> None:
+        super().on_supervisor_escalate(supervisor)
+        raise Boom("escalate")
+
+
+@pytest.mark.spec("J16")
+@pytest.mark.guarantee("G24", "G55")
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_an_observer_that_raises_harms_nothing(
+    loop: Loop, clock: VirtualClock, caplog: pytest.LogCaptureFixture, strategy: Strategy
+) -> None:
+    def play(recorder: SupervisionRecorder) -> list[object]:
+        seen: list[Seen] = []
+        boss = loop.spawn(record, seen)
+        loop.set_observer(recorder)
+        children = [ChildSpec(name, idle, backoff=Backoff() if name == "b" else None) for name in "abc"]
+        tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy), parent=boss)
+        numbers = {tree.actor: "tree"}
+        for name in "bab":
+            loop.fail_actor(id_of(tree, name))
+            settle(loop)
+            pass_time(loop, clock, 300)
+        counts = dict(restarts(tree))
+        loop.fail_actor(id_of(tree, "c"))
+        settle(loop)
+        loop.set_observer(None)
+        (note,) = exits(seen)
+        assert isinstance(note.cause, GaveUp)
+        return [
+            counts,
+            recorder.entries,
+            [(numbers[supervisor], attempt) for supervisor, _, attempt in recorder.restarted],
+            [numbers[supervisor] for supervisor in recorder.escalated],
+            [name for _, name in recorder.started],
+            [reason for _, reason in recorder.stopped],
+        ]
+
+    calm = play(SupervisionRecorder())
+    caplog.clear()
+    raising = Raiser()
+    assert play(raising) == calm
+    contained = [entry for entry in caplog.records if isinstance(cause_of(entry), Boom)]
+    assert len(contained) == len(raising.entries), "each is logged"
+    check_books(loop)
+
+
+@pytest.mark.spec("J16")
+@pytest.mark.guarantee("G55")
+@pytest.mark.parametrize("kind", ["dynamic", "partition"])
+def test_every_kind_of_supervisor_is_seen(loop: Loop, caplog: pytest.LogCaptureFixture, kind: str) -> None:
+    boss = loop.spawn(idle)
+    tree: Overseer
+    if kind == "dynamic":
+        crowd = spawn_supervisor(loop, DynamicSpec(child=ChildSpec("kid", idle)), parent=boss)
+        crowd.start_child()
+        tree, name = crowd, "kid-1"
+    else:
+        spec = PartitionSpec(child=ChildSpec("kid", idle), partitions=2)
+        tree, name = spawn_supervisor(loop, spec, parent=boss), "kid-1"
+    recorder = watched(loop)
+    for _ in range(4):
+        loop.fail_actor(id_of(tree, name))
+        settle(loop)
+    assert [attempt for _, _, attempt in recorder.restarted] == [1, 2, 3]
+    assert recorder.escalated == [tree.actor]
+    assert {fields(line)["child"] for line in lines(caplog)} == {name}
+    assert [line.levelno for line in lines(caplog)] == [logging.WARNING] * 3 + [logging.ERROR]
+
+
+# --- the tree ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J16", "J20")
+@pytest.mark.guarantee("G55")
+def test_the_tree_shows_the_living_and_those_that_wait(loop: Loop, clock: VirtualClock) -> None:
+    stranger = loop.spawn(idle, name="stranger")
+    below = SupervisorSpec(children=[ChildSpec("x", idle), ChildSpec("y", idle, mode=ChildMode.TRANSIENT)])
+    spec = SupervisorSpec(
+        children=[
+            ChildSpec("first", idle),
+            ChildSpec("slow", idle, backoff=Backoff()),
+            ChildSpec("below", below),
+            ChildSpec("held", idle),
+        ]
+    )
+    tree = spawn_supervisor(loop, spec, name="family")
+    loop.fail_actor(id_of(tree, "first"))
+    settle(loop)
+    loop.fail_actor(id_of(tree, "slow"))
+    inner = tree.supervisor("below", Supervisor)
+    assert inner is not None
+    loop.stop_actor(id_of(inner, "y"))
+    tree.stop_child("held")
+    settle(loop)
+    loop.send(id_of(tree, "first"), "one")
+    loop.send(id_of(tree, "first"), "two")
+    picture = loop.tree()
+
+    root = picture.find("family")
+    assert root is not None
+    assert picture.roots[0].actor == stranger
+    assert [node.name for node in picture] == [
+        "stranger",
+        "family",
+        "first",
+        "slow",
+        "below",
+        "x",
+        "y",
+        "held",
+    ]
+    first, slow, middle, held = root.children
+    assert (root.actor, root.status, root.note) == (tree.actor, ActorStatus.RUNNING, "")
+    assert first == TreeNode("first", tree.child("first"), ActorStatus.RUNNING, 2, 1, "", ())
+    assert slow == TreeNode("slow", None, None, 0, 1, "waiting", ())
+    assert held == TreeNode("held", None, None, 0, 0, "", ())
+    assert (middle.actor, middle.restarts, middle.status) == (inner.actor, 0, ActorStatus.RUNNING)
+    assert middle.children == (
+        TreeNode("x", inner.child("x"), ActorStatus.RUNNING, 0, 0, "", ()),
+        TreeNode("y", None, None, 0, 0, "", ()),
+    )
+    assert str(picture).splitlines() == [
+        "stranger (running)",
+        "family (running)",
+        "├── first (running, 2 waiting, 1 restart)",
+        "├── slow (down, 1 restart, waiting)",
+        "├── below (running)",
+        "│   ├── x (running)",
+        "│   └── y (down)",
+        "└── held (down)",
+    ]
+
+    pass_time(loop, clock, 100)
+    slow_again = loop.tree().find("slow")
+    assert slow_again is not None
+    assert str(slow_again) == "slow (running, 1 restart)"
+    assert slow_again.actor == tree.child("slow")
+
+
+@pytest.mark.guarantee("G55")
+def test_the_tree_shows_a_group_that_waits_in_its_order(loop: Loop, clock: VirtualClock) -> None:
+    children = [ChildSpec(name, idle, backoff=Backoff()) for name in "abc"]
+    tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=Strategy.ONE_FOR_ALL))
+    loop.fail_actor(id_of(tree, "c"))
+    settle(loop)
+    assert str(loop.tree()).splitlines() == [
+        "root (running)",
+        "├── a (down, 1 restart, waiting)",
+        "├── b (down, 1 restart, waiting)",
+        "└── c (down, 1 restart, waiting)",
+    ]
+    pass_time(loop, clock, 100)
+    loop.fail_actor(id_of(tree, "a"))
+    settle(loop)
+    pass_time(loop, clock, 100)
+    assert str(loop.tree()).splitlines() == [
+        "root (running)",
+        "├── a (running, 2 restarts)",
+        "├── b (running, 2 restarts)",
+        "└── c (running, 2 restarts)",
+    ]
+
+
+@pytest.mark.guarantee("G55")
+def test_the_tree_shows_an_init_in_flight_and_those_behind_it(
+    make_loop: LoopMaker, clock: VirtualClock
+) -> None:
+    loop = make_loop(loop_factory=clock.new_event_loop)
+    pictures: list[str] = []
+
+    async def slow(ctx: Context[None]) -> None:
+        await asyncio.sleep(1)
+        pictures.append(str(ctx.loop.tree()))
+
+    tree = spawn_supervisor(
+        loop,
+        SupervisorSpec(children=[ChildSpec("a", idle), ChildSpec("b", idle, slow), ChildSpec("c", idle)]),
+    )
+    loop.run(until_idle=True)
+    pictures.append(str(loop.tree()))
+    assert [picture.splitlines() for picture in pictures] == [
+        ["root (init)", "├── a (running)", "├── b (init, starting)", "└── c (down, waiting)"],
+        ["root (running)", "├── a (running)", "├── b (running)", "└── c (running)"],
+    ]
+    assert restarts(tree) == dict.fromkeys("abc", 0)
+
+
+@pytest.mark.guarantee("G55")
+@pytest.mark.parametrize("kind", ["dynamic", "partition"])
+def test_the_tree_of_the_other_kinds(loop: Loop, kind: str) -> None:
+    kid: ChildSpec[Any] = ChildSpec("kid", idle, backoff=Backoff())
+    tree: Overseer
+    if kind == "dynamic":
+        tree = crowd = spawn_supervisor(loop, DynamicSpec(child=kid))
+        crowd.start_child()
+        crowd.start_child()
+    else:
+        tree = spawn_supervisor(loop, PartitionSpec(child=kid, partitions=2))
+    one, other = [info.name for info in tree.children()]
+    loop.fail_actor(id_of(tree, one))
+    settle(loop)
+    assert str(loop.tree()).splitlines() == [
+        "root (running)",
+        f"├── {one} (down, 1 restart, waiting)",
+        f"└── {other} (running)",
+    ]
+
+
+@pytest.mark.guarantee("G55")
+def test_a_snapshot_does_not_change(loop: Loop) -> None:
+    tree = spawn_supervisor(loop, SupervisorSpec(children=[ChildSpec("kid", idle)]))
+    before = loop.tree()
+    picture = str(before)
+    loop.fail_actor(id_of(tree, "kid"))
+    settle(loop)
+    assert str(before) == picture
+    assert loop.tree() != before
+
+
+def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [line.getMessage() for line in caplog.records if line.levelno == logging.ERROR]
+
+
+@pytest.mark.guarantee("G55")
+def test_two_failures_of_a_group_in_one_tick_are_both_logged(
+    loop: Loop, caplog: pytest.LogCaptureFixture
+) -> None:
+    tree = spawn_supervisor(
+        loop, SupervisorSpec(strategy=Strategy.ONE_FOR_ALL, children=[child("a"), child("b")])
+    )
+    for name in ("a", "b"):
+        loop.send(tree.address(name), crash)
+    settle(loop)
+    assert [info.restarts for info in tree.children()] == [1, 1]
+    (line,) = errors(caplog)
+    assert "'b'" in line
+    assert "was stopping child" in line
+
+
+@pytest.mark.guarantee("G55", "G57")
+def test_a_failure_just_before_a_stop_is_logged(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    tree = spawn_supervisor(loop, SupervisorSpec(children=[child("a")]))
+    loop.fail_actor(tree.address("a"), "by itself")
+    assert tree.stop_child("a")
+    settle(loop)
+    assert tree.child("a") is None
+    assert "'a'" in errors(caplog)[0]
+
+
+@pytest.mark.guarantee("G55")
+def test_a_first_start_does_not_count_as_a_restart(loop: Loop) -> None:
+    async def slow(ctx: Context[Any]) -> None:
+        pass
+
+    spec = SupervisorSpec(
+        strategy=Strategy.ONE_FOR_ALL, children=[child("a"), child("b", init=slow), child("never")]
+    )
+    tree = spawn_supervisor(loop, spec)
+    loop.fail_actor(tree.address("a"))
+    loop.run(until_idle=True)
+    assert [info.restarts for info in tree.children()] == [1, 0, 0]

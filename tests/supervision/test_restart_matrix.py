@@ -1,0 +1,223 @@
+"""Every kind of exit in every mode, under every strategy, at every position: which children are new, gone or untouched."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bandstand.core import ActorId, ActorStatus, Context, ExitReason, Loop, Verdict
+from bandstand.supervision import ChildMode, ChildSpec, Phase, Strategy, SupervisorSpec, spawn_supervisor
+from tests.core.stage import Boom, check_books, obey, settle, tell
+from tests.supervision.helpers import id_of, phases_of, restarts, watched
+
+NAMES = "abc"
+
+
+def raise_boom(ctx: Context[Any]) -> None:
+    raise Boom("of its own")
+
+
+def answer_nonsense(ctx: Context[Any]) -> Any:
+    return "no verdict"
+
+
+def answer(verdict: Verdict) -> Callable[[Context[Any]], Verdict]:
+    return lambda ctx: verdict
+
+
+ENDS: dict[str, tuple[Callable[[Loop, ActorId], None], ExitReason]] = {
+    "STOP": (lambda loop, actor: tell(loop, actor, answer(Verdict.STOP)), ExitReason.NORMAL),
+    "stop_actor": (lambda loop, actor: loop.stop_actor(actor), ExitReason.NORMAL),
+    "FAIL": (lambda loop, actor: tell(loop, actor, answer(Verdict.FAIL)), ExitReason.FAIL),
+    "fail_actor": (lambda loop, actor: loop.fail_actor(actor, "in words"), ExitReason.FAIL),
+    "exception": (lambda loop, actor: tell(loop, actor, raise_boom), ExitReason.PANIC),
+    "bad verdict": (lambda loop, actor: tell(loop, actor, answer_nonsense), ExitReason.PANIC),
+    "killed": (lambda loop, actor: loop.kill_actor(actor), ExitReason.FAIL),
+}
+
+P, T, X = ChildMode.PERMANENT, ChildMode.TRANSIENT, ChildMode.TEMPORARY
+NORMAL, FAIL, PANIC = ExitReason
+
+# What becomes of the one that ended.
+FATES = {
+    (P, NORMAL): "new",
+    (P, FAIL): "new",
+    (P, PANIC): "new",
+    (T, NORMAL): "down",
+    (T, FAIL): "new",
+    (T, PANIC): "new",
+    (X, NORMAL): "gone",
+    (X, FAIL): "gone",
+    (X, PANIC): "gone",
+}
+
+# If it is started again: who else is ended for it, in the order in which they are.
+ENDED_WITH_IT = {
+    (Strategy.ONE_FOR_ONE, "a"): "",
+    (Strategy.ONE_FOR_ONE, "b"): "",
+    (Strategy.ONE_FOR_ONE, "c"): "",
+    (Strategy.ONE_FOR_ALL, "a"): "cb",
+    (Strategy.ONE_FOR_ALL, "b"): "ca",
+    (Strategy.ONE_FOR_ALL, "c"): "ba",
+    (Strategy.REST_FOR_ONE, "a"): "cb",
+    (Strategy.REST_FOR_ONE, "b"): "c",
+    (Strategy.REST_FOR_ONE, "c"): "",
+}
+
+# What becomes of a sibling that was ended for it.
+SIBLINGS = {P: "new", T: "new", X: "gone"}
+
+
+@pytest.mark.spec("J3", "J17", "J18")
+@pytest.mark.guarantee("G22", "G47")
+@pytest.mark.parametrize("others", [P, T, X], ids=lambda mode: f"among-{mode.value}")
+@pytest.mark.parametrize("dying", list(NAMES))
+@pytest.mark.parametrize("strategy", list(Strategy), ids=lambda strategy: strategy.value)
+@pytest.mark.parametrize("how", list(ENDS))
+@pytest.mark.parametrize("mode", [P, T, X], ids=lambda mode: mode.value)
+def test_matrix(
+    loop: Loop,
+    caplog: pytest.LogCaptureFixture,
+    mode: ChildMode,
+    how: str,
+    strategy: Strategy,
+    dying: str,
+    others: ChildMode,
+) -> None:
+    end, reason = ENDS[how]
+    children = [ChildSpec(name, obey, mode=mode if name == dying else others) for name in NAMES]
+    tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy))
+    before = {name: id_of(tree, name) for name in NAMES}
+    recorder = watched(loop)
+
+    end(loop, before[dying])
+    settle(loop)
+
+    # What is expected, from the tables.
+    expected = dict.fromkeys(NAMES, "kept") | {dying: FATES[mode, reason]}
+    with_it = ENDED_WITH_IT[strategy, dying] if expected[dying] == "new" else ""
+    expected |= dict.fromkeys(with_it, SIBLINGS[others])
+    new = [name for name in NAMES if expected[name] == "new"]
+
+    found = {info.name: info for info in tree.children()}
+    for name, fate in expected.items():
+        if fate == "gone":
+            assert name not in found, f"{name} is forgotten"
+            continue
+        actor = found[name].actor
+        if fate == "down":
+            assert actor is None
+            assert found[name].phase is Phase.DOWN
+        elif fate == "kept":
+            assert actor == before[name]
+        else:
+            assert actor is not None
+            assert actor != before[name]
+        assert tree.child(name) == actor
+    assert list(found) == [name for name in NAMES if expected[name] != "gone"], "their order is as it was"
+    assert restarts(tree) == {name: int(name in new) for name in found}
+    assert set(phases_of(tree).values()) <= {Phase.UP, Phase.DOWN}
+
+    # The observer has seen each end and each start once, in order, and the old ids are stale.
+    ended = [dying, *with_it]
+    assert recorder.stopped == [(before[dying], reason), *((before[name], NORMAL) for name in with_it)]
+    assert [name for _, name in recorder.started] == new
+    assert [actor for actor, _ in recorder.started] == [found[name].actor for name in new]
+    assert recorder.restarted == [(tree.actor, found[name].actor, 1) for name in new]
+    assert recorder.escalated == []
+    assert all(loop.status(before[name]) >= ActorStatus.STOPPED for name in ended)
+    assert loop.status(tree.actor) is ActorStatus.RUNNING
+
+    # One line for a restart, one for an abnormal end without, none for a normal end.
+    lines = [entry for entry in caplog.records if entry.name == "bandstand.supervision"]
+    if new:
+        assert [(line.levelno, getattr(line, "child", "")) for line in lines] == [(logging.WARNING, dying)]
+    else:
+        assert len(lines) == (reason is not NORMAL)
+    check_books(loop)
+
+
+# --- what a matrix of three fresh children cannot show ----------------------------------------------------------------------
+
+
+@pytest.mark.spec("J18")
+@pytest.mark.guarantee("G47")
+@pytest.mark.parametrize(
+    ("strategy", "failing", "back"),
+    [
+        (Strategy.ONE_FOR_ONE, "a", ""),
+        (Strategy.ONE_FOR_ALL, "a", "bd"),
+        (Strategy.ONE_FOR_ALL, "e", "bd"),
+        (Strategy.REST_FOR_ONE, "a", "bd"),
+        (Strategy.REST_FOR_ONE, "c", "d"),
+        (Strategy.REST_FOR_ONE, "e", ""),
+    ],
+)
+def test_those_that_had_ended_normally_come_back_with_their_group(
+    loop: Loop, strategy: Strategy, failing: str, back: str
+) -> None:
+    children = [ChildSpec(name, obey, mode=T if name in "bd" else P) for name in "abcde"]
+    tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy))
+    for name in "bd":
+        loop.stop_actor(id_of(tree, name))
+    settle(loop)
+    assert [name for name, phase in phases_of(tree).items() if phase is Phase.DOWN] == ["b", "d"]
+    recorder = watched(loop)
+    loop.fail_actor(id_of(tree, failing))
+    settle(loop)
+    assert [name for name in "bd" if tree.child(name) is not None] == list(back)
+    started = [name or "" for _, name in recorder.started]
+    assert started == sorted(started), "in their order"
+    assert {name: restarts(tree)[name] for name in "bd"} == {name: int(name in back) for name in "bd"}
+
+
+@pytest.mark.spec("J18")
+@pytest.mark.guarantee("G47")
+@pytest.mark.parametrize("strategy", list(Strategy), ids=lambda strategy: strategy.value)
+@pytest.mark.parametrize("mode", [P, T, X], ids=lambda mode: mode.value)
+def test_a_child_that_was_stopped_on_request_stays_down(
+    loop: Loop, strategy: Strategy, mode: ChildMode
+) -> None:
+    children = [ChildSpec(name, obey, mode=mode if name == "b" else P) for name in NAMES]
+    tree = spawn_supervisor(loop, SupervisorSpec(children=children, strategy=strategy))
+    assert tree.stop_child("b")
+    loop.fail_actor(id_of(tree, "a"))
+    settle(loop)
+    loop.fail_actor(id_of(tree, "c"))
+    settle(loop)
+    if mode is X:
+        assert list(phases_of(tree)) == ["a", "c"], "a temporary one is forgotten"
+        return
+    assert phases_of(tree) == {"a": Phase.UP, "b": Phase.DOWN, "c": Phase.UP}
+    assert restarts(tree)["b"] == 0
+    tree.restart_child("b")
+    assert phases_of(tree)["b"] is Phase.UP
+    before = id_of(tree, "b")
+    loop.fail_actor(before)
+    settle(loop)
+    assert id_of(tree, "b") != before, "it is a child like any other again"
+
+
+@pytest.mark.spec("J6", "J18", "J25")
+@pytest.mark.guarantee("G23", "G47")
+@pytest.mark.parametrize("strategy", list(Strategy), ids=lambda strategy: strategy.value)
+def test_of_many_that_end_in_one_tick_each_is_heard_once(loop: Loop, strategy: Strategy) -> None:
+    many = 300
+    children = [ChildSpec(f"{number:03}", obey) for number in range(many)]
+    spec = SupervisorSpec(children=children, strategy=strategy, intensity=many)
+    tree = spawn_supervisor(loop, spec)
+    old = {info.name: info.actor for info in tree.children()}
+    recorder = watched(loop)
+    for info in tree.children():
+        assert info.actor is not None
+        loop.kill_actor(info.actor)
+    settle(loop)
+    assert sorted(actor for actor, _ in recorder.stopped) == sorted(actor for actor in old.values() if actor)
+    assert {info.restarts for info in tree.children()} == {1}
+    assert {info.phase for info in tree.children()} == {Phase.UP}
+    assert [attempt for _, _, attempt in recorder.restarted] == [1] * many
+    assert [name for _, name in recorder.started] == list(old)
+    check_books(loop)

@@ -1,0 +1,213 @@
+"""The restart policy: the tables row by row, and the plan of one restart."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bandstand.core import ExitReason
+from bandstand.supervision import AutoShutdown, Backoff, ChildMode, History, Intensity, Strategy
+from bandstand.supervision.restart import (
+    ExitAction,
+    RestartPlan,
+    exit_action,
+    plan_restart,
+    restart_group,
+    triggers_auto_shutdown,
+)
+
+pytestmark = pytest.mark.once
+
+ABNORMAL = (ExitReason.FAIL, ExitReason.PANIC)
+
+
+@pytest.mark.spec("J17", "J18")
+@pytest.mark.guarantee("G47")
+@pytest.mark.parametrize(
+    ("mode", "reason", "fate"),
+    [
+        (ChildMode.PERMANENT, ExitReason.NORMAL, ExitAction.RESTART),
+        (ChildMode.PERMANENT, ExitReason.FAIL, ExitAction.RESTART),
+        (ChildMode.PERMANENT, ExitReason.PANIC, ExitAction.RESTART),
+        (ChildMode.TRANSIENT, ExitReason.NORMAL, ExitAction.STAY_DOWN),
+        (ChildMode.TRANSIENT, ExitReason.FAIL, ExitAction.RESTART),
+        (ChildMode.TRANSIENT, ExitReason.PANIC, ExitAction.RESTART),
+        (ChildMode.TEMPORARY, ExitReason.NORMAL, ExitAction.FORGET),
+        (ChildMode.TEMPORARY, ExitReason.FAIL, ExitAction.FORGET),
+        (ChildMode.TEMPORARY, ExitReason.PANIC, ExitAction.FORGET),
+    ],
+)
+def test_the_table_of_restarts(mode: ChildMode, reason: ExitReason, fate: ExitAction) -> None:
+    assert exit_action(mode, reason) is fate
+
+
+@pytest.mark.spec("J18")
+@pytest.mark.guarantee("G47")
+@pytest.mark.parametrize(
+    ("strategy", "place", "count", "who"),
+    [
+        (Strategy.ONE_FOR_ONE, 0, 1, [0]),
+        (Strategy.ONE_FOR_ONE, 0, 4, [0]),
+        (Strategy.ONE_FOR_ONE, 3, 4, [3]),
+        (Strategy.ONE_FOR_ALL, 0, 1, [0]),
+        (Strategy.ONE_FOR_ALL, 0, 4, [0, 1, 2, 3]),
+        (Strategy.ONE_FOR_ALL, 2, 4, [0, 1, 2, 3]),
+        (Strategy.REST_FOR_ONE, 0, 1, [0]),
+        (Strategy.REST_FOR_ONE, 0, 4, [0, 1, 2, 3]),
+        (Strategy.REST_FOR_ONE, 2, 4, [2, 3]),
+        (Strategy.REST_FOR_ONE, 3, 4, [3]),
+    ],
+)
+def test_the_table_of_strategies(strategy: Strategy, place: int, count: int, who: list[int]) -> None:
+    assert list(restart_group(strategy, place, count)) == who
+
+
+@pytest.mark.spec("J18", "J24")
+@pytest.mark.guarantee("G47")
+@given(strategy=st.sampled_from(Strategy), count=st.integers(1, 50), data=st.data())
+def test_a_group_contains_the_failed_child_and_is_in_order(
+    strategy: Strategy, count: int, data: st.DataObject
+) -> None:
+    place = data.draw(st.integers(0, count - 1))
+    who = list(restart_group(strategy, place, count))
+    assert place in who
+    assert who == sorted(set(who))
+    assert set(who) <= set(range(count))
+
+
+@pytest.mark.guarantee("G53")
+@pytest.mark.parametrize(
+    ("auto", "others", "ends"),
+    [
+        (AutoShutdown.NEVER, [], False),
+        (AutoShutdown.NEVER, [False, False], False),
+        (AutoShutdown.ANY_SIGNIFICANT, [], True),
+        (AutoShutdown.ANY_SIGNIFICANT, [True, True], True),
+        (AutoShutdown.ALL_SIGNIFICANT, [], True),
+        (AutoShutdown.ALL_SIGNIFICANT, [False, True], False),
+        (AutoShutdown.ALL_SIGNIFICANT, [True], False),
+        (AutoShutdown.ALL_SIGNIFICANT, [False, False], True),
+    ],
+)
+def test_the_table_of_auto_shutdown(auto: AutoShutdown, others: list[bool], *, ends: bool) -> None:
+    assert triggers_auto_shutdown(auto, others) is ends
+
+
+# --- one restart planned --------------------------------------------------------------------------------------------------
+
+
+def plan(
+    history: History | None = None,
+    now: float = 1000,
+    *,
+    intensity: Intensity | None = None,
+    backoff: Backoff | None = None,
+    reason: ExitReason = ExitReason.FAIL,
+    stored_ms: float = 0,
+    lived_ms: float = 0,
+    chance: float = 0.5,
+) -> RestartPlan:
+    return plan_restart(
+        Intensity() if intensity is None else intensity,
+        History() if history is None else history,
+        now,
+        backoff=backoff,
+        reason=reason,
+        stored_ms=stored_ms,
+        lived_ms=lived_ms,
+        chance=chance,
+    )
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+@pytest.mark.parametrize("reason", list(ExitReason))
+def test_without_a_backoff_there_is_no_delay(reason: ExitReason) -> None:
+    assert plan(reason=reason) == RestartPlan(
+        gives_up=False, delay_ms=0, stored_ms=0, history=History((1000,))
+    )
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+@pytest.mark.parametrize("reason", ABNORMAL)
+@pytest.mark.parametrize(
+    ("stored", "lived", "delay"),
+    [(0, 0, 100), (100, 0, 200), (100, 4999.9, 200), (100, 5000, 100), (6400, 10**9, 100), (8000, 1, 10_000)],
+)
+def test_an_abnormal_end_waits(reason: ExitReason, stored: float, lived: float, delay: float) -> None:
+    made = plan(backoff=Backoff(), reason=reason, stored_ms=stored, lived_ms=lived)
+    assert made == RestartPlan(gives_up=False, delay_ms=delay, stored_ms=delay, history=History((1000,)))
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+@pytest.mark.parametrize("stored", [0, 100, 3200])
+def test_a_normal_end_waits_not_and_counts_not_towards_the_next(stored: float) -> None:
+    made = plan(backoff=Backoff(jitter_ms=50), reason=ExitReason.NORMAL, stored_ms=stored, chance=1)
+    assert (made.delay_ms, made.stored_ms) == (0, stored)
+    assert made.history == History((1000,)), "it counts as a restart all the same"
+
+
+@pytest.mark.spec("J20")
+@pytest.mark.guarantee("G49")
+def test_jitter_is_waited_and_not_stored() -> None:
+    for chance, delay in ((0, 150), (0.5, 200), (1, 250)):
+        made = plan(backoff=Backoff(jitter_ms=50), stored_ms=100, chance=chance)
+        assert (made.delay_ms, made.stored_ms) == (delay, 200)
+
+
+@pytest.mark.spec("J19", "J20")
+@pytest.mark.guarantee("G48", "G49")
+@pytest.mark.parametrize("backoff", [None, Backoff(), Backoff(initial_ms=10_000)])
+@pytest.mark.parametrize("reason", list(ExitReason))
+def test_the_intensity_wins_whatever_the_backoff(backoff: Backoff | None, reason: ExitReason) -> None:
+    made = plan(History((998, 999, 1000)), backoff=backoff, reason=reason, lived_ms=10**6)
+    assert made.gives_up
+    assert made.history == History((998, 999, 1000, 1000))
+
+
+@pytest.mark.spec("J19", "J20", "J24")
+@pytest.mark.guarantee("G48", "G49")
+@given(
+    past=st.lists(st.integers(0, 9000), max_size=8).map(sorted),
+    limit=st.integers(0, 4),
+    period=st.integers(1, 9000),
+    reason=st.sampled_from(ExitReason),
+    lived=st.integers(0, 10_000),
+    backoff=st.none() | st.just(Backoff()) | st.just(Backoff(jitter_ms=70)),
+    stored=st.sampled_from([0, 100, 200, 6400]),
+    chance=st.floats(0, 1),
+)
+def test_giving_up_is_a_matter_of_the_intensity_alone(
+    past: list[int],
+    limit: int,
+    period: int,
+    reason: ExitReason,
+    lived: int,
+    backoff: Backoff | None,
+    stored: float,
+    chance: float,
+) -> None:
+    intensity, history = Intensity(limit, period), History(tuple(past))
+    made = plan(
+        history,
+        9000,
+        intensity=intensity,
+        backoff=backoff,
+        reason=reason,
+        stored_ms=stored,
+        lived_ms=lived,
+        chance=chance,
+    )
+    recent = [time for time in past if 9000 - time < period]
+    assert made.gives_up is (len(recent) + 1 > limit)
+    assert list(made.history.times) == [*recent, 9000]
+    assert list(history.times) == past, "the old history is as it was"
+    if backoff is None or reason is ExitReason.NORMAL:
+        assert made.delay_ms == 0
+    else:
+        assert (made.delay_ms, made.stored_ms) == backoff.after(
+            0 if lived >= period else stored, chance=chance
+        )

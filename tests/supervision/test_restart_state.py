@@ -1,0 +1,897 @@
+"""A restart has new state and a new id, and keeps messages only if the spec says so."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from contextvars import ContextVar
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from bandstand.core import (
+    ActorId,
+    ActorStatus,
+    Context,
+    ExitReason,
+    Interest,
+    IoEvent,
+    Lane,
+    Loop,
+    Verdict,
+)
+from bandstand.errors import GaveUp, MailboxFull, NoSuchActor, StartFailed
+from bandstand.supervision import (
+    Backoff,
+    ChildMode,
+    ChildSpec,
+    DynamicSpec,
+    Mailbox,
+    Shutdown,
+    Strategy,
+    Supervisor,
+    SupervisorSpec,
+    spawn_supervisor,
+)
+from bandstand.testing import VirtualClock, leaks_of
+from tests.core.plumbing import Plumbing, poll_until
+from tests.core.stage import USER_LANES, Boom, LoopMaker, check_books, idle, obey, settle, tell
+from tests.supervision.helpers import (
+    Fails,
+    NameRecorder,
+    StubbornCoroutine,
+    child,
+    crash,
+    fail,
+    id_of,
+    order,
+    phases,
+    slow_init,
+    spin,
+)
+
+pytestmark = pytest.mark.guarantee("G51")
+
+KEPT = Mailbox.KEPT
+
+
+@pytest.fixture
+def plumbing() -> Iterator[Plumbing]:
+    with Plumbing() as plumbing:
+        yield plumbing
+
+
+@pytest.fixture
+def recorder(loop: Loop) -> NameRecorder:
+    recorder = NameRecorder()
+    loop.set_observer(recorder)
+    return recorder
+
+
+def start(loop: Loop, *children: ChildSpec[Any], **fields: Any) -> Supervisor:
+    fields.setdefault("intensity", 10)
+    return spawn_supervisor(loop, SupervisorSpec(children=children, **fields))
+
+
+def generation_of(actor: ActorId) -> tuple[int, int]:
+    """The index and the generation that an id is made of."""
+    number = int(actor)
+    return (number >> 24) & (1 << 24) - 1, number & (1 << 24) - 1
+
+
+class Reader:
+    """A child that writes down what it reads, with its incarnation; `"poison"` makes it fail."""
+
+    def __init__(self, *, fails: int = 0) -> None:
+        self.incarnation = 0
+        self.fails = fails
+        self.inits = 0
+        self.read: list[tuple[int, object]] = []
+
+    def init(self, ctx: Context[int]) -> int:
+        self.inits += 1
+        if 1 < self.inits <= 1 + self.fails:
+            raise Boom("init")
+        self.incarnation += 1
+        return self.incarnation
+
+    def run(self, ctx: Context[int], data: object) -> Verdict | None:
+        self.read.append((ctx.state, data))
+        if data == "poison":
+            raise Boom(data)
+        return Verdict.STOP if data == "leave" else None
+
+    def spec(self, **fields: Any) -> ChildSpec[int]:
+        fields.setdefault("mailbox", KEPT)
+        return ChildSpec("reader", self.run, init=self.init, **fields)
+
+
+# --- nothing of the old one -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("J18")
+def test_state_and_id_are_new(loop: Loop) -> None:
+    states: list[dict[str, int]] = []
+
+    def init(ctx: Context[dict[str, int]]) -> dict[str, int]:
+        states.append({"count": 0})
+        return states[-1]
+
+    def count(ctx: Context[dict[str, int]], data: object) -> None:
+        ctx.state["count"] += 1
+        if data == "crash":
+            raise Boom(data)
+
+    sup = start(loop, ChildSpec("a", count, init=init))
+    seen = [id_of(sup, "a")]
+    for _ in range(5):
+        loop.send(seen[-1], 1)
+        loop.send(seen[-1], "crash")
+        settle(loop)
+        seen.append(id_of(sup, "a"))
+    assert [state["count"] for state in states] == [2, 2, 2, 2, 2, 0]
+    assert len(set(seen)) == 6
+    assert len({int(actor) for actor in seen}) == 6
+    indexes = [generation_of(actor)[0] for actor in seen]
+    for one, other in pairwise(seen):
+        if generation_of(one)[0] == generation_of(other)[0]:
+            assert generation_of(one)[1] < generation_of(other)[1]
+    assert len(set(indexes)) < 6, "slots of the actor table are used again"
+    for stale in seen[:-1]:
+        assert loop.status(stale) is ActorStatus.FAILED
+        with pytest.raises(NoSuchActor):
+            loop.send(stale, "for the old one")
+        with pytest.raises(NoSuchActor):
+            loop.send(int(stale), "for the old one")
+    check_books(loop)
+
+
+@pytest.mark.slow
+def test_the_state_is_let_go_with_its_incarnation(loop: Loop) -> None:
+    class State:
+        pass
+
+    alive: list[weakref.ref[State]] = []
+
+    def init(ctx: Context[State]) -> State:
+        state = State()
+        alive.append(weakref.ref(state))
+        return state
+
+    sup = start(loop, child("a", init=init))
+    order(loop, sup, "a", fail)
+    gc.collect()
+    assert [ref() is None for ref in alive] == [True, False]
+
+
+def test_timers_of_the_old_one_are_gone(loop: Loop, clock: VirtualClock) -> None:
+    read: list[object] = []
+
+    def init(ctx: Context[None]) -> None:
+        ctx.loop.send_after(ctx.self_id, 1000, f"timer of {len(starts)}")
+        starts.append(ctx.self_id)
+
+    starts: list[ActorId] = []
+
+    def run(ctx: Context[None], data: object) -> None:
+        read.append(data)
+        if data == "crash":
+            raise Boom(data)
+
+    sup = start(loop, ChildSpec("a", run, init=init))
+    loop.send_after(id_of(sup, "a"), 500, "from outside")
+    clock.advance(100)
+    loop.send(id_of(sup, "a"), "crash")
+    settle(loop)
+    assert loop.statistics().timers_pending == 1
+    clock.advance(10_000)
+    settle(loop)
+    assert read == ["crash", "timer of 1"]
+    assert loop.statistics().timers_released == 2
+    check_books(loop)
+
+
+def test_a_timer_that_was_due_already_does_not_reach_the_next_one(loop: Loop, clock: VirtualClock) -> None:
+    """It is a message by then, unread like any other."""
+    reader = Reader()
+    sup = start(loop, reader.spec(mailbox=Mailbox.FRESH))
+    loop.send(id_of(sup, "reader"), "poison")
+    loop.send_after(id_of(sup, "reader"), 10, "due")
+    clock.advance(10)
+    settle(loop)
+    assert reader.read == [(1, "poison")]
+    assert loop.statistics().dead == 1
+
+
+@pytest.mark.guarantee("G35")
+def test_descriptors_of_the_old_one_are_gone(loop: Loop, plumbing: Plumbing) -> None:
+    """A real pipe: the next incarnation watches it anew, and hears of what was not read."""
+    read_end, write_end = plumbing.pipe()
+    heard: list[tuple[int, object]] = []
+    incarnation = 0
+
+    def init(ctx: Context[int]) -> int:
+        nonlocal incarnation
+        incarnation += 1
+        if incarnation != 2:
+            ctx.loop.watch_fd(read_end, ctx.self_id, Interest.READ)
+        return incarnation
+
+    def run(ctx: Context[int], data: object) -> None:
+        if data == "crash":
+            raise Boom(data)
+        assert isinstance(data, IoEvent)
+        heard.append((ctx.state, os.read(data.fd, 100)))
+
+    sup = start(loop, ChildSpec("a", run, init=init))
+    os.write(write_end, b"one")
+    poll_until(loop, lambda: len(heard) == 1)
+    loop.send(id_of(sup, "a"), "crash")
+    settle(loop)
+    assert loop.statistics().fds == 0, "the second one watches nothing"
+    os.write(write_end, b"two")
+    for _ in range(5):
+        loop.poll_once()
+    assert len(heard) == 1
+    loop.send(id_of(sup, "a"), "crash")
+    poll_until(loop, lambda: len(heard) == 2)
+    assert heard == [(1, b"one"), (3, b"two")]
+    assert loop.statistics().fds == 1
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G35")
+def test_an_io_event_that_waits_is_not_kept(loop: Loop, plumbing: Plumbing) -> None:
+    """The old one's event lies in its SYSTEM lane when it fails: KEPT is about what users have sent."""
+    read_end, write_end = plumbing.pipe()
+    read: list[object] = []
+
+    def init(ctx: Context[None]) -> None:
+        if loop.statistics().ended_fail == 0:
+            ctx.loop.watch_fd(read_end, ctx.self_id, Interest.READ)
+
+    def run(ctx: Context[None], data: object) -> None:
+        read.append(data)
+        if data == "crash":
+            raise Boom(data)
+
+    sup = start(loop, ChildSpec("a", run, init=init, mailbox=KEPT))
+    a = id_of(sup, "a")
+
+    def act(ctx: Context[Any]) -> None:
+        loop.fail_actor(a)
+
+    # The one that ends it stands in the run queue before it; the event comes in at the beginning of the same tick.
+    tell(loop, loop.spawn(obey), act)
+    loop.send(a, "kept")
+    os.write(write_end, b"x")
+    settle(loop)
+    assert read == ["kept"]
+    assert loop.statistics().fds == 0
+    assert loop.statistics().waiting == 0
+    check_books(loop)
+
+
+def test_the_name_points_to_the_new_one_before_the_observer_hears_of_it(loop: Loop) -> None:
+    found: list[tuple[ActorId | None, ActorId]] = []
+    between: list[ActorId | None] = []
+
+    class Looking:
+        def on_actor_restart(self, supervisor: ActorId, child: ActorId, attempt: int) -> None:
+            found.append((sup.child("a"), child))
+
+        def on_actor_stop(self, id: ActorId, reason: ExitReason) -> None:  # noqa: A002 -- the hook's own name
+            between.append(sup.child("a"))
+
+    sup = start(loop, child("a"))
+    loop.set_observer(Looking())
+    order(loop, sup, "a", crash)
+    assert found == [(id_of(sup, "a"), id_of(sup, "a"))]
+    assert between == [None], "never to one that has ended"
+
+
+def test_a_child_that_is_being_stopped_has_no_name_any_more(loop: Loop) -> None:
+    found: list[ActorId | None] = []
+    sup = start(loop, child("a"))
+
+    def act(ctx: Context[Any]) -> None:
+        ctx.loop.stop_actor(ctx.self_id)
+        found.append(sup.child("a"))
+
+    order(loop, sup, "a", act)
+    assert found == [None]
+
+
+def test_arguments_and_context_of_a_dynamic_child_are_those_it_was_started_with(loop: Loop) -> None:
+    flavor: ContextVar[str] = ContextVar("flavor", default="none")
+    seen: list[tuple[object, ...]] = []
+
+    async def init(ctx: Context[Any], *arguments: object) -> None:
+        seen.append((*arguments, flavor.get()))
+
+    sup = spawn_supervisor(loop, DynamicSpec(child=child("a", init=init)))
+    token = flavor.set("first")
+    sup.start_child(1, "x")
+    flavor.set("second")
+    sup.start_child(2, "y")
+    flavor.reset(token)
+    spin(loop)
+    loop.send(id_of(sup, "a-1"), crash)
+    spin(loop)
+    assert seen == [(1, "x", "first"), (2, "y", "second"), (1, "x", "first")]
+    assert sup.name_of(id_of(sup, "a-1")) == "a-1"
+
+
+# --- FRESH ----------------------------------------------------------------------------------------------------------------
+
+
+def test_fresh_what_was_not_handled_is_a_dead_letter(loop: Loop, recorder: NameRecorder) -> None:
+    reader = Reader()
+    sup = start(loop, reader.spec(mailbox=Mailbox.FRESH))
+    for message in ("one", "poison", "two", "three"):
+        loop.send(id_of(sup, "reader"), message)
+    settle(loop)
+    assert reader.read == [(1, "one"), (1, "poison")]
+    assert recorder.dead == ["two", "three"]
+    assert loop.statistics().dead == 2
+    loop.send(id_of(sup, "reader"), "four")
+    settle(loop)
+    assert reader.read[2:] == [(2, "four")]
+    check_books(loop)
+
+
+# --- KEPT -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G4")
+def test_kept_in_order_and_the_poison_is_not_repeated(loop: Loop, recorder: NameRecorder) -> None:
+    reader = Reader()
+    sup = start(loop, reader.spec())
+    for message in ("one", "poison", "two", "poison", "three"):
+        loop.send(id_of(sup, "reader"), message)
+    settle(loop)
+    assert reader.read == [(1, "one"), (1, "poison"), (2, "two"), (2, "poison"), (3, "three")]
+    assert recorder.dead == []
+    assert loop.statistics().dead == 0
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G5", "G6")
+def test_kept_in_order_of_each_lane_with_tag_and_sender(loop: Loop) -> None:
+    seen: list[tuple[Lane, object, int, object]] = []
+    sender = loop.spawn(idle)
+
+    def run(ctx: Context[None], data: object) -> None:
+        seen.append((ctx.lane, data, ctx.tag, ctx.sender))
+
+    sup = start(loop, ChildSpec("a", run, mailbox=KEPT))
+    a = id_of(sup, "a")
+    for number in range(5):
+        for lane in USER_LANES:
+            loop.send(a, number, lane=lane, tag=number + 7, sender=sender)
+    loop.fail_actor(a)
+    settle(loop)
+    assert seen == [(lane, number, number + 7, sender) for lane in USER_LANES for number in range(5)]
+    assert loop.statistics().waiting == 0
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G5", "G6")
+@pytest.mark.parametrize("kept_lane", USER_LANES)
+@pytest.mark.parametrize("new_lane", USER_LANES)
+def test_kept_comes_before_what_the_init_sends(loop: Loop, kept_lane: Lane, new_lane: Lane) -> None:
+    seen: list[object] = []
+    inits = 0
+
+    def init(ctx: Context[None]) -> None:
+        nonlocal inits
+        inits += 1
+        if inits == 2:
+            ctx.loop.send(ctx.self_id, "new", lane=new_lane)
+
+    def run(ctx: Context[None], data: object) -> None:
+        seen.append(data)
+
+    sup = start(loop, ChildSpec("a", run, init=init, mailbox=KEPT))
+    for number in range(3):
+        loop.send(id_of(sup, "a"), number, lane=kept_lane)
+    loop.fail_actor(id_of(sup, "a"))
+    settle(loop)
+    expected: list[object] = [0, 1, 2]
+    expected.insert(0 if new_lane < kept_lane else 3, "new")
+    assert seen == expected
+
+
+def test_kept_the_systems_messages_are_not(loop: Loop) -> None:
+    """A ChildExit that waits beside the users' messages is buried with the old one; theirs go on, in every lane."""
+    seen: list[object] = []
+
+    def run(ctx: Context[None], data: object) -> None:
+        seen.append(data)
+
+    sup = start(loop, ChildSpec("a", run, mailbox=KEPT))
+    a = id_of(sup, "a")
+    grandchild = loop.spawn(idle, supervisor=a)
+    loop.send(a, "control", lane=Lane.CONTROL)
+    loop.send(a, "data")
+    loop.stop_actor(grandchild)
+    loop.fail_actor(a)
+    assert loop.statistics().dead == 1
+    settle(loop)
+    assert seen == ["control", "data"]
+    loop.send(id_of(sup, "a"), "later")
+    settle(loop)
+    assert seen == ["control", "data", "later"]
+    assert loop.statistics().waiting == 0
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G31")
+def test_kept_behind_an_async_behavior_in_flight(loop: Loop) -> None:
+    """The message whose coroutine fails is not repeated, those behind it are read by the next one."""
+    read: list[tuple[object, object]] = []
+    reader = Reader()
+
+    async def run(ctx: Context[int], data: object) -> None:
+        read.append((ctx.state, data))
+        await slow_init(ctx)
+        if data == "poison":
+            raise Boom(data)
+
+    sup = start(loop, ChildSpec("a", run, init=reader.init, mailbox=KEPT))
+    for message in ("poison", "one", "poison", "two"):
+        loop.send(id_of(sup, "a"), message)
+    spin(loop, 100)
+    assert read == [(1, "poison"), (2, "one"), (2, "poison"), (3, "two")]
+    assert loop.statistics().dead == loop.statistics().waiting == 0
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G52", "G42")
+@pytest.mark.parametrize("shutdown", [100, Shutdown.KILL])
+def test_kept_by_a_sibling_that_has_to_be_killed_for_its_group(
+    loop: Loop, clock: VirtualClock, shutdown: float | Shutdown
+) -> None:
+    read: list[object] = []
+    with StubbornCoroutine() as gate:
+
+        async def run(ctx: Context[int], data: object) -> None:
+            read.append(data)
+            if data == "wait":
+                await gate.wait()
+
+        specs = [child("a"), child("deaf", run, mailbox=KEPT, shutdown=shutdown)]
+        sup = start(loop, *specs, strategy=Strategy.ONE_FOR_ALL)
+        for message in ("wait", "one", "two"):
+            loop.send(id_of(sup, "deaf"), message)
+        spin(loop)
+        loop.send(id_of(sup, "a"), crash)
+        spin(loop)
+        clock.advance(100)
+        spin(loop)
+        assert read == ["wait", "one", "two"]
+        assert loop.statistics().dead == 0
+        check_books(loop)
+
+
+def test_kept_over_a_backoff(loop: Loop, clock: VirtualClock) -> None:
+    reader = Reader()
+    sup = start(loop, reader.spec(backoff=Backoff(initial_ms=100)))
+    for message in ("poison", "one", "two"):
+        loop.send(id_of(sup, "reader"), message)
+    settle(loop)
+    assert phases(sup) == {"reader": "waiting"}
+    assert loop.statistics().waiting == 2, "they wait, and are in no mailbox"
+    check_books(loop)
+    clock.advance(100)
+    settle(loop)
+    assert reader.read == [(1, "poison"), (2, "one"), (2, "two")]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G50")
+@pytest.mark.parametrize("fails", [1, 2, 5])
+def test_kept_through_failing_inits(loop: Loop, recorder: NameRecorder, fails: int) -> None:
+    reader = Reader(fails=fails)
+    sup = start(loop, reader.spec())
+    for message in ("poison", "one", "two"):
+        loop.send(id_of(sup, "reader"), message)
+    settle(loop)
+    assert reader.read == [(1, "poison"), (2, "one"), (2, "two")]
+    assert recorder.dead == []
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G44", "G50")
+def test_kept_through_an_async_init_that_fails(loop: Loop) -> None:
+    reader = Reader(fails=2)
+
+    async def init(ctx: Context[int]) -> int:
+        await slow_init(ctx)
+        return reader.init(ctx)
+
+    sup = start(loop, ChildSpec("reader", reader.run, init=init, mailbox=KEPT))
+    spin(loop)
+    for message in ("poison", "one", "two"):
+        loop.send(id_of(sup, "reader"), message)
+    loop.poll_once()
+    loop.poll_once()
+    late = sup.child("reader")
+    if late is not None:
+        loop.send(late, "late")
+    spin(loop)
+    assert reader.read[:3] == [(1, "poison"), (2, "one"), (2, "two")]
+    assert reader.read[3:] == ([] if late is None else [(2, "late")])
+    assert loop.statistics().waiting == 0
+    check_books(loop)
+
+
+def test_kept_when_there_was_no_room_for_the_next_one(make_loop: LoopMaker, clock: VirtualClock) -> None:
+    loop = make_loop(max_actors=3)
+    reader = Reader()
+    sup = start(loop, reader.spec(), child("b"))
+    squatter: list[ActorId] = []
+    a = id_of(sup, "reader")
+
+    def squat(ctx: Context[Any]) -> None:
+        loop.fail_actor(a)
+        squatter.append(loop.spawn(idle))
+
+    tell(loop, id_of(sup, "b"), squat)
+    loop.send(a, "one")
+    loop.poll_once()
+    assert phases(sup)["reader"] == "waiting"
+    loop.stop_actor(squatter[0])
+    clock.advance(1)
+    settle(loop)
+    assert reader.read == [(2, "one")]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G47")
+@pytest.mark.parametrize("strategy", [Strategy.ONE_FOR_ALL, Strategy.REST_FOR_ONE])
+def test_kept_by_a_sibling_that_is_restarted_with_its_group(
+    loop: Loop, clock: VirtualClock, strategy: Strategy
+) -> None:
+    reader = Reader()
+    sup = start(loop, child("a", backoff=Backoff(initial_ms=100)), reader.spec(), strategy=strategy)
+    loop.fail_actor(id_of(sup, "a"))
+    # The supervisor is ready before the reader is, and stops it with these two unread.
+    loop.send(id_of(sup, "reader"), "one")
+    loop.send(id_of(sup, "reader"), "two")
+    settle(loop)
+    assert phases(sup) == {"a": "waiting", "reader": "waiting"}
+    assert reader.read == []
+    assert loop.statistics().waiting == 2
+    clock.advance(100)
+    settle(loop)
+    assert reader.read == [(2, "one"), (2, "two")]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G7")
+def test_kept_messages_take_their_room_in_the_next_mailbox(loop: Loop) -> None:
+    reader = Reader()
+    sup = start(loop, reader.spec(mailbox_cap=8))
+    a = id_of(sup, "reader")
+    for number in range(4):
+        loop.send(a, number)
+    with pytest.raises(MailboxFull):
+        loop.send(a, "too many")
+    full: list[bool] = []
+
+    class Sending:
+        def on_actor_restart(self, supervisor: ActorId, child: ActorId, attempt: int) -> None:
+            full.append(not loop.try_send(child, "too many"))
+            loop.send(child, "control", lane=Lane.CONTROL)
+
+    loop.set_observer(Sending())
+    loop.fail_actor(a)
+    settle(loop)
+    assert full == [True]
+    assert [data for _, data in reader.read] == ["control", 0, 1, 2, 3]
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G37")
+def test_what_other_threads_have_sent_and_was_not_in_yet_is_a_dead_letter(loop: Loop) -> None:
+    reader = Reader()
+    sup = start(loop, reader.spec())
+    a = id_of(sup, "reader")
+    loop.send(a, "kept")
+    thread = threading.Thread(target=lambda: loop.send_async(a, "from afar"))
+    thread.start()
+    thread.join()
+    loop.fail_actor(a)
+    settle(loop)
+    assert reader.read == [(2, "kept")]
+    assert loop.statistics().dead == 1
+    assert loop.statistics().waiting == 0
+    check_books(loop)
+
+
+# --- KEPT without a next one       -----------------------------------------------------------------------------------------
+
+Ending = Callable[[Loop, Supervisor, VirtualClock], None]
+
+
+def stop_it(loop: Loop, sup: Supervisor, clock: VirtualClock) -> None:
+    sup.stop_child("reader")
+
+
+def stop_all(loop: Loop, sup: Supervisor, clock: VirtualClock) -> None:
+    sup.stop()
+
+
+def kill_all(loop: Loop, sup: Supervisor, clock: VirtualClock) -> None:
+    loop.kill_actor(sup.actor)
+
+
+def fail_all(loop: Loop, sup: Supervisor, clock: VirtualClock) -> None:
+    loop.fail_actor(sup.actor)
+
+
+def give_up(loop: Loop, sup: Supervisor, clock: VirtualClock) -> None:
+    loop.fail_actor(id_of(sup, "b"))
+
+
+def destroy(loop: Loop, sup: Supervisor, clock: VirtualClock) -> None:
+    loop.destroy()
+
+
+def end_loop(loop: Loop, sup: Supervisor, clock: VirtualClock) -> None:
+    loop.request_stop()
+
+
+ENDINGS: list[Ending] = [stop_it, stop_all, kill_all, fail_all, give_up, destroy, end_loop]
+
+
+@pytest.mark.guarantee("G10", "G54")
+@pytest.mark.parametrize("ending", ENDINGS, ids=lambda ending: ending.__name__)
+@pytest.mark.parametrize("when", ["in its mailbox", "during its backoff", "before its exit is heard"])
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_kept_messages_are_buried_when_there_is_no_next_one(
+    loop: Loop, clock: VirtualClock, ending: Ending, when: str, strategy: Strategy
+) -> None:
+    reader = Reader()
+    is_waiting = when == "during its backoff"
+    sup = start(
+        loop,
+        child("b"),
+        reader.spec(backoff=Backoff(initial_ms=100)),
+        intensity=1 if is_waiting else 0,
+        strategy=strategy if not is_waiting else Strategy.REST_FOR_ONE,
+    )
+    recorder = NameRecorder()
+    loop.set_observer(recorder)
+    actor = id_of(sup, "reader")
+    if is_waiting:
+        loop.send(actor, "poison")
+    for message in ("one", "two"):
+        loop.send(actor, message)
+    if is_waiting:
+        settle(loop)
+        assert loop.statistics().waiting == 2
+    elif when == "before its exit is heard":
+        loop.fail_actor(actor)
+    with suppress(GaveUp):
+        ending(loop, sup, clock)
+        if ending in {destroy, end_loop}:
+            loop.destroy()
+        else:
+            settle(loop)
+    kept = [message for message in recorder.dead if message in ("one", "two")]
+    read = [data for _, data in reader.read if data != "poison"]
+    assert sorted([*kept, *read], key=str) == ["one", "two"], "each has one fate"
+    if when != "in its mailbox" or ending is not give_up:
+        assert kept == ["one", "two"]
+    assert loop.statistics().waiting == 0
+    check_books(loop)
+    loop.destroy()
+    assert leaks_of(loop) == []
+
+
+@pytest.mark.guarantee("G47")
+def test_kept_messages_of_a_transient_child_that_ends_normally_are_buried(
+    loop: Loop, recorder: NameRecorder
+) -> None:
+    reader = Reader()
+    sup = start(loop, reader.spec(mode=ChildMode.TRANSIENT))
+    for message in ("leave", "one", "two"):
+        loop.send(id_of(sup, "reader"), message)
+    settle(loop)
+    assert phases(sup) == {"reader": "down"}
+    assert recorder.dead == ["one", "two"]
+    sup.restart_child("reader")
+    settle(loop)
+    assert reader.read == [(1, "leave")], "the next one, on request, begins with nothing"
+    check_books(loop)
+
+
+def test_kept_messages_of_a_permanent_child_that_ends_normally_are_kept(loop: Loop) -> None:
+    reader = Reader()
+    sup = start(loop, reader.spec())
+    for message in ("leave", "one"):
+        loop.send(id_of(sup, "reader"), message)
+    settle(loop)
+    assert reader.read == [(1, "leave"), (2, "one")]
+
+
+def test_a_child_stopped_and_started_on_request_begins_with_nothing(
+    loop: Loop, recorder: NameRecorder
+) -> None:
+    reader = Reader()
+    sup = start(loop, reader.spec())
+    loop.send(id_of(sup, "reader"), "one")
+    sup.stop_child("reader")
+    assert recorder.dead == ["one"]
+    sup.restart_child("reader")
+    settle(loop)
+    assert reader.read == []
+    check_books(loop)
+
+
+def test_what_a_failing_start_on_request_has_sent_itself_is_not_kept_for_the_next_request(
+    loop: Loop, recorder: NameRecorder
+) -> None:
+    read: list[object] = []
+    inits = 0
+
+    def init(ctx: Context[None]) -> None:
+        nonlocal inits
+        inits += 1
+        ctx.loop.send(ctx.self_id, f"from init {inits}")
+        if inits == 2:
+            raise Boom(inits)
+
+    def run(ctx: Context[None], data: object) -> None:
+        read.append(data)
+
+    sup = start(loop, ChildSpec("a", run, init=init, mailbox=KEPT))
+    settle(loop)
+    sup.stop_child("a")
+    with pytest.raises(StartFailed):
+        sup.restart_child("a")
+    assert recorder.dead == ["from init 2"], "it is down, as before"
+    sup.restart_child("a")
+    settle(loop)
+    assert read == ["from init 1", "from init 3"]
+    check_books(loop)
+
+
+def test_a_failed_start_of_a_new_kept_child_buries_what_its_init_has_sent(
+    loop: Loop, recorder: NameRecorder
+) -> None:
+    def init(ctx: Context[None]) -> None:
+        ctx.loop.send(ctx.self_id, "to myself")
+        raise Boom("init")
+
+    sup = start(loop)
+    with pytest.raises(StartFailed):
+        sup.start_child(child("a", init=init, mailbox=KEPT))
+    assert recorder.dead == ["to myself"]
+    settle(loop)
+    assert loop.statistics().waiting == 0
+    check_books(loop)
+
+
+@pytest.mark.guarantee("G10")
+@pytest.mark.parametrize("how", ["stop", "fail", "kill"])
+def test_kept_messages_when_the_observer_ends_the_next_one_at_its_birth(loop: Loop, how: str) -> None:
+    reader = Reader()
+    sup = start(loop, reader.spec())
+    births = 0
+    end = {"stop": loop.stop_actor, "fail": loop.fail_actor, "kill": loop.kill_actor}[how]
+    dead: list[object] = []
+
+    class Deadly:
+        def on_actor_start(self, id: ActorId, name: str | None) -> None:  # noqa: A002 -- the hook's own name
+            nonlocal births
+            births += 1
+            if births == 1:
+                end(id)
+
+        def on_dead_letter(self, target: ActorId, lane: Lane, data: object, tag: int, sender: Any) -> None:
+            dead.append(data)
+
+    loop.set_observer(Deadly())
+    for message in ("poison", "one", "two"):
+        loop.send(id_of(sup, "reader"), message)
+    settle(loop)
+    assert [data for _, data in reader.read[1:]] + dead == ["one", "two"]
+    assert loop.statistics().waiting == 0
+    check_books(loop)
+
+
+def test_kept_messages_of_a_dynamic_child_that_is_stopped_while_it_waits(
+    loop: Loop, recorder: NameRecorder
+) -> None:
+    reader = Reader()
+    sup = spawn_supervisor(loop, DynamicSpec(child=reader.spec(backoff=Backoff())))
+    actor = sup.start_child()
+    for message in ("poison", "one"):
+        loop.send(actor, message)
+    settle(loop)
+    assert sup.stop_child("reader-1")
+    assert recorder.dead == ["one"]
+    assert sup.children() == ()
+    assert loop.statistics().timers_pending == 0
+    check_books(loop)
+
+
+def test_kept_messages_go_with_a_nested_supervisor_that_is_restarted(
+    loop: Loop, recorder: NameRecorder
+) -> None:
+    """The whole subtree is new: the unhandled messages of its old children are lost."""
+    reader = Reader()
+    low = SupervisorSpec(children=[child("x"), reader.spec()], intensity=0)
+    sup = start(loop, ChildSpec("low", low))
+    lowest = sup.supervisor("low", Supervisor)
+    assert lowest is not None
+    loop.fail_actor(id_of(lowest, "x"))
+    loop.send(id_of(lowest, "reader"), "one")
+    settle(loop)
+    again = sup.supervisor("low", Supervisor)
+    assert again is not None
+    assert again is not lowest
+    assert [data for _, data in reader.read] + recorder.dead == ["one"]
+    assert loop.statistics().waiting == 0
+
+
+@pytest.mark.spec("J3")
+@pytest.mark.guarantee("G10")
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_the_books_balance_at_every_step(loop: Loop, clock: VirtualClock, strategy: Strategy) -> None:
+    readers = [Reader(fails=number) for number in range(3)]
+    specs = [
+        ChildSpec(
+            f"r{number}",
+            reader.run,
+            init=reader.init,
+            mailbox=KEPT if number != 1 else Mailbox.FRESH,
+            backoff=Backoff(initial_ms=10) if number == 2 else None,
+        )
+        for number, reader in enumerate(readers)
+    ]
+    sup = start(loop, *specs, strategy=strategy, intensity=1000)
+    sent = 0
+    for step in range(120):
+        actor = sup.child(f"r{step % 3}")
+        if actor is not None:
+            loop.send(actor, "poison" if step % 7 == 0 else step, lane=USER_LANES[step % 3])
+            sent += 1
+        if step % 2:
+            loop.poll_once()
+            check_books(loop)
+        if step % 11 == 0:
+            clock.advance(10)
+    for _ in range(5):
+        clock.advance(1000)
+        settle(loop)
+    check_books(loop)
+    books = loop.statistics()
+    assert books.waiting == 0
+    assert sent <= books.sent
+    handled = [data for reader in readers for _, data in reader.read]
+    assert len(handled) + loop.statistics().dead >= sent
+    assert len([data for data in handled if data != "poison"]) == len(
+        {data for data in handled if data != "poison"}
+    ), "nothing is read twice"
+
+
+def test_fails_counts_itself() -> None:
+    """The helper fails as often, and from that start on, as its arguments say."""
+    init = Fails(2)
+    outcomes: list[bool] = []
+    for _ in range(4):
+        try:
+            init(None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # it does not look at it
+            outcomes.append(True)
+        except Boom:
+            outcomes.append(False)
+    assert outcomes == [True, False, False, True]
