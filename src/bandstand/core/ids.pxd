@@ -11,8 +11,9 @@ cdef uint64_t MODULUS
 
 cdef class ActorId:
     cdef uint64_t number
-    # An ActorCell, or None once the actor has ended.
-    cdef object cell
+    # None once the actor has ended.
+    cdef ActorCell cell
+    # The kernel. Untyped, because kernel.pxd needs the inline functions of mailbox.pxd before this class is complete.
     cdef readonly object home
     cdef int status
     cdef int reason

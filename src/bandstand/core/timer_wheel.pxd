@@ -1,6 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t, uint64_t
 from bandstand.core.delivery cimport DeliveryCallback
+from bandstand.core.mailbox cimport ActorCell
 
 cdef uint64_t ONE
 cdef int GONE
@@ -17,8 +18,7 @@ cdef class Timer:
     cdef int lane
     cdef Timer before
     cdef Timer after
-    # The ActorCell of its target.
-    cdef object cell
+    cdef ActorCell cell
     cdef Timer previous_of_cell
     cdef Timer next_of_cell
     cdef object data
