@@ -4,6 +4,7 @@ from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from bandstand.core.mailbox cimport ActorCell
 from bandstand.core.kernel cimport Kernel
+from bandstand.core.loop cimport Loop
 from bandstand.core.ids cimport ActorId
 from bandstand.core.timer_wheel cimport Timer
 from bandstand.actor.context_vars cimport ContextCarrier
@@ -39,7 +40,7 @@ cdef class Handle:
     cdef readonly object __handle_ref__
 
 @cython.locals(handle=Handle)
-cpdef Handle attach_handle(object loop, object instance, ActorId actor, object name, object ask_ms)
+cpdef Handle attach_handle(Loop loop, object instance, ActorId actor, object name, object ask_ms)
 cpdef Handle with_ref(Handle handle, object ref)
 @cython.locals(actor=ActorId)
 cpdef bint renew(Handle handle) except -1

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from contextvars import Context
 
     from bandstand.actor.actor import BaseActor
-    from bandstand.core import Loop
+    from bandstand.core.loop import Loop
     from bandstand.core.mailbox import ActorCell
     from bandstand.core.timer_wheel import Timer
 
@@ -443,7 +443,6 @@ def try_fast_path(kernel: Kernel, actor: ActorId, method: Method, data: object) 
     if kernel is None or actor is None:  # type: ignore[redundant-expr]  # pyright: ignore[reportUnnecessaryComparison]  # callers without types
         # A handle that was made without its constructor; the slow path raises the error.
         return False  # type: ignore[unreachable]
-    carrier = kernel.carrier
     if (
         method.lane != DATA
         or not kernel.is_ticking
@@ -452,7 +451,10 @@ def try_fast_path(kernel: Kernel, actor: ActorId, method: Method, data: object) 
         or kernel.is_internal_only
     ):
         return False
-    return (carrier is None or carrier.context_only) and kernel.push_fast(actor, data, method, ZERO)
+    carrier = kernel.carrier
+    if carrier is not None and not carrier.context_only:
+        return False
+    return kernel.push_fast(actor, data, method, ZERO)
 
 
 def tell(handle: Handle, method: Method, data: object) -> None:

@@ -173,9 +173,8 @@ class Loop(core.Loop):
         self, kind: Any, arguments: tuple[Any, ...], named: dict[str, Any], options: SpawnOptions
     ) -> Handle:
         """Make an object of a class, and an actor of the object. Return its handle. `spawn` and `Spawner.spawn` call this."""
-        self.kernel.check_thread()
-        if self.kernel.is_closed:
-            self.kernel.check_open()
+        kernel = self.kernel
+        kernel.check_open()
         is_plain = getattr(kind, "__actor_is_plain__", None)
         if is_plain is None:
             kind = checked_actor_class(kind)
@@ -188,9 +187,7 @@ class Loop(core.Loop):
         # In the log and in the tree, an actor without a name has the name of its class.
         name = options.name or kind.__name__
         supervisor = options.exit_target() if options.has_exit_target else None
-        actor = self.kernel.actors.spawn(
-            dispatch_message, instance, name, options.cap, policy, supervisor, None
-        )
+        actor = kernel.actors.spawn(dispatch_message, instance, name, options.cap, policy, supervisor, None)
         return attach_handle(self, instance, actor, options.name, options.ask_ms)
 
     # -- what users can look at ----------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ is the connection to asyncio, and `coroutines` runs async behaviors.
 """
 
 # First: compiled modules import the modules of the types they use, and these lead back to the kernel.
-import bandstand.core.kernel as _kernel  # noqa: F401
+import bandstand.core.kernel as _kernel  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from bandstand.core.clock import Clock as Clock
 from bandstand.core.clock import IdleClock as IdleClock
 from bandstand.core.clock import MonotonicClock as MonotonicClock

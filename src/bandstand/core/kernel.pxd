@@ -211,7 +211,7 @@ cdef class Kernel:
     cdef object _run_ready(self, int64_t start, bint overfull)
     @cython.locals(now=int64_t)
     cdef bint _check_clock(self, ActorCell cell) except -1
-    @cython.locals(ctx=ActorContext, ring=Ring, counters=MessageCounters, budget=Py_ssize_t, handled=Py_ssize_t, limit=Py_ssize_t, clock_read=Py_ssize_t, is_clock_due=bint)
+    @cython.locals(ctx=ActorContext, ring=Ring, budget=Py_ssize_t, handled=Py_ssize_t, limit=Py_ssize_t, clock_read=Py_ssize_t, is_clock_due=bint)
     cdef Py_ssize_t _visit(self, ActorCell cell) except -1
     @cython.locals(ctx=ActorContext)
     cdef ActorContext make_context(self, ActorCell cell)

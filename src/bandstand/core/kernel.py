@@ -934,7 +934,6 @@ class Kernel:
         if ctx is None:
             ctx = self.make_context(cell)
         behavior = cell.behavior
-        counters = self.counters
         budget = self._max_msgs_per_actor if cell.budget == 0 else cell.budget
         handled = 0
         # How many messages it may have handled when the clock is read again, and had when it was read last.
@@ -959,7 +958,7 @@ class Kernel:
                     else:
                         data = cell.take_urgent(ctx)
                     handled += 1
-                    counters.handled += 1
+                    self.counters.handled += 1
                     if cell.overdue is not None:
                         # The free slot belongs to a message that waits for room, before any new one.
                         self.timers.deliver_overdue(cell)
