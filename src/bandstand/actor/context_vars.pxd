@@ -21,6 +21,6 @@ cdef class ContextCarrier:
     cdef bint carries
     cdef object tracer
     cdef object pack
-    cdef bint context_only
+    cdef readonly bint wraps_every_message
 
     cpdef object wrap(self, Kernel kernel, object handle, object method, object data)

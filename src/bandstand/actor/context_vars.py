@@ -115,7 +115,7 @@ class ContextCarrier:
         pack: makes what is sent from handle, method and data, instead of all of the above; None for nearly every loop.
     """
 
-    __slots__ = ("carries", "context_only", "home", "pack", "tracer")
+    __slots__ = ("carries", "home", "pack", "tracer", "wraps_every_message")
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class ContextCarrier:
         self.tracer = tracer
         self.pack = pack
         # If only context variables can travel along, a plain handler's message is always its data: see `wrap`.
-        self.context_only = tracer is None and pack is None
+        self.wraps_every_message = tracer is not None or pack is not None
 
     def wrap(self, kernel: Kernel, handle: Handle, method: Method, data: object) -> object:
         """Return the data of a message to an actor of this loop, in an envelope if something travels along."""

@@ -68,7 +68,6 @@ cpdef bint is_draining(ActorId actor) except -1
 cpdef object wrap(Kernel kernel, Handle handle, Method method, object data)
 cpdef object wrapped(Handle handle, Method method, object data)
 
-@cython.locals(carrier=ContextCarrier)
 cdef bint try_fast_path(Kernel kernel, ActorId actor, Method method, object data) except -1
 cpdef object tell(Handle handle, Method method, object data)
 cpdef bint try_tell(Handle handle, Method method, object data) except -1

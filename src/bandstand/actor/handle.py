@@ -449,10 +449,8 @@ def try_fast_path(kernel: Kernel, actor: ActorId, method: Method, data: object) 
         or kernel.is_context_foreign
         or kernel.inlines_calls
         or kernel.is_internal_only
+        or kernel.wraps_every_message
     ):
-        return False
-    carrier = kernel.carrier
-    if carrier is not None and not carrier.context_only:
         return False
     return kernel.push_fast(actor, data, method, ZERO)
 

@@ -271,7 +271,7 @@ class Loop(core.Loop):
 
         It replaces the envelopes for context variables. An error it raises comes out of the call, and nothing is sent.
         """
-        self.kernel.carrier = ContextCarrier(self.kernel.coroutines.home_context, False, None, pack)  # noqa: FBT003  # a C constructor
+        self._use_carrier(ContextCarrier(self.kernel.coroutines.home_context, False, None, pack))  # noqa: FBT003  # a C constructor
 
     def report_unhandled(self, data: object) -> None:
         """Report the current message as unhandled: it was sent without the handle."""
@@ -281,11 +281,15 @@ class Loop(core.Loop):
 
     def _set_carrier(self, tracer: Tracer | None) -> None:
         if tracer is None and not self._carries_context:
-            self.kernel.carrier = None
+            self._use_carrier(None)
         else:
-            self.kernel.carrier = ContextCarrier(
-                self.kernel.coroutines.home_context, self._carries_context, tracer
+            self._use_carrier(
+                ContextCarrier(self.kernel.coroutines.home_context, self._carries_context, tracer)
             )
+
+    def _use_carrier(self, carrier: ContextCarrier | None) -> None:
+        self.kernel.carrier = carrier
+        self.kernel.wraps_every_message = carrier is not None and carrier.wraps_every_message
 
 
 def _unwrap(data: object) -> object:

@@ -90,6 +90,7 @@ cdef class Kernel:
     cdef public bint is_ticking
     cdef public bint is_context_foreign
     cdef public bint inlines_calls
+    cdef public bint wraps_every_message
     cdef public object carrier
     cdef readonly list outer
     cdef Py_ssize_t _max_msgs_per_actor

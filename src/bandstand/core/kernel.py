@@ -219,6 +219,7 @@ class Kernel:
         "until_idle",
         "watched_fds",
         "watches_messages",
+        "wraps_every_message",
     )
 
     def __init__(
@@ -318,6 +319,8 @@ class Kernel:
         self.is_context_foreign = False
         # Packs messages of typed actors together with the context variables they carry; None to carry nothing.
         self.carrier: Any = None
+        # Whether the carrier wraps every message, and not only those sent with context variables of their own.
+        self.wraps_every_message = False
         # Whether messages between actors may be handled by inline calls.
         self.inlines_calls = False
 
