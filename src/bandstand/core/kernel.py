@@ -1038,14 +1038,14 @@ class Kernel:
             self.fds.rearm(watch)
         if cell.overdue is not None:
             self.timers.deliver_overdue(cell)
-        if cell.waiting() > 0:
+        ring = cell.data
+        if cell.urgent > 0 or (ring is not None and ring.count > 0):
             self.requeue(cell)
         elif cell.closing and not cell.is_expecting():
             # It was to end once it had handled everything.
             self.actors.end_actor(cell, NORMAL, None)
         else:
             cell.queued = False
-            ring = cell.data
             if ring is not None and ring.room > SHRINK_ROOM:
                 ring.shrink()
 
