@@ -355,7 +355,7 @@ class OwnedChildren:
     def kill_cause(self) -> None:
         """Return None: children are stopped, not killed, so that a running coroutine can handle its cancellation."""
 
-    def keep(self, actor: ActorId, estate: object) -> None:
+    def keep(self, actor: ActorId, mailbox: object) -> None:
         """Do nothing: these children are never restarted, so their mailboxes are not kept."""
 
     def members(self) -> Sequence[ChildSummary]:

@@ -46,7 +46,7 @@ class Method:
         name: the name of the method.
         function: what to call with the actor's object and the arguments.
         lane: the lane its messages use.
-        shape: how the message data holds the arguments: NOTHING, ONE, SEVERAL or NAMED.
+        shape: how the message data holds the arguments: NO_ARGUMENTS, ONE_ARGUMENT, POSITIONAL_ARGUMENTS or KEYWORD_ARGUMENTS.
         arity: how many positional arguments make a message without binding them to the signature.
         is_ask: whether it answers.
         is_async: whether it takes the slower path: a coroutine function, or one that takes a batch.

@@ -326,7 +326,7 @@ class Actors:
             if before is not None:
                 self._kernel.outer.pop()
         if cell.status >= STOPPING:
-            # It was told to end during its init, and ends now.
+            # It was stopped during its init, and ends now.
             self.init_error = cell.cause
             if is_coroutine(state):
                 state.close()

@@ -32,7 +32,6 @@ cdef int QUICK
 cdef Py_ssize_t SHRINK_ROOM
 cdef int RUNNING
 cdef int SLOW
-cdef int STOPPED
 cdef int STOPPING
 cdef int SYSTEM
 

@@ -1,4 +1,4 @@
-"""The kernel: sends messages, schedules actors, and starts and ends them.
+"""The kernel: sends messages, schedules actors, and runs ticks.
 
 `Loop` is the public face of a loop; a `Kernel` is its engine. It has parts, each with its own state: the actors, the run queue, the message counters, the timers, the inbox for other threads, links and monitors, the coroutine runner, the
 descriptor watcher, and the runner that connects it to an asyncio event loop. It is one final compiled class, so that a
@@ -61,7 +61,6 @@ from bandstand.core.enums import (
     SLOW,
     STOPPING,
     SYSTEM,
-    ExitReason,
     Lane,
     Overflow,
     SystemTag,
@@ -107,23 +106,17 @@ LaneNumber: TypeAlias = int
 Nanoseconds: TypeAlias = int
 Number: TypeAlias = int
 OutcomeNumber: TypeAlias = int
-ReasonNumber: TypeAlias = int
 
 MAX_CLOCK_PACE: Count = 8
 SLOW_AFTER: Nanoseconds = 500_000
 MAX_INLINE_DEPTH: Count = 16
 
-LARGEST_CAP = 1 << 30
 LAST_USER_TAG = (1 << 32) - 1
 # A hundred years. The wheel reaches 139, counted from the loop's creation.
 LONGEST_DELAY = 100 * 366 * 24 * 3600 * 1000
 
 LANES = tuple(Lane)
 DATA_LANE = Lane.DATA
-REJECT = Overflow.REJECT
-REASONS = tuple(ExitReason)
-CHILD_EXIT = SystemTag.CHILD_EXIT
-CHILD_START = SystemTag.CHILD_START
 ELEMENT = SystemTag.ELEMENT
 IO = SystemTag.IO
 # System messages without a reserved slot.
@@ -997,7 +990,7 @@ class Kernel:
         else:
             cell.message = data
             if cell.status >= STOPPING:
-                # It was told to end and then suspended.
+                # It must end, and has suspended.
                 cell.driver.cancel()
         return handled - clock_read
 

@@ -14,7 +14,7 @@ in `on_stop` still arrives. Only then the loop is asked to stop, with no actor l
 *Hooks* of INTAKE and DRAIN run before the phase's own work, in order: close the listener, then let the actors finish. Hooks of STOP and KILL run after
 it, the last one first: a connection pool is closed when its users have ended.
 
-Refused: closing the loop to everything outside (`lifelines.shut`, as pods do), since a hook or a request that is being answered may still ask an actor;
+Refused: closing the loop to everything outside (`kernel.is_internal_only`, as pods do), since a hook or a request that is being answered may still ask an actor;
 and a phase for each service, as larger systems have: the supervision tree is that order already.
 
 Cost: one Python call per round during the drain.

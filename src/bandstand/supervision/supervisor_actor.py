@@ -956,13 +956,13 @@ class SupervisorActor:
         """Return the error for a child that does not end at once: the supervisor has ended and cannot wait for it."""
         return ActorKilled(f"supervisor {self.name!r} has ended, and its children with it")
 
-    def keep(self, actor: ActorId, estate: ActorCell) -> None:
+    def keep(self, actor: ActorId, mailbox: ActorCell) -> None:
         """Keep the mailbox of a child that has ended, perhaps within its init, for the next incarnation."""
         slot = self.children.by_actor.get(actor, self.starting_slot)
         if slot is None or self.state is SUPERVISOR_ENDED:
-            self.loop.kernel.discard_mailbox(estate)
+            self.loop.kernel.discard_mailbox(mailbox)
         else:
-            slot.kept_mailbox = estate
+            slot.kept_mailbox = mailbox
 
     def members(self) -> Sequence[ChildSummary]:
         """Return the children for the tree of the loop, in order."""

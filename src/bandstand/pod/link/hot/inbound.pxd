@@ -16,8 +16,8 @@ cdef int CANCEL
 cdef int DATA_LANE
 cdef int FAILED
 cdef int WITHDRAWN
-cdef list ARRIVALS
-cdef dict CROSSINGS
+cdef list REMOTE_ARRIVALS
+cdef dict CROSS_LOOP_WAITS
 cdef object NOTHING
 
 @cython.final

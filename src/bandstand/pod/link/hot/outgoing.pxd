@@ -8,7 +8,7 @@ from bandstand.actor.reply cimport ReplyCallback
 
 cdef object CANCEL
 cdef int END
-cdef list ARRIVALS
+cdef list REMOTE_ARRIVALS
 
 cdef class Outgoing
 
